@@ -77,24 +77,24 @@ GROUPS = {
 AGENTS = {name: target for group in GROUPS.values() for name, target in group.items()}
 """Short names, and where what makes the agents is."""
 
-HOMES = {"Agent": "base"} | {
-    made.partition(".")[0]: home
+AGENT_MODULES = {"Agent": "base"} | {
+    factory_name.partition(".")[0]: module
     for listed in _TARGETS.values()
-    for home, _, made in (target.partition(":") for target in listed.values())
+    for module, _, factory_name in (target.partition(":") for target in listed.values())
 }
 """Classes of agents, and the modules of this package that they are in."""
 
-__all__ = ["AGENTS", "GROUPS", "HOMES", "load", "make_agent", *HOMES]  # noqa: PLE0604
+__all__ = ["AGENTS", "GROUPS", "AGENT_MODULES", "load", "make_agent", *AGENT_MODULES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    if name in HOMES or name == "load":
-        return getattr(import_module(f"{__name__}.{HOMES.get(name, 'base.loading')}"), name)
+    if name in AGENT_MODULES or name == "load":
+        return getattr(import_module(f"{__name__}.{AGENT_MODULES.get(name, 'base.loading')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*HOMES, "load"])
+    return sorted([*AGENT_MODULES, "load"])
 
 
 def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:
@@ -110,7 +110,7 @@ def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:
             named, or if one is missing.
     """
     class_name, _, method = AGENTS[check_choice("name", name, AGENTS)].split(":")[1].partition(".")
-    make = getattr(__getattr__(class_name), method) if method else __getattr__(class_name)
-    from agents.base import build
+    factory = getattr(__getattr__(class_name), method) if method else __getattr__(class_name)
+    from agents.base import build_agent
 
-    return build(name, make, problem, hyperparameters)
+    return build_agent(name, factory, problem, hyperparameters)

@@ -11,7 +11,7 @@ class ExactThompson(Thompson):
 
     Methods:
         conjugate: the prior is conjugate to the likelihood, so that the posterior has a name.
-        mixture: the prior is a `HierarchicalBeta` or `Camps`, or offers `shared_components`: all
+        mixture: the prior is a `HierarchicalBeta` or `SharedMixture`, or offers `shared_components`: all
             arms follow the same one of several priors, in each of which they are independent. A
             component is drawn in proportion to its evidence, then all arms from its posterior,
             conjugate or by tables (see `agents.posteriors.mixture`).

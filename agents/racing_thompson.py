@@ -50,9 +50,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from agents.posteriors.base import missing_first
+from agents.posteriors.base import favour_missing_arms
 from agents.racing.races import Races
-from agents.racing.stopping import EFFECTIVE_SAMPLES, MAX_SAMPLES, Paper, Stop
+from agents.racing.stopping import EFFECTIVE_SAMPLES, MAX_SAMPLES_PER_RACE, Paper, Stop
 from agents.rules.thompson import Thompson
 from bandit_gym.problem import BanditProblem
 
@@ -122,7 +122,7 @@ class RacingThompson(Thompson):
         sigma: float = 0.1,
         threshold: str = "printed",
         scale: str = "value",
-        max_samples: int = MAX_SAMPLES,
+        max_samples: int = MAX_SAMPLES_PER_RACE,
         proposal: str = "reference",
         unpulled_arms: str = "matched",
         prior: Any = None,
@@ -152,8 +152,8 @@ class RacingThompson(Thompson):
         self.belief()
         return self.inner.race(self.rng)  # type: ignore[no-any-return]
 
-    def _law(self) -> np.ndarray:
-        law = super()._law()
+    def _action_probabilities(self) -> np.ndarray:
+        probabilities = super()._action_probabilities()
         if not self.inner.pulls_first:
-            return law
-        return missing_first(self.inner.raced.is_missing(self.lane_counts), law)
+            return probabilities
+        return favour_missing_arms(self.inner.raced.is_missing(self.lane_counts), probabilities)

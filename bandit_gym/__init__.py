@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bandit_gym.results import load_results
     from bandit_gym.session import compare, make, make_vec
 
-HOMES = {
+LAZY_NAMES = {
     "BanditProblem": "bandit_gym.problem",
     "Experiment": "bandit_gym.experiments",
     "Workers": "bandit_gym.experiments",
@@ -30,17 +30,17 @@ HOMES = {
 }
 """Names that load on first use, and the modules that they are in."""
 
-ROOMS = "likelihoods", "priors", "wrappers"
+LAZY_MODULES = "likelihoods", "priors", "wrappers"
 """Modules of this package that load on first use."""
 
-__all__ = ["ENV_IDS", "__version__", *HOMES, *ROOMS]  # noqa: PLE0604
+__all__ = ["ENV_IDS", "__version__", *LAZY_NAMES, *LAZY_MODULES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    if name in ROOMS:
+    if name in LAZY_MODULES:
         return import_module(f"{__name__}.{name}")
-    if name in HOMES:
-        return getattr(import_module(HOMES[name]), name)
+    if name in LAZY_NAMES:
+        return getattr(import_module(LAZY_NAMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

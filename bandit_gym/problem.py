@@ -11,7 +11,7 @@ from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import LIKELIHOODS, Likelihood, likelihood_from_dict
 from bandit_gym.likelihoods.checker import check_values
 from bandit_gym.priors import BuiltInPrior, Prior, prior_from_dict
-from bandit_gym.priors.base import offers, stated_support
+from bandit_gym.priors.base import get_stated_support, offers
 from bandit_gym.priors.checker import check_draws
 
 
@@ -43,10 +43,10 @@ class BanditProblem:
             raise TypeError(message("prior", condition, self.prior))
         num_arms = check_integer("num_arms", self.num_arms, minimum=2)
         object.__setattr__(self, "num_arms", num_arms)
-        own = getattr(self.prior, "num_arms", None)
-        if isinstance(own, int) and own != num_arms:
+        prior_arms = getattr(self.prior, "num_arms", None)
+        if isinstance(prior_arms, int) and prior_arms != num_arms:
             condition = f"have {num_arms} values in its per-arm parameters, one per arm"
-            raise ValueError(message("prior", condition, own))
+            raise ValueError(message("prior", condition, prior_arms))
         if isinstance(self.prior, BuiltInPrior):
             _check_built_in(self.prior, self.likelihood)
         else:
@@ -60,7 +60,7 @@ class BanditProblem:
     def arm_support(self) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm that prior and likelihood allow."""
         low, high = self.likelihood.support
-        support = stated_support(self.prior, self.num_arms)
+        support = get_stated_support(self.prior, self.num_arms)
         if support is None:
             return np.tile([float(low), float(high)], (self.num_arms, 1))
         return np.clip(support, low, high)

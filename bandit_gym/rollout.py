@@ -54,7 +54,7 @@ class Step(NamedTuple):
     means: FloatArray | None  # (N, K) true means of the episode, None where not told or moving
     agent_seconds: float = 0.0  # spent in `act` and `observe`
     propensities: FloatArray | None = None  # (N,) of the actions, None where not asked for
-    has_exact_law: bool = False  # whether they are the agent's exact probabilities
+    has_exact_probabilities: bool = False  # whether they are the agent's exact probabilities
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def play(
             means=means,
             agent_seconds=seconds,
             propensities=None if law is None else law[np.arange(len(actions)), actions],
-            has_exact_law=propensities and bool(asked.has_exact_law),
+            has_exact_probabilities=propensities and bool(asked.has_exact_probabilities),
         )
         has_ended = np.logical_or(terminated, truncated)
         if has_ended.any():

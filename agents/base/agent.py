@@ -20,17 +20,17 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.random import PCG64, Generator, SeedSequence
 
+from agents.base.conjugacy import REFERENCE, reference_prior
 from agents.base.evidence import MAX_STATISTICS, make_evidence
 from agents.base.saved import Storable
-from agents.base.table_1 import REFERENCE, reference_prior
-from agents.numerics.choices import random_argmax, share_largest
+from agents.numerics.choices import argmax_probabilities, random_argmax
 from bandit_gym.checks import (
     check_actions,
     check_choices,
     check_integer,
     check_keys,
-    check_law,
     check_mask,
+    check_probabilities,
     check_rewards,
     check_statistics,
     message,
@@ -41,21 +41,23 @@ from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, check_problem
 
 
-def find_problem(told: Any) -> Any:
+def find_problem(problem_or_env: Any) -> Any:
     """Return the problem of an environment, wrapped or vectorised; all else as it is.
 
     Raises:
         TypeError: if the environment has none.
     """
-    if not isinstance(told, gym.Env | gym.vector.VectorEnv):
-        return told
-    problem = problem_of(told)
+    if not isinstance(problem_or_env, gym.Env | gym.vector.VectorEnv):
+        return problem_or_env
+    problem = problem_of(problem_or_env)
     if not isinstance(problem, BanditProblem):
-        raise TypeError(message("problem", "be a BanditProblem or an environment with one", told))
+        raise TypeError(
+            message("problem", "be a BanditProblem or an environment with one", problem_or_env)
+        )
     return problem
 
 
-def believe(problem: Any, prior: Any) -> BanditProblem:
+def with_prior(problem: Any, prior: Any) -> BanditProblem:
     """Return the problem, or that of an environment, with another prior.
 
     Args:
@@ -70,27 +72,27 @@ def believe(problem: Any, prior: Any) -> BanditProblem:
     return replace(problem, prior=make_prior(prior))
 
 
-def build(name: str, make: Any, problem: Any, options: Mapping[str, Any]) -> Agent:
+def build_agent(name: str, factory: Any, problem: Any, options: Mapping[str, Any]) -> Agent:
     """Build the agent of a short name, once its options are known to be some that it has.
 
     Args:
         name: what messages call it.
-        make: the class, or what makes one.
+        factory: the class, or what makes one.
         problem: what it is told.
         options: keyword arguments.
 
     Raises:
         ValueError: if an option is unknown, where the nearest known one is named, or missing.
     """
-    known = [p for p in inspect.signature(make).parameters.values() if p.name != "problem"]
+    known = [p for p in inspect.signature(factory).parameters.values() if p.name != "problem"]
     required = [p.name for p in known if p.default is p.empty]
     optional = ["prior", *(p.name for p in known if p.default is not p.empty)]
     check_keys(f"{name} options", options, required=required, optional=optional)
-    agent: Agent = make(problem, **options)
+    agent: Agent = factory(problem, **options)
     return agent
 
 
-class Told(type):
+class AgentMeta(type):
     """Lets every agent take an environment for a problem, and a `prior` in place of the problem's.
 
     If your own constructor takes a `prior`, it receives the argument unchanged.
@@ -99,8 +101,8 @@ class Told(type):
     @property
     def __signature__(cls) -> inspect.Signature:
         """What the class takes, which is not what `__call__` does."""
-        own = inspect.signature(cls.__init__)  # type: ignore[misc]
-        return own.replace(parameters=[*own.parameters.values()][1:])
+        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return signature.replace(parameters=[*signature.parameters.values()][1:])
 
     def __call__(cls, *arguments: Any, **options: Any) -> Any:
         """Find the problem and its prior before any constructor looks at them."""
@@ -109,7 +111,7 @@ class Told(type):
         first, *others = arguments or (options.pop("problem"),)
         problem, takes_prior = find_problem(first), "prior" in cls.__signature__.parameters
         if not takes_prior and (prior := options.pop("prior", None)) is not None:
-            problem = believe(problem, prior)
+            problem = with_prior(problem, prior)
         return super().__call__(problem, *others, **options)
 
 
@@ -129,7 +131,7 @@ class Lanes:
         return 1 if self.num_envs is None else self.num_envs
 
     @property
-    def most_lanes(self) -> int:
+    def max_lanes(self) -> int:
         """How many lanes it can be asked for; experiments refuse larger blocks at once."""
         return MAX_STATISTICS
 
@@ -140,12 +142,12 @@ class Lanes:
         assert self._rng is not None
         return self._rng
 
-    def _begin(self, num_envs: int | None, seed: int | SeedSequence | None) -> None:
+    def _start_lanes(self, num_envs: int | None, seed: int | SeedSequence | None) -> None:
         """Set lanes and generator, see `Agent.reset`."""
         if num_envs is not None:
-            num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=self.most_lanes)
+            num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=self.max_lanes)
         if seed is not None or self._rng is None:
-            self._rng = make_generator(seed, type(self).__name__)
+            self._rng = make_agent_generator(seed, type(self).__name__)
         self.num_envs = num_envs
 
     def _require_reset(self) -> None:
@@ -153,10 +155,10 @@ class Lanes:
             raise ResetNeeded(f"call {type(self).__name__}.reset() before using the agent.")
 
 
-class Agent(Lanes, Storable, metaclass=Told):
+class Agent(Lanes, Storable, metaclass=AgentMeta):
     """A learner that acts on N lanes at once and learns from what each lane's arm paid.
 
-    Subclasses say how to choose (`_scores`, or `_choose` and `_law`) and, where sufficient
+    Subclasses say how to choose (`_scores`, or `_choose` and `_action_probabilities`) and, where sufficient
     statistics are not all they remember, how to follow the data (`_restart`, `_learn`). Lanes are
     independent episodes that happen to be computed together; `reset_lanes` and the `mask` of
     `observe` serve vector environments whose episodes end at different times.
@@ -173,11 +175,11 @@ class Agent(Lanes, Storable, metaclass=Told):
         problem: likelihood, prior and number of arms, all that the agent is told.
         num_envs: N, or None for a single run, in which `act` returns an `int`.
         evidence: what it keeps of its data.
-        has_exact_law: whether `action_probabilities` is the law of the next `act` itself, and not
+        has_exact_probabilities: whether `action_probabilities` is the law of the next `act` itself, and not
             one that the agent approximates.
     """
 
-    has_exact_law: bool = True
+    has_exact_probabilities: bool = True
     state_names: ClassVar[tuple[str, ...]] = ("evidence", "_diagnostics")
 
     def __init__(
@@ -208,7 +210,7 @@ class Agent(Lanes, Storable, metaclass=Told):
         return self.lane_sums[0] if self.num_envs is None else self.lane_sums
 
     @property
-    def most_lanes(self) -> int:
+    def max_lanes(self) -> int:
         """How many lanes it can be asked for, with what it keeps of each."""
         return self.evidence.max_lanes
 
@@ -224,7 +226,7 @@ class Agent(Lanes, Storable, metaclass=Told):
         Raises:
             ValueError: if num_envs is not positive or the seed is negative.
         """
-        self._begin(num_envs, seed)
+        self._start_lanes(num_envs, seed)
         self.evidence.start(self.num_lanes)
         self._lanes = np.arange(self.num_lanes)
         self._diagnostics = {}
@@ -333,7 +335,7 @@ class Agent(Lanes, Storable, metaclass=Told):
     def action_probabilities(self, observation: Any = None) -> np.ndarray:
         """Return the law of the next `act`, without moving the agent or its generator.
 
-        If `has_exact_law` is False, `act` follows these probabilities only approximately.
+        If `has_exact_probabilities` is False, `act` follows these probabilities only approximately.
 
         Args:
             observation: as for `act`.
@@ -342,12 +344,14 @@ class Agent(Lanes, Storable, metaclass=Told):
             (N, K) probabilities of the arms, each row summing to one; (K,) for a single run.
 
         Raises:
-            TypeError: if your own class has no `_law`.
-            ValueError: if its `_law` does not sum to one.
+            TypeError: if your own class has no `_action_probabilities`.
+            ValueError: if its `_action_probabilities` does not sum to one.
         """
         self._require_reset()
-        law = check_law(f"{type(self).__name__}._law", self._aside()._law())
-        return law[0] if self.num_envs is None else law
+        probabilities = check_probabilities(
+            f"{type(self).__name__}._law", self._copy_agent()._action_probabilities()
+        )
+        return probabilities[0] if self.num_envs is None else probabilities
 
     def _choose(self) -> np.ndarray:
         """Return (N,) int64 arms; unless a subclass has another rule, those of largest score."""
@@ -358,15 +362,15 @@ class Agent(Lanes, Storable, metaclass=Told):
         name = type(self).__name__
         raise TypeError(f"{name} must define _choose, and _law for its propensities, or _scores.")
 
-    def _law(self) -> np.ndarray:
+    def _action_probabilities(self) -> np.ndarray:
         """Return the (N, K) law of what `_choose` returns; it may move, for this is a copy."""
-        return share_largest(self._scores(), type(self).__name__)
+        return argmax_probabilities(self._scores(), type(self).__name__)
 
-    def _aside(self) -> Self:
+    def _copy_agent(self) -> Self:
         """Return a copy that may be moved while this agent and its generator stay as they are."""
-        twin = copy.copy(self)
-        twin._rng, twin.evidence = copy.deepcopy((self._rng, self.evidence))
-        return twin
+        copied = copy.copy(self)
+        copied._rng, copied.evidence = copy.deepcopy((self._rng, self.evidence))
+        return copied
 
     def _start(self) -> None:
         """Prepare what a subclass remembers beside the statistics for `num_lanes` lanes."""
@@ -387,7 +391,7 @@ class Agent(Lanes, Storable, metaclass=Told):
         return bool(choices.min() >= 0 and choices.max() < self.problem.num_arms)
 
 
-def make_generator(seed: int | SeedSequence | None, name: str) -> Generator:
+def make_agent_generator(seed: int | SeedSequence | None, name: str) -> Generator:
     """Make an agent's own generator; an int seed is mixed with the name of its class."""
     if not isinstance(seed, SeedSequence):
         if seed is not None:

@@ -175,15 +175,15 @@ class WindowedCountsAndSums(RecentCountsAndSums):
     def add(self, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray) -> None:
         """Add one reward in each of (R,) lanes; it takes the place of the lane's oldest."""
         super().add(lanes, arms, rewards)
-        places = self._places[lanes]
-        gone = self._arms[lanes, places].astype(np.int64)
-        self._arms[lanes, places], self._rewards[lanes, places] = arms, rewards
-        self._places[lanes] = (places + 1) % self.window
-        is_full = gone >= 0
+        slots = self._places[lanes]
+        oldest_arms = self._arms[lanes, slots].astype(np.int64)
+        self._arms[lanes, slots], self._rewards[lanes, slots] = arms, rewards
+        self._places[lanes] = (slots + 1) % self.window
+        is_full = oldest_arms >= 0
         if is_full.any():
-            self._remove(lanes[is_full], gone[is_full])
+            self._remove_rewards(lanes[is_full], oldest_arms[is_full])
 
-    def _remove(self, lanes: np.ndarray, arms: np.ndarray) -> None:
+    def _remove_rewards(self, lanes: np.ndarray, arms: np.ndarray) -> None:
         """Remove one reward of an arm in each lane; a difference of sums would add up rounding."""
         is_arm = self._arms[lanes] == arms[:, None]
         self.counts[lanes, arms] -= 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.base.agent import Agent
-from agents.base.saved import make_problem, read, set_state, telling
+from agents.base.saved import raise_file_errors, read_agent_file, restore_problem, set_state
 from bandit_gym.checks import check_keys, check_path, message
 from bandit_gym.problem import BanditProblem, check_problem
 
@@ -39,11 +39,11 @@ def load(
             what the agent was saved with.
     """
     path = check_path("path", path)
-    content = read(path)
+    content = read_agent_file(path)
     kind = _find_class(path, content, agent_class)
     problem = _find_problem(path, content, problem)
     options = _find_options(path, content, posterior)
-    with telling(path):
+    with raise_file_errors(path):
         known = [*inspect.signature(kind).parameters][1:]
         check_keys("options", content["options"], optional=known)
         agent = kind(problem, **options)
@@ -65,16 +65,20 @@ def _find_options(path: Path, content: dict[str, Any], posterior: Any) -> dict[s
     return options if name is None else options | {"posterior": posterior}
 
 
-def _find_class(path: Path, content: dict[str, Any], own: type[Agent] | None) -> type[Agent]:
-    if own is not None and not (isinstance(own, type) and issubclass(own, Agent)):
-        raise TypeError(message("agent_class", "be a subclass of agents.Agent", own))
-    with telling(path):
+def _find_class(
+    path: Path, content: dict[str, Any], agent_class: type[Agent] | None
+) -> type[Agent]:
+    if agent_class is not None and not (
+        isinstance(agent_class, type) and issubclass(agent_class, Agent)
+    ):
+        raise TypeError(message("agent_class", "be a subclass of agents.Agent", agent_class))
+    with raise_file_errors(path):
         module, _, name = content["class"].rpartition(":")
     ours = getattr(import_module(module), name, None) if module == "agents" else None
-    found = own or ours
+    found = agent_class or ours
     if found is None or found.__qualname__ != name or ours not in (None, found):
         condition = f"be {name} in {module}, the class of the agent in {str(path)!r}"
-        raise ValueError(message("agent_class", condition, own))
+        raise ValueError(message("agent_class", condition, agent_class))
     return found
 
 
@@ -90,8 +94,8 @@ def _find_problem(
             )
             raise ValueError(message("problem", condition, given, remedy))
         return check_problem(given)
-    with telling(path):
-        stored = make_problem(settings)
+    with raise_file_errors(path):
+        stored = restore_problem(settings)
     if given is not None and check_problem(given) != stored:
         condition = f"be the one that the agent in {str(path)!r} was told, or be left out"
         raise ValueError(message("problem", condition, given))

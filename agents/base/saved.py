@@ -19,18 +19,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from agents.base.table_1 import REFERENCE, reference_prior
+from agents.base.conjugacy import REFERENCE, reference_prior
 from bandit_gym.checks import check_file, message
 from bandit_gym.checks.files import replacing
 from bandit_gym.likelihoods import likelihood_from_dict
 from bandit_gym.problem import BanditProblem, problem_from_dict
 
-OURS = ("agents", "bandit_gym")
-FORMAT = 4
+PROJECT_PACKAGES = ("agents", "bandit_gym")
+AGENT_FILE_FORMAT = 4
 """Of these files; another one is not read."""
 
-CONTENT, ARRAY = "agent", "<array>"
-CONDITION = "lead to a whole file that Agent.save has written"
+CONTENT_KEY, ARRAY_KEY = "agent", "<array>"
+FILE_CONDITION = "lead to a whole file that Agent.save has written"
 
 
 class Storable:
@@ -87,33 +87,35 @@ class Storable:
                 own does not say in `state_names` what its objects remember.
         """
         generator, options = self.rng.bit_generator.state, self.options()
-        module = "agents" if is_ours(type(self)) else type(self).__module__
-        own = options.pop("posterior") if is_own_posterior(options.get("posterior")) else None
+        module = "agents" if is_project_class(type(self)) else type(self).__module__
+        custom_posterior = (
+            options.pop("posterior") if is_custom_posterior(options.get("posterior")) else None
+        )
         content = {
             "class": f"{module}:{type(self).__qualname__}",
             "options": options,
-            "posterior": None if own is None else type(self.inner).__name__,
+            "posterior": None if custom_posterior is None else type(self.inner).__name__,
             "problem": describe_problem(self.problem),
             "prior": type(self.problem.prior).__name__,
             "num_envs": self.num_envs,
             "generator": generator,
             "state": get_state(self),
         }
-        write(check_file("path", path), content)
+        write_agent_file(check_file("path", path), content)
 
 
-def is_ours(kind: type) -> bool:
+def is_project_class(kind: type) -> bool:
     """Say whether a class comes with this project."""
-    return kind.__module__.partition(".")[0] in OURS
+    return kind.__module__.partition(".")[0] in PROJECT_PACKAGES
 
 
-def is_own_posterior(posterior: Any) -> bool:
+def is_custom_posterior(posterior: Any) -> bool:
     """Say whether an option is a user's posterior, or names its code as `module:name`."""
     name = posterior["name"] if isinstance(posterior, Mapping) else posterior
     return name is not None and not (isinstance(name, str) and ":" not in name)
 
 
-def write(path: Path, content: dict[str, Any]) -> None:
+def write_agent_file(path: Path, content: dict[str, Any]) -> None:
     """Write a file, whole or not at all.
 
     Args:
@@ -125,10 +127,10 @@ def write(path: Path, content: dict[str, Any]) -> None:
     """
     arrays: dict[str, np.ndarray] = {}
 
-    def stand_in(value: Any) -> Any:
+    def encode_value(value: Any) -> Any:
         if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
             arrays[str(len(arrays))] = value
-            return {ARRAY: str(len(arrays) - 1)}
+            return {ARRAY_KEY: str(len(arrays) - 1)}
         if hasattr(value, "to_dict"):
             return value.to_dict()
         if isinstance(value, range | Mapping):
@@ -136,13 +138,13 @@ def write(path: Path, content: dict[str, Any]) -> None:
         condition = "be made of numbers, strings, lists and arrays to be saved"
         raise TypeError(message("state", condition, value))
 
-    text = json.dumps({"format": FORMAT, **content}, default=stand_in)
+    text = json.dumps({"format": AGENT_FILE_FORMAT, **content}, default=encode_value)
     with replacing(path, is_typed=True) as file:
-        np.savez(file, **{CONTENT: np.frombuffer(text.encode(), np.uint8)}, **arrays)  # type: ignore[arg-type]
+        np.savez(file, **{CONTENT_KEY: np.frombuffer(text.encode(), np.uint8)}, **arrays)  # type: ignore[arg-type]
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Read what `write` was given.
+def read_agent_file(path: Path) -> dict[str, Any]:
+    """Read what `write_agent_file` was given.
 
     Raises:
         OSError: if there is no such file, or none that can be read.
@@ -151,45 +153,53 @@ def read(path: Path) -> dict[str, Any]:
     try:
         file = open(path, "rb")  # noqa: SIM115
     except OSError as error:
-        raise type(error)(message("path", CONDITION, str(path), error.strerror or "")) from error
-    with file, telling(path), np.load(file, allow_pickle=False) as parts:
+        raise type(error)(
+            message("path", FILE_CONDITION, str(path), error.strerror or "")
+        ) from error
+    with file, raise_file_errors(path), np.load(file, allow_pickle=False) as parts:
 
-        def bring_back(value: dict[str, Any]) -> Any:
-            return parts[value[ARRAY]] if value.keys() == {ARRAY} else value
+        def decode_array(value: dict[str, Any]) -> Any:
+            return parts[value[ARRAY_KEY]] if value.keys() == {ARRAY_KEY} else value
 
-        content = json.loads(parts[CONTENT].tobytes(), object_hook=bring_back)
-        if content["format"] != FORMAT:
-            raise ValueError(f"its format is {content['format']!r} where {FORMAT} is read")
+        content = json.loads(parts[CONTENT_KEY].tobytes(), object_hook=decode_array)
+        if content["format"] != AGENT_FILE_FORMAT:
+            raise ValueError(
+                f"its format is {content['format']!r} where {AGENT_FILE_FORMAT} is read"
+            )
         return dict(content)
 
 
 @contextmanager
-def telling(path: Path) -> Iterator[None]:
+def raise_file_errors(path: Path) -> Iterator[None]:
     """Say of whatever is raised that the file is none of a saved agent, by a `ValueError`."""
     try:
         yield
     except Exception as error:  # zipfile alone raises ten kinds
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise ValueError(message("path", CONDITION, str(path), reason)) from error
+        raise ValueError(message("path", FILE_CONDITION, str(path), reason)) from error
 
 
-def get_state(holder: Any) -> Any:
+def get_state(obj: Any) -> Any:
     """Return copies of what an object remembers, by name; other values as they are.
 
     Raises:
         TypeError: if a class of a user's own does not say what its objects remember.
     """
-    if hasattr(holder, "state_names"):
-        for kind in type(holder).__mro__:
-            if kind not in (ABC, object) and not is_ours(kind) and "state_names" not in vars(kind):
+    if hasattr(obj, "state_names"):
+        for kind in type(obj).__mro__:
+            if (
+                kind not in (ABC, object)
+                and not is_project_class(kind)
+                and "state_names" not in vars(kind)
+            ):
                 remedy = "list the attributes that change beside counts and sums, () if none do"
                 condition = "have state_names to be saved"
                 raise TypeError(message(kind.__name__, condition, kind, remedy))
-        return {name: get_state(getattr(holder, name)) for name in _names(holder)}
-    return holder.item() if isinstance(holder, np.generic) else copy.deepcopy(holder)
+        return {name: get_state(getattr(obj, name)) for name in _list_state_names(obj)}
+    return obj.item() if isinstance(obj, np.generic) else copy.deepcopy(obj)
 
 
-def set_state(holder: Any, state: Any) -> None:
+def set_state(obj: Any, state: Any) -> None:
     """Let an object that has just been started remember what `get_state` returned.
 
     What follows from it is made by the method `_resume`, where there is one.
@@ -197,21 +207,21 @@ def set_state(holder: Any, state: Any) -> None:
     Raises:
         ValueError: if names are missing or too many.
     """
-    names = _names(holder)
+    names = _list_state_names(obj)
     if state.keys() != {*names}:
-        raise ValueError(f"the state of {type(holder).__name__} must name {names}")
+        raise ValueError(f"the state of {type(obj).__name__} must name {names}")
     for name in names:
-        if hasattr(present := getattr(holder, name, None), "state_names"):
+        if hasattr(present := getattr(obj, name, None), "state_names"):
             set_state(present, state[name])
         else:
-            setattr(holder, name, state[name])
-    if hasattr(holder, "_resume"):
-        holder._resume()
+            setattr(obj, name, state[name])
+    if hasattr(obj, "_resume"):
+        obj._resume()
 
 
-def _names(holder: Any) -> list[str]:
+def _list_state_names(obj: Any) -> list[str]:
     """Return the names of what an object remembers, its ancestors' first."""
-    kinds = reversed(type(holder).__mro__)
+    kinds = reversed(type(obj).__mro__)
     return [name for kind in kinds for name in vars(kind).get("state_names", ())]
 
 
@@ -222,12 +232,12 @@ def describe_problem(problem: BanditProblem) -> dict[str, Any] | None:
     """
     try:
         settings = problem.to_dict()
-        return settings if make_problem(settings) == problem else None
+        return settings if restore_problem(settings) == problem else None
     except (TypeError, ValueError):  # a prior or a likelihood without a name
         return None
 
 
-def make_problem(settings: Any) -> BanditProblem:
+def restore_problem(settings: Any) -> BanditProblem:
     """Make the problem that `describe_problem` described, with a prior that is improper too."""
     if settings["prior"] != {"name": REFERENCE}:
         return problem_from_dict(settings)

@@ -58,7 +58,7 @@ def optimal_regret(problem: BanditProblem, horizon: int) -> float:
     return horizon * expected_best_mean(problem) - value
 
 
-MAX_STATES = 1e8
+MAX_POLICY_STATES = 1e8
 """Of a policy for another number of pulls than the horizon: 219 pulls of two arms, 0.5 s."""
 
 
@@ -94,18 +94,18 @@ class BayesOptimal(HorizonRule):
     def _scores(self) -> np.ndarray:
         pulls = remaining_pulls(self)[:, 0] + self.lane_counts.sum(axis=1)
         is_best = np.empty(self.lane_counts.shape, dtype=bool)
-        for few in np.unique(pulls).tolist():
-            lanes = np.flatnonzero(pulls == few)
-            policy = self._policy_for(few)
+        for num_pulls in np.unique(pulls).tolist():
+            lanes = np.flatnonzero(pulls == num_pulls)
+            policy = self._find_policy(num_pulls)
             is_best[lanes] = policy.best_arms(self.lane_counts[lanes], self.lane_sums[lanes])
         is_later = is_best.cumsum(axis=1) > 1
         return is_best & ~(is_later & (pulls == self.horizon)[:, None])
 
-    def _policy_for(self, num_pulls: int) -> Policy:
+    def _find_policy(self, num_pulls: int) -> Policy:
         """Return the policy for so many pulls, those observed and those left."""
         num_arms = self.problem.num_arms
         if num_pulls not in self._policies:
-            if comb(num_pulls - 1 + 2 * num_arms, 2 * num_arms) > MAX_STATES:
+            if comb(num_pulls - 1 + 2 * num_arms, 2 * num_arms) > MAX_POLICY_STATES:
                 condition = f"leave few enough pulls with late rewards or earlier data, {num_pulls}"
                 remedy = "take FiniteHorizonGittins, or put earlier data into the prior"
                 raise ValueError(message("horizon", condition, self.horizon, remedy))

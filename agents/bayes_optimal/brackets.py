@@ -31,16 +31,16 @@ from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem
 
-QUANTILES = (0.02, 0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95)
+LEVEL_QUANTILES = (0.02, 0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95)
 """The levels of `_tuned_gains` are placed at these quantiles of the best mean."""
 
-NUM_TRIALS, RATE = 600, 0.05
+NUM_TUNING_SCENARIOS, STEP_SIZE = 600, 0.05
 """Scenarios on which the weights of levels are tuned, and the step size."""
 
 FULL_WEIGHT_AT = 4
 """The weight rises linearly over an arm's first pulls and is full from this one on."""
 
-NUM_PILOTS = 100
+NUM_PILOT_SCENARIOS = 100
 """Scenarios that set the coefficient of the control variate."""
 
 
@@ -118,19 +118,22 @@ def relaxed_regrets(
     means = predictive_means(problem, horizon)
     gains = _tuned_gains(problem, means, rng)
 
-    def draw(number: int) -> FloatArray:
+    def draw_totals(number: int) -> FloatArray:
         found = np.empty((2, number))
         for i in range(number):
             true_means, sums = draw_scenario(problem, horizon, rng)
-            (charges,) = _charges(sums, means, gains[None])
-            found[:, i] = horizon * true_means.max(), split_pulls(worths(sums, means, charges))[0]
+            (penalties,) = _find_penalties(sums, means, gains[None])
+            found[:, i] = (
+                horizon * true_means.max(),
+                split_pulls(penalised_totals(sums, means, penalties))[0],
+            )
         return found
 
-    covariance = np.cov(draw(NUM_PILOTS))
+    covariance = np.cov(draw_totals(NUM_PILOT_SCENARIOS))
     slope = covariance[0, 1] / covariance[0, 0]
-    most, earned = draw(num_samples)
+    oracle_totals, earned = draw_totals(num_samples)
     best = horizon * expected_best_mean(problem)
-    return np.asarray(best - earned + slope * (most - best))
+    return np.asarray(best - earned + slope * (oracle_totals - best))
 
 
 def played_regrets(agent: Agent, horizon: int, num_lanes: int, seed: int) -> FloatArray:
@@ -180,9 +183,9 @@ def _tuned_gains(problem: BanditProblem, means: FloatArray, rng: Generator) -> F
     times a weighted sum of the gains of f at several levels, less for an arm's first pulls. Any
     levels and weights give a bound.
     """
-    levels = np.quantile(_draw_best_means(problem, rng), QUANTILES)
-    rise = np.minimum(1.0, np.arange(1.0, means.shape[1] + 1) / FULL_WEIGHT_AT)[:, None]
-    gains = np.stack([rise * level_gains(means, level) for level in levels])
+    levels = np.quantile(_draw_best_means(problem, rng), LEVEL_QUANTILES)
+    ramp = np.minimum(1.0, np.arange(1.0, means.shape[1] + 1) / FULL_WEIGHT_AT)[:, None]
+    gains = np.stack([ramp * level_gains(means, level) for level in levels])
     return np.asarray(np.tensordot(_tuned_weights(problem, means, gains, rng), gains, axes=1))
 
 
@@ -196,27 +199,29 @@ def _tuned_weights(
     """
     weights, squares = np.full(len(gains), 1 / len(gains)), np.zeros(len(gains))
     visited = []
-    for _ in range(NUM_TRIALS):
+    for _ in range(NUM_TUNING_SCENARIOS):
         sums = draw_scenario(problem, means.shape[1], rng).sums
-        charges = _charges(sums, means, gains)
-        _, split = split_pulls(worths(sums, means, np.tensordot(weights, charges, axes=1)))
-        slopes = -charges[:, np.arange(len(split)), split].sum(axis=1)
+        penalties = _find_penalties(sums, means, gains)
+        _, split = split_pulls(
+            penalised_totals(sums, means, np.tensordot(weights, penalties, axes=1))
+        )
+        slopes = -penalties[:, np.arange(len(split)), split].sum(axis=1)
         squares += slopes**2
-        weights = weights - RATE * slopes / np.sqrt(np.maximum(squares, np.finfo(float).tiny))
+        weights = weights - STEP_SIZE * slopes / np.sqrt(np.maximum(squares, np.finfo(float).tiny))
         visited.append(weights)
-    return np.asarray(np.mean(visited[NUM_TRIALS // 2 :], axis=0))
+    return np.asarray(np.mean(visited[NUM_TUNING_SCENARIOS // 2 :], axis=0))
 
 
-def _charges(sums: np.ndarray, means: FloatArray, gains: FloatArray) -> FloatArray:
+def _find_penalties(sums: np.ndarray, means: FloatArray, gains: FloatArray) -> FloatArray:
     """Return the (L, K, T + 1) charges for the first n pulls of each arm, by (L, k, T, T) gains."""
     num_arms, horizon = sums.shape
     kinds, n = np.arange(num_arms)[:, None] % len(means), np.arange(horizon - 1)
     before = sums[:, :-1]
-    surprises = np.diff(sums, axis=1) - means[kinds, n, before]
-    charges = np.zeros((len(gains), num_arms, horizon + 1))
-    np.cumsum(gains[:, kinds, n, before] * surprises, axis=2, out=charges[..., 1:-1])
-    charges[..., -1] = charges[..., -2]  # the last pull teaches nothing that could be used
-    return charges
+    prediction_errors = np.diff(sums, axis=1) - means[kinds, n, before]
+    penalties = np.zeros((len(gains), num_arms, horizon + 1))
+    np.cumsum(gains[:, kinds, n, before] * prediction_errors, axis=2, out=penalties[..., 1:-1])
+    penalties[..., -1] = penalties[..., -2]  # the last pull teaches nothing that could be used
+    return penalties
 
 
 def _draw_best_means(problem: BanditProblem, rng: Generator) -> FloatArray:
@@ -231,24 +236,24 @@ def level_gains(means: FloatArray, level: float) -> FloatArray:
         level: c of f(n, s) = E[(m(T - 1, S) - c)^+ | n, s].
     """
     horizon = means.shape[1]
-    gains, worth = np.zeros(means.shape), np.maximum(means[:, -1] - level, 0.0)
+    gains, values = np.zeros(means.shape), np.maximum(means[:, -1] - level, 0.0)
     for n in reversed(range(horizon - 1)):
-        failed, paid = worth[:, :-1], worth[:, 1:]
+        failed, paid = values[:, :-1], values[:, 1:]
         gains[:, n, : n + 1] = horizon * (paid - failed)
-        worth = failed + means[:, n, : n + 1] * (paid - failed)
+        values = failed + means[:, n, : n + 1] * (paid - failed)
     return gains
 
 
-def worths(sums: np.ndarray, means: FloatArray, charges: FloatArray) -> FloatArray:
+def penalised_totals(sums: np.ndarray, means: FloatArray, penalties: FloatArray) -> FloatArray:
     """Return the (K, T + 1) worth of the first n pulls of each arm, their (K, T + 1) charges off.
 
     Args:
         sums: (K, T) successes of the first n pulls.
         means: (K, T, T) predictive means, or (1, T, T).
-        charges: for the first n pulls.
+        penalties: for the first n pulls.
     """
     num_arms, horizon = sums.shape
     kinds = np.arange(num_arms)[:, None] % len(means)
-    found = -charges
+    found = -penalties
     found[:, 1:] += np.cumsum(means[kinds, np.arange(horizon), sums], axis=1)
     return found

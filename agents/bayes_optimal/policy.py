@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.bayes_optimal.recursion import Stage, block_keys, make_stage, solve
+from agents.bayes_optimal.recursion import Stage, block_keys, make_stage, solve_recursion
 
 POLICY_VERSION = 2
 """Raised by hand whenever policies change."""
@@ -113,12 +113,12 @@ def solve_policy(means: np.ndarray, horizon: int, num_arms: int) -> Policy:
     """Return the policy by backward recursion.
 
     Args:
-        means: as `solve` takes them.
+        means: as `solve_recursion` takes them.
         horizon: T.
         num_arms: K.
     """
     parts, value = [], 0.0
-    for stage, values, choices in solve(means, horizon, num_arms, with_choices=True):
+    for stage, values, choices in solve_recursion(means, horizon, num_arms, with_choices=True):
         parts.append(find_runs(choices, stage))
         value = float(values[0])
     shape = horizon, num_arms, len(means) == 1
@@ -133,7 +133,7 @@ def find_runs(choices: np.ndarray, stage: Stage) -> Runs:
     begins_run = np.empty(len(choices), dtype=bool)
     begins_run[1:] = choices[1:] != choices[:-1]
     begins_run[ends - rows] = True
-    places = np.flatnonzero(begins_run)
-    sizes = np.diff(np.searchsorted(places, ends), prepend=0)
-    starts = places - np.repeat(ends - rows, sizes)
-    return Runs(sizes.astype(np.uint16), starts.astype(np.uint16), choices[places])
+    run_indices = np.flatnonzero(begins_run)
+    sizes = np.diff(np.searchsorted(run_indices, ends), prepend=0)
+    starts = run_indices - np.repeat(ends - rows, sizes)
+    return Runs(sizes.astype(np.uint16), starts.astype(np.uint16), choices[run_indices])

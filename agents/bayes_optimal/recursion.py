@@ -7,7 +7,7 @@ with m_i = m(n_i, s_i) the predictive mean of arm i, and V_T = 0. Two stages of 
 Arms whose pulls are worth the same are equally good, and an agent takes the lowest of them.
 Rounding must not choose in its place, so values count as the same that rounding could have made
 different. One stage adds at most 4 (h + 1) units of 1.1e-16 to the error of a value of h more
-pulls, hence `margin`: 4e-10 at h = 1,000. All that it costs is below T times as much.
+pulls, hence `rounding_margin`: 4e-10 at h = 1,000. All that it costs is below T times as much.
 
 States. Pulls n and successes s of each arm are all there is to know. After t pulls the count
 vectors n with sum t are *blocks*; a block holds the states 0 <= s_i <= n_i as an array of n_1 + 1
@@ -32,12 +32,12 @@ import numpy as np
 from bandit_gym.checks import message
 from bandit_gym.numerics.compiled import inner, kernel
 
-MOST_ARMS = 5
+MAX_RECURSION_ARMS = 5
 BYTES_PER_STATE = 8 + 8 + 1 + 9
-MOST_BYTES = 7e9
+MAX_RECURSION_BYTES = 7e9
 """Memory that two stages of values, one of choices and the stored policy may take."""
 
-UNIT = 2.0**-53
+UNIT_ROUNDOFF = 2.0**-53
 
 
 class Stage(NamedTuple):
@@ -76,7 +76,7 @@ class Successors(NamedTuple):
     strides: np.ndarray
 
 
-class Solved(NamedTuple):
+class SolvedStage(NamedTuple):
     """A stage with its values and choices.
 
     Attributes:
@@ -90,14 +90,14 @@ class Solved(NamedTuple):
     choices: np.ndarray
 
 
-def margin(pulls_left: int) -> float:
+def rounding_margin(pulls_left: int) -> float:
     """Return the difference that rounding can make between two values of so many pulls."""
-    return 4 * UNIT * pulls_left * (pulls_left + 3)
+    return 4 * UNIT_ROUNDOFF * pulls_left * (pulls_left + 3)
 
 
-def solve(
+def solve_recursion(
     means: np.ndarray, horizon: int, num_arms: int, *, with_choices: bool
-) -> Iterator[Solved]:
+) -> Iterator[SolvedStage]:
     """Yield the stages from the last to the first; each is lost when the next is asked for.
 
     Args:
@@ -117,15 +117,15 @@ def solve(
             buffer = np.empty(stage.num_states)
         values = buffer[: stage.num_states]
         choices = np.zeros(stage.num_states if with_choices else 0, dtype=np.uint8)
-        solved = Solved(stage, values, choices)
-        fill_stage(solved, successors, means, later_values, margin(horizon - num_pulls))
+        solved = SolvedStage(stage, values, choices)
+        fill_stage(solved, successors, means, later_values, rounding_margin(horizon - num_pulls))
         yield solved
         later, later_values, buffer = stage, values, later_values
 
 
 def optimal_total(means: np.ndarray, horizon: int, num_arms: int) -> float:
-    """Return the expected total reward of the best policy; see `solve`."""
-    *_, (_, values, _) = solve(means, horizon, num_arms, with_choices=False)
+    """Return the expected total reward of the best policy; see `solve_recursion`."""
+    *_, (_, values, _) = solve_recursion(means, horizon, num_arms, with_choices=False)
     return float(values[0])
 
 
@@ -151,11 +151,11 @@ def make_successors(stage: Stage, later: Stage, is_symmetric: bool) -> Successor
     strides = np.empty((*counts.shape, num_arms), dtype=np.int64)
     for arm in axes:
         # The place that the arm moves to: behind the last arm of as many pulls.
-        place = np.full(len(counts), arm)
+        position = np.full(len(counts), arm)
         if is_symmetric:
-            place = (counts <= counts[:, arm : arm + 1]).sum(axis=1) - 1
-        moved = np.where((axes > arm) & (axes <= place[:, None]), axes - 1, axes)
-        moved[:, arm] = place
+            position = (counts <= counts[:, arm : arm + 1]).sum(axis=1) - 1
+        moved = np.where((axes > arm) & (axes <= position[:, None]), axes - 1, axes)
+        moved[:, arm] = position
         reached = np.empty_like(counts)
         np.put_along_axis(reached, moved, counts + (axes == arm), axis=1)
         steps = np.cumprod(np.column_stack([reached[:, :0:-1] + 1]), axis=1)[:, ::-1]
@@ -177,15 +177,15 @@ def check_memory(horizon: int, num_arms: int, is_symmetric: bool) -> None:
     """Refuse what the recursion has no room for.
 
     Raises:
-        ValueError: if it would take more than `MOST_BYTES`, and says how much, or if K > 5.
+        ValueError: if it would take more than `MAX_RECURSION_BYTES`, and says how much, or if K > 5.
     """
     remedy = "optimal_bracket bounds it from both sides"
-    if num_arms > MOST_ARMS:
-        condition = f"have at most {MOST_ARMS} arms for the recursion"
+    if num_arms > MAX_RECURSION_ARMS:
+        condition = f"have at most {MAX_RECURSION_ARMS} arms for the recursion"
         raise ValueError(message("problem", condition, num_arms, remedy))
     needed = bytes_needed(horizon, num_arms, is_symmetric)
-    if needed > MOST_BYTES:
-        condition = f"need at most {MOST_BYTES / 1e9:g} GB with {num_arms} arms, not "
+    if needed > MAX_RECURSION_BYTES:
+        condition = f"need at most {MAX_RECURSION_BYTES / 1e9:g} GB with {num_arms} arms, not "
         condition += f"{needed / 1e9:.3g} GB"
         raise ValueError(message("horizon", condition, horizon, remedy))
 
@@ -199,7 +199,7 @@ def bytes_needed(horizon: int, num_arms: int, is_symmetric: bool) -> float:
     states = comb(horizon + 2 * num_arms - 2, 2 * num_arms - 1)
     if is_symmetric:
         states //= factorial(num_arms)
-        if BYTES_PER_STATE * states < MOST_BYTES:
+        if BYTES_PER_STATE * states < MAX_RECURSION_BYTES:
             states = make_stage(horizon - 1, num_arms, True).num_states
     return float(BYTES_PER_STATE * states)
 
@@ -209,41 +209,41 @@ def _offsets(counts: np.ndarray) -> np.ndarray:
 
 
 @inner
-def _find_worth(worth, table, after, begins, steps):  # type: ignore[no-untyped-def]
+def _set_action_values(action_values, table, after, begins, steps):  # type: ignore[no-untyped-def]
     """Set (L,) what an arm is worth along a row of states.
 
     Args:
-        worth: is set.
+        action_values: is set.
         table: flat, of the means.
         after: flat values of the stage after.
         begins: where the row begins in the table, and in the values after a failure and a success.
         steps: from state to state in the table and in the values.
     """
     (mean_at, failed, paid), (mean_step, step) = begins, steps
-    for j in range(worth.size):
+    for j in range(action_values.size):
         mean, at_fail = table[np.uintp(mean_at + j * mean_step)], after[np.uintp(failed + j * step)]
-        worth[j] = at_fail + mean * (1.0 + (after[np.uintp(paid + j * step)] - at_fail))
+        action_values[j] = at_fail + mean * (1.0 + (after[np.uintp(paid + j * step)] - at_fail))
 
 
 @inner
-def _choose(worth, values, choices, least):  # type: ignore[no-untyped-def]
+def _set_choices(action_values, values, choices, tolerance):  # type: ignore[no-untyped-def]
     """Set the (L,) values of a row, and its (L,) choices: the arms that are worth as much."""
     for j in range(values.size):
-        values[j] = worth[0, j]
-    for arm in range(1, len(worth)):
+        values[j] = action_values[0, j]
+    for arm in range(1, len(action_values)):
         for j in range(values.size):
-            values[j] = worth[arm, j] if worth[arm, j] > values[j] else values[j]
-    for arm in range(len(worth)):
+            values[j] = action_values[arm, j] if action_values[arm, j] > values[j] else values[j]
+    for arm in range(len(action_values)):
         for j in range(choices.size):
-            choices[j] |= np.uint8(worth[arm, j] >= values[j] - least) << np.uint8(arm)
+            choices[j] |= np.uint8(action_values[arm, j] >= values[j] - tolerance) << np.uint8(arm)
 
 
 @kernel
-def fill_stage(solved, successors, means, later, least):  # type: ignore[no-untyped-def]
+def fill_stage(solved, successors, means, later, tolerance):  # type: ignore[no-untyped-def]
     """Fill a stage with values and, where there is room, choices, which are 0 before."""
     stage, table = solved.stage, means.reshape(means.size)
-    last, most = stage.counts.shape[1] - 1, means.shape[1]
-    worth, s = np.empty((last + 1, most)), np.zeros(last, dtype=np.int64)
+    last, horizon = stage.counts.shape[1] - 1, means.shape[1]
+    action_values, s = np.empty((last + 1, horizon)), np.zeros(last, dtype=np.int64)
     for block in range(len(stage.counts)):
         counts, begin = stage.counts[block], stage.offsets[block]
         length = counts[last] + 1
@@ -252,12 +252,12 @@ def fill_stage(solved, successors, means, later, least):  # type: ignore[no-unty
                 strides, failed = successors.strides[block, arm], successors.origins[block, arm]
                 for axis in range(last):
                     failed += s[axis] * strides[axis]
-                mean_at = ((arm % len(means)) * most + counts[arm]) * most
+                mean_at = ((arm % len(means)) * horizon + counts[arm]) * horizon
                 begins = mean_at + (s[arm] if arm < last else 0), failed, failed + strides[arm]
                 steps = int(arm == last), strides[last]
-                _find_worth(worth[arm, :length], table, later, begins, steps)
+                _set_action_values(action_values[arm, :length], table, later, begins, steps)
             row = slice(begin, begin + length)
-            _choose(worth, solved.values[row], solved.choices[row], least)
+            _set_choices(action_values, solved.values[row], solved.choices[row], tolerance)
             begin += length
             axis = last - 1
             s[axis] += 1

@@ -24,15 +24,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from agents.base import Agent, build
+from agents.base import Agent, build_agent
 from agents.oracle.arms import ArmPosteriors, Arms
 from agents.oracle.panels import make_panels
 from agents.oracle.predictive import (
-    SUMS_AT_ONCE,
+    SUMS_PER_BATCH,
     OneArm,
     check_solvable,
     expected_best_mean,
-    kinds_of_arms,
+    group_arms,
     predictive_means,
 )
 from agents.rules.greedy import EpsilonGreedy, Greedy, UniformRandom
@@ -42,20 +42,20 @@ from bandit_gym.checks import check_choice, check_keys, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem
 
-MOST_STATES = 1e9
+MAX_REGRET_STATES = 1e9
 """Of all stages together: some minutes."""
 
-LARGEST_MISS = 1e-6
+PROBABILITY_TOLERANCE = 1e-6
 """Of the sum of probabilities that a function of the user's returns."""
 
-SMALLEST_SHARE = 1e-17
+MIN_NODE_MASS = 1e-17
 """Mass of a node, in each of an arm's posteriors, below which it is left out."""
 
-ActionLaw = Callable[[tuple[int, ...]], FloatArray]
+BlockPolicy = Callable[[tuple[int, ...]], FloatArray]
 """Takes the counts of a block, returns the (K, n_1 + 1, ..., n_K + 1) probabilities of each arm."""
 
-Rule = str | Agent | Callable[[np.ndarray, np.ndarray], np.ndarray]
-RULES: Mapping[str, type[Agent]] = {
+RuleLike = str | Agent | Callable[[np.ndarray, np.ndarray], np.ndarray]
+NAMED_RULES: Mapping[str, type[Agent]] = {
     "greedy": Greedy,
     "epsilon_greedy": EpsilonGreedy,
     "bayes_ucb": BayesUCB,
@@ -69,12 +69,14 @@ Counts = tuple[int, ...]
 
 
 @threadpool_limits.wrap(limits=1)  # for products of small matrices threads only wait
-def expected_regret(problem: BanditProblem, rule: Rule, horizon: int, **options: Any) -> FloatArray:
+def expected_regret(
+    problem: BanditProblem, rule: RuleLike, horizon: int, **options: Any
+) -> FloatArray:
     """Return the (T,) expected regret of a rule after 1, ..., T pulls, exactly.
 
     Args:
         problem: Bernoulli rewards, arms independent a priori: a prior with `arm_log_density`.
-        rule: "thompson" or a name of `RULES`; an agent that looks at counts and sums alone; or a
+        rule: "thompson" or a name of `NAMED_RULES`; an agent that looks at counts and sums alone; or a
             function that takes these, (S, K) each, and returns (S, K) probabilities of each arm.
         horizon: T >= 1.
         options: of a rule that is named, as its agent has them.
@@ -86,32 +88,36 @@ def expected_regret(problem: BanditProblem, rule: Rule, horizon: int, **options:
     """
     check_solvable(problem, horizon)
     num_states = comb(horizon - 1 + 2 * problem.num_arms, 2 * problem.num_arms)
-    if num_states > MOST_STATES:
-        condition = f"give at most {MOST_STATES:.0e} states with {problem.num_arms} arms, not "
+    if num_states > MAX_REGRET_STATES:
+        condition = (
+            f"give at most {MAX_REGRET_STATES:.0e} states with {problem.num_arms} arms, not "
+        )
         raise ValueError(message("horizon", f"{condition}{num_states:.3g}", horizon))
     means = predictive_means(problem, horizon)
     means = np.broadcast_to(means, (problem.num_arms, horizon, horizon))
-    law = make_law(rule, problem, horizon, options)
-    rewards = _rewards_forwards(means, law, horizon)
+    policy = make_block_policy(rule, problem, horizon, options)
+    rewards = _expected_rewards(means, policy, horizon)
     return np.cumsum(expected_best_mean(problem) - rewards)
 
 
-def _rewards_forwards(means: FloatArray, law: ActionLaw, horizon: int) -> FloatArray:
+def _expected_rewards(means: FloatArray, policy: BlockPolicy, horizon: int) -> FloatArray:
     """Return the (T,) expected rewards of each pull."""
     num_arms, rewards = len(means), np.zeros(horizon)
     masses = {(0,) * num_arms: np.ones((1,) * num_arms)}
     for pull in range(horizon):
         later: dict[Counts, FloatArray] = {}
         for counts, mass in masses.items():
-            for arm, share in enumerate(law(counts)):
+            for arm, share in enumerate(policy(counts)):
                 flow = mass * share
-                paid = flow * _along(arm, num_arms, means[arm, counts[arm], : counts[arm] + 1])
+                paid = flow * _reshape_to_axis(
+                    arm, num_arms, means[arm, counts[arm], : counts[arm] + 1]
+                )
                 rewards[pull] += paid.sum()
-                reached = _pulled(counts, arm)
+                reached = _add_pull(counts, arm)
                 if reached not in later:
                     later[reached] = np.zeros([n + 1 for n in reached])
-                later[reached][_part(arm, 1, None)] += paid
-                later[reached][_part(arm, None, -1)] += flow - paid
+                later[reached][_slice_axis(arm, 1, None)] += paid
+                later[reached][_slice_axis(arm, None, -1)] += flow - paid
         masses = later
     total = sum(mass.sum() for mass in masses.values())
     if not abs(total - 1) < 1e-9:
@@ -119,39 +125,42 @@ def _rewards_forwards(means: FloatArray, law: ActionLaw, horizon: int) -> FloatA
     return rewards
 
 
-def _pulled(counts: Counts, arm: int) -> Counts:
+def _add_pull(counts: Counts, arm: int) -> Counts:
     return (*counts[:arm], counts[arm] + 1, *counts[arm + 1 :])
 
 
-def _along(arm: int, num_arms: int, values: FloatArray) -> FloatArray:
+def _reshape_to_axis(arm: int, num_arms: int, values: FloatArray) -> FloatArray:
     """Return (L,) values laid along one of K axes."""
     return values.reshape([-1 if axis == arm else 1 for axis in range(num_arms)])
 
 
-def _part(arm: int, begin: int | None, end: int | None) -> tuple[slice | Any, ...]:
+def _slice_axis(arm: int, begin: int | None, end: int | None) -> tuple[slice | Any, ...]:
     """Return what cuts the axis of one arm."""
     return (*(slice(None),) * arm, slice(begin, end))
 
 
-def make_law(
-    rule: Rule, problem: BanditProblem, horizon: int, options: dict[str, Any]
-) -> ActionLaw:
+def make_block_policy(
+    rule: RuleLike, problem: BanditProblem, horizon: int, options: dict[str, Any]
+) -> BlockPolicy:
     """Return what a rule does in the states of a block.
 
     Raises:
         ValueError: if a name or an option is unknown.
     """
-    if isinstance(rule, str) and check_choice("rule", rule, ("thompson", *RULES)) != "thompson":
-        rule = build(rule, RULES[rule], problem, options)
+    if (
+        isinstance(rule, str)
+        and check_choice("rule", rule, ("thompson", *NAMED_RULES)) != "thompson"
+    ):
+        rule = build_agent(rule, NAMED_RULES[rule], problem, options)
     else:
         check_keys("options", options)
     if rule == "thompson":
-        return ThompsonLaw(problem, horizon)
-    ask = as_rule(rule) if isinstance(rule, Agent) else rule
-    return lambda counts: _ask(ask, counts)
+        return ThompsonPolicy(problem, horizon)
+    function = make_rule_function(rule) if isinstance(rule, Agent) else rule
+    return lambda counts: _call_rule(function, counts)
 
 
-def as_rule(agent: Agent) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+def make_rule_function(agent: Agent) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """Return what an agent does in states, as a function of (S, K) counts and sums."""
 
     def rule(counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
@@ -164,18 +173,22 @@ def as_rule(agent: Agent) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     return rule
 
 
-def _ask(rule: Any, counts: tuple[int, ...]) -> FloatArray:
+def _call_rule(rule: Any, counts: tuple[int, ...]) -> FloatArray:
     """Return what a function of the user's says, laid out as a block."""
     sums = np.indices([n + 1 for n in counts]).reshape(len(counts), -1).T
-    told = np.asarray(rule(np.tile(counts, (len(sums), 1)), sums.astype(np.float64)), dtype=float)
-    if told.shape != sums.shape:
-        raise ValueError(message("rule", f"return probabilities {sums.shape}", told.shape))
-    misses = np.abs(told.sum(axis=1) - 1)
-    if not ((told >= 0).all() and (misses < LARGEST_MISS).all()):
-        row = int(np.argmax(np.where((told >= 0).all(axis=1), misses, np.inf)))
+    probabilities = np.asarray(
+        rule(np.tile(counts, (len(sums), 1)), sums.astype(np.float64)), dtype=float
+    )
+    if probabilities.shape != sums.shape:
+        raise ValueError(message("rule", f"return probabilities {sums.shape}", probabilities.shape))
+    errors = np.abs(probabilities.sum(axis=1) - 1)
+    if not ((probabilities >= 0).all() and (errors < PROBABILITY_TOLERANCE).all()):
+        row = int(np.argmax(np.where((probabilities >= 0).all(axis=1), errors, np.inf)))
         condition = f"return probabilities that sum to 1 at counts {counts}"
-        raise ValueError(message("rule", condition, told[row].tolist()))
-    return (told / told.sum(axis=1, keepdims=True)).T.reshape(-1, *(n + 1 for n in counts))
+        raise ValueError(message("rule", condition, probabilities[row].tolist()))
+    return (probabilities / probabilities.sum(axis=1, keepdims=True)).T.reshape(
+        -1, *(n + 1 for n in counts)
+    )
 
 
 class ArmTable(NamedTuple):
@@ -190,7 +203,7 @@ class ArmTable(NamedTuple):
     below: FloatArray
 
 
-class ThompsonLaw:
+class ThompsonPolicy:
     """The law of Thompson sampling's arm, by blocks of states.
 
     Arguments:
@@ -199,17 +212,17 @@ class ThompsonLaw:
     """
 
     def __init__(self, problem: BanditProblem, horizon: int) -> None:
-        self._tables = make_tables(problem, horizon)
+        self._tables = make_posterior_tables(problem, horizon)
 
     def __call__(self, counts: tuple[int, ...]) -> FloatArray:
         """Return the (K, n_1 + 1, ..., n_K + 1) probabilities of each arm."""
         tables = [self._tables[arm][n] for arm, n in enumerate(counts)]
-        found = [self._chance(arm, tables) for arm in range(len(counts) - 1)]
+        found = [self._best_arm_probabilities(arm, tables) for arm in range(len(counts) - 1)]
         last = np.maximum(1 - np.sum(found, axis=0), 0.0)
         return np.stack([*found, last])
 
     @staticmethod
-    def _chance(arm: int, tables: list[ArmTable]) -> FloatArray:
+    def _best_arm_probabilities(arm: int, tables: list[ArmTable]) -> FloatArray:
         """Return the (n_1 + 1, ..., n_K + 1) probabilities that one arm is the best."""
         others = [table.below for j, table in enumerate(tables) if j != arm]
         product = reduce(lambda a, b: a[..., None, :] * b, others)
@@ -217,14 +230,14 @@ class ThompsonLaw:
         return np.moveaxis(found, 0, arm)
 
 
-def make_tables(problem: BanditProblem, horizon: int) -> list[list[ArmTable]]:
+def make_posterior_tables(problem: BanditProblem, horizon: int) -> list[list[ArmTable]]:
     """Return the posteriors of arm i after n < T pulls, `tables[i][n]`, on common nodes."""
-    kinds = kinds_of_arms(Arms(problem))
+    kinds = group_arms(Arms(problem))
     arms = {kind: OneArm(problem, kind) for kind in kinds}
     edges = np.unique(np.concatenate([_edges(arm, horizon) for arm in arms.values()]))
     tables = {kind: _tables(arm, horizon, edges) for kind, arm in arms.items()}
-    largest = np.max([t.shares.max(axis=0) for each in tables.values() for t in each], axis=0)
-    is_seen = largest > SMALLEST_SHARE
+    max_shares = np.max([t.shares.max(axis=0) for each in tables.values() for t in each], axis=0)
+    is_seen = max_shares > MIN_NODE_MASS
     for each in tables.values():
         for n, table in enumerate(each):  # one after the other: together they take gigabytes
             each[n] = ArmTable(table.shares[:, is_seen], table.below[:, is_seen])
@@ -234,9 +247,9 @@ def make_tables(problem: BanditProblem, horizon: int) -> list[list[ArmTable]]:
 def _edges(arm: OneArm, horizon: int) -> FloatArray:
     """Return edges that resolve an arm's posteriors before any pull and after all of them."""
     sums, pulls = np.arange(float(horizon)), float(horizon - 1)
-    groups = np.split(sums, range(SUMS_AT_ONCE, horizon, SUMS_AT_ONCE))
-    resolved = [arm.resolve(np.full(len(group), pulls), group) for group in groups]
-    resolved.append(arm.resolve(np.zeros(1), np.zeros(1)))
+    groups = np.split(sums, range(SUMS_PER_BATCH, horizon, SUMS_PER_BATCH))
+    resolved = [arm.resolve_panels(np.full(len(group), pulls), group) for group in groups]
+    resolved.append(arm.resolve_panels(np.zeros(1), np.zeros(1)))
     return np.concatenate([panels.edges for panels in resolved])
 
 
@@ -244,8 +257,10 @@ def _tables(arm: OneArm, horizon: int, edges: FloatArray) -> list[ArmTable]:
     tables = []
     for n in range(horizon):
         posteriors = ArmPosteriors(arm, np.full(n + 1, float(n)), np.arange(n + 1.0))
-        panels = make_panels(posteriors.along, edges, arm.line.grain)
-        tables.append(ArmTable(_by_state(panels.shares), _by_state(panels.distributions())))
+        panels = make_panels(posteriors.shared_log_density, edges, arm.line.find_rounding)
+        tables.append(
+            ArmTable(_by_state(panels.shares), _by_state(panels.cumulative_probabilities()))
+        )
     return tables
 
 

@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from bandit_gym.checks import check_scores
 
-MOST_LISTED = 64
+MAX_LISTED_ARMS = 64
 """Arms of one lane up to which a list of Python is searched in half the time that arrays take."""
 
 
@@ -27,34 +27,34 @@ def random_argmax(rng: Generator, scores: np.ndarray, name: str = "arms") -> np.
     Raises:
         ValueError: if a score is NaN.
     """
-    if scores.shape[0] == 1 and scores.shape[1] <= MOST_LISTED:
+    if scores.shape[0] == 1 and scores.shape[1] <= MAX_LISTED_ARMS:
         row = scores[0].tolist()
         total, best = sum(row), max(row)
         if row.count(best) == 1 and total == total:  # NaN is no maximum, wherever it stands
             return np.array([row.index(best)])
-    is_best = _is_largest(scores, name)
+    is_best = _is_maximum(scores, name)
     if np.count_nonzero(is_best) > len(scores):
         return np.argmax(np.where(is_best, rng.random(scores.shape), -1.0), axis=1)
     return is_best.argmax(axis=1)
 
 
-def draw_arms(rng: Generator, law: np.ndarray) -> np.ndarray:
+def draw_arms(rng: Generator, probabilities: np.ndarray) -> np.ndarray:
     """Return (N,) draws of (N, K) laws: the arms at which their sums first exceed one uniform."""
-    below = law.cumsum(axis=1)
-    return (below <= rng.random((len(law), 1)) * below[:, -1:]).sum(axis=1)
+    below = probabilities.cumsum(axis=1)
+    return (below <= rng.random((len(probabilities), 1)) * below[:, -1:]).sum(axis=1)
 
 
-def share_largest(scores: np.ndarray, name: str = "arms") -> np.ndarray:
+def argmax_probabilities(scores: np.ndarray, name: str = "arms") -> np.ndarray:
     """Return the (N, K) probabilities of what `random_argmax` returns."""
-    return share_evenly(_is_largest(scores, name))
+    return share_evenly(_is_maximum(scores, name))
 
 
-def _is_largest(scores: np.ndarray, name: str) -> np.ndarray:
+def _is_maximum(scores: np.ndarray, name: str) -> np.ndarray:
     """Return (N, K) which scores are the largest of their lanes, once none is NaN."""
-    largest = scores.max(axis=1)
-    if np.count_nonzero(largest != largest):  # a third of the time of isnan and any
+    maxima = scores.max(axis=1)
+    if np.count_nonzero(maxima != maxima):  # a third of the time of isnan and any
         check_scores(name, scores)
-    return scores == largest[:, None]
+    return scores == maxima[:, None]
 
 
 def share_evenly(is_chosen: np.ndarray) -> np.ndarray:

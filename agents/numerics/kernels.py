@@ -5,7 +5,7 @@ function uncompiled and gives the same result from the same generator. Importing
 imports numba, so agents import it when first needed. Machine code is cached on disk.
 
 Letters: K arms, N lanes, R of them drawn for, m samples. Families are those of
-`agents.numerics.laws`.
+`agents.numerics.distributions`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.laws import (
+from agents.numerics.distributions import (
     BETA,
     COMPILED,
     INVERSE_GAMMA,
-    MeanLaws,
+    MeanDistributions,
     divergence,
-    draw_means,
+    draw_conjugate_means,
     reward_variance,
 )
 from bandit_gym.numerics.compiled import inner, kernel
@@ -30,10 +30,10 @@ from bandit_gym.numerics.compiled import inner, kernel
 for _function in COMPILED:
     inner(_function)
 
-MOST_STEPS = 60
+MAX_NEWTON_STEPS = 60
 PRECISION = 4 * 2.0**-53
 
-BLOCK_SIZE = 400
+MEANS_PER_BLOCK = 400
 """Means drawn at a time, of one arm or of several: enough for loops to pay, and few enough for
 their scratch space to stay in the nearest cache."""
 
@@ -53,25 +53,29 @@ class ConjugatePrior(NamedTuple):
 
 
 @inner
-def fill(out: np.ndarray, value: float) -> None:
+def fill_array(out: np.ndarray, value: float) -> None:
     """Set all of `out` (m,), in a loop that compiles ten times as fast as `np.full`."""
     for j in range(out.size):
         out[j] = value
 
 
 @inner
-def draw_arms(rng: Generator, laws: MeanLaws, out: np.ndarray, spare: np.ndarray) -> None:
+def draw_arm_means(
+    rng: Generator, distributions: MeanDistributions, out: np.ndarray, workspace: np.ndarray
+) -> None:
     """Fill `out` (A m,) with m draws from each of A laws, one law after the other.
 
-    `spare` (3, at least A m) is overwritten.
+    `workspace` (3, at least A m) is overwritten.
     """
-    first, second = spare[0, : out.size], spare[1, : out.size]
-    num_samples = out.size // laws.first.size
-    for i in range(laws.first.size):
+    first, second = workspace[0, : out.size], workspace[1, : out.size]
+    num_samples = out.size // distributions.first.size
+    for i in range(distributions.first.size):
         part = slice(i * num_samples, (i + 1) * num_samples)
-        fill(first[part], laws.first[i])
-        fill(second[part], laws.second[i])
-    draw_means(rng, MeanLaws(laws.family, first, second), out, spare[2, : out.size])
+        fill_array(first[part], distributions.first[i])
+        fill_array(second[part], distributions.second[i])
+    draw_conjugate_means(
+        rng, MeanDistributions(distributions.family, first, second), out, workspace[2, : out.size]
+    )
 
 
 @inner
@@ -105,28 +109,37 @@ def compare_means(
 
 @kernel
 def draw_chunk(
-    rng: Generator, laws: MeanLaws, lanes: np.ndarray, means: np.ndarray, winners: np.ndarray
+    rng: Generator,
+    distributions: MeanDistributions,
+    lanes: np.ndarray,
+    means: np.ndarray,
+    winners: np.ndarray,
 ) -> None:
     """Draw the means of all arms, and find the best of each draw.
 
     Args:
         rng: source of randomness.
-        laws: (N, K) of them.
+        distributions: (N, K) of them.
         lanes: (R,) the lanes, of N, to draw for.
         means: (R, K, m) receives the draws.
         winners: (R, m) receives the arm with the largest mean of each, ties broken at random.
     """
     num_lanes, num_arms, num_samples = means.shape
-    step = max(1, BLOCK_SIZE // num_samples)
-    best, spare = np.empty(num_samples), np.empty((3, step * num_samples))
+    step = max(1, MEANS_PER_BLOCK // num_samples)
+    best, workspace = np.empty(num_samples), np.empty((3, step * num_samples))
     for r in range(num_lanes):
         lane, flat = lanes[r], means[r].reshape(num_arms * num_samples)
-        fill(best, -np.inf)
+        fill_array(best, -np.inf)
         for start in range(0, num_arms, step):
             stop = min(start + step, num_arms)
-            first, second = laws.first[lane, start:stop], laws.second[lane, start:stop]
+            first, second = (
+                distributions.first[lane, start:stop],
+                distributions.second[lane, start:stop],
+            )
             out = flat[start * num_samples : stop * num_samples]
-            draw_arms(rng, MeanLaws(laws.family, first, second), out, spare)
+            draw_arm_means(
+                rng, MeanDistributions(distributions.family, first, second), out, workspace
+            )
             for i in range(start, stop):
                 compare_means(rng, means[r], i, best, winners[r])
 
@@ -149,15 +162,15 @@ def draw_best_arms(
         actions: (N,) receives the best arm, ties broken at random.
     """
     num_lanes, num_arms = counts.shape
-    for start in range(0, num_lanes, BLOCK_SIZE):
-        lanes = slice(start, min(start + BLOCK_SIZE, num_lanes))
+    for start in range(0, num_lanes, MEANS_PER_BLOCK):
+        lanes = slice(start, min(start + MEANS_PER_BLOCK, num_lanes))
         size = lanes.stop - start
-        means, best, spare = np.empty((num_arms, size)), np.empty(size), np.empty((3, size))
-        laws = MeanLaws(prior.family, spare[0], spare[1])
-        fill(best, -np.inf)
+        means, best, workspace = np.empty((num_arms, size)), np.empty(size), np.empty((3, size))
+        distributions = MeanDistributions(prior.family, workspace[0], workspace[1])
+        fill_array(best, -np.inf)
         for i in range(num_arms):
-            add_data(prior, i, counts[lanes, i], sums[lanes, i], laws)
-            draw_means(rng, laws, means[i], spare[2])
+            add_data(prior, i, counts[lanes, i], sums[lanes, i], distributions)
+            draw_conjugate_means(rng, distributions, means[i], workspace[2])
             if prior.parameters[i, 1] == 0.0:
                 favour_missing(counts[lanes, i], means[i])
             compare_means(rng, means, i, best, actions[lanes])
@@ -165,14 +178,18 @@ def draw_best_arms(
 
 @inner
 def add_data(
-    prior: ConjugatePrior, arm: int, counts: np.ndarray, sums: np.ndarray, laws: MeanLaws
+    prior: ConjugatePrior,
+    arm: int,
+    counts: np.ndarray,
+    sums: np.ndarray,
+    distributions: MeanDistributions,
 ) -> None:
-    """Set `laws` (m,) to an arm's posterior laws, given (m,) statistics."""
+    """Set `distributions` (m,) to an arm's posterior laws, given (m,) statistics."""
     parameters, weights = prior.parameters[arm], prior.weights
     for j in range(counts.size):
         n, s = counts[j], sums[j]
-        laws.first[j] = parameters[0] + weights[0, 0] * n + weights[0, 1] * s
-        laws.second[j] = parameters[1] + weights[1, 0] * n + weights[1, 1] * s
+        distributions.first[j] = parameters[0] + weights[0, 0] * n + weights[0, 1] * s
+        distributions.second[j] = parameters[1] + weights[1, 0] * n + weights[1, 1] * s
 
 
 @inner
@@ -212,7 +229,7 @@ def find_upper_mean(family: int, average: float, distance: float) -> float:
         return average
     low, high, root = average, top, math.sqrt(distance)
     x = average + root * math.sqrt(2.0 * reward_variance(family, average)) + distance
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_NEWTON_STEPS):
         if not low < x < high:
             x = low + (high - low) / 2.0 if high < math.inf else 2.0 * low
         found = math.sqrt(max(divergence(family, average, x), 0.0))

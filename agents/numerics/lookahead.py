@@ -15,13 +15,13 @@ import numpy as np
 
 from bandit_gym.numerics.compiled import inner, kernel
 
-TOLERANCE = 1e-12
+GAIN_TOLERANCE = 1e-12
 """Of the gain over the payment, in units of reward."""
 
 NUM_LEVELS = 1024
 """Known sums that are tried, over the range of the means; indices are interpolated in between."""
 
-NEGLIGIBLE = 1e-14
+NEGLIGIBLE_TERM = 1e-14
 """Share of a sum at which terms that fall geometrically are left out."""
 
 
@@ -60,15 +60,15 @@ def find_indices(
             for s in range(n + 1):
                 m = means[first + s]
                 ahead = m * values[s + 1] + (1.0 - m) * values[s]
-                going_on = (1.0 - discount) * m + discount * ahead
-                values[s] = max(level, going_on)
-                place = first + s
-                if place < indices.size:
-                    gain = going_on - level
-                    if gain <= 0.0 < gains[place]:
-                        part = gains[place] / (gains[place] - gain)
-                        indices[place] = level - step + part * step
-                    gains[place] = gain
+                continuation = (1.0 - discount) * m + discount * ahead
+                values[s] = max(level, continuation)
+                index = first + s
+                if index < indices.size:
+                    gain = continuation - level
+                    if gain <= 0.0 < gains[index]:
+                        part = gains[index] / (gains[index] - gain)
+                        indices[index] = level - step + part * step
+                    gains[index] = gain
 
 
 @kernel
@@ -83,7 +83,7 @@ def find_finite_indices(alpha: np.ndarray, beta: np.ndarray, left: int, out: np.
     for k in range(alpha.size):
         size = alpha[k] + beta[k]
         payment, gain = alpha[k] / size, np.inf
-        while gain > TOLERANCE:
+        while gain > GAIN_TOLERANCE:
             ahead[:], pulls[:] = 0.0, 0.0
             for n in range(left - 1, -1, -1):
                 for s in range(n + 1):
@@ -119,7 +119,7 @@ def upper_gain(a: float, b: float, level: float, m: int) -> float:
         term = probability * ((a + s) / total - level)
         gain += term
         ratio = (m - s) / (s + 1.0) * (a + s) / (b + m - s - 1.0) if s < m else 0.0
-        if ratio < 0.9 and term < NEGLIGIBLE * gain:
+        if ratio < 0.9 and term < NEGLIGIBLE_TERM * gain:
             break
         probability *= ratio
         s += 1
@@ -135,7 +135,7 @@ def bernoulli_gain(a: float, b: float, level: float, m: int) -> float:
 
 
 @kernel
-def best_gains(
+def find_best_gains(
     a: np.ndarray, b: np.ndarray, levels: np.ndarray, ahead: np.ndarray, gains: np.ndarray
 ) -> None:
     """Set `gains` to the largest gain per pull over some numbers of pulls.
@@ -159,33 +159,33 @@ def best_gains(
 
 
 @inner
-def raise_to(best: np.ndarray, before: np.ndarray, worth: float) -> None:
+def raise_values(best: np.ndarray, before: np.ndarray, added: float) -> None:
     """Raise (m,) values to those before with some pulls of another arm on top."""
     for m in range(len(best)):
-        value = before[m] + worth
+        value = before[m] + added
         best[m] = value if value > best[m] else best[m]
 
 
 @kernel
-def split_pulls(worths: np.ndarray) -> tuple[float, np.ndarray]:
+def split_pulls(pull_values: np.ndarray) -> tuple[float, np.ndarray]:
     """Share H pulls among arms, so that what they are worth in sum is largest.
 
     Args:
-        worths: (K, H + 1) of the first 0, 1, ..., H pulls of an arm.
+        pull_values: (K, H + 1) of the first 0, 1, ..., H pulls of an arm.
 
     Returns:
         the sum, and the (K,) pulls of each arm; of equal splits, with few of the last arms.
     """
-    num_arms, most = worths.shape[0], worths.shape[1] - 1
-    best = np.full(worths.shape, -np.inf)  # of the arms so far, for each number of pulls
-    best[0] = worths[0]
+    num_arms, max_pulls = pull_values.shape[0], pull_values.shape[1] - 1
+    best = np.full(pull_values.shape, -np.inf)  # of the arms so far, for each number of pulls
+    best[0] = pull_values[0]
     for arm in range(1, num_arms):
-        for n in range(most + 1):
-            raise_to(best[arm, n:], best[arm - 1, : most + 1 - n], worths[arm, n])
-    split, left = np.zeros(num_arms, dtype=np.int64), most
+        for n in range(max_pulls + 1):
+            raise_values(best[arm, n:], best[arm - 1, : max_pulls + 1 - n], pull_values[arm, n])
+    split, left = np.zeros(num_arms, dtype=np.int64), max_pulls
     for arm in range(num_arms - 1, 0, -1):
-        while best[arm - 1, left - split[arm]] + worths[arm, split[arm]] < best[arm, left]:
+        while best[arm - 1, left - split[arm]] + pull_values[arm, split[arm]] < best[arm, left]:
             split[arm] += 1
         left -= split[arm]
     split[0] = left
-    return best[num_arms - 1, most], split
+    return best[num_arms - 1, max_pulls], split

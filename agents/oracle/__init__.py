@@ -29,11 +29,11 @@ from agents.oracle.panels import (
     Panels,
     ToleranceError,
     best_arm_probabilities,
-    halve,
-    in_doubt,
-    resolve,
+    bisect_panels,
+    is_unresolved,
+    resolve_panels,
 )
-from agents.oracle.search import first_edges
+from agents.oracle.search import find_first_edges
 from bandit_gym.checks import check_arms, check_real, check_statistics, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem, check_problem
@@ -119,12 +119,14 @@ def quadrature_probabilities(
     The panels are halved once more after they are fine enough, and the change is the estimate.
     """
     posteriors = ArmPosteriors(arms, counts, sums)
-    error, edges = np.inf, first_edges(posteriors)
+    error, edges = np.inf, find_first_edges(posteriors)
     for doubt in (1e-2 * tolerance, 1e-4 * tolerance):
-        panels = resolve(posteriors.along, edges, doubt, arms.line.grain)
-        finer = halve(posteriors.along, panels, arms.line.grain)
-        probabilities, error = compare(panels, finer, doubt)
-        error += float((posteriors.bends() * finer.masses_beyond(*arms.line.limits)).sum())
+        panels = resolve_panels(
+            posteriors.shared_log_density, edges, doubt, arms.line.find_rounding
+        )
+        finer = bisect_panels(posteriors.shared_log_density, panels, arms.line.find_rounding)
+        probabilities, error = compare_panels(panels, finer, doubt)
+        error += float((posteriors.slope_changes() * finer.masses_beyond(*arms.line.limits)).sum())
         if error <= tolerance:
             return probabilities, error
     raise ToleranceError(
@@ -134,7 +136,7 @@ def quadrature_probabilities(
     )
 
 
-def compare(panels: Panels, finer: Panels, doubt: float) -> tuple[FloatArray, float]:
+def compare_panels(panels: Panels, finer: Panels, doubt: float) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities by the finer panels, made to sum to one, and their error.
 
     The error adds up what refinement changed, what the sum missed, what is not resolved to `doubt`,
@@ -142,7 +144,7 @@ def compare(panels: Panels, finer: Panels, doubt: float) -> tuple[FloatArray, fl
     """
     probabilities = best_arm_probabilities(finer)
     change = np.abs(probabilities - best_arm_probabilities(panels)).max()
-    unresolved = np.where(in_doubt(finer, doubt), finer.roughness, 0.0).sum()
+    unresolved = np.where(is_unresolved(finer, doubt), finer.roughness, 0.0).sum()
     total = probabilities.sum()
     rounded = finer.noise.sum(axis=0).max()
     error = change + abs(1 - total) + unresolved + rounded + finer.tails().sum()

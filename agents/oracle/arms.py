@@ -17,7 +17,7 @@ from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
-NUM_DRAWS, FEWEST_DRAWS = 1 << 14, 64
+NUM_ORACLE_DRAWS, MIN_ORACLE_DRAWS = 1 << 14, 64
 """Of the prior in all, and of each law that it is a mixture of."""
 
 
@@ -52,10 +52,10 @@ class Arms:
         A mixture shows each of its laws, however rare. The generator is fixed so that the
         probabilities are a function of the problem and data.
         """
-        laws, rng = components(self.problem.prior), make_generator("draws of the oracle")
-        num_draws = FEWEST_DRAWS if self.is_smooth else NUM_DRAWS // len(laws)
-        shape = (max(num_draws, FEWEST_DRAWS), self.problem.num_arms)
-        draws = np.concatenate([law.sample(rng, shape) for law in laws])
+        parts, rng = find_components(self.problem.prior), make_generator("draws of the oracle")
+        num_draws = MIN_ORACLE_DRAWS if self.is_smooth else NUM_ORACLE_DRAWS // len(parts)
+        shape = (max(num_draws, MIN_ORACLE_DRAWS), self.problem.num_arms)
+        draws = np.concatenate([part.sample(rng, shape) for part in parts])
         return np.sort(np.clip(draws, *self.support.T), axis=0)
 
     @cached_property
@@ -98,18 +98,18 @@ class ArmPosteriors:
         require_density("the log-density of a posterior", values, means)
         return values
 
-    def along(self, u: FloatArray) -> FloatArray:
+    def shared_log_density(self, u: FloatArray) -> FloatArray:
         """Return the (M, K) log-densities of the coordinate at (M,) values of it."""
-        return self.log_density_along(np.repeat(u[:, None], len(self.counts), axis=1))
+        return self.coordinate_log_density(np.repeat(u[:, None], len(self.counts), axis=1))
 
-    def log_density_along(self, u: FloatArray) -> FloatArray:
+    def coordinate_log_density(self, u: FloatArray) -> FloatArray:
         """Return the (M, K) log-densities of the coordinate at (M, K) values of it.
 
         Beyond its limits, where distances to an end have no digits left, they go on as straight
         lines: the law of a density that is a power of the distance.
         """
         line = self.arms.line
-        values = self._of_coordinate(line.means(np.clip(u, *line.limits)))
+        values = self._log_density_of_coordinate(line.means(np.clip(u, *line.limits)))
         for is_beyond, end in zip(
             (u < line.limits[0], u > line.limits[1]), self._ends, strict=True
         ):
@@ -119,7 +119,7 @@ class ArmPosteriors:
                 values = np.where(is_beyond, straight, values)
         return values
 
-    def bends(self) -> FloatArray:
+    def slope_changes(self) -> FloatArray:
         """Return (2, K) shares by which slopes still change in a unit of u before either limit."""
         slopes = np.array([end.slopes for end in self._ends])
         last, change = slopes[:, 0], np.abs(slopes[:, 1] - slopes[:, 0])
@@ -128,18 +128,20 @@ class ArmPosteriors:
     @cached_property
     def _ends(self) -> tuple[_End, _End]:
         first, last = self.arms.line.limits
-        return self._end(first, 1.0), self._end(last, -1.0)
+        return self._make_end(first, 1.0), self._make_end(last, -1.0)
 
-    def _end(self, limit: float, step: float) -> _End:
+    def _make_end(self, limit: float, step: float) -> _End:
         line = self.arms.line
         means = line.means(limit + step * np.arange(3.0))
         u = line.exact_positions(means)
-        values = self._of_coordinate(np.repeat(means[:, None], len(self.counts), axis=1))
+        values = self._log_density_of_coordinate(
+            np.repeat(means[:, None], len(self.counts), axis=1)
+        )
         with np.errstate(invalid="ignore"):
             slopes = np.diff(values, axis=0) / np.diff(u)[:, None]
         return _End(u, values, np.where(np.isfinite(slopes), slopes, 0.0))
 
-    def _of_coordinate(self, means: FloatArray) -> FloatArray:
+    def _log_density_of_coordinate(self, means: FloatArray) -> FloatArray:
         """Return the log-densities of u at (M, K) means.
 
         The slope of the line is that where the rounded mean lies: near an end that makes a
@@ -163,11 +165,11 @@ class _End(NamedTuple):
     slopes: FloatArray
 
 
-def components(prior: Any) -> list[Any]:
+def find_components(prior: Any) -> list[Any]:
     """Return the laws that a prior is a mixture of: itself alone where it is none."""
-    laws = getattr(prior, "components", None)
-    if isinstance(laws, tuple) and all(hasattr(law, "sample") for law in laws):
-        return [law for each in laws for law in components(each)]
+    parts = getattr(prior, "components", None)
+    if isinstance(parts, tuple) and all(hasattr(part, "sample") for part in parts):
+        return [part for each in parts for part in find_components(each)]
     return [prior]
 
 

@@ -37,27 +37,27 @@ from bandit_gym.problem import BanditProblem
 NUM_CHAINS = 1024
 """Twice the arms that such a prior takes: their covariance is that of as many chains or more."""
 
-NUM_MOVES = 3
+MOVES_PER_STAGE = 3
 """After each rise of the likelihood's power."""
 
 NUM_BATCHES = 16
 MAX_BATCH = 1 << 10
 
-MARGIN, MOST_GROWTH = 1.2, 8.0
+GROWTH_MARGIN, MAX_GROWTH = 1.2, 8.0
 """Of the length of a round, against what the error of the round before says is needed."""
 
-LARGEST_VARIANCE_RATIO = 4.0
+MAX_VARIANCE_RATIO = 4.0
 """Of chain averages, against what their batches promise. Chains that agree are at 1 within 0.2: an
 F statistic with 1,023 and 15,360 degrees of freedom. Batches promise too little where a chain
 remembers longer than they last, and nearly nothing where it never leaves its camp."""
 
-LARGEST_ROUNDING = 1e-2
+MAX_LOG_ROUNDING = 1e-2
 """Of a log-density; slices are looked for at some 1 below it."""
 
-LEAST_ANGLE = 1e-12
+MIN_ANGLE = 1e-12
 """Of what is left of a turn, after which a chain stays where it is."""
 
-LogDensity = Callable[[FloatArray], FloatArray]
+MeansLogDensity = Callable[[FloatArray], FloatArray]
 
 
 def chain_probabilities(
@@ -79,26 +79,30 @@ def chain_probabilities(
         ToleranceError: if chains of MAX_BATCH * NUM_BATCHES moves still disagree or are still too
             noisy, or if the data are so many, or so far from the prior, that numbers lack digits.
     """
-    rng, posterior = make_generator("chains of the oracle"), Posterior(problem, counts, sums)
+    rng, posterior = make_generator("chains of the oracle"), JointPosterior(problem, counts, sums)
     means, batch = posterior.draw_start(rng), 1
     while True:
-        chains = walk(rng, posterior.log_density, means)
+        chains = iterate_chains(rng, posterior.log_density, means)
         wins = np.zeros((NUM_BATCHES, *means.shape))
         for each in wins:
             for means in islice(chains, batch):
                 each[np.arange(NUM_CHAINS), means.argmax(axis=1)] += 1
         error, ratio = monte_carlo_error(wins / batch)
-        agrees = ratio <= LARGEST_VARIANCE_RATIO
+        agrees = ratio <= MAX_VARIANCE_RATIO
         if agrees and error <= tolerance and batch > 1:
             return wins.mean(axis=(0, 1)) / batch, error
         if batch == MAX_BATCH:
-            raise ToleranceError(_failure(tolerance, error, ratio), error)
-        growth = np.clip(MARGIN * (error / tolerance) ** 2, MARGIN, MOST_GROWTH) if agrees else 2.0
+            raise ToleranceError(_describe_failure(tolerance, error, ratio), error)
+        growth = (
+            np.clip(GROWTH_MARGIN * (error / tolerance) ** 2, GROWTH_MARGIN, MAX_GROWTH)
+            if agrees
+            else 2.0
+        )
         batch = min(math.ceil(growth * batch), MAX_BATCH)
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class JointPosterior:
     """The joint law of all means.
 
     Attributes:
@@ -134,13 +138,15 @@ class Posterior:
             while _effective_size(step * values) < NUM_CHAINS / 2:
                 step /= 2
             power = min(power + step, 1.0)
-            means = means[_resample(rng, step * values)]
+            means = means[_resample_chains(rng, step * values)]
             target = partial(self.log_density, power=power)
-            *_, means = islice(walk(rng, target, means), NUM_MOVES)
+            *_, means = islice(iterate_chains(rng, target, means), MOVES_PER_STAGE)
         return means
 
 
-def walk(rng: Generator, log_density: LogDensity, means: FloatArray) -> Iterator[FloatArray]:
+def iterate_chains(
+    rng: Generator, log_density: MeansLogDensity, means: FloatArray
+) -> Iterator[FloatArray]:
     """Yield the (L, K) means of chains after each move, for ever.
 
     The normal law with the mean and covariance that they have now is standard in coordinates z.
@@ -154,12 +160,12 @@ def walk(rng: Generator, log_density: LogDensity, means: FloatArray) -> Iterator
 
     values = log_ratio(z)
     while True:
-        z, values = turn(rng, log_ratio, z, values)
+        z, values = move_chains(rng, log_ratio, z, values)
         yield centre + z @ steps
 
 
-def turn(
-    rng: Generator, log_ratio: LogDensity, z: FloatArray, values: FloatArray
+def move_chains(
+    rng: Generator, log_ratio: MeansLogDensity, z: FloatArray, values: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the successors of (L, K) coordinates z, and their (L,) log-ratios.
 
@@ -172,21 +178,21 @@ def turn(
     levels = values - rng.standard_exponential(num_chains)
     high = 2 * np.pi * rng.random(num_chains)
     low, angles = high - 2 * np.pi, high.copy()
-    turned, values, waiting = z.copy(), values.copy(), np.arange(num_chains)
+    moved, values, waiting = z.copy(), values.copy(), np.arange(num_chains)
     while waiting.size:
         angle = angles[waiting][:, None]
         tried = z[waiting] * np.cos(angle) + other[waiting] * np.sin(angle)
         found = log_ratio(tried)
         is_taken = found >= levels[waiting]
         taken = waiting[is_taken]
-        turned[taken], values[taken] = tried[is_taken], found[is_taken]
+        moved[taken], values[taken] = tried[is_taken], found[is_taken]
         # Where rounding refuses even z itself, it stays.
-        waiting = waiting[~is_taken & (high[waiting] - low[waiting] > LEAST_ANGLE)]
+        waiting = waiting[~is_taken & (high[waiting] - low[waiting] > MIN_ANGLE)]
         refused = angles[waiting]
         low[waiting] = np.where(refused < 0, refused, low[waiting])
         high[waiting] = np.where(refused < 0, high[waiting], refused)
         angles[waiting] = rng.uniform(low[waiting], high[waiting])
-    return turned, values
+    return moved, values
 
 
 def monte_carlo_error(frequencies: FloatArray) -> tuple[float, float]:
@@ -213,18 +219,18 @@ def _effective_size(log_weights: FloatArray) -> float:
     return float(weights.sum() ** 2 / (weights @ weights))
 
 
-def _resample(rng: Generator, log_weights: FloatArray) -> IntArray:
+def _resample_chains(rng: Generator, log_weights: FloatArray) -> IntArray:
     """Return (L,) draws as often as their weights ask for, by places at even distances."""
     ends = np.cumsum(np.exp(log_weights - log_weights.max()))
-    places = (np.arange(len(ends)) + rng.random()) * ends[-1] / len(ends)
-    return np.searchsorted(ends[:-1], places)
+    positions = (np.arange(len(ends)) + rng.random()) * ends[-1] / len(ends)
+    return np.searchsorted(ends[:-1], positions)
 
 
 def _require_digits(log_likelihoods: FloatArray) -> None:
     """Refuse (L,) log-likelihoods that say nothing about where the posterior is."""
     is_finite = np.isfinite(log_likelihoods)
     rounding = float(np.spacing(np.abs(log_likelihoods[is_finite]).max(initial=0.0)))
-    if is_finite.mean() < 0.5 or rounding > LARGEST_ROUNDING:
+    if is_finite.mean() < 0.5 or rounding > MAX_LOG_ROUNDING:
         raise ToleranceError(
             "counts and sums must be such that log-likelihoods of the prior's draws have digits "
             f"left, got {rounding:.2g} as their rounding; the data are too many, or too far from "
@@ -233,8 +239,8 @@ def _require_digits(log_likelihoods: FloatArray) -> None:
         )
 
 
-def _failure(tolerance: float, error: float, ratio: float) -> str:
-    chains = "agree" if ratio <= LARGEST_VARIANCE_RATIO else "disagree"
+def _describe_failure(tolerance: float, error: float, ratio: float) -> str:
+    chains = "agree" if ratio <= MAX_VARIANCE_RATIO else "disagree"
     return (
         f"tolerance must be within reach of {NUM_CHAINS} chains of {MAX_BATCH * NUM_BATCHES} "
         f"moves, got {tolerance!r} where two standard errors are {error:.2g} and the chains "

@@ -18,10 +18,10 @@ from scipy.special import expit, log_expit
 
 from bandit_gym.checks.typing import FloatArray
 
-ROOM = 2e-13
+MIN_END_DISTANCE = 2e-13
 """Share of an end's size that means keep from it: a thousand units in the last place."""
 
-SMALLEST, LARGEST = 1e-300, 1e150  # squares must not overflow
+MIN_MAGNITUDE, MAX_MAGNITUDE = 1e-300, 1e150  # squares must not overflow
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Line:
                 return -np.log((self.high - means) / self.scale)
             return np.arcsinh((means - self.centre) / self.scale)
 
-    def grain(self, left: FloatArray, right: FloatArray) -> FloatArray:
+    def find_rounding(self, left: FloatArray, right: FloatArray) -> FloatArray:
         """Return the shares of panels, with these (P,) ends, that x may be rounded by."""
         first, last = self.means(np.clip([left, right], *self.limits))
         step = np.spacing(np.maximum(np.abs(first), np.abs(last)))
@@ -94,10 +94,10 @@ class Line:
     @cached_property
     def limits(self) -> FloatArray:
         """(2,) range of u in which the distance of x to its ends has three digits or more."""
-        far = np.log(LARGEST / self.scale)
+        reach = np.log(MAX_MAGNITUDE / self.scale)
         length = self.high - self.low if self.is_bounded else self.scale
-        left = np.log(_room_beside(self.low) / length) if np.isfinite(self.low) else -far
-        right = -np.log(_room_beside(self.high) / length) if np.isfinite(self.high) else far
+        left = np.log(_min_end_distance(self.low) / length) if np.isfinite(self.low) else -reach
+        right = -np.log(_min_end_distance(self.high) / length) if np.isfinite(self.high) else reach
         return np.array([left, right])
 
 
@@ -114,5 +114,5 @@ def make_line(support: FloatArray, draws: FloatArray) -> Line:
     return Line(low, high, centre, max(float(np.median(np.abs(draws - origin))), 1e-100))
 
 
-def _room_beside(end: float) -> float:
-    return max(ROOM * abs(end), SMALLEST)
+def _min_end_distance(end: float) -> float:
+    return max(MIN_END_DISTANCE * abs(end), MIN_MAGNITUDE)

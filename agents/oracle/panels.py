@@ -21,14 +21,14 @@ from numpy.polynomial import legendre
 from bandit_gym.checks.typing import BoolArray, FloatArray
 
 NUM_NODES = 16
-MAX_PANELS, MAX_VALUES = 50_000, 1 << 23
+MAX_PANELS, MAX_NODE_VALUES = 50_000, 1 << 23
 """Panels, and values at all of their nodes, which take 64 MB."""
 
-DEPTH = 40.0
+MAX_ROUNDED_DEPTH = 40.0
 """How far below its top a log-density no longer counts for what rounding may do."""
 
-LogDensity = Callable[[FloatArray], FloatArray]
-Grain = Callable[[FloatArray, FloatArray], FloatArray]
+CoordinateLogDensity = Callable[[FloatArray], FloatArray]
+FindRounding = Callable[[FloatArray, FloatArray], FloatArray]
 
 
 class ToleranceError(RuntimeError):
@@ -50,12 +50,12 @@ class Panels:
     Attributes:
         edges: (P + 1,) ends, increasing; each panel ends where the next begins.
         log_density: (P, Q, K) log-densities of u, not normalised.
-        grains: (P,) share of a panel that rounding may move a place by.
+        rounding: (P,) share of a panel that rounding may move a place by.
     """
 
     edges: FloatArray
     log_density: FloatArray
-    grains: FloatArray
+    rounding: FloatArray
 
     @property
     def lengths(self) -> FloatArray:
@@ -63,9 +63,9 @@ class Panels:
         return np.diff(self.edges)
 
     @property
-    def places(self) -> FloatArray:
+    def positions(self) -> FloatArray:
         """(P, Q) values of u at the nodes."""
-        return self.edges[:-1, None] + self.lengths[:, None] * _FRACTIONS
+        return self.edges[:-1, None] + self.lengths[:, None] * _LOBATTO_NODES
 
     @cached_property
     def density(self) -> FloatArray:
@@ -84,24 +84,24 @@ class Panels:
     @cached_property
     def noise(self) -> FloatArray:
         """(P, K) mass that rounding of places and of log-densities adds or takes at a node."""
-        is_seen = self.log_density > self.log_density.max(axis=(0, 1)) - DEPTH
-        largest = np.where(is_seen, np.abs(self.log_density), 0.0).max(axis=1)
+        is_seen = self.log_density > self.log_density.max(axis=(0, 1)) - MAX_ROUNDED_DEPTH
+        magnitude = np.where(is_seen, np.abs(self.log_density), 0.0).max(axis=1)
         lowest = np.where(is_seen, self.log_density, np.inf).min(axis=1)
         highest = np.where(is_seen, self.log_density, -np.inf).max(axis=1)
-        moved = np.maximum(highest - lowest, 0.0) * self.grains[:, None]
-        return (_EPSILON * largest + moved) * self.masses
+        moved = np.maximum(highest - lowest, 0.0) * self.rounding[:, None]
+        return (_MACHINE_EPSILON * magnitude + moved) * self.masses
 
     @cached_property
     def masses(self) -> FloatArray:
         """(P, K) mass of each arm on each panel."""
-        return self.lengths[:, None] / 2 * np.einsum("q,pqk->pk", _WEIGHTS, self.density)
+        return self.lengths[:, None] / 2 * np.einsum("q,pqk->pk", _LOBATTO_WEIGHTS, self.density)
 
     def masses_beyond(self, first: float, last: float) -> FloatArray:
         """Return the (2, K) masses on panels that end before `first`, or begin after `last`."""
         sides = self.edges[1:] <= first, self.edges[:-1] >= last
         return np.array([self.masses[side].sum(axis=0) for side in sides])
 
-    def distributions(self) -> FloatArray:
+    def cumulative_probabilities(self) -> FloatArray:
         """Return the (P, Q, K) distribution functions at the nodes, in [0, 1]."""
         within = self.lengths[:, None, None] / 2 * (_ANTIDERIVATIVE @ self.density)
         mass = within[:, -1:]  # the antiderivative at a panel's last node, its right end
@@ -110,7 +110,9 @@ class Panels:
     @cached_property
     def shares(self) -> FloatArray:
         """(P, Q, K) mass of each arm at each node, which add up to one."""
-        return np.asarray(self.lengths[:, None, None] / 2 * _WEIGHTS[:, None] * self.density)
+        return np.asarray(
+            self.lengths[:, None, None] / 2 * _LOBATTO_WEIGHTS[:, None] * self.density
+        )
 
     def expectations(self, values: FloatArray) -> FloatArray:
         """Return the (..., K) expectations of (..., P, Q, K) values at the nodes."""
@@ -130,8 +132,11 @@ class Panels:
         return np.where(ends > 0, beyond, 0.0).sum(axis=0)
 
 
-def resolve(
-    log_density: LogDensity, edges: FloatArray, tolerance: float, grain: Grain | None = None
+def resolve_panels(
+    log_density: CoordinateLogDensity,
+    edges: FloatArray,
+    tolerance: float,
+    find_rounding: FindRounding | None = None,
 ) -> Panels:
     """Return panels on which every arm's density is resolved.
 
@@ -140,37 +145,40 @@ def resolve(
         edges: (P + 1,) increasing ends of the first panels. Of a density with several narrow
             bulks, each must be felt at an edge; a single bulk is found from anywhere.
         tolerance: mass in doubt, per panel and arm, of an arm's total mass of 1.
-        grain: takes (P,) left and right ends of panels, returns the share of each that rounding of
+        find_rounding: takes (P,) left and right ends of panels, returns the share of each that rounding of
             a place may amount to. None: places are exact.
 
     Raises:
         ToleranceError: if the panels grow too many; its error bounds the mass in doubt.
         ValueError: if an arm has no mass anywhere.
     """
-    grain = grain or (lambda left, right: np.zeros_like(left))
-    panels = make_panels(log_density, edges, grain)
+    find_rounding = find_rounding or (lambda left, right: np.zeros_like(left))
+    panels = make_panels(log_density, edges, find_rounding)
     while True:
         _require_mass(panels)
-        is_rough = in_doubt(panels, tolerance).any(axis=1) & _can_be_halved(panels)
+        is_rough = is_unresolved(panels, tolerance).any(axis=1) & _can_be_halved(panels)
         if not is_rough.any():
             return panels
-        if len(is_rough) + is_rough.sum() > _most_panels(panels):
+        if len(is_rough) + is_rough.sum() > _max_panels(panels):
             error = float(panels.roughness.sum())
             raise ToleranceError(
                 f"{len(is_rough)} panels leave a mass of {error:.2g} in doubt; the posteriors are "
                 "too narrow or too rough for this tolerance.",
                 error,
             )
-        panels = halve(log_density, panels, grain, is_rough)
+        panels = bisect_panels(log_density, panels, find_rounding, is_rough)
 
 
-def in_doubt(panels: Panels, tolerance: float) -> BoolArray:
+def is_unresolved(panels: Panels, tolerance: float) -> BoolArray:
     """Return (P, K) where the polynomial may miss more mass than tolerance and rounding explain."""
     return np.asarray(panels.roughness > tolerance + 4 * panels.noise)
 
 
-def halve(
-    log_density: LogDensity, panels: Panels, grain: Grain, chosen: BoolArray | None = None
+def bisect_panels(
+    log_density: CoordinateLogDensity,
+    panels: Panels,
+    find_rounding: FindRounding,
+    chosen: BoolArray | None = None,
 ) -> Panels:
     """Return the panels with the chosen ones, (P,) bool, or all, cut in two."""
     chosen = _can_be_halved(panels) if chosen is None else chosen
@@ -180,22 +188,26 @@ def halve(
     values, is_new = panels.log_density[old], chosen[old]
     left, right = edges[:-1], edges[1:]
     values[is_new] = _evaluate(log_density, left[is_new], right[is_new])
-    return Panels(edges, values, grain(left, right))
+    return Panels(edges, values, find_rounding(left, right))
 
 
-def make_panels(log_density: LogDensity, edges: FloatArray, grain: Grain) -> Panels:
-    """Return the panels between (P + 1,) increasing edges, resolved or not; see `resolve`."""
+def make_panels(
+    log_density: CoordinateLogDensity, edges: FloatArray, find_rounding: FindRounding
+) -> Panels:
+    """Return the panels between (P + 1,) increasing edges, resolved or not; see `resolve_panels`."""
     left, right = edges[:-1], edges[1:]
-    return Panels(edges, _evaluate(log_density, left, right), grain(left, right))
+    return Panels(edges, _evaluate(log_density, left, right), find_rounding(left, right))
 
 
-def _most_panels(panels: Panels) -> int:
-    return min(MAX_PANELS, MAX_VALUES // panels.log_density[0].size)
+def _max_panels(panels: Panels) -> int:
+    return min(MAX_PANELS, MAX_NODE_VALUES // panels.log_density[0].size)
 
 
 def best_arm_probabilities(panels: Panels) -> FloatArray:
     """Return the (K,) integrals P_i = int p_i(x) prod_{j != i} F_j(x) dx over the panels."""
-    return _integrate(panels, panels.density * exclusive_products(panels.distributions()))
+    return _integrate(
+        panels, panels.density * exclusive_products(panels.cumulative_probabilities())
+    )
 
 
 def exclusive_products(factors: FloatArray) -> FloatArray:
@@ -212,12 +224,12 @@ def exclusive_products(factors: FloatArray) -> FloatArray:
 
 def _integrate(panels: Panels, values: FloatArray) -> FloatArray:
     """Return the (K,) integrals over u of (P, Q, K) values at the nodes."""
-    return np.asarray(np.einsum("p,q,pqk->k", panels.lengths / 2, _WEIGHTS, values))
+    return np.asarray(np.einsum("p,q,pqk->k", panels.lengths / 2, _LOBATTO_WEIGHTS, values))
 
 
-def _evaluate(log_density: LogDensity, left: FloatArray, right: FloatArray) -> FloatArray:
+def _evaluate(log_density: CoordinateLogDensity, left: FloatArray, right: FloatArray) -> FloatArray:
     """Return the (P, Q, K) log-densities at the nodes of panels with these ends."""
-    u = left[:, None] + (right - left)[:, None] * _FRACTIONS
+    u = left[:, None] + (right - left)[:, None] * _LOBATTO_NODES
     return log_density(u.ravel()).reshape(*u.shape, -1)
 
 
@@ -235,7 +247,7 @@ def _require_mass(panels: Panels) -> None:
         )
 
 
-def _lobatto() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _make_lobatto_rule() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return nodes (as fractions of a panel), weights, antiderivative and last coefficients.
 
     Weights and antiderivative are for the panel [-1, 1].
@@ -249,5 +261,5 @@ def _lobatto() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     return (nodes + 1) / 2, weights, antiderivative, to_coefficients[-2:]
 
 
-_EPSILON = np.finfo(float).eps
-_FRACTIONS, _WEIGHTS, _ANTIDERIVATIVE, _LAST_COEFFICIENTS = _lobatto()
+_MACHINE_EPSILON = np.finfo(float).eps
+_LOBATTO_NODES, _LOBATTO_WEIGHTS, _ANTIDERIVATIVE, _LAST_COEFFICIENTS = _make_lobatto_rule()

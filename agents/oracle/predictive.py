@@ -24,18 +24,18 @@ from scipy.special import expit
 
 from agents.oracle.arms import ArmPosteriors, Arms
 from agents.oracle.line import Line
-from agents.oracle.panels import Panels, exclusive_products, resolve
-from agents.oracle.search import first_edges
+from agents.oracle.panels import Panels, exclusive_products, resolve_panels
+from agents.oracle.search import find_first_edges
 from bandit_gym.checks import check_integer, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem, check_problem
 
-TOLERANCE = 1e-12
+PANEL_TOLERANCE = 1e-12
 """Mass of a posterior in doubt, per panel."""
 
-SUMS_AT_ONCE = 64
+SUMS_PER_BATCH = 64
 
 
 def check_solvable(problem: BanditProblem, horizon: int) -> None:
@@ -60,7 +60,7 @@ def predictive_means(problem: BanditProblem, horizon: int) -> FloatArray:
     """Return the (K, T, T) tables m(n, s) of each arm, or (1, T, T) if all arms are alike.
 
     What lies above the diagonal, s > n, means nothing. By quadrature the relative error is below
-    1e-8, see `TOLERANCE`.
+    1e-8, see `PANEL_TOLERANCE`.
 
     Args:
         problem: Bernoulli rewards, arms independent a priori.
@@ -70,55 +70,60 @@ def predictive_means(problem: BanditProblem, horizon: int) -> FloatArray:
     if isinstance(prior, Beta):
         n, s = np.arange(float(horizon))[:, None], np.arange(float(horizon))
         alpha, beta = (np.reshape(each, (-1, 1, 1)) for each in (prior.alpha, prior.beta))
-        is_alike = (alpha == alpha[0]).all() and (beta == beta[0]).all()
+        is_same_prior = (alpha == alpha[0]).all() and (beta == beta[0]).all()
         found = (alpha + s) / (alpha + beta + n)
-        return np.asarray(found[:1] if is_alike else found)
+        return np.asarray(found[:1] if is_same_prior else found)
     arms = Arms(problem)
     tables = {}
-    for arm in (kinds := kinds_of_arms(arms)):
+    for arm in (kinds := group_arms(arms)):
         if arm not in tables:
-            tables[arm] = rows_before(*last_row(OneArm(problem, arm), horizon - 1))
+            tables[arm] = find_earlier_rows(*find_last_row(OneArm(problem, arm), horizon - 1))
     return np.stack([tables[arm] for arm in (kinds if any(kinds) else [0])])
 
 
-def kinds_of_arms(arms: Arms) -> list[int]:
+def group_arms(arms: Arms) -> list[int]:
     """Return, for each arm, the first that has the same prior, as far as K or more draws show."""
-    places = arms.draws.reshape(-1, 1)[:: arms.problem.num_arms]
-    places = np.repeat(places, arms.problem.num_arms, axis=1)
-    marks = np.concatenate([arms.support.T, arms.log_prior(places)]).T
-    return [int(np.flatnonzero((marks == mark).all(axis=1))[0]) for mark in marks]
+    positions = arms.draws.reshape(-1, 1)[:: arms.problem.num_arms]
+    positions = np.repeat(positions, arms.problem.num_arms, axis=1)
+    signatures = np.concatenate([arms.support.T, arms.log_prior(positions)]).T
+    return [int(np.flatnonzero((signatures == mark).all(axis=1))[0]) for mark in signatures]
 
 
-def last_row(arm: OneArm, num_pulls: int) -> tuple[FloatArray, FloatArray]:
+def find_last_row(arm: OneArm, num_pulls: int) -> tuple[FloatArray, FloatArray]:
     """Return (n + 1,) predictive means after n pulls and their complements, by quadrature."""
     found = []
     sums = np.arange(float(num_pulls + 1))
-    for some in np.split(sums, range(SUMS_AT_ONCE, len(sums), SUMS_AT_ONCE)):
-        panels = arm.resolve(np.full(len(some), float(num_pulls)), some)
-        values = np.stack(arm.means_and_rests(panels.places))
+    for some in np.split(sums, range(SUMS_PER_BATCH, len(sums), SUMS_PER_BATCH)):
+        panels = arm.resolve_panels(np.full(len(some), float(num_pulls)), some)
+        values = np.stack(arm.means_and_complements(panels.positions))
         found.append(panels.expectations(values[..., None]))
-    means, rests = np.concatenate(found, axis=1)
-    return means / (means + rests), rests / (means + rests)
+    means, complements = np.concatenate(found, axis=1)
+    return means / (means + complements), complements / (means + complements)
 
 
-def rows_before(means: FloatArray, rests: FloatArray) -> FloatArray:
+def find_earlier_rows(means: FloatArray, complements: FloatArray) -> FloatArray:
     """Return (T, T) predictive means from the last (T,) row and its complements."""
     table = np.ones((len(means), len(means)))
     table[-1] = means
     for n in reversed(range(len(means) - 1)):
-        paid, failed = means[:-1], rests[1:]
-        means, rests = paid / (paid + failed), failed / (paid + failed)
+        paid, failed = means[:-1], complements[1:]
+        means, complements = paid / (paid + failed), failed / (paid + failed)
         table[n, : n + 1] = means
     return table
 
 
 def expected_best_mean(problem: BanditProblem) -> float:
     """Return E max_i mu_i under the prior, by quadrature."""
-    nothing = np.zeros(problem.num_arms)
-    posteriors = ArmPosteriors(arms := Arms(problem), nothing, nothing)
-    panels = resolve(posteriors.along, first_edges(posteriors), TOLERANCE, arms.line.grain)
-    chances = exclusive_products(panels.distributions())  # of being above all others
-    means = arms.line.means(panels.places)[..., None]
+    no_data = np.zeros(problem.num_arms)
+    posteriors = ArmPosteriors(arms := Arms(problem), no_data, no_data)
+    panels = resolve_panels(
+        posteriors.shared_log_density,
+        find_first_edges(posteriors),
+        PANEL_TOLERANCE,
+        arms.line.find_rounding,
+    )
+    chances = exclusive_products(panels.cumulative_probabilities())  # of being above all others
+    means = arms.line.means(panels.positions)[..., None]
     best, total = panels.expectations(np.stack([means * chances, chances])).sum(axis=1)
     return float(best / total)
 
@@ -151,7 +156,7 @@ class OneArm(Arms):
     @cached_property
     def prior_edges(self) -> FloatArray:
         """Increasing u between which its prior has nothing that hides."""
-        return first_edges(ArmPosteriors(self, np.zeros(1), np.zeros(1)))
+        return find_first_edges(ArmPosteriors(self, np.zeros(1), np.zeros(1)))
 
     def log_prior(self, means: FloatArray) -> FloatArray:
         """Return the log-density at (M, S) means whose columns are all alike."""
@@ -159,14 +164,16 @@ class OneArm(Arms):
         values = Arms(self.problem).log_prior(column)[:, [self.arm]]
         return np.broadcast_to(values, means.shape)
 
-    def resolve(self, counts: FloatArray, sums: FloatArray) -> Panels:
+    def resolve_panels(self, counts: FloatArray, sums: FloatArray) -> Panels:
         """Return panels that resolve the posteriors after (S,) counts and sums."""
         posteriors = ArmPosteriors(self, counts, sums)
         paid = self.line.positions(np.unique(sums / np.maximum(counts, 1)))
         edges = np.unique(np.concatenate([self.prior_edges, paid]))
-        return resolve(posteriors.along, edges, TOLERANCE, self.line.grain)
+        return resolve_panels(
+            posteriors.shared_log_density, edges, PANEL_TOLERANCE, self.line.find_rounding
+        )
 
-    def means_and_rests(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def means_and_complements(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return means x and 1 - x at places on the line, both to full relative precision."""
         line = self.line
         return line.means(u), (1 - line.high) + (line.high - line.low) * expit(-u)

@@ -21,50 +21,52 @@ from bandit_gym.checks.typing import FloatArray
 NUM_TYPICAL = 4
 """Draws of each arm at which panels end, wherever they are."""
 
-NUM_STEPS, NUM_PLACES = 512, 1024
+NUM_GRID_POINTS, MAX_SEARCH_DRAWS = 512, 1024
 """Points at equal steps of the means, and draws that are kept, at most."""
 
 NUM_ZOOMS, NUM_ZOOMED = 20, 64
 """Rounds that look for peaks, each in a seventh of the width before, and how many intervals each
 splits."""
 
-NUM_FILLS = 2
+NUM_REFINEMENTS = 2
 """Rounds that split a fourth of the intervals, so that none can hide a spike beside a bulk."""
 
-MANY_POINTS = 1 << 19
+MAX_REFINED_POINTS = 1 << 19
 """Of all arms, fifty or so, after which only peaks are looked for."""
 
 NUM_PIECES = 7
-LEVEL, DEPTH = 4.0, 48.0
+EDGE_LOG_CHANGE, MAX_EDGE_DEPTH = 4.0, 48.0
 """Change of the log-density after which a panel ends, and how far below its top it counts."""
 
 Density = Callable[[FloatArray], FloatArray]
 
 
-def first_edges(posteriors: ArmPosteriors) -> FloatArray:
+def find_first_edges(posteriors: ArmPosteriors) -> FloatArray:
     """Return (P + 1,) increasing u, far beyond all that can be seen of any arm."""
     arms, line = posteriors.arms, posteriors.arms.line
     steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 21)])
     typical = arms.draws[:: max(1, len(arms.draws) // NUM_TYPICAL)].ravel()
-    known = line.positions(np.concatenate([arms.support.ravel(), typical, _paid(posteriors)]))
+    known = line.positions(
+        np.concatenate([arms.support.ravel(), typical, _average_rewards(posteriors)])
+    )
     edges = np.concatenate([-steps, steps, line.limits, known])
-    return np.unique(edges if arms.is_smooth else np.append(edges, _search(posteriors)))
+    return np.unique(edges if arms.is_smooth else np.append(edges, _search_peaks(posteriors)))
 
 
-def _paid(posteriors: ArmPosteriors) -> FloatArray:
+def _average_rewards(posteriors: ArmPosteriors) -> FloatArray:
     """Return the average rewards of the arms that were pulled."""
     pulled = posteriors.counts > 0
     return np.asarray(posteriors.sums[pulled] / posteriors.counts[pulled])
 
 
-def _search(posteriors: ArmPosteriors) -> FloatArray:
-    density = posteriors.log_density_along
+def _search_peaks(posteriors: ArmPosteriors) -> FloatArray:
+    density = posteriors.coordinate_log_density
     u = _first_points(posteriors)
     values = density(u)
     for _ in range(NUM_ZOOMS):
-        u, values = _split(density, u, values, NUM_ZOOMED)
-    for _ in range(NUM_FILLS if u.size < MANY_POINTS else 0):
-        u, values = _split(density, u, values, len(u) // 4)
+        u, values = _split_intervals(density, u, values, NUM_ZOOMED)
+    for _ in range(NUM_REFINEMENTS if u.size < MAX_REFINED_POINTS else 0):
+        u, values = _split_intervals(density, u, values, len(u) // 4)
     return _level_changes(u, values)
 
 
@@ -72,22 +74,22 @@ def _first_points(posteriors: ArmPosteriors) -> FloatArray:
     """Return (M, K) sorted points: draws where there may be most mass, and a coarse grid."""
     arms, line = posteriors.arms, posteriors.arms.line
     draws = line.positions(arms.draws)
-    bounds = mass_bounds(draws, posteriors.log_density_along(draws))
-    rank = np.argsort(-bounds, axis=0)[: NUM_PLACES // 2]
+    bounds = mass_bounds(draws, posteriors.coordinate_log_density(draws))
+    rank = np.argsort(-bounds, axis=0)[: MAX_SEARCH_DRAWS // 2]
     likely = [np.take_along_axis(draws, rank + side, axis=0) for side in (0, 1)]
-    typical = draws[:: max(1, len(draws) // NUM_PLACES)]
-    paid = _paid(posteriors)
+    typical = draws[:: max(1, len(draws) // MAX_SEARCH_DRAWS)]
+    paid = _average_rewards(posteriors)
     all_means: Any = np.append(arms.draws, paid)
     lowest, highest = float(all_means.min()), float(all_means.max())
-    steps = np.linspace(lowest, highest, NUM_STEPS)
+    steps = np.linspace(lowest, highest, NUM_GRID_POINTS)
     grid = line.positions(np.append(steps, paid))
     first, last = line.limits
-    coarse = np.concatenate([grid, np.linspace(first, last, NUM_STEPS)])
+    coarse = np.concatenate([grid, np.linspace(first, last, NUM_GRID_POINTS)])
     coarse = np.repeat(coarse[:, None], len(posteriors.counts), axis=1)
     return np.sort(np.concatenate([*likely, typical, coarse]), axis=0)
 
 
-def _split(
+def _split_intervals(
     density: Density, u: FloatArray, values: FloatArray, num_intervals: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return sorted points and values with those inside the most promising intervals added."""
@@ -128,6 +130,6 @@ def peak_bounds(u: FloatArray, values: FloatArray) -> FloatArray:
 
 def _level_changes(u: FloatArray, values: FloatArray) -> FloatArray:
     """Return (J,) places, of all arms, between which no log-density changes by much."""
-    levels = np.floor(np.maximum(values - values.max(axis=0), -DEPTH) / LEVEL)
+    levels = np.floor(np.maximum(values - values.max(axis=0), -MAX_EDGE_DEPTH) / EDGE_LOG_CHANGE)
     changes = np.diff(levels, axis=0) != 0
     return np.concatenate([u[:-1][changes], u[1:][changes]])

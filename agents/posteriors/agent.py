@@ -11,7 +11,7 @@ import numpy as np
 
 from agents.base import Agent
 from agents.posteriors.base import Belief, Posterior
-from agents.posteriors.choosing import make_posterior
+from agents.posteriors.factory import make_posterior
 from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import message
 from bandit_gym.problem import BanditProblem, check_problem
@@ -26,7 +26,7 @@ class PosteriorAgent(Agent):
 
     Arguments:
         problem: likelihood and prior.
-        posterior: what its rule asks, see `agents.posteriors.choosing.make_posterior`; None if it
+        posterior: what its rule asks, see `agents.posteriors.factory.make_posterior`; None if it
             asks none.
         discount: see `Agent`.
         window: see `Agent`.
@@ -62,15 +62,15 @@ class PosteriorAgent(Agent):
             remedy = "conjugate posteriors, tables and 'smc' can"
             raise ValueError(message("posterior", condition, name, remedy))
         if self.uses_draws:
-            self.has_exact_law = self.inner.has_exact_propensities
+            self.has_exact_probabilities = self.inner.has_exact_propensities
 
     @property
-    def most_lanes(self) -> int:
+    def max_lanes(self) -> int:
         """How many lanes it can be asked for: posteriors may need more memory than statistics."""
         return (
-            super().most_lanes
+            super().max_lanes
             if self.inner is None
-            else min(super().most_lanes, self.inner.max_lanes)
+            else min(super().max_lanes, self.inner.max_lanes)
         )
 
     def warm_start(self, counts: Any, sums: Any) -> None:
@@ -125,9 +125,9 @@ class PosteriorAgent(Agent):
         if self.inner is not None:
             self.inner.learn(self.rng, lanes, actions, rewards)
 
-    def _aside(self) -> Self:
+    def _copy_agent(self) -> Self:
         self._diagnostics = self._diagnostics
-        twin = super()._aside()
+        copied = super()._copy_agent()
         if self.inner is not None and self.inner.keeps_state:
-            twin.inner = self.inner.fork()
-        return twin
+            copied.inner = self.inner.fork()
+        return copied

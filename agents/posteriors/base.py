@@ -29,7 +29,7 @@ from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
-NUM_DRAWS = 1000
+NUM_ANSWER_DRAWS = 1000
 """Draws in each lane for the answers of a posterior that has no formula for them."""
 
 
@@ -42,7 +42,7 @@ class Belief(ABC):
             an approximation of them.
     """
 
-    source: str = f"{NUM_DRAWS:,} draws"
+    source: str = f"{NUM_ANSWER_DRAWS:,} draws"
     has_exact_propensities: bool = False
     _answers: WeightedDraws | None = None
     _shortages: np.ndarray | int = 0
@@ -76,7 +76,7 @@ class Belief(ABC):
         Args:
             p: probabilities in (0, 1) that broadcast to (N, K).
         """
-        self._note_shortage(self._draws().is_beyond(p))
+        self._note_shortage(self._draws().has_few_beyond(p))
         return np.asarray(self._answer(WeightedDraws.quantile, p))
 
     def best_arm_probabilities(self) -> np.ndarray:
@@ -162,7 +162,7 @@ class Belief(ABC):
         if self._answers is None:
             draws = (
                 self.fork()
-                .sample_many(make_generator("draws for answers"), NUM_DRAWS)
+                .sample_many(make_generator("draws for answers"), NUM_ANSWER_DRAWS)
                 .swapaxes(0, 1)
             )
             self._answers = WeightedDraws(draws, np.zeros(draws.shape[:2]))
@@ -242,6 +242,6 @@ class ExactPosterior(Posterior):
         return np.zeros(len(self.counts), dtype=np.int64)
 
 
-def missing_first(is_missing: np.ndarray, law: np.ndarray) -> np.ndarray:
+def favour_missing_arms(is_missing: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     """Return the (N, K) law, or in lanes with improper arms the uniform law over these."""
-    return np.where(is_missing.any(axis=1, keepdims=True), share_evenly(is_missing), law)
+    return np.where(is_missing.any(axis=1, keepdims=True), share_evenly(is_missing), probabilities)

@@ -36,33 +36,33 @@ from bandit_gym.numerics.compiled import inner
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
-NUM_DRAWS = 4096
-NUM_TWIN_DRAWS = 1024
-MOST_CELLS = 4000
+NUM_CELL_DRAWS = 4096
+NUM_COMPARED_DRAWS = 1024
+MAX_CELLS = 4000
 DEGREE = 7
 
-DEEPEST = 350.0
+MAX_LOG_DEPTH = 350.0
 """Further below its top a log-density is not resolved."""
-FARTHEST = 1e6
+MAX_LOG_LIKELIHOOD_DROP = 1e6
 """Where one reward of size c is e^-1e6 as likely, the likelihood is not resolved."""
-NOTHING = -1e30
+EXCLUDED_LOG_DENSITY = -1e30
 """Log-density of what the prior excludes."""
-SHORTEST = 1e-8
+MIN_CELL_LENGTH = 1e-8
 """A cell shorter than that is not halved: means there have few digits left to tell them by."""
-IMPOSSIBLE = -1e12
+EXCLUDED_LOG_LIKELIHOOD = -1e12
 """Log-likelihood, per reward, of what the likelihood excludes."""
 
-_EPSILON = 16 * np.finfo(float).eps
-_LARGEST = 1e150  # squares must not overflow
-_TOLERANCE = 1e-4
+_RELATIVE_ROUNDING = 16 * np.finfo(float).eps
+_MAX_MEAN = 1e150  # squares must not overflow
+_FIT_TOLERANCE = 1e-4
 _FEATURE_TOLERANCE = 1e-9  # of the range over a cell
 _ROUNDING = 1e-14
-_LARGEST_BEND = 1.0
+_MAX_BEND = 1.0
 _SLOWEST_DECAY = 1e-3
 _LOG_REACH = 21.0
-_PLACES = (1 - np.cos(np.pi * np.arange(2 * DEGREE + 1) / (2 * DEGREE))) / 2
-_POWERS = np.vander(_PLACES, DEGREE + 1, increasing=True)
-_FIT = np.linalg.inv(_POWERS[::2])  # through every other place; those between are checks
+_CELL_NODES = (1 - np.cos(np.pi * np.arange(2 * DEGREE + 1) / (2 * DEGREE))) / 2
+_POWERS = np.vander(_CELL_NODES, DEGREE + 1, increasing=True)
+_FIT_MATRIX = np.linalg.inv(_POWERS[::2])  # through every other place; those between are checks
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Coordinate:
     scale: float
 
     @classmethod
-    def of_draws(cls, support: FloatArray, draws: FloatArray) -> Coordinate:
+    def from_draws(cls, support: FloatArray, draws: FloatArray) -> Coordinate:
         """Return the coordinate that all arms share, so that the largest u is the largest mean.
 
         Args:
@@ -105,8 +105,8 @@ class Coordinate:
     @cached_property
     def typical(self) -> FloatArray:
         """(2,) c and d, see above."""
-        places = self.positions(np.array(self.centre)) + np.array([0.0, 0.5])
-        low, high = self.means(places)
+        positions = self.positions(np.array(self.centre)) + np.array([0.0, 0.5])
+        low, high = self.means(positions)
         return np.array([low, high - low])
 
     def means(self, u: FloatArray) -> FloatArray:
@@ -140,16 +140,16 @@ class Coordinate:
     @cached_property
     def limits(self) -> FloatArray:
         """(2,) range of u in which x stays a few units in the last place away from its ends."""
-        rooms = np.maximum(_EPSILON / 2 * np.abs([self.low, self.high]), 1e-300)
-        far = np.log(_LARGEST / self.scale)
+        margins = np.maximum(_RELATIVE_ROUNDING / 2 * np.abs([self.low, self.high]), 1e-300)
+        reach = np.log(_MAX_MEAN / self.scale)
         if np.isfinite(self.high - self.low):
-            return np.log(rooms / (self.high - self.low)) * np.array([1.0, -1.0])
-        left = np.log(rooms[0] / self.scale) if np.isfinite(self.low) else -far
-        return np.array([left, far])
+            return np.log(margins / (self.high - self.low)) * np.array([1.0, -1.0])
+        left = np.log(margins[0] / self.scale) if np.isfinite(self.low) else -reach
+        return np.array([left, reach])
 
 
 @inner
-def position_of(ends: np.ndarray, x: float) -> float:
+def find_position(ends: np.ndarray, x: float) -> float:
     """Return u(x), infinite at and beyond the ends; compiled, as `Coordinate.positions`."""
     low, high, centre, scale = ends[0], ends[1], ends[2], ends[3]
     if x <= low or x >= high:
@@ -160,7 +160,7 @@ def position_of(ends: np.ndarray, x: float) -> float:
 
 
 @inner
-def mean_at(ends: np.ndarray, u: float) -> float:
+def find_mean(ends: np.ndarray, u: float) -> float:
     """Return x(u); compiled, as `Coordinate.means`."""
     low, high, centre, scale = ends[0], ends[1], ends[2], ends[3]
     if low == -np.inf:
@@ -170,7 +170,7 @@ def mean_at(ends: np.ndarray, u: float) -> float:
     return low + scale * math.exp(u)
 
 
-class Cells(NamedTuple):
+class PriorCells(NamedTuple):
     """The priors of K arms and the likelihood, in the form that kernels read.
 
     Attributes:
@@ -195,7 +195,7 @@ class Cells(NamedTuple):
     is_unknown: np.ndarray
 
 
-def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
+def make_cells(problem: BanditProblem) -> tuple[Coordinate, PriorCells]:
     """Resolve the priors of all arms, and the likelihood.
 
     Raises:
@@ -203,11 +203,11 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
     """
     support = problem.arm_support()
     draws = problem.prior.sample(
-        make_generator("draws of the prior to tabulate"), (NUM_DRAWS, problem.num_arms)
+        make_generator("draws of the prior to tabulate"), (NUM_CELL_DRAWS, problem.num_arms)
     )
-    coordinate = Coordinate.of_draws(support, draws)
-    looks = look_at_arms(problem, support, draws)
-    _, arms, kind_of_arm = np.unique(looks, axis=0, return_index=True, return_inverse=True)
+    coordinate = Coordinate.from_draws(support, draws)
+    signatures = find_arm_signatures(problem, support, draws)
+    _, arms, kind_of_arm = np.unique(signatures, axis=0, return_index=True, return_inverse=True)
     found = []
     for arm in arms:
         density = ArmDensity(problem, coordinate, support, int(arm))
@@ -216,15 +216,17 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
     sizes = np.array([len(kind.is_unknown) for kind in found])
     columns = []
     for column in zip(*found, strict=True):
-        most = max(map(len, column))
-        padding = [[(0, most - len(each))] + [(0, 0)] * (each.ndim - 1) for each in column]
+        max_cells = max(map(len, column))
+        padding = [[(0, max_cells - len(each))] + [(0, 0)] * (each.ndim - 1) for each in column]
         pairs = zip(column, padding, strict=True)
         columns.append(np.stack([np.pad(each, pad, "edge") for each, pad in pairs]))
     ends, limits, typical = coordinate.ends, coordinate.limits, coordinate.typical
-    return coordinate, Cells(ends, limits, typical, kind_of_arm.ravel(), sizes, *columns)
+    return coordinate, PriorCells(ends, limits, typical, kind_of_arm.ravel(), sizes, *columns)
 
 
-def look_at_arms(problem: BanditProblem, support: FloatArray, draws: FloatArray) -> FloatArray:
+def find_arm_signatures(
+    problem: BanditProblem, support: FloatArray, draws: FloatArray
+) -> FloatArray:
     """Return a row for each of K arms, equal for those with the same density at draws of all arms.
 
     Densities are known up to a constant, and compared to nine digits.
@@ -235,7 +237,7 @@ def look_at_arms(problem: BanditProblem, support: FloatArray, draws: FloatArray)
         draws: (D, K) from the prior, of which NUM_TWIN_DRAWS are looked at.
     """
     some = draws[:64].ravel()
-    some = some[:: max(1, len(some) // NUM_TWIN_DRAWS)]
+    some = some[:: max(1, len(some) // NUM_COMPARED_DRAWS)]
     values = log_prior(problem, support, np.repeat(some[:, None], problem.num_arms, axis=1))
     return np.hstack([np.round(values - values.max(axis=0), 9).T, support])
 
@@ -276,7 +278,7 @@ class ArmDensity(NamedTuple):
     support: np.ndarray
     arm: int
 
-    def at(self, u: FloatArray) -> FloatArray:
+    def evaluate(self, u: FloatArray) -> FloatArray:
         """Return the (3, ...) functions at u of any shape."""
         means = self.coordinate.means(u)
         rows = np.full((means.size, self.problem.num_arms), means.flat[0])
@@ -288,25 +290,25 @@ class ArmDensity(NamedTuple):
         """Return f_1 and f_2."""
         low, step = self.coordinate.typical
         with np.errstate(all="ignore"):
-            one, other = (self._weigh(means, reward) for reward in (low, low + step))
-            second = one - self._weigh(low, low)
-            first = other - self._weigh(low, low + step) - second
+            one, other = (self._log_likelihood(means, reward) for reward in (low, low + step))
+            second = one - self._log_likelihood(low, low)
+            first = other - self._log_likelihood(low, low + step) - second
         _require_numbers("likelihood.log_likelihood", one + other, means)
-        is_lost = ~(np.isfinite(first) & np.isfinite(second)) | (second < IMPOSSIBLE)
-        return np.where(is_lost, 0.0, first), np.where(is_lost, IMPOSSIBLE, second)
+        is_lost = ~(np.isfinite(first) & np.isfinite(second)) | (second < EXCLUDED_LOG_LIKELIHOOD)
+        return np.where(is_lost, 0.0, first), np.where(is_lost, EXCLUDED_LOG_LIKELIHOOD, second)
 
-    def _weigh(self, means: FloatArray | float, reward: float) -> FloatArray:
+    def _log_likelihood(self, means: FloatArray | float, reward: float) -> FloatArray:
         return self.problem.likelihood.log_likelihood(means, 1, reward)
 
     def sizes(self) -> FloatArray:
         """Return the (3, 1, 1) sizes of the constants that the functions are made of."""
         low, step = self.coordinate.typical
-        size = 1 + abs(self._weigh(low, low)) + abs(self._weigh(low, low + step))
+        size = 1 + abs(self._log_likelihood(low, low)) + abs(self._log_likelihood(low, low + step))
         return np.array([1.0, size, size])[:, None, None]
 
 
 class ArmCells(NamedTuple):
-    """Cells of one arm, in increasing order; see `Cells`."""
+    """Cells of one arm, in increasing order; see `PriorCells`."""
 
     edges: np.ndarray
     polynomials: np.ndarray
@@ -321,43 +323,48 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         draws: (D,) from its prior.
     """
     coordinate, sizes = density.coordinate, density.sizes()
-    spots = np.unique(coordinate.positions(draws))
-    at_spots, log_slope = density.at(spots)[0], coordinate.log_slope(spots)
-    blur = _EPSILON * np.abs(coordinate.means(spots)) / np.exp(log_slope)  # of spots, for digits
+    draw_positions = np.unique(coordinate.positions(draws))
+    at_draws, log_slope = density.evaluate(draw_positions)[0], coordinate.log_slope(draw_positions)
+    rounding = (
+        _RELATIVE_ROUNDING * np.abs(coordinate.means(draw_positions)) / np.exp(log_slope)
+    )  # of spots, for digits
     steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
     support = coordinate.positions(density.support[density.arm])
     edges = np.concatenate([-steps, steps, coordinate.limits, support])
     edges = np.unique(np.clip(edges, *coordinate.limits))
-    left, right, top, num_done = edges[:-1], edges[1:], at_spots.max(), 0
+    left, right, top, num_done = edges[:-1], edges[1:], at_draws.max(), 0
     done: list[tuple[np.ndarray, ...]] = []
     while len(left):
         num_done += len(left)
-        if num_done > MOST_CELLS:
+        if num_done > MAX_CELLS:
             raise ValueError(
-                f"problem.prior must have a log-density of at most {MOST_CELLS} smooth pieces for "
+                f"problem.prior must have a log-density of at most {MAX_CELLS} smooth pieces for "
                 f"method='grid', got more for arm {density.arm}; use RacingThompson."
             )
         length = right - left
-        u = left[:, None] + length[:, None] * _PLACES
-        values = density.at(u)
+        u = left[:, None] + length[:, None] * _CELL_NODES
+        values = density.evaluate(u)
         top = max(top, values[0].max())
-        polynomials, has_prior, is_good = _fit(values, coordinate.means(u), sizes, top)
-        cell = np.searchsorted(left, spots, side="right") - 1
-        is_inside = (cell >= 0) & (spots <= right[cell])
-        cell, wanted, allowed = cell[is_inside], at_spots[is_inside], blur[is_inside]
-        t = (spots[is_inside] - left[cell]) / length[cell]
+        polynomials, has_prior, is_good = _fit_polynomials(values, coordinate.means(u), sizes, top)
+        cell = np.searchsorted(left, draw_positions, side="right") - 1
+        is_inside = (cell >= 0) & (draw_positions <= right[cell])
+        cell, wanted, allowed = cell[is_inside], at_draws[is_inside], rounding[is_inside]
+        t = (draw_positions[is_inside] - left[cell]) / length[cell]
         found = (polynomials[0, cell] * t[:, None] ** np.arange(DEGREE + 1)).sum(axis=-1)
-        is_off = ~(np.abs(found - wanted) <= 2 * _tolerance(wanted, top) + allowed)
-        missed = cell[is_off & (wanted > top - DEEPEST)]
+        is_off = ~(np.abs(found - wanted) <= 2 * _allowed_misfit(wanted, top) + allowed)
+        missed = cell[is_off & (wanted > top - MAX_LOG_DEPTH)]
         is_missed = np.bincount(missed, minlength=len(left)) > 0
         highest = values[0].max(axis=-1)
         is_empty = np.isneginf(highest) & ~is_missed
-        is_low, is_far = highest < top - DEEPEST, values[2].max(axis=-1) < -FARTHEST
+        is_low, is_unlikely = (
+            highest < top - MAX_LOG_DEPTH,
+            values[2].max(axis=-1) < -MAX_LOG_LIKELIHOOD_DROP,
+        )
         has_prior &= ~is_low & ~is_missed  # also where it is all that counts, without data
-        is_good &= has_prior & ~is_far
-        is_done = is_good | (is_low & ~is_missed) | (is_far & has_prior)
-        is_done |= length <= SHORTEST * (1 + np.abs(right))
-        start, stop = np.maximum(values[..., [0, -1]], NOTHING).transpose(2, 0, 1)
+        is_good &= has_prior & ~is_unlikely
+        is_done = is_good | (is_low & ~is_missed) | (is_unlikely & has_prior)
+        is_done |= length <= MIN_CELL_LENGTH * (1 + np.abs(right))
+        start, stop = np.maximum(values[..., [0, -1]], EXCLUDED_LOG_DENSITY).transpose(2, 0, 1)
         straight = np.zeros_like(polynomials)
         straight[..., 0], straight[..., 1] = start, stop - start
         is_kept = np.stack([has_prior, is_good, is_good])[..., None]
@@ -372,17 +379,17 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
     order = np.argsort(left, kind="stable")
     inside = np.flatnonzero(~is_empty[order])
     order = order[inside[0] : inside[-1] + 1] if len(inside) else order
-    polynomials[:, 0, 0] = np.maximum(polynomials[:, 0, 0] - top, NOTHING)
+    polynomials[:, 0, 0] = np.maximum(polynomials[:, 0, 0] - top, EXCLUDED_LOG_DENSITY)
     edges = np.append(left[order], right[order[-1]])
     return ArmCells(edges, polynomials[order], is_unknown[order])
 
 
-def _tolerance(values: FloatArray, top: float) -> FloatArray:
+def _allowed_misfit(values: FloatArray, top: float) -> FloatArray:
     """Return the misfits of a prior that are allowed, larger where only absurd data would lead."""
-    return _TOLERANCE * np.maximum(1.0, (top - values) / 10) ** 1.5
+    return _FIT_TOLERANCE * np.maximum(1.0, (top - values) / 10) ** 1.5
 
 
-def _fit(
+def _fit_polynomials(
     values: FloatArray, means: FloatArray, sizes: FloatArray, top: float
 ) -> tuple[FloatArray, np.ndarray, np.ndarray]:
     """Return (3, C, DEGREE + 1) polynomials, (C,) True where the first follows, and where all do.
@@ -395,17 +402,19 @@ def _fit(
     """
     with np.errstate(all="ignore"):
         start = values[..., :1]  # from which the rest is told, so that constants are
-        polynomials = (values - start)[..., ::2] @ _FIT.T
+        polynomials = (values - start)[..., ::2] @ _FIT_MATRIX.T
         misfit = np.abs(start + polynomials @ _POWERS.T - values)
-        loss = _EPSILON * np.abs(means).max(axis=-1) / np.ptp(means, axis=-1)  # of digits of x
+        loss = (
+            _RELATIVE_ROUNDING * np.abs(means).max(axis=-1) / np.ptp(means, axis=-1)
+        )  # of digits of x
         change = np.ptp(values, axis=-1)
         allowed = ((_FEATURE_TOLERANCE + loss) * change)[..., None]
         parts = np.abs(values)
         parts[1] += parts[2]  # what f_1 is a difference of
         allowed = allowed + _ROUNDING * (sizes + parts)
-        allowed[0] += _tolerance(values[0], top)
+        allowed[0] += _allowed_misfit(values[0], top)
         bend = np.abs(values[0, :, 0] - 2 * values[0, :, DEGREE] + values[0, :, -1])
-        follows = (misfit <= allowed).all(axis=2) & (bend <= _LARGEST_BEND)
+        follows = (misfit <= allowed).all(axis=2) & (bend <= _MAX_BEND)
         polynomials[..., 0] += start[..., 0]
     return polynomials, follows[0], follows.all(axis=0)
 
@@ -417,7 +426,7 @@ def _require_decay(cells: ArmCells, density: ArmDensity) -> None:
     lengths = np.diff(cells.edges)[[0, -1]]
     is_limit = cells.edges[[0, -1]] == density.coordinate.limits
     is_flat = is_limit & (ends > -_LOG_REACH) & ~(inside - ends > _SLOWEST_DECAY * lengths)
-    if not starts.max() > NOTHING or is_flat.any():
+    if not starts.max() > EXCLUDED_LOG_DENSITY or is_flat.any():
         raise ValueError(
             f"problem.prior must be a density that integrates over its support, got "
             f"{density.problem.prior!r}, which does not decay for arm {density.arm}."

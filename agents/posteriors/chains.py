@@ -1,6 +1,6 @@
 """The posterior of a normal prior cut to a box, held by Markov chains: slice sampling along lines.
 
-Every arm's likelihood has a density in the five features of `agents.numerics.laws`,
+Every arm's likelihood has a density in the five features of `agents.numerics.distributions`,
 
     log p(x) = c_0 log x + c_1 log(1 - x) + c_2 x + c_3 x^2 + c_4 / x + constant,
 
@@ -27,10 +27,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.conjugacy import likelihood_coefficients, require_proper_prior
 from agents.base.evidence import CountsAndSums
-from agents.base.table_1 import likelihood_coefficients, require_draws
 from agents.posteriors.base import Posterior
-from agents.posteriors.weighted_draws import ENOUGH_ERROR, MAX_ERROR, WeightedDraws
+from agents.posteriors.weighted_draws import (
+    MAX_BEST_ARM_ERROR,
+    TARGET_BEST_ARM_ERROR,
+    WeightedDraws,
+)
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Exponential
@@ -38,39 +42,39 @@ from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
-WIDTH = 3.5
+SLICE_WIDTH = 3.5
 """First guess of a slice, in lengths of its direction."""
 
-FEW_PULLS = 8
+MIN_NEW_PULLS = 8
 """More pulls than twice those at which a chain was last settled, and it is settled again."""
 
-NUM_SETTLING, SLOWEST = 32, 0.85
+NUM_WARMUP_SWEEPS, MAX_SWEEP_AUTOCORRELATION = 32, 0.85
 """Sweeps that settle a chain, and the largest autocorrelation of a sweep's along any axis. Of 32
 places of a chain that needs ever so many sweeps, two thirds show more; of one with 0.3, none in 300
 axes does."""
 
-NUM_SWEEPS = 4
+SWEEPS_PER_UPDATE = 4
 """Of a chain, each time that it is renewed."""
 
-NUM_BURNS, NUM_ANSWERS, MAX_ANSWERS = 8, 400, 6400
+NUM_BURN_IN_SWEEPS, NUM_ANSWER_SWEEPS, MAX_ANSWER_SWEEPS = 8, 400, 6400
 """Sweeps of a copy of the chain before those that answer, those, and how many may tell which arm is
 the best."""
 
-MORE = 4
+SWEEP_GROWTH = 4
 """Times as many sweeps are taken where those so far are too few."""
 
-APART, UNLIKELY = 5.0, 8.0
+BIMODAL_DEVIATIONS, BIMODAL_LOG_GAIN = 5.0, 8.0
 """Deviations of the prior by which an arm pays less than its mean, and the log-likelihood that the
 average of its rewards gains on that mean, beyond which there may be two camps."""
 
-MOST_CORRELATED = 0.99
+MAX_AUTOCORRELATION = 0.99
 """Autocorrelation beyond which it is not told."""
 
-MARGIN = 0.1
+BOX_MARGIN = 0.1
 """How far inside a box the guess at an arm's mean is kept, in prior standard deviations or, if that
 is less, widths of the box: at its edge rewards may have no variance, and a slice no width."""
 
-FAR = 10.0
+MAX_START_DEVIATIONS = 10.0
 """Standard deviations of the posterior from its middle beyond which no chain starts, if the box
 allows."""
 
@@ -121,7 +125,7 @@ def log_density(c: FloatArray, x: float) -> float:
 
 
 @inner
-def ends_along(means: np.ndarray, axis: np.ndarray, box: np.ndarray) -> tuple[float, float]:
+def find_line_ends(means: np.ndarray, axis: np.ndarray, box: np.ndarray) -> tuple[float, float]:
     """Return the smallest and largest t for which means + t * axis are in the box."""
     low, high = -np.inf, np.inf
     for j in range(means.size):
@@ -132,28 +136,28 @@ def ends_along(means: np.ndarray, axis: np.ndarray, box: np.ndarray) -> tuple[fl
     return low, high
 
 
-class Line(NamedTuple):
+class MeansLine(NamedTuple):
     """One lane's means, and the direction they are moved in.
 
     Attributes:
         means: (K,).
         axis: (K,).
         coefficients: (K, 5) of the likelihood.
-        pull: slope, in t, of the prior's -log density at t = 0.
+        slope: slope, in t, of the prior's -log density at t = 0.
         curvature: its second derivative.
     """
 
     means: np.ndarray
     axis: np.ndarray
     coefficients: np.ndarray
-    pull: float
+    slope: float
     curvature: float
 
 
 @inner
-def log_density_along(t: float, line: Line) -> float:
+def line_log_density(t: float, line: MeansLine) -> float:
     """Return the posterior log-density of t, up to a constant; -inf outside the support."""
-    value = -(line.pull + 0.5 * line.curvature * t) * t
+    value = -(line.slope + 0.5 * line.curvature * t) * t
     for j in range(line.means.size):
         if line.axis[j] != 0.0:
             value += log_density(line.coefficients[j], line.means[j] + t * line.axis[j])
@@ -161,22 +165,22 @@ def log_density_along(t: float, line: Line) -> float:
 
 
 @inner
-def draw_along(rng: Generator, line: Line, low: float, high: float) -> float:
+def draw_on_line(rng: Generator, line: MeansLine, low: float, high: float) -> float:
     """Return the successor of t = 0 under slice sampling of the posterior on the line.
 
     The slice is bracketed by stepping out from a randomly placed interval, then shrunk.
     """
-    level = log_density_along(0.0, line) - rng.standard_exponential()
-    left = -WIDTH * rng.random()
-    right = left + WIDTH
-    while left > low and log_density_along(left, line) > level:
-        left -= WIDTH
-    while right < high and log_density_along(right, line) > level:
-        right += WIDTH
+    level = line_log_density(0.0, line) - rng.standard_exponential()
+    left = -SLICE_WIDTH * rng.random()
+    right = left + SLICE_WIDTH
+    while left > low and line_log_density(left, line) > level:
+        left -= SLICE_WIDTH
+    while right < high and line_log_density(right, line) > level:
+        right += SLICE_WIDTH
     left, right = max(left, low), min(right, high)
     while True:
         t = left + (right - left) * rng.random()
-        if log_density_along(t, line) >= level or right - left < 1e-14:
+        if line_log_density(t, line) >= level or right - left < 1e-14:
             return t
         if t < 0.0:
             left = t
@@ -185,17 +189,17 @@ def draw_along(rng: Generator, line: Line, low: float, high: float) -> float:
 
 
 @inner
-def sweep(rng: Generator, means: np.ndarray, target: GibbsTarget, lane: int) -> None:
+def sweep_chain(rng: Generator, means: np.ndarray, target: GibbsTarget, lane: int) -> None:
     """Move one lane's (K,) means, strictly inside the box, along each of its directions once."""
     coefficients = target.coefficients[lane]
     for k in range(target.directions.shape[2]):
         axis, push = target.directions[0, lane, k], target.directions[1, lane, k]
-        pull, curvature = 0.0, 0.0
+        slope, curvature = 0.0, 0.0
         for j in range(means.size):
-            pull += push[j] * (means[j] - target.mean[j])
+            slope += push[j] * (means[j] - target.mean[j])
             curvature += push[j] * axis[j]
-        low, high = ends_along(means, axis, target.box)
-        t = draw_along(rng, Line(means, axis, coefficients, pull, curvature), low, high)
+        low, high = find_line_ends(means, axis, target.box)
+        t = draw_on_line(rng, MeansLine(means, axis, coefficients, slope, curvature), low, high)
         for j in range(means.size):
             moved = means[j] + t * axis[j]
             if target.box[j, 0] < moved < target.box[j, 1]:
@@ -207,11 +211,13 @@ def renew_chains(rng: Generator, means: np.ndarray, target: GibbsTarget, path: n
     """Renew every lane's means, (L, K) strictly inside the box, and note (L, S, K) after sweeps."""
     for lane in range(means.shape[0]):
         for s in range(path.shape[1]):
-            sweep(rng, means[lane], target, lane)
+            sweep_chain(rng, means[lane], target, lane)
             path[lane, s] = means[lane]
 
 
-def walk(rng: Generator, means: np.ndarray, target: GibbsTarget, num_sweeps: int) -> np.ndarray:
+def run_chains(
+    rng: Generator, means: np.ndarray, target: GibbsTarget, num_sweeps: int
+) -> np.ndarray:
     """Renew (L, K) means by S sweeps, and return the (L, S, K) that they were after each."""
     path = np.empty((len(means), num_sweeps, means.shape[1]))
     renew_chains(rng, means, target, path)
@@ -227,8 +233,8 @@ def autocorrelation(path: np.ndarray) -> np.ndarray:
     squares = path.var(axis=1) * path.shape[1]
     steps = np.square(np.diff(path, axis=1)).sum(axis=1)
     moves = np.divide(0.5 * steps, squares, out=np.zeros_like(squares), where=squares > 0)
-    largest: np.ndarray = 1 - moves.min(axis=1)
-    return largest
+    maxima: np.ndarray = 1 - moves.min(axis=1)
+    return maxima
 
 
 class GibbsPosterior(Posterior):
@@ -237,7 +243,7 @@ class GibbsPosterior(Posterior):
     A chain is renewed under the data at that time once it follows new ones, or is sampled again.
     Draws of one lane are therefore correlated in time.
 
-    When a lane's data have doubled, its axes are found anew and `NUM_SETTLING` more sweeps let its
+    When a lane's data have doubled, its axes are found anew and `NUM_WARMUP_SWEEPS` more sweeps let its
     chain forget the old data; before that it is brought near the posterior, should that have moved
     far. How slowly those sweeps moved is measured, and a lane where they crawled is unreliable.
 
@@ -246,29 +252,29 @@ class GibbsPosterior(Posterior):
     not: where an arm pays so much less than the prior says that there may be two camps, a lane is
     unreliable.
 
-    What is asked beside draws is answered from `NUM_ANSWERS` sweeps of a copy of the chain, with a
+    What is asked beside draws is answered from `NUM_ANSWER_SWEEPS` sweeps of a copy of the chain, with a
     generator of its own. That takes some 5 ms a lane of ten arms; means are off by 5 per cent of a
     deviation, quantiles at 0.99 by 15. How likely each arm is the best is told from up to
-    `MAX_ANSWERS`, until it is known to `ENOUGH_ERROR`.
+    `MAX_ANSWER_SWEEPS`, until it is known to `TARGET_BEST_ARM_ERROR`.
 
     Arguments:
         problem: a built-in likelihood and a `TruncatedMultivariateNormal` prior.
     """
 
     method = "gibbs"
-    source = f"{NUM_ANSWERS} sweeps of a Markov chain"
+    source = f"{NUM_ANSWER_SWEEPS} sweeps of a Markov chain"
     state_names = ("_means", "counts", "sums", "_settled", "_slowness", "_directions", "_is_fresh")
 
     def __init__(self, problem: BanditProblem) -> None:
-        require_draws(problem.prior)
+        require_proper_prior(problem.prior)
         self.problem = problem
-        self._make_room(0)
+        self._allocate(0)
         self._is_fresh = False
-        self._forget_answers()
+        self._clear_answers()
 
     def start(self, rng: Generator, num_lanes: int) -> None:
         """Start a chain in each of so many lanes."""
-        self._make_room(num_lanes)
+        self._allocate(num_lanes)
         super().start(rng, num_lanes)
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
@@ -278,16 +284,16 @@ class GibbsPosterior(Posterior):
         self._means[mask] = keep_inside(self.problem, draws)
         self.counts[mask] = self.sums[mask] = 0.0
         self._settled[mask], self._slowness[mask] = -np.inf, 0.0
-        self._turn(np.flatnonzero(mask))
+        self._update_directions(np.flatnonzero(mask))
         self._is_fresh = False
-        self._forget_answers()
+        self._clear_answers()
 
-    def _forget_answers(self) -> None:
+    def _clear_answers(self) -> None:
         self._answers = None
         self._best: tuple[np.ndarray, np.ndarray] | None = None
         self._shortages = 0
 
-    def _make_room(self, num_lanes: int) -> None:
+    def _allocate(self, num_lanes: int) -> None:
         num_arms = self.problem.num_arms
         self._means, self.counts, self.sums = np.zeros((3, num_lanes, num_arms))
         self._settled, self._slowness = np.zeros((2, num_lanes))
@@ -310,26 +316,26 @@ class GibbsPosterior(Posterior):
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
-        return self._ask_best()[0].copy()
+        return self._estimate_best_arms()[0].copy()
 
     def best_arm_error(self) -> np.ndarray:
         """Return (N,) how far off they may be; see `Belief.best_arm_error`."""
-        return self._ask_best()[1].copy()
+        return self._estimate_best_arms()[1].copy()
 
-    def _ask_best(self) -> tuple[np.ndarray, np.ndarray]:
+    def _estimate_best_arms(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities, and (N,) errors; lanes are walked on one by one."""
         if self._best is None:
-            draws, size, rng = self._draws(), NUM_ANSWERS, np.random.default_rng(1)
+            draws, size, rng = self._draws(), NUM_ANSWER_SWEEPS, np.random.default_rng(1)
             found, error = draws.best_arm_probabilities(), draws.best_arm_error()
-            while size < MAX_ANSWERS and (error > ENOUGH_ERROR).any():
-                size *= MORE
-                for lane in np.flatnonzero(error > ENOUGH_ERROR)[:, None]:
-                    draws = self._walk(rng, lane, size)
+            while size < MAX_ANSWER_SWEEPS and (error > TARGET_BEST_ARM_ERROR).any():
+                size *= SWEEP_GROWTH
+                for lane in np.flatnonzero(error > TARGET_BEST_ARM_ERROR)[:, None]:
+                    draws = self._run_copies(rng, lane, size)
                     found[lane], error[lane] = (
                         draws.best_arm_probabilities(),
                         draws.best_arm_error(),
                     )
-            self._note_shortage(error > MAX_ERROR)
+            self._note_shortage(error > MAX_BEST_ARM_ERROR)
             self._best = found, error
         return self._best
 
@@ -338,44 +344,44 @@ class GibbsPosterior(Posterior):
 
         And where there may be two camps.
         """
-        is_doubted = (self._slowness > SLOWEST) | self._may_have_two_camps()
+        is_doubted = (self._slowness > MAX_SWEEP_AUTOCORRELATION) | self._may_be_bimodal()
         return np.where(is_doubted, Doubt.CHAINS_APART, 0) | self._shortages
 
-    def _may_have_two_camps(self) -> np.ndarray:
+    def _may_be_bimodal(self) -> np.ndarray:
         prior: Any = self.problem.prior
         likelihood = self.problem.likelihood
         if not isinstance(likelihood, Exponential):
             return np.zeros(len(self.counts), dtype=bool)
         paid = np.maximum(self.sums / np.maximum(self.counts, 1), np.finfo(float).tiny)
-        is_far = prior.mean - paid > APART * np.sqrt(np.diag(prior.covariance))
+        is_below_prior = prior.mean - paid > BIMODAL_DEVIATIONS * np.sqrt(np.diag(prior.covariance))
         usual = np.broadcast_to(np.maximum(prior.mean, paid), paid.shape)
         data = self.counts, self.sums
         gain = likelihood.log_likelihood(paid, *data) - likelihood.log_likelihood(usual, *data)
-        return np.asarray((is_far & (gain > UNLIKELY)).any(axis=1))
+        return np.asarray((is_below_prior & (gain > BIMODAL_LOG_GAIN)).any(axis=1))
 
     def _renew(self, rng: Generator) -> None:
         totals = self.counts.sum(axis=1)
-        has_outgrown = totals > 2 * self._settled + FEW_PULLS
-        if has_outgrown.any():
-            self._settle(rng, np.flatnonzero(has_outgrown))
-            self._settled[has_outgrown] = totals[has_outgrown]
+        has_doubled = totals > 2 * self._settled + MIN_NEW_PULLS
+        if has_doubled.any():
+            self._warm_up(rng, np.flatnonzero(has_doubled))
+            self._settled[has_doubled] = totals[has_doubled]
         target = make_target(self.problem, self.counts, self.sums, self._directions)
-        walk(rng, self._means, target, NUM_SWEEPS)
+        run_chains(rng, self._means, target, SWEEPS_PER_UPDATE)
         self._is_fresh = True
-        self._forget_answers()
+        self._clear_answers()
 
-    def _settle(self, rng: Generator, lanes: np.ndarray) -> None:
+    def _warm_up(self, rng: Generator, lanes: np.ndarray) -> None:
         """Find the axes of some lanes' posteriors anew, and let their chains forget the old."""
-        directions, data = self._turn(lanes), (self.counts[lanes], self.sums[lanes])
+        directions, data = self._update_directions(lanes), (self.counts[lanes], self.sums[lanes])
         if data[0].any():  # draws of the prior have nothing to forget
-            means = bring_near(self.problem, self._means[lanes], *data)
+            means = move_towards_mode(self.problem, self._means[lanes], *data)
             target = make_target(self.problem, *data, directions)
-            path = walk(rng, means, target, NUM_SETTLING)
+            path = run_chains(rng, means, target, NUM_WARMUP_SWEEPS)
             self._means[lanes] = means
             axes = directions[0, :, : means.shape[1]]
             self._slowness[lanes] = autocorrelation(path @ axes.swapaxes(1, 2))
 
-    def _turn(self, lanes: np.ndarray) -> FloatArray:
+    def _update_directions(self, lanes: np.ndarray) -> FloatArray:
         """Find the directions of some lanes' posteriors, and keep them."""
         prior: Any = self.problem.prior
         information = guess_means(self.problem, self.counts[lanes], self.sums[lanes])[1]
@@ -386,16 +392,18 @@ class GibbsPosterior(Posterior):
         """Return the means after each of many sweeps of a copy of the chains."""
         if self._answers is None:
             lanes = np.arange(len(self.counts))
-            self._answers = self._walk(make_generator("sweeps for answers"), lanes, NUM_ANSWERS)
+            self._answers = self._run_copies(
+                make_generator("sweeps for answers"), lanes, NUM_ANSWER_SWEEPS
+            )
         return self._answers
 
-    def _walk(self, rng: Generator, lanes: np.ndarray, size: int) -> WeightedDraws:
+    def _run_copies(self, rng: Generator, lanes: np.ndarray, size: int) -> WeightedDraws:
         """Return the (L, S, K) means after each of many sweeps of copies of some lanes' chains."""
         directions, means = self._directions[:, lanes], self._means[lanes]
         target = make_target(self.problem, self.counts[lanes], self.sums[lanes], directions)
-        path = walk(rng, means, target, NUM_BURNS + size)[:, NUM_BURNS:]
+        path = run_chains(rng, means, target, NUM_BURN_IN_SWEEPS + size)[:, NUM_BURN_IN_SWEEPS:]
         axes = directions[0, :, : means.shape[1]].swapaxes(1, 2)
-        correlation = np.clip(autocorrelation(path @ axes), 0.0, MOST_CORRELATED)
+        correlation = np.clip(autocorrelation(path @ axes), 0.0, MAX_AUTOCORRELATION)
         return WeightedDraws(path, np.zeros(path.shape[:2]), correlation)
 
 
@@ -419,13 +427,13 @@ def guess_means(
     """
     prior: Any = problem.prior
     low, high = prior.arm_support(problem.num_arms).T
-    margin = MARGIN * np.minimum(np.sqrt(np.diag(prior.covariance)), high - low)
+    margin = BOX_MARGIN * np.minimum(np.sqrt(np.diag(prior.covariance)), high - low)
     guess = (sums + np.clip(prior.mean, low + margin, high - margin)) / (counts + 1)
     guess = keep_inside(problem, guess)
     return guess, counts / problem.likelihood.reward_std(guess) ** 2
 
 
-def bring_near(
+def move_towards_mode(
     problem: BanditProblem, means: FloatArray, counts: FloatArray, sums: FloatArray
 ) -> FloatArray:
     """Return (L, K) means, to start chains from, moved towards the posterior's middle if far off.
@@ -437,13 +445,13 @@ def bring_near(
     prior: Any = problem.prior
     guess, information = guess_means(problem, counts, sums)
     precision = prior.precision + information[..., None] * np.eye(means.shape[1])
-    pull = prior.precision @ np.broadcast_to(prior.mean, means.shape[1:]) + information * guess
-    off = np.linalg.solve(precision, pull[..., None])[..., 0] - means
+    slope = prior.precision @ np.broadcast_to(prior.mean, means.shape[1:]) + information * guess
+    off = np.linalg.solve(precision, slope[..., None])[..., 0] - means
     distance = np.sqrt(np.einsum("lj,ljk,lk->l", off, precision, off))
-    step = (1 - FAR / np.maximum(distance, FAR))[:, None] * off
+    step = (1 - MAX_START_DEVIATIONS / np.maximum(distance, MAX_START_DEVIATIONS))[:, None] * off
     low, high = problem.arm_support().T
-    room = np.where(step > 0, high - means, means - low)
-    limit = (room / np.maximum(np.abs(step), 1e-300)).min(axis=1, keepdims=True)
+    slack = np.where(step > 0, high - means, means - low)
+    limit = (slack / np.maximum(np.abs(step), 1e-300)).min(axis=1, keepdims=True)
     share = np.where(limit > 1.0, 1.0, 0.99 * limit)  # all of the way, unless that leads out
     return keep_inside(problem, means + share * step)
 

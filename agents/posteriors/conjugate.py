@@ -1,4 +1,4 @@
-"""Conjugate posteriors of the arm means, batched; `agents.base.table_1` has the laws.
+"""Conjugate posteriors of the arm means, batched; `agents.base.conjugacy` has the laws.
 
 Letters: K arms, N lanes.
 """
@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.conjugacy import data_weights, find_row, is_conjugate, reference_prior
 from agents.base.evidence import CountsAndSums
-from agents.base.table_1 import data_weights, find_row, is_conjugate, reference_prior
 from agents.numerics.choices import random_argmax
-from agents.numerics.laws import NORMAL_LAW, Law
-from agents.posteriors.base import ExactPosterior, missing_first
+from agents.numerics.distributions import NORMAL_DISTRIBUTION, Distribution
+from agents.posteriors.base import ExactPosterior, favour_missing_arms
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
-DEPTH = 32
+NUM_BUFFERED_DRAWS = 32
 """Decisions that draws are made for; a reward costs half as many draws on average."""
 
-MOST_ARMS_AHEAD = 64
+MAX_BUFFERED_ARMS = 64
 """Arms up to which draws ahead, which cost a call per arm now and then, beat a kernel."""
 
 
@@ -35,7 +35,7 @@ class ConjugatePosterior(ExactPosterior):
     Attributes:
         likelihood: of the rewards, given the mean.
         prior: (K, 2) parameters of the conjugate prior, in the letters of Table 1.
-        law: of a mean.
+        distribution: of a mean.
         weights: (2, 2) what a pull and a unit of reward add to the first and second parameter.
     """
 
@@ -46,15 +46,17 @@ class ConjugatePosterior(ExactPosterior):
     def __init__(self, likelihood: Likelihood, prior: np.ndarray) -> None:
         self.likelihood = likelihood
         self.prior = prior
-        self.law = find_row(likelihood).law
+        self.distribution = find_row(likelihood).distribution
         self.weights = data_weights(likelihood)
         self.evidence = CountsAndSums(len(prior))
         self.counts = self.evidence.counts
-        self._ahead: DrawsAhead | None = None
+        self._ahead: DrawBuffer | None = None
 
     def is_proper(self) -> np.ndarray:
         """Return (K,) True where the prior itself, without data, is a distribution."""
-        return (self.prior[:, 1] > 0) & ((self.prior[:, 0] > 0) | (self.law is NORMAL_LAW))
+        return (self.prior[:, 1] > 0) & (
+            (self.prior[:, 0] > 0) | (self.distribution is NORMAL_DISTRIBUTION)
+        )
 
     def parameters(self, counts: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the two (..., K) posterior parameters, given (..., K) statistics.
@@ -68,12 +70,12 @@ class ConjugatePosterior(ExactPosterior):
 
     def natural_parameters(self) -> np.ndarray:
         """Return the (K, 5) coefficients of the prior's log-density in the five features."""
-        return self.law.coefficients(*self.prior.T)
+        return self.distribution.coefficients(*self.prior.T)
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Throw away draws made ahead; otherwise the statistics are all there is."""
-        is_small = len(mask) == 1 and len(self.prior) <= MOST_ARMS_AHEAD
-        self._ahead = DrawsAhead(self.law, self.prior, self.weights) if is_small else None
+        is_small = len(mask) == 1 and len(self.prior) <= MAX_BUFFERED_ARMS
+        self._ahead = DrawBuffer(self.distribution, self.prior, self.weights) if is_small else None
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Take note of the statistics."""
@@ -85,8 +87,8 @@ class ConjugatePosterior(ExactPosterior):
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws, by NumPy."""
-        first, second, is_missing = self._current()
-        draws = self.law.draw(rng, first, second, (size, *first.shape))
+        first, second, is_missing = self._current_parameters()
+        draws = self.distribution.draw(rng, first, second, (size, *first.shape))
         return np.where(is_missing, np.inf, draws)
 
     def draw_best(self, rng: Generator) -> np.ndarray:
@@ -98,53 +100,56 @@ class ConjugatePosterior(ExactPosterior):
         counts, sums = self.evidence.counts, self.evidence.sums
         if self._ahead is not None and self.evidence.is_cumulative:
             return self._ahead.draw_best(rng, counts, sums)
-        if self.law.code is None:
+        if self.distribution.code is None:
             return random_argmax(rng, self.sample(rng))
         from agents.numerics.kernels import ConjugatePrior, draw_best_arms
 
         actions = np.empty(len(counts), dtype=np.int64)
-        prior = ConjugatePrior(self.law.code, self.prior, self.weights)
+        prior = ConjugatePrior(self.distribution.code, self.prior, self.weights)
         draw_best_arms(rng, prior, counts, sums, actions)
         return actions
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations."""
-        return self._ask(self.law.mean)
+        return self._evaluate(self.distribution.mean)
 
     def std(self) -> np.ndarray:
         """Return the (N, K) standard deviations."""
-        return self._ask(self.law.std)
+        return self._evaluate(self.distribution.std)
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles."""
-        return self._ask(self.law.quantile, p)
+        return self._evaluate(self.distribution.quantile, p)
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities at (M,) places; 0 where there is no proper posterior."""
-        first, second, is_missing = self._current()
-        found = np.exp(self.law.log_density(first, second, x[:, None, None]))
+        first, second, is_missing = self._current_parameters()
+        found = np.exp(self.distribution.log_density(first, second, x[:, None, None]))
         return np.where(is_missing, 0.0, found)
 
     def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the (N, K) probabilities and partial moments; 0 without a posterior."""
-        first, second, is_missing = self._current()
-        below, total = self.law.partial(first, second, level)
+        first, second, is_missing = self._current_parameters()
+        below, total = self.distribution.partial_moment(first, second, level)
         return np.where(is_missing, 0.0, below), np.where(is_missing, 0.0, level * below - total)
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities from tables; arms without a posterior share them."""
-        from agents.posteriors.grid import find_best_arms
-        from agents.posteriors.tables import law_tables
+        from agents.posteriors.grid import find_best_arm_probabilities
+        from agents.posteriors.tables import tabulate_distributions
 
-        first, second, is_missing = self._current()
-        return missing_first(is_missing, find_best_arms(law_tables(self.law, first, second)))
+        first, second, is_missing = self._current_parameters()
+        return favour_missing_arms(
+            is_missing,
+            find_best_arm_probabilities(tabulate_distributions(self.distribution, first, second)),
+        )
 
-    def _ask(self, formula: Callable[..., np.ndarray], *options: Any) -> np.ndarray:
+    def _evaluate(self, formula: Callable[..., np.ndarray], *options: Any) -> np.ndarray:
         """Return the (N, K) results of a formula of the law, infinite without a posterior."""
-        first, second, is_missing = self._current()
+        first, second, is_missing = self._current_parameters()
         return np.where(is_missing, np.inf, formula(first, second, *options))
 
-    def _current(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _current_parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (N, K) parameters, harmless where there is no posterior, and where that is."""
         counts, sums = self.evidence.counts, self.evidence.sums
         is_missing = (counts == 0) & ~self.is_proper()
@@ -152,7 +157,7 @@ class ConjugatePosterior(ExactPosterior):
         return np.where(is_missing, 1.0, first), np.where(is_missing, 1.0, second), is_missing
 
 
-class DrawsAhead:
+class DrawBuffer:
     """Draws from a row of Table 1 for one lane, where a call costs more than what it computes.
 
     Between two decisions the posterior of one arm changes, the one that was pulled. A draw of any
@@ -162,26 +167,26 @@ class DrawsAhead:
     a draw of each.
 
     Arguments:
-        law: of a mean.
+        distribution: of a mean.
         prior: (K, 2) parameters without data.
         weights: (2, 2) what a pull and a unit of reward add to them.
     """
 
     state_names = ("_draws", "_place", "_pulls")
 
-    def __init__(self, law: Law, prior: np.ndarray, weights: np.ndarray) -> None:
-        self.law = law
+    def __init__(self, distribution: Distribution, prior: np.ndarray, weights: np.ndarray) -> None:
+        self.distribution = distribution
         self.prior: list[list[float]] = prior.tolist()
         self.weights: list[list[float]] = weights.tolist()
         self._draws: list[list[float]] = [[]] * len(prior)
-        self._place, self._pulls = DEPTH, [-1]
+        self._place, self._pulls = NUM_BUFFERED_DRAWS, [-1]
 
     def draw_best(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Return the (1,) arm that is best in the next draw, given (1, K) statistics.
 
         Lists of Python serve one number at a time, where arrays would take twice as long.
         """
-        if self._place == DEPTH:
+        if self._place == NUM_BUFFERED_DRAWS:
             self._place, self._pulls = 0, [-1] * len(self.prior)
         pulls: list[int] = counts[0].tolist()
         if pulls != self._pulls:
@@ -189,8 +194,8 @@ class DrawsAhead:
                 if new != self._pulls[arm]:
                     self._draws[arm] = self._draw(rng, arm, new, sums.item(0, arm))
             self._pulls = pulls
-        at = self._place - DEPTH  # from the end, where rows of all lengths meet
-        means = [draws[at] for draws in self._draws]
+        offset = self._place - NUM_BUFFERED_DRAWS  # from the end, where rows of all lengths meet
+        means = [draws[offset] for draws in self._draws]
         self._place += 1
         best = max(means)
         if means.count(best) > 1:
@@ -203,8 +208,10 @@ class DrawsAhead:
         first = self.prior[arm][0] + a * pulls + b * total
         second = self.prior[arm][1] + c * pulls + d * total
         if second == 0.0:
-            return [math.inf] * DEPTH
-        draws: list[float] = self.law.draw(rng, first, second, DEPTH - self._place).tolist()
+            return [math.inf] * NUM_BUFFERED_DRAWS
+        draws: list[float] = self.distribution.draw(
+            rng, first, second, NUM_BUFFERED_DRAWS - self._place
+        ).tolist()
         return draws
 
 
@@ -235,5 +242,5 @@ def matched_posterior(problem: BanditProblem, num_draws: int = 10_000) -> Conjug
         make_generator("moments of the prior"), (num_draws, problem.num_arms)
     )
     mean, variance = draws.mean(axis=0), np.maximum(draws.var(axis=0), 1e-300)
-    fitted = find_row(problem.likelihood).law.match(mean, variance)
+    fitted = find_row(problem.likelihood).distribution.match_moments(mean, variance)
     return ConjugatePosterior(problem.likelihood, np.stack(fitted, axis=1))

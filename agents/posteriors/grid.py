@@ -28,17 +28,17 @@ from numpy.random import Generator
 from agents.base.evidence import CountsAndSums
 from agents.numerics.choices import random_argmax
 from agents.posteriors.base import ExactPosterior
-from agents.posteriors.cells import make_cells, mean_at
+from agents.posteriors.cells import find_mean, make_cells
 from agents.posteriors.tables import (
     DENSITY,
-    LARGEST_RELIABLE_ERROR,
     MASS,
-    MOST_RECENT,
-    PLACE,
+    MAX_RECENT_TABLES,
+    MAX_RELIABLE_ERROR,
+    POSITION,
     count_points,
-    empty_tables,
     evaluate_posterior,
     invert_tables,
+    make_empty_tables,
     update_tables,
 )
 from bandit_gym.checks import message
@@ -46,22 +46,22 @@ from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.problem import BanditProblem
 
-MOST_BYTES = 4e9
+MAX_TABLE_BYTES = 4e9
 """Of the tables of all lanes and arms."""
 
-_NODES, _WEIGHTS = (half / 2 for half in np.polynomial.legendre.leggauss(3))
-_NODES = _NODES + 0.5
+_GAUSS_NODES, _GAUSS_WEIGHTS = (half / 2 for half in np.polynomial.legendre.leggauss(3))
+_GAUSS_NODES = _GAUSS_NODES + 0.5
 
 MAX_TAIL_SHARE, MAX_GUESSED_SHARE = 1e-5, 1e-3
 """Of a moment: what the ends of a table may leave out, and those of the line unflagged."""
-MIN_RATE = 1e-9
+MIN_DECAY_RATE = 1e-9
 """Of decay along u, below which an integral is infinite."""
-LEAST_SEEN = 1e-9
+MIN_RELATIVE_DENSITY = 1e-9
 """Density over the highest, beyond which a table's points are too few for moments."""
-NUM_STEPS = 1024
+NUM_MOMENT_STEPS = 1024
 """Of the line, 0.7 long where it is unbounded; a table's points lie between them."""
 
-LEAST = 1e-12
+MIN_PROBABILITY_LEFT = 1e-12
 """Probability that the best mean is even lower, with which a lane is done."""
 
 
@@ -88,11 +88,11 @@ class GridPosterior(ExactPosterior):
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = problem
         self.coordinate, self.cells = make_cells(problem)
-        self.tables = self.recent = empty_tables(self.cells, 0)
+        self.tables = self.recent = make_empty_tables(self.cells, 0)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the tables out."""
-        return self.__dict__ | dict.fromkeys(("tables", "recent"), empty_tables(self.cells, 0))
+        return self.__dict__ | dict.fromkeys(("tables", "recent"), make_empty_tables(self.cells, 0))
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Build the tables whose statistics have changed.
@@ -102,7 +102,7 @@ class GridPosterior(ExactPosterior):
                 many tables do not fit into memory.
         """
         counts, sums = evidence.counts, evidence.sums
-        self.build(counts, sums)
+        self.build_tables(counts, sums)
         for lane, arm in np.argwhere(np.isnan(self.tables.errors))[:1].tolist():
             where = f" in lane {lane}" if len(counts) > 1 else ""
             raise ValueError(
@@ -111,16 +111,19 @@ class GridPosterior(ExactPosterior):
                 "is 0."
             )
 
-    def build(self, counts: np.ndarray, sums: np.ndarray) -> None:
+    def build_tables(self, counts: np.ndarray, sums: np.ndarray) -> None:
         """Do as `update`, but leave the prior where data are impossible; their errors are NaN."""
         self.counts, self._is_guessed = counts, np.zeros(len(counts), dtype=bool)
         if len(self.tables.keys) != len(counts):
-            num_points, num_recent = count_points(self.cells), min(2 * counts.size, MOST_RECENT)
-            if (counts.size + num_recent) * num_points * 26 > MOST_BYTES:
+            num_points, num_recent = (
+                count_points(self.cells),
+                min(2 * counts.size, MAX_RECENT_TABLES),
+            )
+            if (counts.size + num_recent) * num_points * 26 > MAX_TABLE_BYTES:
                 condition = f"be so few that tables of {num_points} points fit into 4 GB"
                 raise ValueError(message("num_envs times num_arms", condition, counts.size))
-            self.tables = empty_tables(self.cells, *counts.shape)
-            self.recent = empty_tables(self.cells, num_recent)
+            self.tables = make_empty_tables(self.cells, *counts.shape)
+            self.recent = make_empty_tables(self.cells, num_recent)
         update_tables(self.cells, self.tables, self.recent, counts, sums)
 
     def sample(self, rng: Generator) -> np.ndarray:
@@ -129,7 +132,7 @@ class GridPosterior(ExactPosterior):
 
     def draw_best(self, rng: Generator) -> np.ndarray:
         """Return the (N,) best arms of one draw."""
-        return random_argmax(rng, self.places(rng.random(self.tables.keys.shape[:2])))
+        return random_argmax(rng, self.positions(rng.random(self.tables.keys.shape[:2])))
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations; infinite, too, where there are none."""
@@ -142,9 +145,9 @@ class GridPosterior(ExactPosterior):
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles."""
         levels = np.broadcast_to(p, self.tables.keys.shape[:2])
-        return self.coordinate.means(self.places(levels))
+        return self.coordinate.means(self.positions(levels))
 
-    def places(self, levels: np.ndarray, lanes: np.ndarray | None = None) -> np.ndarray:
+    def positions(self, levels: np.ndarray, lanes: np.ndarray | None = None) -> np.ndarray:
         """Return the u at which distribution functions are levels.
 
         Args:
@@ -158,14 +161,16 @@ class GridPosterior(ExactPosterior):
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (m, N, K) densities at (m,) places, as draws from the tables have them."""
-        lines, u = self.coordinate, self.coordinate.positions(x)
-        slope = np.where((x > lines.low) & (x < lines.high), np.exp(-lines.log_slope(u)), 0.0)
-        found = [[_density_of_table(arm, u) for arm in lane] for lane in self.tables.points]
+        coordinate, u = self.coordinate, self.coordinate.positions(x)
+        slope = np.where(
+            (x > coordinate.low) & (x < coordinate.high), np.exp(-coordinate.log_slope(u)), 0.0
+        )
+        found = [[_table_density(arm, u) for arm in lane] for lane in self.tables.points]
         return np.moveaxis(np.array(found), -1, 0) * slope[:, None, None]
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities."""
-        return find_best_arms(self.tables.points)
+        return find_best_arm_probabilities(self.tables.points)
 
     def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and (N, K, K) conditional means, see above."""
@@ -181,15 +186,15 @@ class GridPosterior(ExactPosterior):
         """Return (N, K) probabilities and partial moments, of the parabolas between points."""
         level = np.array(np.broadcast_to(level, self.tables.keys.shape[:2]), dtype=np.float64)
         u = self.coordinate.positions(level)[..., None]
-        place = self.tables.points[..., ::2, PLACE]
-        length = np.maximum(np.diff(place, axis=-1), 1e-300)
-        along = np.clip((u - place[..., :-1]) / length, 0.0, 1.0)
-        below = np.clip(self._integral(1.0, along), 0.0, 1.0)
-        return below, np.maximum(level * below - self._integral(self._means(), along), 0.0)
+        position = self.tables.points[..., ::2, POSITION]
+        length = np.maximum(np.diff(position, axis=-1), 1e-300)
+        fractions = np.clip((u - position[..., :-1]) / length, 0.0, 1.0)
+        below = np.clip(self._integral(1.0, fractions), 0.0, 1.0)
+        return below, np.maximum(level * below - self._integral(self._means(), fractions), 0.0)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) BEYOND_TABLE where an arm's table, or a moment asked of it, is unreliable."""
-        is_beyond = (self.tables.errors > LARGEST_RELIABLE_ERROR).any(axis=1)
+        is_beyond = (self.tables.errors > MAX_RELIABLE_ERROR).any(axis=1)
         return np.where(is_beyond | self._is_guessed, Doubt.BEYOND_TABLE, 0)
 
     def _moments(self, power: int, centre: np.ndarray) -> np.ndarray:
@@ -206,34 +211,38 @@ class GridPosterior(ExactPosterior):
             keys = self.tables.keys[lanes, arms]
             _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
             cells = zip(lanes[first], arms[first], strict=True)
-            far = [self._far_moment(cell, power, centre[cell]) for cell in cells]
-            found[lanes, arms], is_guessed = np.reshape(far, (-1, 2))[which.ravel()].T
+            integrated = [self._integrate_moment(cell, power, centre[cell]) for cell in cells]
+            found[lanes, arms], is_guessed = np.reshape(integrated, (-1, 2))[which.ravel()].T
         self._is_guessed[lanes[is_guessed > 0]] = True
         return found
 
     def _tails(self, power: int, centre: np.ndarray) -> np.ndarray:
         """Return (N, K) what tables leave out of moments, about."""
         density = self.tables.points[..., DENSITY]
-        is_seen = density > LEAST_SEEN * density.max(axis=-1, keepdims=True)
+        is_seen = density > MIN_RELATIVE_DENSITY * density.max(axis=-1, keepdims=True)
         first, last = is_seen.argmax(-1), is_seen.shape[-1] - 1 - is_seen[..., ::-1].argmax(-1)
         ends = np.stack([first + 2, first, last - 2, last], axis=-1)
         points = np.take_along_axis(self.tables.points, ends[..., None], axis=2)
-        off = np.abs(self.coordinate.means(points[..., PLACE]) - centre[..., None])
-        return tails_of(off**power * points[..., DENSITY], points[..., PLACE]).sum(axis=-1)
+        off = np.abs(self.coordinate.means(points[..., POSITION]) - centre[..., None])
+        return integrate_tails(off**power * points[..., DENSITY], points[..., POSITION]).sum(
+            axis=-1
+        )
 
-    def _far_moment(self, cell: tuple[int, int], power: int, centre: float) -> tuple[float, bool]:
+    def _integrate_moment(
+        self, cell: tuple[int, int], power: int, centre: float
+    ) -> tuple[float, bool]:
         """Return a moment of an arm from all of the line, and whether much of it lies beyond."""
         kind, table = self.cells.kind_of_arm[cell[1]], self.tables.points[cell]
         edges = self.cells.edges[kind, : self.cells.sizes[kind] + 1]
-        steps = np.linspace(edges[0], edges[-1], NUM_STEPS)
-        ends = np.unique(np.concatenate([edges, steps, table[:, PLACE]]))
+        steps = np.linspace(edges[0], edges[-1], NUM_MOMENT_STEPS)
+        ends = np.unique(np.concatenate([edges, steps, table[:, POSITION]]))
         u = np.sort(np.concatenate([ends, (ends[1:] + ends[:-1]) / 2]))
         value = np.empty(len(u))
         evaluate_posterior(self.cells, kind, tuple(self.tables.keys[cell][1:]), u, value)
         both = np.exp(value - value.max()) * np.ones((2, 1))
         both[1] *= (self.coordinate.means(u) - centre) ** power
         mass, found = (both[:, :-2:2] + 4 * both[:, 1::2] + both[:, 2::2]) @ np.diff(ends) / 6
-        tails = tails_of(np.abs(both[1, [2, 0, -3, -1]]), u[[2, 0, -3, -1]])
+        tails = integrate_tails(np.abs(both[1, [2, 0, -3, -1]]), u[[2, 0, -3, -1]])
         tails = np.where(u[[0, -1]] == self.coordinate.limits, tails, 0.0)
         moment = found + np.copysign(tails, both[1, [0, -1]]).sum()
         is_guessed = tails.sum() > MAX_GUESSED_SHARE * abs(moment)
@@ -241,26 +250,28 @@ class GridPosterior(ExactPosterior):
 
     def _means(self) -> np.ndarray:
         """Return the (N, K, M + 1) means at the points."""
-        return self.coordinate.means(self.tables.points[..., PLACE])
+        return self.coordinate.means(self.tables.points[..., POSITION])
 
-    def _integral(self, values: np.ndarray | float, along: np.ndarray | float = 1.0) -> np.ndarray:
+    def _integral(
+        self, values: np.ndarray | float, fractions: np.ndarray | float = 1.0
+    ) -> np.ndarray:
         """Return the (N, K) expectations of values at the points, (N, K, M + 1), by parabolas.
 
         Args:
             values: (N, K, M + 1).
-            along: (N, K, M / 2) which part of each pair of intervals counts, up to 1 for all.
+            fractions: (N, K, M / 2) which part of each pair of intervals counts, up to 1 for all.
         """
-        return np.asarray(self._parts(values, along).sum(axis=-1))
+        return np.asarray(self._parts(values, fractions).sum(axis=-1))
 
-    def _parts(self, values: np.ndarray | float, along: np.ndarray | float = 1.0) -> np.ndarray:
+    def _parts(self, values: np.ndarray | float, fractions: np.ndarray | float = 1.0) -> np.ndarray:
         """Return the (N, K, M / 2) integrals over pairs of intervals."""
         weighted = values * self.tables.points[..., DENSITY]
         three = weighted[..., :-2:2], weighted[..., 1::2], weighted[..., 2::2]
-        length = np.diff(self.tables.points[..., ::2, PLACE], axis=-1)
-        return np.asarray(length * parabola(*three, along)[1])
+        length = np.diff(self.tables.points[..., ::2, POSITION], axis=-1)
+        return np.asarray(length * evaluate_parabola(*three, fractions)[1])
 
 
-def tails_of(sizes: np.ndarray, u: np.ndarray) -> np.ndarray:
+def integrate_tails(sizes: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Return the (..., 2) integrals beyond two ends of what decays on as it does there, or inf.
 
     Args:
@@ -269,20 +280,20 @@ def tails_of(sizes: np.ndarray, u: np.ndarray) -> np.ndarray:
     """
     ends = sizes[..., 1::2]
     rates = np.log(sizes[..., ::2] / ends) / np.abs(u[..., ::2] - u[..., 1::2])
-    return np.where(ends == 0.0, 0.0, ends / np.where(rates > MIN_RATE, rates, 0.0))
+    return np.where(ends == 0.0, 0.0, ends / np.where(rates > MIN_DECAY_RATE, rates, 0.0))
 
 
-def _density_of_table(points: np.ndarray, u: np.ndarray) -> np.ndarray:
+def _table_density(points: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Return the (m,) densities of u: straight lines between points, over areas of their mass."""
-    mass, place, density = points.T
-    steps = np.clip(np.searchsorted(place, u, side="right") - 1, 0, len(place) - 2)
-    areas = (density[1:] + density[:-1]) * np.diff(place) / 2
-    line = np.interp(u, place, density, 0.0, 0.0)
+    mass, position, density = points.T
+    steps = np.clip(np.searchsorted(position, u, side="right") - 1, 0, len(position) - 2)
+    areas = (density[1:] + density[:-1]) * np.diff(position) / 2
+    line = np.interp(u, position, density, 0.0, 0.0)
     return np.asarray(line * (np.diff(mass) / np.maximum(areas, 1e-300))[steps])
 
 
 @inner
-def parabola(left: float, middle: float, right: float, t: float) -> tuple[float, float]:
+def evaluate_parabola(left: float, middle: float, right: float, t: float) -> tuple[float, float]:
     """Return the parabola through three values at t from 0 to 1, and its integral up to t."""
     slope, bend = -3.0 * left + 4.0 * middle - right, 2.0 * (left - 2.0 * middle + right)
     return left + t * (slope + t * bend), t * (left + t * (slope / 2.0 + t * bend / 3.0))
@@ -306,7 +317,12 @@ class LaneTables(NamedTuple):
 
 @inner
 def add_node(
-    ends: np.ndarray, lane: LaneTables, u: float, weight: float, spare: np.ndarray, sums: np.ndarray
+    ends: np.ndarray,
+    lane: LaneTables,
+    u: float,
+    weight: float,
+    workspace: np.ndarray,
+    sums: np.ndarray,
 ) -> float:
     """Add what a node adds to the integrals; return the probability that all means are below.
 
@@ -318,24 +334,24 @@ def add_node(
         lane: its tables, in the stretches that hold the node or are last.
         u: where it is.
         weight: of it.
-        spare: (4, K) overwritten.
+        workspace: (4, K) overwritten.
         sums: (K, K + 1) or (K, 1): p_a is added to [a, 0], and p_a M_ai to [a, i + 1].
     """
     num_arms, product, has_means = len(lane.pairs), 1.0, sums.shape[1] > 1
-    density, below, before, average = spare[0], spare[1], spare[2], spare[3]
+    density, below, before, average = workspace[0], workspace[1], workspace[2], workspace[3]
     for i in range(num_arms):
         points, pair, k = lane.points[i], lane.pairs[i], 2 * lane.pairs[i]
-        length = points[k + 2, PLACE] - points[k, PLACE]
-        t = min((u - points[k, PLACE]) / length, 1.0) if length > 0.0 else 0.0
+        length = points[k + 2, POSITION] - points[k, POSITION]
+        t = min((u - points[k, POSITION]) / length, 1.0) if length > 0.0 else 0.0
         left, middle, right = points[k, DENSITY], points[k + 1, DENSITY], points[k + 2, DENSITY]
-        density[i], part = parabola(left, middle, right, t)
+        density[i], part = evaluate_parabola(left, middle, right, t)
         density[i] = density[i] if t < 1.0 else 0.0
         below[i] = max(points[k, MASS] + length * part, 0.0)
         before[i] = product
         product *= below[i]
         if has_means:
             x = lane.x[i, k : k + 3]
-            part = parabola(left * x[0], middle * x[1], right * x[2], t)[1]
+            part = evaluate_parabola(left * x[0], middle * x[1], right * x[2], t)[1]
             average[i] = (lane.totals[i, pair] + length * part) / max(below[i], 1e-300)
     rest = product
     product = weight
@@ -344,7 +360,7 @@ def add_node(
         product *= below[a]
         sums[a, 0] += share
         if has_means and share != 0.0:
-            highest = mean_at(ends, u)
+            highest = find_mean(ends, u)
             for i in range(num_arms):
                 sums[a, i + 1] += share * (highest if i == a else min(average[i], highest))
     return rest
@@ -371,24 +387,24 @@ def compare_tables(
     """
     num_lanes, num_arms, num_points = points.shape[:3]
     num_pairs = num_points // 2
-    spare, sums = np.empty((4, num_arms)), np.empty((num_arms, 1 + means.shape[1]))
+    workspace, sums = np.empty((4, num_arms)), np.empty((num_arms, 1 + means.shape[1]))
     pairs = np.empty(num_arms, dtype=np.int64)
     for lane in range(num_lanes):
-        places = points[lane, :, ::2, PLACE].copy().reshape(num_arms * (num_pairs + 1))
-        places.sort()
+        positions = points[lane, :, ::2, POSITION].copy().reshape(num_arms * (num_pairs + 1))
+        positions.sort()
         pairs[:], sums[:], rest = num_pairs - 1, 0.0, 1.0
         tables = LaneTables(points[lane], x[lane], totals[lane], pairs)
-        lowest = points[lane, :, 0, PLACE].max()  # below, some distribution function is 0
-        for k in range(places.size - 2, -1, -1):  # until the best is surely higher
-            length = places[k + 1] - places[k]
-            if places[k] < lowest or not rest > LEAST:
+        lowest = points[lane, :, 0, POSITION].max()  # below, some distribution function is 0
+        for k in range(positions.size - 2, -1, -1):  # until the best is surely higher
+            length = positions[k + 1] - positions[k]
+            if positions[k] < lowest or not rest > MIN_PROBABILITY_LEFT:
                 break
             for i in range(num_arms):
-                while points[lane, i, 2 * pairs[i], PLACE] > places[k]:
+                while points[lane, i, 2 * pairs[i], POSITION] > positions[k]:
                     pairs[i] -= 1
             for q in range(2 if length > 0.0 else -1, -1, -1):
-                u = places[k] + length * _NODES[q]
-                rest = add_node(ends, tables, u, length * _WEIGHTS[q], spare, sums)
+                u = positions[k] + length * _GAUSS_NODES[q]
+                rest = add_node(ends, tables, u, length * _GAUSS_WEIGHTS[q], workspace, sums)
         total = sums[:, 0].sum()
         for a in range(num_arms):
             p = sums[a, 0]
@@ -397,7 +413,7 @@ def compare_tables(
                 means[lane, a, i] = sums[a, i + 1] / p if p > 0.0 else totals[lane, i, num_pairs]
 
 
-def find_best_arms(points: np.ndarray) -> np.ndarray:
+def find_best_arm_probabilities(points: np.ndarray) -> np.ndarray:
     """Return the (N, K) best-arm probabilities, given the (N, K, M + 1, 3) points of tables."""
     found = np.empty(points.shape[:2])
     none, means = np.empty((*found.shape, 0)), np.empty((len(found), 0, 0))

@@ -25,29 +25,29 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtri
 
+from agents.base.conjugacy import is_compiled, is_conjugate
 from agents.base.evidence import CountsAndSums
-from agents.base.table_1 import is_compiled, is_conjugate
 from agents.numerics.choices import draw_arms
+from agents.numerics.distributions import MeanDistributions
 from agents.numerics.kernels import draw_chunk
-from agents.numerics.laws import MeanLaws
 from agents.posteriors.base import ExactPosterior
 from agents.posteriors.conjugate import ConjugatePosterior, conjugate_posterior
-from agents.posteriors.grid import GridPosterior, find_best_arms
-from agents.posteriors.tables import DENSITY, PLACE, law_tables
-from agents.posteriors.weighted_draws import normalise
+from agents.posteriors.grid import GridPosterior, find_best_arm_probabilities
+from agents.posteriors.tables import DENSITY, POSITION, tabulate_distributions
+from agents.posteriors.weighted_draws import normalise_weights
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
-NEGLIGIBLE = 1e-9
+NEGLIGIBLE_WEIGHT = 1e-9
 """Weight of a component up to which its best arms are left out."""
-DOUBTED = 1e-6
+MIN_DOUBTED_WEIGHT = 1e-6
 """Weight of a component from which on its doubts count."""
-MAX_STEPS, TOLERANCE, ROUNDING = 100, 1e-12, 2e-15
+MAX_ROOT_STEPS, LEVEL_TOLERANCE, LEVEL_ROUNDING = 100, 1e-12, 2e-15
 """Of the search for a quantile; what its level may be off by, in normal deviations and at all."""
-FARTHEST = 37.0
+MAX_NORMAL_SCORE = 37.0
 """Normal deviations of levels that are 0 or 1 to rounding."""
-_TINY, _LARGEST = 1e-300, 1e100
+_MIN_DIVISOR, _MAX_QUANTILE = 1e-300, 1e100
 
 
 class MixturePosterior(ExactPosterior):
@@ -74,20 +74,20 @@ class MixturePosterior(ExactPosterior):
         components, weights = prior.shared_components()  # type: ignore[attr-defined]
         self.shape = len(components), problem.num_arms
         self._log_weights, self._constants = np.log(weights), np.zeros(self.shape)
-        alone = [replace(problem, prior=component) for component in components]
+        component_problems = [replace(problem, prior=component) for component in components]
         is_named = is_compiled(problem.likelihood) and not by_tables
         self.parts: list[Any]
         if is_named and all(is_conjugate(problem.likelihood, each) for each in components):
-            priors = [conjugate_posterior(each).prior for each in alone]
+            priors = [conjugate_posterior(each).prior for each in component_problems]
             self.parts = [ConjugatePosterior(problem.likelihood, np.concatenate(priors))]
         else:
-            self.parts = [GridPosterior(each) for each in alone]
+            self.parts = [GridPosterior(each) for each in component_problems]
         self._restart(0)
         if not self._is_conjugate:
             no_data, arms = np.zeros((1, problem.num_arms)), np.arange(problem.num_arms)
             without_data = CountsAndSums.from_totals(no_data, no_data)
             self.update(make_generator("a posterior that is not drawn from"), without_data)
-            self._constants = self._find_evidence(np.zeros_like(arms), arms).T
+            self._constants = self._find_log_evidence(np.zeros_like(arms), arms).T
             self._restart(0)
 
     @property
@@ -111,28 +111,30 @@ class MixturePosterior(ExactPosterior):
                 totals = (np.tile(each, self.shape[0]) for each in (counts, sums))
                 part.update(rng, CountsAndSums.from_totals(*totals))
             else:
-                part.build(counts, sums)
+                part.build_tables(counts, sums)
         if len(self._log_evidence) != len(counts):
             self._restart(len(counts))
         lanes, arms = np.nonzero((counts != self._known[0]) | (sums != self._known[1]))
         if lanes.size:
-            self._log_evidence[lanes, :, arms] = self._find_evidence(lanes, arms)
+            self._log_evidence[lanes, :, arms] = self._find_log_evidence(lanes, arms)
             self._known[:, lanes, arms] = counts[lanes, arms], sums[lanes, arms]
-        self.weights, log_total = normalise(self._log_weights + self._log_evidence.sum(axis=2))
+        self.weights, log_total = normalise_weights(
+            self._log_weights + self._log_evidence.sum(axis=2)
+        )
         for lane in np.flatnonzero(log_total == -np.inf)[:1].tolist():
             raise ValueError(
                 f"the rewards in lane {lane} must be possible under problem.prior, got counts "
                 f"{counts[lane].tolist()} and sums {sums[lane].tolist()}, whose probability is 0."
             )
 
-    def _find_evidence(self, lanes: np.ndarray, arms: np.ndarray) -> np.ndarray:
+    def _find_log_evidence(self, lanes: np.ndarray, arms: np.ndarray) -> np.ndarray:
         """Return the (M, C) log-probabilities of the data of an arm in a lane."""
         data = self.counts[lanes, arms], self.sums[lanes, arms]
         if self._is_conjugate:
             (part,) = self.parts
             prior = np.moveaxis(part.prior.reshape(*self.shape, 2)[:, arms], -1, 0)
             more = [row @ np.array(data) for row in part.weights]
-            found: np.ndarray = part.law.evidence_formula(*prior, *more).T
+            found: np.ndarray = part.distribution.evidence_formula(*prior, *more).T
             return found
         components = self.problem.prior.shared_components()[0]  # type: ignore[attr-defined]
         rows, found = np.arange(len(lanes)), np.empty((len(lanes), self.shape[0]))
@@ -140,12 +142,14 @@ class MixturePosterior(ExactPosterior):
             # Points between even ones are on no end of a cell, where the density may jump.
             odd = 2 * part.tables.points[lanes, arms, 1::2, DENSITY].argmax(axis=1) + 1
             high = part.tables.points[lanes, arms, odd]
-            u, x = high[:, PLACE], part.coordinate.means(high[:, PLACE])
+            u, x = high[:, POSITION], part.coordinate.means(high[:, POSITION])
             means = np.repeat(x[:, None], self.shape[1], axis=1)
             with np.errstate(all="ignore"):  # beyond other arms' support
                 prior = component.arm_log_density(means)[rows, arms]
             value = prior + self.problem.likelihood.log_likelihood(x, *data)
-            value += part.coordinate.log_slope(u) - np.log(np.maximum(high[:, DENSITY], _TINY))
+            value += part.coordinate.log_slope(u) - np.log(
+                np.maximum(high[:, DENSITY], _MIN_DIVISOR)
+            )
             is_impossible = np.isnan(part.tables.errors[lanes, arms])
             found[:, c] = np.where(is_impossible, -np.inf, value)
         return found - self._constants[:, arms].T
@@ -164,13 +168,18 @@ class MixturePosterior(ExactPosterior):
             (part,) = self.parts
             columns = num_arms * chosen[:, None] + np.arange(num_arms)
             both = part.parameters(part.evidence.counts, part.evidence.sums)
-            laws = MeanLaws(part.law.code, *(each[lanes[:, None], columns] for each in both))
-            draw_chunk(rng, laws, np.arange(num_draws), means, best)
+            distributions = MeanDistributions(
+                part.distribution.code, *(each[lanes[:, None], columns] for each in both)
+            )
+            draw_chunk(rng, distributions, np.arange(num_draws), means, best)
             return means[..., 0], best[:, 0]
         for c in np.unique(chosen):
             rows = np.flatnonzero(chosen == c)
-            places = self.parts[c].places(rng.random((len(rows), num_arms, 1)), lanes[rows])
-            means[rows], best[rows] = self.parts[c].coordinate.means(places), places.argmax(axis=1)
+            positions = self.parts[c].positions(rng.random((len(rows), num_arms, 1)), lanes[rows])
+            means[rows], best[rows] = (
+                self.parts[c].coordinate.means(positions),
+                positions.argmax(axis=1),
+            )
         return means[..., 0], best[:, 0]
 
     def sample(self, rng: Generator) -> np.ndarray:
@@ -188,11 +197,11 @@ class MixturePosterior(ExactPosterior):
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations."""
-        return self._mix(self._ask(lambda part: part.mean()))
+        return self._mix(self._collect(lambda part: part.mean()))
 
     def std(self) -> np.ndarray:
         """Return the (N, K) standard deviations."""
-        means, deviations = self._ask(lambda part: (part.mean(), part.std()))
+        means, deviations = self._collect(lambda part: (part.mean(), part.std()))
         mean = self._mix(means)
         with np.errstate(invalid="ignore"):
             off = means - mean[:, None]
@@ -201,28 +210,34 @@ class MixturePosterior(ExactPosterior):
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles, which lie between those of the components."""
         levels = np.broadcast_to(p, self.counts.shape)
-        ends = self._ask(lambda part: part.quantile(self._tile(levels, part)))
-        ends = np.clip(ends, -_LARGEST, _LARGEST)  # infinite ones share nothing to search in
-        is_felt = (self.weights > 0)[..., None]
-        low, high = np.where(is_felt, ends, np.inf).min(1), np.where(is_felt, ends, -np.inf).max(1)
-        goal = np.clip(ndtri(levels), -FARTHEST, FARTHEST)
-        allowed = TOLERANCE + ROUNDING * np.sqrt(2 * np.pi) * np.exp(goal**2 / 2)
+        ends = self._collect(lambda part: part.quantile(self._tile(levels, part)))
+        ends = np.clip(
+            ends, -_MAX_QUANTILE, _MAX_QUANTILE
+        )  # infinite ones share nothing to search in
+        has_weight = (self.weights > 0)[..., None]
+        low, high = (
+            np.where(has_weight, ends, np.inf).min(1),
+            np.where(has_weight, ends, -np.inf).max(1),
+        )
+        goal = np.clip(ndtri(levels), -MAX_NORMAL_SCORE, MAX_NORMAL_SCORE)
+        allowed = LEVEL_TOLERANCE + LEVEL_ROUNDING * np.sqrt(2 * np.pi) * np.exp(goal**2 / 2)
 
-        def gap(x: np.ndarray) -> np.ndarray:
+        def residual(x: np.ndarray) -> np.ndarray:
             """Return how far the level at x is from the goal: nearly straight in x."""
             return np.asarray(
-                np.clip(ndtri(self.lower_partial_moment(x)[0]), -FARTHEST, FARTHEST) - goal
+                np.clip(ndtri(self.lower_partial_moment(x)[0]), -MAX_NORMAL_SCORE, MAX_NORMAL_SCORE)
+                - goal
             )
 
-        return find_root(gap, low, high, allowed)
+        return find_root(residual, low, high, allowed)
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (m, N, K) densities at (m,) places."""
-        return self._mix(self._ask(lambda part: part.density(x)))
+        return self._mix(self._collect(lambda part: part.density(x)))
 
     def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the (N, K) probabilities and partial moments."""
-        found = self._ask(lambda part: part.lower_partial_moment(self._tile(level, part)))
+        found = self._collect(lambda part: part.lower_partial_moment(self._tile(level, part)))
         below, moment = self._mix(found)
         return below, moment
 
@@ -230,8 +245,10 @@ class MixturePosterior(ExactPosterior):
         """Return the (N, K) probabilities, from tables of the components."""
         found = np.zeros(self.counts.shape)
         for c, weights in enumerate(self.weights.T):
-            lanes = np.flatnonzero(weights > NEGLIGIBLE)
-            found[lanes] += weights[lanes, None] * find_best_arms(self._points(c, lanes))
+            lanes = np.flatnonzero(weights > NEGLIGIBLE_WEIGHT)
+            found[lanes] += weights[lanes, None] * find_best_arm_probabilities(
+                self._points(c, lanes)
+            )
         return found / found.sum(axis=1, keepdims=True)
 
     def _points(self, component: int, lanes: np.ndarray) -> np.ndarray:
@@ -242,7 +259,9 @@ class MixturePosterior(ExactPosterior):
         (part,), num_arms = self.parts, self.shape[1]
         arms = slice(component * num_arms, (component + 1) * num_arms)
         both = part.parameters(part.evidence.counts[lanes], part.evidence.sums[lanes])
-        return law_tables(part.law, *(np.ascontiguousarray(each[:, arms]) for each in both))
+        return tabulate_distributions(
+            part.distribution, *(np.ascontiguousarray(each[:, arms]) for each in both)
+        )
 
     def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and (N, K, K) conditional means, from tables alone."""
@@ -252,7 +271,9 @@ class MixturePosterior(ExactPosterior):
         best, means = (np.stack(each, axis=1) for each in zip(*found, strict=True))
         best *= self.weights[..., None]
         total = best.sum(axis=1)
-        expected = np.einsum("nca,ncai->nai", best, means) / np.maximum(total, _TINY)[..., None]
+        expected = (
+            np.einsum("nca,ncai->nai", best, means) / np.maximum(total, _MIN_DIVISOR)[..., None]
+        )
         return total, np.where(total[..., None] > 0, expected, self.mean()[:, None])
 
     def doubts(self) -> np.ndarray:
@@ -260,9 +281,11 @@ class MixturePosterior(ExactPosterior):
         if self._is_conjugate:
             return super().doubts()
         found = np.stack([part.is_unreliable() for part in self.parts], axis=1)
-        return np.where((found & (self.weights > DOUBTED)).any(axis=1), Doubt.BEYOND_TABLE, 0)
+        return np.where(
+            (found & (self.weights > MIN_DOUBTED_WEIGHT)).any(axis=1), Doubt.BEYOND_TABLE, 0
+        )
 
-    def _ask(self, question: Callable[[Any], Any]) -> np.ndarray:
+    def _collect(self, question: Callable[[Any], Any]) -> np.ndarray:
         """Return (..., N, C, K) answers of all components, given a part's (..., N, K or C K)."""
         found = np.concatenate([question(part) for part in self.parts], axis=-1)
         return found.reshape(*found.shape[:-1], *self.shape)
@@ -279,24 +302,27 @@ class MixturePosterior(ExactPosterior):
 
 
 def find_root(
-    gap: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray, allowed: np.ndarray
+    residual: Callable[[np.ndarray], np.ndarray],
+    low: np.ndarray,
+    high: np.ndarray,
+    allowed: np.ndarray,
 ) -> np.ndarray:
     """Return where rising functions are 0: by regula falsi (Illinois), and by halves now and then.
 
     Args:
-        gap: x -> functions there; arguments and results are arrays of one shape.
+        residual: x -> functions there; arguments and results are arrays of one shape.
         low: where they are at most 0.
         high: where they are at least 0.
         allowed: what they may be off by.
     """
-    below, above, x = gap(low), gap(high), low
+    below, above, x = residual(low), residual(high), low
     was_low = was_high = np.zeros(x.shape, dtype=bool)
-    for step in range(1, MAX_STEPS):
-        share = below / np.minimum(below - above, -_TINY) if step % 4 else 0.5
+    for step in range(1, MAX_ROOT_STEPS):
+        share = below / np.minimum(below - above, -_MIN_DIVISOR) if step % 4 else 0.5
         x = low + np.clip(share, 0.0, 1.0) * (high - low)
-        found = gap(x)
+        found = residual(x)
         is_low, is_high = found <= 0, found >= 0
-        if ((np.abs(found) <= allowed) | (high - low <= ROUNDING * np.abs(x))).all():
+        if ((np.abs(found) <= allowed) | (high - low <= LEVEL_ROUNDING * np.abs(x))).all():
             break
         below = np.where(is_low, found, np.where(is_high & was_high, below / 2, below))
         above = np.where(is_high, found, np.where(is_low & was_low, above / 2, above))

@@ -12,11 +12,11 @@ from numpy.random import Generator
 
 from bandit_gym.problem import BanditProblem
 
-STEP = 2.4
+PROPOSAL_SCALE = 2.4
 """Standard deviations of a random-walk proposal in those of the population (Gelman et al. 1996)."""
 
 
-class Data(NamedTuple):
+class PopulationData(NamedTuple):
     """What R populations know; of news that are taken in by stages, a share.
 
     Attributes:
@@ -30,20 +30,20 @@ class Data(NamedTuple):
     sums: np.ndarray
 
 
-def sweep(
+def move_particles(
     rng: Generator,
     problem: BanditProblem,
     particles: np.ndarray,
-    data: Data,
+    data: PopulationData,
     *,
-    is_along_axes: bool,
+    uses_principal_axes: bool,
 ) -> np.ndarray:
     """Return (R, P, D) particles after a Metropolis step along each of D `step_directions`."""
-    directions = step_directions(particles, is_along_axes=is_along_axes)
+    directions = step_directions(particles, uses_principal_axes=uses_principal_axes)
     possible = particles[:, :1]
     current = _log_posterior(problem, particles, data, possible)
     for d in range(particles.shape[2]):
-        sizes = STEP * rng.standard_normal(particles.shape[:2])
+        sizes = PROPOSAL_SCALE * rng.standard_normal(particles.shape[:2])
         proposed = particles + sizes[..., None] * directions[:, d, None]
         log_density = _log_posterior(problem, proposed, data, possible)
         chance = -rng.standard_exponential(particles.shape[:2])
@@ -53,7 +53,7 @@ def sweep(
     return particles
 
 
-def step_directions(particles: np.ndarray, *, is_along_axes: bool) -> np.ndarray:
+def step_directions(particles: np.ndarray, *, uses_principal_axes: bool) -> np.ndarray:
     """Return (R, D, D) D steps of one standard deviation for each of (R, P, D) populations.
 
     Along the principal axes, or along each coordinate the deviation given all others.
@@ -61,15 +61,15 @@ def step_directions(particles: np.ndarray, *, is_along_axes: bool) -> np.ndarray
     centred = particles - particles.mean(axis=1, keepdims=True)
     covariance = centred.transpose(0, 2, 1) @ centred / particles.shape[1]
     variances, axes = np.linalg.eigh(covariance)
-    if is_along_axes:
+    if uses_principal_axes:
         return axes.transpose(0, 2, 1) * np.sqrt(np.maximum(variances, 0.0))[:, :, None]
-    least = np.maximum(1e-12 * variances[:, -1:], 1e-300)
-    precisions = np.square(axes) @ (1 / np.maximum(variances, least))[:, :, None]
+    floor = np.maximum(1e-12 * variances[:, -1:], 1e-300)
+    precisions = np.square(axes) @ (1 / np.maximum(variances, floor))[:, :, None]
     return np.eye(particles.shape[2]) / np.sqrt(precisions)
 
 
 def _log_posterior(
-    problem: BanditProblem, particles: np.ndarray, data: Data, possible: np.ndarray
+    problem: BanditProblem, particles: np.ndarray, data: PopulationData, possible: np.ndarray
 ) -> np.ndarray:
     """Return (R, P) log posterior densities given the data, up to a constant.
 
@@ -97,9 +97,11 @@ def _log_prior(problem: BanditProblem, particles: np.ndarray, arms: np.ndarray) 
         return prior.log_density(particles)
     arm = arms[:, 0]
     order = np.argsort(arm, kind="stable")
-    place = np.empty_like(arm)  # how often a row's arm has come before: rows of one place share one
-    place[order] = np.arange(len(arm)) - np.searchsorted(arm, arm, sorter=order)[order]
-    shape = place.max() + 1, particles.shape[1], problem.num_arms
+    occurrence = np.empty_like(
+        arm
+    )  # how often a row's arm has come before: rows of one place share one
+    occurrence[order] = np.arange(len(arm)) - np.searchsorted(arm, arm, sorter=order)[order]
+    shape = occurrence.max() + 1, particles.shape[1], problem.num_arms
     packed = np.broadcast_to(particles[: shape[0]], shape).copy()
-    packed[place, :, arm] = particles[..., 0]
-    return prior.arm_log_density(packed)[place, :, arm]
+    packed[occurrence, :, arm] = particles[..., 0]
+    return prior.arm_log_density(packed)[occurrence, :, arm]

@@ -4,7 +4,7 @@ Particles are drawn from the prior and reweighted as data arrive, and fewer and 
 weight. What helps is to *resample* a population whose effective sample size has fallen, and to
 *move* the copies by Metropolis steps that leave the posterior invariant (resample-move, Gilks and
 Berzuini 2001). Data that say much, at once or by a single reward, are taken in by stages: with
-their likelihood raised to powers that rise to one. `agents.posteriors.lineage` tells what the
+their likelihood raised to powers that rise to one. `agents.posteriors.genealogy` tells what the
 particles cannot vouch for in the end.
 
 Letters: K arms, N lanes, P particles. Where the prior is independent across arms, so is the
@@ -25,54 +25,54 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.conjugacy import require_proper_prior
 from agents.base.evidence import CountsAndSums
-from agents.base.table_1 import require_draws
 from agents.posteriors.base import Posterior
-from agents.posteriors.lineage import Lineage
-from agents.posteriors.moves import Data, sweep
+from agents.posteriors.genealogy import Genealogy
+from agents.posteriors.moves import PopulationData, move_particles
 from agents.posteriors.weighted_draws import (
     WeightedDraws,
     compare_populations,
-    normalise,
-    pick,
-    pick_one,
-    relate,
+    draw_particle,
+    draw_particles,
+    normalise_weights,
     resample,
+    scale_weights,
 )
 from bandit_gym.checks import check_choice, check_integer, message
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem, check_problem
 
-RESAMPLING = ("never", "systematic")
-MOVES = ("none", "random-walk")
+RESAMPLING_OPTIONS = ("never", "systematic")
+MOVE_OPTIONS = ("none", "random-walk")
 
 MAX_PARTICLES = 10**7
 """In a lane; each takes 8 bytes an arm."""
 
-MAX_VALUES = 5 * 10**8
+MAX_PARTICLE_MEANS = 5 * 10**8
 """Means of particles in all lanes together: 4 GB, and as much again for what is made of them."""
 
-MAX_WORK = 1500
+MAX_STAGED_STEPS = 1500
 """Stages times arms times steps a sweep that lead particles to many data that come at once."""
 
-LARGEST_LOG = 1e13
+MAX_LOG_LIKELIHOOD = 1e13
 """Log-likelihoods beyond it, either way, are rounded by more than a thousandth."""
 
-BLOCK = 65_536
+LOG_LIKELIHOODS_PER_BLOCK = 65_536
 """Log-likelihoods that are worked on at once. More than caches hold takes longer: with 1,000
 particles in 500 lanes, a decision takes 5.7 us a lane, and 15.5 in one piece."""
 
-LEAST_SHARE = -100
+MIN_LOG2_SHARE = -100
 """Base 2 logarithm of the least share of new data that is taken at once."""
 
-LEAST_LEFT = 0.5
+MIN_EFFECTIVE_SHARE = 0.5
 """Share of P below which the effective sample size calls for new particles."""
 
-MILD = 0.2
+MIN_UNSTAGED_SHARE = 0.2
 """Share of the least effective sample size that new data may leave without a stage between."""
 
-NUM_MOVES = 3
+SWEEPS_PER_RESAMPLING = 3
 """Sweeps after a resampling."""
 
 
@@ -103,20 +103,22 @@ class ParticlePosterior(Posterior):
         move: str = "random-walk",
     ) -> None:
         schedule = check_schedule(num_particles, resampling)
-        is_renewed = check_choice("resampling", resampling, RESAMPLING) != "never"
-        require_draws(problem.prior)
+        is_renewed = check_choice("resampling", resampling, RESAMPLING_OPTIONS) != "never"
+        require_proper_prior(problem.prior)
         self.problem = check_problem(problem)
         self._is_cumulative = True
-        self.max_lanes = max(1, MAX_VALUES // (max(schedule) * problem.num_arms))
-        self._num_moves = NUM_MOVES if check_choice("move", move, MOVES) != "none" else 0
+        self.max_lanes = max(1, MAX_PARTICLE_MEANS // (max(schedule) * problem.num_arms))
+        self._num_moves = (
+            SWEEPS_PER_RESAMPLING if check_choice("move", move, MOVE_OPTIONS) != "none" else 0
+        )
         self._is_renewed = is_renewed
         self._schedule = np.array(schedule)
-        self._least_size = LEAST_LEFT * float(self._schedule[0])
+        self._min_effective_size = MIN_EFFECTIVE_SHARE * float(self._schedule[0])
         is_split = is_renewed and problem.offers("arm_log_density")
         self._size = 1 if is_split else problem.num_arms  # D
         self._keeps_gains = type(problem.likelihood) is Bernoulli and not is_renewed
         self._support = problem.arm_support()
-        self._num_stages = max(1, MAX_WORK // (problem.num_arms * self._size))
+        self._num_stages = max(1, MAX_STAGED_STEPS // (problem.num_arms * self._size))
         self.counts: np.ndarray = np.empty((0, problem.num_arms))
         self.sums = self.counts
 
@@ -128,15 +130,15 @@ class ParticlePosterior(Posterior):
         self._means = np.empty((num_lanes * num_arms, num_particles + 1))
         self._log_weights = np.zeros((num_rows, num_particles + 1))
         self._weights = np.empty((num_rows, num_particles))
-        self._sizes, self._tops, self._log_totals = np.empty((3, num_rows))
-        self.lineage = Lineage((num_rows, num_particles, size))
+        self._sizes, self._max_log_weights, self._log_totals = np.empty((3, num_rows))
+        self.lineage = Genealogy((num_rows, num_particles, size))
         super().start(rng, num_lanes)
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Draw the masked lanes' particles from the prior."""
         num_arms, size, num_particles = self.problem.num_arms, self._size, self._schedule.max()
         self._shortages = 0
-        self._kept: dict[tuple[int, float], np.ndarray] = {}
+        self._kept_gains: dict[tuple[int, float], np.ndarray] = {}
         draws = self.problem.prior.sample(rng, (int(mask.sum()), num_particles, num_arms))
         cells = np.flatnonzero(mask.repeat(num_arms))
         rows = np.flatnonzero(mask.repeat(num_arms // size))
@@ -145,40 +147,40 @@ class ParticlePosterior(Posterior):
         self._means[cells, -1] = draws[:, :16].mean(axis=1).ravel()
         self.counts[mask] = self.sums[mask] = 0.0
         self.lineage.restart(rows, self._particles()[rows])
-        self._weigh(rows, np.zeros((len(rows), num_particles + 1)))
+        self._set_log_weights(rows, np.zeros((len(rows), num_particles + 1)))
 
     def _resume(self) -> None:
         """Sum up the weights, which follow from their logarithms."""
-        self._weigh(np.arange(len(self._log_weights)), self._log_weights)
+        self._set_log_weights(np.arange(len(self._log_weights)), self._log_weights)
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Reweight by the new data; in stages, where they would leave few particles of weight."""
         counts, sums, self._is_cumulative = evidence.counts, evidence.sums, evidence.is_cumulative
-        news = counts - self.counts
-        is_new = news if self._is_cumulative else (news != 0) | (sums != self.sums)
+        new_counts = counts - self.counts
+        is_new = new_counts if self._is_cumulative else (new_counts != 0) | (sums != self.sums)
         (cells,) = is_new.reshape(-1).nonzero()
         if not cells.size:
             return
         before, self._shortages = (self.counts, self.sums), 0
         self.counts, self.sums = counts.copy(), sums.copy()
         first = cells.item(0)
-        if self._keeps_gains and len(counts) == cells.size == news.item(first) == 1:
-            self._learn_bit(first, sums.item(first) - before[1].item(first))
+        if self._keeps_gains and len(counts) == cells.size == new_counts.item(first) == 1:
+            self._add_one_reward(first, sums.item(first) - before[1].item(first))
             return
-        fresh = news.reshape(-1)[cells], (sums - before[1]).reshape(-1)[cells]
-        num_blocks = -(-cells.size * self._weights.shape[1] // BLOCK)
+        new_data = new_counts.reshape(-1)[cells], (sums - before[1]).reshape(-1)[cells]
+        num_blocks = -(-cells.size * self._weights.shape[1] // LOG_LIKELIHOODS_PER_BLOCK)
         width = -(-len(self._sizes) // num_blocks)
         for first in range(0, len(self._sizes), width):
             ends = cells.searchsorted((first * self._size, (first + width) * self._size))
             if ends[0] < ends[1]:
                 some = slice(*ends)
-                self._add(rng, cells[some], (fresh[0][some], fresh[1][some]), before)
+                self._add_data(rng, cells[some], (new_data[0][some], new_data[1][some]), before)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw: of each population, a particle by its weight."""
         if len(self._weights) == 1:
-            return self._means[:, pick_one(rng, self._weights[0])][None]
-        chosen = pick(rng, self._weights)
+            return self._means[:, draw_particle(rng, self._weights[0])][None]
+        chosen = draw_particles(rng, self._weights)
         return self._particles()[np.arange(len(chosen)), chosen].reshape(self.counts.shape)
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
@@ -189,14 +191,14 @@ class ParticlePosterior(Posterior):
         """Return the (N, K) probabilities that each arm has the largest mean."""
         if self._size == self.problem.num_arms:
             return self._populations().best_arm_probabilities()
-        law, (num_lanes, num_arms) = np.zeros(self.counts.shape), self.counts.shape
+        probabilities, (num_lanes, num_arms) = np.zeros(self.counts.shape), self.counts.shape
         means = self._means[:, :-1].reshape(num_lanes, num_arms, -1)
         weights = self._populations().weights.reshape(means.shape)
         for lane in range(num_lanes):
-            law[lane] = compare_populations(means[lane], weights[lane])
-        return law
+            probabilities[lane] = compare_populations(means[lane], weights[lane])
+        return probabilities
 
-    def num_taking_part(self) -> np.ndarray:
+    def num_active(self) -> np.ndarray:
         """Return (N,) how many particles take part in a decision."""
         if len(self._schedule) == 1:
             return self._schedule.repeat(len(self.counts))
@@ -205,30 +207,30 @@ class ParticlePosterior(Posterior):
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) that of each lane's poorest population."""
-        return self._by_lane(self._summed()[0]).min(axis=1)
+        return self._by_lane(self._weight_sums()[0]).min(axis=1)
 
     def is_degenerate(self) -> np.ndarray:
         """Return (N,) whether in some population every particle rules out the data.
 
         It is treated as if all were equally likely.
         """
-        return np.any(self._by_lane(self._tops) == -np.inf, axis=1)
+        return np.any(self._by_lane(self._max_log_weights) == -np.inf, axis=1)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) where particles are too few or too alike, or may have missed a part."""
-        num_particles = self._taking_part()
-        lineage, (sizes, log_totals) = self.lineage, self._summed()
-        is_poor = lineage.is_poor(sizes, num_particles, self.problem.num_arms)
-        is_surprised = lineage.is_surprised(log_totals, self._log_most())
-        collapsed = np.where(is_poor | lineage.is_capped, Doubt.PARTICLES_COLLAPSED, 0)
-        missed = np.where(is_surprised, Doubt.FEW_EFFECTIVE_SAMPLES, 0)
+        num_particles = self._num_active()
+        lineage, (sizes, log_totals) = self.lineage, self._weight_sums()
+        has_few_effective = lineage.has_few_effective(sizes, num_particles, self.problem.num_arms)
+        may_miss_mass = lineage.may_miss_mass(log_totals, self._max_log_likelihood())
+        collapsed = np.where(has_few_effective | lineage.is_capped, Doubt.PARTICLES_COLLAPSED, 0)
+        missed = np.where(may_miss_mass, Doubt.FEW_EFFECTIVE_SAMPLES, 0)
         found: np.ndarray = np.bitwise_or.reduce(self._by_lane(collapsed | missed), axis=1)
         return found | self._shortages
 
     def diagnostics(self) -> dict[str, np.ndarray]:
         """Return (N,) arrays by name that say how far the particles can be relied on."""
         return super().diagnostics() | {
-            "num_samples": self.num_taking_part(),
+            "num_samples": self.num_active(),
             "effective_sample_size": self.effective_sample_size(),
             "is_degenerate": self.is_degenerate(),
         }
@@ -250,7 +252,7 @@ class ParticlePosterior(Posterior):
         """Return the (N, K) quantiles of the means."""
         own = self._populations()
         levels = np.broadcast_to(p, self.counts.shape).reshape(len(own.means), -1)
-        self._note_shortage(np.any(self._by_lane(own.is_beyond(levels)), axis=1))
+        self._note_shortage(np.any(self._by_lane(own.has_few_beyond(levels)), axis=1))
         return own.quantile(levels).reshape(self.counts.shape)
 
     def _answer(self, question: Callable[..., Any], *options: Any) -> Any:
@@ -262,45 +264,47 @@ class ParticlePosterior(Posterior):
 
     def _populations(self) -> WeightedDraws:
         """Return the populations as if each were a lane of D arms."""
-        log_weights = self._scheduled(np.arange(len(self._sizes)), self._log_weights)
+        log_weights = self._active_log_weights(np.arange(len(self._sizes)), self._log_weights)
         return WeightedDraws(self._particles(), log_weights)
 
-    def _taking_part(self) -> np.ndarray:
+    def _num_active(self) -> np.ndarray:
         """Return (R,) how many particles of each population take part."""
-        return self.num_taking_part().repeat(self.problem.num_arms // self._size)
+        return self.num_active().repeat(self.problem.num_arms // self._size)
 
-    def _scheduled(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> np.ndarray:
+    def _active_log_weights(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> np.ndarray:
         """Return (R, P) log-weights of some populations, -inf for particles that take no part."""
         if len(self._schedule) == 1:
             return log_weights[:, :-1]
-        is_in = np.arange(self._weights.shape[1]) < self._taking_part()[rows, None]
+        is_in = np.arange(self._weights.shape[1]) < self._num_active()[rows, None]
         return np.where(is_in, log_weights[:, :-1], -np.inf)
 
-    def _weigh(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> None:
+    def _set_log_weights(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> None:
         """Set the (R, P + 1) log-weights of some populations."""
         if not self._is_cumulative:  # what has ruled out a particle fades, and leaves it ruled out
             log_weights[np.isnan(log_weights)] = -np.inf
         self._log_weights[rows] = log_weights
-        weights, self._tops[rows] = relate(self._scheduled(rows, log_weights))
+        weights, self._max_log_weights[rows] = scale_weights(
+            self._active_log_weights(rows, log_weights)
+        )
         self._weights[rows] = weights
         self._is_summed = self._is_renewed
         if self._is_renewed:
-            self._sum_up(rows, weights)
+            self._sum_weights(rows, weights)
 
-    def _sum_up(self, rows: np.ndarray | slice, weights: np.ndarray) -> None:
+    def _sum_weights(self, rows: np.ndarray | slice, weights: np.ndarray) -> None:
         """Find the effective sizes of some populations, and the logs of what they add up to."""
         total = weights.sum(axis=1)
         self._sizes[rows] = total**2 / np.vecdot(weights, weights)
-        self._log_totals[rows] = self._tops[rows] + np.log(total)
+        self._log_totals[rows] = self._max_log_weights[rows] + np.log(total)
 
-    def _summed(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return what `_sum_up` finds for all; without renewal, only diagnostics ask for it."""
+    def _weight_sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `_sum_weights` finds for all; without renewal, only diagnostics ask for it."""
         if not self._is_summed:
-            self._sum_up(slice(None), self._weights)
+            self._sum_weights(slice(None), self._weights)
             self._is_summed = True
         return self._sizes, self._log_totals
 
-    def _log_most(self) -> np.ndarray:
+    def _max_log_likelihood(self) -> np.ndarray:
         """Return (R,) log-likelihoods that the best means may give, the fit to noise set aside.
 
         That fit is half a unit an arm. Infinite where numbers are too coarse to tell means apart.
@@ -312,56 +316,73 @@ class ParticlePosterior(Posterior):
         low, high = self._support.T
         with np.errstate(all="ignore"):  # NaN where the reference rules out the data
             best = np.minimum(np.maximum(self.sums / self.counts, low), high)
-            most, least = self.problem.likelihood.log_likelihood(
+            at_best, at_reference = self.problem.likelihood.log_likelihood(
                 np.array([best, reference]), self.counts, self.sums
             )
-            gains = np.where(np.abs(most) > LARGEST_LOG, np.inf, most - least) - 0.5
+            gains = (
+                np.where(np.abs(at_best) > MAX_LOG_LIKELIHOOD, np.inf, at_best - at_reference) - 0.5
+            )
             gains = np.where(self.counts > 0, gains, 0.0)  # data may have left
             return gains.reshape(-1, self._size).sum(axis=1) + self._log_weights[:, -1]
 
-    def _learn_bit(self, arm: int, reward: float) -> None:
+    def _add_one_reward(self, arm: int, reward: float) -> None:
         """Take in one Bernoulli reward in a lane alone, where particles never move.
 
-        It does what `_add` does, from log-likelihoods that are kept: a decision takes two thirds
+        It does what `_add_data` does, from log-likelihoods that are kept: a decision takes two thirds
         of the time.
         """
-        if (arm, reward) not in self._kept:
-            self._kept[arm, reward] = self._gain_of_bits(np.array([arm]), np.array([[reward]]))
-        self._log_weights += self._kept[arm, reward]
-        self._weights, self._tops = relate(self._scheduled(slice(None), self._log_weights))
+        if (arm, reward) not in self._kept_gains:
+            self._kept_gains[arm, reward] = self._bernoulli_gain(
+                np.array([arm]), np.array([[reward]])
+            )
+        self._log_weights += self._kept_gains[arm, reward]
+        self._weights, self._max_log_weights = scale_weights(
+            self._active_log_weights(slice(None), self._log_weights)
+        )
         self._is_summed = False
 
-    def _add(
+    def _add_data(
         self,
         rng: Generator,
         cells: np.ndarray,
-        fresh: tuple[np.ndarray, np.ndarray],
+        new_data: tuple[np.ndarray, np.ndarray],
         before: tuple[np.ndarray, np.ndarray],
     ) -> None:
         """Take in the (C,) new counts and sums of cells, on top of the (N, K) ones of before."""
-        counts, sums = fresh[0][:, None], fresh[1][:, None]
+        counts, sums = new_data[0][:, None], new_data[1][:, None]
         owners = cells // self._size
         rows = np.unique(owners) if np.count_nonzero(owners[1:] == owners[:-1]) else owners
         if not self._is_renewed:
-            gain = self._gain(rows, owners, cells, counts, sums)
-            self._weigh(rows, self._log_weights[rows] + gain)
+            gain = self._log_likelihood_gain(rows, owners, cells, counts, sums)
+            self._set_log_weights(rows, self._log_weights[rows] + gain)
             return
         power = np.zeros(len(rows))
         for stages_left in reversed(range(self._num_stages)):
-            gain = self._gain(rows, owners, cells, counts, sums) * (1 - power[:, None])
+            gain = self._log_likelihood_gain(rows, owners, cells, counts, sums) * (
+                1 - power[:, None]
+            )
             old, share = self._log_weights[rows], np.ones(len(rows))
-            self._weigh(rows, old + gain)
+            self._set_log_weights(rows, old + gain)
             sizes = self._sizes[rows]
-            is_poor, is_wild = sizes < self._least_size, sizes < MILD * self._least_size
+            has_few_effective, needs_stages = (
+                sizes < self._min_effective_size,
+                sizes < MIN_UNSTAGED_SHARE * self._min_effective_size,
+            )
             if not stages_left:
-                self.lineage.is_capped[rows] |= is_wild
-            elif is_wild.any():
-                old, gain = old[is_wild], gain[is_wild]
-                share[is_wild] = self._affordable_share(old[:, :-1], gain[:, :-1])
-                self._weigh(rows[is_wild], old + share[is_wild, None] * gain)
+                self.lineage.is_capped[rows] |= needs_stages
+            elif needs_stages.any():
+                old, gain = old[needs_stages], gain[needs_stages]
+                share[needs_stages] = self._affordable_share(old[:, :-1], gain[:, :-1])
+                self._set_log_weights(rows[needs_stages], old + share[needs_stages, None] * gain)
             power += share * (1 - power)
-            if is_poor.any():
-                self._renew(rng, rows[is_poor], self._data(rows[is_poor], before, power[is_poor]))
+            if has_few_effective.any():
+                self._renew(
+                    rng,
+                    rows[has_few_effective],
+                    self._population_data(
+                        rows[has_few_effective], before, power[has_few_effective]
+                    ),
+                )
             left = share < 1
             if not left.any():
                 return
@@ -369,7 +390,7 @@ class ParticlePosterior(Posterior):
             is_left = np.isin(owners, rows)
             cells, owners, counts, sums = (x[is_left] for x in (cells, owners, counts, sums))
 
-    def _gain(
+    def _log_likelihood_gain(
         self,
         rows: np.ndarray,
         owners: np.ndarray,
@@ -382,13 +403,13 @@ class ParticlePosterior(Posterior):
         One Bernoulli reward a cell takes a third of the time that any data take.
         """
         if type(self.problem.likelihood) is Bernoulli and not np.count_nonzero(counts != 1):
-            gain = self._gain_of_bits(cells, sums)
+            gain = self._bernoulli_gain(cells, sums)
         else:
             gain = self.problem.likelihood.log_likelihood(self._means[cells], counts, sums)
         is_single = len(rows) == len(cells)
         return gain if is_single else np.add.reduceat(gain, owners.searchsorted(rows))
 
-    def _gain_of_bits(self, cells: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    def _bernoulli_gain(self, cells: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Return (C, P + 1) log-likelihoods of one Bernoulli reward a cell, (C, 1)."""
         gain = self._means[cells]
         gain -= sums == 0
@@ -403,18 +424,18 @@ class ParticlePosterior(Posterior):
             old: (R, P) log-weights.
             gain: (R, P) log-likelihood of all of the new data.
         """
-        low, high = np.full(len(old), float(LEAST_SHARE)), np.zeros(len(old))  # base 2
+        low, high = np.full(len(old), float(MIN_LOG2_SHARE)), np.zeros(len(old))  # base 2
         share = high
         for _ in range(20):
-            weights, _ = normalise(old + np.exp2(share)[:, None] * gain)
-            is_fine = np.vecdot(weights, weights) * self._least_size <= 1
-            low, high = np.where(is_fine, share, low), np.where(is_fine, high, share)
+            weights, _ = normalise_weights(old + np.exp2(share)[:, None] * gain)
+            is_enough = np.vecdot(weights, weights) * self._min_effective_size <= 1
+            low, high = np.where(is_enough, share, low), np.where(is_enough, high, share)
             share = (low + high) / 2
         return np.exp2(low)
 
-    def _data(
+    def _population_data(
         self, rows: np.ndarray, before: tuple[np.ndarray, np.ndarray], power: np.ndarray
-    ) -> Data:
+    ) -> PopulationData:
         """Return what populations know that have taken in a part of the news, (R,) powers.
 
         Log-likelihoods are linear in counts and sums, up to a term without the mean.
@@ -424,20 +445,22 @@ class ParticlePosterior(Posterior):
             for pair in (before, (self.counts, self.sums))
         )
         arms = (rows[:, None] * self._size + np.arange(self._size)) % self.problem.num_arms
-        return Data(arms, *(old + power[:, None] * (new - old)))
+        return PopulationData(arms, *(old + power[:, None] * (new - old)))
 
-    def _renew(self, rng: Generator, rows: np.ndarray, data: Data) -> None:
+    def _renew(self, rng: Generator, rows: np.ndarray, data: PopulationData) -> None:
         """Resample and move some populations."""
-        weights, _ = normalise(self._log_weights[rows, :-1])
+        weights, _ = normalise_weights(self._log_weights[rows, :-1])
         chosen = resample(rng, weights)
         particles = np.take_along_axis(self._particles()[rows], chosen[:, :, None], axis=1)
         for move in range(self._num_moves):
-            is_along_axes = move % 2 == 0
-            particles = sweep(rng, self.problem, particles, data, is_along_axes=is_along_axes)
-        self.lineage.descend(rows, chosen, self._log_totals[rows], particles)
+            uses_principal_axes = move % 2 == 0
+            particles = move_particles(
+                rng, self.problem, particles, data, uses_principal_axes=uses_principal_axes
+            )
+        self.lineage.resample(rows, chosen, self._log_totals[rows], particles)
         self._particles()[rows] = particles
         reference = self._log_weights[rows, -1:]
-        self._weigh(rows, np.hstack([np.zeros(chosen.shape), reference]))
+        self._set_log_weights(rows, np.hstack([np.zeros(chosen.shape), reference]))
 
 
 def check_schedule(num_particles: int | Sequence[int], resampling: str) -> list[int]:

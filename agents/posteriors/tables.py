@@ -31,34 +31,43 @@ import numpy as np
 from scipy.special import ndtr
 
 import agents.numerics.kernels  # noqa: F401  # compiles what kernels need of the laws
-from agents.numerics.laws import Law, MeanLaws, describe, log_density_along
-from agents.posteriors.cells import DEGREE, IMPOSSIBLE, Cells, position_of
+from agents.numerics.distributions import (
+    Distribution,
+    MeanDistributions,
+    centred_log_density,
+    find_mode_and_curvature,
+)
+from agents.posteriors.cells import DEGREE, EXCLUDED_LOG_LIKELIHOOD, PriorCells, find_position
 from bandit_gym.numerics.compiled import inner, kernel
 
-MASS, PLACE, DENSITY = range(3)
+MASS, POSITION, DENSITY = range(3)
 """What there is of each point: distribution function, u and density of u."""
 
-FEWEST_POINTS, MOST_POINTS = 64, 2048
-NARROW, POINTS_PER_NARROW_CELL = 0.25, 3
+MIN_POINTS, MAX_POINTS = 64, 2048
+MAX_NARROW_LENGTH, POINTS_PER_NARROW_CELL = 0.25, 3
 LOG_REACH = 21.0
 """Densities below e^-21 of the top are left out: a mass of about 1e-9."""
-LARGEST_ERROR, LARGEST_RELIABLE_ERROR = 1e-3, 1e-2
+MAX_TABLE_ERROR, MAX_RELIABLE_ERROR = 1e-3, 1e-2
 """Of a distribution function: more calls for another pass, or for a flag."""
-CUT = 3e-4
+MAX_LIMIT_DENSITY = 3e-4
 """Density of u at its limits; where it is higher, more than LARGEST_ERROR may lie beyond."""
-MOST_PASSES = 5
-STEP = 0.01
+MAX_PASSES = 5
+DIFFERENCE_STEP = 0.01
 """In which second differences of the likelihood are taken."""
-MOST_RECENT = 8192
+MAX_RECENT_TABLES = 8192
 """Kinds of statistics, of which one table each is kept to copy from: 14 MB of 64 points."""
 
-_HALF = np.array([0.7, 1.4, 2.1, 2.8, 3.5, 4.3, 5.2, 6.5, 8.0, 10.0, 13.0, 17.0, 22.0, 28.0])
-NEAR = np.concatenate([-_HALF[::-1], [0.0], _HALF])
+_HALF_DEVIATIONS = np.array(
+    [0.7, 1.4, 2.1, 2.8, 3.5, 4.3, 5.2, 6.5, 8.0, 10.0, 13.0, 17.0, 22.0, 28.0]
+)
+LIKELIHOOD_DEVIATIONS = np.concatenate([-_HALF_DEVIATIONS[::-1], [0.0], _HALF_DEVIATIONS])
 """Deviations of the likelihood's own mean, at which the posterior is looked at."""
-_FAR = np.concatenate([_HALF, 28.0 * 1.5 ** np.arange(1, 16)])
-WIDE = np.concatenate([-_FAR[::-1], [0.0], _FAR])
+_HALF_WIDE_DEVIATIONS = np.concatenate([_HALF_DEVIATIONS, 28.0 * 1.5 ** np.arange(1, 16)])
+DISTRIBUTION_DEVIATIONS = np.concatenate(
+    [-_HALF_WIDE_DEVIATIONS[::-1], [0.0], _HALF_WIDE_DEVIATIONS]
+)
 """Deviations of a named law at which it is looked at."""
-NUM_LAW_POINTS = 128
+NUM_DISTRIBUTION_POINTS = 128
 """M of the tables of named laws, whose best arms are told to 1e-6."""
 
 
@@ -79,23 +88,23 @@ class Tables(NamedTuple):
     errors: np.ndarray
 
 
-class Looks(NamedTuple):
+class Evaluations(NamedTuple):
     """Where the log-density was looked at, in order, with room for more.
 
     Attributes:
         u: (L,) places.
         value: (L,) log-densities.
         share: (L,) shares of points up to each.
-        rough: (L,) what the last pass was wrong by up to the next.
+        roughness: (L,) what the last pass was wrong by up to the next.
     """
 
     u: np.ndarray
     value: np.ndarray
     share: np.ndarray
-    rough: np.ndarray
+    roughness: np.ndarray
 
 
-def empty_tables(cells: Cells, *shape: int) -> Tables:
+def make_empty_tables(cells: PriorCells, *shape: int) -> Tables:
     """Return room for tables, none of them built, with enough points for the priors."""
     num_points = count_points(cells)
     return Tables(
@@ -106,55 +115,65 @@ def empty_tables(cells: Cells, *shape: int) -> Tables:
     )
 
 
-def count_points(cells: Cells) -> int:
+def count_points(cells: PriorCells) -> int:
     """Return M: some more for narrow cells, of the arm that takes most."""
     prior = cells.polynomials[:, :, 0]
     has_mass = np.maximum(prior[..., 0], prior.sum(axis=-1)) > -LOG_REACH
     lengths = np.where(has_mass, np.diff(cells.edges), 1.0)
-    is_narrow = (lengths > 0) & (lengths < NARROW)  # the padding has no length
-    wanted = FEWEST_POINTS + POINTS_PER_NARROW_CELL * is_narrow.sum(axis=1).max()
-    return int(min(4 * np.ceil(wanted / 4), MOST_POINTS))
+    is_narrow = (lengths > 0) & (lengths < MAX_NARROW_LENGTH)  # the padding has no length
+    wanted = MIN_POINTS + POINTS_PER_NARROW_CELL * is_narrow.sum(axis=1).max()
+    return int(min(4 * np.ceil(wanted / 4), MAX_POINTS))
 
 
 @inner
-def look(cells: Cells, kind: int, data: tuple[float, float], looks: Looks) -> int:
+def evaluate_first(
+    cells: PriorCells, kind: int, data: tuple[float, float], evaluations: Evaluations
+) -> int:
     """Look at the edges of all cells, and where the likelihood alone would be; return how many."""
     (pulls, total), edges, num = data, cells.edges[kind], cells.sizes[kind] + 1
-    weights, u, value = weights_of(cells, data), looks.share[: NEAR.size], looks.rough
-    centre, width, num_near = edges[0], 0.0, 0
+    weights, u, value = (
+        find_weights(cells, data),
+        evaluations.share[: LIKELIHOOD_DEVIATIONS.size],
+        evaluations.roughness,
+    )
+    centre, width, num_deviations = edges[0], 0.0, 0
     if pulls > 0.0:
-        centre = position_of(cells.ends, total / pulls)
-    if edges[0] + STEP < centre < edges[num - 1] - STEP:
+        centre = find_position(cells.ends, total / pulls)
+    if edges[0] + DIFFERENCE_STEP < centre < edges[num - 1] - DIFFERENCE_STEP:
         for j in range(3):
-            u[j] = centre + (j - 1) * STEP
-        evaluate(cells, kind, (0.0, weights[1], weights[2]), u[:3], value)
+            u[j] = centre + (j - 1) * DIFFERENCE_STEP
+        evaluate_log_density(cells, kind, (0.0, weights[1], weights[2]), u[:3], value)
         bend = 2.0 * value[1] - value[0] - value[2]
-        width = STEP / math.sqrt(bend) if bend > 0.0 else 0.0
-    for j in range(NEAR.size):
-        u[num_near] = centre + width * NEAR[j]
-        num_near += width > 0.0 and edges[0] < u[num_near] < edges[num - 1]
-    evaluate(cells, kind, weights, u[:num_near], value)
+        width = DIFFERENCE_STEP / math.sqrt(bend) if bend > 0.0 else 0.0
+    for j in range(LIKELIHOOD_DEVIATIONS.size):
+        u[num_deviations] = centre + width * LIKELIHOOD_DEVIATIONS[j]
+        num_deviations += width > 0.0 and edges[0] < u[num_deviations] < edges[num - 1]
+    evaluate_log_density(cells, kind, weights, u[:num_deviations], value)
     for edge in range(num):
-        looks.u[edge] = edges[edge]
-    evaluate(cells, kind, weights, looks.u[:num], looks.value[:num])
-    return merge(looks, num, u[:num_near], value)
+        evaluations.u[edge] = edges[edge]
+    evaluate_log_density(cells, kind, weights, evaluations.u[:num], evaluations.value[:num])
+    return merge_evaluations(evaluations, num, u[:num_deviations], value)
 
 
 @inner
-def weights_of(cells: Cells, data: tuple[float, float]) -> tuple[float, float, float]:
+def find_weights(cells: PriorCells, data: tuple[float, float]) -> tuple[float, float, float]:
     """Return how often the log-density has the prior, f_1 and f_2 in it."""
     return 1.0, (data[1] - data[0] * cells.typical[0]) / cells.typical[1], data[0]
 
 
 @inner
-def merge(looks: Looks, num: int, u: np.ndarray, value: np.ndarray) -> int:
+def merge_evaluations(evaluations: Evaluations, num: int, u: np.ndarray, value: np.ndarray) -> int:
     """Add looks at u (m,), in order, to others; return how many there are."""
     k, j = num - 1, u.size - 1
-    for at in range(num + u.size - 1, -1, -1):
-        if j < 0 or (k >= 0 and looks.u[k] > u[j]):
-            looks.u[at], looks.value[at], k = looks.u[k], looks.value[k], k - 1
+    for index in range(num + u.size - 1, -1, -1):
+        if j < 0 or (k >= 0 and evaluations.u[k] > u[j]):
+            evaluations.u[index], evaluations.value[index], k = (
+                evaluations.u[k],
+                evaluations.value[k],
+                k - 1,
+            )
         else:
-            looks.u[at], looks.value[at], j = u[j], value[j], j - 1
+            evaluations.u[index], evaluations.value[index], j = u[j], value[j], j - 1
     return num + u.size
 
 
@@ -172,12 +191,14 @@ def find_cell(edges: np.ndarray, size: int, u: float) -> int:
 
 
 @inner
-def set_shares(looks: Looks, num: int, lowest: float, has_rough: bool) -> tuple[int, int]:
+def set_point_shares(
+    evaluations: Evaluations, num: int, lowest: float, has_roughness: bool
+) -> tuple[int, int]:
     """Set what share of the points should lie up to each place; return the range of the mass.
 
     Its end is before its start where no log-density is above the lowest.
     """
-    u, value, share = looks.u, looks.value, looks.share
+    u, value, share = evaluations.u, evaluations.value, evaluations.share
     top = -np.inf
     for k in range(num):
         top = max(top, value[k])
@@ -188,14 +209,14 @@ def set_shares(looks: Looks, num: int, lowest: float, has_rough: bool) -> tuple[
         first += 1
     while last > first + 1 and not max(value[last], value[last - 1]) > top - LOG_REACH:
         last -= 1
-    share[first], total, rough, num_high = 0.0, 0.0, 0.0, 0.0
+    share[first], total, roughness, num_high = 0.0, 0.0, 0.0, 0.0
     before = math.exp(value[first] - top)
     for k in range(first, last):
         after, rise = math.exp(value[k + 1] - top), value[k + 1] - value[k]
         mean = (after - before) / rise if abs(rise) > 0.01 else 0.5 * (after + before)
         total += mean * (u[k + 1] - u[k])
         share[k + 1], before = total, after
-        rough += looks.rough[k]
+        roughness += evaluations.roughness[k]
         num_high += max(value[k], value[k + 1]) > top - 0.5 * LOG_REACH
     error, rank = 0.0, 0.0
     for k in range(first + 1, last + 1):
@@ -203,30 +224,36 @@ def set_shares(looks: Looks, num: int, lowest: float, has_rough: bool) -> tuple[
         low, high = math.sqrt(math.sqrt(below)), math.sqrt(math.sqrt(max(1.0 - below, 0.0)))
         rank += max(value[k - 1], value[k]) > top - 0.5 * LOG_REACH
         share[k] = 0.8 * low / (low + high) + 0.2 * rank / num_high
-        if has_rough:
-            error += looks.rough[k - 1]
-            share[k] = 0.3 * share[k] + 0.7 * error / rough
+        if has_roughness:
+            error += evaluations.roughness[k - 1]
+            share[k] = 0.3 * share[k] + 0.7 * error / roughness
     return first, last
 
 
 @inner
-def place(looks: Looks, first: int, last: int, u: np.ndarray) -> None:
+def distribute_points(evaluations: Evaluations, first: int, last: int, u: np.ndarray) -> None:
     """Set u (M + 1,): even points at equal shares, others midway."""
     num, k = u.size - 1, first
-    u[0], u[num] = looks.u[first], looks.u[last]
+    u[0], u[num] = evaluations.u[first], evaluations.u[last]
     for even in range(2, num, 2):
         goal = even / num
-        while k < last - 1 and looks.share[k + 1] < goal:
+        while k < last - 1 and evaluations.share[k + 1] < goal:
             k += 1
-        part = (goal - looks.share[k]) / max(looks.share[k + 1] - looks.share[k], 1e-300)
-        u[even] = looks.u[k] + min(part, 1.0) * (looks.u[k + 1] - looks.u[k])
+        part = (goal - evaluations.share[k]) / max(
+            evaluations.share[k + 1] - evaluations.share[k], 1e-300
+        )
+        u[even] = evaluations.u[k] + min(part, 1.0) * (evaluations.u[k + 1] - evaluations.u[k])
     for odd in range(1, num, 2):
         u[odd] = 0.5 * (u[odd - 1] + u[odd + 1])
 
 
 @inner
-def evaluate(
-    cells: Cells, kind: int, weights: tuple[float, float, float], u: np.ndarray, value: np.ndarray
+def evaluate_log_density(
+    cells: PriorCells,
+    kind: int,
+    weights: tuple[float, float, float],
+    u: np.ndarray,
+    value: np.ndarray,
 ) -> float:
     """Set the log-densities at u (m,), in order; return the largest."""
     edges, last, top, j = cells.edges[kind], cells.sizes[kind] - 1, -np.inf, 0
@@ -248,17 +275,17 @@ def evaluate(
 
 
 @inner
-def accumulate(u: np.ndarray, value: np.ndarray, top: float, points: np.ndarray) -> float:
+def accumulate_masses(u: np.ndarray, value: np.ndarray, top: float, points: np.ndarray) -> float:
     """Write the points of a table, with masses from the left; return what they may be wrong by.
 
     The mass of a pair of intervals is Simpson's, and is shared between them as by the trapezoidal
     rule, so that no share is negative however steep the density.
     """
-    mass, error, largest = 0.0, 0.0, 0.0
-    points[0, MASS], points[0, PLACE] = 0.0, u[0]
+    mass, error, max_bend = 0.0, 0.0, 0.0
+    points[0, MASS], points[0, POSITION] = 0.0, u[0]
     points[0, DENSITY] = math.exp(value[0] - top)
     for k in range(1, u.size, 2):
-        points[k, PLACE], points[k + 1, PLACE] = u[k], u[k + 1]
+        points[k, POSITION], points[k + 1, POSITION] = u[k], u[k + 1]
         left, middle, right = points[k - 1, DENSITY], math.exp(value[k] - top), 0.0
         right = math.exp(value[k + 1] - top)
         points[k, DENSITY], points[k + 1, DENSITY] = middle, right
@@ -268,7 +295,7 @@ def accumulate(u: np.ndarray, value: np.ndarray, top: float, points: np.ndarray)
         if whole > 0.0:
             part = bend / whole
             error += 3.0 * step * bend * min(2.0, part * (0.15 + 5.0 * part))
-            largest = max(largest, 3.0 * step * bend)
+            max_bend = max(max_bend, 3.0 * step * bend)
             points[k, MASS] = mass + pair * (left + middle) / whole
         else:
             points[k, MASS] = mass
@@ -279,30 +306,34 @@ def accumulate(u: np.ndarray, value: np.ndarray, top: float, points: np.ndarray)
         points[k, MASS] *= scale
         points[k, DENSITY] *= scale
     points[u.size - 1, MASS] = 1.0
-    return (error + 0.0125 * largest) * scale
+    return (error + 0.0125 * max_bend) * scale
 
 
 @inner
-def look_again(looks: Looks, num: int, u: np.ndarray, value: np.ndarray, points: np.ndarray) -> int:
+def add_points(
+    evaluations: Evaluations, num: int, u: np.ndarray, value: np.ndarray, points: np.ndarray
+) -> int:
     """Add the points of a table to the looks, and what each pair was wrong by; return how many."""
-    num, j = merge(looks, num, u, value), 0
-    for at in range(num - 1):
-        while j + 2 < u.size - 1 and u[j + 2] <= looks.u[at]:
+    num, j = merge_evaluations(evaluations, num, u, value), 0
+    for index in range(num - 1):
+        while j + 2 < u.size - 1 and u[j + 2] <= evaluations.u[index]:
             j += 2
-        length, step = u[j + 2] - u[j], looks.u[at + 1] - looks.u[at]
+        length, step = u[j + 2] - u[j], evaluations.u[index + 1] - evaluations.u[index]
         bend = abs(points[j, DENSITY] - 2.0 * points[j + 1, DENSITY] + points[j + 2, DENSITY])
         is_inside = 0.0 < step <= length
-        looks.rough[at] = (length * bend) ** (1.0 / 3.0) * step / length if is_inside else 0.0
+        evaluations.roughness[index] = (
+            (length * bend) ** (1.0 / 3.0) * step / length if is_inside else 0.0
+        )
     return num
 
 
 @inner
-def build(
-    cells: Cells,
+def build_table(
+    cells: PriorCells,
     kind: int,
     data: tuple[float, float],
-    looks: Looks,
-    spare: np.ndarray,
+    evaluations: Evaluations,
+    workspace: np.ndarray,
     points: np.ndarray,
 ) -> float:
     """Fill the (M + 1, 3) points of one posterior's table; spare is (2, M + 1).
@@ -311,40 +342,42 @@ def build(
         what its distribution function may be wrong by, inf if that is not known; NaN if the
         posterior is 0 everywhere.
     """
-    weights, u, value = weights_of(cells, data), spare[0], spare[1]
-    num, error = look(cells, kind, data, looks), np.inf
-    looks.rough[:num], lowest = 0.0, 0.5 * IMPOSSIBLE * (1.0 + data[0])
-    for attempt in range(MOST_PASSES):
-        first, last = set_shares(looks, num, lowest, attempt > 0)
+    weights, u, value = find_weights(cells, data), workspace[0], workspace[1]
+    num, error = evaluate_first(cells, kind, data, evaluations), np.inf
+    evaluations.roughness[:num], lowest = 0.0, 0.5 * EXCLUDED_LOG_LIKELIHOOD * (1.0 + data[0])
+    for attempt in range(MAX_PASSES):
+        first, last = set_point_shares(evaluations, num, lowest, attempt > 0)
         if last < first:
             return np.nan
-        place(looks, first, last, u)
-        top = evaluate(cells, kind, weights, u, value)
+        distribute_points(evaluations, first, last, u)
+        top = evaluate_log_density(cells, kind, weights, u, value)
         if not lowest < top < np.inf:
             return np.nan
-        error = accumulate(u, value, top, points)
-        if error < LARGEST_ERROR or attempt == MOST_PASSES - 1:
+        error = accumulate_masses(u, value, top, points)
+        if error < MAX_TABLE_ERROR or attempt == MAX_PASSES - 1:
             break
-        num = look_again(looks, num, u, value, points)
-    return np.inf if lost_mass(cells, kind, points) > LARGEST_ERROR else error
+        num = add_points(evaluations, num, u, value, points)
+    return np.inf if find_lost_mass(cells, kind, points) > MAX_TABLE_ERROR else error
 
 
 @inner
-def lost_mass(cells: Cells, kind: int, points: np.ndarray) -> float:
+def find_lost_mass(cells: PriorCells, kind: int, points: np.ndarray) -> float:
     """Return the mass in cells that the prior was not resolved in, to whole steps of the table.
 
     And 1 where there is mass at the limits of u, beyond which means have no more digits.
     """
     edges, last, mass = cells.edges[kind], len(points) - 1, 0.0
-    cell = find_cell(edges, cells.sizes[kind], points[0, PLACE])
+    cell = find_cell(edges, cells.sizes[kind], points[0, POSITION])
     for k in range(1, len(points)):
-        middle = 0.5 * (points[k - 1, PLACE] + points[k, PLACE])
+        middle = 0.5 * (points[k - 1, POSITION] + points[k, POSITION])
         while cell < cells.sizes[kind] - 1 and edges[cell + 1] <= middle:
             cell += 1
         if cells.is_unknown[kind, cell]:
             mass += points[k, MASS] - points[k - 1, MASS]
-    is_cut = points[0, PLACE] <= cells.limits[0] and points[0, DENSITY] > CUT
-    is_cut |= points[last, PLACE] >= cells.limits[1] and points[last, DENSITY] > CUT
+    is_cut = points[0, POSITION] <= cells.limits[0] and points[0, DENSITY] > MAX_LIMIT_DENSITY
+    is_cut |= (
+        points[last, POSITION] >= cells.limits[1] and points[last, DENSITY] > MAX_LIMIT_DENSITY
+    )
     return 1.0 if is_cut else mass
 
 
@@ -359,7 +392,7 @@ def fill_guide(points: np.ndarray, guide: np.ndarray) -> None:
 
 
 @inner
-def invert(points: np.ndarray, guide: np.ndarray, level: float) -> float:
+def invert_table(points: np.ndarray, guide: np.ndarray, level: float) -> float:
     """Return u at which the distribution function is `level`: of a uniform level, a draw."""
     k = int(guide[int(level * len(guide))])
     while points[k + 1, MASS] <= level:
@@ -367,12 +400,12 @@ def invert(points: np.ndarray, guide: np.ndarray, level: float) -> float:
     part = (level - points[k, MASS]) / (points[k + 1, MASS] - points[k, MASS])
     left, right = points[k, DENSITY], points[k + 1, DENSITY]
     root = math.sqrt(left * left + part * (right * right - left * left))
-    along = part * (left + right) / (left + root)
-    return float(points[k, PLACE] + along * (points[k + 1, PLACE] - points[k, PLACE]))
+    fraction = part * (left + right) / (left + root)
+    return float(points[k, POSITION] + fraction * (points[k + 1, POSITION] - points[k, POSITION]))
 
 
 @inner
-def kind_of_data(keys: np.ndarray, kind: int, pulls: float, total: float) -> int:
+def find_recent(keys: np.ndarray, kind: int, pulls: float, total: float) -> int:
     """Return which of the R recent tables is that of an arm's statistics, if any is.
 
     Of whole numbers that are near one another, few share one.
@@ -382,54 +415,54 @@ def kind_of_data(keys: np.ndarray, kind: int, pulls: float, total: float) -> int
 
 
 @inner
-def is_key(key: np.ndarray, kind: int, pulls: float, total: float) -> bool:
+def matches_key(key: np.ndarray, kind: int, pulls: float, total: float) -> bool:
     """Say whether a table of this (3,) key is that of an arm's statistics."""
     return key[0] == kind and key[1] == pulls and key[2] == total
 
 
 @inner
-def make_looks(num_first: int, num_points: int) -> Looks:
+def make_evaluations(num_first: int, num_points: int) -> Evaluations:
     """Return room for the looks of a table."""
-    size = num_first + MOST_PASSES * num_points
-    return Looks(np.empty(size), np.empty(size), np.empty(size), np.zeros(size))
+    size = num_first + MAX_PASSES * num_points
+    return Evaluations(np.empty(size), np.empty(size), np.empty(size), np.zeros(size))
 
 
 @kernel
 def update_tables(
-    cells: Cells, tables: Tables, recent: Tables, counts: np.ndarray, sums: np.ndarray
+    cells: PriorCells, tables: Tables, recent: Tables, counts: np.ndarray, sums: np.ndarray
 ) -> None:
     """Build or copy the tables whose (N, K) statistics have changed."""
     num_lanes, num_arms = counts.shape
     num_points = tables.points.shape[2]
-    looks = make_looks(cells.edges.shape[1] + NEAR.size, num_points)
-    spare = np.empty((2, num_points))
+    evaluations = make_evaluations(cells.edges.shape[1] + LIKELIHOOD_DEVIATIONS.size, num_points)
+    workspace = np.empty((2, num_points))
     for lane in range(num_lanes):
         for arm in range(num_arms):
             kind, pulls, total = cells.kind_of_arm[arm], float(counts[lane, arm]), sums[lane, arm]
-            if is_key(tables.keys[lane, arm], kind, pulls, total):
+            if matches_key(tables.keys[lane, arm], kind, pulls, total):
                 continue
-            like = kind_of_data(recent.keys, kind, pulls, total)
+            recent_index = find_recent(recent.keys, kind, pulls, total)
             points, guide = tables.points[lane, arm], tables.guides[lane, arm]
-            if not is_key(recent.keys[like], kind, pulls, total):
-                error = build(cells, kind, (pulls, total), looks, spare, points)
+            if not matches_key(recent.keys[recent_index], kind, pulls, total):
+                error = build_table(cells, kind, (pulls, total), evaluations, workspace, points)
                 if np.isnan(error):
-                    build(cells, kind, (0.0, 0.0), looks, spare, points)
+                    build_table(cells, kind, (0.0, 0.0), evaluations, workspace, points)
                 fill_guide(points, guide)
-                recent.points[like], recent.guides[like] = points, guide
-                recent.errors[like], key = error, recent.keys[like]
+                recent.points[recent_index], recent.guides[recent_index] = points, guide
+                recent.errors[recent_index], key = error, recent.keys[recent_index]
                 key[0], key[1], key[2] = kind, pulls, total
             else:
-                points[:], guide[:] = recent.points[like], recent.guides[like]
-            tables.errors[lane, arm] = recent.errors[like]
-            tables.keys[lane, arm] = recent.keys[like]
+                points[:], guide[:] = recent.points[recent_index], recent.guides[recent_index]
+            tables.errors[lane, arm] = recent.errors[recent_index]
+            tables.keys[lane, arm] = recent.keys[recent_index]
 
 
 @kernel
 def evaluate_posterior(
-    cells: Cells, kind: int, data: tuple[float, float], u: np.ndarray, value: np.ndarray
+    cells: PriorCells, kind: int, data: tuple[float, float], u: np.ndarray, value: np.ndarray
 ) -> None:
     """Set the log-densities of a posterior at u (m,), in order, up to a constant."""
-    evaluate(cells, kind, weights_of(cells, data), u, value)
+    evaluate_log_density(cells, kind, find_weights(cells, data), u, value)
 
 
 @kernel
@@ -439,46 +472,55 @@ def invert_tables(tables: Tables, lanes: np.ndarray, levels: np.ndarray) -> None
         for arm in range(levels.shape[1]):
             points, guide = tables.points[lanes[r], arm], tables.guides[lanes[r], arm]
             for j in range(levels.shape[2]):
-                levels[r, arm, j] = invert(points, guide, levels[r, arm, j])
+                levels[r, arm, j] = invert_table(points, guide, levels[r, arm, j])
 
 
 @kernel
-def tabulate_laws(laws: MeanLaws, points: np.ndarray) -> None:
+def fill_distribution_tables(distributions: MeanDistributions, points: np.ndarray) -> None:
     """Fill the tables of (N, K) built-in laws: (N, K, M + 1, 3) points along their own line.
 
     In each lane, places are counted from the highest mode.
     """
     num_lanes, num_arms, num_points = points.shape[:3]
-    looks = make_looks(WIDE.size, 0)
+    evaluations = make_evaluations(DISTRIBUTION_DEVIATIONS.size, 0)
     u, value, modes = np.empty(num_points), np.empty(num_points), np.empty(num_arms)
     for lane in range(num_lanes):
         for arm in range(num_arms):
-            first, second = laws.first[lane, arm], laws.second[lane, arm]
-            modes[arm], bend = describe(laws.family, first, second)
-            for j in range(WIDE.size):
-                looks.u[j], looks.rough[j] = WIDE[j] / math.sqrt(bend), 0.0
-                looks.value[j] = log_density_along(laws.family, first, second, looks.u[j])
-            start, end = set_shares(looks, WIDE.size, -np.inf, False)
-            place(looks, start, end, u)
+            first, second = distributions.first[lane, arm], distributions.second[lane, arm]
+            modes[arm], bend = find_mode_and_curvature(distributions.family, first, second)
+            for j in range(DISTRIBUTION_DEVIATIONS.size):
+                evaluations.u[j], evaluations.roughness[j] = (
+                    DISTRIBUTION_DEVIATIONS[j] / math.sqrt(bend),
+                    0.0,
+                )
+                evaluations.value[j] = centred_log_density(
+                    distributions.family, first, second, evaluations.u[j]
+                )
+            start, end = set_point_shares(evaluations, DISTRIBUTION_DEVIATIONS.size, -np.inf, False)
+            distribute_points(evaluations, start, end, u)
             for j in range(num_points):
-                value[j] = log_density_along(laws.family, first, second, u[j])
-            accumulate(u, value, 0.0, points[lane, arm])
+                value[j] = centred_log_density(distributions.family, first, second, u[j])
+            accumulate_masses(u, value, 0.0, points[lane, arm])
         for arm in range(num_arms):
             for j in range(num_points):
-                points[lane, arm, j, PLACE] += modes[arm] - modes.max()
+                points[lane, arm, j, POSITION] += modes[arm] - modes.max()
 
 
-def law_tables(law: Law, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def tabulate_distributions(
+    distribution: Distribution, first: np.ndarray, second: np.ndarray
+) -> np.ndarray:
     """Return the (N, K, M + 1, 3) tables of named laws: compiled ones, or by their quantiles."""
-    points = np.empty((*first.shape, NUM_LAW_POINTS + 1, 3))
-    if law.code is not None:
-        tabulate_laws(MeanLaws(law.code, first, second), points)
+    points = np.empty((*first.shape, NUM_DISTRIBUTION_POINTS + 1, 3))
+    if distribution.code is not None:
+        fill_distribution_tables(MeanDistributions(distribution.code, first, second), points)
         return points
-    z = np.linspace(-6.0, 6.0, NUM_LAW_POINTS // 2 + 1)
-    points[..., ::2, PLACE] = law.quantile(first[..., None], second[..., None], ndtr(z))
-    points[..., 1::2, PLACE] = (points[..., 2::2, PLACE] + points[..., :-1:2, PLACE]) / 2
-    log_density = law.log_density(first[..., None], second[..., None], points[..., PLACE])
+    z = np.linspace(-6.0, 6.0, NUM_DISTRIBUTION_POINTS // 2 + 1)
+    points[..., ::2, POSITION] = distribution.quantile(first[..., None], second[..., None], ndtr(z))
+    points[..., 1::2, POSITION] = (points[..., 2::2, POSITION] + points[..., :-1:2, POSITION]) / 2
+    log_density = distribution.log_density(
+        first[..., None], second[..., None], points[..., POSITION]
+    )
     for index in np.ndindex(first.shape):
-        u, value = points[index][:, PLACE].copy(), log_density[index]
-        accumulate(u, value, value.max(), points[index])
+        u, value = points[index][:, POSITION].copy(), log_density[index]
+        accumulate_masses(u, value, value.max(), points[index])
     return points

@@ -17,25 +17,25 @@ from itertools import accumulate
 import numpy as np
 from numpy.random import Generator
 
-BLOCK = 32
+WEIGHTS_PER_BLOCK = 32
 """Weights that are added up at once where one of many is searched."""
 
-LARGEST_SHARE = math.nextafter(1.0, 0.0)
+BELOW_ONE = math.nextafter(1.0, 0.0)
 """Of a sum: rounding may lead beyond it."""
 
 
 MIN_DRAWS_BEYOND = 4
 """Effective draws beyond a quantile, without which it is not resolved."""
 
-ENOUGH_ERROR, MAX_ERROR = 0.02, 0.05
+TARGET_BEST_ARM_ERROR, MAX_BEST_ARM_ERROR = 0.02, 0.05
 """Of best-arm probabilities: down to the first more draws are taken, up to their limit; above the
 second their effective size is doubted."""
 
-ROUNDING = 1e-9
+PRODUCT_ROUNDING = 1e-9
 """Of a product that should be a whole number."""
 
 
-def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def normalise_weights(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return weights that sum to one, and the logarithms of what they summed to before.
 
     Args:
@@ -45,18 +45,18 @@ def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         (..., m) weights, all equal where all log-weights are -inf; and (...) the logarithm of their
         sum, -inf there.
     """
-    weights, top = relate(log_weights)
+    weights, top = scale_weights(log_weights)
     total = weights.sum(axis=-1)
     weights /= total[..., None]
     return weights, top + np.log(total)
 
 
-def relate(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def scale_weights(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (..., m) weights over the largest, all 1 where none is possible, and its (...) log."""
     top = np.maximum.reduce(log_weights, axis=-1, keepdims=True)
     is_void = top == -np.inf
     if np.count_nonzero(is_void):
-        return relate(np.where(is_void, 0.0, log_weights))[0], top[..., 0]
+        return scale_weights(np.where(is_void, 0.0, log_weights))[0], top[..., 0]
     weights = log_weights - top
     return np.exp(weights, out=weights), top[..., 0]
 
@@ -78,7 +78,7 @@ class WeightedDraws:
     @cached_property
     def weights(self) -> np.ndarray:
         """(N, m) weights that sum to 1 in each lane."""
-        return normalise(self.log_weights)[0]
+        return normalise_weights(self.log_weights)[0]
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations of the means."""
@@ -134,10 +134,10 @@ class WeightedDraws:
         sizes = sizes / np.square(self.weights).sum(axis=1)
         return np.where(self.log_weights.max(axis=1) == -np.inf, 0.0, sizes)
 
-    def is_beyond(self, p: np.ndarray | float) -> np.ndarray:
+    def has_few_beyond(self, p: np.ndarray | float) -> np.ndarray:
         """Return (N,) True where too few draws are beyond a quantile p, (N, K) or one."""
         counts = self.effective_sample_size()[:, None] * np.minimum(p, np.subtract(1.0, p))
-        return np.asarray((counts < (1 - ROUNDING) * MIN_DRAWS_BEYOND).any(axis=1))
+        return np.asarray((counts < (1 - PRODUCT_ROUNDING) * MIN_DRAWS_BEYOND).any(axis=1))
 
     def best_arm_error(self) -> np.ndarray:
         """Return (N,) how far off best-arm probabilities may be; see the function."""
@@ -145,7 +145,7 @@ class WeightedDraws:
 
     def resample(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws, each taken by its weight."""
-        chosen = particles_at(self.weights, rng.random((len(self.weights), size)))
+        chosen = find_particles(self.weights, rng.random((len(self.weights), size)))
         return self.means[np.arange(len(chosen)), chosen.T]
 
 
@@ -178,18 +178,18 @@ def resample(rng: Generator, weights: np.ndarray) -> np.ndarray:
         Douc, Cappe and Moulines (2005).
     """
     num_rows, num_particles = weights.shape
-    places = (np.arange(num_particles) + rng.random((num_rows, 1))) / num_particles
-    return particles_at(weights, places)
+    positions = (np.arange(num_particles) + rng.random((num_rows, 1))) / num_particles
+    return find_particles(weights, positions)
 
 
-def particles_at(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
+def find_particles(weights: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """Return the (R, M) particles at which the cumulative weights pass the (R, M) places in [0, 1).
 
     A row at a time is as fast as one search over all rows.
     """
     below = weights.cumsum(axis=1)
-    places = np.minimum(places, LARGEST_SHARE) * below[:, -1:]  # rounding may make it 1
-    rows = zip(below, places, strict=True)
+    positions = np.minimum(positions, BELOW_ONE) * below[:, -1:]  # rounding may make it 1
+    rows = zip(below, positions, strict=True)
     return np.array([np.searchsorted(row, levels, side="right") for row, levels in rows])
 
 
@@ -199,48 +199,50 @@ def compare_populations(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
     Arms that tie share it evenly: each is the best where its uniform u is, so that the chance is
     the integral over u of a polynomial, which Gauss's nodes give exactly.
     """
-    places = np.unique(means, return_inverse=True)[1].reshape(means.shape)
-    masses = np.zeros((len(means), places.max() + 1))
-    np.add.at(masses, (np.arange(len(means))[:, None], places), weights)
+    positions = np.unique(means, return_inverse=True)[1].reshape(means.shape)
+    masses = np.zeros((len(means), positions.max() + 1))
+    np.add.at(masses, (np.arange(len(means))[:, None], positions), weights)
     num_nodes = (np.count_nonzero(masses, axis=0).max() + 1) // 2
     nodes, shares = np.polynomial.legendre.leggauss(num_nodes)
     chances = np.zeros(len(means))
     for node, share in zip(nodes, shares / 2, strict=True):
         below = np.cumsum(masses, axis=1) - masses * (1 - node) / 2
-        for arm, own in enumerate(places):
+        for arm, own in enumerate(positions):
             others = below[:, own]
             others[arm] = weights[arm]
             chances[arm] += share * others.prod(axis=0).sum()
     return chances
 
 
-def pick(rng: Generator, weights: np.ndarray) -> np.ndarray:
+def draw_particles(rng: Generator, weights: np.ndarray) -> np.ndarray:
     """Return (R,) places, one in each row of (R, P) weights, taken by its weight.
 
     Sums of blocks are searched first and then one block, in a fifth of the time that it takes to
     sum up a thousand weights one by one.
     """
     rows, size = np.arange(len(weights)), weights.shape[1]
-    starts = np.arange(0, size, BLOCK)
+    starts = np.arange(0, size, WEIGHTS_PER_BLOCK)
     sums = np.add.reduceat(weights, starts, axis=1)
     below = sums.cumsum(axis=1)
     levels = rng.random((len(weights), 1)) * below[:, -1:]
     block = (below > levels).argmax(axis=1)
-    columns = starts[block, None] + np.arange(min(BLOCK, size))
+    columns = starts[block, None] + np.arange(min(WEIGHTS_PER_BLOCK, size))
     part = np.where(columns < size, weights[rows[:, None], np.minimum(columns, size - 1)], 0.0)
     inside, block_sums = part.cumsum(axis=1), sums[rows, block]
     share = (levels[:, 0] - below[rows, block]) / block_sums + 1
-    share = np.clip(share, 0.0, LARGEST_SHARE)[:, None]  # rounding may lead out
+    share = np.clip(share, 0.0, BELOW_ONE)[:, None]  # rounding may lead out
     chosen: np.ndarray = starts[block] + (inside > share * inside[:, -1:]).argmax(axis=1)
     return chosen
 
 
-def pick_one(rng: Generator, weights: np.ndarray) -> int:
-    """Return what `pick` does for one row, (P,): the same sums, in lists of Python."""
-    sums = np.add.reduceat(weights, np.arange(0, len(weights), BLOCK)).tolist()
+def draw_particle(rng: Generator, weights: np.ndarray) -> int:
+    """Return what `draw_particles` does for one row, (P,): the same sums, in lists of Python."""
+    sums = np.add.reduceat(weights, np.arange(0, len(weights), WEIGHTS_PER_BLOCK)).tolist()
     below = list(accumulate(sums))
     level = rng.random() * below[-1]
     block = bisect_right(below, level) % len(below)
-    inside = list(accumulate(weights[BLOCK * block : BLOCK * (block + 1)].tolist()))
-    share = min(max((level - below[block]) / sums[block] + 1, 0.0), LARGEST_SHARE)
-    return BLOCK * block + bisect_right(inside, share * inside[-1]) % len(inside)
+    inside = list(
+        accumulate(weights[WEIGHTS_PER_BLOCK * block : WEIGHTS_PER_BLOCK * (block + 1)].tolist())
+    )
+    share = min(max((level - below[block]) / sums[block] + 1, 0.0), BELOW_ONE)
+    return WEIGHTS_PER_BLOCK * block + bisect_right(inside, share * inside[-1]) % len(inside)

@@ -31,15 +31,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from agents.posteriors.weighted_draws import WeightedDraws, normalise
+from agents.posteriors.weighted_draws import WeightedDraws, normalise_weights
 from agents.racing.proposals import Proposal
 from agents.racing.races import Races
-from agents.racing.weighing import split_lanes, weigh
+from agents.racing.weighing import find_log_weights, split_lanes
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
-NUM_PILOTS, MAX_PILOTS, NUM_REFERENCE = 256, 1 << 14, 1024
-MORE = 4
+MIN_PILOTS_PER_CHECK, MAX_PILOTS_PER_CHECK, NUM_REFERENCE = 256, 1 << 14, 1024
+PILOT_GROWTH = 4
 """Times as many pilots are drawn where those so far are too few."""
 
 MAX_PILOT_WEIGHT = 1 / 24
@@ -48,11 +48,11 @@ MAX_PILOT_WEIGHT = 1 / 24
 MAX_BIAS = 0.006
 """Total variation of races from the best-arm probabilities, as a lane's pilots foresee it."""
 
-FIRST_PULLS, MANY_PULLS = 8, 64
+FIRST_CHECK_PULLS, FOURFOLD_CHECK_PULLS = 8, 64
 """Pulls at which a lane is checked for the second time, and from which on they grow fourfold."""
 
-NEVER = np.iinfo(np.int64).max
-MAX_MISS = 0.05
+NEVER_DUE = np.iinfo(np.int64).max
+MAX_COVERAGE_ERROR = 0.05
 """Total variation between best-arm probabilities as a race counts and true ones, with the error of
 finding it out, up to which a lane is not flagged."""
 
@@ -60,19 +60,19 @@ LOG_UNSEEN = -5.0
 """Of the chance that a race sees a draw of the prior. More data may make a mode of such draws rule,
 however rare it is given the part of the data that a prior sample can follow."""
 
-NUM_PRIOR_DRAWS, NUM_OF_ONE_MODE = 4096, 1024
-MIN_EFFECTIVE = 100.0
+NUM_PRIOR_SAMPLE_DRAWS, NUM_ONE_MODE_DRAWS = 4096, 1024
+MIN_EFFECTIVE_PILOTS = 100.0
 """Effective draws that pilots must be worth, and that a part of the data must leave of the prior's.
 """
 
-MIN_PART = 1e-4
+MIN_DATA_SHARE = 1e-4
 """Of a lane's data, that a prior sample is weighed by."""
 
 MAX_UNEXPLAINED = 12.0
 """Log-likelihood, beside one for each arm, by which the averages of rewards may explain the data
 better than all draws of the prior together do."""
 
-SMALLEST = 1e-300
+MIN_DIVISOR = 1e-300
 """The least share that is divided by."""
 
 
@@ -94,7 +94,7 @@ class PriorSample:
     """
 
     def __init__(self, problem: BanditProblem) -> None:
-        size = NUM_OF_ONE_MODE if problem.offers("normal_box") else NUM_PRIOR_DRAWS
+        size = NUM_ONE_MODE_DRAWS if problem.offers("normal_box") else NUM_PRIOR_SAMPLE_DRAWS
         rng = make_generator("prior sample")
         self.problem, self.means = problem, problem.prior.sample(rng, (size, problem.num_arms))
 
@@ -108,12 +108,12 @@ class PriorSample:
         while is_few.any():
             self._log_weights = np.where(log_likelihood > -np.inf, part * log_likelihood, -np.inf)
             sizes = WeightedDraws(self.means, self._log_weights).effective_sample_size()
-            is_few = (sizes < MIN_EFFECTIVE) & (part[:, 0] > MIN_PART)
+            is_few = (sizes < MIN_EFFECTIVE_PILOTS) & (part[:, 0] > MIN_DATA_SHARE)
             part[is_few] /= 2
         self.counts, self.sums = part * counts, part * sums
         averages = np.where(counts > 0, sums / np.maximum(counts, 1), self.means[0])
         best = part * self._log_likelihood(averages[:, None], counts, sums)
-        unexplained = best[:, 0] - normalise(self._log_weights)[1]
+        unexplained = best[:, 0] - normalise_weights(self._log_weights)[1]
         self.is_unexplained = unexplained > MAX_UNEXPLAINED + self.problem.num_arms
 
     def _log_likelihood(
@@ -124,8 +124,8 @@ class PriorSample:
 
     def resample(self) -> np.ndarray:
         """Return (R, K, M) draws by their weights, at even levels: none of 1/M is left out."""
-        levels = (np.arange(NUM_PILOTS) + 0.5) / NUM_PILOTS
-        below = normalise(self._log_weights)[0].cumsum(axis=1)
+        levels = (np.arange(MIN_PILOTS_PER_CHECK) + 0.5) / MIN_PILOTS_PER_CHECK
+        below = normalise_weights(self._log_weights)[0].cumsum(axis=1)
         chosen = np.array([np.searchsorted(row, levels * row[-1]) for row in below])
         return np.ascontiguousarray(self.means[chosen].swapaxes(1, 2))
 
@@ -158,7 +158,7 @@ class CoverageCheck:
         if not (proposal.posterior or self.has_exact_second):
             self._prior_sample = PriorSample(proposal.problem)
             # A part of the data is for another than the one that races, whose lanes stay found.
-            self._twin = proposal.fork()
+            self._part_proposal = proposal.fork()
 
     def restart(self, mask: np.ndarray) -> None:
         """Forget the (N,) masked lanes."""
@@ -167,7 +167,7 @@ class CoverageCheck:
             self._has_few_pilots = np.zeros(len(mask), dtype=bool)
             self.due, self.last = np.zeros((2, len(mask)), dtype=np.int64)
         self.shares[mask], self.is_blind[mask], self.last[mask] = 1.0, False, 0
-        self.due[mask] = NEVER if self.proposal.posterior else 0
+        self.due[mask] = NEVER_DUE if self.proposal.posterior else 0
 
     def find_due(self, counts: np.ndarray) -> np.ndarray:
         """Return the (R,) lanes that are to be checked, given their counts."""
@@ -177,7 +177,7 @@ class CoverageCheck:
         """Return the (N,) samples of races: enough for the effective ones, by the shares."""
         if self.effective_samples is None:
             return np.full(self.shares.shape, max_samples)
-        wanted = np.ceil(self.effective_samples / np.maximum(self.shares, SMALLEST))
+        wanted = np.ceil(self.effective_samples / np.maximum(self.shares, MIN_DIVISOR))
         return np.minimum(wanted, max_samples).astype(np.int64)
 
     def estimate_shares(self, due: np.ndarray) -> None:
@@ -188,10 +188,10 @@ class CoverageCheck:
         for lanes, pilots in self._draw_pilots(first):
             num_pilots, wanted = pilots.weights.shape[1], self.effective_samples
             sizes = pilots.effective_sample_size()
-            self._has_few_pilots[lanes] = sizes < MIN_EFFECTIVE
+            self._has_few_pilots[lanes] = sizes < MIN_EFFECTIVE_PILOTS
             # A longer race is of no use where so many pilots are worth so little.
-            shares = np.where(sizes > 0, np.maximum(sizes, MIN_EFFECTIVE), 0.0) / num_pilots
-            if num_pilots > NUM_PILOTS:  # of even weights, what is found here is noise
+            shares = np.where(sizes > 0, np.maximum(sizes, MIN_EFFECTIVE_PILOTS), 0.0) / num_pilots
+            if num_pilots > MIN_PILOTS_PER_CHECK:  # of even weights, what is found here is noise
                 shares *= wanted / np.maximum(wanted, estimate_bias(pilots) / MAX_BIAS)
             self.shares[lanes] = shares
         self.shares[due] = self.shares[first[which]]
@@ -206,18 +206,18 @@ class CoverageCheck:
         first, which = self._find_different(due)
         log_sums, middle = races.log_sums_of_others(), races.log_sums_of_others()[due]
         middle = due[find_middles(middle, which)]
-        for rows in self._split(np.arange(len(first))):
-            lanes, like = first[rows], middle[rows]
+        for rows in self._split_lanes(np.arange(len(first))):
+            lanes, middles = first[rows], middle[rows]
             self.is_blind[lanes] = self._has_few_pilots[lanes]
             for other in self.others:
-                self.is_blind[lanes] |= self._misses_other(other, lanes, log_sums[like])
+                self.is_blind[lanes] |= self._misses_other(other, lanes, log_sums[middles])
             if self._prior_sample is not None:
-                self.is_blind[lanes] |= self._misses_prior(lanes, races.num_samples[like])
+                self.is_blind[lanes] |= self._misses_prior(lanes, races.num_samples[middles])
                 if self.effective_samples is None:
-                    self.is_blind[lanes] |= self._misses_pilots(lanes, log_sums[like])
+                    self.is_blind[lanes] |= self._misses_pilots(lanes, log_sums[middles])
         pulls = self.proposal.counts[due].sum(axis=1)
-        growth = np.where(pulls < MANY_PULLS, 2, 4)
-        self.last[due], self.due[due] = pulls, np.maximum(growth * pulls, FIRST_PULLS)
+        growth = np.where(pulls < FOURFOLD_CHECK_PULLS, 2, 4)
+        self.last[due], self.due[due] = pulls, np.maximum(growth * pulls, FIRST_CHECK_PULLS)
         self.is_blind[due] = self.is_blind[first[which]]
 
     def _find_different(self, due: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -229,19 +229,23 @@ class CoverageCheck:
     def _misses_other(self, other: Proposal, lanes: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
         """Return (R,) True where races miss a part of what another proposal sees."""
         rng, rows = make_generator("reference sample"), np.arange(len(lanes))
-        other.follow(rng, self.proposal.counts[lanes], self.proposal.sums[lanes])
+        other.update(rng, self.proposal.counts[lanes], self.proposal.sums[lanes])
         draws = other.draw(rng, rows, NUM_REFERENCE)
-        log_weights = weigh(other, rows, draws.means, draws.log_densities)
+        log_weights = find_log_weights(other, rows, draws.means, draws.log_densities)
         reference = WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
-        seen = weigh(self.proposal, lanes, draws.means)
-        return (estimate_miss(reference, seen, log_sums) > MAX_MISS) | other.is_unreliable()
+        seen = find_log_weights(self.proposal, lanes, draws.means)
+        return (
+            estimate_coverage_error(reference, seen, log_sums) > MAX_COVERAGE_ERROR
+        ) | other.is_unreliable()
 
     def _misses_pilots(self, lanes: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
         """Return (R,) True where races miss a part of what pilots see."""
         found, sums = np.zeros(len(self.shares), dtype=bool), np.empty(len(self.shares))
         sums[lanes] = log_sums
         for part, pilots in self._draw_pilots(lanes):
-            found[part] = estimate_miss(pilots, pilots.log_weights, sums[part]) > MAX_MISS
+            found[part] = (
+                estimate_coverage_error(pilots, pilots.log_weights, sums[part]) > MAX_COVERAGE_ERROR
+            )
         return found[lanes]
 
     def _misses_prior(self, lanes: np.ndarray, num_samples: np.ndarray) -> np.ndarray:
@@ -249,19 +253,21 @@ class CoverageCheck:
 
         What the races' weights add up to, given a part of the data, is known from pilots.
         """
-        sample, twin, rows = self._prior_sample, self._twin, np.arange(len(lanes))
+        sample, part_proposal, rows = self._prior_sample, self._part_proposal, np.arange(len(lanes))
         assert sample is not None
         sample.update(self.proposal.counts[lanes], self.proposal.sums[lanes])
         rng = make_generator("pilots given a part of the data")
-        twin.follow(rng, sample.counts, sample.sums)
-        log_weights = weigh(twin, rows, sample.resample())
-        pilots = twin.draw(rng, rows, NUM_PILOTS)
-        _, log_total = normalise(weigh(twin, rows, pilots.means, pilots.log_densities))
-        log_sums = np.maximum(np.log(num_samples / NUM_PILOTS) + log_total, -1e300)
+        part_proposal.update(rng, sample.counts, sample.sums)
+        log_weights = find_log_weights(part_proposal, rows, sample.resample())
+        pilots = part_proposal.draw(rng, rows, MIN_PILOTS_PER_CHECK)
+        _, log_total = normalise_weights(
+            find_log_weights(part_proposal, rows, pilots.means, pilots.log_densities)
+        )
+        log_sums = np.maximum(np.log(num_samples / MIN_PILOTS_PER_CHECK) + log_total, -1e300)
         log_chances = -np.logaddexp(0.0, log_weights - log_sums[:, None])
         return (log_chances < LOG_UNSEEN).any(axis=1) | sample.is_unexplained
 
-    def _split(self, lanes: np.ndarray) -> list[np.ndarray]:
+    def _split_lanes(self, lanes: np.ndarray) -> list[np.ndarray]:
         return split_lanes(lanes, NUM_REFERENCE * self.proposal.problem.num_arms)
 
     def _draw_pilots(self, lanes: np.ndarray) -> Iterator[tuple[np.ndarray, WeightedDraws]]:
@@ -270,24 +276,26 @@ class CoverageCheck:
         There are so many that they are worth MIN_EFFECTIVE and none weighs more than
         MAX_PILOT_WEIGHT, or MAX_PILOTS.
         """
-        size = NUM_PILOTS
+        size = MIN_PILOTS_PER_CHECK
         while lanes.size:
             few = []
             for part in split_lanes(lanes, size * self.proposal.problem.num_arms):
                 draws = self.proposal.draw(make_generator("pilots"), part, size)
-                log_weights = weigh(self.proposal, part, draws.means, draws.log_densities)
+                log_weights = find_log_weights(
+                    self.proposal, part, draws.means, draws.log_densities
+                )
                 pilots = WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
                 is_enough = pilots.weights.max(axis=1) <= MAX_PILOT_WEIGHT
-                is_enough &= pilots.effective_sample_size() >= MIN_EFFECTIVE
-                is_enough |= size >= MAX_PILOTS
+                is_enough &= pilots.effective_sample_size() >= MIN_EFFECTIVE_PILOTS
+                is_enough |= size >= MAX_PILOTS_PER_CHECK
                 if is_enough.any():
                     means = pilots.means[is_enough]
                     yield part[is_enough], WeightedDraws(means, log_weights[is_enough])
                 few.append(part[~is_enough])
-            lanes, size = np.concatenate(few), MORE * size
+            lanes, size = np.concatenate(few), PILOT_GROWTH * size
 
 
-def estimate_miss(
+def estimate_coverage_error(
     reference: WeightedDraws, log_weights: np.ndarray, log_sums: np.ndarray
 ) -> np.ndarray:
     """Return (R,) distances between best-arm probabilities as races count and in all.
@@ -304,7 +312,7 @@ def estimate_miss(
     counted = reference.log_weights - np.logaddexp(log_weights, log_sums[:, None])
     as_raced = WeightedDraws(reference.means, counted)
     error = np.square(as_raced.weights - reference.weights).sum(axis=1)
-    return measure_distance(as_raced, reference) + np.sqrt(error)
+    return best_arm_distance(as_raced, reference) + np.sqrt(error)
 
 
 def estimate_bias(pilots: WeightedDraws) -> np.ndarray:
@@ -313,10 +321,10 @@ def estimate_bias(pilots: WeightedDraws) -> np.ndarray:
     A race counts draws by 1 / (w + W), see the module, which for a large W is (1 - w / W) / W: so
     an arm lacks as much as the average weight of its draws under the posterior exceeds that of all.
     """
-    return measure_distance(WeightedDraws(pilots.means, 2 * pilots.log_weights), pilots)
+    return best_arm_distance(WeightedDraws(pilots.means, 2 * pilots.log_weights), pilots)
 
 
-def measure_distance(first: WeightedDraws, second: WeightedDraws) -> np.ndarray:
+def best_arm_distance(first: WeightedDraws, second: WeightedDraws) -> np.ndarray:
     """Return the (R,) total variation between two best-arm probabilities."""
     difference = first.best_arm_probabilities() - second.best_arm_probabilities()
     return np.asarray(abs(difference).sum(axis=1) / 2)

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from agents.base.table_1 import is_compiled, is_conjugate
+from agents.base.conjugacy import is_compiled, is_conjugate
 from agents.posteriors.conjugate import (
     conjugate_posterior,
     matched_posterior,
@@ -19,7 +19,7 @@ from agents.posteriors.conjugate import (
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.racing.normal import NormalProposal
 from agents.racing.proposals import ConjugateProposal, MixtureProposal, Proposal, TableProposal
-from agents.racing.weighing import weigh
+from agents.racing.weighing import find_log_weights
 from bandit_gym.checks import check_choice, message
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
@@ -28,7 +28,7 @@ NUM_FIT_DRAWS, NUM_TRIAL_SAMPLES = 10_000, 1000
 NUM_FIT_MEANS = 1_000_000
 """Means drawn for a fit at most, if there are many arms."""
 
-ENOUGH_SHARE, MIN_SHARE = 0.5, 0.1
+TARGET_SHARE, MIN_SHARE = 0.5, 0.1
 """Effective samples per sample, without data: with the first a table will do, though a normal
 distribution were better; with less than the second a proposal cannot check another."""
 
@@ -94,8 +94,8 @@ def match_proposals(problem: BanditProblem) -> list[Proposal]:
     for kind in kinds:
         with suppress(ValueError):  # this prior is not of the kind that it can stand in for
             proposal = kind(problem, draws)
-            share = effective_share(proposal)
-            ranked.append((min(share, ENOUGH_SHARE), proposal))
+            share = estimate_effective_share(proposal)
+            ranked.append((min(share, TARGET_SHARE), proposal))
     ranked.sort(key=lambda pair: -pair[0])  # stable
     found = [proposal for share, proposal in ranked[:1] if share > 0]
     if not found:
@@ -109,12 +109,12 @@ def match_proposals(problem: BanditProblem) -> list[Proposal]:
     return found if is_one_mode or not is_named else [*found, reference_proposal(problem)]
 
 
-def effective_share(proposal: Proposal) -> float:
+def estimate_effective_share(proposal: Proposal) -> float:
     """Return effective samples per sample, without data; 0 if no weight is positive."""
     rng, shape = make_generator("trial of a proposal"), (1, proposal.problem.num_arms)
-    proposal.follow(rng, np.zeros(shape, dtype=np.int64), np.zeros(shape))
+    proposal.update(rng, np.zeros(shape, dtype=np.int64), np.zeros(shape))
     lane = np.arange(1)
     draws = proposal.draw(rng, lane, NUM_TRIAL_SAMPLES)
-    log_weights = weigh(proposal, lane, draws.means, draws.log_densities)
+    log_weights = find_log_weights(proposal, lane, draws.means, draws.log_densities)
     weighted = WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
     return float(weighted.effective_sample_size()[0] / NUM_TRIAL_SAMPLES)

@@ -37,8 +37,8 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import log_expit
 
-from agents.numerics.kernels import compare_means, fill
-from agents.numerics.laws import TINY
+from agents.numerics.distributions import TINY
+from agents.numerics.kernels import compare_means, fill_array
 from agents.racing.proposals import Draws, Proposal, make_draws
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.problem import BanditProblem
@@ -51,17 +51,17 @@ MIN_EXTRA_PULLS, EXTRA_SHARE = 2.0, 0.5
 least, as the curvature at a mode near the end of the support is far more than half a deviation
 inside; and this share of those that the prior is worth."""
 
-STEP = 1e-4
+VARIANCE_STEP = 1e-4
 """Of the way to the nearer end of an interval, for the slope of the rewards' variance."""
 
-SLOPE = 1.7
+LOGISTIC_SLOPE = 1.7
 """Of a logistic distribution, per standard deviation of the normal one that it stands in for. Where
 the interval is further out than that many deviations, it is as large as the normal slope there."""
 
 MAX_EXPONENT = 708.0
 
 
-class Chains(NamedTuple):
+class OrderedNormals(NamedTuple):
     """Normal distributions truncated to a box, in R lanes, by their arms in the order of drawing.
 
     Attributes:
@@ -102,20 +102,20 @@ class NormalProposal(Proposal):
         np.linalg.cholesky(covariance)
         self._box, self._average = problem.arm_support(), draws.mean(axis=0)
         self._centre, self._covariance = centre, covariance
-        worth = np.square(problem.likelihood.reward_std(self._average)) / np.diag(covariance)
-        self._extra = np.maximum(MIN_EXTRA_PULLS, EXTRA_SHARE * worth)
+        prior_pulls = np.square(problem.likelihood.reward_std(self._average)) / np.diag(covariance)
+        self._extra = np.maximum(MIN_EXTRA_PULLS, EXTRA_SHARE * prior_pulls)
 
-    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+    def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Find the sites of every arm, and the order of drawing; see `Posterior.update`."""
-        super().follow(rng, counts, sums)
+        super().update(rng, counts, sums)
         sites = self._sites_at((self._extra * self._average + sums) / (self._extra + counts))
         order, factor = (
             np.empty(counts.shape, dtype=np.int64),
             np.zeros((*counts.shape, self._centre.size)),
         )
         centre = np.tile(self._centre, (len(counts), 1))
-        self._chains = Chains(self._box, order, centre, factor)
-        order_arms(self._chains, self._covariance, sites)
+        self._normals = OrderedNormals(self._box, order, centre, factor)
+        order_arms(self._normals, self._covariance, sites)
 
     def _sites_at(self, means: np.ndarray) -> np.ndarray:
         """Return (N, K, 2) h and tau of normal factors that are like the likelihoods at means.
@@ -123,7 +123,7 @@ class NormalProposal(Proposal):
         With V the variance of a reward, g = (s - n m) / V and H = (n + g V') / V.
         """
         low, high = self._box.T
-        step = STEP * np.minimum(np.minimum(means - low, high - means), 1.0)
+        step = VARIANCE_STEP * np.minimum(np.minimum(means - low, high - means), 1.0)
         variance, below, above = (
             np.square(self.problem.likelihood.reward_std(means + k * step)) for k in (0, -1, 1)
         )
@@ -136,12 +136,12 @@ class NormalProposal(Proposal):
         """Draw m vectors of means for each lane; see `Proposal.draw`."""
         means, winners, _ = make_draws(len(lanes), self.problem.num_arms, num_samples)
         log_densities = np.zeros(winners.shape)
-        draw_chains(rng, self._chains_of(lanes), means, winners, log_densities)
+        draw_ordered_normals(rng, self._normals_of(lanes), means, winners, log_densities)
         return Draws(means, winners, log_densities)
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the (R, m) log-densities of (R, K, m) means; see `Proposal.log_density`."""
-        box, order, centre, factor = self._chains_of(lanes)
+        box, order, centre, factor = self._normals_of(lanes)
         off = np.take_along_axis(means, order[..., None], axis=1) - centre[..., None]
         z, total = np.empty(off.shape), np.zeros((len(lanes), means.shape[2]))
         for k in range(off.shape[1]):
@@ -152,15 +152,15 @@ class NormalProposal(Proposal):
             total += log_logistic(z[:, k], *(ends / scale))
         return total
 
-    def _chains_of(self, lanes: np.ndarray) -> Chains:
-        return Chains(self._box, *(part[lanes] for part in self._chains[1:]))
+    def _normals_of(self, lanes: np.ndarray) -> OrderedNormals:
+        return OrderedNormals(self._box, *(part[lanes] for part in self._normals[1:]))
 
 
 def log_logistic(z: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return the (...) log-densities that `draw_logistic` draws from, in standard deviations."""
     is_turned = high < 0.0
     first, last = np.where(is_turned, -high, low), np.where(is_turned, -low, high)
-    slope = np.maximum(first, SLOPE)
+    slope = np.maximum(first, LOGISTIC_SLOPE)
     above_first, above_last = log_expit(-slope * first), log_expit(-slope * last)
     log_mass = above_first + np.log1p(-np.exp(above_last - above_first))
     y = abs(slope * z)
@@ -168,20 +168,20 @@ def log_logistic(z: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray
 
 
 @kernel
-def order_arms(chains: Chains, covariance: np.ndarray, sites: np.ndarray) -> None:
+def order_arms(normals: OrderedNormals, covariance: np.ndarray, sites: np.ndarray) -> None:
     """Put arms in order, each time the one whose interval has the least mass given those before.
 
     Those before stand at their means, or where these are outside, at the end of the box.
 
     Args:
-        chains: of R lanes; the centre is the prior's by arm, the factor zero, and both change.
+        normals: of R lanes; the centre is the prior's by arm, the factor zero, and both change.
         covariance: (K, K) of the prior.
         sites: (R, K, 2) h and tau.
     """
-    box, num_arms = chains.box, len(covariance)
+    box, num_arms = normals.box, len(covariance)
     rest, columns = np.empty((num_arms, num_arms)), np.empty((num_arms, num_arms))
     for r in range(len(sites)):
-        centre, order = chains.centre[r], chains.order[r]
+        centre, order = normals.centre[r], normals.order[r]
         rest[:] = covariance
         for i in range(num_arms):
             multiply_site(centre, rest, i, sites[r, i], columns[0])
@@ -202,21 +202,21 @@ def order_arms(chains: Chains, covariance: np.ndarray, sites: np.ndarray) -> Non
         for k in range(num_arms):
             centre[k] = expected[order[k]]
             for j in range(k + 1):
-                chains.factor[r, k, j] = columns[j, order[k]]
+                normals.factor[r, k, j] = columns[j, order[k]]
 
 
 @inner
 def multiply_site(
-    mean: np.ndarray, covariance: np.ndarray, arm: int, site: np.ndarray, spare: np.ndarray
+    mean: np.ndarray, covariance: np.ndarray, arm: int, site: np.ndarray, workspace: np.ndarray
 ) -> None:
-    """Multiply a normal distribution by an arm's site (h, tau); `spare` (K,) is overwritten."""
+    """Multiply a normal distribution by an arm's site (h, tau); `workspace` (K,) is overwritten."""
     share = 1.0 + site[1] * covariance[arm, arm]
     step, shrink = (site[0] - site[1] * mean[arm]) / share, site[1] / share
-    spare[:] = covariance[arm]
+    workspace[:] = covariance[arm]
     for i in range(mean.size):
-        mean[i] += step * spare[i]
+        mean[i] += step * workspace[i]
         for j in range(mean.size):
-            covariance[i, j] -= shrink * spare[i] * spare[j]
+            covariance[i, j] -= shrink * workspace[i] * workspace[j]
 
 
 @inner
@@ -224,21 +224,21 @@ def find_most_restricted(
     box: np.ndarray, mean: np.ndarray, covariance: np.ndarray, is_left: np.ndarray
 ) -> int:
     """Return which of the arms that are left has the least mass, logistic, in its interval."""
-    first, least = -1, math.inf
+    first, min_mass = -1, math.inf
     for i in range(mean.size):
-        slope = SLOPE / math.sqrt(covariance[i, i]) if is_left[i] else math.nan
+        slope = LOGISTIC_SLOPE / math.sqrt(covariance[i, i]) if is_left[i] else math.nan
         low, high = (box[i, 0] - mean[i]) * slope, (box[i, 1] - mean[i]) * slope
         low, high = (-high, -low) if low > 0.0 else (low, high)
         mass = 1.0 / (1.0 + math.exp(-high)) - 1.0 / (1.0 + math.exp(-low))
-        if is_left[i] and (first < 0 or mass < least):
-            first, least = i, mass
+        if is_left[i] and (first < 0 or mass < min_mass):
+            first, min_mass = i, mass
     return first
 
 
 @kernel
-def draw_chains(
+def draw_ordered_normals(
     rng: Generator,
-    chains: Chains,
+    normals: OrderedNormals,
     means: np.ndarray,
     winners: np.ndarray,
     log_densities: np.ndarray,
@@ -247,7 +247,7 @@ def draw_chains(
 
     Args:
         rng: source of randomness.
-        chains: of R lanes.
+        normals: of R lanes.
         means: (R, K, m) receives the draws, strictly inside the box.
         winners: (R, m) receives the best arms.
         log_densities: (R, m) are added to, up to a constant in each lane.
@@ -260,20 +260,20 @@ def draw_chains(
     )
     for r in range(num_lanes):
         for k in range(num_arms):
-            arm, scale = chains.order[r, k], chains.factor[r, k, k]
-            low, high = chains.box[arm, 0], chains.box[arm, 1]
+            arm, scale = normals.order[r, k], normals.factor[r, k, k]
+            low, high = normals.box[arm, 0], normals.box[arm, 1]
             lowest, highest = np.nextafter(low, high), np.nextafter(high, low)
             lowest = TINY if low == 0.0 else lowest
-            fill(middle, chains.centre[r, k])
+            fill_array(middle, normals.centre[r, k])
             for i in range(k):
                 for j in range(num_samples):
-                    middle[j] += chains.factor[r, k, i] * z[i, j]
+                    middle[j] += normals.factor[r, k, i] * z[i, j]
             for j in range(num_samples):
                 ends = (low - middle[j]) / scale, (high - middle[j]) / scale
                 z[k, j], log_density = draw_logistic(rng, *ends)
                 log_densities[r, j] += log_density
                 means[r, arm, j] = min(max(middle[j] + scale * z[k, j], lowest), highest)
-        fill(best, -np.inf)
+        fill_array(best, -np.inf)
         for i in range(num_arms):
             compare_means(rng, means[r], i, best, winners[r])
 
@@ -292,14 +292,14 @@ def draw_logistic(rng: Generator, low: float, high: float) -> tuple[float, float
     """
     is_turned = high < 0.0
     first, last = (-high, -low) if is_turned else (low, high)
-    near = max(first, 0.0)
-    slope = max(near, SLOPE)
+    nearest = max(first, 0.0)
+    slope = max(nearest, LOGISTIC_SLOPE)
     left = math.exp(max(-abs(first) * slope, -MAX_EXPONENT))
-    right = math.exp(max((near - last) * slope, -MAX_EXPONENT))
-    unit, start = (left, 1.0) if near > 0.0 else (1.0, 1.0 / left)
+    right = math.exp(max((nearest - last) * slope, -MAX_EXPONENT))
+    unit, start = (left, 1.0) if nearest > 0.0 else (1.0, 1.0 / left)
     below_first, below_last = 1.0 / (1.0 + unit * start), 1.0 / (1.0 + unit * right)
     mass = max((start - right) * below_first * below_last, TINY)
     u = rng.random()
     above, below = right * below_last + u * mass, below_first + (1.0 - u) * (unit * mass)
-    z = near + math.log(below / above) / slope
+    z = nearest + math.log(below / above) / slope
     return (-z if is_turned else z), math.log(below * above * slope / mass)

@@ -13,23 +13,23 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.conjugacy import ImproperPrior
 from agents.base.evidence import CountsAndSums
-from agents.base.table_1 import Improper
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.racing.coverage import CoverageCheck
 from agents.racing.matching import make_proposals
 from agents.racing.races import Races
 from agents.racing.stopping import EFFECTIVE_SAMPLES, Paper, Stop, make_stop, make_thresholds
-from agents.racing.weighing import TAIL, WeighedPosterior
+from agents.racing.weighing import TAIL_LEVEL, ImportancePosterior
 from bandit_gym.checks import check_choice, check_real, message
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
-UNPULLED = ("matched", "pull")
+UNPULLED_OPTIONS = ("matched", "pull")
 
 
-class RacePosterior(WeighedPosterior):
+class RacePosterior(ImportancePosterior):
     """Weighted draws of a proposal, among which a race finds the arm to play.
 
     Where the proposal is the posterior itself, answers are its own, and by default one sample
@@ -48,7 +48,7 @@ class RacePosterior(WeighedPosterior):
     """
 
     state_names = ("exact", "check")
-    _last: dict[str, np.ndarray] | None = None
+    _last_diagnostics: dict[str, np.ndarray] | None = None
 
     def __init__(
         self,
@@ -60,8 +60,8 @@ class RacePosterior(WeighedPosterior):
         unpulled_arms: str = "matched",
     ) -> None:
         check_real("effective_samples", effective_samples, above=0.0)
-        check_choice("unpulled_arms", unpulled_arms, UNPULLED)
-        self.pulls_first = unpulled_arms == "pull" or isinstance(problem.prior, Improper)
+        check_choice("unpulled_arms", unpulled_arms, UNPULLED_OPTIONS)
+        self.pulls_first = unpulled_arms == "pull" or isinstance(problem.prior, ImproperPrior)
         self.stopping = make_stop(stopping)
         if self.stopping is not None and effective_samples != EFFECTIVE_SAMPLES:
             condition = f"be left out with stopping={stopping!r}, which never reads it"
@@ -90,7 +90,7 @@ class RacePosterior(WeighedPosterior):
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Take note of the evidence; what draws or answers brings a proposal to it."""
         self.evidence, self.counts = evidence, evidence.counts
-        self._last = None
+        self._last_diagnostics = None
         if self.exact is not None:
             self.exact.update(rng, evidence)
 
@@ -100,7 +100,7 @@ class RacePosterior(WeighedPosterior):
             return np.asarray(self.exact.draw_best(rng))  # type: ignore[union-attr]
         due = self.check.find_due(self.counts)
         if due.size:
-            self._follow(rng)
+            self._update_proposal(rng)
             self.check.estimate_shares(due)
         races = self.race(rng)
         if due.size:
@@ -111,14 +111,14 @@ class RacePosterior(WeighedPosterior):
         if not (self.raced.posterior or self.check.has_exact_second):
             doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * races.has_few_effective()
         doubts |= Doubt.BEYOND_TABLE.value * self.raced.is_unreliable()
-        self._last = self._report(
+        self._last_diagnostics = self._report(
             races.num_samples, races.effective_sample_size(), is_capped, doubts
         )
         return np.argmax(races.totals, axis=1)  # line 16
 
     def race(self, rng: Generator) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
-        self._follow(rng)  # B_t of line 8
+        self._update_proposal(rng)  # B_t of line 8
         lengths = self.check.find_lengths(self.thresholds.max_samples)
         races = Races.start(rng, self.thresholds, lengths, self.counts.shape[1])  # lines 5 and 6
         races.log_scale[:] = self._log_supremum + races.gumbels.max(axis=1)
@@ -135,9 +135,9 @@ class RacePosterior(WeighedPosterior):
         if self._is_one_sample:
             ones = np.ones(len(self.counts), dtype=np.int64)
             return self._report(ones, ones.astype(np.float64), ones == 0, self.doubts())
-        if self._last is not None:
-            return self._last
-        self._follow(make_generator("a proposal that is not drawn from"))
+        if self._last_diagnostics is not None:
+            return self._last_diagnostics
+        self._update_proposal(make_generator("a proposal that is not drawn from"))
         doubts = self._shortages | Doubt.BEYOND_TABLE.value * self.raced.is_unreliable()
         doubts = doubts | Doubt.PROPOSAL_BLIND.value * self.check.is_blind
         return {"doubts": doubts, "is_unreliable": doubts != 0}
@@ -166,15 +166,15 @@ class RacePosterior(WeighedPosterior):
         """Return the (N, K) quantiles of the means."""
         return super().quantile(p) if self.exact is None else np.asarray(self.exact.quantile(p))
 
-    def _lanes(
-        self, levels: Iterable[np.ndarray | float] = repeat(TAIL)
+    def _iterate_lanes(
+        self, levels: Iterable[np.ndarray | float] = repeat(TAIL_LEVEL)
     ) -> Iterator[WeightedDraws]:
         data = self.evidence.counts, self.evidence.sums
-        self.proposal.follow(make_generator("a proposal that is not drawn from"), *data)
-        return super()._lanes(levels)
+        self.proposal.update(make_generator("a proposal that is not drawn from"), *data)
+        return super()._iterate_lanes(levels)
 
-    def _follow(self, rng: Generator) -> None:
-        self.raced.follow(rng, self.evidence.counts, self.evidence.sums)
+    def _update_proposal(self, rng: Generator) -> None:
+        self.raced.update(rng, self.evidence.counts, self.evidence.sums)
 
     def _report(
         self,

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.conjugacy import is_conjugate
 from agents.base.evidence import CountsAndSums
-from agents.base.table_1 import is_conjugate
+from agents.numerics.distributions import MeanDistributions
 from agents.numerics.kernels import draw_chunk
-from agents.numerics.laws import MeanLaws
 from agents.posteriors.base import Posterior
 from agents.posteriors.conjugate import ConjugatePosterior, conjugate_posterior
 from agents.posteriors.grid import GridPosterior
@@ -29,7 +29,7 @@ from agents.posteriors.mixture import MixturePosterior
 from bandit_gym.priors import Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
-FAR = 1000.0
+MAX_SUPPORT_DEVIATIONS = 1000.0
 """Standard deviations from the mean at which an unbounded support is cut for a stand-in."""
 
 FEATURES: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
@@ -93,7 +93,7 @@ class Proposal(ABC):
             parameters = prior.natural_parameters(problem.num_arms)[None]
             self.natural = (parameters, *(ends.T[..., None] if is_cut else ()))
 
-    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+    def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Bring every lane to its data; see `Posterior.update`."""
         self.counts, self.sums = counts, sums
 
@@ -139,30 +139,33 @@ class ConjugateProposal(Proposal):
 
     Arguments:
         problem: the likelihood, and the prior to weigh for.
-        law: the conjugate posterior to draw from.
-        stand_in: replaces `law` for an arm without data whose conjugate prior is improper.
+        distribution: the conjugate posterior to draw from.
+        stand_in: replaces `distribution` for an arm without data whose conjugate prior is improper.
     """
 
     def __init__(
-        self, problem: BanditProblem, law: ConjugatePosterior, stand_in: ConjugatePosterior
+        self, problem: BanditProblem, distribution: ConjugatePosterior, stand_in: ConjugatePosterior
     ) -> None:
         super().__init__(problem)
-        self.law, self.stand_in = law, stand_in
-        self._family: Any = law.law.code
+        self.distribution, self.stand_in = distribution, stand_in
+        self._family: Any = distribution.distribution.code
         if is_conjugate(problem.likelihood, problem.prior):
             own = conjugate_posterior(problem)
-            self.posterior = own if np.array_equal(own.prior, law.prior) else None
-        self._coefficients = [q.natural_parameters() for q in (law, stand_in)]
+            self.posterior = own if np.array_equal(own.prior, distribution.prior) else None
+        self._coefficients = [q.natural_parameters() for q in (distribution, stand_in)]
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
         """Return (N, K) True where an arm has no posterior of its own and the stand-in serves."""
-        return (counts == 0) & ~self.law.is_proper()
+        return (counts == 0) & ~self.distribution.is_proper()
 
-    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+    def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Find the parameters of every arm; see `Posterior.update`."""
-        super().follow(rng, counts, sums)
+        super().update(rng, counts, sums)
         self._missing = self.is_missing(counts)
-        own, other = (law.parameters(counts, sums) for law in (self.law, self.stand_in))
+        own, other = (
+            distribution.parameters(counts, sums)
+            for distribution in (self.distribution, self.stand_in)
+        )
         pairs = zip(own, other, strict=True)
         self._parameters = [np.where(self._missing, b, a) for a, b in pairs]
 
@@ -170,8 +173,8 @@ class ConjugateProposal(Proposal):
         """Draw m vectors of means for each lane; see `Proposal.draw`."""
         first, second = self._parameters
         draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
-        laws = MeanLaws(self._family, first, second)
-        draw_chunk(rng, laws, lanes, draws.means, draws.winners)
+        distributions = MeanDistributions(self._family, first, second)
+        draw_chunk(rng, distributions, lanes, draws.means, draws.winners)
         return draws
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
@@ -211,8 +214,8 @@ def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> f
     slope = (c0 * x + c2 * x**2 + 2 * c3 * x**3 - c4) * one_minus_x - c1 * x**2
     roots = slope.trim().roots() if any(coefficients) else np.array([])
     stationary = roots.real[(abs(roots.imag) < 1e-9) & (roots.real > low) & (roots.real < high)]
-    near = 1e-12 * min(high - low, 1e9)
-    points = np.array([*stationary, max(low, -1e9) + near, min(high, 1e9) - near])
+    margin = 1e-12 * min(high - low, 1e9)
+    points = np.array([*stationary, max(low, -1e9) + margin, min(high, 1e9) - margin])
     values = add_features(coefficients[None, None], points[None, None])[0]
     best = int(np.argmax(values))
     if best >= len(stationary) and values[best] > max([*values[: len(stationary)], 0.0]) + 20:
@@ -242,9 +245,9 @@ class TableProposal(Proposal):
         if self.marginals is problem.prior:
             self.posterior = self.grid
 
-    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+    def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Build the tables that have changed; see `GridPosterior.update`."""
-        super().follow(rng, counts, sums)
+        super().update(rng, counts, sums)
         self.grid.update(rng, CountsAndSums.from_totals(counts, sums))
 
     def is_unreliable(self) -> np.ndarray:
@@ -254,8 +257,8 @@ class TableProposal(Proposal):
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m vectors of means for each lane; see `Proposal.draw`."""
         shape = len(lanes), self.problem.num_arms, num_samples
-        places = self.grid.places(rng.random(shape), lanes)
-        return Draws(self.grid.coordinate.means(places), places.argmax(axis=1))
+        positions = self.grid.positions(rng.random(shape), lanes)
+        return Draws(self.grid.coordinate.means(positions), positions.argmax(axis=1))
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log-densities of the marginal priors; the likelihood is left out."""
@@ -272,9 +275,9 @@ class MixtureProposal(Proposal):
         super().__init__(problem)
         self.posterior = MixturePosterior(problem)
 
-    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+    def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Weigh the components; see `MixturePosterior.update`."""
-        super().follow(rng, counts, sums)
+        super().update(rng, counts, sums)
         self.posterior.update(rng, CountsAndSums.from_totals(counts, sums))
 
     def is_unreliable(self) -> np.ndarray:
@@ -303,5 +306,8 @@ def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
         return problem.prior
     mean, std = draws.mean(axis=0), draws.std(axis=0)
     low, high = problem.arm_support().T
-    low, high = np.maximum(low, mean - FAR * std), np.minimum(high, mean + FAR * std)
+    low, high = (
+        np.maximum(low, mean - MAX_SUPPORT_DEVIATIONS * std),
+        np.minimum(high, mean + MAX_SUPPORT_DEVIATIONS * std),
+    )
     return TruncatedNormal(*(column.tolist() for column in (mean, std, low, high)))

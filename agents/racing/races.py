@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from agents.racing.proposals import Proposal
 from agents.racing.stopping import StoppingThresholds
-from agents.racing.weighing import TILE_SIZE, no_weight, split_lanes, weigh
+from agents.racing.weighing import MEANS_PER_TILE, find_log_weights, make_weight_error, split_lanes
 from bandit_gym.numerics.compiled import inner, kernel
 
 CALL_COST = 5000.0
@@ -22,13 +22,13 @@ CALL_COST = 5000.0
 ROW_COST = 10.0
 """What each arm of each race costs in a round at any size, in draws of its mean."""
 
-FIRST_GUESS = 16.0
+FIRST_ROUND_SAMPLES = 16.0
 """Samples that line 12 is expected to take at first; then, as many more as were drawn."""
 
-MIN_EFFECTIVE = 3.0
+MIN_EFFECTIVE_RACE_SAMPLES = 3.0
 """Effective samples on which a race may rest where nothing but itself tells what it misses."""
 
-SMALLEST, LOWEST = 5e-324, -1e300
+MIN_POSITIVE, LOG_ZERO = 5e-324, -1e300
 """The least positive number, to divide 0 by, and what stands for the logarithm of 0."""
 
 
@@ -85,16 +85,16 @@ class Races(NamedTuple):
         while lanes.size:  # line 7
             num_left = self.lengths - self.num_samples
             lanes = lanes[num_left[lanes].argsort(kind="stable")]
-            is_hopeful = self.num_samples[lanes[0]] == 0 or self.weight_sums[lanes, 0].any()
+            may_have_weight = self.num_samples[lanes[0]] == 0 or self.weight_sums[lanes, 0].any()
             # What one call draws is as long in all its lanes. If no lane has weight, one tries on.
-            num_alike = np.searchsorted(num_left[lanes], 2 * num_left[lanes[0]], side="right")
-            part = lanes[: num_alike if is_hopeful else 1]
+            num_same_length = np.searchsorted(num_left[lanes], 2 * num_left[lanes[0]], side="right")
+            part = lanes[: num_same_length if may_have_weight else 1]
             size, over = self._round_size(part), []
             for tile in split_lanes(part, min(size, num_left[part[-1]]) * self.gumbels.shape[1]):
                 left = num_left[tile].max()
                 draws = proposal.draw(rng, tile, left if left < 2 * size else size)  # line 8
-                log_weights = weigh(proposal, tile, draws.means, draws.log_densities)
-                over.append(feed_races(self, tile, log_weights, draws.winners))  # lines 9 to 14
+                log_weights = find_log_weights(proposal, tile, draws.means, draws.log_densities)
+                over.append(update_races(self, tile, log_weights, draws.winners))  # lines 9 to 14
                 self._require_weight(proposal, tile[over[-1]])
             lanes = np.concatenate([part[~np.concatenate(over)], lanes[part.size :]])
 
@@ -105,24 +105,26 @@ class Races(NamedTuple):
         """
         num_arms = self.gumbels.shape[1]
         if not self.stop.has_gaps:
-            return max(1, TILE_SIZE // num_arms)
+            return max(1, MEANS_PER_TILE // num_arms)
         cost = ROW_COST + CALL_COST / (num_arms * part.size)
-        return round(math.sqrt(2 * max(FIRST_GUESS, self.num_samples[part].mean()) * cost))
+        return round(math.sqrt(2 * max(FIRST_ROUND_SAMPLES, self.num_samples[part].mean()) * cost))
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) (sum w)^2 / sum w^2, between 1 and the number of samples; 0 before any."""
         total, squares = self.weight_sums.T
-        return total**2 / np.maximum(squares, SMALLEST)
+        return total**2 / np.maximum(squares, MIN_POSITIVE)
 
     def log_sums_of_others(self) -> np.ndarray:
         """Return (N,) logs of what the weights of all samples but one add up to; low if nothing."""
         with np.errstate(divide="ignore"):
             logs = np.log(self.weight_sums[:, 0]) + np.log1p(-1.0 / np.maximum(self.num_samples, 1))
-        return np.maximum(logs + self.log_scale, LOWEST)
+        return np.maximum(logs + self.log_scale, LOG_ZERO)
 
     def has_few_effective(self) -> np.ndarray:
         """Return (N,) True where effective samples are few, and not because the race is short."""
-        return self.effective_sample_size() < np.minimum(MIN_EFFECTIVE, 0.9 * self.num_samples)
+        return self.effective_sample_size() < np.minimum(
+            MIN_EFFECTIVE_RACE_SAMPLES, 0.9 * self.num_samples
+        )
 
     def _require_weight(self, proposal: Proposal, lanes: np.ndarray) -> None:
         """Refuse races that ended at their last sample with every weight zero."""
@@ -130,11 +132,11 @@ class Races(NamedTuple):
         if has_none.any():
             where = f"{self.stop.max_samples} samples of the race"
             remedy = "; use proposal='matched' if it is another, ExactThompson or SMCThompson"
-            raise no_weight(proposal, int(lanes[has_none.argmax()]), where, remedy)
+            raise make_weight_error(proposal, int(lanes[has_none.argmax()]), where, remedy)
 
 
 @kernel
-def feed_races(
+def update_races(
     races: Races, lanes: np.ndarray, log_weights: np.ndarray, winners: np.ndarray
 ) -> np.ndarray:
     """Do lines 9 to 14 of Algorithm 2: the leader and the second change by one sample at a time.
@@ -149,7 +151,7 @@ def feed_races(
         (R,) True where the race is over.
     """
     has_ended = np.zeros(lanes.size, dtype=np.bool_)
-    gaps, by_value, most = races.stop.gaps, races.stop.by_value, races.stop.max_samples
+    gaps, by_value, max_samples = races.stop.gaps, races.stop.by_value, races.stop.max_samples
     for r in range(lanes.size):
         n = lanes[r]  # views of its rows are taken once, for each costs as much as a sample
         total, weights, eps = races.totals[n], races.weight_sums[n], races.gumbels[n]
@@ -177,10 +179,10 @@ def feed_races(
                     i_1 = i if total[i] > total[i_1] else i_1
             has_weight = total[i_1] > 0.0
             if d == length and not has_weight:
-                length = races.lengths[n] = most
+                length = races.lengths[n] = max_samples
             gap = (total[i_1] - second) / (d + 1)
             is_over = gap > gaps[min(d, gaps.size - 1)] or d == length  # line 12
-            if (is_over and has_weight) or d == most:
+            if (is_over and has_weight) or d == max_samples:
                 has_ended[r] = True
                 break  # line 13
         races.num_samples[n], races.log_scale[n] = d, scale

@@ -18,8 +18,8 @@ from bandit_gym.checks import check_choice, check_integer, check_keys, check_rea
 THRESHOLDS = ("printed", "shortened")
 SCALES = ("value", "weight", "supremum")
 
-EFFECTIVE_SAMPLES, MAX_SAMPLES = 12.0, 100_000
-MAX_LENGTH = 10**7
+EFFECTIVE_SAMPLES, MAX_SAMPLES_PER_RACE = 12.0, 100_000
+MAX_REQUESTED_SAMPLES = 10**7
 """Samples that a race may be asked for; the paper's threshold is kept for each of them."""
 
 
@@ -65,14 +65,14 @@ class Paper:
     sigma: float = 0.1
     threshold: str = "printed"
     scale: str = "value"
-    max_samples: int = MAX_SAMPLES
+    max_samples: int = MAX_SAMPLES_PER_RACE
 
     def __post_init__(self) -> None:
         check_real("delta", self.delta, above=0.0, below=1.0)
         check_real("sigma", self.sigma, above=0.0)
         check_choice("threshold", self.threshold, THRESHOLDS)
         check_choice("scale", self.scale, SCALES)
-        check_integer("max_samples", self.max_samples, minimum=1, maximum=MAX_LENGTH)
+        check_integer("max_samples", self.max_samples, minimum=1, maximum=MAX_REQUESTED_SAMPLES)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options from which `make_stop` makes an equal one."""
@@ -107,14 +107,16 @@ def make_stop(stopping: Any) -> Stop:
     if not isinstance(stopping, Integral):
         condition = "be a Paper of agents.racing.stopping, a dict of its options, a positive "
         raise TypeError(message("stopping", condition + "integer or None", stopping))
-    return check_integer("stopping", stopping, minimum=1, maximum=MAX_LENGTH)
+    return check_integer("stopping", stopping, minimum=1, maximum=MAX_REQUESTED_SAMPLES)
 
 
 def make_thresholds(stop: Stop) -> StoppingThresholds:
     """Return what ends races; where only their length does, no gap is large enough."""
     if isinstance(stop, Paper):
         return stop.thresholds()
-    return StoppingThresholds(np.array([np.inf]), False, MAX_SAMPLES if stop is None else stop)
+    return StoppingThresholds(
+        np.array([np.inf]), False, MAX_SAMPLES_PER_RACE if stop is None else stop
+    )
 
 
 def threshold_function(name: str, m: np.ndarray, delta: float) -> np.ndarray:

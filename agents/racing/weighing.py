@@ -14,26 +14,30 @@ from numpy.random import Generator
 
 from agents.base.evidence import CountsAndSums
 from agents.posteriors.base import Posterior
-from agents.posteriors.weighted_draws import ENOUGH_ERROR, MAX_ERROR, WeightedDraws
+from agents.posteriors.weighted_draws import (
+    MAX_BEST_ARM_ERROR,
+    TARGET_BEST_ARM_ERROR,
+    WeightedDraws,
+)
 from agents.racing.proposals import Proposal, add_features
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
-NUM_DRAWS, MAX_DRAWS = 10_000, 160_000
+NUM_WEIGHTED_DRAWS, MAX_WEIGHTED_DRAWS = 10_000, 160_000
 """Weighted draws for each lane that answers about the posterior rest on: at first, and at most."""
 
-TAIL = 0.025
+TAIL_LEVEL = 0.025
 """Level of a quantile that is resolved in any case."""
 
-MORE = 4
+DRAW_GROWTH = 4
 """Times as many are drawn where those so far are worth too few."""
 
-TILE_SIZE = 1 << 16
+MEANS_PER_TILE = 1 << 16
 """Arm means drawn at a time: 512 KiB, which a core's own cache holds until they are weighed."""
 
 
-def weigh(
+def find_log_weights(
     proposal: Proposal,
     lanes: np.ndarray,
     means: np.ndarray,
@@ -83,7 +87,7 @@ def prior_log_density(problem: BanditProblem, means: np.ndarray) -> np.ndarray:
     return log_density
 
 
-class WeighedPosterior(Posterior):
+class ImportancePosterior(Posterior):
     """The posterior, as weighted draws of a proposal.
 
     A moment that is infinite cannot be told from one that is large.
@@ -101,7 +105,7 @@ class WeighedPosterior(Posterior):
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Bring every lane to its data; see `Posterior.update`."""
         self.counts = evidence.counts
-        self.proposal.follow(rng, evidence.counts, evidence.sums)
+        self.proposal.update(rng, evidence.counts, evidence.sums)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw of the means, as `sample_many` does."""
@@ -109,12 +113,14 @@ class WeighedPosterior(Posterior):
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws: of the weighted ones that all answers are from, by weight."""
-        return np.concatenate([each.resample(rng, size) for each in self._lanes()], axis=1)
+        return np.concatenate([each.resample(rng, size) for each in self._iterate_lanes()], axis=1)
 
     def _answer(self, question: Callable[..., Any], *options: Any) -> Any:
         """Return what is asked of each lane's draws."""
         shaped = [np.broadcast_to(option, self.counts.shape)[:, None] for option in options]
-        found = [question(each, *row) for each, *row in zip(self._lanes(), *shaped, strict=True)]
+        found = [
+            question(each, *row) for each, *row in zip(self._iterate_lanes(), *shaped, strict=True)
+        ]
         if isinstance(found[0], tuple):
             return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
         return np.concatenate(found)
@@ -122,9 +128,9 @@ class WeighedPosterior(Posterior):
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means; see `Belief.quantile`."""
         levels = np.broadcast_to(p, self.counts.shape)[:, None]
-        pairs = zip(self._lanes(levels), levels, strict=True)
+        pairs = zip(self._iterate_lanes(levels), levels, strict=True)
         ends, is_short = zip(
-            *((d.quantile(row), d.is_beyond(row)) for d, row in pairs), strict=True
+            *((d.quantile(row), d.has_few_beyond(row)) for d, row in pairs), strict=True
         )
         self._note_shortage(np.concatenate(is_short))
         return np.concatenate(ends)
@@ -132,12 +138,16 @@ class WeighedPosterior(Posterior):
     def doubts(self) -> np.ndarray:
         """Return (N,) where draws are too few, or may not follow the proposal's law."""
         self._note_shortage(
-            self._answer(lambda draws: draws.is_beyond(TAIL) | (draws.best_arm_error() > MAX_ERROR))
+            self._answer(
+                lambda draws: (
+                    draws.has_few_beyond(TAIL_LEVEL) | (draws.best_arm_error() > MAX_BEST_ARM_ERROR)
+                )
+            )
         )
         return self._shortages | Doubt.BEYOND_TABLE.value * self.proposal.is_unreliable()
 
-    def _lanes(
-        self, levels: Iterable[np.ndarray | float] = repeat(TAIL)
+    def _iterate_lanes(
+        self, levels: Iterable[np.ndarray | float] = repeat(TAIL_LEVEL)
     ) -> Iterator[WeightedDraws]:
         """Yield draws of each lane, from a generator made anew: a function of its own data.
 
@@ -145,24 +155,24 @@ class WeighedPosterior(Posterior):
         resolved; or MAX_DRAWS.
         """
         for lane, row in zip(range(len(self.counts)), levels, strict=False):  # no end
-            draws, size = self._draw_lane(lane, NUM_DRAWS), NUM_DRAWS
-            while size < MAX_DRAWS and (
-                draws.best_arm_error() > ENOUGH_ERROR or draws.is_beyond(row)
+            draws, size = self._draw_lane(lane, NUM_WEIGHTED_DRAWS), NUM_WEIGHTED_DRAWS
+            while size < MAX_WEIGHTED_DRAWS and (
+                draws.best_arm_error() > TARGET_BEST_ARM_ERROR or draws.has_few_beyond(row)
             ):
-                size *= MORE
+                size *= DRAW_GROWTH
                 draws = self._draw_lane(lane, size)
             yield draws
 
     def _draw_lane(self, lane: int, size: int) -> WeightedDraws:
         row = np.array([lane])
         draws = self.proposal.draw(make_generator("weighted draws for answers"), row, size)
-        log_weights = weigh(self.proposal, row, draws.means, draws.log_densities)
-        if size == MAX_DRAWS and log_weights.max() == -np.inf:
-            raise no_weight(self.proposal, lane, f"{size} draws")
+        log_weights = find_log_weights(self.proposal, row, draws.means, draws.log_densities)
+        if size == MAX_WEIGHTED_DRAWS and log_weights.max() == -np.inf:
+            raise make_weight_error(self.proposal, lane, f"{size} draws")
         return WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
 
 
-def no_weight(proposal: Proposal, lane: int, where: str, remedy: str = "") -> ValueError:
+def make_weight_error(proposal: Proposal, lane: int, where: str, remedy: str = "") -> ValueError:
     """Return the error that no draw for a lane has weight, given its data."""
     counts, sums = proposal.counts[lane].tolist(), proposal.sums[lane].tolist()
     where += f" in lane {lane}" if len(proposal.counts) > 1 else ""
@@ -175,5 +185,5 @@ def no_weight(proposal: Proposal, lane: int, where: str, remedy: str = "") -> Va
 
 def split_lanes(lanes: np.ndarray, means_per_lane: int) -> list[np.ndarray]:
     """Split (R,) lanes into parts of about TILE_SIZE means."""
-    step = max(1, TILE_SIZE // means_per_lane)
+    step = max(1, MEANS_PER_TILE // means_per_lane)
     return [lanes[start : start + step] for start in range(0, len(lanes), step)]

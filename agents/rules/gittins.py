@@ -17,16 +17,16 @@ from scipy import special
 from agents.oracle.predictive import predictive_means
 from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.base import Belief
-from agents.posteriors.choosing import DEPENDENT
 from agents.posteriors.conjugate import ConjugatePosterior
+from agents.posteriors.factory import DEPENDENT_METHODS
 from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
 from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem
 
-FIRST_PULLS, MOST_PULLS = 128, 2048
+FIRST_TABLE_PULLS, MAX_TABLE_PULLS = 128, 2048
 """Pulls of an arm that a table is made for: doubled as an arm is pulled more, up to the latter."""
-TOLERANCE = 1e-3
+TRUNCATION_TOLERANCE = 1e-3
 """Share of the deviation of a posterior of so many pulls that is lost by looking no further."""
 
 
@@ -56,7 +56,7 @@ class DiscountedGittins(PosteriorAgent):
         if not isinstance(problem.likelihood, Bernoulli):
             condition = "be Bernoulli() for DiscountedGittins"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
-        if self.inner.method in DEPENDENT:
+        if self.inner.method in DEPENDENT_METHODS:
             condition = "have independent arms for DiscountedGittins"
             raise ValueError(message("problem.prior", condition, problem.prior))
         self._num_pulls = 0
@@ -65,41 +65,48 @@ class DiscountedGittins(PosteriorAgent):
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices."""
         posterior = self.belief()
-        most = min(int(self.lane_counts.max(initial=0)), MOST_PULLS)
-        if most >= self._num_pulls:
-            self._make_tables(max(FIRST_PULLS, 2 ** math.ceil(math.log2(most + 1))))
-        n = np.minimum(self.lane_counts, MOST_PULLS - 1)
-        places = n * (n + 1) // 2 + np.minimum(self.lane_sums.astype(np.int64), n)
+        max_pulls = min(int(self.lane_counts.max(initial=0)), MAX_TABLE_PULLS)
+        if max_pulls >= self._num_pulls:
+            self._make_tables(max(FIRST_TABLE_PULLS, 2 ** math.ceil(math.log2(max_pulls + 1))))
+        n = np.minimum(self.lane_counts, MAX_TABLE_PULLS - 1)
+        cells = n * (n + 1) // 2 + np.minimum(self.lane_sums.astype(np.int64), n)
         arms = np.arange(self.problem.num_arms) % len(self._tables)  # one table if all are alike
-        found = self._tables[arms, places]
-        is_beyond = self.lane_counts >= MOST_PULLS
-        return np.where(is_beyond, self._late(posterior), found) if is_beyond.any() else found
+        found = self._tables[arms, cells]
+        is_beyond = self.lane_counts >= MAX_TABLE_PULLS
+        return (
+            np.where(is_beyond, self._diffusion_indices(posterior), found)
+            if is_beyond.any()
+            else found
+        )
 
     _scores = indices
 
     def _resume(self) -> None:
         """Make the tables that a saved agent had, which are longer than new ones might be."""
-        if check_integer("_num_pulls", self._num_pulls, minimum=0, maximum=2 * MOST_PULLS):
+        if check_integer("_num_pulls", self._num_pulls, minimum=0, maximum=2 * MAX_TABLE_PULLS):
             self._make_tables(self._num_pulls)
 
-    def _late(self, posterior: Belief) -> np.ndarray:
+    def _diffusion_indices(self, posterior: Belief) -> np.ndarray:
         mean, variance = posterior.mean(), np.square(posterior.std())
         noise = np.maximum(mean * (1 - mean), np.finfo(float).tiny)
         return mean + variance / np.sqrt(-2 * noise * math.log(self.discount))
 
     def _make_tables(self, num_pulls: int) -> None:
         """Compute the indices of all states of fewer than `num_pulls` pulls, for each prior."""
-        depth = num_pulls + math.ceil(math.log(TOLERANCE) / math.log(self.discount))
+        depth = num_pulls + math.ceil(math.log(TRUNCATION_TOLERANCE) / math.log(self.discount))
         means = predictive_means(self.problem, depth + 1)
         states = np.tri(depth + 1, dtype=bool)
         self._tables = np.stack(
-            [find_table(arm[states].tobytes(), depth, self.discount, num_pulls) for arm in means]
+            [
+                compute_index_table(arm[states].tobytes(), depth, self.discount, num_pulls)
+                for arm in means
+            ]
         )
         self._num_pulls = num_pulls
 
 
 @lru_cache(maxsize=4)
-def find_table(means: bytes, depth: int, discount: float, num_pulls: int) -> np.ndarray:
+def compute_index_table(means: bytes, depth: int, discount: float, num_pulls: int) -> np.ndarray:
     """Return the indices of all states of fewer than `num_pulls` pulls, given those of `means`.
 
     Remembered, for agents of one prior often follow each other.
@@ -112,7 +119,7 @@ def find_table(means: bytes, depth: int, discount: float, num_pulls: int) -> np.
 
 
 FIRST_POWER = -7
-BOUNDARY = np.array([
+BOUNDARY_HEIGHTS = np.array([
     0.056, 0.079, 0.112, 0.158, 0.224, 0.310, 0.427, 0.579, 0.765, 0.977, 1.213, 1.461, 1.712,
     1.966, 2.213, 2.453, 2.682, 2.903, 3.113, 3.315, 3.508, 3.693, 3.869, 4.037, 4.201, 4.361,
     4.514, 4.662,
@@ -124,9 +131,9 @@ Computed backwards from r = 0 in steps of a thousandth of n, with V(y, n) = max(
 E V(y', n + dn)), y the mean less the payment in posterior deviations, on 1,201 points from -7 to 7;
 the bias of deciding in steps of deviation d is 0.583 d (Chernoff 1965), and what is left
 of it extrapolated from a run with steps three times as long. To about 0.002."""
-DISCRETE = 0.583
+DISCRETENESS_CORRECTION = 0.583
 
-MOST_EXACT = 50
+MAX_EXACT_PULLS = 50
 """Pulls left up to which a recursion, whose cost grows like their square, is cheap enough."""
 
 
@@ -185,17 +192,21 @@ class FiniteHorizonGittins(HorizonRule, PosteriorAgent):
         posterior = self.belief()
         mean = posterior.mean()
         with np.errstate(all="ignore"):
-            worth = np.square(self.problem.likelihood.reward_std(mean) / posterior.std())
-            height = boundary(left / worth) - DISCRETE / np.sqrt(worth + 1)
+            effective_pulls = np.square(self.problem.likelihood.reward_std(mean) / posterior.std())
+            height = interpolate_boundary(
+                left / effective_pulls
+            ) - DISCRETENESS_CORRECTION / np.sqrt(effective_pulls + 1)
             height = np.where((left > 1) & (height > 0), height, 0.0)
             bonus = posterior.quantile(special.ndtr(height)) - posterior.quantile(0.5)
         indices = np.where(np.isfinite(mean), mean + bonus, np.inf)
         is_beta = isinstance(self.problem.likelihood, Bernoulli)
         if is_beta and isinstance(posterior, ConjugatePosterior):
             alpha, beta = posterior.parameters(self.lane_counts, self.lane_sums)
-            for few in np.unique(left[(left > 1) & (left <= MOST_EXACT)]).astype(int).tolist():
-                lanes = np.flatnonzero(left[:, 0] == few)
-                indices[lanes] = exact_indices(alpha[lanes], beta[lanes], few)
+            for num_left in (
+                np.unique(left[(left > 1) & (left <= MAX_EXACT_PULLS)]).astype(int).tolist()
+            ):
+                lanes = np.flatnonzero(left[:, 0] == num_left)
+                indices[lanes] = exact_indices(alpha[lanes], beta[lanes], num_left)
         return indices
 
     _scores = indices
@@ -217,14 +228,14 @@ def exact_indices(alpha: np.ndarray, beta: np.ndarray, left: int) -> np.ndarray:
     return found[which].reshape(alpha.shape)
 
 
-def boundary(ratios: np.ndarray) -> np.ndarray:
+def interpolate_boundary(ratios: np.ndarray) -> np.ndarray:
     """Return h(r / n); it goes like the root of small ratios."""
-    powers = np.arange(FIRST_POWER, FIRST_POWER + len(BOUNDARY))
-    found = np.interp(np.log2(ratios), powers, BOUNDARY)
+    powers = np.arange(FIRST_POWER, FIRST_POWER + len(BOUNDARY_HEIGHTS))
+    found = np.interp(np.log2(ratios), powers, BOUNDARY_HEIGHTS)
     return np.where(ratios < 2.0**FIRST_POWER, found * np.sqrt(ratios / 2.0**FIRST_POWER), found)
 
 
-MOST_STEPS = 50
+MAX_NEWTON_STEPS = 50
 INDEX_TOLERANCE = 1e-9
 """Of an index, in deviations of the posterior."""
 
@@ -257,7 +268,7 @@ class OptimisticGittins(PosteriorAgent):
         # The gap v - mean - discount E(v - x)^+ is concave in v: Newton's steps rise to its root.
         limit = INDEX_TOLERANCE * np.where(np.isfinite(mean), posterior.std(), np.inf)
         v = mean.copy()
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_NEWTON_STEPS):
             below, moment = posterior.lower_partial_moment(v)
             with np.errstate(invalid="ignore"):
                 step = (discount * moment + mean - v) / (1 - discount * below)

@@ -11,7 +11,7 @@ import numpy as np
 
 from agents.base import Agent
 from agents.posteriors.agent import PosteriorAgent
-from agents.posteriors.choosing import find_methods
+from agents.posteriors.factory import find_methods
 from bandit_gym.checks import check_choice, check_real
 from bandit_gym.problem import BanditProblem, check_problem
 
@@ -24,7 +24,7 @@ class UniformRandom(Agent):
     def _choose(self) -> np.ndarray:
         return self.rng.integers(self.problem.num_arms, size=self.num_lanes)
 
-    def _law(self) -> np.ndarray:
+    def _action_probabilities(self) -> np.ndarray:
         return np.full(self.lane_counts.shape, 1 / self.problem.num_arms)
 
 
@@ -100,16 +100,19 @@ class EpsilonGreedy(Greedy):
         random = self.rng.integers(self.problem.num_arms, size=self.num_lanes)
         return np.where(self.rng.random(self.num_lanes) < self.epsilon, random, greedy)
 
-    def _law(self) -> np.ndarray:
-        return self.epsilon / self.problem.num_arms + (1 - self.epsilon) * super()._law()
+    def _action_probabilities(self) -> np.ndarray:
+        return (
+            self.epsilon / self.problem.num_arms
+            + (1 - self.epsilon) * super()._action_probabilities()
+        )
 
 
 def empirical_means(agent: Agent) -> np.ndarray:
     """Return (N, K) average rewards, infinite for an arm never pulled."""
-    return np.where(agent.lane_counts > 0, agent.lane_sums / number_of_pulls(agent), np.inf)
+    return np.where(agent.lane_counts > 0, agent.lane_sums / positive_counts(agent), np.inf)
 
 
-def number_of_pulls(agent: Agent) -> np.ndarray:
+def positive_counts(agent: Agent) -> np.ndarray:
     """Return the (N, K) pulls of each arm, or what is left of them; 1 where there are none."""
     if agent.lane_counts.dtype == np.int64:
         return np.maximum(agent.lane_counts, 1)

@@ -16,13 +16,13 @@ DEFAULT_HORIZON = 1000
 """Pulls in an episode of the project's environments, unless they are told otherwise."""
 
 
-LONGEST = 2**62
+MAX_HORIZON = 2**62
 """Pulls of an episode that can be counted."""
 
 
 def check_horizon(horizon: Any) -> int:
     """Return the pulls of an episode, from 1."""
-    return check_integer("horizon", horizon, minimum=1, maximum=LONGEST)
+    return check_integer("horizon", horizon, minimum=1, maximum=MAX_HORIZON)
 
 
 class HorizonRule(Agent):

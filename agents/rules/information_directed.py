@@ -12,16 +12,16 @@ from scipy import special
 
 from agents.numerics.choices import draw_arms
 from agents.posteriors.agent import PosteriorAgent
-from agents.posteriors.choosing import find_methods
+from agents.posteriors.factory import find_methods
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem, check_problem
 
-GAINS = ("variance", "information")
-_TINY = 1e-300
-NO_GAIN = 1e-30
+GAIN_KINDS = ("variance", "information")
+_MIN_GAIN = 1e-300
+NEGLIGIBLE_GAIN = 1e-30
 """In units of the largest gap's square; where all gain less, the least regret decides."""
-_SAME = 1e-9
+_RATIO_TOLERANCE = 1e-9
 """Relative difference of ratios that counts as none, so that rounding favours no arm."""
 
 
@@ -60,7 +60,7 @@ class InformationDirected(PosteriorAgent):
         self, problem: BanditProblem, *, gain: str = "variance", posterior: Any = "exact"
     ) -> None:
         check_problem(problem)
-        self.gain = check_choice("gain", gain, GAINS)
+        self.gain = check_choice("gain", gain, GAIN_KINDS)
         if gain == "information" and not isinstance(problem.likelihood, Bernoulli):
             condition = "be Bernoulli() for gain='information'"
             remedy = "gain='variance' takes any rewards"
@@ -70,16 +70,16 @@ class InformationDirected(PosteriorAgent):
         super().__init__(problem, posterior=posterior)
 
     def _choose(self) -> np.ndarray:
-        return draw_arms(self.rng, self._law())
+        return draw_arms(self.rng, self._action_probabilities())
 
-    def _law(self) -> np.ndarray:
-        return self._best_laws(*self.belief().best_arm_moments())
+    def _action_probabilities(self) -> np.ndarray:
+        return self._minimise_ratio(*self.belief().best_arm_moments())
 
-    def _best_laws(self, best: np.ndarray, means: np.ndarray) -> np.ndarray:
+    def _minimise_ratio(self, best: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the (N, K) laws, given (N, K) p and (N, K, K) M."""
-        own = np.diagonal(means, axis1=1, axis2=2)[..., None]
-        gaps = np.einsum("na,nai->ni", best, np.maximum(own - means, 0.0))
-        return best_laws(gaps, self._gains(best, means))
+        best_means = np.diagonal(means, axis1=1, axis2=2)[..., None]
+        gaps = np.einsum("na,nai->ni", best, np.maximum(best_means - means, 0.0))
+        return minimise_information_ratio(gaps, self._gains(best, means))
 
     def _gains(self, best: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (N, K) what a pull of each arm is expected to tell, (N, K) p and (N, K, K) M."""
@@ -90,7 +90,7 @@ class InformationDirected(PosteriorAgent):
         return np.einsum("na,nai->ni", best, np.maximum(divergence, 0.0))
 
 
-def best_laws(gaps: np.ndarray, gains: np.ndarray) -> np.ndarray:
+def minimise_information_ratio(gaps: np.ndarray, gains: np.ndarray) -> np.ndarray:
     """Return the (N, K) laws that minimise the ratio: the average of all arms and pairs that do.
 
     For arms i and j the ratio is convex in the share of i. It is least where its derivative
@@ -106,14 +106,16 @@ def best_laws(gaps: np.ndarray, gains: np.ndarray) -> np.ndarray:
     gap_i, gap_j, gain_i, gain_j = gaps[..., None], gaps[:, None], gains[..., None], gains[:, None]
     with np.errstate(all="ignore"):
         root = gap_j / (gap_i - gap_j) - 2 * gain_j / (gain_i - gain_j)
-    is_end = np.isclose(gap_i, gap_j, _SAME, 0) | np.isclose(gain_i, gain_j, _SAME, 0)
-    is_pair = np.triu(~is_end & (root > _SAME) & (root < 1 - _SAME), 1)
+    is_end = np.isclose(gap_i, gap_j, _RATIO_TOLERANCE, 0) | np.isclose(
+        gain_i, gain_j, _RATIO_TOLERANCE, 0
+    )
+    is_pair = np.triu(~is_end & (root > _RATIO_TOLERANCE) & (root < 1 - _RATIO_TOLERANCE), 1)
     shares = np.where(is_pair, root, 1.0)  # (N, K, K), of arm i; on the diagonal it is alone
     regret = shares * gap_i + (1 - shares) * gap_j
     gain = shares * gain_i + (1 - shares) * gain_j
-    least = NO_GAIN * np.square(gaps.max(axis=1)) + _TINY
-    ratios = regret**2 / np.maximum(gain, least[:, None, None])
+    min_gain = NEGLIGIBLE_GAIN * np.square(gaps.max(axis=1)) + _MIN_GAIN
+    ratios = regret**2 / np.maximum(gain, min_gain[:, None, None])
     ratios = np.where(is_pair | np.eye(gaps.shape[1], dtype=bool), ratios, np.inf)
-    is_best = ratios <= ratios.min(axis=(1, 2), keepdims=True) * (1 + _SAME)
+    is_best = ratios <= ratios.min(axis=(1, 2), keepdims=True) * (1 + _RATIO_TOLERANCE)
     found = (is_best * shares).sum(axis=2) + (is_best * (1 - shares)).sum(axis=1)
     return found / is_best.sum(axis=(1, 2))[:, None]

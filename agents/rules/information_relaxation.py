@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.conjugacy import require_proper_prior
 from agents.base.evidence import CountsAndSums
-from agents.base.table_1 import require_draws
 from agents.numerics.choices import random_argmax
 from agents.posteriors.agent import PosteriorAgent
-from agents.posteriors.choosing import DEPENDENT, exact_posterior
+from agents.posteriors.factory import DEPENDENT_METHODS, exact_posterior
 from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian
@@ -20,7 +20,7 @@ from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
 PENALTIES = "fh", "v_zero"
-NUM_ACTS = 1000
+NUM_SIMULATED_ACTS = 1000
 
 
 class InformationRelaxation(HorizonRule, PosteriorAgent):
@@ -46,7 +46,7 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
         penalties", whose names these are.
     """
 
-    has_exact_law = False
+    has_exact_probabilities = False
 
     def __init__(
         self, problem: BanditProblem, *, penalty: str = "fh", horizon: int = DEFAULT_HORIZON
@@ -57,11 +57,11 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
         if not isinstance(problem.likelihood, Bernoulli | Gaussian):
             condition = "be Bernoulli or Gaussian for InformationRelaxation"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
-        if self.inner.method in DEPENDENT:
+        if self.inner.method in DEPENDENT_METHODS:
             condition = "have independent arms for InformationRelaxation"
             raise ValueError(message("problem.prior", condition, problem.prior))
-        require_draws(problem.prior)
-        self._future = exact_posterior(problem)
+        require_proper_prior(problem.prior)
+        self._future_posterior = exact_posterior(problem)
 
     def _choose(self) -> np.ndarray:
         left = remaining_pulls(self)[:, 0]
@@ -72,29 +72,30 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
         for num_pulls in np.unique(left):
             lanes = np.flatnonzero(left == num_pulls)
             future = self._sample_future(lanes, means[lanes], int(num_pulls))
-            actions[lanes] = most_pulled(self.rng, future)
+            actions[lanes] = choose_by_v_zero(self.rng, future)
         return actions
 
-    def _law(self) -> np.ndarray:
-        """Return frequencies of `NUM_ACTS` acts: the law has no closed form."""
+    def _action_probabilities(self) -> np.ndarray:
+        """Return frequencies of `NUM_SIMULATED_ACTS` acts: the law has no closed form."""
         self._rng = make_generator(
             "frequencies of acts"
         )  # for whatever the next act draws is not known
-        acts = np.array([self._choose() for _ in range(NUM_ACTS)])
+        acts = np.array([self._choose() for _ in range(NUM_SIMULATED_ACTS)])
         return (acts[..., None] == np.arange(self.problem.num_arms)).mean(axis=0)
 
     def _choose_by_final_means(self, means: np.ndarray, left: np.ndarray) -> np.ndarray:
         """Return the (N,) arms of the largest posterior mean after H - 1 more pulls of each."""
-        more = np.repeat(left[:, None] - 1, self.problem.num_arms, axis=1)
+        more_pulls = np.repeat(left[:, None] - 1, self.problem.num_arms, axis=1)
         likelihood = self.problem.likelihood
         if isinstance(likelihood, Gaussian):
-            totals = self.rng.normal(more * means, likelihood.std * np.sqrt(more))
+            totals = self.rng.normal(more_pulls * means, likelihood.std * np.sqrt(more_pulls))
         else:
-            totals = self.rng.binomial(more, np.clip(means, 0.0, 1.0)).astype(np.float64)
-        self._future.update(
-            self.rng, CountsAndSums.from_totals(self.lane_counts + more, self.lane_sums + totals)
+            totals = self.rng.binomial(more_pulls, np.clip(means, 0.0, 1.0)).astype(np.float64)
+        self._future_posterior.update(
+            self.rng,
+            CountsAndSums.from_totals(self.lane_counts + more_pulls, self.lane_sums + totals),
         )
-        return random_argmax(self.rng, self._future.mean())
+        return random_argmax(self.rng, self._future_posterior.mean())
 
     def _sample_future(self, lanes: np.ndarray, means: np.ndarray, num_pulls: int) -> np.ndarray:
         """Return (n, H, K) posterior means after 0, ..., H - 1 pulls, given (n, K) means."""
@@ -107,11 +108,11 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
         sums += self.lane_sums[lanes][:, None]
         shape = (-1, num_arms)
         evidence = CountsAndSums.from_totals(counts.reshape(shape), sums.reshape(shape))
-        self._future.update(self.rng, evidence)
-        return self._future.mean().reshape(sums.shape)
+        self._future_posterior.update(self.rng, evidence)
+        return self._future_posterior.mean().reshape(sums.shape)
 
 
-def most_pulled(rng: Generator, means: np.ndarray) -> np.ndarray:
+def choose_by_v_zero(rng: Generator, means: np.ndarray) -> np.ndarray:
     """Return the (N,) arms pulled most if each pull pays the posterior mean: IRS.V-ZERO.
 
     The order of pulls does not matter then, so that they are shared out:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from agents.numerics.laws import BETA_LAW
+from agents.numerics.distributions import BETA_DISTRIBUTION
 from agents.posteriors.agent import PosteriorAgent
 from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
 from bandit_gym.checks import check_choice, message
@@ -18,12 +18,12 @@ from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.problem import BanditProblem, check_problem
 
 VARIANTS = ("kg", "kg*")
-LARGEST_SIZE = 1e7
+MAX_BETA_SIZE = 1e7
 """Of a Beta law, whose function loses its digits beyond; no pulls left could tell any more."""
-_TINY = 1e-300
-AHEAD = np.unique(np.round(2 ** np.arange(0.0, 62.5, 0.5)).astype(np.int64))
+_MIN_DEVIATION = 1e-300
+LOOKAHEAD_PULLS = np.unique(np.round(2 ** np.arange(0.0, 62.5, 0.5)).astype(np.int64))
 """Powers of the root of two, rounded: 1, 2, 3, 4, 6, 8, 11, ... to the longest horizon."""
-FAR = 40.0
+MAX_DEVIATIONS = 40.0
 """Deviations at which the normal law has no mass that a float could hold."""
 
 
@@ -74,45 +74,49 @@ class KnowledgeGradient(HorizonRule, PosteriorAgent):
         left = remaining_pulls(self) - 1
         posterior = self.belief()
         mean = posterior.mean()
-        most = left[:, 0] if self.variant == "kg*" else np.minimum(left[:, 0], 1)
+        max_pulls = left[:, 0] if self.variant == "kg*" else np.minimum(left[:, 0], 1)
         with np.errstate(invalid="ignore"):
-            gains = self._gains(mean, posterior.std(), best_of_others(mean), most)
-        worth = mean + left * np.where(np.isfinite(gains), gains, 0.0)
-        return np.where(np.isfinite(mean), worth, np.inf)
+            gains = self._gains(mean, posterior.std(), find_best_others(mean), max_pulls)
+        scores = mean + left * np.where(np.isfinite(gains), gains, 0.0)
+        return np.where(np.isfinite(mean), scores, np.inf)
 
     def _gains(
-        self, mean: np.ndarray, std: np.ndarray, levels: np.ndarray, most: np.ndarray
+        self, mean: np.ndarray, std: np.ndarray, levels: np.ndarray, max_pulls: np.ndarray
     ) -> np.ndarray:
-        """Return the (N, K) largest v_i(m) / m over m up to (N,) `most`; 0 where that is 0."""
+        """Return the (N, K) largest v_i(m) / m over m up to (N,) `max_pulls`; 0 where that is 0."""
         if isinstance(self.problem.likelihood, Gaussian):
-            return normal_gains(mean, std, levels, pulls_ahead(most), self.problem.likelihood.std)
-        from agents.numerics.lookahead import best_gains
+            return find_normal_gains(
+                mean, std, levels, list_lookaheads(max_pulls), self.problem.likelihood.std
+            )
+        from agents.numerics.lookahead import find_best_gains
 
         gains = np.empty_like(mean)
         with np.errstate(divide="ignore"):
-            first, second = BETA_LAW.match(mean, std**2)
-            scale = np.minimum(1.0, LARGEST_SIZE / (first + second))
-        best_gains(first * scale, second * scale, levels, pulls_ahead(most), gains)
+            first, second = BETA_DISTRIBUTION.match_moments(mean, std**2)
+            scale = np.minimum(1.0, MAX_BETA_SIZE / (first + second))
+        find_best_gains(first * scale, second * scale, levels, list_lookaheads(max_pulls), gains)
         return gains
 
 
-def best_of_others(values: np.ndarray) -> np.ndarray:
+def find_best_others(values: np.ndarray) -> np.ndarray:
     """Return (N, K) the largest of each lane's other values."""
     second, first = np.partition(values, -2, axis=1)[:, -2:].T
     is_first = values == first[:, None]
     return np.where(is_first, second[:, None], first[:, None])
 
 
-def pulls_ahead(most: np.ndarray) -> np.ndarray:
-    """Return the (M, N) pulls m that are looked ahead: AHEAD up to (N,) `most`, which ends it.
+def list_lookaheads(max_pulls: np.ndarray) -> np.ndarray:
+    """Return the (M, N) pulls m that are looked ahead: AHEAD up to (N,) `max_pulls`, which ends it.
 
     In lanes with fewer to look at than in others it is repeated.
     """
-    return np.minimum(AHEAD[: AHEAD.searchsorted(most.max()) + 1, None], most)
+    return np.minimum(
+        LOOKAHEAD_PULLS[: LOOKAHEAD_PULLS.searchsorted(max_pulls.max()) + 1, None], max_pulls
+    )
 
 
-def normal_gains(
-    mean: np.ndarray, std: np.ndarray, levels: np.ndarray, ahead: np.ndarray, noise: float
+def find_normal_gains(
+    mean: np.ndarray, std: np.ndarray, levels: np.ndarray, lookaheads: np.ndarray, noise: float
 ) -> np.ndarray:
     """Return the (N, K) largest gain per pull of arms with normal rewards.
 
@@ -123,12 +127,14 @@ def normal_gains(
         mean: (N, K) posterior means.
         std: (N, K) posterior deviations.
         levels: (N, K) the best of the other arms.
-        ahead: (M, N) the m to try, 0 for no gain.
+        lookaheads: (M, N) the m to try, 0 for no gain.
         noise: deviation of a reward.
     """
-    m = ahead[..., None]
+    m = lookaheads[..., None]
     deviations = std * np.sqrt(m) * (std / np.hypot(np.sqrt(m) * std, noise))
-    z = np.minimum(np.abs(mean - levels), FAR * deviations) / np.maximum(deviations, _TINY)
+    z = np.minimum(np.abs(mean - levels), MAX_DEVIATIONS * deviations) / np.maximum(
+        deviations, _MIN_DEVIATION
+    )
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
     gains = deviations * (density - z * special.ndtr(-z)) / np.maximum(m, 1)
     return gains.max(axis=0)

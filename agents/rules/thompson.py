@@ -34,7 +34,7 @@ class Thompson(PosteriorAgent):
 
     uses_draws = True
 
-    def _law(self) -> np.ndarray:
+    def _action_probabilities(self) -> np.ndarray:
         return self.belief().best_arm_probabilities()
 
     def _choose(self) -> np.ndarray:

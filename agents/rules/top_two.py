@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.numerics.choices import random_argmax, share_largest
+from agents.numerics.choices import argmax_probabilities, random_argmax
 from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.base import Belief
 from bandit_gym.checks import check_integer, check_real
@@ -57,18 +57,18 @@ class TopTwoThompson(PosteriorAgent):
     def _choose(self) -> np.ndarray:
         posterior = self.belief()
         leaders = posterior.draw_best(self.rng)
-        actions, is_open = leaders.copy(), self.rng.random(self.num_lanes) >= self.beta
+        actions, needs_challenger = leaders.copy(), self.rng.random(self.num_lanes) >= self.beta
         for _ in range(self.max_draws):
-            if not is_open.any():
+            if not needs_challenger.any():
                 return actions
             draws = posterior.draw_best(self.rng)
-            is_found = is_open & (draws != leaders)
+            is_found = needs_challenger & (draws != leaders)
             actions[is_found] = draws[is_found]
-            is_open &= ~is_found
+            needs_challenger &= ~is_found
         nearest = random_argmax(self.rng, _closeness(posterior, leaders))
-        return np.where(is_open, nearest, actions)
+        return np.where(needs_challenger, nearest, actions)
 
-    def _law(self) -> np.ndarray:
+    def _action_probabilities(self) -> np.ndarray:
         """Return sum_i p_i (beta e_i + (1 - beta) c_i), c_i the law of a challenger of leader i.
 
         Of m draws the first other than i is arm j with probability p_j (1 - p_i^m) / (1 - p_i).
@@ -78,10 +78,10 @@ class TopTwoThompson(PosteriorAgent):
         with np.errstate(invalid="ignore"):
             found = np.where(best < 1, (1 - best**self.max_draws) / (1 - best), 0.0)
         drawn = best * ((best * found).sum(axis=1, keepdims=True) - best * found)
-        in_vain = best ** (self.max_draws + 1)
+        no_challenger = best ** (self.max_draws + 1)
         for arm in range(num_arms):
-            nearest = share_largest(_closeness(posterior, np.full(len(best), arm)))
-            drawn += in_vain[:, arm, None] * nearest
+            nearest = argmax_probabilities(_closeness(posterior, np.full(len(best), arm)))
+            drawn += no_challenger[:, arm, None] * nearest
         return self.beta * best + (1 - self.beta) * drawn
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from agents.base import Agent
-from agents.base.table_1 import find_row, is_compiled
+from agents.base.conjugacy import find_row, is_compiled
 from agents.posteriors.agent import PosteriorAgent
-from agents.rules.greedy import empirical_means, number_of_pulls
+from agents.rules.greedy import empirical_means, positive_counts
 from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
 from bandit_gym.checks import check_real, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Likelihood
 from bandit_gym.problem import BanditProblem
 
-LARGEST = 1e150
+MAX_MEAN = 1e150
 """A mean taken for infinity; squares of it do not overflow."""
 
 
@@ -50,7 +50,7 @@ class UCB1(Agent):
 
     def _scores(self) -> np.ndarray:
         log_t = np.log(np.maximum(self.lane_counts.sum(axis=1, keepdims=True), 1))
-        bonus = self.scale * np.sqrt(2 * log_t / number_of_pulls(self))
+        bonus = self.scale * np.sqrt(2 * log_t / positive_counts(self))
         return empirical_means(self) + bonus
 
 
@@ -140,7 +140,7 @@ class KLUCB(Agent):
     def _scores(self) -> np.ndarray:
         log_t = np.log(np.maximum(self.lane_counts.sum(axis=1, keepdims=True), 1))
         level = log_t + self.c * np.log(np.maximum(log_t, 1.0))
-        bounds = _upper_means(self.problem.likelihood, number_of_pulls(self), self.lane_sums, level)
+        bounds = _upper_means(self.problem.likelihood, positive_counts(self), self.lane_sums, level)
         return np.where(self.lane_counts > 0, bounds, np.inf)
 
 
@@ -175,15 +175,15 @@ def _upper_means(
     if isinstance(likelihood, Gaussian):
         return low + likelihood.std * np.sqrt(2 * level / counts)
     if not is_compiled(likelihood):
-        return _bisect(likelihood, low, (counts, sums), level)
+        return _bisect_upper_means(likelihood, low, (counts, sums), level)
     from agents.numerics.kernels import find_upper_means
 
     bounds = np.empty(low.shape)
-    find_upper_means(find_row(likelihood).law.code, low, level / counts, bounds)
+    find_upper_means(find_row(likelihood).distribution.code, low, level / counts, bounds)
     return bounds
 
 
-def _bisect(
+def _bisect_upper_means(
     likelihood: Likelihood, low: np.ndarray, data: tuple[np.ndarray, np.ndarray], level: np.ndarray
 ) -> np.ndarray:
     """Return what `_upper_means` does, from (N, K) averages and data, by bisection.
@@ -200,10 +200,10 @@ def _bisect(
     def is_inside(means: np.ndarray) -> np.ndarray:
         return best - likelihood.log_likelihood(means, counts, sums) <= level
 
-    while (is_short := is_inside(high) & (high < LARGEST)).any():
+    while (is_short := is_inside(high) & (high < MAX_MEAN)).any():
         step *= 2
         high = np.where(is_short, low + step, high)
-    is_unbounded = high >= LARGEST  # there is no mean so large that the data speak against it
+    is_unbounded = high >= MAX_MEAN  # there is no mean so large that the data speak against it
     for _ in range(60):
         middle = (low + high) / 2
         is_low = is_inside(middle)

@@ -14,7 +14,7 @@ from numpy.random import SeedSequence
 
 from bandit_gym.checks import check_fit, check_mask
 
-METHODS = ("reset", "reset_lanes", "act", "observe")
+REQUIRED_METHODS = ("reset", "reset_lanes", "act", "observe")
 
 
 class AgentPolicy:
@@ -36,9 +36,9 @@ class AgentPolicy:
     """
 
     def __init__(self, agent: Any, *, seed: int | SeedSequence | None = None) -> None:
-        if isinstance(agent, type) or not all(hasattr(agent, name) for name in METHODS):
+        if isinstance(agent, type) or not all(hasattr(agent, name) for name in REQUIRED_METHODS):
             raise TypeError(
-                f"agent must have the methods {', '.join(METHODS)}, got {agent!r}; "
+                f"agent must have the methods {', '.join(REQUIRED_METHODS)}, got {agent!r}; "
                 "build one with agents.make_agent."
             )
         self.agent = agent

@@ -23,7 +23,7 @@ from stable_baselines3.common.save_util import load_from_zip_file, open_path
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.base.agent import Lanes
-from agents.posteriors.weighted_draws import pick
+from agents.posteriors.weighted_draws import draw_particles
 from bandit_gym.checks import (
     as_array,
     check_actions,
@@ -33,7 +33,7 @@ from bandit_gym.checks import (
 )
 from bandit_gym.problem import BanditProblem, check_problem
 
-POLICY = ("policy_class", "observation_space", "action_space", "policy_kwargs")
+POLICY_SETTINGS = ("policy_class", "observation_space", "action_space", "policy_kwargs")
 """The settings of a saved model that acting needs; no others are unpickled."""
 
 Memory = tuple[np.ndarray, ...]
@@ -62,7 +62,7 @@ class SB3Agent(Lanes):
             is no bool.
     """
 
-    has_exact_law = True
+    has_exact_probabilities = True
 
     def __init__(self, model: Any, *, deterministic: bool = False) -> None:
         policy = getattr(model, "policy", model)
@@ -93,7 +93,7 @@ class SB3Agent(Lanes):
         """
         check_path("path", path)
         try:
-            model = _read(path)
+            model = _read_policy(path)
         except Exception as error:  # a file of another kind fails in many ways
             condition = "lead to a file that `save` of a Stable-Baselines3 model wrote"
             reason = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
@@ -123,7 +123,7 @@ class SB3Agent(Lanes):
             num_envs: N >= 1 lanes, or None for a single run with scalar actions.
             seed: as for every agent; None keeps the present generator.
         """
-        self._begin(num_envs, seed)
+        self._start_lanes(num_envs, seed)
         self._memory: Memory | None = None
         self._next_memory: Memory | None = None
         self._is_start = np.ones(self.num_lanes, dtype=bool)
@@ -145,8 +145,8 @@ class SB3Agent(Lanes):
         Raises:
             ValueError: if the observation is not of the model's space.
         """
-        law, self._next_memory = self._look(observation)
-        actions = pick(self.rng, law)
+        probabilities, self._next_memory = self._compute_probabilities(observation)
+        actions = draw_particles(self.rng, probabilities)
         return int(actions[0]) if self.num_envs is None else actions
 
     def action_probabilities(self, observation: Any = None) -> np.ndarray:
@@ -155,8 +155,8 @@ class SB3Agent(Lanes):
         Args:
             observation: as for `act`.
         """
-        law, _ = self._look(observation)
-        return law[0] if self.num_envs is None else law
+        probabilities, _ = self._compute_probabilities(observation)
+        return probabilities[0] if self.num_envs is None else probabilities
 
     def observe(self, action: Any, reward: Any, mask: np.ndarray | None = None) -> None:
         """End the step: a recurrent model keeps what it made of the last observation.
@@ -181,42 +181,42 @@ class SB3Agent(Lanes):
         self._next_memory = None
         self._is_start = self._is_start & ~lanes
 
-    def _look(self, observation: Any) -> tuple[np.ndarray, Memory | None]:
+    def _compute_probabilities(self, observation: Any) -> tuple[np.ndarray, Memory | None]:
         """Return the (N, K) law of the next actions, and the memory after this observation."""
         self._require_reset()
         batch = self._check_observation(observation)
         num_threads = torch.get_num_threads()
         torch.set_num_threads(1)  # fastest for networks of this size, and the same on any machine
         try:
-            law, memory = self._law(batch)
+            probabilities, memory = self._policy_probabilities(batch)
         finally:
             torch.set_num_threads(num_threads)
         if self.deterministic:
-            return np.eye(self.num_arms)[law.argmax(axis=1)], memory
+            return np.eye(self.num_arms)[probabilities.argmax(axis=1)], memory
         rate = self.exploration_rate
-        return rate / self.num_arms + (1 - rate) * law, memory
+        return rate / self.num_arms + (1 - rate) * probabilities, memory
 
-    def _law(self, batch: np.ndarray) -> tuple[np.ndarray, Memory | None]:
+    def _policy_probabilities(self, batch: np.ndarray) -> tuple[np.ndarray, Memory | None]:
         """Return the policy's own law, which is a single action where it has no distribution."""
         policy, memory = self.policy, None
         if not hasattr(policy, "get_distribution"):
             best, _ = policy.predict(batch, deterministic=True)
             return np.eye(self.num_arms)[best], None
         policy.set_training_mode(False)
-        shown, _ = policy.obs_to_tensor(batch)
+        observation_tensor, _ = policy.obs_to_tensor(batch)
         with torch.no_grad():
             if hasattr(policy, "lstm_actor"):
                 empty = np.zeros(policy.lstm_hidden_state_shape).repeat(len(batch), axis=1)
-                state = tuple(self._tensor(part) for part in self._memory or (empty, empty))
-                is_start = self._tensor(self._is_start)
-                found, last = policy.get_distribution(shown, state, is_start)
+                state = tuple(self._to_tensor(part) for part in self._memory or (empty, empty))
+                is_start = self._to_tensor(self._is_start)
+                found, last = policy.get_distribution(observation_tensor, state, is_start)
                 memory = tuple(part.cpu().numpy() for part in last)
             else:
-                found = policy.get_distribution(shown)
-            law = found.distribution.probs.cpu().numpy().astype(np.float64)
-        return law / law.sum(axis=1, keepdims=True), memory
+                found = policy.get_distribution(observation_tensor)
+            probabilities = found.distribution.probs.cpu().numpy().astype(np.float64)
+        return probabilities / probabilities.sum(axis=1, keepdims=True), memory
 
-    def _tensor(self, values: np.ndarray) -> torch.Tensor:
+    def _to_tensor(self, values: np.ndarray) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.float32, device=self.policy.device)
 
     def _check_observation(self, observation: Any) -> np.ndarray:
@@ -254,7 +254,7 @@ def saved_model(
     return agent
 
 
-def _read(path: str | Path) -> SimpleNamespace:
+def _read_policy(path: str | Path) -> SimpleNamespace:
     """Return what acting needs of a saved model: its policy, and its exploration rate.
 
     To unpickle is to run what the author of a file wanted to be run, so an archive that lacks what
@@ -264,9 +264,9 @@ def _read(path: str | Path) -> SimpleNamespace:
     with open_path(path, "r", suffix="zip") as file, zipfile.ZipFile(file) as archive:
         archive.getinfo("policy.pth")
         settings = json.loads(archive.read("data"))
-    others = dict.fromkeys(settings.keys() - POLICY)
+    others = dict.fromkeys(settings.keys() - POLICY_SETTINGS)
     data, parameters, _ = load_from_zip_file(path, custom_objects=others, device="cpu")
-    make, *spaces, options = (data[name] for name in POLICY)  # type: ignore[index]
+    make, *spaces, options = (data[name] for name in POLICY_SETTINGS)  # type: ignore[index]
     policy = make(*spaces, BasePolicy._dummy_schedule, **options)
     policy.load_state_dict(parameters["policy"])
     return SimpleNamespace(policy=policy, exploration_rate=settings.get("exploration_rate", 0.0))

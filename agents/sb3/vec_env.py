@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvS
 
 Infos = list[dict[str, Any]]
 
-_NO_LANES = (
+_NO_LANE_ENVS = (
     "the lanes of a vector environment are no environments of their own; "
     "use make_vec_env for single environments."
 )
@@ -100,13 +100,13 @@ class GymnasiumVecEnv(VecEnv):
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Refuse: lanes share their attributes."""
-        raise NotImplementedError(_NO_LANES)
+        raise NotImplementedError(_NO_LANE_ENVS)
 
     def env_method(
         self, method_name: str, *args: Any, indices: VecEnvIndices = None, **kwargs: Any
     ) -> list[Any]:
         """Refuse: lanes are no objects of their own."""
-        raise NotImplementedError(_NO_LANES)
+        raise NotImplementedError(_NO_LANE_ENVS)
 
     def env_is_wrapped(
         self, wrapper_class: type[gym.Wrapper], indices: VecEnvIndices = None

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.snapshots.shown import as_html, as_text, draw_posterior
-from bandit_gym.checks import check_integer, check_law, check_numbers, check_real, message
+from agents.snapshots.display import as_html, as_text, draw_posterior
+from bandit_gym.checks import check_integer, check_numbers, check_probabilities, check_real, message
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-MOST_VALUES = 10**9
+MAX_DRAWN_VALUES = 10**9
 """Means of all draws together: 8 GB."""
 
 
@@ -41,40 +41,48 @@ class PosteriorSnapshot:
         num_envs: N, or None for a single run, of which N is 1.
     """
 
-    def __init__(self, agent: Any, held: Any) -> None:
+    def __init__(self, agent: Any, posterior: Any) -> None:
         self.problem = agent.problem
         self.num_envs = agent.num_envs
         self._evidence = agent.evidence.copy_totals()
         self.counts, self.sums = self._evidence.counts, self._evidence.sums
-        self.source = held.source
-        self._held, self._is_settled = held.fork() if held.keeps_state else held, False
-        self._rng = copy.deepcopy(agent.rng) if held.keeps_state else make_generator("snapshot")
+        self.source = posterior.source
+        self._posterior, self._is_updated = (
+            posterior.fork() if posterior.keeps_state else posterior,
+            False,
+        )
+        self._rng = (
+            copy.deepcopy(agent.rng) if posterior.keeps_state else make_generator("snapshot")
+        )
 
-    def settle(self) -> Any:
+    def update_posterior(self) -> Any:
         """Return the posterior, brought to the data when first needed.
 
         Particles and chains follow them as the agent itself will, with a copy of its generator.
         """
-        if not self._is_settled:
-            self._held = self._held.fork()
-            self._held.update(self._rng, self._evidence)
-            self._is_settled = True
-        return self._held
+        if not self._is_updated:
+            self._posterior = self._posterior.fork()
+            self._posterior.update(self._rng, self._evidence)
+            self._is_updated = True
+        return self._posterior
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle and copy what is known, not what an agent goes on with.
 
         What follows from the statistics is found again from these: tables are no part of pickles.
         """
-        return self.__dict__ | {"_held": self.settle(), "_is_settled": self._held.keeps_state}
+        return self.__dict__ | {
+            "_posterior": self.update_posterior(),
+            "_is_updated": self._posterior.keeps_state,
+        }
 
     def mean(self) -> np.ndarray:
         """Return the expectations; inf where they are, as for an arm without a proper posterior."""
-        return self._shaped(self.settle().mean())
+        return self._shape_answers(self.update_posterior().mean())
 
     def std(self) -> np.ndarray:
         """Return the standard deviations; inf where they are."""
-        return self._shaped(self.settle().std())
+        return self._shape_answers(self.update_posterior().std())
 
     def quantile(self, p: Any) -> np.ndarray:
         """Return quantiles.
@@ -85,9 +93,9 @@ class PosteriorSnapshot:
         levels = check_numbers("p", p)
         if not ((levels > 0) & (levels < 1)).all():
             raise ValueError(message("p", "be above 0 and below 1", p))
-        held = self.settle()
-        found = np.array([held.quantile(level) for level in levels.ravel().tolist()])
-        return self._shaped(found).reshape(*levels.shape, *self._shape)
+        posterior = self.update_posterior()
+        found = np.array([posterior.quantile(level) for level in levels.ravel().tolist()])
+        return self._shape_answers(found).reshape(*levels.shape, *self._shape)
 
     def interval(self, confidence: float = 0.95) -> np.ndarray:
         """Return the lower and upper ends of central intervals, one after the other.
@@ -107,31 +115,31 @@ class PosteriorSnapshot:
         Raises:
             TypeError: if there are only draws, as of particles and of races.
         """
-        places = check_numbers("x", x)
-        found = self.settle().density(places.ravel())
-        return self._shaped(found).reshape(*places.shape, *self._shape)
+        points = check_numbers("x", x)
+        found = self.update_posterior().density(points.ravel())
+        return self._shape_answers(found).reshape(*points.shape, *self._shape)
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the probabilities that each arm has the largest mean."""
-        held = self.settle()
-        name = f"{type(held).__name__}.best_arm_probabilities"
-        return self._shaped(check_law(name, held.best_arm_probabilities()))
+        posterior = self.update_posterior()
+        name = f"{type(posterior).__name__}.best_arm_probabilities"
+        return self._shape_answers(check_probabilities(name, posterior.best_arm_probabilities()))
 
     def best_arm_error(self) -> np.ndarray:
         """Return how far off they may be by chance: twice the total variation to expect.
 
         It is 0 where they are computed from the laws themselves, to the accuracy of those.
         """
-        return self._of_lanes(self.settle().best_arm_error())
+        return self._drop_lane_axis(self.update_posterior().best_arm_error())
 
     def effective_sample_size(self) -> np.ndarray:
         """Return how many independent draws answers are worth; inf where they are of the laws."""
-        return self._of_lanes(self.settle().effective_sample_size())
+        return self._drop_lane_axis(self.update_posterior().effective_sample_size())
 
     @property
     def doubts(self) -> Any:
         """Why answers so far may be wrong: a `bandit_gym.checks.doubts.Doubt`, or (N,) numbers."""
-        found = self._of_lanes(self.settle().doubts())
+        found = self._drop_lane_axis(self.update_posterior().doubts())
         return Doubt(int(found)) if self.num_envs is None else found
 
     def sample(self, size: int, *, seed: int | None = None) -> np.ndarray:
@@ -141,7 +149,7 @@ class PosteriorSnapshot:
             size: how many; of a Markov chain, one after the other.
             seed: of the draws; None for fresh entropy.
         """
-        return self._draw(size, _make_generator(seed))
+        return self._draw(size, _make_seeded_generator(seed))
 
     def predictive(self, size: int, *, seed: int | None = None) -> np.ndarray:
         """Return draws of the next reward of each arm, (size, N, K) or (size, K).
@@ -153,7 +161,7 @@ class PosteriorSnapshot:
         Raises:
             ValueError: if an arm has no proper posterior.
         """
-        rng = _make_generator(seed)
+        rng = _make_seeded_generator(seed)
         means = self._draw(size, rng)
         if np.isinf(means).any():
             arm = int(np.argwhere(np.isinf(means))[0, -1])
@@ -181,18 +189,23 @@ class PosteriorSnapshot:
     def _shape(self) -> tuple[int, ...]:
         return self.counts.shape if self.num_envs is not None else self.counts.shape[1:]
 
-    def _shaped(self, found: np.ndarray) -> np.ndarray:
+    def _shape_answers(self, found: np.ndarray) -> np.ndarray:
         """Return (..., N, K) answers without the axis of lanes, for a single run."""
         return found[..., 0, :] if self.num_envs is None else found
 
-    def _of_lanes(self, found: np.ndarray) -> np.ndarray:
+    def _drop_lane_axis(self, found: np.ndarray) -> np.ndarray:
         return found[0] if self.num_envs is None else found
 
     def _draw(self, size: int, rng: Generator) -> np.ndarray:
-        most = MOST_VALUES // self.counts.size
-        size, held = check_integer("size", size, minimum=1, maximum=most), self.settle()
-        return self._shaped((held.fork() if held.keeps_state else held).sample_many(rng, size))
+        max_size = MAX_DRAWN_VALUES // self.counts.size
+        size, posterior = (
+            check_integer("size", size, minimum=1, maximum=max_size),
+            self.update_posterior(),
+        )
+        return self._shape_answers(
+            (posterior.fork() if posterior.keeps_state else posterior).sample_many(rng, size)
+        )
 
 
-def _make_generator(seed: int | None) -> Generator:
+def _make_seeded_generator(seed: int | None) -> Generator:
     return np.random.default_rng(None if seed is None else check_integer("seed", seed, minimum=0))

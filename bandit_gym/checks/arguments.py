@@ -19,30 +19,30 @@ import numpy as np
 
 from bandit_gym.checks.typing import FloatArray, Parameter
 
-_LONGEST_REPR = 100
+_MAX_REPR_LENGTH = 100
 
 
 def message(name: str, condition: str, value: Any, remedy: str = "") -> str:
     """Return the whole message; without a remedy, it ends after the value."""
-    return f"{name} must {condition}, got {shown(value)}{remedy and '; '}{remedy}."
+    return f"{name} must {condition}, got {shorten_repr(value)}{remedy and '; '}{remedy}."
 
 
-def shown(value: Any) -> str:
+def shorten_repr(value: Any) -> str:
     """Return the value's repr on one line, cut when long, NumPy scalars as plain numbers."""
     plain = value.item() if isinstance(value, np.generic) else value
     try:
         text = " ".join(repr(plain).split())
     except Exception:  # an integer of thousands of digits, or an object of anybody's
         text = f"<{type(plain).__name__}>"
-    return text if len(text) <= _LONGEST_REPR else f"{text[:_LONGEST_REPR]}..."
+    return text if len(text) <= _MAX_REPR_LENGTH else f"{text[:_MAX_REPR_LENGTH]}..."
 
 
-def listed(words: Iterable[str]) -> str:
+def quote_words(words: Iterable[str]) -> str:
     """Return the words in quotes, between commas."""
     return ", ".join(repr(word) for word in words)
 
 
-def nearest(word: str, known: Collection[str]) -> str:
+def suggest_nearest(word: str, known: Collection[str]) -> str:
     """Return the remedy that names the known word closest to `word`; empty if none is close."""
     matches = get_close_matches(word, known, n=1)
     return f"the nearest known one is {matches[0]!r}" if matches else ""
@@ -134,18 +134,20 @@ def check_options(options: Any, known: Collection[str]) -> Mapping[str, Any]:
         raise TypeError(message("options", "be a dict or None", options))
     for key in options:
         if key not in known:
-            text = message("options", f"have no keys but {listed(known)} to have an effect", key)
+            text = message(
+                "options", f"have no keys but {quote_words(known)} to have an effect", key
+            )
             warnings.warn(text, stacklevel=4)  # the caller of reset
     return options
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> str:
     """Return `value` if it is one of `choices`; otherwise the error names the nearest one."""
-    condition = f"be one of {listed(choices)}"
+    condition = f"be one of {quote_words(choices)}"
     if not isinstance(value, str):
         raise TypeError(message(name, condition, value))
     if value not in choices:
-        raise ValueError(message(name, condition, value, nearest(value, choices)))
+        raise ValueError(message(name, condition, value, suggest_nearest(value, choices)))
     return value
 
 
@@ -155,11 +157,11 @@ def check_keys(
     """Refuse a mapping that lacks a required key or has an unknown one."""
     known = (*required, *optional)
     if not isinstance(mapping, Mapping):
-        raise TypeError(message(name, f"be a dict with the keys {listed(known)}", mapping))
+        raise TypeError(message(name, f"be a dict with the keys {quote_words(known)}", mapping))
     for key in mapping:
         if key not in known:
-            condition = f"have no keys but {listed(known)}" if known else "have no keys"
-            raise ValueError(message(name, condition, key, nearest(str(key), known)))
+            condition = f"have no keys but {quote_words(known)}" if known else "have no keys"
+            raise ValueError(message(name, condition, key, suggest_nearest(str(key), known)))
     for key in required:
         if key not in mapping:
             raise ValueError(message(name, f"have the key {key!r}", dict(mapping)))
@@ -179,7 +181,9 @@ def check_callback(name: str, value: Any) -> None:
         raise TypeError(message(name, "be a function", value))
 
 
-def call(name: str, shape: tuple[int, ...], method: Callable[..., Any], *args: Any) -> FloatArray:
+def call_method(
+    name: str, shape: tuple[int, ...], method: Callable[..., Any], *args: Any
+) -> FloatArray:
     """Return what the method returns, as an array of the given shape.
 
     Args:
@@ -203,7 +207,7 @@ def call(name: str, shape: tuple[int, ...], method: Callable[..., Any], *args: A
 
 # -- Settings --------------------------------------------------------------------------------------
 
-NAMED = re.compile(r"([^\W\d][\w.]*):[^\W\d][\w.-]*")
+NAME_PATTERN = re.compile(r"([^\W\d][\w.]*):[^\W\d][\w.-]*")
 """`module:Class`, `module:Class.method`, `module:Id-v0`: all that settings may import."""
 
 
@@ -259,7 +263,7 @@ def load_named(kind: str, target: str) -> Any:
     Raises:
         ValueError: if it reads otherwise, or there is no such module or name.
     """
-    if not NAMED.fullmatch(target):
+    if not NAME_PATTERN.fullmatch(target):
         raise ValueError(message(kind, "read module:name", target))
     module, _, name = target.partition(":")
     try:
@@ -269,11 +273,11 @@ def load_named(kind: str, target: str) -> Any:
         raise ValueError(message(kind, "be importable", target, reason)) from error
 
 
-MOST_DEPENDENT_ARMS = 500
+MAX_DEPENDENT_ARMS = 500
 """How to draw under a covariance is found in 7 s there, and in time that grows like K^3."""
 
-_LARGEST_ASYMMETRY = 1e-10
-_SMALLEST_EIGENVALUE = 1e-12
+_MAX_ASYMMETRY = 1e-10
+_MIN_RELATIVE_EIGENVALUE = 1e-12
 
 
 def check_parameter(name: str, value: Any, *, positive: bool = False) -> Parameter:
@@ -304,16 +308,16 @@ def check_covariance(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
     matrix = as_numbers(value)
     if matrix is None or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise TypeError(message(name, "be a square matrix of numbers", value))
-    if len(matrix) > MOST_DEPENDENT_ARMS:
-        raise ValueError(message(name, f"have at most {MOST_DEPENDENT_ARMS} rows", len(matrix)))
+    if len(matrix) > MAX_DEPENDENT_ARMS:
+        raise ValueError(message(name, f"have at most {MAX_DEPENDENT_ARMS} rows", len(matrix)))
     variances = np.diag(matrix)
     if not (np.isfinite(matrix).all() and matrix.size and (variances > 0).all()):
         raise ValueError(message(name, "be finite, with a diagonal above 0", value))
     correlations = matrix / np.sqrt(variances) / np.sqrt(variances)[:, None]
-    if not np.allclose(correlations, correlations.T, rtol=0.0, atol=_LARGEST_ASYMMETRY):
+    if not np.allclose(correlations, correlations.T, rtol=0.0, atol=_MAX_ASYMMETRY):
         raise ValueError(message(name, "be symmetric", value))
     eigenvalues = np.linalg.eigvalsh(correlations)
-    if not eigenvalues[0] > _SMALLEST_EIGENVALUE * eigenvalues[-1]:
+    if not eigenvalues[0] > _MIN_RELATIVE_EIGENVALUE * eigenvalues[-1]:
         raise ValueError(
             f"{name} must be positive definite, got eigenvalues of its correlations from "
             f"{eigenvalues[0]:.2g} to {eigenvalues[-1]:.2g}; no arm may be a combination of others."

@@ -12,16 +12,16 @@ import numpy as np
 from gymnasium.error import InvalidAction
 from gymnasium.spaces import Discrete
 
-from bandit_gym.checks.arguments import as_array, as_numbers, message, shown
+from bandit_gym.checks.arguments import as_array, as_numbers, message, shorten_repr
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 
-MOST_PULLS = 2**53
+MAX_PULLS_PER_ARM = 2**53
 """Pulls of an arm at most: larger numbers are no longer exact as floats."""
 
-LARGEST_DRIFT = 0.01
+MAX_SUM_ERROR = 0.01
 """From one, of the sum of probabilities that an agent finds; those here are off by some 1e-6."""
 
-OF_PARTS = (
+FRACTIONAL_REWARD_REMEDY = (
     "use a likelihood that has such rewards, as Gaussian (CustomBandit-v0), or observe 1 with that "
     "probability and else 0"
 )
@@ -80,12 +80,12 @@ def check_scores(name: str, scores: Any) -> None:
     )
 
 
-def check_law(name: str, law: Any) -> FloatArray:
+def check_probabilities(name: str, probabilities: Any) -> FloatArray:
     """Return (N, K) probabilities, made to sum to one as exactly as NumPy's `choice` demands."""
-    totals = law.sum(axis=1, keepdims=True)
-    is_wrong = ~(np.abs(totals - 1) <= LARGEST_DRIFT)[:, 0]
+    totals = probabilities.sum(axis=1, keepdims=True)
+    is_wrong = ~(np.abs(totals - 1) <= MAX_SUM_ERROR)[:, 0]
     _refuse_lane(name, "return probabilities that sum to 1", totals[:, 0], is_wrong)
-    return law / totals
+    return probabilities / totals
 
 
 def check_rewards(
@@ -107,7 +107,7 @@ def check_rewards(
         ValueError: if a reward is impossible under the rule, or the shape is another.
     """
     if num_envs is None and mask is None and (type(rewards) is float or _is_plain(rewards)):
-        if -MOST_PULLS < rewards < MOST_PULLS and rule.is_possible(float(rewards)):
+        if -MAX_PULLS_PER_ARM < rewards < MAX_PULLS_PER_ARM and rule.is_possible(float(rewards)):
             return np.array([float(rewards)])
     name = "reward" if num_envs is None else "rewards"
     condition = f"be {rule.reward_rule} under {rule.name} rewards"
@@ -119,7 +119,9 @@ def check_rewards(
         is_impossible &= mask
     if np.count_nonzero(is_impossible):
         is_part = rule.name == "bernoulli" and 0 < values[is_impossible][0] < 1
-        _refuse_lane(name, condition, values, is_impossible, OF_PARTS if is_part else "")
+        _refuse_lane(
+            name, condition, values, is_impossible, FRACTIONAL_REWARD_REMEDY if is_part else ""
+        )
     return values
 
 
@@ -143,7 +145,7 @@ def check_statistics(
     """
     count_array = _broadcast("counts", counts, shape)
     sum_array = _broadcast("sums", sums, shape)
-    is_whole = (count_array == np.floor(count_array)) & (count_array <= MOST_PULLS)
+    is_whole = (count_array == np.floor(count_array)) & (count_array <= MAX_PULLS_PER_ARM)
     is_wrong = ~(is_whole & (count_array >= 0))
     _refuse_arm("counts", "be whole numbers from 0 to 2**53", count_array, is_wrong)
     is_wrong = ~rule.is_possible_sum(count_array, sum_array)
@@ -192,8 +194,8 @@ def _refuse_lane(
     if np.count_nonzero(is_wrong):  # three times as fast as any() for few lanes
         lane = int(np.argmax(is_wrong))
         text = message(name, condition, values[lane])[:-1]
-        place = f" in lane {lane}" if len(values) > 1 else ""
-        raise ValueError(f"{text}{place}{remedy and '; '}{remedy}.")
+        location = f" in lane {lane}" if len(values) > 1 else ""
+        raise ValueError(f"{text}{location}{remedy and '; '}{remedy}.")
 
 
 def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
@@ -213,9 +215,9 @@ def _refuse_arm(
     if is_wrong.any():
         *lane, arm = (int(index[0]) for index in np.nonzero(is_wrong))
         is_alone = len(lane) != 1 or len(values) == 1  # and a single run speaks of no lane
-        place = f"arm {arm}" + ("" if is_alone else f" of lane {lane[0]}")
+        location = f"arm {arm}" + ("" if is_alone else f" of lane {lane[0]}")
         text = message(name, condition, values[is_wrong][0])
-        raise ValueError(f"{text[:-1]} for {place}{question and '; '}{question or '.'}")
+        raise ValueError(f"{text[:-1]} for {location}{question and '; '}{question or '.'}")
 
 
 # -- Agents and environments against each other ----------------------------------------------------
@@ -252,9 +254,9 @@ def check_fit(agent: Any, env: Any, *, warns: bool = True) -> None:
         )
     if hasattr(agent, "check_spaces"):
         agent.check_spaces(env)
-    misbelief = find_misbelief(problem, find_problem(env)) if warns else None
-    if misbelief:
-        text = f"agent {misbelief}; its results are those of a misspecified agent."
+    misspecification = find_misspecification(problem, find_problem(env)) if warns else None
+    if misspecification:
+        text = f"agent {misspecification}; its results are those of a misspecified agent."
         warnings.warn(text, stacklevel=3)  # the caller of what checks
 
 
@@ -265,27 +267,27 @@ def find_problem(env: Any) -> Any:
     return getattr(getattr(first, "unwrapped", None), "problem", None)
 
 
-def find_misbelief(believed: Any, true: Any) -> str | None:
+def find_misspecification(believed: Any, true: Any) -> str | None:
     """Say in words where an agent's problem differs from its environment's; None if it does not.
 
     Beliefs about another likelihood's means differ too, so the likelihood is told first.
     """
     for part in ("likelihood", "prior"):
-        own, worlds = (getattr(problem, part, None) for problem in (believed, true))
-        if own is not None and worlds is not None and _is_other(own, worlds):
-            own, worlds = _told(own), _told(worlds)
-            return f"believes in the {part} {own}, where the environment's is {worlds}"
+        own, true_part = (getattr(problem, part, None) for problem in (believed, true))
+        if own is not None and true_part is not None and _is_other(own, true_part):
+            own, true_part = _describe_part(own), _describe_part(true_part)
+            return f"believes in the {part} {own}, where the environment's is {true_part}"
     return None
 
 
-def _told(value: Any) -> str:
+def _describe_part(value: Any) -> str:
     """Return the repr, or where it would be an address, what the object holds."""
     own: Any = type(value).__repr__
     if own is not object.__repr__:
-        return shown(value)
+        return shorten_repr(value)
     parts = getattr(value, "__dict__", {}).items()
-    held = ", ".join(f"{key}={shown(part)}" for key, part in parts)
-    return f"{type(value).__name__}({held})"
+    contents = ", ".join(f"{key}={shorten_repr(part)}" for key, part in parts)
+    return f"{type(value).__name__}({contents})"
 
 
 def _is_other(first: Any, second: Any) -> bool:

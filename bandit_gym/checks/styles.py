@@ -14,7 +14,7 @@ COLOURS = (
 DASHES = {"solid": "-", "dash": "--", "dashdot": "-.", "dot": ":"}
 """As plotly and as matplotlib call them; they repeat what the colours say."""
 
-LONGEST_LINE = 37
+MAX_LINE_LENGTH = 37
 """Characters, which fit across a figure even where all are capitals."""
 
 FORMATS: dict[str, dict[str, Any]] = {
@@ -39,7 +39,7 @@ STYLES: dict[str, Any] = {
 """Settings of matplotlib; in a paper the caption says what titles say."""
 
 
-class Look(NamedTuple):
+class LineStyle(NamedTuple):
     """A colour, and a dash by plotly's name."""
 
     colour: str
@@ -51,18 +51,20 @@ class Look(NamedTuple):
         return {"color": self.colour, "linestyle": DASHES[self.dash]}
 
 
-def look(number: int) -> Look:
+def line_style(number: int) -> LineStyle:
     """Return how agent `number` of an experiment is drawn: 8 x 4 ways, then again."""
     count = len(COLOURS)
-    return Look(COLOURS[number % count], list(DASHES)[(number + number // count) % len(DASHES)])
+    return LineStyle(
+        COLOURS[number % count], list(DASHES)[(number + number // count) % len(DASHES)]
+    )
 
 
-def literal(text: str) -> str:
+def escape_formula(text: str) -> str:
     """Return text that matplotlib shows as it is, and takes for no formula."""
     return text.replace("$", r"\$")
 
 
-def wrapped(text: str, width: int = LONGEST_LINE) -> str:
+def wrap_text(text: str, width: int = MAX_LINE_LENGTH) -> str:
     """Break a long text into lines, all of it kept; labels offer their commas only."""
     if len(text) <= width:
         return text

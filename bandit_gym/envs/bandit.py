@@ -28,7 +28,7 @@ from bandit_gym.checks import (
     message,
 )
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
-from bandit_gym.envs.observations import make_record, split, tell
+from bandit_gym.envs.observations import add_info, make_record, unbatch
 from bandit_gym.envs.rendering import RENDER_FPS, RENDER_MODES, render
 from bandit_gym.numerics.streams import (
     MEANS,
@@ -45,15 +45,15 @@ from bandit_gym.problem import BanditProblem, check_problem
 LANE = np.array([0])
 """The only one of a single environment."""
 
-NEVER = np.iinfo(np.int64).max
+NO_TIME_LIMIT = np.iinfo(np.int64).max
 
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": RENDER_FPS}
 
-LARGEST_MEAN = 1e150
+MAX_ABS_MEAN = 1e150
 """The squares of larger rewards overflow."""
 
 
-class World:
+class BanditLanes:
     """N lanes of a problem, one for a single environment; wrappers may change means and arms.
 
     Attributes:
@@ -80,7 +80,7 @@ class World:
         self._is_recorded = observation != "constant" or render_mode is not None
         self._has_begun = False
         self._means = np.zeros((num_lanes, problem.num_arms))
-        self._shortfalls = self._means.copy()
+        self._gaps = self._means.copy()
 
     @property
     def means(self) -> FloatArray:
@@ -92,16 +92,16 @@ class World:
         """Whether episodes are played on means from the problem's prior, and not on fixed ones."""
         return self._fixed_means is None
 
-    def change(self, means: FloatArray) -> None:
+    def set_means(self, means: FloatArray) -> None:
         """Change the (N, K) means; for wrappers."""
-        self._means, self._shortfalls = means.copy(), shortfalls(means)
+        self._means, self._gaps = means.copy(), compute_gaps(means)
 
     def check_can_step(self) -> None:
         """Refuse a step before the first reset."""
         if not self._has_begun:
             raise ResetNeeded("reset must be called before step.")
 
-    def _begin(self, lanes: IntArray, instance: FloatArray | None) -> IntArray:
+    def _start_episodes(self, lanes: IntArray, instance: FloatArray | None) -> IntArray:
         """Start episodes in the (M,) lanes, on fresh means or on (K,) given ones; return the best.
 
         Returns:
@@ -110,17 +110,17 @@ class World:
         self.streams.advance(lanes)
         instance = self._fixed_means if instance is None else instance
         means = draw_instances(self.problem, instance, self.streams, lanes)
-        self._means[lanes], self._shortfalls[lanes] = means, shortfalls(means)
+        self._means[lanes], self._gaps[lanes] = means, compute_gaps(means)
         if self._is_recorded:
-            self._record.forget(lanes)
+            self._record.clear(lanes)
         return means.argmax(axis=-1)  # the first of several
 
-    def _play(self, actions: IntArray, uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the (N,) rewards and regrets of a pull in each lane."""
         rewards = self.problem.likelihood.sample(take_arms(self._means, actions), uniforms)
         if self._is_recorded:
             self._record.add(actions, rewards)
-        return rewards, take_arms(self._shortfalls, actions)
+        return rewards, take_arms(self._gaps, actions)
 
     def render(self) -> Any:
         """Draw every lane's episode so far, each frame as the single environment draws it."""
@@ -128,7 +128,7 @@ class World:
         return render(self.render_mode, self.problem.likelihood, self._means, record)
 
 
-class BanditEnv(World, gym.Env[Any, Any]):
+class BanditEnv(BanditLanes, gym.Env[Any, Any]):
     """A Bayesian bandit: K arms whose unknown means are drawn from a prior that the agent is told.
 
     Description:
@@ -201,22 +201,22 @@ class BanditEnv(World, gym.Env[Any, Any]):
         class does not use.
         """
         seed = check_seed("seed", seed)
-        asked = check_means(check_options(options, ["means"]).get("means"), self.problem)
+        given_means = check_means(check_options(options, ["means"]).get("means"), self.problem)
         if seed is not None or not self._has_begun:
             super().reset(seed=draw_seeds(1)[0] if seed is None else seed)
             self.streams.seed(LANE, [self.np_random_seed])
-        best = self._begin(LANE, asked)
+        best = self._start_episodes(LANE, given_means)
         [self._noise] = self.streams.generators(NOISE, LANE)
         self._has_begun = True
         info = {"means": self._means[0].copy(), "optimal_action": int(best[0])}
-        return split(self._record.observe())[0], info
+        return unbatch(self._record.observe())[0], info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Pull one arm."""
         self.check_can_step()
         actions = check_actions(action, self.problem.num_arms, None)
-        rewards, regrets = self._play(actions, self._noise.random(1))
-        seen, info = split(self._record.observe())[0], {"regret": float(regrets[0])}
+        rewards, regrets = self._pull_arms(actions, self._noise.random(1))
+        seen, info = unbatch(self._record.observe())[0], {"regret": float(regrets[0])}
         return seen, float(rewards[0]), False, False, info
 
     def render(self) -> Any:
@@ -225,7 +225,7 @@ class BanditEnv(World, gym.Env[Any, Any]):
         return drawn and drawn[0]
 
 
-class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
+class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
     """N lanes of one problem; the single environment of the same name is the manual.
 
     `reset` takes a seed (lane i gets seed + i), a list of N seeds (None goes on with the lane's
@@ -291,9 +291,9 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
         """
         known = check_options(options, ["means", "reset_mask"])
         mask = self._check_reset_mask(known)
-        asked = check_means(known.get("means"), self.problem)
+        given_means = check_means(known.get("means"), self.problem)
         self._seed_lanes(mask, seed)
-        info = self._restart(mask, asked)
+        info = self._restart(mask, given_means)
         return self._record.observe(), info
 
     def step(
@@ -305,11 +305,11 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
         played = None if restarted is None else ~restarted
         actions = check_actions(actions, self.problem.num_arms, self.num_envs, mask=played)
         self._clock += 1
-        rewards, regrets = self._play(actions, self._noise.take())
+        rewards, regrets = self._pull_arms(actions, self._noise.take())
         if restarted is None:
             info = {"regret": regrets, "_regret": np.ones(self.num_envs, dtype=np.bool_)}
         else:
-            info = tell({}, ~restarted, {"regret": regrets}) | self._restart(restarted)
+            info = add_info({}, ~restarted, {"regret": regrets}) | self._restart(restarted)
             rewards[restarted] = 0.0
         terminated = np.zeros(self.num_envs, dtype=np.bool_)
         truncated = np.zeros(self.num_envs, dtype=np.bool_)
@@ -344,26 +344,26 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
         """Start new episodes in the lanes of the mask, none of which waits any longer."""
         lanes = np.flatnonzero(mask)
         actions = np.zeros(self.num_envs, dtype=np.int64)
-        actions[lanes] = self._begin(lanes, means)
+        actions[lanes] = self._start_episodes(lanes, means)
         self._noise.restart(lanes)
-        self._ends[lanes] = NEVER if self._limit is None else self._clock + self._limit
+        self._ends[lanes] = NO_TIME_LIMIT if self._limit is None else self._clock + self._limit
         self._next_end = int(self._ends.min())
         if self._waiting is not None:
             waiting = self._waiting & ~mask
             self._waiting = waiting if waiting.any() else None
-        return tell({}, mask, {"means": self._means, "optimal_action": actions})
+        return add_info({}, mask, {"means": self._means, "optimal_action": actions})
 
     def _end_in_same_step(self, truncated: BoolArray, regrets: FloatArray) -> dict[str, Any]:
         final_obs = np.full(self.num_envs, None, dtype=object)
-        observations = split(self._record.observe())
+        observations = unbatch(self._record.observe())
         for lane in np.flatnonzero(truncated):
             final_obs[lane] = observations[lane]
         return {
             "final_obs": final_obs,
             "_final_obs": truncated.copy(),
-            "final_info": tell({}, truncated, {"regret": regrets}),
+            "final_info": add_info({}, truncated, {"regret": regrets}),
             "_final_info": truncated.copy(),
-            **tell({}, ~truncated, {"regret": regrets}),
+            **add_info({}, ~truncated, {"regret": regrets}),
             **self._restart(truncated),
         }
 
@@ -408,7 +408,7 @@ def take_arms(table: FloatArray, actions: IntArray) -> FloatArray:
     return table.take(np.arange(0, table.size, table.shape[1]) + actions)
 
 
-def shortfalls(means: FloatArray) -> FloatArray:
+def compute_gaps(means: FloatArray) -> FloatArray:
     """Compute each arm's pseudo-regret, how far it falls short of the best: (N, K)."""
     return means.max(axis=-1, keepdims=True) - means  # type: ignore[no-any-return]
 
@@ -450,7 +450,7 @@ def draw_instances(
     """
     if fixed_means is not None:
         return np.tile(fixed_means, (len(lanes), 1))
-    draw = _propose if problem.offers("propose") else _sample
+    draw = _propose_means if problem.offers("propose") else _sample_means
     means = draw(problem, streams, lanes)
     check_size("prior.sample", means)
     return means
@@ -458,13 +458,13 @@ def draw_instances(
 
 def check_size(name: str, means: FloatArray) -> None:
     """Refuse (..., K) means that are NaN, infinite or so large that rewards would overflow."""
-    is_good = np.abs(means) <= LARGEST_MEAN
+    is_good = np.abs(means) <= MAX_ABS_MEAN
     if not is_good.all():
-        condition = f"stay within [{-LARGEST_MEAN:g}, {LARGEST_MEAN:g}]"
+        condition = f"stay within [{-MAX_ABS_MEAN:g}, {MAX_ABS_MEAN:g}]"
         raise ValueError(message(name, condition, means[~is_good][0]))
 
 
-def _sample(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:
+def _sample_means(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:
     prior: Any = problem.prior
     rngs = streams.generators(MEANS, lanes)
     if problem.offers("sample_each"):
@@ -472,7 +472,7 @@ def _sample(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> Fl
     return np.stack([draw_means(prior, rng, problem.num_arms) for rng in rngs])
 
 
-def _propose(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:
+def _propose_means(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:
     """Propose means until each is kept: the j-th attempt at arm k reads W numbers from (j K + k) W.
 
     All first attempts of a lane are one read; the later ones, of few arms, are a read each.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bandit_gym.checks import MOST_DEPENDENT_ARMS, check_integer, check_keys, message
+from bandit_gym.checks import MAX_DEPENDENT_ARMS, check_integer, check_keys, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.envs.bandit import METADATA, BanditEnv, BanditVectorEnv
 from bandit_gym.likelihoods import (
@@ -44,7 +44,7 @@ DEFAULT_PRIORS: dict[str, Prior] = {
 }
 
 
-class Family:
+class EnvironmentFactory:
     """What an id makes: one environment, or N lanes of it where `num_envs` is given.
 
     Its signature tells the arguments of the problem and of `BanditEnv` one by one.
@@ -58,9 +58,11 @@ class Family:
     def __init__(self, problem: Callable[..., BanditProblem]) -> None:
         self.problem = problem
         self.__doc__, self.__name__ = problem.__doc__, problem.__name__
-        self._own = dict(signature(problem).parameters)
+        self._problem_parameters = dict(signature(problem).parameters)
         common = [*signature(BanditEnv).parameters.values()][1:]  # all but the problem
-        parameters = sorted([*common, *self._own.values()], key=lambda each: each.kind)
+        parameters = sorted(
+            [*common, *self._problem_parameters.values()], key=lambda each: each.kind
+        )
         self.__signature__ = Signature(parameters)
 
     def __call__(self, **options: Any) -> BanditEnv | BanditVectorEnv:
@@ -71,37 +73,39 @@ class Family:
         """
         kind = BanditVectorEnv if "num_envs" in options else BanditEnv
         shared = set(signature(kind).parameters) - {"problem"}
-        known = sorted({*self._own, *shared, "max_episode_steps"})
+        known = sorted({*self._problem_parameters, *shared, "max_episode_steps"})
         check_keys(f"options of the {self.__name__} bandit", options, optional=known)
-        own = {name: options.pop(name) for name in self._own if name in options}
-        return kind(problem=self.problem(**own), **options)
+        problem_options = {
+            name: options.pop(name) for name in self._problem_parameters if name in options
+        }
+        return kind(problem=self.problem(**problem_options), **options)
 
 
-@Family
+@EnvironmentFactory
 def bernoulli(num_arms: int = 10, prior: PriorLike = None) -> BanditProblem:
     """Bernoulli bandit: every pull pays 0 or 1."""
     return _build(Bernoulli(), num_arms, prior)
 
 
-@Family
+@EnvironmentFactory
 def exponential(num_arms: int = 10, prior: PriorLike = None) -> BanditProblem:
     """Exponential bandit: rewards are positive and skewed, like waiting times."""
     return _build(Exponential(), num_arms, prior)
 
 
-@Family
+@EnvironmentFactory
 def gaussian(num_arms: int = 10, prior: PriorLike = None, *, std: float = 1.0) -> BanditProblem:
     """Gaussian bandit: rewards are the mean plus normal noise of known size."""
     return _build(Gaussian(std), num_arms, prior)
 
 
-@Family
+@EnvironmentFactory
 def poisson(num_arms: int = 10, prior: PriorLike = None) -> BanditProblem:
     """Poisson bandit: rewards are counts."""
     return _build(Poisson(), num_arms, prior)
 
 
-@Family
+@EnvironmentFactory
 def dependent_prior(
     num_arms: int = 10,
     prior: PriorLike = None,
@@ -121,7 +125,7 @@ def dependent_prior(
     return _build(Bernoulli(), num_arms, prior)
 
 
-@Family
+@EnvironmentFactory
 def custom(
     num_arms: int = 10,
     prior: PriorLike = None,
@@ -151,7 +155,7 @@ def unit_vector_covariance(num_arms: int, dimension: int | None, arm_seed: int) 
     Raises:
         ValueError: if dimension is below K, where the prior would have no density.
     """
-    num_arms = check_integer("num_arms", num_arms, minimum=2, maximum=MOST_DEPENDENT_ARMS)
+    num_arms = check_integer("num_arms", num_arms, minimum=2, maximum=MAX_DEPENDENT_ARMS)
     if dimension is None:
         dimension = num_arms
     dimension = check_integer("dimension", dimension, minimum=num_arms)

@@ -38,7 +38,7 @@ from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.problem import BanditProblem
 
 OBSERVATIONS = ("constant", "counts", "history")
-NOTHING_YET = 0.5
+NO_DATA_VALUE = 0.5
 
 
 class Plays(NamedTuple):
@@ -82,8 +82,8 @@ class PlayRecord:
         self._observation, self._support, self._horizon = observation, support, horizon
         blank = {
             "constant": [],
-            "counts": [0.0] * num_arms + [NOTHING_YET] * num_arms + [1.0],
-            "history": [0.0] * num_arms + [NOTHING_YET, 1.0],
+            "counts": [0.0] * num_arms + [NO_DATA_VALUE] * num_arms + [1.0],
+            "history": [0.0] * num_arms + [NO_DATA_VALUE, 1.0],
         }
         self._blank = np.array(blank[observation], dtype=np.float32)
         self._shown = np.tile(self._blank, (num_envs, 1))
@@ -104,11 +104,11 @@ class PlayRecord:
         """Add one pull per lane: (N,) actions and (N,) rewards."""
         plays, (num_lanes, num_arms) = self.plays, self.plays.pulls.shape
         lanes, per_pull = np.arange(num_lanes), 1.0 / self._horizon
-        places = lanes * num_arms + actions  # flat: twice as fast as pairs
+        flat_indices = lanes * num_arms + actions  # flat: twice as fast as pairs
         pulls, sums = plays.pulls.reshape(-1), plays.reward_sums.reshape(-1)
         plays.lengths[:] += 1
-        counts, totals = pulls[places] + 1, sums[places] + rewards
-        pulls[places], sums[places] = counts, totals
+        counts, totals = pulls[flat_indices] + 1, sums[flat_indices] + rewards
+        pulls[flat_indices], sums[flat_indices] = counts, totals
         shown, starts = self._shown.reshape(-1), lanes * self._shown.shape[1]
         if self._observation == "counts":
             shown[starts + actions] = np.minimum(counts * per_pull, 1.0)
@@ -122,7 +122,7 @@ class PlayRecord:
             self._shown[:, -1] = np.maximum(time_left, 0.0)
         plays.last_actions[:] = actions
 
-    def forget(self, lanes: IntArray | BoolArray) -> None:
+    def clear(self, lanes: IntArray | BoolArray) -> None:
         """Start the listed or masked lanes afresh."""
         for values in self.plays[:-1]:
             values[lanes] = 0
@@ -145,18 +145,20 @@ def scale_rewards(rewards: FloatArray, low: float, high: float) -> FloatArray:
     return 0.5 * (1.0 + rewards / (1.0 + np.abs(rewards)))
 
 
-def split(observations: NDArray[Any]) -> list[Any]:
+def unbatch(observations: NDArray[Any]) -> list[Any]:
     """Turn a batch into the list of what each lane's single environment would return."""
     return observations.tolist() if observations.ndim == 1 else list(observations)
 
 
-def tell(info: dict[str, Any], mask: BoolArray, told: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def add_info(
+    info: dict[str, Any], mask: BoolArray, new_info: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
     """Add (N, ...) values to `info` for the (N,) masked lanes, batched as `SyncVectorEnv` does.
 
     They are 0 where a lane has none, and there is no key where no lane has one.
     """
     if mask.any():
-        for name, values in told.items():
+        for name, values in new_info.items():
             kept, has = values.copy(), mask.copy()
             kept[~mask] = info[name][~mask] if name in info else 0
             if name in info:

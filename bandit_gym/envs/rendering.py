@@ -36,7 +36,7 @@ INTERVAL_HEIGHT = 0.4
 SIZE, DPI = (9.6, 5.4), 100
 """Inches, and dots in each."""
 
-MOST_ARMS = 20
+MAX_DRAWN_ARMS = 20
 ROW_HEIGHT = 0.85
 """Of what is drawn of an arm, where one row is 1."""
 
@@ -50,7 +50,7 @@ PULLS_COLOUR = "#bbbbbb"
 _CHI_SQUARED_95 = 3.841458820694124  # 95 % quantile of chi-squared with one degree of freedom
 
 
-class Belief(NamedTuple):
+class ArmEstimates(NamedTuple):
     """What is known of the arms at one time.
 
     Attributes:
@@ -81,7 +81,7 @@ class Frame:
     action: int
     pulls: IntArray
     means: FloatArray | None
-    belief: Belief
+    belief: ArmEstimates
     cells: Range
 
     @cached_property
@@ -117,11 +117,11 @@ def render(
         return None
     if record is None:
         raise ResetNeeded("reset must be called before render.")
-    frames = (_view(likelihood, means[lane], record, lane) for lane in range(len(means)))
+    frames = (_make_frame(likelihood, means[lane], record, lane) for lane in range(len(means)))
     return tuple(map(render_text if render_mode == "ansi" else render_picture, frames))
 
 
-def _view(likelihood: Likelihood, means: FloatArray, record: PlayRecord, lane: int) -> Frame:
+def _make_frame(likelihood: Likelihood, means: FloatArray, record: PlayRecord, lane: int) -> Frame:
     """Return what there is to see of a lane with (K,) true means."""
     pulls, sums = record.plays.pulls[lane], record.plays.reward_sums[lane]
     num_pulls = int(pulls.sum())
@@ -129,7 +129,7 @@ def _view(likelihood: Likelihood, means: FloatArray, record: PlayRecord, lane: i
     if num_pulls:
         regret = float(pulls @ (means.max() - means))
         title += f", mean reward {sums.sum() / num_pulls:.3f}, regret {regret:.1f}"
-    belief = averages(likelihood, pulls, sums)
+    belief = estimate_averages(likelihood, pulls, sums)
     action = int(record.plays.last_actions[lane])
     return Frame((title,), action, pulls, means, belief, find_range(means, belief, likelihood))
 
@@ -138,10 +138,10 @@ def render_text(frame: Frame) -> str:
     """Write a table with a row per arm; `*` marks the best arm, `<` the one pulled last."""
     lines = [*frame.title, f"{'arm':>5} {'pulls':>7} {'empirical':>10} {'true mean':>10}"]
     for arm, average in enumerate(frame.belief.centre):
-        told = "-" if np.isnan(average) else f"{average:.3f}"
+        label = "-" if np.isnan(average) else f"{average:.3f}"
         mean = "-" if frame.means is None else f"{frame.means[arm]:.3f}"
         marks = ("*" if arm == frame.best_arm else " ") + ("<" if arm == frame.action else "")
-        lines.append(f"{arm:>5} {frame.pulls[arm]:>7} {told:>10} {mean:>10} {marks}".rstrip())
+        lines.append(f"{arm:>5} {frame.pulls[arm]:>7} {label:>10} {mean:>10} {marks}".rstrip())
     return "\n".join(lines) + "\n"
 
 
@@ -161,7 +161,7 @@ def render_picture(frame: Frame, title: str | None = None) -> NDArray[np.uint8]:
     return np.asarray(pixels)[:, :, :3].copy()
 
 
-def most_pulled(pulls: IntArray, best_arm: int | None, most: int) -> IntArray:
+def select_most_pulled(pulls: IntArray, best_arm: int | None, most: int) -> IntArray:
     """Return at most so many arms, in order: those pulled most often, and the best one if known."""
     order = np.argsort(-pulls, kind="stable")
     if best_arm is not None:
@@ -169,7 +169,9 @@ def most_pulled(pulls: IntArray, best_arm: int | None, most: int) -> IntArray:
     return np.sort(order[:most])
 
 
-def averages(likelihood: Likelihood, counts: FloatArray | IntArray, sums: FloatArray) -> Belief:
+def estimate_averages(
+    likelihood: Likelihood, counts: FloatArray | IntArray, sums: FloatArray
+) -> ArmEstimates:
     """Return averages of (K,) sums, drawn as bars over their 95 % likelihood intervals.
 
     These hold the means mu with 2 (l(s / n) - l(mu)) <= 3.84. Unlike s / n +- 1.96 standard errors
@@ -187,23 +189,28 @@ def averages(likelihood: Likelihood, counts: FloatArray | IntArray, sums: FloatA
             is_inside = 2 * (peak[:, None] - values) <= _CHI_SQUARED_95
         has_interval = is_seen & np.isfinite(peak)
         heights = np.where(is_inside & has_interval[:, None], INTERVAL_HEIGHT, 0.0)
-        return marked(heights, is_seen, centre, cells)
+        return mark_centres(heights, is_seen, centre, cells)
 
-    return Belief("average, 95 % interval", centre, draw)
+    return ArmEstimates("average, 95 % interval", centre, draw)
 
 
-def marked(heights: FloatArray, where: BoolArray, centre: FloatArray, cells: Range) -> FloatArray:
+def mark_centres(
+    heights: FloatArray, where: BoolArray, centre: FloatArray, cells: Range
+) -> FloatArray:
     """Return heights that are 1 in the cell of the centre of some arms, where that is in range."""
     low, high = cells
     with np.errstate(invalid="ignore"):
         arms = np.flatnonzero(where & (centre >= low) & (centre <= high))
-    places = ((centre[arms] - low) / (high - low) * NUM_CELLS).astype(int)
-    heights[arms, np.minimum(places, NUM_CELLS - 1)] = 1.0
+    cell_indices = ((centre[arms] - low) / (high - low) * NUM_CELLS).astype(int)
+    heights[arms, np.minimum(cell_indices, NUM_CELLS - 1)] = 1.0
     return heights
 
 
 def find_range(
-    means: FloatArray | None, belief: Belief, likelihood: Likelihood, before: Range | None = None
+    means: FloatArray | None,
+    belief: ArmEstimates,
+    likelihood: Likelihood,
+    before: Range | None = None,
 ) -> Range:
     """Return the range of means to draw: all there are, or half as far beyond as they are apart.
 
@@ -233,15 +240,15 @@ def draw(figure: Figure, frame: Frame, title: str) -> None:
     top = 0.89 - LINE_HEIGHT * title.count("\n")
     space = {"left": 0.1, "right": 0.98, "bottom": 0.09, "top": top, "wspace": 0.04}
     known, pulled = figure.subplots(1, 2, width_ratios=(3, 1), gridspec_kw=space)
-    arms = most_pulled(frame.pulls, frame.best_arm, MOST_ARMS)
-    _draw_known(known, frame, arms)
+    arms = select_most_pulled(frame.pulls, frame.best_arm, MAX_DRAWN_ARMS)
+    _draw_estimates(known, frame, arms)
     _draw_pulls(pulled, frame, arms)
     for each in (known, pulled):
         each.spines[["top", "right"]].set_visible(False)
         each.tick_params(labelsize=9)
 
 
-def _draw_known(axes: Axes, frame: Frame, arms: IntArray) -> None:
+def _draw_estimates(axes: Axes, frame: Frame, arms: IntArray) -> None:
     low, high = frame.cells
     edges = np.linspace(low, high, NUM_CELLS + 1)
     middles = (edges[1:] + edges[:-1]) / 2
@@ -251,12 +258,12 @@ def _draw_known(axes: Axes, frame: Frame, arms: IntArray) -> None:
         top = base + ROW_HEIGHT * frame.heights[arm]
         axes.fill_between(middles, base, top, color=colour, linewidth=0.5)
         if frame.means is not None:
-            place = [frame.means[arm]] * 2
-            axes.plot(place, [base, base + ROW_HEIGHT], color=TRUE_COLOUR, linewidth=1.5)
+            mean_line = [frame.means[arm]] * 2
+            axes.plot(mean_line, [base, base + ROW_HEIGHT], color=TRUE_COLOUR, linewidth=1.5)
     axes.set_yticks(-np.arange(len(arms)), [f"arm {arm}" for arm in arms.tolist()])
     axes.set(xlim=(low, high), ylim=(-len(arms) + 0.4, 0.6))
-    told = "" if frame.means is None else "; line: true mean; green: best arm"
-    axes.set_title(f"{frame.belief.name}{told}", fontsize=10, loc="left")
+    label = "" if frame.means is None else "; line: true mean; green: best arm"
+    axes.set_title(f"{frame.belief.name}{label}", fontsize=10, loc="left")
 
 
 def _draw_pulls(axes: Axes, frame: Frame, arms: IntArray) -> None:

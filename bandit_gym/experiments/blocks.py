@@ -186,7 +186,7 @@ def _propensity(now: State) -> np.ndarray | None:
 def _is_exact(now: State) -> np.ndarray | None:
     if now.step.propensities is None:
         return None
-    return np.where(now.step.is_alive, int(now.step.has_exact_law), -1)
+    return np.where(now.step.is_alive, int(now.step.has_exact_probabilities), -1)
 
 
 OWN = "diagnostics"

@@ -30,7 +30,14 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from bandit_gym.checks import NAMED, check_choice, check_fit, check_keys, find_problem, message
+from bandit_gym.checks import (
+    NAME_PATTERN,
+    check_choice,
+    check_fit,
+    check_keys,
+    find_problem,
+    message,
+)
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.experiments.provenance import find_module, find_sources, texts
 from bandit_gym.likelihoods import LIKELIHOODS
@@ -137,7 +144,7 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
         TypeError: if it is neither.
         ValueError: if there is no such module or class.
     """
-    if not (is_packed(target) or NAMED.fullmatch(target)):
+    if not (is_packed(target) or NAME_PATTERN.fullmatch(target)):
         raise ValueError(message("agent", "be a short name or read module:Class", target))
     try:
         found = load(target)
@@ -297,7 +304,7 @@ def try_run(run: Run) -> str:
     try:
         agent, env = build(run)
         check_fit(agent, env, warns=PRIOR not in run.agent.options)
-        most = getattr(agent, "most_lanes", run.block_size)
+        most = getattr(agent, "max_lanes", run.block_size)
         if run.block_size > most:
             condition = f"be at most {most}, for all that this agent keeps of each lane"
             raise ValueError(message("block_size", condition, run.block_size))

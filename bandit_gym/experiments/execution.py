@@ -37,7 +37,7 @@ from bandit_gym.checks import (
     check_folder,
     check_integer,
     check_object,
-    find_misbelief,
+    find_misspecification,
     find_problem,
     message,
 )
@@ -264,7 +264,7 @@ def _simulate(run: Run, block: int, sources: Sources | None) -> tuple[bytes, dic
         "results_version": RESULTS_VERSION,
         "versions": versions(),
         "sources": found,
-        "misbelief": find_misbelief(getattr(agent, "problem", None), find_problem(env)),
+        "misbelief": find_misspecification(getattr(agent, "problem", None), find_problem(env)),
     }
     recorded, measured = record_block(agent, env, run, block)
     env.close()

@@ -31,7 +31,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from bandit_gym.checks import NAMED
+from bandit_gym.checks import NAME_PATTERN
 
 OURS = ("bandit_gym", "agents")
 INSTALLED = {"site-packages", "dist-packages"}
@@ -68,7 +68,7 @@ def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
     """
     module = target.rpartition(":")[0]
     named = {module} if module else set(_entry_modules(gym.registry.get(target)))
-    named |= {match[1] for match in map(NAMED.fullmatch, texts(options)) if match}
+    named |= {match[1] for match in map(NAME_PATTERN.fullmatch, texts(options)) if match}
     found = {path: digest for name in named for path, digest in _follow(name).items()}
     for text in texts(options):
         for path in named_files(text):
@@ -114,7 +114,7 @@ def find_code(experiment: Any, known: Iterable[str]) -> list[str]:
             found.append(_describe(kind, entry.target))
         for option, value in entry.options.items():
             for text in texts(value):
-                if NAMED.fullmatch(text):
+                if NAME_PATTERN.fullmatch(text):
                     found.append(_describe(option, text))
                 elif entry.target == LOADER and option == "path":
                     found.append(f"saved model {text} ({next(named_files(text), None)})")

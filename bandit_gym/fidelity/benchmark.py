@@ -17,7 +17,7 @@ import pandas as pd
 from bandit_gym.checks import check_folder, check_integer, check_real
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
-from bandit_gym.checks.styles import COLOURS, literal
+from bandit_gym.checks.styles import COLOURS, escape_formula
 from bandit_gym.experiments.catalogue import headline
 from bandit_gym.experiments.execution import Workers, make_calls
 from bandit_gym.experiments.experiment import read_entries
@@ -33,18 +33,18 @@ from bandit_gym.fidelity.trial import (
 )
 from bandit_gym.results.plots import Picture, save
 
-NUM_DECISIONS, FEWEST_DECISIONS = 10_000, 1000
+NUM_DECISIONS, MIN_DECISIONS = 10_000, 1000
 """Of a case, at scale 1 and at any scale."""
 
-COLUMNS = (
+DISTANCE_COLUMNS = (
     *("agent", "case", "kind", "arms", "pulls", "status", "verdict", "words", "decisions"),
     *("tv", "floor", "excess", "std", "low", "high", "run_excess"),
     *("flagged", "doubts", "num_samples", "microseconds"),
 )
 """Of the table of distances; `docs/exact.md` says what they are."""
 
-MOST_MARKS = 7
-LEAST_COST, LARGEST_COST = 0.1, 1e5
+MAX_MARKS = 7
+MIN_COST_LIMIT, MAX_COST_LIMIT = 0.1, 1e5
 """Microseconds that the axis of costs reaches at least, so that pictures can be compared."""
 
 
@@ -73,7 +73,7 @@ class FidelityResults:
         the noise of single cases.
         """
         groups = self.distances.groupby("agent", sort=False)
-        board = pd.DataFrame([_row(str(agent), table) for agent, table in groups])
+        board = pd.DataFrame([_summarise_agent(str(agent), table) for agent, table in groups])
         order = ["decided", "excess"]
         return board.sort_values(order, ascending=[False, True], kind="stable", ignore_index=True)
 
@@ -121,7 +121,7 @@ def run_suite(
     scale = check_real("scale", scale, above=0.0)
     seed = check_integer("seed", seed, minimum=0)
     chosen_workers = workers if isinstance(workers, Workers) else Workers(num_workers=workers)
-    size = max(FEWEST_DECISIONS, round(scale * NUM_DECISIONS))
+    size = max(MIN_DECISIONS, round(scale * NUM_DECISIONS))
     calls = [(entry, case, size, seed) for entry in entries for case in chosen.cases]
     found = {}
     with contextlib.closing(make_calls(chosen_workers, measure_distance, calls)) as made:
@@ -130,14 +130,16 @@ def run_suite(
                 row = describe_case(entry, case) | describe_failure(f"WorkerDied: {headline(row)}")
             found[entry.label, case.name] = row
     rows = [found[entry.label, case.name] for entry, case, *_ in calls]
-    told = {"suite": chosen.name, "results_version": RESULTS_VERSION}
-    return FidelityResults(chosen.name, pd.DataFrame(rows, columns=COLUMNS).assign(**told))
+    labelled = {"suite": chosen.name, "results_version": RESULTS_VERSION}
+    return FidelityResults(
+        chosen.name, pd.DataFrame(rows, columns=DISTANCE_COLUMNS).assign(**labelled)
+    )
 
 
 # -- Leaderboards and verdicts ---------------------------------------------------------------------
 
 
-def _row(agent: str, table: pd.DataFrame) -> dict[str, object]:
+def _summarise_agent(agent: str, table: pd.DataFrame) -> dict[str, object]:
     made = table[table["status"] == MEASURED].sort_values("excess", ascending=False)
     noise = HALF_WIDTH * made["std"]
     both = float(np.sqrt((noise**2).sum())) / max(1, len(made))
@@ -159,29 +161,29 @@ def _row(agent: str, table: pd.DataFrame) -> dict[str, object]:
 
 def leaderboard_cells(board: pd.DataFrame) -> list[dict[str, str]]:
     """Return the rows of a leaderboard as text under headings, each estimate with its interval."""
-    return [_cells(row) for _, row in board.iterrows()]
+    return [_format_row(row) for _, row in board.iterrows()]
 
 
-def _cells(row: pd.Series) -> dict[str, str]:
+def _format_row(row: pd.Series) -> dict[str, str]:
     mean, decides = "{excess:.4f} [{excess_low:.4f}, {excess_high:.4f}]", row["decided"] > 0
     return {
         "agent": str(row["agent"]),
         "cases decided": f"{row['decided']} of {row['cases']}",
         "TV over noise, mean": mean.format(**row) if decides else "",
         "TV over noise, largest": f"{row['worst']:.3f}, {row['worst_case']}" if decides else "",
-        "flagged": _number(row["flagged"], "{:.1%}") + _reasons(row),
-        "samples": _number(row["num_samples"], "{:.0f}"),
-        "µs a decision": _number(
+        "flagged": _format_number(row["flagged"], "{:.1%}") + _describe_doubts(row),
+        "samples": _format_number(row["num_samples"], "{:.0f}"),
+        "µs a decision": _format_number(
             row["microseconds"], "{:,.3g}" if row["microseconds"] < 100 else "{:,.0f}"
         ),
     }
 
 
-def _number(value: float, form: str) -> str:
+def _format_number(value: float, form: str) -> str:
     return "" if np.isnan(value) else form.format(value)
 
 
-def _reasons(row: pd.Series) -> str:
+def _describe_doubts(row: pd.Series) -> str:
     """Return the doubts behind a share of flagged decisions, in words."""
     return f": {Doubt(int(row['doubts'])).words}" if row["doubts"] > 0 else ""
 
@@ -191,10 +193,12 @@ def describe_leaderboard(board: pd.DataFrame) -> str:
     return pd.DataFrame(leaderboard_cells(board)).to_string(index=False)
 
 
-def _verdict(row: pd.Series) -> str:
+def _format_verdict(row: pd.Series) -> str:
     excess = np.fmax(row["excess"], row["run_excess"])
-    flagged = f", {row['flagged']:.0%} flagged{_reasons(row)}" if row["flagged"] >= 0.005 else ""
-    return str(row["verdict"]) + _number(excess, " {:.3f}") + flagged
+    flagged = (
+        f", {row['flagged']:.0%} flagged{_describe_doubts(row)}" if row["flagged"] >= 0.005 else ""
+    )
+    return str(row["verdict"]) + _format_number(excess, " {:.3f}") + flagged
 
 
 def describe_verdicts(distances: pd.DataFrame) -> str:
@@ -203,8 +207,8 @@ def describe_verdicts(distances: pd.DataFrame) -> str:
     Beside a verdict are the excess, of lanes' own laws where it is larger, and the flags.
     """
     agents, cases = distances["agent"].unique(), distances["case"].unique()
-    told = distances.assign(cell=[_verdict(row) for _, row in distances.iterrows()])
-    cells = told.pivot(index="case", columns="agent", values="cell").loc[cases, agents]
+    labelled = distances.assign(cell=[_format_verdict(row) for _, row in distances.iterrows()])
+    cells = labelled.pivot(index="case", columns="agent", values="cell").loc[cases, agents]
     counts = pd.crosstab(distances["agent"], distances["verdict"]).loc[agents]
     wrong = distances[(distances["verdict"] == WRONG) & (distances["words"] == "")]
     lines = [f"WRONG: {row.agent} in {row.case}" for row in wrong.itertuples()]
@@ -215,18 +219,18 @@ def draw_leaderboard(board: pd.DataFrame) -> Picture:
     """Draw distance against cost with a mark for each agent, the first seven at most."""
     figure = Picture(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
-    shown = board[board["decided"] > 0].head(MOST_MARKS)
+    shown = board[board["decided"] > 0].head(MAX_MARKS)
     for (_, row), colour in zip(shown.iterrows(), COLOURS, strict=False):
         below, above = row["excess"] - row["excess_low"], row["excess_high"] - row["excess"]
         errors = [[below], [above]]
-        name = literal(str(row["agent"]))
+        name = escape_formula(str(row["agent"]))
         point = row["microseconds"], row["excess"]
         axes.errorbar(*point, errors, fmt="o", color=colour, capsize=2, lw=1, label=name)
     axes.axhline(0, color="#888888", lw=0.8, ls=":")
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=0.01)
     low, high = axes.get_xlim()
-    axes.set_xlim(min(low, LEAST_COST), max(high, LARGEST_COST))
+    axes.set_xlim(min(low, MIN_COST_LIMIT), max(high, MAX_COST_LIMIT))
     axes.margins(y=0.15)
     axes.set_ylim(top=1.0)
     if len(shown):

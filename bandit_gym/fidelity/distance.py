@@ -7,13 +7,13 @@ from scipy.optimize import brentq
 
 from bandit_gym.checks.typing import FloatArray
 
-LEVEL = 0.95
+INTERVAL_LEVEL = 0.95
 """Of the interval: either end misses with half of what is left."""
 
 NUM_FLOORS = 2000
 """Samples that show how far from a law counting leads."""
 
-ROUNDING = 1e-12
+DISTANCE_ROUNDING = 1e-12
 """Distance below which laws are the same."""
 
 HALF_WIDTH = 1.96
@@ -59,7 +59,7 @@ def noise_floor(
     return float(distances.mean()), float(np.quantile(distances, level))
 
 
-def measure_excess(shares: FloatArray, law: FloatArray, num_decisions: int) -> Excess:
+def measure_excess(shares: FloatArray, distribution: FloatArray, num_decisions: int) -> Excess:
     """Return how far the law of independent decisions is from another.
 
     Counting adds to a distance: the whole floor where the laws are the same, and less the farther
@@ -68,16 +68,18 @@ def measure_excess(shares: FloatArray, law: FloatArray, num_decisions: int) -> E
 
     Args:
         shares: (K,) frequencies of the decisions' arms.
-        law: (K,) that they should have.
+        distribution: (K,) that they should have.
         num_decisions: how many there were.
     """
-    tv = float(total_variation(shares, law))
-    floor = noise_floor(law, num_decisions)[0]
-    std = float(_draw_distances(shares, law, num_decisions).std())
-    return Excess(tv, floor, tv - floor, std, *find_interval(shares, law, num_decisions))
+    tv = float(total_variation(shares, distribution))
+    floor = noise_floor(distribution, num_decisions)[0]
+    std = float(_draw_distances(shares, distribution, num_decisions).std())
+    return Excess(tv, floor, tv - floor, std, *find_interval(shares, distribution, num_decisions))
 
 
-def find_interval(shares: FloatArray, law: FloatArray, num_decisions: int) -> tuple[float, float]:
+def find_interval(
+    shares: FloatArray, distribution: FloatArray, num_decisions: int
+) -> tuple[float, float]:
     r"""Return a 95 % interval of the distance between the law of decisions and another.
 
     The interval holds the distances that two tests, each of level 2.5 %, do not reject. Let
@@ -111,99 +113,114 @@ def find_interval(shares: FloatArray, law: FloatArray, num_decisions: int) -> tu
 
     Args:
         shares: (K,) frequencies of the decisions' arms.
-        law: (K,) that they should have.
+        distribution: (K,) that they should have.
         num_decisions: how many there were.
     """
-    test = _Test.of(shares, law, num_decisions)
-    return test.find_nearest(), test.find_farthest()
+    test = _Test.of(shares, distribution, num_decisions)
+    return test.find_lower_end(), test.find_upper_end()
 
 
 class _Test(NamedTuple):
     """What was observed, and which laws could show it.
 
     Attributes:
-        law: (K,) from which distances are measured.
-        away: (K,) difference of the frequencies from it.
+        distribution: (K,) from which distances are measured.
+        differences: (K,) difference of the frequencies from it.
         noise: (K,) standard errors of these under the law, at least a decision.
         num_decisions: of a sample.
         floor: average distance of a sample from its law.
         observed: distance, at least the floor.
     """
 
-    law: FloatArray
-    away: FloatArray
+    distribution: FloatArray
+    differences: FloatArray
     noise: FloatArray
     num_decisions: int
     floor: float
     observed: float
 
     @classmethod
-    def of(cls, shares: FloatArray, law: FloatArray, num_decisions: int) -> "_Test":
+    def of(cls, shares: FloatArray, distribution: FloatArray, num_decisions: int) -> "_Test":
         """Observe frequencies; those that agree with the law differ towards its rarest arm."""
-        tv, floor = float(total_variation(shares, law)), noise_floor(law, num_decisions)[0]
-        other = shares if tv > ROUNDING else np.eye(len(law))[np.argmin(law)]
-        noise = np.sqrt(np.maximum(law * (1 - law), 1 / num_decisions) / num_decisions)
-        return cls(law, other - law, noise, num_decisions, floor, max(tv, floor))
+        tv, floor = (
+            float(total_variation(shares, distribution)),
+            noise_floor(distribution, num_decisions)[0],
+        )
+        other = (
+            shares if tv > DISTANCE_ROUNDING else np.eye(len(distribution))[np.argmin(distribution)]
+        )
+        noise = np.sqrt(
+            np.maximum(distribution * (1 - distribution), 1 / num_decisions) / num_decisions
+        )
+        return cls(distribution, other - distribution, noise, num_decisions, floor, max(tv, floor))
 
     @property
     def precision(self) -> float:
         """A tenth of a decision; ties within it are accepted."""
         return 0.1 / self.num_decisions
 
-    def room(self, law: FloatArray, side: int) -> float:
+    def margin(self, distribution: FloatArray, side: int) -> float:
         """Return how much farther above (1) or below (-1) the observed distance may be."""
-        drawn = _draw_distances(law, self.law, self.num_decisions)
-        end = np.quantile(np.maximum(drawn, self.floor), (1 + side * LEVEL) / 2)
+        drawn = _draw_distances(distribution, self.distribution, self.num_decisions)
+        end = np.quantile(np.maximum(drawn, self.floor), (1 + side * INTERVAL_LEVEL) / 2)
         return float(self.precision + side * (end - self.observed))
 
-    def concentrate(self, distance: float) -> FloatArray:
+    def concentrate_differences(self, distance: float) -> FloatArray:
         """Return the law so far away whose most significant arms alone differ, as observed."""
-        order = np.argsort(-np.abs(self.away) / self.noise)
-        moved = self.law.copy()
+        order = np.argsort(-np.abs(self.differences) / self.noise)
+        moved = self.distribution.copy()
         for sign in (1, -1):
-            reached = np.minimum(np.cumsum(np.maximum(sign * self.away[order], 0.0)), distance)
+            reached = np.minimum(
+                np.cumsum(np.maximum(sign * self.differences[order], 0.0)), distance
+            )
             moved[order] += sign * np.diff(reached, prepend=0.0)
-        return _normalised(moved)
+        return _normalise_distribution(moved)
 
-    def spread(self, step: float) -> FloatArray:
+    def spread_differences(self, step: float) -> FloatArray:
         """Return the law a step away, negative shares cut, of which all arms differ."""
-        sizes = np.maximum(np.abs(self.away), self.noise)
-        gains, losses = sizes * (self.away > 0), sizes * (self.away < 0)
-        away = gains / max(gains.sum(), ROUNDING) - losses / max(losses.sum(), ROUNDING)
-        return _normalised(self.law + step * away)
+        sizes = np.maximum(np.abs(self.differences), self.noise)
+        gains, losses = sizes * (self.differences > 0), sizes * (self.differences < 0)
+        differences = gains / max(gains.sum(), DISTANCE_ROUNDING) - losses / max(
+            losses.sum(), DISTANCE_ROUNDING
+        )
+        return _normalise_distribution(self.distribution + step * differences)
 
-    def find_nearest(self) -> float:
+    def find_lower_end(self) -> float:
         """Return the smallest accepted distance."""
 
-        def room(distance: float) -> float:
-            return self.room(self.concentrate(distance), 1)
+        def margin(distance: float) -> float:
+            return self.margin(self.concentrate_differences(distance), 1)
 
-        if room(0.0) >= 0:
+        if margin(0.0) >= 0:
             return 0.0
-        return float(brentq(room, 0.0, self.observed, xtol=5 * self.precision))
+        return float(brentq(margin, 0.0, self.observed, xtol=5 * self.precision))
 
-    def find_farthest(self) -> float:
+    def find_upper_end(self) -> float:
         """Return the largest accepted distance."""
 
         def reach(last: float) -> tuple[float, bool]:
             """Return how far acceptance goes on the way to the last step, and whether it ends."""
-            if is_ending := room(last) < 0:
-                last = brentq(room, 0.0, last, xtol=5 * self.precision)
-            return float(total_variation(self.spread(last), self.law)), is_ending
+            if is_ending := margin(last) < 0:
+                last = brentq(margin, 0.0, last, xtol=5 * self.precision)
+            return float(
+                total_variation(self.spread_differences(last), self.distribution)
+            ), is_ending
 
-        def room(step: float) -> float:
-            return self.room(self.spread(step), -1)
+        def margin(step: float) -> float:
+            return self.margin(self.spread_differences(step), -1)
 
-        farthest, is_ending = reach(1.0)
-        return farthest if is_ending else max(farthest, reach(-1.0)[0])
-
-
-def _normalised(law: FloatArray) -> FloatArray:
-    law = np.maximum(law, 0.0)
-    return np.asarray(law / law.sum())
+        upper_end, is_ending = reach(1.0)
+        return upper_end if is_ending else max(upper_end, reach(-1.0)[0])
 
 
-def _draw_distances(probabilities: FloatArray, law: FloatArray, num_decisions: int) -> FloatArray:
+def _normalise_distribution(distribution: FloatArray) -> FloatArray:
+    distribution = np.maximum(distribution, 0.0)
+    return np.asarray(distribution / distribution.sum())
+
+
+def _draw_distances(
+    probabilities: FloatArray, distribution: FloatArray, num_decisions: int
+) -> FloatArray:
     """Return the distances from a law of samples from another, always the same ones."""
     draws = np.random.default_rng(0).multinomial(num_decisions, probabilities, NUM_FLOORS)
-    return total_variation(draws / num_decisions, law)
+    return total_variation(draws / num_decisions, distribution)

@@ -52,13 +52,13 @@ Sampler = Callable[[BanditProblem, IntArray, FloatArray, Generator, int], FloatA
 
 MEASURED, FAILED = "measured", "failed"
 RIGHT, FLAGGED, REFUSED, WRONG = "right", "flagged", "refused", "WRONG"
-LARGEST_EXCESS, FLAGGED_SHARE, LEVEL = 0.02, 0.9, 0.999
+MAX_EXCESS, FLAGGED_SHARE, CHANCE_LEVEL = 0.02, 0.9, 0.999
 """Of what is right; of decisions, where all count as flagged; and of what chance may give."""
 
-FIRST_LANES, MOST_LANE_ARMS = 10, 10_000
+NUM_FIRST_LANES, MAX_LANE_ARMS = 10, 10_000
 """Decisions made first; lanes times arms at a time, thereafter."""
 
-MOST_MEANS = 30_000_000
+MAX_DRAWN_MEANS = 30_000_000
 """Samples times arms after which no more lanes are asked: races without end get few decisions."""
 
 
@@ -106,7 +106,7 @@ def measure_distance(entry: Entry, case: Case, num_decisions: int, seed: int) ->
         if is_refusal(error, entry):
             return row | {"status": REFUSED, "verdict": REFUSED, "words": words}
         return row | describe_failure(words)
-    told = {
+    reported = {
         "flagged": float(made.is_flagged.mean()),
         "doubts": int(np.bitwise_or.reduce(made.doubts)),
         "num_samples": float(made.num_samples.mean()),
@@ -114,10 +114,10 @@ def measure_distance(entry: Entry, case: Case, num_decisions: int, seed: int) ->
         "run_excess": np.nan,
     }
     if made.num_kept:
-        told["run_excess"] = float(made.run_tv.mean()) - noise_floor(case.law, made.num_kept)[0]
+        reported["run_excess"] = float(made.run_tv.mean()) - noise_floor(case.law, made.num_kept)[0]
     found = measure_excess(shares_of(made.arms, case.law), case.law, len(made.arms))._asdict()
-    row |= {"status": MEASURED, "verdict": judge(made, case.law), "words": ""}
-    return row | {"decisions": len(made.arms)} | found | told
+    row |= {"status": MEASURED, "verdict": judge_decisions(made, case.law), "words": ""}
+    return row | {"decisions": len(made.arms)} | found | reported
 
 
 def shares_of(arms: IntArray, law: FloatArray) -> FloatArray:
@@ -125,26 +125,26 @@ def shares_of(arms: IntArray, law: FloatArray) -> FloatArray:
     return np.asarray(np.bincount(arms, minlength=len(law)) / len(arms))
 
 
-def judge(made: Decisions, law: FloatArray) -> str:
+def judge_decisions(made: Decisions, law: FloatArray) -> str:
     """Return the verdict on decisions whose arms should have the (K,) law."""
-    if _are_right(made, law, slice(None)):
+    if _are_exact(made, law, slice(None)):
         return RIGHT
-    if made.is_flagged.mean() >= FLAGGED_SHARE or _are_right(made, law, ~made.is_flagged):
+    if made.is_flagged.mean() >= FLAGGED_SHARE or _are_exact(made, law, ~made.is_flagged):
         return FLAGGED
     return WRONG
 
 
-def _are_right(made: Decisions, law: FloatArray, chosen: Any) -> bool:
+def _are_exact(made: Decisions, law: FloatArray, chosen: Any) -> bool:
     arms = made.arms[chosen]
     distance = float(total_variation(shares_of(arms, law), law))
-    return _is_near(distance, law, len(arms)) and (
-        not made.num_kept or _is_near(float(made.run_tv[chosen].mean()), law, made.num_kept)
+    return _is_within_noise(distance, law, len(arms)) and (
+        not made.num_kept or _is_within_noise(float(made.run_tv[chosen].mean()), law, made.num_kept)
     )
 
 
-def _is_near(distance: float, law: FloatArray, num_draws: int) -> bool:
-    floor, high = noise_floor(law, num_draws, level=LEVEL)
-    return distance <= max(floor + LARGEST_EXCESS, high)
+def _is_within_noise(distance: float, law: FloatArray, num_draws: int) -> bool:
+    floor, high = noise_floor(law, num_draws, level=CHANCE_LEVEL)
+    return distance <= max(floor + MAX_EXCESS, high)
 
 
 def is_refusal(error: BaseException, entry: Entry) -> bool:
@@ -158,23 +158,25 @@ def is_refusal(error: BaseException, entry: Entry) -> bool:
 
 def decide(entry: Entry, case: Case, num_decisions: int, seed: SeedSequence) -> Decisions:
     """Decide once in each of many fresh lanes; in fewer where that takes too many samples."""
-    agent = make_agent(entry, case.problem, num_decisions)
+    agent = make_suite_agent(entry, case.problem, num_decisions)
     num_arms, num_samples, microseconds = len(case.law), 0.0, 0.0
-    tells_law = hasattr(agent, "action_probabilities")
-    num_kept = int(np.max(getattr(agent, "num_particles", 0))) if tells_law else 0
+    has_probabilities = hasattr(agent, "action_probabilities")
+    num_kept = int(np.max(getattr(agent, "num_particles", 0))) if has_probabilities else 0
     parts: list[tuple[Any, ...]] = []
     for size, lane_seed in batches(num_decisions, num_arms, seed):
-        if num_samples * num_arms > MOST_MEANS:
+        if num_samples * num_arms > MAX_DRAWN_MEANS:
             break
         agent.reset(num_envs=size, seed=lane_seed)
         agent.warm_start(case.counts, case.sums)
-        begin = process_time()
+        start_time = process_time()
         arms = check_actions(agent.act(), num_arms, size)
-        microseconds = 1e6 * (process_time() - begin) / size
-        told = read_diagnostics(agent, size)
-        laws = agent.action_probabilities() if num_kept else np.full((size, num_arms), np.nan)
-        parts.append((arms, *told, total_variation(laws, case.law)))
-        num_samples += float(told[-1].sum())
+        microseconds = 1e6 * (process_time() - start_time) / size
+        reported = read_diagnostics(agent, size)
+        lane_probabilities = (
+            agent.action_probabilities() if num_kept else np.full((size, num_arms), np.nan)
+        )
+        parts.append((arms, *reported, total_variation(lane_probabilities, case.law)))
+        num_samples += float(reported[-1].sum())
     arms, flags, doubts, samples, run_tv = (
         np.concatenate(part) for part in zip(*parts, strict=True)
     )
@@ -185,22 +187,22 @@ def batches(
     num_decisions: int, num_arms: int, seed: SeedSequence
 ) -> Iterator[tuple[int, SeedSequence]]:
     """Yield numbers of lanes, a few at first, that add up to the decisions, and their seeds."""
-    size = FIRST_LANES
+    size = NUM_FIRST_LANES
     while num_decisions > 0:
         size = min(size, num_decisions)
         yield size, seed.spawn(1)[0]
-        num_decisions, size = num_decisions - size, min(10 * size, MOST_LANE_ARMS // num_arms)
+        num_decisions, size = num_decisions - size, min(10 * size, MAX_LANE_ARMS // num_arms)
 
 
 def read_diagnostics(agent: Any, num_lanes: int) -> tuple[BoolArray, IntArray, FloatArray]:
     """Return (N,) flags, doubts and samples of the last decision; False, 0 and NaN if not told."""
-    told = agent.diagnostics() if hasattr(agent, "diagnostics") else {}
-    doubts = np.broadcast_to(np.asarray(told.get("doubts", 0), dtype=np.int64), num_lanes)
-    flags = np.broadcast_to(told.get("is_unreliable", doubts != 0), num_lanes)
-    return flags, doubts, np.broadcast_to(told.get("num_samples", np.nan), num_lanes)
+    reported = agent.diagnostics() if hasattr(agent, "diagnostics") else {}
+    doubts = np.broadcast_to(np.asarray(reported.get("doubts", 0), dtype=np.int64), num_lanes)
+    flags = np.broadcast_to(reported.get("is_unreliable", doubts != 0), num_lanes)
+    return flags, doubts, np.broadcast_to(reported.get("num_samples", np.nan), num_lanes)
 
 
-def make_agent(entry: Entry, problem: BanditProblem, horizon: int) -> Any:
+def make_suite_agent(entry: Entry, problem: BanditProblem, horizon: int) -> Any:
     """Make an agent, of a sampler if that is what the entry names.
 
     Args:

@@ -25,7 +25,7 @@ from bandit_gym.checks import (
 from bandit_gym.checks.typing import BoolArray, FloatArray, RealArray
 from bandit_gym.numerics.variates import poisson_quantile
 
-_LARGEST = float(np.finfo(np.float64).max)
+_MAX_FLOAT = float(np.finfo(np.float64).max)
 _STEP = 0.005
 """Of numerical derivatives, in units of what the derivative varies over."""
 
@@ -77,7 +77,7 @@ class Likelihood(ABC):
     def contains(self, means: RealArray) -> BoolArray:
         """Return which means are possible: the finite ones from end to end of `support`."""
         values, (low, high) = np.asarray(means, dtype=np.float64), self.support
-        return (values >= max(low, -_LARGEST)) & (values <= min(high, _LARGEST))
+        return (values >= max(low, -_MAX_FLOAT)) & (values <= min(high, _MAX_FLOAT))
 
     def is_possible_sum(self, counts: RealArray, sums: RealArray) -> BoolArray:
         """Return where `counts` possible rewards can add up to `sums`.
@@ -99,12 +99,14 @@ class Likelihood(ABC):
         where there is no end. At an end every reward equals the mean.
         """
         x = np.asarray(means, dtype=np.float64)
-        room = np.minimum(x - self.support[0], self.support[1] - x)
+        end_distance = np.minimum(x - self.support[0], self.support[1] - x)
         std = np.ones(x.shape)
         with np.errstate(all="ignore"):
             for _ in range(2):
-                std = 1 / np.sqrt(self._slope(x, np.where(np.isinf(room), std, room)))
-        return np.where(room > 0, std, 0.0)
+                std = 1 / np.sqrt(
+                    self._slope(x, np.where(np.isinf(end_distance), std, end_distance))
+                )
+        return np.where(end_distance > 0, std, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, from which `likelihood_from_dict` makes an equal one.
@@ -132,11 +134,14 @@ class Likelihood(ABC):
             return (above - below) / width
 
         h = _STEP * width
-        near, far = theta(x + h) - theta(x - h), theta(x + 2 * h) - theta(x - 2 * h)
-        return (8 * near - far) / (12 * h)
+        inner_difference, outer_difference = (
+            theta(x + h) - theta(x - h),
+            theta(x + 2 * h) - theta(x - 2 * h),
+        )
+        return (8 * inner_difference - outer_difference) / (12 * h)
 
 
-def inner_uniforms(uniforms: RealArray) -> FloatArray:
+def clip_uniforms(uniforms: RealArray) -> FloatArray:
     """Return the uniforms with 0, which stands for all of [0, 2^-53), moved to its cell's middle.
 
     Quantiles of laws without a lowest value are infinite at 0, or far below all that ever occurs.
@@ -244,7 +249,7 @@ class Gaussian(Likelihood):
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return mean + std * z, with z the standard normal quantile."""
-        return np.add(means, self.std * scipy.special.ndtri(inner_uniforms(uniforms)))
+        return np.add(means, self.std * scipy.special.ndtri(clip_uniforms(uniforms)))
 
     def reward_std(self, means: RealArray) -> FloatArray:
         """Return `std`, in the shape of `means`."""
@@ -274,7 +279,7 @@ class Poisson(Likelihood):
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return the smallest count whose distribution function exceeds the uniform."""
-        return poisson_quantile(means, inner_uniforms(uniforms))
+        return poisson_quantile(means, clip_uniforms(uniforms))
 
     def reward_std(self, means: RealArray) -> FloatArray:
         """Return sqrt(mean)."""

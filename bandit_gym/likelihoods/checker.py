@@ -8,20 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from bandit_gym.checks import call, message
+from bandit_gym.checks import call_method, message
 from bandit_gym.checks.typing import BoolArray, FloatArray
 from bandit_gym.likelihoods.built_in import LIKELIHOODS, Likelihood
 
-_TOLERANCE = 1e-9
+_ROUNDING_TOLERANCE = 1e-9
 """Of rounding, relative to the largest number of a comparison."""
 
-_SIZES = np.array([0.0, 0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0])
-_TAIL = 2.0 ** -np.arange(2, 54)
-_UNIFORMS = np.sort([0.0, *_TAIL, *np.linspace(0.02, 0.98, 49), *(1 - _TAIL)])
-_EVENLY = (np.arange(500) + 0.5) / 500
-_LARGEST_MISS = 0.05
+_MEAN_OFFSETS = np.array([0.0, 0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0])
+_TAIL_PROBABILITIES = 2.0 ** -np.arange(2, 54)
+_UNIFORMS = np.sort(
+    [0.0, *_TAIL_PROBABILITIES, *np.linspace(0.02, 0.98, 49), *(1 - _TAIL_PROBABILITIES)]
+)
+_EVEN_UNIFORMS = (np.arange(500) + 0.5) / 500
+_MAX_AVERAGE_ERROR = 0.05
 """Of an average over so many quantiles, in their deviations: 0.0007 for an exponential's tail."""
-_FOUR = np.searchsorted(_UNIFORMS, [0.1, 0.4, 0.6, 0.9])  # rewards that make up statistics
+_FOUR_COLUMNS = np.searchsorted(_UNIFORMS, [0.1, 0.4, 0.6, 0.9])  # rewards that make up statistics
 
 
 def check_likelihood(likelihood: Likelihood) -> None:
@@ -37,11 +39,11 @@ def check_likelihood(likelihood: Likelihood) -> None:
     """
     means, rewards = check_values(likelihood)
     with np.errstate(all="ignore"):
-        falls = np.diff(rewards, axis=1) < -_TOLERANCE * np.abs(rewards[:, 1:])
-        _refuse("sample", "not fall as the uniform rises", rewards[:, 1:], falls)
+        is_falling = np.diff(rewards, axis=1) < -_ROUNDING_TOLERANCE * np.abs(rewards[:, 1:])
+        _refuse("sample", "not fall as the uniform rises", rewards[:, 1:], is_falling)
         _check_outside(likelihood)
-        _check_linear(likelihood, means, rewards[:, _FOUR])
-        _check_largest(likelihood, means)
+        _check_linear(likelihood, means, rewards[:, _FOUR_COLUMNS])
+        _check_maximum(likelihood, means)
         _check_average(likelihood, means)
 
 
@@ -69,7 +71,7 @@ def check_values(likelihood: Any) -> tuple[FloatArray, FloatArray]:
         rewards = _call(likelihood, "sample", means[:, None], _UNIFORMS)
         is_possible = _call(likelihood, "is_possible", rewards).astype(bool)
         _refuse("sample", "draw rewards that is_possible accepts", rewards, ~is_possible)
-        _log_likelihoods(likelihood, means, 1, rewards[len(means) // 2, _FOUR, None])
+        _log_likelihoods(likelihood, means, 1, rewards[len(means) // 2, _FOUR_COLUMNS, None])
     return means, rewards
 
 
@@ -82,9 +84,13 @@ def _choose_means(likelihood: Likelihood) -> FloatArray:
     if np.isfinite(support).all():
         means = np.linspace(low, high, 9)
     elif np.isfinite(low):
-        means = low + _SIZES
+        means = low + _MEAN_OFFSETS
     else:
-        means = high - _SIZES if np.isfinite(high) else np.sort([*-_SIZES[1:], *_SIZES])
+        means = (
+            high - _MEAN_OFFSETS
+            if np.isfinite(high)
+            else np.sort([*-_MEAN_OFFSETS[1:], *_MEAN_OFFSETS])
+        )
     means = means[_call(likelihood, "contains", means).astype(bool)]
     if len(means) < 3:
         condition = f"be True for means between {low:g} and {high:g}"
@@ -96,20 +102,22 @@ def _check_average(likelihood: Likelihood, means: FloatArray) -> None:
     """Refuse rewards whose average over all uniforms is not the mean, inside the support."""
     low, high = likelihood.support
     means = means[(means > low) & (means < high)]
-    rewards = _call(likelihood, "sample", means[:, None], _EVENLY)
+    rewards = _call(likelihood, "sample", means[:, None], _EVEN_UNIFORMS)
     average, spread = rewards.mean(axis=1), rewards.std(axis=1)
-    is_wrong = np.abs(average - means) > _LARGEST_MISS * spread + _TOLERANCE * np.abs(means)
+    is_wrong = np.abs(average - means) > _MAX_AVERAGE_ERROR * spread + _ROUNDING_TOLERANCE * np.abs(
+        means
+    )
     mean = means[is_wrong][0] if is_wrong.any() else nan
     _refuse("sample", f"draw rewards that average the mean, {mean:g}", average, is_wrong)
 
 
 def _check_outside(likelihood: Likelihood) -> None:
     """Refuse a likelihood that takes NaN, infinity or means beyond the support for possible."""
-    never = np.array([nan, inf, -inf])
-    accepted = _call(likelihood, "is_possible", never).astype(bool)
-    _refuse("is_possible", "be False for NaN and infinity", never, accepted)
+    not_finite = np.array([nan, inf, -inf])
+    accepted = _call(likelihood, "is_possible", not_finite).astype(bool)
+    _refuse("is_possible", "be False for NaN and infinity", not_finite, accepted)
     low, high = likelihood.support
-    outside = np.array([low - 1, high + 1, *never])
+    outside = np.array([low - 1, high + 1, *not_finite])
     values = _call(likelihood, "log_likelihood", outside, 1.0, np.clip(0.5, low, high))
     _refuse("log_likelihood", "be -inf at means outside the support", values, values != -inf)
 
@@ -131,16 +139,16 @@ def _check_linear(likelihood: Likelihood, means: FloatArray, rewards: FloatArray
         gaps = four - one - three
         gaps -= gaps[:, [len(means) // 2]]  # terms without the mean need not add up
     sizes = 1 + np.abs([one, three, four]).max(axis=0, where=np.isfinite(gaps), initial=0.0)
-    is_wrong = np.isfinite(gaps) & (np.abs(gaps) > _TOLERANCE * sizes.max())
+    is_wrong = np.isfinite(gaps) & (np.abs(gaps) > _ROUNDING_TOLERANCE * sizes.max())
     condition = "be linear in counts and sums, up to a term without the mean"
     _refuse("log_likelihood", condition, gaps, is_wrong)
 
 
-def _check_largest(likelihood: Likelihood, means: FloatArray) -> None:
+def _check_maximum(likelihood: Likelihood, means: FloatArray) -> None:
     """Refuse a likelihood of rewards that is larger elsewhere than at their average."""
     values = _log_likelihoods(likelihood, means, 1, means[:, None])
     at_average = np.diag(values)[:, None]
-    is_wrong = values > at_average + _TOLERANCE * (1 + np.abs(at_average))
+    is_wrong = values > at_average + _ROUNDING_TOLERANCE * (1 + np.abs(at_average))
     condition = "be largest where the mean is the rewards' average"
     _refuse("log_likelihood", condition, np.broadcast_to(means, values.shape), is_wrong)
 
@@ -158,7 +166,7 @@ def _call(likelihood: Likelihood, method: str, *arguments: FloatArray | float) -
     """Return what the method returns, in the shape to which its arguments broadcast."""
     shapes = [np.shape(argument) for argument in arguments]
     name = f"likelihood.{method}(arguments of shapes {', '.join(map(str, shapes))})"
-    return call(name, np.broadcast_shapes(*shapes), getattr(likelihood, method), *arguments)
+    return call_method(name, np.broadcast_shapes(*shapes), getattr(likelihood, method), *arguments)
 
 
 def _refuse(method: str, condition: str, values: FloatArray, is_wrong: BoolArray) -> None:

@@ -51,9 +51,9 @@ def kernel(function: Any) -> Any:
         )
         return numba.njit(error_model="numpy")(function)
     if compiled is not function:  # which it is under NUMBA_DISABLE_JIT
-        kept = compiled._cache
-        kept._cache_file = KernelFiles(
-            Path(os.environ.get("NUMBA_CACHE_DIR") or kept.cache_path), compiled
+        cache = compiled._cache
+        cache._cache_file = KernelFiles(
+            Path(os.environ.get("NUMBA_CACHE_DIR") or cache.cache_path), compiled
         )
     return compiled
 
@@ -91,9 +91,9 @@ class KernelFiles:
             write_atomically(path, dumps(data))  # type: ignore[no-untyped-call]
         except OSError:
             return
-        stamp = path.name.rpartition("-")[0]
-        for other in self.folder.glob(f"{stamp.rpartition('-')[0]}-*.nbc"):
-            if not other.name.startswith(f"{stamp}-"):
+        fingerprint = path.name.rpartition("-")[0]
+        for other in self.folder.glob(f"{fingerprint.rpartition('-')[0]}-*.nbc"):
+            if not other.name.startswith(f"{fingerprint}-"):
                 other.unlink(missing_ok=True)
 
     def _path(self, key: tuple) -> Path:
@@ -111,7 +111,7 @@ def digest_of(function: Any, signature: Iterable[Any] = ()) -> str:
         function: a kernel.
         signature: numba's types of its arguments; the order of a NamedTuple's fields counts.
     """
-    parts = [numba.__version__, *_fields(signature), *_parts(function, set())]
+    parts = [numba.__version__, *_fields(signature), *_iterate_parts(function, set())]
     return sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
@@ -123,7 +123,7 @@ def _fields(signature: Iterable[Any]) -> Iterator[str]:
             yield from _fields(each)
 
 
-def _parts(value: Any, seen: set[int]) -> Iterator[str]:
+def _iterate_parts(value: Any, seen: set[int]) -> Iterator[str]:
     """Yield what decides how a global that compiled code reads is compiled, each function once."""
     value = getattr(value, "py_func", value)
     if isinstance(value, np.ndarray):
@@ -134,21 +134,21 @@ def _parts(value: Any, seen: set[int]) -> Iterator[str]:
         if id(value) not in seen:
             seen.add(id(value))
             names: list[str] = []
-            for code in _codes(value.__code__):
+            for code in _iterate_code(value.__code__):
                 yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames}"
                 yield from (repr(each) for each in code.co_consts if not isinstance(each, CodeType))
                 names += code.co_names
             scope = {**value.__globals__, **inspect.getclosurevars(value).nonlocals}
             for name in sorted({*names, *value.__code__.co_freevars} & scope.keys()):
                 yield name
-                yield from _parts(scope[name], seen)
+                yield from _iterate_parts(scope[name], seen)
     else:  # a number; or a module or a function of NumPy, which has a name
         yield str(getattr(value, "__name__", None) or repr(value))
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def _iterate_code(code: CodeType) -> Iterator[CodeType]:
     """Yield the code of a function, and that of comprehensions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _codes(constant)
+            yield from _iterate_code(constant)

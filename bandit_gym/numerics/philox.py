@@ -15,9 +15,12 @@ from bandit_gym.numerics.compiled import inner, kernel
 _FACTORS = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
 _KEY_STEPS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
 _NUM_ROUNDS = 10
-_LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+_LOW, _HALF_BITS = np.uint64(0xFFFFFFFF), np.uint64(32)
 _ZERO, _ONE, _TWO, _THREE = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
-_EXCESS, _UNIT = np.uint64(11), 2.0**-53  # of 64 bits, and what one of the other 53 is worth
+_EXCESS_BITS, _UNIFORM_STEP = (
+    np.uint64(11),
+    2.0**-53,
+)  # of 64 bits, and what one of the other 53 is worth
 
 
 @kernel
@@ -43,24 +46,24 @@ def fill_uniforms(
             if row >= width:
                 continue
             # NumPy adds 1 to a counter before it uses it.
-            place = (first[i] >> _TWO) + np.uint64(group) + _ONE
-            a, b, c, d = scramble(keys[i], place, episodes[i], np.uint64(purpose))
+            block_number = (first[i] >> _TWO) + np.uint64(group) + _ONE
+            a, b, c, d = scramble(keys[i], block_number, episodes[i], np.uint64(purpose))
             if 0 <= row:
-                out[row, i] = (a >> _EXCESS) * _UNIT
+                out[row, i] = (a >> _EXCESS_BITS) * _UNIFORM_STEP
             if 0 <= row + 1 < width:
-                out[row + 1, i] = (b >> _EXCESS) * _UNIT
+                out[row + 1, i] = (b >> _EXCESS_BITS) * _UNIFORM_STEP
             if 0 <= row + 2 < width:
-                out[row + 2, i] = (c >> _EXCESS) * _UNIT
+                out[row + 2, i] = (c >> _EXCESS_BITS) * _UNIFORM_STEP
             if row + 3 < width:
-                out[row + 3, i] = (d >> _EXCESS) * _UNIT
+                out[row + 3, i] = (d >> _EXCESS_BITS) * _UNIFORM_STEP
 
 
 @inner
 def scramble(
-    key: np.uint64, place: np.uint64, episode: np.uint64, purpose: np.uint64
+    key: np.uint64, block_number: np.uint64, episode: np.uint64, purpose: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
     """Return the four numbers of the counter (place, 0, episode, purpose) under a key."""
-    a, b, c, d = place, _ZERO, episode, purpose
+    a, b, c, d = block_number, _ZERO, episode, purpose
     left, right = key, _ZERO
     for _ in range(_NUM_ROUNDS):
         a, b, c, d = (
@@ -76,7 +79,7 @@ def scramble(
 @inner
 def high_word(x: np.uint64, y: np.uint64) -> np.uint64:
     """Return the upper half of a product of 128 bits, for which LLVM finds the one instruction."""
-    x_low, x_high, y_low, y_high = x & _LOW, x >> _HALF, y & _LOW, y >> _HALF
-    middle = x_high * y_low + ((x_low * y_low) >> _HALF)
+    x_low, x_high, y_low, y_high = x & _LOW, x >> _HALF_BITS, y & _LOW, y >> _HALF_BITS
+    middle = x_high * y_low + ((x_low * y_low) >> _HALF_BITS)
     carry = x_low * y_high + (middle & _LOW)
-    return x_high * y_high + (middle >> _HALF) + (carry >> _HALF)
+    return x_high * y_high + (middle >> _HALF_BITS) + (carry >> _HALF_BITS)

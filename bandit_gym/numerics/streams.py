@@ -23,7 +23,7 @@ MEANS, NOISE, DELAYS, ARMS, MOVES, SWITCHES = range(6)
 """Purposes: the means of an episode's arms and the noise of its rewards; and what wrappers draw,
 delays of rewards, and means that move a little or are drawn anew; one is kept free."""
 
-LARGEST_SEED = 2**64 - 1
+MAX_SEED = 2**64 - 1
 WORTH_COMPILING = 10_000
 """Reads of a stream, at 5 µs each, after which the loop is loaded that makes them 1000 times as
 fast; loading takes 0.6 s, which a short run of few lanes would never win back."""
@@ -31,9 +31,9 @@ fast; loading takes 0.6 s, which a short run of few lanes would never win back."
 Seeds = int | Sequence[int | None] | None
 """What the lanes are seeded with, as `SyncVectorEnv` understands it."""
 
-_MOST_ROWS = 512
-_FEWEST_ROWS = 4
-_MOST_UNIFORMS = 2**15
+_MAX_ROWS = 512
+_MIN_ROWS = 4
+_MAX_UNIFORMS = 2**15
 """256 KiB, unless the fewest rows are more: larger blocks are no faster, and lanes that restart one
 by one throw more of them away."""
 
@@ -80,7 +80,7 @@ class LaneStreams:
     def seed(self, lanes: IntArray, seeds: Sequence[int]) -> None:
         """Give the listed lanes new seeds, of at most 64 bits; `advance` then begins episode 0."""
         self.seeds[lanes] = np.array(seeds, dtype=np.uint64)
-        self.episodes[lanes] = LARGEST_SEED  # -1, as these numbers go round
+        self.episodes[lanes] = MAX_SEED  # -1, as these numbers go round
 
     def advance(self, lanes: IntArray) -> None:
         """Begin the next episode of the listed lanes."""
@@ -108,7 +108,7 @@ class LaneStreams:
             return out
         rng, starts = self._reader, zip(lanes.tolist(), first.tolist(), strict=True)
         for column, (lane, start) in enumerate(starts):
-            self._put(rng, purpose, lane, start // 4)
+            self._move_generator(rng, purpose, lane, start // 4)
             rng.random(start % 4)
             out[:, column] = rng.random(count)
         return out
@@ -118,14 +118,14 @@ class LaneStreams:
 
         They are the same objects in every episode: who asks again moves them.
         """
-        places = [(purpose, lane) for lane in lanes.tolist()]
-        for place in places:
-            if place not in self._generators:
-                self._generators[place] = Generator(Philox(0))
-            self._put(self._generators[place], *place, 0)
-        return [self._generators[place] for place in places]
+        addresses = [(purpose, lane) for lane in lanes.tolist()]
+        for address in addresses:
+            if address not in self._generators:
+                self._generators[address] = Generator(Philox(0))
+            self._move_generator(self._generators[address], *address, 0)
+        return [self._generators[address] for address in addresses]
 
-    def _put(self, rng: Generator, purpose: int, lane: int, block: int) -> None:
+    def _move_generator(self, rng: Generator, purpose: int, lane: int, block: int) -> None:
         """Put a generator where a block of four numbers of a lane's stream begins."""
         state = self._state["state"]
         state["counter"][:] = block, 0, self.episodes[lane], purpose
@@ -146,7 +146,7 @@ class LaneNoise:
 
     def __init__(self, streams: LaneStreams, max_rows: int | None) -> None:
         num_lanes = len(streams.seeds)
-        rows = max(_FEWEST_ROWS, min(_MOST_ROWS, _MOST_UNIFORMS // num_lanes))
+        rows = max(_MIN_ROWS, min(_MAX_ROWS, _MAX_UNIFORMS // num_lanes))
         self._streams = streams
         self._lanes = np.arange(num_lanes)
         self._steps = np.zeros(num_lanes, dtype=np.int64)  # done by a lane before the block began

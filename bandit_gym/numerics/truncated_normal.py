@@ -29,7 +29,7 @@ def log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
         low: lower limits in standard deviations.
         high: upper limits, above `low`.
     """
-    return _turned_log_masses(low, high)[1]
+    return _mirrored_log_masses(low, high)[1]
 
 
 def quantile(
@@ -46,11 +46,13 @@ def quantile(
         The quantiles, in [low, high] and nondecreasing in `uniforms`; and `log_mass(low, high)`,
         which is needed on the way.
     """
-    log_left, log_inside, is_turned = _turned_log_masses(low, high)
+    log_left, log_inside, is_mirrored = _mirrored_log_masses(low, high)
     # SciPy's log, as NumPy's may round differently in long and in short arrays.
-    log_part = log_inside + scipy.special.xlogy(1.0, np.where(is_turned, 1.0 - uniforms, uniforms))
+    log_part = log_inside + scipy.special.xlogy(
+        1.0, np.where(is_mirrored, 1.0 - uniforms, uniforms)
+    )
     values = scipy.special.ndtri_exp(np.logaddexp(log_left, log_part))
-    return np.clip(np.where(is_turned, -values, values), low, high), log_inside
+    return np.clip(np.where(is_mirrored, -values, values), low, high), log_inside
 
 
 def rounding_error(low: FloatArray, high: FloatArray) -> FloatArray:
@@ -62,20 +64,20 @@ def rounding_error(low: FloatArray, high: FloatArray) -> FloatArray:
     return np.finfo(float).eps * np.square(nearest) / np.minimum((high - low) * nearest, 1.0)
 
 
-def _turned_log_masses(
+def _mirrored_log_masses(
     low: FloatArray, high: FloatArray
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
-    is_turned = low + high > 0
-    log_left = scipy.special.log_ndtr(np.where(is_turned, -high, low))
-    log_right = scipy.special.log_ndtr(np.where(is_turned, -low, high))
-    return log_left, log_right + np.log(-np.expm1(log_left - log_right)), is_turned
+    is_mirrored = low + high > 0
+    log_left = scipy.special.log_ndtr(np.where(is_mirrored, -high, low))
+    log_right = scipy.special.log_ndtr(np.where(is_mirrored, -low, high))
+    return log_left, log_right + np.log(-np.expm1(log_left - log_right)), is_mirrored
 
 
-_SMALLEST_BLOCK = 4  # a few proposals cost hardly more than one
-_LARGEST_BLOCK = 20_000  # bounds the memory
+_MIN_BLOCK_SIZE = 4  # a few proposals cost hardly more than one
+_MAX_BLOCK_SIZE = 20_000  # bounds the memory
 _NUM_TRIAL_PROPOSALS = 2000
 _NUM_STAGES = (1, 4, 16, 64, 256)
-_TOLERANCE = 1e-6
+_ROOT_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +113,7 @@ class TiltedBox:
         num_missing, num_proposed = num_draws, 0
         while num_missing > 0:
             size = _block_size(num_draws, num_proposed)
-            means, is_accepted = self._propose(_uniforms(rng, len(self.order), size))
+            means, is_accepted = self._propose(_draw_uniforms(rng, len(self.order), size))
             found.append(means[is_accepted][:num_missing])
             num_missing -= len(found[-1])
             num_proposed += size
@@ -127,7 +129,7 @@ class TiltedBox:
         num_proposed = 0
         while lanes.size:
             size = _block_size(1, num_proposed)
-            blocks = [_uniforms(rngs[lane], len(self.order), size) for lane in lanes.tolist()]
+            blocks = [_draw_uniforms(rngs[lane], len(self.order), size) for lane in lanes.tolist()]
             proposed, is_accepted = self._propose(np.concatenate(blocks, axis=1))
             is_found = is_accepted.reshape(-1, size).any(axis=1)
             first = is_accepted.reshape(-1, size).argmax(axis=1) + size * np.arange(len(lanes))
@@ -138,15 +140,15 @@ class TiltedBox:
 
     def acceptance(self) -> float:
         """Estimate the share of proposals that are accepted, with a fixed generator."""
-        uniforms = _uniforms(np.random.default_rng(0), len(self.order), _NUM_TRIAL_PROPOSALS)
-        return float(np.exp(self._weigh(uniforms[:-1])[1]).mean())
+        uniforms = _draw_uniforms(np.random.default_rng(0), len(self.order), _NUM_TRIAL_PROPOSALS)
+        return float(np.exp(self._propose_with_log_ratio(uniforms[:-1])[1]).mean())
 
     def _propose(self, uniforms: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Turn (K + 1, M) uniforms into (M, K) proposed means and whether each is accepted."""
-        means, log_ratio = self._weigh(uniforms[:-1])
+        means, log_ratio = self._propose_with_log_ratio(uniforms[:-1])
         return means, np.log(uniforms[-1]) <= log_ratio
 
-    def _weigh(self, uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _propose_with_log_ratio(self, uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Turn (K, M) uniforms into (M, K) proposed means and the logs of their acceptance."""
         values = np.zeros((len(self.order), uniforms.shape[1]))
         log_ratio = np.full(uniforms.shape[1], -self.log_bound)
@@ -176,26 +178,26 @@ def tilt_box(
     Raises:
         ValueError: if the solver finds no saddle point.
     """
-    order = most_restricted_first(covariance, low - mean, high - mean)
+    order = order_by_restriction(covariance, low - mean, high - mean)
     cholesky = np.linalg.cholesky(covariance[np.ix_(order, order)])
     scales = np.diag(cholesky).copy()
     factor = cholesky / scales[:, None] - np.eye(len(scales))
     box = (low - mean)[order] / scales, (high - mean)[order] / scales
-    x, tilts = _solve(factor, *box)
+    x, tilts = _solve_tilting(factor, *box)
     log_bound = _psi(x, tilts, factor, *box)
     return TiltedBox(order, mean[order], scales, factor, *box, tilts, log_bound)
 
 
-def _uniforms(rng: Generator, num_arms: int, num_proposals: int) -> FloatArray:
+def _draw_uniforms(rng: Generator, num_arms: int, num_proposals: int) -> FloatArray:
     return np.maximum(rng.random((num_arms + 1, num_proposals)), 2.0**-54)
 
 
 def _block_size(num_draws: int, num_proposed: int) -> int:
     """Return how many vectors to propose at once: as many as so far, so that blocks double."""
-    return min(max(_SMALLEST_BLOCK, num_draws, num_proposed), _LARGEST_BLOCK)
+    return min(max(_MIN_BLOCK_SIZE, num_draws, num_proposed), _MAX_BLOCK_SIZE)
 
 
-def most_restricted_first(covariance: FloatArray, low: FloatArray, high: FloatArray) -> IntArray:
+def order_by_restriction(covariance: FloatArray, low: FloatArray, high: FloatArray) -> IntArray:
     """Return the arms, each time the one least likely to be in its interval given those before.
 
     Those before stand at their expected values. Proposing in this order raises the acceptance rate,
@@ -226,7 +228,9 @@ def _psi(
     return float(terms.sum())
 
 
-def _solve(factor: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _solve_tilting(
+    factor: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Return x and tilts at the saddle point of psi, where all its derivatives vanish.
 
     psi is concave in x, so that a zero of its gradient in x gives the bound that acceptance needs.
@@ -238,8 +242,8 @@ def _solve(factor: FloatArray, low: FloatArray, high: FloatArray) -> tuple[Float
     for num_stages in _NUM_STAGES:
         free = np.zeros(2 * len(low) - 2)  # the last x and tilt have no part in psi
         for stage in range(1, num_stages + 1):
-            ahead = centre * (1 - stage / num_stages)
-            free, is_solved = _find_root(free, factor, low - ahead, high - ahead)
+            displacement = centre * (1 - stage / num_stages)
+            free, is_solved = _find_root(free, factor, low - displacement, high - displacement)
             if not is_solved:
                 break
         if is_solved:
@@ -260,7 +264,7 @@ def _find_root(
     box = (factor, low, high)
     free = optimize.root(_gradient, start, args=box, jac=True, options={"xtol": 1e-12}).x
     error = np.abs(_gradient(free, *box)[0]).max(initial=0.0)
-    return free, bool(error <= _TOLERANCE * max(1.0, np.abs(free).max(initial=0.0)))
+    return free, bool(error <= _ROOT_TOLERANCE * max(1.0, np.abs(free).max(initial=0.0)))
 
 
 def _gradient(

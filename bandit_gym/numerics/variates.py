@@ -34,7 +34,9 @@ def beta(
     boosts = uniforms[3:] if len(uniforms) > 3 else (None, None)
     above, chance_above = _log_gamma(alpha, uniforms[0], boosts[0])
     below, chance_below = _log_gamma(beta, uniforms[1], boosts[1])
-    return scipy.special.expit(above - below), _happens(chance_above + chance_below, uniforms[2])
+    return scipy.special.expit(above - below), _is_accepted(
+        chance_above + chance_below, uniforms[2]
+    )
 
 
 def log_gamma(shape: FloatArray | float, uniforms: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -49,7 +51,7 @@ def log_gamma(shape: FloatArray | float, uniforms: FloatArray) -> tuple[FloatArr
     """
     boosts = uniforms[2] if len(uniforms) > 2 else None
     values, log_chance = _log_gamma(shape, uniforms[0], boosts)
-    return values, _happens(log_chance, uniforms[1])
+    return values, _is_accepted(log_chance, uniforms[1])
 
 
 def exp(values: FloatArray) -> FloatArray:
@@ -83,13 +85,13 @@ def _log_gamma(
     return values, log_chance
 
 
-def _happens(log_chance: FloatArray, uniforms: FloatArray) -> BoolArray:
+def _is_accepted(log_chance: FloatArray, uniforms: FloatArray) -> BoolArray:
     return scipy.special.log1p(-uniforms) <= log_chance
 
 
 _LARGE_MEAN = 16.0
 _MAX_COUNT_AT_SMALL_MEAN = 64  # P(X > 64) is below 2^-54 for all means up to 16
-_LARGEST_UNIFORM_FOR_ADDING = 1 - 2.0**-20  # above, the sum's rounding would decide
+_MAX_UNIFORM_FOR_ADDING = 1 - 2.0**-20  # above, the sum's rounding would decide
 
 
 def poisson_quantile(means: RealArray, uniforms: RealArray) -> FloatArray:
@@ -129,7 +131,7 @@ def _quantile_by_adding(means: FloatArray, uniforms: FloatArray) -> FloatArray:
         counts += is_above
         probability = probability * means / count
         cumulative = cumulative + probability
-    is_extreme = uniforms > _LARGEST_UNIFORM_FOR_ADDING
+    is_extreme = uniforms > _MAX_UNIFORM_FOR_ADDING
     if is_extreme.any():
         m, u = means[is_extreme], uniforms[is_extreme]
         counts[is_extreme] = _step_up(np.zeros(m.shape), m, u, _MAX_COUNT_AT_SMALL_MEAN)

@@ -16,11 +16,11 @@ from bandit_gym.priors.independent import (
     TruncatedNormal,
 )
 from bandit_gym.priors.mixtures import (
-    Camps,
     HierarchicalBeta,
     LogitNormal,
     Mixture,
     PerArm,
+    SharedMixture,
     spike_and_slab,
 )
 from bandit_gym.priors.named import PRIORS, describe_prior, make_prior, prior_from_dict

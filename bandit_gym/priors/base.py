@@ -42,17 +42,17 @@ class Prior(Protocol):
         """
 
 
-def _has(*methods: str) -> Callable[[Any], bool]:
+def _has_methods(*methods: str) -> Callable[[Any], bool]:
     return lambda prior: all(callable(getattr(prior, method, None)) for method in methods)
 
 
 CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
-    "log_density": _has("sample", "log_density"),
-    "arm_log_density": _has("arm_log_density"),
-    "shared_components": _has("shared_components"),
-    "natural_parameters": _has("natural_parameters"),
+    "log_density": _has_methods("sample", "log_density"),
+    "arm_log_density": _has_methods("arm_log_density"),
+    "shared_components": _has_methods("shared_components"),
+    "natural_parameters": _has_methods("natural_parameters"),
     "normal_box": lambda prior: isinstance(prior, TruncatedMultivariateNormal),
-    "sample_each": _has("sample_each"),
+    "sample_each": _has_methods("sample_each"),
     # A user's subclass may override `sample`.
     "propose": lambda prior: type(prior) in get_args(BuiltInPrior) and hasattr(prior, "propose"),
 }
@@ -88,7 +88,7 @@ def support_name(prior: Any) -> str | None:
     return next(names, None)
 
 
-def stated_support(prior: Any, num_arms: int) -> FloatArray | None:
+def get_stated_support(prior: Any, num_arms: int) -> FloatArray | None:
     """Return the (K, 2) lowest and highest means that the prior states; None if it does not."""
     name = support_name(prior)
     if name is None:

@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from bandit_gym.checks import call, check_integer, message
+from bandit_gym.checks import call_method, check_integer, message
 from bandit_gym.checks.typing import BoolArray, FloatArray
-from bandit_gym.priors.base import Prior, offers, stated_support, support_name
+from bandit_gym.priors.base import Prior, get_stated_support, offers, support_name
 
-NUM_DRAWS, NUM_STEPS = 1000, 20
-LEVEL = 1e-6
+NUM_CHECK_DRAWS, NUM_METROPOLIS_STEPS = 1000, 20
+FALSE_ALARM_LEVEL = 1e-6
 """Probability that methods which agree are said to disagree."""
 
-SMALLEST_STEP, LARGEST_STEP = 0.1, 3.0
+MIN_STEP_SCALE, MAX_STEP_SCALE = 0.1, 3.0
 """Steps of the random walk in standard deviations, drawn evenly on the log scale."""
 
-LogDensity = Callable[[FloatArray], FloatArray]
-Rule = tuple[str, Callable[[FloatArray], BoolArray]]
+LogDensityFunction = Callable[[FloatArray], FloatArray]
+MeansRule = tuple[str, Callable[[FloatArray], BoolArray]]
 """What rewards are called, and which means they can have."""
 
-ANY_MEAN: Rule = "finite", np.isfinite
+ANY_MEAN: MeansRule = "finite", np.isfinite
 
 
 def check_prior(prior: Prior, likelihood: Any = None, num_arms: int | None = None) -> None:
@@ -52,7 +52,7 @@ def check_prior(prior: Prior, likelihood: Any = None, num_arms: int | None = Non
     _check_agreement(prior, rule, num_arms)
 
 
-def check_draws(prior: Prior, rule: Rule, num_arms: int) -> None:
+def check_draws(prior: Prior, rule: MeansRule, num_arms: int) -> None:
     """Refuse a prior that returns wrong shapes, NaN, or means outside of its support.
 
     Raises:
@@ -60,29 +60,29 @@ def check_draws(prior: Prior, rule: Rule, num_arms: int) -> None:
     """
     rng, (rewards, contains) = np.random.default_rng(0), rule
     for shape in ((num_arms,), (50, num_arms), (3, 2, num_arms)):
-        means = call(f"prior.sample(rng, {shape})", shape, prior.sample, rng, shape)
+        means = call_method(f"prior.sample(rng, {shape})", shape, prior.sample, rng, shape)
         is_possible = contains(means)
         if not is_possible.all():
             condition = f"draw means that {rewards} rewards can have"
             raise ValueError(message("prior.sample", condition, means[~is_possible][0]))
-        densities = _ask(prior, means)
+        densities = _compute_log_densities(prior, means)
         if (densities == -np.inf).all():
             condition = "be a number at the prior's own draws, and not -inf at all of them"
             raise ValueError(message("prior.log_density", condition, densities))
         if offers(prior, "arm_log_density"):
             _check_arms(prior, means, densities)
-        low, high = _stated_support(prior, num_arms).T
-        for place in np.argwhere((means < low) | (means > high))[:1]:
-            ends = f"[{low[place[-1]]:g}, {high[place[-1]]:g}] for arm {place[-1]}"
+        low, high = _check_stated_support(prior, num_arms).T
+        for index in np.argwhere((means < low) | (means > high))[:1]:
+            ends = f"[{low[index[-1]]:g}, {high[index[-1]]:g}] for arm {index[-1]}"
             condition = f"contain the prior's own draws, {ends}"
             name = f"prior.{support_name(prior)}"
-            raise ValueError(message(name, condition, means[tuple(place)]))
+            raise ValueError(message(name, condition, means[tuple(index)]))
 
 
-def _ask(prior: Prior, means: FloatArray) -> FloatArray:
+def _compute_log_densities(prior: Prior, means: FloatArray) -> FloatArray:
     """Return the prior's log-densities of (..., K) means, none of them NaN or +inf."""
     name = f"prior.log_density(means of shape {means.shape})"
-    densities = call(name, means.shape[:-1], prior.log_density, means)
+    densities = call_method(name, means.shape[:-1], prior.log_density, means)
     is_wrong = ~(densities < np.inf)
     if is_wrong.any():
         condition = f"be finite or -inf, also at means {means[is_wrong][0]}"
@@ -90,12 +90,12 @@ def _ask(prior: Prior, means: FloatArray) -> FloatArray:
     return densities
 
 
-def _stated_support(prior: Prior, num_arms: int) -> FloatArray:
+def _check_stated_support(prior: Prior, num_arms: int) -> FloatArray:
     """Return the (K, 2) ends that the prior states, all means if it states none."""
     name = support_name(prior)
     if name is None:
         return np.tile([-np.inf, np.inf], (num_arms, 1))
-    support = call(f"prior.{name}", (num_arms, 2), stated_support, prior, num_arms)
+    support = call_method(f"prior.{name}", (num_arms, 2), get_stated_support, prior, num_arms)
     if not (support[:, 0] < support[:, 1]).all():
         raise ValueError(message(f"prior.{name}", "be ends that rise", support.tolist()))
     return support
@@ -104,7 +104,7 @@ def _stated_support(prior: Prior, num_arms: int) -> FloatArray:
 def _check_arms(prior: Any, means: FloatArray, densities: FloatArray) -> None:
     """Refuse densities of single arms that do not make up that of all arms, up to a constant."""
     name = f"prior.arm_log_density(means of shape {means.shape})"
-    gaps = call(name, means.shape, prior.arm_log_density, means).sum(axis=-1) - densities
+    gaps = call_method(name, means.shape, prior.arm_log_density, means).sum(axis=-1) - densities
     gaps = gaps[np.isfinite(gaps)]
     size = max(1.0, float(np.abs(densities[np.isfinite(densities)]).max(initial=0.0)))
     if gaps.size and np.ptp(gaps) > 1e-6 * size:
@@ -112,19 +112,20 @@ def _check_arms(prior: Any, means: FloatArray, densities: FloatArray) -> None:
         raise ValueError(message("prior.arm_log_density", condition, gaps[:3]))
 
 
-def _check_agreement(prior: Prior, rule: Rule, num_arms: int) -> None:
+def _check_agreement(prior: Prior, rule: MeansRule, num_arms: int) -> None:
     """Refuse a prior whose `sample` does not draw from the law of its `log_density`."""
 
     def log_density(means: FloatArray) -> FloatArray:
         is_possible = rule[1](means).all(axis=1)
         values = np.full(len(means), -np.inf)
         if is_possible.any():
-            values[is_possible] = _ask(prior, means[is_possible])
+            values[is_possible] = _compute_log_densities(prior, means[is_possible])
         return values
 
     rng = np.random.default_rng(0)
     pilot, draws = (
-        np.asarray(prior.sample(rng, (NUM_DRAWS, num_arms)), dtype=np.float64) for _ in range(2)
+        np.asarray(prior.sample(rng, (NUM_CHECK_DRAWS, num_arms)), dtype=np.float64)
+        for _ in range(2)
     )
     drift = find_drift(pilot, draws, log_density)
     if drift is not None:
@@ -136,7 +137,11 @@ def _check_agreement(prior: Prior, rule: Rule, num_arms: int) -> None:
 
 
 def find_drift(
-    pilot: FloatArray, draws: FloatArray, log_density: LogDensity, *, level: float = LEVEL
+    pilot: FloatArray,
+    draws: FloatArray,
+    log_density: LogDensityFunction,
+    *,
+    level: float = FALSE_ALARM_LEVEL,
 ) -> str | None:
     """Say in words how draws drift under a density; None if by no more than chance allows.
 
@@ -159,13 +164,15 @@ def find_drift(
 
     def summarise(means: FloatArray, log_densities: FloatArray) -> FloatArray:
         """Return the (n, F) numbers whose averages may drift."""
-        away = means - centre
-        distances = np.einsum("ni,ij,nj->n", away, precision, away)
-        return np.column_stack([means, np.abs(away), distances, np.clip(log_densities, -1e6, 1e6)])
+        differences = means - centre
+        distances = np.einsum("ni,ij,nj->n", differences, precision, differences)
+        return np.column_stack(
+            [means, np.abs(differences), distances, np.clip(log_densities, -1e6, 1e6)]
+        )
 
     moved = start = draws, log_density(draws)
-    for _ in range(NUM_STEPS):
-        moved = _step(rng, *moved, spread, log_density)
+    for _ in range(NUM_METROPOLIS_STEPS):
+        moved = _metropolis_step(rng, *moved, spread, log_density)
     before, after = summarise(*start), summarise(*moved)
     change = after - before
     size = np.sqrt(np.square(change).sum(axis=0))
@@ -179,21 +186,21 @@ def find_drift(
     names += ["squared distance of all arms from their medians, in covariances", "log-density"]
     return (
         f"an average {names[worst]} of {before[:, worst].mean():.4g} over {len(draws)} draws and "
-        f"{after[:, worst].mean():.4g} after {NUM_STEPS} Metropolis steps under log_density, "
+        f"{after[:, worst].mean():.4g} after {NUM_METROPOLIS_STEPS} Metropolis steps under log_density, "
         f"{scores[worst]:.1f} root sums of squares apart where chance allows {limit:.1f}"
     )
 
 
-def _step(
+def _metropolis_step(
     rng: Generator,
     means: FloatArray,
     current: FloatArray,
     spread: FloatArray,
-    log_density: LogDensity,
+    log_density: LogDensityFunction,
 ) -> tuple[FloatArray, FloatArray]:
     """Do one Metropolis step of each chain, in one arm or, as often, in all of them."""
     num_draws, num_arms = means.shape
-    log_sizes = rng.uniform(math.log(SMALLEST_STEP), math.log(LARGEST_STEP), (num_draws, 1))
+    log_sizes = rng.uniform(math.log(MIN_STEP_SCALE), math.log(MAX_STEP_SCALE), (num_draws, 1))
     is_alone = rng.random((num_draws, 1)) < 0.5
     is_chosen = np.arange(num_arms) == rng.integers(num_arms, size=(num_draws, 1))
     share = np.where(is_alone, is_chosen, 1 / math.sqrt(num_arms))

@@ -13,9 +13,9 @@ from numpy.random import Generator
 from bandit_gym.checks import check_covariance, check_parameter, check_same_length
 from bandit_gym.checks.typing import FloatArray, Parameter
 from bandit_gym.numerics.truncated_normal import TiltedBox, tilt_box
-from bandit_gym.priors.independent import ParametricPrior, check_mass, columns
+from bandit_gym.priors.independent import ParametricPrior, check_mass, stack_columns
 
-LEAST_ACCEPTANCE = 1e-4
+MIN_ACCEPTANCE = 1e-4
 """Of proposals for a draw: there it takes some 0.3 s with a hundred arms."""
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -50,7 +50,7 @@ class TruncatedMultivariateNormal(ParametricPrior):
         stds = tuple(np.sqrt(np.diag(self.covariance)).tolist())
         check_mass(self.mean, stds, self.low, self.high)
         acceptance = self._box.acceptance()
-        if acceptance < LEAST_ACCEPTANCE:
+        if acceptance < MIN_ACCEPTANCE:
             raise ValueError(
                 "covariance must be such that draws in the box are found in reasonable time, got "
                 f"{self.num_arms} arms of which {acceptance:.1g} of the proposals would be "
@@ -91,7 +91,7 @@ class TruncatedMultivariateNormal(ParametricPrior):
 
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm."""
-        return columns(num_arms, self.low, self.high)
+        return stack_columns(num_arms, self.low, self.high)
 
     @cached_property
     def precision(self) -> FloatArray:
@@ -110,5 +110,5 @@ class TruncatedMultivariateNormal(ParametricPrior):
 
     @cached_property
     def _box(self) -> TiltedBox:
-        mean, low, high = columns(self.num_arms, self.mean, self.low, self.high).T
+        mean, low, high = stack_columns(self.num_arms, self.mean, self.low, self.high).T
         return tilt_box(mean, np.asarray(self.covariance), low, high)

@@ -56,14 +56,14 @@ class ParametricPrior(ABC):
         return tuple(np.asarray(value) for value in self._parameters().values())
 
 
-def columns(num_arms: int, *values: ArrayLike) -> FloatArray:
+def stack_columns(num_arms: int, *values: ArrayLike) -> FloatArray:
     """Return the values, each one number or (K,) numbers, side by side in K rows."""
     rows = [np.broadcast_to(np.asarray(value, dtype=np.float64), num_arms) for value in values]
     return np.stack(rows, axis=1)
 
 
-_SMALLEST = float(np.finfo(np.float64).tiny)
-_LARGEST = float(np.finfo(np.float64).max)
+_MIN_FLOAT = float(np.finfo(np.float64).tiny)
+_MAX_FLOAT = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
@@ -103,19 +103,19 @@ class IndependentPrior(ParametricPrior):
 
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm."""
-        return columns(num_arms, *self.ends)
+        return stack_columns(num_arms, *self.ends)
 
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (...) normalised log-density of (..., K) means; -inf outside the support."""
         return np.asarray(self.arm_log_density(means).sum(axis=-1))
 
-    def _of_arms(self, arms: IntArray) -> list[Any]:
+    def _select_arms(self, arms: IntArray) -> list[Any]:
         """Return each parameter, (...) values for the arms or one for all."""
         own = vars(self).values()  # not `_arrays`, which would take half of a single reset
-        return [_of_arms(value, arms) if isinstance(value, tuple) else value for value in own]
+        return [_select_arms(value, arms) if isinstance(value, tuple) else value for value in own]
 
 
-def _of_arms(values: tuple[float, ...], arms: IntArray) -> Any:
+def _select_arms(values: tuple[float, ...], arms: IntArray) -> Any:
     return np.array(values)[arms] if len(values) > 1 else values[0]  # as arrays broadcast
 
 
@@ -132,7 +132,7 @@ class Beta(IndependentPrior):
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, strictly between 0 and 1."""
-        return np.clip(rng.beta(self.alpha, self.beta, shape), _SMALLEST, 1.0 - 2.0**-53)
+        return np.clip(rng.beta(self.alpha, self.beta, shape), _MIN_FLOAT, 1.0 - 2.0**-53)
 
     @property
     def num_uniforms(self) -> int:
@@ -146,9 +146,9 @@ class Beta(IndependentPrior):
         if self._is_uniform:
             means, is_kept = uniforms[0], np.ones(uniforms[0].shape, dtype=np.bool_)
         else:
-            alpha, beta = self._of_arms(arms)
+            alpha, beta = self._select_arms(arms)
             means, is_kept = variates.beta(alpha, beta, uniforms)
-        return np.clip(means, _SMALLEST, 1.0 - 2.0**-53), is_kept
+        return np.clip(means, _MIN_FLOAT, 1.0 - 2.0**-53), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return (alpha - 1) log x + (beta - 1) log(1 - x) - log B(alpha, beta)."""
@@ -160,7 +160,7 @@ class Beta(IndependentPrior):
     def natural_parameters(self, num_arms: int) -> FloatArray:
         """Return (alpha - 1, beta - 1, 0, 0, 0) of each arm."""
         alpha, beta = self._arrays()
-        return columns(num_arms, alpha - 1, beta - 1, 0.0, 0.0, 0.0)
+        return stack_columns(num_arms, alpha - 1, beta - 1, 0.0, 0.0, 0.0)
 
     @property
     def _is_uniform(self) -> bool:
@@ -181,7 +181,7 @@ class Gamma(IndependentPrior):
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, above 0."""
         draws: FloatArray = rng.standard_gamma(self.shape, shape) / np.asarray(self.rate)
-        return np.maximum(draws, _SMALLEST)
+        return np.maximum(draws, _MIN_FLOAT)
 
     @property
     def num_uniforms(self) -> int:
@@ -190,10 +190,10 @@ class Gamma(IndependentPrior):
 
     def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
         """Make means above 0."""
-        shape, rate = self._of_arms(arms)
+        shape, rate = self._select_arms(arms)
         logs, is_kept = variates.log_gamma(shape, uniforms)
         with np.errstate(over="ignore"):  # a world refuses means that are not finite
-            return np.maximum(variates.exp(logs) / rate, _SMALLEST), is_kept
+            return np.maximum(variates.exp(logs) / rate, _MIN_FLOAT), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(rate) - log Gamma(shape) + (shape - 1) log x - rate x."""
@@ -207,7 +207,7 @@ class Gamma(IndependentPrior):
     def natural_parameters(self, num_arms: int) -> FloatArray:
         """Return (shape - 1, 0, -rate, 0, 0) of each arm."""
         shape, rate = self._arrays()
-        return columns(num_arms, shape - 1, 0.0, -rate, 0.0, 0.0)
+        return stack_columns(num_arms, shape - 1, 0.0, -rate, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -226,9 +226,9 @@ class InverseGamma(IndependentPrior):
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, above 0 and finite."""
-        rates = np.maximum(rng.standard_gamma(self.shape, shape), _SMALLEST)
+        rates = np.maximum(rng.standard_gamma(self.shape, shape), _MIN_FLOAT)
         with np.errstate(over="ignore"):
-            return np.clip(np.asarray(self.scale) / rates, _SMALLEST, _LARGEST)
+            return np.clip(np.asarray(self.scale) / rates, _MIN_FLOAT, _MAX_FLOAT)
 
     @property
     def num_uniforms(self) -> int:
@@ -237,10 +237,10 @@ class InverseGamma(IndependentPrior):
 
     def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
         """Make means above 0 and finite."""
-        shape, scale = self._of_arms(arms)
+        shape, scale = self._select_arms(arms)
         logs, is_kept = variates.log_gamma(shape, uniforms)
         with np.errstate(over="ignore"):
-            return np.clip(scale * variates.exp(-logs), _SMALLEST, _LARGEST), is_kept
+            return np.clip(scale * variates.exp(-logs), _MIN_FLOAT, _MAX_FLOAT), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(scale) - log Gamma(shape) - (shape + 1) log x - scale / x."""
@@ -254,7 +254,7 @@ class InverseGamma(IndependentPrior):
     def natural_parameters(self, num_arms: int) -> FloatArray:
         """Return (-shape - 1, 0, 0, 0, -scale) of each arm."""
         shape, scale = self._arrays()
-        return columns(num_arms, -shape - 1, 0.0, 0.0, 0.0, -scale)
+        return stack_columns(num_arms, -shape - 1, 0.0, 0.0, 0.0, -scale)
 
 
 def _is_below_one(parameter: Parameter) -> bool:
@@ -262,7 +262,7 @@ def _is_below_one(parameter: Parameter) -> bool:
     return (min(parameter) if isinstance(parameter, tuple) else parameter) < 1
 
 
-_LARGEST_ROUNDING_ERROR = 1e-6
+_MAX_ROUNDING_ERROR = 1e-6
 
 
 def check_mass(mean: Parameter, std: Parameter, low: Parameter, high: Parameter) -> None:
@@ -271,7 +271,7 @@ def check_mass(mean: Parameter, std: Parameter, low: Parameter, high: Parameter)
         raise ValueError(message("low", f"be below high ({high!r})", low))
     m, s = np.asarray(mean), np.asarray(std)
     error = truncated_normal.rounding_error((np.asarray(low) - m) / s, (np.asarray(high) - m) / s)
-    if not (error < _LARGEST_ROUNDING_ERROR).all():
+    if not (error < _MAX_ROUNDING_ERROR).all():
         condition = "leave the interval from low to high a mass that floating point can represent"
         settings = {"mean": mean, "std": std, "low": low, "high": high}
         raise ValueError(message("mean and std", condition, settings))
@@ -297,7 +297,9 @@ class _NormalShape(IndependentPrior):
     def natural_parameters(self, num_arms: int) -> FloatArray:
         """Return (0, 0, mean / std^2, -1 / (2 std^2), 0) of each arm."""
         precision = 1 / np.square(self.std)
-        return columns(num_arms, 0.0, 0.0, np.multiply(self.mean, precision), -precision / 2, 0.0)
+        return stack_columns(
+            num_arms, 0.0, 0.0, np.multiply(self.mean, precision), -precision / 2, 0.0
+        )
 
 
 @dataclass(frozen=True)
@@ -313,7 +315,7 @@ class Normal(_NormalShape):
 
     def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
         """Make means by inverse CDF."""
-        mean, std = self._of_arms(arms)
+        mean, std = self._select_arms(arms)
         means = mean + std * variates.standard_normal(uniforms[0])
         return means, np.ones(means.shape, dtype=np.bool_)
 
@@ -352,10 +354,10 @@ class TruncatedNormal(_NormalShape):
 
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return [low, high] of each arm."""
-        return columns(num_arms, self.low, self.high)
+        return stack_columns(num_arms, self.low, self.high)
 
     def _quantile(self, uniforms: FloatArray, arms: IntArray) -> FloatArray:
-        mean, std, low, high = self._of_arms(arms)
+        mean, std, low, high = self._select_arms(arms)
         inner = np.maximum(uniforms, 2.0**-54)
         z, _ = truncated_normal.quantile((low - mean) / std, (high - mean) / std, inner)
         return np.clip(mean + std * z, low, high)

@@ -25,11 +25,11 @@ from bandit_gym.priors.independent import (
     TruncatedNormal,
 )
 
-_EDGE = 2.0**-53
+_MIN_END_DISTANCE = 2.0**-53
 
 
 @dataclass(frozen=True)
-class _Several:
+class _FiniteMixture:
     """Several laws and their probabilities.
 
     Args:
@@ -43,18 +43,18 @@ class _Several:
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "components", check_laws("components", self.components))
+        object.__setattr__(self, "components", check_components("components", self.components))
         weights = check_parameter("weights", self.weights, positive=True)
         if not isinstance(weights, tuple) or len(weights) != len(self.components):
             raise ValueError(
                 f"weights must have one entry per component, {len(self.components)}, "
                 f"got {self.weights!r}."
             )
-        object.__setattr__(self, "weights", _normalised(weights))
+        object.__setattr__(self, "weights", _normalise_weights(weights))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
-        components = describe_laws("components", self.components)
+        components = describe_components("components", self.components)
         return {"name": self.name, "components": components, "weights": [*self.weights]}
 
     @property
@@ -69,7 +69,7 @@ class _Several:
         return np.take_along_axis(draws, chosen[None], axis=0)[0]
 
 
-class Mixture(_Several):
+class Mixture(_FiniteMixture):
     """Each arm's mean comes from one of several laws, chosen for each arm on its own.
 
     Args:
@@ -97,7 +97,7 @@ class Mixture(_Several):
         return np.asarray(self.arm_log_density(means).sum(axis=-1))
 
 
-class Camps(_Several):
+class SharedMixture(_FiniteMixture):
     """All arms' means come from one of several laws, chosen once for all arms: arms are dependent.
 
     Args:
@@ -156,7 +156,9 @@ class LogitNormal(IndependentPrior):
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, strictly between 0 and 1."""
         return np.clip(
-            scipy.special.expit(rng.normal(self.mean, self.std, shape)), _EDGE, 1 - _EDGE
+            scipy.special.expit(rng.normal(self.mean, self.std, shape)),
+            _MIN_END_DISTANCE,
+            1 - _MIN_END_DISTANCE,
         )
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
@@ -168,7 +170,7 @@ class LogitNormal(IndependentPrior):
         return np.where((x > 0) & (x < 1), value, -np.inf)
 
 
-class HierarchicalBeta(Camps):
+class HierarchicalBeta(SharedMixture):
     """All arms' means come from one Beta law, which itself is one of several: arms are dependent.
 
     Args:
@@ -199,46 +201,50 @@ class HierarchicalBeta(Camps):
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, one law for all arms of a draw."""
-        law = rng.choice(len(self.weights), size=(*shape[:-1], 1), p=self.weights)
+        component = rng.choice(len(self.weights), size=(*shape[:-1], 1), p=self.weights)
         alphas, betas = np.array(self.alphas), np.array(self.betas)
-        return np.clip(rng.beta(alphas[law], betas[law], shape), _EDGE, 1 - _EDGE)
+        return np.clip(
+            rng.beta(alphas[component], betas[component], shape),
+            _MIN_END_DISTANCE,
+            1 - _MIN_END_DISTANCE,
+        )
 
     @property
     def alphas(self) -> list[Any]:
         """First parameters of the laws."""
-        return [law.alpha for law in self.components]  # type: ignore[attr-defined]
+        return [component.alpha for component in self.components]  # type: ignore[attr-defined]
 
     @property
     def betas(self) -> list[Any]:
         """Second parameters of the laws."""
-        return [law.beta for law in self.components]  # type: ignore[attr-defined]
+        return [component.beta for component in self.components]  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
         return f"HierarchicalBeta({self.alphas}, {self.betas}, {[*self.weights]})"
 
 
-def check_laws(name: str, laws: Any) -> tuple[IndependentPrior, ...]:
+def check_components(name: str, laws: Any) -> tuple[IndependentPrior, ...]:
     """Return the laws as a tuple; refuse one that is not independent across arms."""
-    for law in _as_list(name, laws):
-        if not offers(law, "arm_log_density"):
+    for component in _as_list(name, laws):
+        if not offers(component, "arm_log_density"):
             condition = "be a list of laws that are independent across arms"
-            raise TypeError(message(name, condition, law))
+            raise TypeError(message(name, condition, component))
     return tuple(laws)
 
 
-def describe_laws(name: str, laws: Sequence[Any]) -> list[dict[str, Any]]:
+def describe_components(name: str, laws: Sequence[Any]) -> list[dict[str, Any]]:
     """Return what `to_dict` says of each law.
 
     Raises:
         TypeError: if one is the user's own and has no `to_dict`.
     """
-    for law in laws:
-        if not hasattr(law, "to_dict"):
-            raise TypeError(message(name, "be laws that have a method 'to_dict'", law))
-    return [law.to_dict() for law in laws]
+    for component in laws:
+        if not hasattr(component, "to_dict"):
+            raise TypeError(message(name, "be laws that have a method 'to_dict'", component))
+    return [component.to_dict() for component in laws]
 
 
-def _normalised(weights: Sequence[float]) -> tuple[float, ...]:
+def _normalise_weights(weights: Sequence[float]) -> tuple[float, ...]:
     """Divide by the sum, unless it is 1 already up to rounding."""
     total = math.fsum(weights)
     if abs(total - 1.0) <= len(weights) * 2.0**-50:
@@ -271,11 +277,11 @@ class PerArm:
     name: ClassVar[str] = "per_arm"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "laws", check_laws("laws", self.laws))
-        for law in self.laws:
-            if getattr(law, "num_arms", None) not in (None, 1):
+        object.__setattr__(self, "laws", check_components("laws", self.laws))
+        for component in self.laws:
+            if getattr(component, "num_arms", None) not in (None, 1):
                 condition = "be laws of a single arm, with one number for each parameter"
-                raise ValueError(message("laws", condition, law))
+                raise ValueError(message("laws", condition, component))
 
     @property
     def num_arms(self) -> int:
@@ -291,19 +297,21 @@ class PerArm:
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm."""
         self._check_number(num_arms)
-        return np.concatenate([np.asarray(law.arm_support(1)) for law in self.laws])
+        return np.concatenate([np.asarray(component.arm_support(1)) for component in self.laws])
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, whose last axis is the K arms."""
         self._check_number(shape[-1])
-        draws = [law.sample(rng, (*shape[:-1], 1)) for law in self.laws]
+        draws = [component.sample(rng, (*shape[:-1], 1)) for component in self.laws]
         return np.concatenate(draws, axis=-1)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) log-densities of each arm."""
         x = np.asarray(means, dtype=np.float64)
         self._check_number(x.shape[-1])
-        parts = [law.arm_log_density(x[..., i : i + 1]) for i, law in enumerate(self.laws)]
+        parts = [
+            component.arm_log_density(x[..., i : i + 1]) for i, component in enumerate(self.laws)
+        ]
         return np.concatenate(parts, axis=-1)
 
     def log_density(self, means: FloatArray) -> FloatArray:
@@ -312,7 +320,7 @@ class PerArm:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
-        return {"name": self.name, "laws": describe_laws("laws", self.laws)}
+        return {"name": self.name, "laws": describe_components("laws", self.laws)}
 
     def _check_number(self, num_arms: int) -> None:
         if num_arms != self.num_arms:

@@ -13,17 +13,20 @@ from typing import Any, get_args
 from bandit_gym.checks import check_arguments, load_named, make_named, message, split_name
 from bandit_gym.priors.base import BuiltInPrior, Prior, offers
 from bandit_gym.priors.mixtures import (
-    Camps,
     HierarchicalBeta,
     LogitNormal,
     Mixture,
     PerArm,
+    SharedMixture,
     spike_and_slab,
 )
 
 PRIORS: dict[str, Callable[..., Prior]] = {
-    **{law.name: law for law in get_args(BuiltInPrior)},
-    **{law.name: law for law in (LogitNormal, Mixture, Camps, HierarchicalBeta, PerArm)},
+    **{prior_class.name: prior_class for prior_class in get_args(BuiltInPrior)},
+    **{
+        prior_class.name: prior_class
+        for prior_class in (LogitNormal, Mixture, SharedMixture, HierarchicalBeta, PerArm)
+    },
     "spike_and_slab": spike_and_slab,
 }
 """Name -> what makes the prior, with its parameters as arguments."""
@@ -84,8 +87,10 @@ def _make_inner(value: Any, kind: str, imports: bool) -> Any:
     """Make a law of a dict or of `module:name`, laws of a list; all else stays as it is."""
     if isinstance(value, list | tuple):
         return [_make_inner(item, kind, imports) for item in value]
-    is_law = isinstance(value, Mapping) or (imports and isinstance(value, str) and ":" in value)
-    return _make(value, kind, imports=imports) if is_law else value
+    is_prior_settings = isinstance(value, Mapping) or (
+        imports and isinstance(value, str) and ":" in value
+    )
+    return _make(value, kind, imports=imports) if is_prior_settings else value
 
 
 def describe_prior(settings: Any) -> str:

@@ -19,7 +19,7 @@ import pandas as pd
 
 from bandit_gym.checks import check_file
 from bandit_gym.checks.files import VERSION, replacing
-from bandit_gym.checks.styles import look
+from bandit_gym.checks.styles import line_style
 from bandit_gym.experiments.experiment import Entry
 from bandit_gym.results.report import (
     DETAILS,
@@ -292,7 +292,7 @@ def _draw(chart: Chart) -> Any:
                 x=np.concatenate([x, x[::-1]]),
                 y=np.concatenate([y + half, (y - half)[::-1]]),
                 fill="toself",
-                fillcolor=f"{curve.look.colour}2e",
+                fillcolor=f"{curve.line_style.colour}2e",
                 line_width=0,
                 hoverinfo="skip",
                 showlegend=False,
@@ -303,7 +303,7 @@ def _draw(chart: Chart) -> Any:
             y=y,
             name=_shorten(curve.label),
             mode="lines",
-            line={"color": curve.look.colour, "dash": curve.look.dash, "width": 2},
+            line={"color": curve.line_style.colour, "dash": curve.line_style.dash, "width": 2},
             customdata=[""] * len(x) if half is None else [f" ± {width:.2g}" for width in half],
             hovertemplate="%{x:,.4~g}: %{y:.4g}%{customdata}",
             legendgroup=curve.label,
@@ -364,7 +364,7 @@ def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[E
     for place, found in enumerate(own, start=1):
         low, middle, high = (found[f"cumulative_regret{end}"] for end in ("_low", "", "_high"))
         levels, numbers = list(range(len(found))), map(labels.index, found["agent"])
-        colours = [look(number).colour for number in numbers]
+        colours = [line_style(number).colour for number in numbers]
         errors = {"array": high - middle, "arrayminus": middle - low, "color": ERROR_COLOUR}
         shown = {"y": levels, "row": place, "col": 1, "hovertemplate": "%{x:.4g}<extra></extra>"}
         marks = {"mode": "markers", "marker": {"color": colours, "size": 8}}

@@ -20,7 +20,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from bandit_gym.checks.files import replacing
-from bandit_gym.checks.styles import FORMATS, STYLES, Look, literal, look, wrapped
+from bandit_gym.checks.styles import (
+    FORMATS,
+    STYLES,
+    LineStyle,
+    escape_formula,
+    line_style,
+    wrap_text,
+)
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.experiment import Entry
@@ -56,14 +63,14 @@ class Curve(NamedTuple):
 
     Attributes:
         label: of the agent, or what else it shows.
-        look: its colour and dash, an agent's the same in all charts.
+        line_style: its colour and dash, an agent's the same in all charts.
         x: (S,) steps or levels.
         y: (S,) values.
         half: (S,) half widths of their 95 % intervals; None where there are none.
     """
 
     label: str
-    look: Look
+    line_style: LineStyle
     x: np.ndarray
     y: FloatArray
     half: FloatArray | None = None
@@ -169,7 +176,7 @@ def _chart(
             half = half_widths(values) if len(values) >= MIN_REPLICATIONS else None
             number = agents.index(run.run.agent)
             means = values.mean(axis=0)
-            curves.append(Curve(agents[number].label, look(number), steps, means, half))
+            curves.append(Curve(agents[number].label, line_style(number), steps, means, half))
     if not curves:
         return None
     count = max(len(run.replications) for run in runs)
@@ -234,10 +241,12 @@ def draw(chart: Chart, style: str = "screen") -> Figure:
         figure = Picture(layout="constrained")
         axes = figure.subplots()
         for curve in chart.curves:
-            axes.plot(curve.x, curve.y, label=curve.label, **curve.look.line)
+            axes.plot(curve.x, curve.y, label=curve.label, **curve.line_style.line)
             if curve.half is not None:
                 ends = curve.y - curve.half, curve.y + curve.half
-                axes.fill_between(curve.x, *ends, color=curve.look.colour, alpha=0.2, linewidth=0)
+                axes.fill_between(
+                    curve.x, *ends, color=curve.line_style.colour, alpha=0.2, linewidth=0
+                )
         axes.spines[["top", "right"]].set_visible(False)
         axes.margins(x=0)
         axes.set(xlabel="step", ylabel=chart.y_title)
@@ -250,7 +259,7 @@ def draw(chart: Chart, style: str = "screen") -> Figure:
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter(NullFormatter())
         if style == "screen":
-            figure.suptitle(literal(wrapped(chart.world)), fontsize="medium")
+            figure.suptitle(escape_formula(wrap_text(chart.world)), fontsize="medium")
             axes.set_title(chart.subtitle, fontsize="small")
         _add_legend(figure)
         return figure
@@ -259,7 +268,7 @@ def draw(chart: Chart, style: str = "screen") -> Figure:
 def _add_legend(figure: Figure) -> None:
     """Write the legend below the axes, where it hides no curve; a long one makes it all taller."""
     size, lines = matplotlib.rcParams["font.size"], figure.axes[0].lines
-    labels = [wrapped(str(line.get_label())) for line in lines]
+    labels = [wrap_text(str(line.get_label())) for line in lines]
     longest = max(len(part) for label in labels for part in label.splitlines())
     columns = max(1, int(120 * figure.get_figwidth() / size) // (longest + 8))
     num_rows = sum(1 + label.count("\n") for label in labels) / columns
@@ -272,7 +281,9 @@ def _add_legend(figure: Figure) -> None:
         fontsize="small",
     )
     for text, label in zip(legend.get_texts(), labels, strict=True):
-        text.set_text(literal(label))  # which may begin with "_": no legend would take it before
+        text.set_text(
+            escape_formula(label)
+        )  # which may begin with "_": no legend would take it before
 
 
 def save(figure: Figure, path: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:

@@ -25,19 +25,19 @@ from rich.text import Text
 
 from bandit_gym.checks import check_fit, check_seed, find_problem
 from bandit_gym.checks.files import replacing
-from bandit_gym.checks.styles import wrapped
+from bandit_gym.checks.styles import wrap_text
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.envs.rendering import (
     NUM_CELLS,
-    Belief,
+    ArmEstimates,
     Frame,
     Range,
-    averages,
+    estimate_averages,
     find_range,
-    marked,
-    most_pulled,
+    mark_centres,
     render_picture,
+    select_most_pulled,
 )
 from bandit_gym.experiments.catalogue import build, told_prior
 from bandit_gym.experiments.experiment import Run
@@ -109,7 +109,9 @@ def find_means(step: Step, env: Any, num_arms: int) -> FloatArray | None:
     return np.array(told[0]) if told is not None and np.shape(told) == (1, num_arms) else None
 
 
-def find_belief(agent: Any, likelihood: Likelihood, counts: IntArray, sums: FloatArray) -> Belief:
+def find_belief(
+    agent: Any, likelihood: Likelihood, counts: IntArray, sums: FloatArray
+) -> ArmEstimates:
     """Return the posterior of an agent's single lane, or what averages say if it has none.
 
     Each arm's density is drawn to its own height; one that falls between cells, as its mean.
@@ -124,16 +126,16 @@ def find_belief(agent: Any, likelihood: Likelihood, counts: IntArray, sums: Floa
     with contextlib.suppress(AttributeError, TypeError):  # rules that need no prior
         posterior = agent.posterior()
     if not all(hasattr(posterior, name) for name in ASKED):
-        return averages(likelihood, counts, sums)
+        return estimate_averages(likelihood, counts, sums)
     centre = np.ravel(posterior.mean())
 
     def draw(cells: Range) -> FloatArray:
         masses = _masses(posterior, cells)
         highest = masses.max(axis=1, keepdims=True)
         is_lost = highest[:, 0] == 0
-        return marked(masses / np.where(highest > 0, highest, 1.0), is_lost, centre, cells)
+        return mark_centres(masses / np.where(highest > 0, highest, 1.0), is_lost, centre, cells)
 
-    return Belief(f"posterior, from {posterior.source}", centre, draw)
+    return ArmEstimates(f"posterior, from {posterior.source}", centre, draw)
 
 
 def _masses(posterior: Any, cells: Range) -> FloatArray:
@@ -178,7 +180,7 @@ def on_terminal(fps: float) -> Iterator[Paint]:
 
 def lay_out(frame: Frame, width: int, num_arms: int) -> Group:
     """Write a frame in lines of so many letters, with a row for each of so many arms."""
-    arms = most_pulled(frame.pulls, frame.best_arm, max(MIN_ARMS, num_arms))
+    arms = select_most_pulled(frame.pulls, frame.best_arm, max(MIN_ARMS, num_arms))
     true = "" if frame.means is None else f"; {PLACE} true mean, * best arm"
     key = Text(f"{frame.belief.name}{true}; < pulled last", style="dim")
     *names, status = frame.title
@@ -237,4 +239,4 @@ def filming(path: Path, fps: float) -> Iterator[Paint]:
 
 def fit_title(frame: Frame) -> str:
     """Return a frame's title in lines that fit into a picture."""
-    return "\n".join(wrapped(line, TITLE_WIDTH) for line in frame.title)
+    return "\n".join(wrap_text(line, TITLE_WIDTH) for line in frame.title)

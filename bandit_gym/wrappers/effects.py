@@ -1,7 +1,7 @@
 """What a wrapper does to N lanes of a world, whatever kind of environment it wraps.
 
 Rewards arrive later than the pulls that earned them (`Delay`, `Batches`), or the means move while
-the episode goes on (`Moving`). A single environment is one lane. All that is drawn comes from the
+the episode goes on (`NonStationary`). A single environment is one lane. All that is drawn comes from the
 lanes' own addressed streams, at the lane's step, so that a lane is the same alone and among others.
 
 Letters: N lanes, M of them, K arms, R places for rewards on their way, W of which may arrive in one
@@ -21,10 +21,10 @@ from scipy import special
 
 from bandit_gym.checks import check_integer, check_mask, check_real, make_named, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
-from bandit_gym.envs.bandit import World, draw_means
+from bandit_gym.envs.bandit import BanditLanes, draw_means
 from bandit_gym.numerics.streams import DELAYS, MOVES, SWITCHES
 
-Told = dict[str, np.ndarray]
+LaneInfos = dict[str, np.ndarray]
 """Infos: name -> (N, ...) values, of which those of the lanes at hand mean something."""
 
 
@@ -33,37 +33,37 @@ class Effect:
 
     Attributes:
         kind: what it changes; a world has one effect of a kind.
-        world: the environment.
+        env: the environment.
         steps: (N,) steps that the lanes' episodes have had.
     """
 
     kind: ClassVar[str]
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.num_lanes, self.num_arms = len(world.streams.seeds), world.problem.num_arms
+    def __init__(self, env: BanditLanes) -> None:
+        self.env = env
+        self.num_lanes, self.num_arms = len(env.streams.seeds), env.problem.num_arms
         self.steps = np.zeros(self.num_lanes, dtype=np.int64)
 
-    def restart(self, lanes: IntArray) -> Told:
+    def restart(self, lanes: IntArray) -> LaneInfos:
         """Begin new episodes in the (M,) lanes; return what a reset tells of them."""
         self.steps[lanes] = 0
         return {}
 
-    def begin(self, lanes: IntArray, actions: IntArray) -> None:
+    def before_step(self, lanes: IntArray, actions: IntArray) -> None:
         """Before the (M,) lanes play: refuse (N,) actions, or draw what the step needs.
 
         An effect that refuses has changed nothing.
         """
 
-    def follow(
+    def after_step(
         self, lanes: IntArray, actions: IntArray, rewards: FloatArray
-    ) -> tuple[FloatArray, Told]:
+    ) -> tuple[FloatArray, LaneInfos]:
         """After the (M,) lanes have played: return (N,) rewards, and what a step tells of them."""
         self.steps[lanes] += 1
         return rewards, {}
 
 
-def check_place(env: Any, effect_class: type[Effect]) -> None:
+def check_wrappable(env: Any, effect_class: type[Effect]) -> None:
     """Refuse a second effect of a kind, one in the wrong order, and rewards that would be seen.
 
     Args:
@@ -84,17 +84,17 @@ def check_place(env: Any, effect_class: type[Effect]) -> None:
 
 # -- Late rewards ----------------------------------------------------------------------------------
 
-LONGEST = 10**6
+MAX_DELAY = 10**6
 """Steps that a reward may take."""
 
-NEVER = np.iinfo(np.int64).max
+NO_ARRIVAL = np.iinfo(np.int64).max
 
 FEEDBACK = "feedback_step", "feedback_action", "feedback_reward"
 """What a step tells of the rewards that arrive in it."""
 
 
 @dataclass(frozen=True)
-class Uniform:
+class UniformDelay:
     """Delays from `low` to `high`, both included, all alike."""
 
     low: int
@@ -102,7 +102,7 @@ class Uniform:
 
     def __post_init__(self) -> None:
         check_integer("low", self.low, minimum=0)
-        check_integer("high", self.high, minimum=self.low, maximum=LONGEST)
+        check_integer("high", self.high, minimum=self.low, maximum=MAX_DELAY)
 
     def draw(self, uniforms: FloatArray) -> IntArray:
         """Return (M,) delays made of (M,) uniform numbers."""
@@ -110,91 +110,91 @@ class Uniform:
         return np.minimum(drawn, self.high)
 
 
-class Post(Effect):
+class FeedbackBuffer(Effect):
     """Keeps the rewards of N lanes until they are due.
 
     Arguments:
-        world: the environment.
-        num_places: R, more than the steps that a reward takes at most.
+        env: the environment.
+        num_slots: R, more than the steps that a reward takes at most.
         width: W.
     """
 
     kind = "delays"
 
-    def __init__(self, world: World, num_places: int, width: int) -> None:
-        super().__init__(world)
-        shape = self.num_lanes, num_places
+    def __init__(self, env: BanditLanes, num_slots: int, width: int) -> None:
+        super().__init__(env)
+        shape = self.num_lanes, num_slots
         self._width = width
         self._due, self._pulled = np.full(shape, -1), np.zeros(shape, dtype=np.int64)
         self._actions, self._rewards = np.zeros(shape, dtype=np.int64), np.zeros(shape)
-        self._arrivals = np.zeros(self.num_lanes, dtype=np.int64)  # of the rewards to come
+        self._next_arrivals = np.zeros(self.num_lanes, dtype=np.int64)  # of the rewards to come
 
     @abstractmethod
-    def arrivals(self, lanes: IntArray) -> IntArray:
+    def find_arrivals(self, lanes: IntArray) -> IntArray:
         """Return the (M,) steps in which the rewards of the next step of the lanes arrive."""
 
-    def restart(self, lanes: IntArray) -> Told:
+    def restart(self, lanes: IntArray) -> LaneInfos:
         """Lose what is on its way."""
         self._due[lanes] = -1
         return super().restart(lanes)
 
-    def begin(self, lanes: IntArray, actions: IntArray) -> None:
+    def before_step(self, lanes: IntArray, actions: IntArray) -> None:
         """Draw when the rewards of this step will arrive."""
-        self._arrivals[lanes] = self.arrivals(lanes)
+        self._next_arrivals[lanes] = self.find_arrivals(lanes)
 
-    def follow(
+    def after_step(
         self, lanes: IntArray, actions: IntArray, rewards: FloatArray
-    ) -> tuple[FloatArray, Told]:
+    ) -> tuple[FloatArray, LaneInfos]:
         """Send the rewards of this step on their way, and hand out those that are due."""
         now = self.steps[lanes]
-        cells = lanes, now % self._due.shape[1]
-        self._due[cells], self._pulled[cells] = self._arrivals[lanes], now
-        self._actions[cells], self._rewards[cells] = actions[lanes], rewards[lanes]
+        slots = lanes, now % self._due.shape[1]
+        self._due[slots], self._pulled[slots] = self._next_arrivals[lanes], now
+        self._actions[slots], self._rewards[slots] = actions[lanes], rewards[lanes]
         is_due = self._due[lanes] == now[:, None]
-        order = np.argsort(np.where(is_due, self._pulled[lanes], NEVER), axis=1, kind="stable")
+        order = np.argsort(np.where(is_due, self._pulled[lanes], NO_ARRIVAL), axis=1, kind="stable")
         rows, chosen = lanes[:, None], order[:, : self._width]
         is_real = np.take_along_axis(is_due, chosen, axis=1)
         shape = self.num_lanes, self._width
-        told = {"pull_reward": np.array(rewards, dtype=np.float64)}
+        infos = {"pull_reward": np.array(rewards, dtype=np.float64)}
         kept = (self._pulled, -1), (self._actions, -1), (self._rewards, 0)
         for name, (values, blank) in zip(FEEDBACK, kept, strict=True):
-            told[name] = np.full(shape, blank, dtype=values.dtype)
-            told[name][lanes] = np.where(is_real, values[rows, chosen], blank)
-        handed = np.array(rewards, dtype=np.float64)
-        handed[lanes] = told["feedback_reward"][lanes].sum(axis=1)
-        super().follow(lanes, actions, rewards)
-        return handed, told
+            infos[name] = np.full(shape, blank, dtype=values.dtype)
+            infos[name][lanes] = np.where(is_real, values[rows, chosen], blank)
+        delivered = np.array(rewards, dtype=np.float64)
+        delivered[lanes] = infos["feedback_reward"][lanes].sum(axis=1)
+        super().after_step(lanes, actions, rewards)
+        return delivered, infos
 
 
-class Delay(Post):
+class Delay(FeedbackBuffer):
     """Each reward takes a number of steps, fixed or random; see `DelayedReward`."""
 
-    def __init__(self, world: World, delay: int | Mapping[str, Any]) -> None:
+    def __init__(self, env: BanditLanes, delay: int | Mapping[str, Any]) -> None:
         if isinstance(delay, Mapping):
-            self._law: Uniform = make_named("delay", delay, {"uniform": Uniform})
+            self._delays: UniformDelay = make_named("delay", delay, {"uniform": UniformDelay})
         else:
-            steps = check_integer("delay", delay, minimum=0, maximum=LONGEST)
-            self._law = Uniform(steps, steps)
-        longest = self._law.high
+            steps = check_integer("delay", delay, minimum=0, maximum=MAX_DELAY)
+            self._delays = UniformDelay(steps, steps)
+        max_delay = self._delays.high
         self._is_fixed = not isinstance(delay, Mapping)
-        super().__init__(world, longest + 1, 1 if self._is_fixed else longest + 1)
+        super().__init__(env, max_delay + 1, 1 if self._is_fixed else max_delay + 1)
 
-    def arrivals(self, lanes: IntArray) -> IntArray:
+    def find_arrivals(self, lanes: IntArray) -> IntArray:
         """Return the steps of arrival; the delay of step t is made of number t of its stream."""
         now = self.steps[lanes]
         if self._is_fixed:
-            return now + self._law.high
-        return now + self._law.draw(self.world.streams.uniforms(DELAYS, lanes, now, 1)[0])
+            return now + self._delays.high
+        return now + self._delays.draw(self.env.streams.uniforms(DELAYS, lanes, now, 1)[0])
 
 
-class Batches(Post):
+class Batches(FeedbackBuffer):
     """The rewards of B steps arrive together at the last of them; see `BatchedFeedback`."""
 
-    def __init__(self, world: World, size: int) -> None:
-        self._size = check_integer("size", size, minimum=1, maximum=LONGEST)
-        super().__init__(world, size, size)
+    def __init__(self, env: BanditLanes, size: int) -> None:
+        self._size = check_integer("size", size, minimum=1, maximum=MAX_DELAY)
+        super().__init__(env, size, size)
 
-    def arrivals(self, lanes: IntArray) -> IntArray:
+    def find_arrivals(self, lanes: IntArray) -> IntArray:
         """Return the last steps of the batches that the lanes are in."""
         return (self.steps[lanes] // self._size + 1) * self._size - 1
 
@@ -219,13 +219,13 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
         condition = f"tell {' and '.join(FEEDBACK)}, as worlds of late rewards do"
         raise ValueError(message("info", condition, sorted(info)))
     steps, actions, rewards = (np.atleast_2d(info[name]) for name in FEEDBACK)
-    is_here = np.ones(steps.shape, dtype=bool)
+    has_arrived = np.ones(steps.shape, dtype=bool)
     for name, lanes in (("_feedback_step", info.get("_feedback_step")), ("mask", mask)):
         if lanes is not None:
-            is_here &= check_mask(name, lanes, len(steps))[:, None]
-    has_reset = not is_here.all()
-    is_here &= steps >= 0
-    for arrived, arms, paid in zip(is_here.T, actions.T, rewards.T, strict=True):
+            has_arrived &= check_mask(name, lanes, len(steps))[:, None]
+    has_reset = not has_arrived.all()
+    has_arrived &= steps >= 0
+    for arrived, arms, paid in zip(has_arrived.T, actions.T, rewards.T, strict=True):
         if np.ndim(info["feedback_step"]) == 1:  # a single run
             if arrived[0]:
                 agent.observe(int(arms[0]), float(paid[0]))
@@ -242,25 +242,25 @@ def _observe_nothing(agent: Any) -> None:
 
 # -- Moving means ----------------------------------------------------------------------------------
 
-WAYS = "std, period and probability"
+DRIFT_OPTIONS = "std, period and probability"
 
 
-class Moving(Effect):
+class NonStationary(Effect):
     """Means move before each pull but the first; see `Drift`."""
 
     kind = "means"
 
     def __init__(
         self,
-        world: World,
+        env: BanditLanes,
         std: float | None,
         period: int | None,
         probability: float | None,
     ) -> None:
-        super().__init__(world)
+        super().__init__(env)
         given = std, period, probability
         if sum(value is None for value in given) != 2:  # an array equals nothing at once
-            raise ValueError(message(WAYS, "be a number and None twice", given))
+            raise ValueError(message(DRIFT_OPTIONS, "be a number and None twice", given))
         self._std = self._period = self._probability = None
         if std is not None:
             self._std = check_real("std", std, above=0.0)
@@ -268,40 +268,40 @@ class Moving(Effect):
             self._period = check_integer("period", period, minimum=1)
         if probability is not None:
             self._probability = check_real("probability", probability, above=0.0, maximum=1.0)
-        self._low, self._high = world.problem.arm_support().T
+        self._low, self._high = env.problem.arm_support().T
         self._shown = np.zeros((self.num_lanes, self.num_arms))
         self._rngs: dict[int, np.random.Generator] = {}
 
-    def restart(self, lanes: IntArray) -> Told:
+    def restart(self, lanes: IntArray) -> LaneInfos:
         """Begin at the means that the episode begins with."""
         if self._std is None:
-            fresh = self.world.streams.generators(SWITCHES, lanes)
+            fresh = self.env.streams.generators(SWITCHES, lanes)
             self._rngs |= dict(zip(lanes.tolist(), fresh, strict=True))
         return super().restart(lanes)
 
-    def begin(self, lanes: IntArray, actions: IntArray) -> None:
+    def before_step(self, lanes: IntArray, actions: IntArray) -> None:
         """Move the means of the lanes that have played before."""
         movers = lanes[self.steps[lanes] > 0]
-        means = self.world.means
+        means = self.env.means
         if self._std is not None:
-            means[movers] = self._walk(means[movers], movers)
+            means[movers] = self._add_random_step(means[movers], movers)
         else:
             for lane in movers[self._is_switching(movers)].tolist():
-                means[lane] = draw_means(self.world.problem.prior, self._rngs[lane], self.num_arms)
+                means[lane] = draw_means(self.env.problem.prior, self._rngs[lane], self.num_arms)
         if len(movers):
-            self.world.change(means)
+            self.env.set_means(means)
         self._shown = means
 
-    def follow(
+    def after_step(
         self, lanes: IntArray, actions: IntArray, rewards: FloatArray
-    ) -> tuple[FloatArray, Told]:
+    ) -> tuple[FloatArray, LaneInfos]:
         """Tell the means that were played on."""
-        return super().follow(lanes, actions, rewards)[0], {"means": self._shown}
+        return super().after_step(lanes, actions, rewards)[0], {"means": self._shown}
 
-    def _walk(self, means: FloatArray, lanes: IntArray) -> FloatArray:
+    def _add_random_step(self, means: FloatArray, lanes: IntArray) -> FloatArray:
         """Return (M, K) means after a step, turned back at the ends of what the prior allows."""
         first = (self.steps[lanes] - 1) * self.num_arms
-        uniforms = self.world.streams.uniforms(MOVES, lanes, first, self.num_arms).T
+        uniforms = self.env.streams.uniforms(MOVES, lanes, first, self.num_arms).T
         steps = special.ndtri(np.maximum(uniforms, np.finfo(float).tiny))
         return reflect(means + self._std * steps, self._low, self._high)
 
@@ -309,7 +309,7 @@ class Moving(Effect):
         now = self.steps[lanes]
         if self._period is not None:
             return now % self._period == 0  # type: ignore[no-any-return]
-        return self.world.streams.uniforms(MOVES, lanes, now, 1)[0] < self._probability
+        return self.env.streams.uniforms(MOVES, lanes, now, 1)[0] < self._probability
 
 
 def reflect(x: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:

@@ -29,8 +29,15 @@ from bandit_gym.checks import (
 )
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.envs.bandit import LANE
-from bandit_gym.envs.observations import tell
-from bandit_gym.wrappers.effects import Batches, Delay, Effect, Moving, Told, check_place
+from bandit_gym.envs.observations import add_info
+from bandit_gym.wrappers.effects import (
+    Batches,
+    Delay,
+    Effect,
+    LaneInfos,
+    NonStationary,
+    check_wrappable,
+)
 
 if TYPE_CHECKING:
     BaseVectorWrapper = VectorWrapper[Any, Any, Any, Any, Any]
@@ -55,7 +62,7 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         RecordConstructorArgs.__init__(self, **options)
         if not isinstance(getattr(env, "unwrapped", None), BanditEnv):
             raise TypeError(message("env", "be an environment of bandit_gym's", env))
-        check_place(env, self.effect_class)
+        check_wrappable(env, self.effect_class)
         super().__init__(env)
         self.effect = self.effect_class(env.unwrapped, **options)
 
@@ -64,21 +71,21 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode."""
         observation, info = self.env.reset(seed=seed, options=options)
-        return observation, info | _of_lane(self.effect.restart(LANE))
+        return observation, info | _take_only_lane(self.effect.restart(LANE))
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Pull one arm."""
-        self.effect.world.check_can_step()
+        self.effect.env.check_can_step()
         actions = check_actions(action, self.effect.num_arms, None)
-        self.effect.begin(LANE, actions)
+        self.effect.before_step(LANE, actions)
         observation, reward, terminated, truncated, info = self.env.step(action)
-        rewards, told = self.effect.follow(LANE, actions, np.array([reward], dtype=np.float64))
-        return observation, float(rewards[0]), terminated, truncated, info | _of_lane(told)
+        rewards, infos = self.effect.after_step(LANE, actions, np.array([reward], dtype=np.float64))
+        return observation, float(rewards[0]), terminated, truncated, info | _take_only_lane(infos)
 
 
-def _of_lane(told: Told) -> dict[str, Any]:
+def _take_only_lane(infos: LaneInfos) -> dict[str, Any]:
     """Return what is told of the only lane, as numbers and arrays of their own."""
-    first = {name: values[0] for name, values in told.items()}
+    first = {name: values[0] for name, values in infos.items()}
     return {name: v.copy() if isinstance(v, np.ndarray) else v.item() for name, v in first.items()}
 
 
@@ -95,7 +102,7 @@ class LaneVectorWrapper(BaseVectorWrapper):
         if not isinstance(getattr(env, "unwrapped", None), BanditVectorEnv):
             remedy = "wrap each environment, if they are stepped one by one"
             raise TypeError(message("env", "be a vector environment of bandit_gym's", env, remedy))
-        check_place(env, wrapper.effect_class)
+        check_wrappable(env, wrapper.effect_class)
         super().__init__(env)
         self.effect = wrapper.effect_class(env.unwrapped, **options)
         self._name = wrapper.__name__
@@ -111,26 +118,26 @@ class LaneVectorWrapper(BaseVectorWrapper):
         observation, info = self.env.reset(seed=seed, options=options)
         mask = np.ones(self.num_envs, dtype=np.bool_)
         mask &= (options or {}).get("reset_mask", mask)
-        tell(info, mask, self.effect.restart(np.flatnonzero(mask)))
+        add_info(info, mask, self.effect.restart(np.flatnonzero(mask)))
         return observation, info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Pull one arm per lane: (N,) actions, ignored where this step is the lane's autoreset."""
-        world: Any = self.effect.world
-        world.check_can_step()
-        restarted = world.restarts_next()
+        env: Any = self.effect.env
+        env.check_can_step()
+        restarted = env.restarts_next()
         played = ~restarted
         lanes = np.flatnonzero(played)
         arms = check_actions(actions, self.effect.num_arms, self.num_envs, mask=played)
-        self.effect.begin(lanes, arms)
+        self.effect.before_step(lanes, arms)
         observation, rewards, terminated, truncated, info = self.env.step(actions)
-        rewards, told = self.effect.follow(lanes, arms, rewards)
+        rewards, infos = self.effect.after_step(lanes, arms, rewards)
         if self.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP:
             restarted = terminated | truncated
-            tell(info.get("final_info", {}), restarted, told)
-        tell(info, ~restarted, told)
+            add_info(info.get("final_info", {}), restarted, infos)
+        add_info(info, ~restarted, infos)
         if restarted.any():
-            tell(info, restarted, self.effect.restart(np.flatnonzero(restarted)))
+            add_info(info, restarted, self.effect.restart(np.flatnonzero(restarted)))
         return observation, rewards, terminated, truncated, info
 
 
@@ -186,7 +193,7 @@ class Drift(LaneWrapper):
         probability: in (0, 1], of drawing all of them anew before a pull. One of the three.
     """
 
-    effect_class = Moving
+    effect_class = NonStationary
 
     def __init__(
         self,
@@ -223,10 +230,10 @@ def check_wrappers(wrappers: Any) -> list[tuple[Callable[..., Any], dict[str, An
     """Return the class of each wrapper, and its options; errors are those of `wrap`."""
     if isinstance(wrappers, str | bytes | Mapping) or not isinstance(wrappers, Sequence):
         raise TypeError(message("wrappers", "be a list of dicts with the key 'name'", wrappers))
-    return [_check(settings) for settings in wrappers]
+    return [_check_settings(settings) for settings in wrappers]
 
 
-def _check(settings: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
+def _check_settings(settings: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
     name, options = split_name("wrapper", settings)
     if isinstance(name, str) and ":" in name:
         make = load_named("wrapper", name)

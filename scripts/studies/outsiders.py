@@ -253,7 +253,7 @@ class EnsembleSampling(Agent):
         models = (self.weight * start + self.lane_sums + shift) / (self.weight + self.lane_counts)
         return random_argmax(self.rng, models)
 
-    def _law(self) -> np.ndarray:
+    def _action_probabilities(self) -> np.ndarray:
         sums, counts = self.lane_sums[:, None], self.lane_counts[:, None]
         models = (self.weight * self.starts + sums + self.shifts) / (self.weight + counts)
         is_best = models == models.max(axis=-1, keepdims=True)
@@ -301,8 +301,8 @@ class Agreeing(ExactThompson):
     It leans to arms that are likely to be the best.
     """
 
-    def _law(self) -> np.ndarray:
-        squared = super()._law() ** 2
+    def _action_probabilities(self) -> np.ndarray:
+        squared = super()._action_probabilities() ** 2
         return np.asarray(squared / squared.sum(axis=1, keepdims=True))
 
     def _choose(self) -> np.ndarray:
@@ -316,8 +316,10 @@ class Agreeing(ExactThompson):
 class Wavering(ExactThompson):
     """Exact Thompson sampling, but one pull in ten is of any arm: it leans away from the best."""
 
-    def _law(self) -> np.ndarray:
-        return np.asarray((1 - WAVERING) * super()._law() + WAVERING / self.problem.num_arms)
+    def _action_probabilities(self) -> np.ndarray:
+        return np.asarray(
+            (1 - WAVERING) * super()._action_probabilities() + WAVERING / self.problem.num_arms
+        )
 
     def _choose(self) -> np.ndarray:
         other = self.rng.integers(self.problem.num_arms, size=self.num_lanes)

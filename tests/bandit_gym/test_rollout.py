@@ -10,7 +10,7 @@ from surface import (
     AGENTS_CLOCK,
     agent_for,
     lane_counts,
-    make_world,
+    make_env,
     problem_of,
     regret_of,
     steps_of,
@@ -106,7 +106,7 @@ def test_rollout_plays_one_episode_per_lane_when_lengths_differ(mode):
     ]
 
 
-def test_rollout_gives_the_world_of_a_hand_written_loop_with_the_same_seed():
+def test_rollout_gives_the_environment_of_a_hand_written_loop_with_the_same_seed():
     by_rollout, by_hand = CountdownBandit(2), CountdownBandit(2)
     rollout(Tape(), by_rollout, seed=7, horizon=2)
     by_hand.reset(seed=7)
@@ -114,7 +114,7 @@ def test_rollout_gives_the_world_of_a_hand_written_loop_with_the_same_seed():
 
 
 def test_ten_seeds_in_a_row_of_a_hundred_lanes_are_109_instances():
-    lanes = make_world("BernoulliBandit-v0", num_envs=100, num_arms=3)
+    lanes = make_env("BernoulliBandit-v0", num_envs=100, num_arms=3)
     means = [lanes.reset(seed=seed)[1]["means"] for seed in range(10)]
     assert len(np.unique(np.concatenate(means), axis=0)) == 109
 
@@ -126,7 +126,7 @@ def test_rollout_gives_the_agent_a_stream_that_no_lane_of_the_environment_has():
     assert all(np.random.SeedSequence(7 + i).generate_state(4).tolist() != state for i in range(5))
 
 
-def test_a_step_tells_the_time_of_the_agent_without_that_of_the_world(monkeypatch):
+def test_a_step_tells_the_time_of_the_agent_without_that_of_the_environment(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(AGENTS_CLOCK, lambda: clock[0])
 
@@ -173,7 +173,7 @@ def test_agents_observe_late_rewards_for_the_actions_they_belong_to():
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
-def test_late_worlds_are_played_alike_however_lanes_are_reset(mode):
+def test_late_environments_are_played_alike_however_lanes_are_reset(mode):
     options = {"num_arms": 4, "max_episode_steps": 40}
     worlds = [
         wrap(gym.make_vec("bandit_gym:BernoulliBandit-v0", 3, autoreset_mode=each, **options), LATE)
@@ -192,7 +192,7 @@ def test_means_that_move_are_not_told_as_those_of_the_episode():
 
 def test_another_likelihood_is_warned_of_where_the_rollout_was_called():
     agent = UniformRandom(BanditProblem(Gaussian(0.5), Normal(0.5, 1), 3))
-    world = make_world(BanditProblem(Bernoulli(), Beta(1, 1), 3))
+    world = make_env(BanditProblem(Bernoulli(), Beta(1, 1), 3))
     with pytest.warns(UserWarning, match="where the environment's is Bernoulli") as told:
         assert rollout(agent, world, seed=0, horizon=3).rewards.shape == (1, 3)
     assert [warning.filename for warning in told] == [__file__]
@@ -235,7 +235,7 @@ def test_another_prior_is_warned_of_and_an_equal_one_is_not(believed, true, is_t
     agent, world = (BanditProblem(Bernoulli(), prior, 2) for prior in (believed, true))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        rollout(UniformRandom(agent), make_world(world), seed=0, horizon=3)
+        rollout(UniformRandom(agent), make_env(world), seed=0, horizon=3)
     rule = (
         "agent believes in the prior .*, where the environment's is .*; its results are those of a"
     )

@@ -52,13 +52,13 @@ def session():
     return names
 
 
-def test_made_worlds_are_those_of_gymnasium():
+def test_made_environments_are_those_of_gymnasium():
     env = bg.make("BernoulliBandit-v0", num_arms=3)
     assert env.unwrapped.problem.num_arms == 3 and env.spec.max_episode_steps == 1000
     assert bg.make_vec("BernoulliBandit-v0", 5, num_arms=3).num_envs == 5
 
 
-def test_any_problem_is_made_a_world():
+def test_any_problem_is_made_an_environment():
     problem = BanditProblem(Gaussian(2.0), Normal(0.0, 1.0), 3)
     env, lanes = bg.make(problem, max_episode_steps=2), bg.make_vec(problem, 4, max_episode_steps=2)
     env.reset(seed=0), lanes.reset(seed=0)
@@ -92,13 +92,13 @@ def test_class_of_ours_draws_what_its_name_draws():
 
 
 def test_priors_are_objects_with_and_without_a_name(session):
-    worlds = [
+    environments = [
         {"env": "BernoulliBandit-v0", "prior": TruncatedNormal(0.5, 0.1)},
         {"env": "BernoulliBandit-v0", "prior": session["Squared"](3)},
         {"env": "BernoulliBandit-v0", "prior": Mixture((Beta(2.0, 8.0), Beta(8.0, 2.0)), (1, 1))},
         BanditProblem(Gaussian(0.5), Normal(0.0, 2.0), 4),
     ]
-    results = bg.compare({"racing": "racing"}, env=worlds, **SERIAL)
+    results = bg.compare({"racing": "racing"}, env=environments, **SERIAL)
     assert not results.failed and not results.num_missing
     named, own, *_, gaussian = results.experiment.to_dict()["environments"]
     assert named["prior"]["name"] == "truncated_normal"
@@ -106,7 +106,7 @@ def test_priors_are_objects_with_and_without_a_name(session):
     assert (gaussian["num_arms"], gaussian["std"]) == (4, 0.5)
 
 
-def test_problem_with_a_likelihood_of_ones_own_is_a_world(session):
+def test_problem_with_a_likelihood_of_ones_own_is_an_environment(session):
     class Coin(Bernoulli):
         name = "coin"
 

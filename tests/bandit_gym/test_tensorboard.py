@@ -12,13 +12,15 @@ from bandit_gym.experiments import Experiment, Workers, run_experiment
 
 SERIAL = Workers("serial")
 HOSTILE = "a/b <script> $x$ [/red] مرحبا"
-WORLD = {"env": "BernoulliBandit-v0", "label": HOSTILE}
+ENVIRONMENT = {"env": "BernoulliBandit-v0", "label": HOSTILE}
 AGENTS = ["random", {"agent": "smc_paper", "label": "smc"}, {"agent": "ucb1", "label": HOSTILE}]
 HORIZON = 30
 
 
 def experiment_of(replications, agents=AGENTS):
-    return Experiment([WORLD], agents, replications=replications, horizon=HORIZON, block_size=10)
+    return Experiment(
+        [ENVIRONMENT], agents, replications=replications, horizon=HORIZON, block_size=10
+    )
 
 
 def read(folder):
@@ -44,7 +46,7 @@ def logged(tmp_path_factory):
     return log(experiment_of(25), tmp_path_factory.mktemp("logged"))
 
 
-def test_agents_are_runs_and_worlds_are_groups_whatever_they_are_called(logged):
+def test_agents_are_runs_and_environments_are_groups_whatever_they_are_called(logged):
     found, _ = logged
     assert sorted(found) == ["0 random", "1 smc", "2 a_b _script_ _x_ __red_ مرحبا"]
     for tags in found.values():

@@ -94,10 +94,14 @@ def assert_same(first, second):
 
 
 @every_setting
-def test_a_single_run_has_plain_ints_and_one_law_and_plays_as_a_lane_does(setting):
+def test_a_single_run_has_plain_ints_and_one_policy_and_plays_as_a_lane_does(setting):
     alone, lane = make(setting, None), make(setting, 1)
-    law = alone.action_probabilities()
-    assert law.shape == (4,) and (law >= 0).all() and law.sum() == pytest.approx(1.0)
+    probabilities = alone.action_probabilities()
+    assert (
+        probabilities.shape == (4,)
+        and (probabilities >= 0).all()
+        and probabilities.sum() == pytest.approx(1.0)
+    )
     assert type(alone.act()) is int
     actions = lane.act()
     assert actions.shape == (1,) and actions.dtype == np.int64
@@ -244,7 +248,9 @@ def test_lanes_that_begin_again_know_nothing_and_the_others_what_they_knew(setti
     agent.reset_lanes(np.array([True, False, False]))
     assert lane_counts(agent)[0].tolist() == [0, 0, 0, 0]
     assert_same(lane_counts(agent)[1:], counts[1:])
-    if agent.has_exact_law and "chains" not in setting and "smc" not in setting:  # else of draws
+    if (
+        agent.has_exact_probabilities and "chains" not in setting and "smc" not in setting
+    ):  # else of draws
         fresh = make(setting, 3).action_probabilities()
         assert agent.action_probabilities()[0] == pytest.approx(fresh[0], abs=1e-12)
 
@@ -290,26 +296,31 @@ def test_nothing_goes_before_a_reset():
                 getattr(agent, method)(*arguments)
 
 
-LAWFUL = [each for each in SETTINGS if not each.startswith("racing")]
+WITH_PROBABILITIES = [each for each in SETTINGS if not each.startswith("racing")]
 
 
 @pytest.mark.parametrize(
     ("setting", "num_steps"),
-    [*((each, 6) for each in LAWFUL), *((each, 0) for each in LAWFUL if "conjugate" in each)],
+    [
+        *((each, 6) for each in WITH_PROBABILITIES),
+        *((each, 0) for each in WITH_PROBABILITIES if "conjugate" in each),
+    ],
 )
-def test_arms_are_played_as_often_as_the_law_says(setting, num_steps):
+def test_arms_are_played_as_often_as_the_probabilities_say(setting, num_steps):
     """Each lane has a law of its own, so shares are summed over lanes: four deviations."""
     is_chain = "chains" in setting  # whose answers cost milliseconds
     num_lanes, num_rounds = (20, 1) if is_chain else (200, 10)
     agent = make(setting, num_lanes, min(num_steps, 2) if is_chain else num_steps)
-    law = agent.action_probabilities()
-    np.testing.assert_allclose(law.sum(axis=1), 1.0, atol=1e-12)
+    probabilities = agent.action_probabilities()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-12)
     acts = np.array([agent.act() for _ in range(num_rounds)])
     shares = (acts[..., None] == np.arange(4)).mean(axis=0)
-    allowed = 4 * np.sqrt((law * (1 - law)).sum(axis=0) / num_rounds) + 1e-9
-    if not agent.has_exact_law:  # a chain of 400 sweeps, worth 100 draws, answers for each lane
+    allowed = 4 * np.sqrt((probabilities * (1 - probabilities)).sum(axis=0) / num_rounds) + 1e-9
+    if (
+        not agent.has_exact_probabilities
+    ):  # a chain of 400 sweeps, worth 100 draws, answers for each lane
         allowed = allowed * np.sqrt(1 + 1 / 100) + num_lanes * 0.01
-    assert (abs((shares - law).sum(axis=0)) <= allowed).all()
+    assert (abs((shares - probabilities).sum(axis=0)) <= allowed).all()
 
 
 TOLD = {
@@ -319,34 +330,41 @@ TOLD = {
     "two leaders": ([20, 20, 3, 3], [18, 18, 0, 0]),
 }
 """Counts and sums with ties in various places."""
-DEAR = {"smc": 100, "smc_paper": 100, "information_directed": 2000, "discounted_gittins": 10_000}
+EXPENSIVE = {
+    "smc": 100,
+    "smc_paper": 100,
+    "information_directed": 2000,
+    "discounted_gittins": 10_000,
+}
 """Lanes of agents that hold much or integrate for each."""
 EXACT = {
     each: options
     for each, (name, kind, options) in SETTINGS.items()
-    if kind == "conjugate" and make_agent(name, PROBLEMS[kind], **options).has_exact_law
+    if kind == "conjugate" and make_agent(name, PROBLEMS[kind], **options).has_exact_probabilities
 }
 
 
 @pytest.mark.parametrize("setting", EXACT)
-def test_ties_are_shared_by_the_law_as_by_the_acts(setting):
+def test_ties_are_shared_by_the_probabilities_as_by_the_acts(setting):
     """One lane gives the law whatever its generator; 100,000 lanes follow it to 4 deviations."""
     name, kind, options = SETTINGS[setting]
     options = options | ({"discount": 0.9} if name == "discounted_gittins" else {})  # quicker
-    num_lanes = DEAR.get(name, 100_000)
+    num_lanes = EXPENSIVE.get(name, 100_000)
     for told in TOLD.values():
         lanes = started(name, PROBLEMS[kind], num_lanes, *told, **options)
         if name.startswith("smc"):  # each lane has particles of its own
-            law = lanes.action_probabilities()
+            probabilities = lanes.action_probabilities()
         else:
             alone = started(name, PROBLEMS[kind], 1, *told, **options)
-            law = alone.action_probabilities()
+            probabilities = alone.action_probabilities()
             alone.reset(1, seed=5)
             alone.warm_start(*told)
-            assert_same(law, alone.action_probabilities())
+            assert_same(probabilities, alone.action_probabilities())
         shares = np.bincount(lanes.act(), minlength=4) / num_lanes
-        allowed = 4 * np.sqrt((law * (1 - law)).mean(axis=0) / num_lanes) + 1e-5  # of the tables
-        assert (np.abs(shares - law.mean(axis=0)) <= allowed).all(), told
+        allowed = (
+            4 * np.sqrt((probabilities * (1 - probabilities)).mean(axis=0) / num_lanes) + 1e-5
+        )  # of the tables
+        assert (np.abs(shares - probabilities.mean(axis=0)) <= allowed).all(), told
 
 
 @pytest.mark.parametrize(
@@ -355,11 +373,11 @@ def test_ties_are_shared_by_the_law_as_by_the_acts(setting):
 def test_ties_between_particles_are_shared(prior):
     """Most means are so near to 1 that several arms have one and the same, even three or four."""
     agent = started("smc_paper", BanditProblem(Bernoulli(), prior, 4), 100)
-    law = agent.action_probabilities()
+    probabilities = agent.action_probabilities()
     acts = np.array([agent.act() for _ in range(100)])
     shares = np.bincount(acts.ravel(), minlength=4) / acts.size
-    allowed = 4 * np.sqrt((law * (1 - law)).mean(axis=0) / acts.size)
-    assert (np.abs(shares - law.mean(axis=0)) <= allowed).all()
+    allowed = 4 * np.sqrt((probabilities * (1 - probabilities)).mean(axis=0) / acts.size)
+    assert (np.abs(shares - probabilities.mean(axis=0)) <= allowed).all()
 
 
 @pytest.mark.parametrize("setting", [each for each in SETTINGS if "chains" not in each])
@@ -369,19 +387,19 @@ def test_numpy_draws_by_the_probabilities_of_any_data(setting, rng):
     agent = make(setting, num_lanes)
     counts = rng.integers(0, 9 ** rng.integers(1, 3, (num_lanes, 1)), (num_lanes, 4))
     agent.warm_start(counts, rng.binomial(counts, rng.random((num_lanes, 4))))
-    laws = [agent.action_probabilities()]
+    lane_probabilities = [agent.action_probabilities()]
     if setting.split(",")[0] not in WITHOUT_POSTERIOR:
-        laws.append(agent.posterior().best_arm_probabilities())
-    for law in np.concatenate(laws):
-        assert 0 <= rng.choice(4, p=law) < 4
+        lane_probabilities.append(agent.posterior().best_arm_probabilities())
+    for probabilities in np.concatenate(lane_probabilities):
+        assert 0 <= rng.choice(4, p=probabilities) < 4
 
 
-def test_agents_say_whether_their_law_is_exact():
+def test_agents_say_whether_their_probabilities_are_exact():
     exact = "exact, conjugate", "exact, grid", "exact, mixture", "racing, grid", "smc, grid"
     for setting in (*exact, "bayes_ucb, conjugate"):
-        assert make(setting, 1).has_exact_law, setting
+        assert make(setting, 1).has_exact_probabilities, setting
     for setting in ("exact, chains", "racing, chains", "racing, reference"):
-        assert not make(setting, 1).has_exact_law, setting
+        assert not make(setting, 1).has_exact_probabilities, setting
 
 
 def test_a_race_that_pulls_missing_arms_first_says_so():
@@ -429,16 +447,16 @@ class Stubborn(Agent):
 class Lawful(Stubborn):
     """It has a law, too."""
 
-    def _law(self):
+    def _action_probabilities(self):
         return np.eye(self.problem.num_arms)[self._choose()]
 
 
 class Imagining(Lawful):
     """It finds its propensities by learning from a reward that it imagines."""
 
-    def _law(self):
+    def _action_probabilities(self):
         self.observe([0] * self.num_lanes, [1.0] * self.num_lanes)
-        return super()._law()
+        return super()._action_probabilities()
 
 
 @pytest.mark.parametrize("options", [{}, {"discount": 0.5}, {"window": 2}])
@@ -487,7 +505,7 @@ def test_scores_that_are_nan_are_refused_and_infinite_ones_are_scores(num_envs, 
 def test_probabilities_that_do_not_sum_to_one_are_refused():
     agent = Lawful(CONJUGATE)
     agent.reset(3, seed=0)
-    agent._law = lambda: np.full((3, 4), 0.5)
+    agent._action_probabilities = lambda: np.full((3, 4), 0.5)
     told = "Agent._law must return probabilities that sum to 1, got 2.0 in lane 0."
     with pytest.raises(ValueError, match=re.escape(told.replace("Agent", "Lawful"))):
         agent.action_probabilities()
@@ -563,7 +581,7 @@ def test_no_agent_warns_in_any_environment_up_to_the_last_pull(name):
             rollout(agent, env, seed=0, horizon=6)
 
 
-def test_an_agent_of_ones_own_without_a_law_is_told_what_to_define():
+def test_an_agent_of_ones_own_without_probabilities_is_told_what_to_define():
     agent = Stubborn(CONJUGATE)
     agent.reset(seed=0)
     assert agent.act() == 0

@@ -67,15 +67,15 @@ def test_arms_are_played_as_often_as_propensities_say(rule, posterior):
     num_lanes, num_rounds = 10, 20
     agent = make(rule, posterior, num_lanes)
     play(agent, 3)
-    law = agent.action_probabilities()
-    np.testing.assert_allclose(law.sum(axis=1), 1.0, atol=1e-9)
+    probabilities = agent.action_probabilities()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-9)
     acts = np.array([agent.act() for _ in range(num_rounds)])
     shares = (acts[..., None] == np.arange(3)).mean(axis=0)
-    variance = (law * (1 - law)).sum(axis=0) / num_rounds
+    variance = (probabilities * (1 - probabilities)).sum(axis=0) / num_rounds
     allowed = 4 * np.sqrt(variance) + 1e-9
-    if not agent.has_exact_law:
+    if not agent.has_exact_probabilities:
         allowed = 4 * np.sqrt(variance + num_lanes * 0.25 / 100)
-    assert (abs((shares - law).sum(axis=0)) <= allowed).all()
+    assert (abs((shares - probabilities).sum(axis=0)) <= allowed).all()
 
 
 @every_pair
@@ -103,7 +103,7 @@ APPROXIMATE = "chains", "race", "own", "own, by name"
 def test_propensities_are_exact_unless_the_rule_draws_from_what_answers_by_other_draws():
     for rule, posterior in (pair.values for pair in PAIRS):
         is_exact = not (rule in DRAWN and posterior in APPROXIMATE)
-        assert make(rule, posterior, 1).has_exact_law is is_exact, (rule, posterior)
+        assert make(rule, posterior, 1).has_exact_probabilities is is_exact, (rule, posterior)
 
 
 def test_a_posterior_that_cannot_forget_is_refused_where_data_leave():

@@ -358,10 +358,10 @@ def home(tmp_path, monkeypatch):
     (project / "mine.py").write_text(MINE)
     (project / "study.json").write_text(json.dumps(SETTINGS))
     yield tmp_path
-    forget_mine()
+    unload_user_module()
 
 
-def forget_mine():
+def unload_user_module():
     """Forget the user's modules, as a new process begins."""
     for name in ("mine", "kit", "kit.tools", "kit.deep", "laws", "shifted"):
         sys.modules.pop(name, None)
@@ -378,7 +378,7 @@ def call(home, monkeypatch, capsys):
     def run(*arguments, cwd="project"):
         (home / cwd).mkdir(exist_ok=True)
         monkeypatch.chdir(home / cwd)
-        forget_mine()
+        unload_user_module()
         code = main([*map(str, arguments)])
         traces = list(home.rglob("trace"))
         for trace in traces:
@@ -545,7 +545,7 @@ def edit(project, old, new):
 def test_blocks_of_changed_code_are_refused_and_recomputed_when_asked(project, capsys):
     assert run(project) == 0
     edit(project, "ARM = 0", "ARM = 1")
-    forget_mine()
+    unload_user_module()
     capsys.readouterr()
     assert run(project) == 2
     error = capsys.readouterr().err.splitlines()[-1]
@@ -612,7 +612,7 @@ def test_only_what_depends_on_a_changed_file_is_drawn_again(project, name, old, 
     run_experiment(experiment, project / "out", workers=SERIAL)
     assert run_and_watch(experiment, project / "out").done == []
     (project / name).write_text((project / name).read_text().replace(old, new))
-    forget_mine()
+    unload_user_module()
     with pytest.raises(FileExistsError, match=f"{said}.*--recompute"):
         run_experiment(experiment, project / "out", workers=SERIAL)
     watched = run_and_watch(experiment, project / "out", recompute=True)
@@ -633,7 +633,7 @@ def test_a_module_edited_since_its_import_is_refused_until_python_starts_again(p
             call(experiment, project / "out", workers=workers, recompute=True)
     assert run(project) == 2
     assert sys.modules["mine"] is loaded and set(actions_of_mine(project)) == {0}
-    forget_mine()
+    unload_user_module()
     run_and_watch(experiment, project / "out", workers, recompute=True)
     assert set(actions_of_mine(project)) == {1}
 

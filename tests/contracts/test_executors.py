@@ -18,8 +18,8 @@ from surface import (
     SERIAL,
     failures_of,
     files_of,
-    pretend,
     rewrite_block,
+    rewrite_origin,
     run_and_watch,
     timings_of,
 )
@@ -224,11 +224,13 @@ def test_a_file_of_timings_that_is_a_link_is_replaced_and_not_followed(tmp_path)
 def test_blocks_are_stored_as_they_come_the_first_ones_of_all_runs_first(tmp_path):
     seen = []
 
-    def look(progress):
+    def record_progress(progress):
         stored = sorted(Path(name).stem for name in files_of(tmp_path))
         seen.append((progress.num_blocks, progress.num_done, stored))
 
-    run_experiment(make_experiment("random", OWN), tmp_path, workers=SERIAL, on_progress=look)
+    run_experiment(
+        make_experiment("random", OWN), tmp_path, workers=SERIAL, on_progress=record_progress
+    )
     names = ["00000", "00000", "00001", "00001", "00002", "00002"]
     assert seen == [(6, done, names[:done]) for done in range(7)]
 
@@ -377,7 +379,7 @@ def swap(path, other):
     path.write_bytes(other.read_bytes())
 
 
-def turn_a_bit(path, other):
+def flip_bit(path, other):
     """One that checksums alone notice: without them the file is read, and says something else."""
     data, whole = bytearray(path.read_bytes()), pq.read_table(path).to_pandas()
     for place in range(len(data)):
@@ -390,11 +392,11 @@ def turn_a_bit(path, other):
     path.write_bytes(data)
 
 
-def forget_origin(path, other):
+def delete_origin(path, other):
     pq.write_table(pq.read_table(path).replace_schema_metadata({}), path)
 
 
-def forget_a_key(path, other):
+def delete_key(path, other):
     table = pq.read_table(path)
     content = json.loads(table.schema.metadata[b"bandit_gym"])
     del content["sources"]
@@ -403,7 +405,7 @@ def forget_a_key(path, other):
 
 DAMAGES = (
     *(swap, truncate, empty, fill_with_garbage),
-    *(turn_a_bit, forget_origin, forget_a_key),
+    *(flip_bit, delete_origin, delete_key),
 )
 """What befalls the first files; the first is swapped with the second, while that is whole."""
 
@@ -516,7 +518,7 @@ def test_blocks_of_another_results_version_are_refused_and_named(tmp_path):
 
 def test_results_of_another_version_say_so_before_any_number(tmp_path):
     run_experiment(make_experiment("random"), tmp_path, workers=SERIAL)
-    pretend(tmp_path, version=RESULTS_VERSION - 1)
+    rewrite_origin(tmp_path, version=RESULTS_VERSION - 1)
     assert str(load_results(tmp_path)).startswith(
         f"These are results of version {RESULTS_VERSION - 1};"
     )

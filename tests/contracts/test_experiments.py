@@ -563,7 +563,7 @@ def test_an_agent_that_takes_a_horizon_is_told_that_of_the_run(tmp_path, options
 # -- Priors that agents are told ----------------------------------------------------------------
 
 
-def test_results_say_who_is_told_another_prior_than_the_worlds(tmp_path):
+def test_results_say_who_is_told_another_prior_than_the_environments(tmp_path):
     same = {"agent": "smc", "prior": {"name": "beta", "alpha": 1, "beta": 1}}
     wrong = {"agent": "exact", "prior": FIVE, "label": "mine"}
     experiment = Experiment([ENV], ["random", same, wrong], replications=2, horizon=5)
@@ -578,7 +578,7 @@ def test_results_say_who_is_told_another_prior_than_the_worlds(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["exact", "racing", "smc"])
-def test_an_agent_that_is_told_a_prior_plays_as_in_a_world_of_that_prior(tmp_path, name):
+def test_an_agent_that_is_told_a_prior_plays_as_in_an_environment_of_that_prior(tmp_path, name):
     """A prior all but certain of the first arm makes every agent play it."""
     sure = {"name": "beta", "alpha": [990, 10, 10], "beta": [10, 990, 990]}
     world = {"env": ENV, "num_arms": 3}

@@ -19,7 +19,7 @@ from bandit_gym.cli import main
 from bandit_gym.experiments.execution import Workers
 from bandit_gym.fidelity import describe_leaderboard, describe_verdicts, load_suite, run_suite
 from bandit_gym.fidelity.suite import suite_file
-from bandit_gym.priors import Beta, Camps, HierarchicalBeta
+from bandit_gym.priors import Beta, HierarchicalBeta, SharedMixture
 
 CASE = "Bernoulli, Beta(5, 5)"
 SMALL = {"only": CASE, "scale": 0.001, "workers": SERIAL}
@@ -147,7 +147,7 @@ INDEPENDENT = [case for case in HARD_CASES if case.kind == "independent" and len
 
 
 @pytest.mark.parametrize("case", INDEPENDENT[::2], ids=lambda case: case.name)
-def test_laws_of_hard_cases_are_the_oracles_wherever_it_answers(case):
+def test_probabilities_of_hard_cases_are_the_oracles_wherever_it_answers(case):
     if len(set(zip(case.counts, case.sums, strict=True))) == 1:
         assert case.law == pytest.approx(1 / len(case.counts), abs=1e-6)  # arms all alike
     prior = getattr(case.problem.prior, "law", case.problem.prior)  # of which some tell no more
@@ -164,16 +164,18 @@ def test_laws_of_hard_cases_are_the_oracles_wherever_it_answers(case):
 
 
 ENDS = {"bernoulli": (0, 1), "exponential": (0, 40), "gaussian": (-20, 20), "poisson": (0, 40)}
-OF_CAMPS = [case for case in HARD_CASES if isinstance(case.problem.prior, Camps | HierarchicalBeta)]
+OF_SHARED_MIXTURES = [
+    case for case in HARD_CASES if isinstance(case.problem.prior, SharedMixture | HierarchicalBeta)
+]
 
 
-@pytest.mark.parametrize("case", OF_CAMPS, ids=lambda case: case.name)
-def test_laws_of_camps_are_those_of_sums_over_a_fine_grid(case):
+@pytest.mark.parametrize("case", OF_SHARED_MIXTURES, ids=lambda case: case.name)
+def test_probabilities_of_shared_mixtures_are_those_of_sums_over_a_fine_grid(case):
     """Given the camp the arms are independent; camps weigh as much as they foresee the data."""
     prior, likelihood, found = case.problem.prior, case.problem.likelihood, []
     if isinstance(prior, HierarchicalBeta):
         laws = [Beta(a, b) for a, b in zip(prior.alphas, prior.betas, strict=True)]
-        prior = Camps(laws, prior.weights)
+        prior = SharedMixture(laws, prior.weights)
     low, high = ENDS[likelihood.name]
     means = low + (high - low) * (np.arange(200_000) + 0.5)[:, None] / 200_000
     means = np.broadcast_to(means, (len(means), len(case.law)))
@@ -199,7 +201,7 @@ def test_laws_of_camps_are_those_of_sums_over_a_fine_grid(case):
         "Gaussian, near-singular, prior against data",
     ],
 )
-def test_laws_of_normal_arms_far_from_their_box_are_those_of_a_normal_posterior(name, rng):
+def test_probabilities_of_normal_arms_far_from_their_box_are_those_of_a_normal_posterior(name, rng):
     (case,) = load_suite("adversarial").only(name).cases
     prior = case.problem.prior
     precision = np.linalg.inv(np.array(prior.covariance))
@@ -211,7 +213,7 @@ def test_laws_of_normal_arms_far_from_their_box_are_those_of_a_normal_posterior(
     assert (np.abs(shares - case.law) <= tolerance).all()
 
 
-def test_the_law_of_two_opposed_arms_is_that_of_a_sum_over_a_fine_grid():
+def test_the_probabilities_of_two_opposed_arms_are_those_of_a_sum_over_a_fine_grid():
     (case,) = load_suite("adversarial").only("Bernoulli, near-singular, opposed").cases
     centre = 0.5 + np.linspace(-0.013, 0.013, 61)[:, None]  # 6 deviations of the arms' average
     half = np.linspace(-0.5, 0.5, 40_001)  # of their difference
@@ -241,7 +243,7 @@ def test_samplers_of_the_posterior_are_within_noise(found, agent):
     [("uniform", np.full(10, 0.1)), ("first", np.eye(10)[0]), ("spoilt", np.full(10, 0.1))],
     ids=["uniform", "first", "ties at random"],
 )
-def test_whoever_is_wrong_is_as_far_as_the_two_laws_are(found, agent, law):
+def test_whoever_is_wrong_is_as_far_as_the_two_probabilities_are(found, agent, law):
     truth = np.abs(LAW - law).sum() / 2
     far = row(found, agent, 100)
     assert 0 < far["low"] and abs(far["tv"] - truth) < 4 * far["std"]

@@ -15,7 +15,7 @@ from scipy.special import betaln, expit, logit, logsumexp
 from surface import lane_counts, lane_sums, started
 
 from agents import SMCThompson
-from agents.base.table_1 import is_compiled
+from agents.base.conjugacy import is_compiled
 from agents.oracle import action_probabilities
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.fidelity.suite import load_suite
@@ -28,7 +28,7 @@ from bandit_gym.priors import (
     TruncatedMultivariateNormal,
     TruncatedNormal,
 )
-from bandit_gym.priors.mixtures import Camps, HierarchicalBeta, Mixture, spike_and_slab
+from bandit_gym.priors.mixtures import HierarchicalBeta, Mixture, SharedMixture, spike_and_slab
 from bandit_gym.problem import BanditProblem
 
 
@@ -102,7 +102,7 @@ CORRELATED = TruncatedMultivariateNormal(
 TIED = TruncatedMultivariateNormal(
     0.5, (0.04 * (0.999 * np.ones((3, 3)) + np.diag([0.001, 0.002, 0.003]))).tolist()
 )
-WORLDS = {
+MODELS = {
     **{f"{each.likelihood.name}, conjugate": (each.likelihood, each.prior) for each in CONJUGATES},
     "Bernoulli, cut normal": (Bernoulli(), BY_ARM),
     "exponential, cut normal": (Exponential(), TruncatedNormal(0.5, 0.3, 0.1, 4.0)),
@@ -119,7 +119,7 @@ WORLDS = {
     "Poisson, correlated": (Poisson(), CORRELATED),
     "Bernoulli, tied": (Bernoulli(), TIED),
 }
-DEPENDENT = [name for name in WORLDS if "correlated" in name or "tied" in name]
+DEPENDENT = [name for name in MODELS if "correlated" in name or "tied" in name]
 HISTORIES = {"few": [1, 0, 3], "many": [200, 300, 100], "huge": [10**6, 10**6, 2 * 10**4]}
 AGENTS = {
     "exact": ("exact", {}, 5000),
@@ -141,55 +141,55 @@ def statistics(likelihood, counts):
 
 
 @cache
-def truth(world, history):
+def truth(model, history):
     """Return counts, sums and the oracle's (K,) law, which is right to 2e-3 where arms depend."""
-    likelihood, prior = WORLDS[world]
+    likelihood, prior = MODELS[model]
     problem = BanditProblem(likelihood, prior, 3)
     data = statistics(likelihood, HISTORIES[history])
     return *data, action_probabilities(problem, *data)
 
 
-OF_CONJUGATES = [world for world in WORLDS if world.endswith("conjugate")]
-OF_TABLE_1 = [world for world in OF_CONJUGATES if is_compiled(WORLDS[world][0])]
+OF_CONJUGATES = [model for model in MODELS if model.endswith("conjugate")]
+OF_TABLE_1 = [model for model in OF_CONJUGATES if is_compiled(MODELS[model][0])]
 FAR_FROM_REFERENCE = ("inverse gamma", "spikes", "blocks", "tied")
 """Worlds whose posteriors a draw from that of Table 1, if there is one, hardly meets."""
-IN_TURN = {world: ("few", "many")[n % 2] for n, world in enumerate(WORLDS)}
+IN_TURN = {model: ("few", "many")[n % 2] for n, model in enumerate(MODELS)}
 """A history for each world, where two would be dear: of particles, and by the oracle's chains."""
 CASES = [
-    *(("exact", world, history) for world in WORLDS for history in HISTORIES),
+    *(("exact", model, history) for model in MODELS for history in HISTORIES),
     *((agent, *each) for agent in ("racing", "smc") for each in IN_TURN.items()),
-    *(("racing, 100 samples", world, "few") for world in list(WORLDS)[::2]),
+    *(("racing, 100 samples", model, "few") for model in list(MODELS)[::2]),
     *(
-        ("racing, reference", world, "few")
-        for world in WORLDS
-        if is_compiled(WORLDS[world][0]) and not world.endswith(FAR_FROM_REFERENCE)
+        ("racing, reference", model, "few")
+        for model in MODELS
+        if is_compiled(MODELS[model][0]) and not model.endswith(FAR_FROM_REFERENCE)
     ),
-    *(("racing_paper", world, "few") for world in (*OF_TABLE_1, "Bernoulli, cut normal")),
-    *(("smc_paper", world, "few") for world in list(WORLDS)[::2]),  # later it collapses
+    *(("racing_paper", model, "few") for model in (*OF_TABLE_1, "Bernoulli, cut normal")),
+    *(("smc_paper", model, "few") for model in list(MODELS)[::2]),  # later it collapses
 ]
 CASES = [
-    (agent, world, history)
-    for agent, world, history in CASES
+    (agent, model, history)
+    for agent, model, history in CASES
     if history != "huge" or agent.startswith("exact")
-    if world not in DEPENDENT or history == IN_TURN[world]
+    if model not in DEPENDENT or history == IN_TURN[model]
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=" - ".join)
 def test_arms_are_played_as_often_as_the_oracle_says(case):
-    agent_name, world, history = case
+    agent_name, model, history = case
     name, options, num_lanes = AGENTS[agent_name]
-    if world in DEPENDENT and name == "exact":
+    if model in DEPENDENT and name == "exact":
         num_lanes = 500  # chains are dearer
-    counts, sums, expected = truth(world, history)
-    problem = BanditProblem(*WORLDS[world], 3)
+    counts, sums, expected = truth(model, history)
+    problem = BanditProblem(*MODELS[model], 3)
     agent = started(name, problem, num_lanes, counts, sums, **options)
-    assert_law(agent, expected, error=2e-3 if world in DEPENDENT else 0.0)
+    assert_action_shares(agent, expected, error=2e-3 if model in DEPENDENT else 0.0)
     if agent_name in ("exact", "racing"):
         assert agent.diagnostics().get("is_unreliable", np.zeros(1)).mean() < 0.02
 
 
-def assert_law(agent, expected, error=0.0):
+def assert_action_shares(agent, expected, error=0.0):
     """Compare shares over lanes with a law: four standard errors, a lane, and one over the size.
 
     Lanes of particles have laws of their own, so that ten decisions of each are looked at.
@@ -210,7 +210,7 @@ def test_a_users_prior_in_six_lines_is_followed(agent_name, counts):
     sums = np.array(counts) // 2
     problem = bernoulli(UsersOwn())
     agent = started(name, problem, num_lanes, counts, sums, **options)
-    assert_law(agent, action_probabilities(bernoulli(UsersOwnByArm()), counts, sums))
+    assert_action_shares(agent, action_probabilities(bernoulli(UsersOwnByArm()), counts, sums))
 
 
 class CommonFactor:
@@ -249,9 +249,9 @@ JOINT = {
 
 
 @cache
-def weighed(world):
+def weighed(model):
     """Return a problem, data, the law of 400,000 weighed draws, and how many these are worth."""
-    problem, counts, sums = BanditProblem(*JOINT[world], 3), [0, 4, 12], [0.0, 2.0, 7.0]
+    problem, counts, sums = BanditProblem(*JOINT[model], 3), [0, 4, 12], [0.0, 2.0, 7.0]
     means = problem.prior.sample(np.random.default_rng(0), (400_000, 3))
     log_weights = problem.likelihood.log_likelihood(means, counts, sums).sum(axis=-1)
     weights = np.exp(log_weights - log_weights.max())
@@ -259,14 +259,14 @@ def weighed(world):
     return problem, counts, sums, law, weights.sum() ** 2 / np.square(weights).sum()
 
 
-@pytest.mark.parametrize("world", JOINT)
+@pytest.mark.parametrize("model", JOINT)
 @pytest.mark.parametrize("agent_name", ["racing", "smc", "smc_paper"])
-def test_joint_densities_are_followed(world, agent_name):
+def test_joint_densities_are_followed(model, agent_name):
     name, options, num_lanes = AGENTS[agent_name]
-    problem, counts, sums, expected, size = weighed(world)
+    problem, counts, sums, expected, size = weighed(model)
     assert size > 4000
     agent = started(name, problem, num_lanes, counts, sums, **options)
-    assert_law(agent, expected, error=4 * 0.5 / np.sqrt(size))
+    assert_action_shares(agent, expected, error=4 * 0.5 / np.sqrt(size))
 
 
 @pytest.mark.parametrize("gap", [0.2, 1e-4])
@@ -290,7 +290,7 @@ def test_arms_that_are_nearly_equal_are_told_apart_at_once(counts, averages, gap
     agent = started(
         "exact", BanditProblem(Gaussian(), prior, 4), num_lanes, counts, counts * averages
     )
-    assert_law(agent, expected, error=4 * 0.5 / np.sqrt(20_000))
+    assert_action_shares(agent, expected, error=4 * 0.5 / np.sqrt(20_000))
     assert agent.diagnostics()["is_unreliable"].mean() < 0.02
 
 
@@ -301,19 +301,19 @@ def test_chains_follow_data_that_come_one_by_one():
         agent.act()
         agent.observe(np.full(num_lanes, arm), np.full(num_lanes, reward))
     expected = action_probabilities(problem, [2, 3, 1], [1, 3, 0])
-    assert_law(agent, expected, error=2e-3)
+    assert_action_shares(agent, expected, error=2e-3)
 
 
-@pytest.mark.parametrize("world", ["Bernoulli, cut normal", "Bernoulli, correlated"])
-def test_particles_follow_data_that_come_one_by_one(world):
-    problem, rng = BanditProblem(*WORLDS[world], 3), np.random.default_rng(3)
+@pytest.mark.parametrize("model", ["Bernoulli, cut normal", "Bernoulli, correlated"])
+def test_particles_follow_data_that_come_one_by_one(model):
+    problem, rng = BanditProblem(*MODELS[model], 3), np.random.default_rng(3)
     agent = started("smc", problem, 100, num_particles=1000)
     for arm, mean, pulls in [(0, 0.6, 100), (1, 0.5, 40), (2, 0.5, 20)]:
         for reward in (rng.random(pulls) < mean).astype(float):
             agent.observe(np.full(100, arm), np.full(100, reward))
     agent.act()
     data = lane_counts(agent)[0], lane_sums(agent)[0]
-    assert_law(agent, action_probabilities(problem, *data), error=2e-3)
+    assert_action_shares(agent, action_probabilities(problem, *data), error=2e-3)
 
 
 BY_ARM_CASES = [case for case in load_suite().cases if case.problem.offers("arm_log_density")]
@@ -326,7 +326,7 @@ def test_propensities_by_tables_are_those_of_the_suite_to_a_total_variation_of_0
 
 
 @pytest.mark.parametrize("counts", [[0, 1, 2], [30, 50, 20], [2000, 500, 10]])
-def test_propensities_by_tables_of_a_cut_normal_law_are_right_to_four_digits(counts):
+def test_propensities_by_tables_of_a_cut_normal_distribution_are_right_to_four_digits(counts):
     problem, sums = bernoulli(TruncatedNormal(0.4, 0.2)), np.array(counts) // 2
     found = started("exact", problem, None, counts, sums).action_probabilities()
     np.testing.assert_allclose(found, action_probabilities(problem, counts, sums), atol=1e-4)
@@ -341,12 +341,12 @@ def test_propensities_of_exact_thompson_are_those_of_quadrature(num_arms):
     np.testing.assert_allclose(found, action_probabilities(problem, counts, sums), atol=1e-6)
 
 
-CAMPS = Mixture([Beta(20.0, 20.0), TruncatedNormal(0.97, 0.003)], [0.998, 0.002])
+BIMODAL = Mixture([Beta(20.0, 20.0), TruncatedNormal(0.97, 0.003)], [0.998, 0.002])
 SPIKED = spike_and_slab(0.5, 1e-4, Beta(2.0, 2.0), 0.5)
 SHARP = BanditProblem(Bernoulli(), Beta(1e6, 1e6), 2)
 
 
-class CommonCamp:
+class SharedMode:
     """All arms are of one law or all of another, which one draw in `rarity` is: a dependence."""
 
     rare, usual = stats.truncnorm(-0.97 / 0.003, 10.0, 0.97, 0.003), stats.beta(20, 20)
@@ -368,7 +368,7 @@ def bernoulli(prior, num_arms=3):
 
 
 ON_ONE_SAMPLE = SHARP, [1000, 0], [500, 0]
-IN_THE_CAMP = [30, 1000], [29, 970]
+IN_THE_MODE = [30, 1000], [29, 970]
 OFF = {
     "one sample, paper": ("racing_paper", {}, *ON_ONE_SAMPLE),
     "one sample, self-normalised": ("racing", {"proposal": "reference"}, *ON_ONE_SAMPLE),
@@ -382,19 +382,19 @@ OFF = {
         *([32_152, 32_152, 40], [16_346, 16_076, 20]),  # three errors from the spike
     ),
     "a camp that all arms share": (
-        *("racing", {}, bernoulli(CommonCamp(500))),
+        *("racing", {}, bernoulli(SharedMode(500))),
         *([30, 1000, 0], [30, 960, 0]),
     ),
     **{
         f"a dependence that no draw shows, {name}, {rarity:g}, {len(str(data))}": (
-            *(name, {}, bernoulli(CommonCamp(rarity), 2)),
+            *(name, {}, bernoulli(SharedMode(rarity), 2)),
             *data,
         )
         for name in ("racing", "racing_paper")
         for rarity in (1e7, 1e5)
-        for data in (IN_THE_CAMP, ([3, 30], [3, 29]))
+        for data in (IN_THE_MODE, ([3, 30], [3, 29]))
         # Table 1 goes where the data lead: elsewhere its total variation is 0.00 to 0.04.
-        if name == "racing" or (rarity == 1e7 and data != IN_THE_CAMP)
+        if name == "racing" or (rarity == 1e7 and data != IN_THE_MODE)
     },
     "a chain in one of two camps": (
         "exact",
@@ -424,7 +424,7 @@ OFF = {
     ),
     "28 deviations from the only component that the data leave": (
         *("exact", {"method": "grid"}),
-        BanditProblem(Gaussian(), Camps([Normal(9.0, 1e-3), Normal(0.0, 1e-3)], [1, 1]), 2),
+        BanditProblem(Gaussian(), SharedMixture([Normal(9.0, 1e-3), Normal(0.0, 1e-3)], [1, 1]), 2),
         *([10**8, 10**8], [2.828e6, 2.828e6]),
     ),
     "28 deviations from the prior": (
@@ -447,7 +447,7 @@ def test_lanes_that_cannot_be_vouched_for_are_flagged(name):
         np.testing.assert_array_equal(told["doubts"], told["is_unreliable"] * int(doubt))
 
 
-@pytest.mark.parametrize("prior", [CAMPS, Beta(2.0, 3.0), TruncatedNormal(0.5, 0.02)], ids=repr)
+@pytest.mark.parametrize("prior", [BIMODAL, Beta(2.0, 3.0), TruncatedNormal(0.5, 0.02)], ids=repr)
 @pytest.mark.parametrize("make", [lambda prior: prior, DensityOnly], ids=["known", "density only"])
 def test_independent_arms_are_right_wherever_the_data_lead(prior, make):
     """They are not flagged if the prior says that they are independent."""
@@ -458,7 +458,7 @@ def test_independent_arms_are_right_wherever_the_data_lead(prior, make):
         is_flagged = agent.diagnostics()["is_unreliable"]
         assert not is_flagged.any() or (make is DensityOnly and is_flagged.all())
         if not is_flagged.all():
-            assert_law(agent, action_probabilities(bernoulli(prior), *data))
+            assert_action_shares(agent, action_probabilities(bernoulli(prior), *data))
 
 
 @pytest.mark.parametrize("width", [1e-2, 1e-4])
@@ -468,7 +468,7 @@ def test_a_spike_beside_a_slab_is_followed_wherever_the_data_lie(width):
     for errors in (0, 1, 2, 4, 10):
         sums = [500, round(16_076 + errors * 32_152**0.5 / 2), 4]
         agent = started("exact", problem, 10_000, counts, sums)
-        assert_law(agent, action_probabilities(problem, counts, sums))
+        assert_action_shares(agent, action_probabilities(problem, counts, sums))
         assert not agent.diagnostics()["is_unreliable"].any()
 
 
@@ -486,16 +486,16 @@ def test_what_is_wide_is_kept_or_flagged_however_high_the_spike_beside_it(width)
 
 
 @pytest.mark.parametrize("reward", [1e9, 1e13])
-def test_extreme_rewards_are_played_by_the_law_at_the_end_of_the_support(reward):
+def test_extreme_rewards_are_played_by_the_distribution_at_the_end_of_the_support(reward):
     """Distances from the end are exponential, with rates in proportion to rewards: 1, 2, 1."""
     problem = BanditProblem(Gaussian(), TruncatedNormal(0.5, 0.2), 3)
     agent = started("exact", problem, 4000, [1, 1, 1], [reward, 2 * reward, reward])
-    assert_law(agent, np.array([0.25, 0.5, 0.25]), error=2e-3)
+    assert_action_shares(agent, np.array([0.25, 0.5, 0.25]), error=2e-3)
 
 
 @pytest.mark.parametrize("name", ["exact", "racing"])
 def test_data_beyond_a_support_are_met_at_its_end(name):
     problem = bernoulli(TruncatedNormal(0.5, 0.1, low=0.2, high=0.8), 2)
     agent = started(name, problem, 4000, [1000, 1000], [150, 154])
-    assert_law(agent, action_probabilities(problem, [1000, 1000], [150, 154]))
+    assert_action_shares(agent, action_probabilities(problem, [1000, 1000], [150, 154]))
     assert not agent.diagnostics().get("is_unreliable", np.zeros(1)).any()

@@ -13,7 +13,7 @@ from geometric import Geometric
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from surface import averages
+from surface import estimate_averages
 
 from bandit_gym.likelihoods import (
     Bernoulli,
@@ -34,7 +34,7 @@ class Facts(NamedTuple):
 
     Attributes:
         likelihood: of which they are.
-        law: mean -> SciPy's law of a reward.
+        distribution: mean -> SciPy's law of a reward.
         means: at which that law is looked at.
         ends: more that are possible, where rewards may be sure or beyond SciPy.
         means_refused: which are impossible.
@@ -46,7 +46,7 @@ class Facts(NamedTuple):
     """
 
     likelihood: Likelihood
-    law: Callable[[float], Any]
+    distribution: Callable[[float], Any]
     means: Sequence[float]
     ends: Sequence[float]
     means_refused: Sequence[float]
@@ -60,7 +60,7 @@ class Facts(NamedTuple):
 FACTS = (
     Facts(
         Bernoulli(),
-        law=stats.bernoulli,
+        distribution=stats.bernoulli,
         means=(0.001, 0.3, 0.5, 0.999),
         ends=(0.0, 1.0),
         means_refused=(-1e-9, 1 + 1e-9, nan, inf),
@@ -80,7 +80,7 @@ FACTS = (
     ),
     Facts(
         Exponential(),
-        law=lambda mean: stats.expon(scale=mean),
+        distribution=lambda mean: stats.expon(scale=mean),
         means=(1e-8, 0.3, 1e6),
         ends=(1e-300, 1e300),
         means_refused=(0.0, -1.0, inf, nan),
@@ -99,7 +99,7 @@ FACTS = (
     *(
         Facts(
             Gaussian(std),
-            law=lambda mean, std=std: stats.norm(mean, std),
+            distribution=lambda mean, std=std: stats.norm(mean, std),
             means=(mean,),
             ends=(-1e300, 0.0, 1e300),
             means_refused=(inf, -inf, nan),
@@ -118,7 +118,7 @@ FACTS = (
     ),
     Facts(
         Poisson(),
-        law=stats.poisson,
+        distribution=stats.poisson,
         means=(1e-8, 0.01, 0.7, 4.0, 15.99, 16.0, 80.0, 1e4, 1e6),
         ends=(0.0, 1e300),
         means_refused=(-1e-9, inf, nan),
@@ -136,7 +136,7 @@ FACTS = (
     ),
     Facts(
         Geometric(),
-        law=lambda mean: stats.geom(1 / (1 + mean), loc=-1),
+        distribution=lambda mean: stats.geom(1 / (1 + mean), loc=-1),
         means=(1e-4, 0.3, 4.0, 1e4),
         ends=(0.0, 1e-300, 1e300),
         means_refused=(-1e-9, inf, nan),
@@ -174,8 +174,8 @@ class Scaled(Likelihood):
         return Gaussian(self.std).sample(means, uniforms)
 
 
-def is_discrete(law):
-    return hasattr(law, "pmf")
+def is_discrete(distribution):
+    return hasattr(distribution, "pmf")
 
 
 def hard_uniforms():
@@ -187,16 +187,16 @@ def hard_uniforms():
 
 @every_mean
 def test_sample_is_the_inverse_cdf(facts, mean):
-    uniforms, law = hard_uniforms(), facts.law(mean)
+    uniforms, distribution = hard_uniforms(), facts.distribution(mean)
     rewards = facts.likelihood.sample(mean, uniforms)
-    if is_discrete(law):  # the first count whose distribution exceeds the uniform
-        assert (law.cdf(rewards - 1) <= uniforms + 1e-12).all()
-        assert (law.sf(rewards) <= (1 - uniforms) * (1 + 1e-8)).all()
+    if is_discrete(distribution):  # the first count whose distribution exceeds the uniform
+        assert (distribution.cdf(rewards - 1) <= uniforms + 1e-12).all()
+        assert (distribution.sf(rewards) <= (1 - uniforms) * (1 + 1e-8)).all()
         is_low = uniforms < 0.5
-        assert (law.cdf(rewards)[is_low] >= uniforms[is_low] - 1e-12).all()
+        assert (distribution.cdf(rewards)[is_low] >= uniforms[is_low] - 1e-12).all()
     else:
-        np.testing.assert_allclose(law.cdf(rewards), uniforms, rtol=1e-10)
-        np.testing.assert_allclose(law.sf(rewards), 1 - uniforms, rtol=1e-10)
+        np.testing.assert_allclose(distribution.cdf(rewards), uniforms, rtol=1e-10)
+        np.testing.assert_allclose(distribution.sf(rewards), 1 - uniforms, rtol=1e-10)
     assert (np.diff(rewards) >= 0).all()
 
 
@@ -255,11 +255,11 @@ def test_log_likelihood_of_count_and_sum_is_the_exact_one_up_to_a_constant(facts
         rewards = facts.likelihood.sample(mean, rng.random(20))
         low, high = facts.likelihood.support
         means = mean + np.array([0.0, 0.3, -0.3]) * min(
-            mean - low, high - mean, facts.law(mean).std()
+            mean - low, high - mean, facts.distribution(mean).std()
         )
-        laws = map(facts.law, means)
-        log_of = "logpmf" if is_discrete(facts.law(mean)) else "logpdf"
-        exact = [getattr(law, log_of)(rewards).sum() for law in laws]
+        distributions = map(facts.distribution, means)
+        log_of = "logpmf" if is_discrete(facts.distribution(mean)) else "logpdf"
+        exact = [getattr(distribution, log_of)(rewards).sum() for distribution in distributions]
         found = facts.likelihood.log_likelihood(means, 20, rewards.sum())
         rounding = 1e-14 * np.abs([exact, found]).max()
         np.testing.assert_allclose(np.diff(found), np.diff(exact), atol=rounding, rtol=1e-9)
@@ -315,7 +315,7 @@ def test_gaussian_log_likelihood_keeps_its_digits_after_a_million_pulls():
 )
 def test_cells_of_an_interval_by_hand(likelihood, count, total, expected):
     counts, sums = np.array([count, 0]), np.array([total, 0.0])
-    heights, unseen = averages(likelihood, counts, sums).draw((-4.0, 4.0))
+    heights, unseen = estimate_averages(likelihood, counts, sums).draw((-4.0, 4.0))
     edges = np.linspace(-4.0, 4.0, len(heights) + 1)
     middles = (edges[1:] + edges[:-1]) / 2
     is_expected = (middles >= expected[0]) & (middles <= expected[1])
@@ -338,9 +338,9 @@ def test_what_is_possible_is_told_from_what_is_not(facts):
 
 
 @every_likelihood
-def test_reward_std_is_that_of_the_law_also_as_a_subclass_gets_it(facts):
+def test_reward_std_is_that_of_the_distribution_also_as_a_subclass_gets_it(facts):
     for mean in facts.means:
-        expected = facts.law(mean).std()
+        expected = facts.distribution(mean).std()
         assert facts.likelihood.reward_std(mean) == pytest.approx(expected, rel=1e-7)
         assert Likelihood.reward_std(facts.likelihood, mean) == pytest.approx(expected, rel=1e-7)
 

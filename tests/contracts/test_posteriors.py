@@ -19,18 +19,18 @@ from scipy.special import expit
 from surface import started
 
 import bandit_gym
-from agents.base.table_1 import is_compiled
+from agents.base.conjugacy import is_compiled
 from agents.oracle import action_probabilities
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
     Beta,
-    Camps,
     Gamma,
     HierarchicalBeta,
     InverseGamma,
     Mixture,
     Normal,
+    SharedMixture,
     TruncatedMultivariateNormal,
     TruncatedNormal,
 )
@@ -61,8 +61,10 @@ OTHERS = {
     Gaussian(0.5): Normal(0.0, 0.5),
     Poisson(): Gamma(6.0, 20.0),
 }
-MIXED = {each: Camps([CONJUGATE[each], OTHERS[each]], [0.3, 0.7]) for each in CONJUGATE}
-NESTED = Camps([CUT, Mixture([TruncatedNormal(m, 0.1, *BOX) for m in (0.3, 0.7)], [1, 1])], [2, 1])
+MIXED = {each: SharedMixture([CONJUGATE[each], OTHERS[each]], [0.3, 0.7]) for each in CONJUGATE}
+NESTED = SharedMixture(
+    [CUT, Mixture([TruncatedNormal(m, 0.1, *BOX) for m in (0.3, 0.7)], [1, 1])], [2, 1]
+)
 ROUTES = {
     "conjugate": ("exact", None, {}, 4),
     "conjugate, by tables": ("exact", None, {"method": "grid"}, 4),
@@ -271,7 +273,7 @@ NEARLY_SINGULAR = (
     [6, 12, 133, 94, 86, 8322, 27, 1284, 28, 8],
     [3.0, 0.0, 49.0, 34.0, 30.0, 4328.0, 4.0, 674.0, 5.0, 0.0],
 )
-NEARLY_SINGULAR_LAW = 1e-4 * np.array([0, 0, 6, 4, 7, 3901, 4, 6074, 4, 0])
+NEARLY_SINGULAR_NORMAL = 1e-4 * np.array([0, 0, 6, 4, 7, 3901, 4, 6074, 4, 0])
 """In `DependentPriorBandit-v0`, by the oracle, to 0.002."""
 
 
@@ -285,7 +287,7 @@ def test_best_arms_are_as_near_to_the_oracle_as_draws_say(name):
     assert f"worth {posterior.effective_sample_size():,.0f}: P(best) within" in str(posterior)
     assert 0 < stated <= 0.05 and not posterior.doubts
     for found in (posterior.best_arm_probabilities(), agent.action_probabilities()):
-        assert abs(found - NEARLY_SINGULAR_LAW).sum() / 2 <= max(0.01, stated) + 0.002
+        assert abs(found - NEARLY_SINGULAR_NORMAL).sum() / 2 <= max(0.01, stated) + 0.002
 
 
 @pytest.mark.parametrize("name", ["exact", "racing", "smc"])
@@ -310,7 +312,7 @@ def test_bayes_ucb_says_that_it_asks_for_more_than_a_chain_resolves(pulls, is_do
 
 
 @every_case
-def test_draws_and_rewards_have_the_law_that_they_are_drawn_from(case):
+def test_draws_and_rewards_have_the_distribution_that_they_are_drawn_from(case):
     """Draws lie below quantiles as often as these say; rewards average what the means do."""
     snapshot, which = snapshot_of(case)
     size = 5 if case[0] in NOISY else 1000
@@ -383,7 +385,7 @@ KNOWN["cut normal"] = (Gaussian(1.0), TruncatedNormal(0.4, 0.2, 0.0, 1.0), cut_n
 
 @pytest.mark.parametrize("method", ["auto", "grid"])
 @pytest.mark.parametrize("name", KNOWN)
-def test_laws_that_are_known_are_told_after_no_data_and_after_a_million(name, method):
+def test_distributions_that_are_known_are_told_after_no_data_and_after_a_million(name, method):
     likelihood, prior, law = KNOWN[name]
     data = [(0, 0.0), (1, 1.0), (10, 3.0), (1000, 300.0), (10**6, 6e5)]
     counts, sums = (
@@ -497,7 +499,7 @@ def test_mixtures_fall_short_of_a_level_as_sums_over_a_grid_say(case):
     snapshot, _ = snapshot_of(case)
     _, std, x, below, _ = law(case)
     level = snapshot.quantile(0.6)
-    found = snapshot.settle().lower_partial_moment(level)
+    found = snapshot.update_posterior().lower_partial_moment(level)
     error, _ = error_of(case)
     np.testing.assert_allclose(found[0], 0.6, atol=error)
     for history, arm in np.ndindex(4, NUM_ARMS):
@@ -535,11 +537,11 @@ class Dead(Gaussian):
 
 def test_a_component_that_makes_data_impossible_has_no_weight_and_all_such_data_are_refused():
     alive, dead = TruncatedNormal(0.5, 0.1, 0.0, 1.0), TruncatedNormal(5.5, 0.1, 5.0, 6.0)
-    problem = BanditProblem(Dead(1.0), Camps([alive, dead], [0.5, 0.5]), 2)
+    problem = BanditProblem(Dead(1.0), SharedMixture([alive, dead], [0.5, 0.5]), 2)
     agent = started("exact", problem, 2, [[0, 0], [1, 0]], [[0.0, 0.0], [0.5, 0.0]])
     np.testing.assert_allclose(agent.posterior().mean(), [[3.0, 3.0], [0.5, 0.5]], atol=1e-3)
     assert agent.posterior().quantile(0.999)[1].max() < 1.0
-    agent = started("exact", BanditProblem(Dead(1.0), Camps([dead, dead], [1, 1]), 2), 2)
+    agent = started("exact", BanditProblem(Dead(1.0), SharedMixture([dead, dead], [1, 1]), 2), 2)
     agent.warm_start([[0, 0], [1, 0]], [[0.0, 0.0], [5.5, 0.0]])
     words = r"rewards in lane 1 must be possible under problem.prior, got counts \[1, 0\]"
     with pytest.raises(ValueError, match=words):
@@ -631,7 +633,7 @@ def test_moments_that_far_tails_decide_are_those_of_the_posterior_after_data(sha
 
 def doubts_after(prior, likelihood, ask):
     held = started("exact", BanditProblem(likelihood, prior, 2), 3, method="grid").posterior()
-    held = held.settle()
+    held = held.update_posterior()
     assert held.doubts().tolist() == [0, 0, 0]
     getattr(held, ask)()
     return {Doubt(doubt) for doubt in held.doubts()}

@@ -12,13 +12,12 @@ from families import ALL_PRIORS
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
-from surface import lane_stream, make_world, offered_by
+from surface import lane_stream, list_capabilities, make_env
 
 from bandit_gym.likelihoods import Gaussian
 from bandit_gym.priors import (
     PRIORS,
     Beta,
-    Camps,
     Gamma,
     HierarchicalBeta,
     IndependentPrior,
@@ -28,6 +27,7 @@ from bandit_gym.priors import (
     Normal,
     PerArm,
     Prior,
+    SharedMixture,
     TruncatedMultivariateNormal,
     TruncatedNormal,
     make_prior,
@@ -97,13 +97,16 @@ def by_arm(strategy):
 
 ABOVE_0, ANY = by_arm(st.floats(1e-3, 1e3)), by_arm(st.floats(-1e3, 1e3))
 SIMPLE = st.one_of(
-    *(st.builds(law, ABOVE_0, ABOVE_0) for law in (Beta, Gamma, InverseGamma)),
-    *(st.builds(law, ANY, ABOVE_0) for law in (Normal, TruncatedNormal, LogitNormal)),
+    *(st.builds(distribution, ABOVE_0, ABOVE_0) for distribution in (Beta, Gamma, InverseGamma)),
+    *(
+        st.builds(distribution, ANY, ABOVE_0)
+        for distribution in (Normal, TruncatedNormal, LogitNormal)
+    ),
 )
 TWO = st.lists(st.floats(0.1, 9.0), min_size=2, max_size=2)
 BETAS = st.lists(st.builds(Beta, st.floats(0.1, 9.0), st.floats(0.1, 9.0)), min_size=2, max_size=2)
 NESTED = st.one_of(
-    *(st.builds(kind, BETAS, TWO) for kind in (Mixture, Camps)),
+    *(st.builds(kind, BETAS, TWO) for kind in (Mixture, SharedMixture)),
     st.builds(PerArm, st.lists(st.builds(Mixture, BETAS, TWO), min_size=NUM_ARMS, max_size=3)),
     st.builds(HierarchicalBeta, TWO, TWO, TWO),
 )
@@ -114,7 +117,7 @@ every_armwise = pytest.mark.parametrize("prior", ARMWISE, ids=repr)
 every_of_scipy = pytest.mark.parametrize("prior", OF_SCIPY, ids=repr)
 
 
-def arm_law(prior, arm):
+def arm_distribution(prior, arm):
     """Return scipy's frozen distribution of one arm's mean."""
     values = {
         key: value[arm] if isinstance(value, tuple) else value for key, value in vars(prior).items()
@@ -136,16 +139,18 @@ def arm_law(prior, arm):
 def test_draws_pass_kolmogorov_smirnov_on_every_arm(prior, rng):
     draws = prior.sample(rng, (NUM_DRAWS, NUM_ARMS))
     for arm in range(NUM_ARMS):
-        assert stats.kstest(draws[:, arm], arm_law(prior, arm).cdf).pvalue > 1e-3
+        assert stats.kstest(draws[:, arm], arm_distribution(prior, arm).cdf).pvalue > 1e-3
 
 
 @every_of_scipy
 def test_arm_log_density_and_support_are_those_of_scipy(prior, rng):
     draws = prior.sample(rng, (200, NUM_ARMS))
-    laws = [arm_law(prior, arm) for arm in range(NUM_ARMS)]
-    expected = np.transpose([law.logpdf(draws[:, arm]) for arm, law in enumerate(laws)])
+    distributions = [arm_distribution(prior, arm) for arm in range(NUM_ARMS)]
+    expected = np.transpose(
+        [distribution.logpdf(draws[:, arm]) for arm, distribution in enumerate(distributions)]
+    )
     np.testing.assert_allclose(prior.arm_log_density(draws), expected, rtol=1e-7, atol=1e-7)
-    ends = [law.support() for law in laws]
+    ends = [distribution.support() for distribution in distributions]
     np.testing.assert_allclose(prior.arm_support(NUM_ARMS), ends, rtol=1e-12, atol=1e-12)
 
 
@@ -156,7 +161,9 @@ def test_density_of_a_truncated_normal_far_out_follows_the_tail_expansion():
 
 
 @pytest.mark.parametrize(
-    "prior", [prior for prior in OF_SCIPY if "natural_parameters" in offered_by(prior)], ids=repr
+    "prior",
+    [prior for prior in OF_SCIPY if "natural_parameters" in list_capabilities(prior)],
+    ids=repr,
 )
 def test_natural_parameters_give_the_log_density_up_to_a_constant(prior, rng):
     x = np.sort(prior.sample(rng, (50, NUM_ARMS)), axis=0)
@@ -204,11 +211,11 @@ def test_shared_levels_integrate_to_one_over_two_arms_and_tie_them():
     assert stats.kstest(draws[:, 0], lambda x: levels.cdf(x).mean(axis=0)).pvalue > 1e-3
 
 
-def test_camps_have_the_density_of_their_laws_and_one_law_a_draw(rng):
+def test_shared_mixtures_have_the_density_of_their_distributions_and_one_distribution_a_draw(rng):
     levels = HierarchicalBeta([2.0, 300.0], [8.0, 30.0], [0.9, 0.1])
-    camps = Camps([Beta(2.0, 8.0), Beta(300.0, 30.0)], [0.9, 0.1])
-    draws = camps.sample(rng, (NUM_DRAWS, 3))
-    np.testing.assert_allclose(camps.log_density(draws), levels.log_density(draws))
+    mixture = SharedMixture([Beta(2.0, 8.0), Beta(300.0, 30.0)], [0.9, 0.1])
+    draws = mixture.sample(rng, (NUM_DRAWS, 3))
+    np.testing.assert_allclose(mixture.log_density(draws), levels.log_density(draws))
     is_high = draws > 0.75  # as one in ten thousand of the low law is, and none in the other
     assert is_high.any() and (is_high.all(axis=1) | ~is_high.any(axis=1)).mean() > 0.999
     assert abs(is_high.mean() - 0.1) < 4 * np.sqrt(0.1 * 0.9 / NUM_DRAWS)
@@ -247,7 +254,7 @@ def test_draws_keep_inside_when_nearly_all_mass_is_at_the_ends(prior, rng):
     (low, high), draws = prior.support, prior.sample(rng, (1000, 2))
     assert ((draws > low) & (draws < high)).all()
     if draws.max() < 1e150:  # worlds refuse means of which rewards would overflow
-        means = make_world(BanditProblem(Gaussian(), prior, 2), 500).reset(seed=0)[1]["means"]
+        means = make_env(BanditProblem(Gaussian(), prior, 2), 500).reset(seed=0)[1]["means"]
         assert ((means > low) & (means < high)).all()
 
 
@@ -310,7 +317,9 @@ POSITIVE = {
 
 
 def test_zero_is_refused_where_a_parameter_must_be_above_0():
-    for name, parameter in [(law, each) for law, own in POSITIVE.items() for each in own]:
+    for name, parameter in [
+        (distribution, each) for distribution, own in POSITIVE.items() for each in own
+    ]:
         value = [0.0, 0.0] if parameter.endswith("s") else 0.0
         with pytest.raises(ValueError, match=f"{parameter} must .*above 0.* got"):
             prior_from_dict(NAMED[name] | {parameter: value})
@@ -327,7 +336,7 @@ def test_num_arms_is_the_length_of_the_parameters():
 def test_means_of_lanes_and_of_episodes_are_those_of_the_prior(prior):
     """Ranks among draws of `sample`: the law, and no dependence between lanes and episodes."""
     num_lanes = 2000
-    world = make_world(BanditProblem(Gaussian(), prior, NUM_ARMS), num_lanes)
+    world = make_env(BanditProblem(Gaussian(), prior, NUM_ARMS), num_lanes)
     episodes = [world.reset(seed=0)[1]["means"], world.reset()[1]["means"]]
     fair = prior.sample(np.random.default_rng(0), (num_lanes, NUM_ARMS))
     assert stats.ks_2samp(episodes[0], fair, axis=0).pvalue.min() > 1e-3 / 6
@@ -339,9 +348,9 @@ def test_means_of_lanes_and_of_episodes_are_those_of_the_prior(prior):
 
 
 @every_kind
-def test_means_of_a_lane_are_those_of_a_single_world_of_its_seed(prior):
+def test_means_of_a_lane_are_those_of_a_single_environment_of_its_seed(prior):
     problem = BanditProblem(Gaussian(), prior, NUM_ARMS)
-    world, single = make_world(problem, 3), make_world(problem)
+    world, single = make_env(problem, 3), make_env(problem)
     world.reset(seed=5), world.reset(options={"reset_mask": np.array([True, False, True])})
     found = world.reset()[1]["means"]
     for lane, num_resets in enumerate((2, 1, 2)):
@@ -359,13 +368,13 @@ class Halved(Beta):
 
 @pytest.mark.parametrize("prior", [LogitNormal(0.0, 1.0), Halved(2.0, 2.0)], ids=repr)
 def test_means_of_a_prior_of_ones_own_are_drawn_from_the_beginning_of_a_stream(prior):
-    env = make_world(BanditProblem(Gaussian(), prior, NUM_ARMS))
+    env = make_env(BanditProblem(Gaussian(), prior, NUM_ARMS))
     env.reset(seed=11)
     expected = prior.sample(lane_stream(11, episode=1, purpose="means"), (NUM_ARMS,))
     assert env.reset()[1]["means"].tolist() == expected.tolist()
 
 
-def test_worlds_take_a_prior_as_an_object_or_as_a_dict():
+def test_environments_take_a_prior_as_an_object_or_as_a_dict():
     objects = gym.make("GaussianBandit-v0", prior=Normal(1.0, 2.0))
     dicts = gym.make("GaussianBandit-v0", prior={"name": "normal", "mean": 1.0, "std": 2.0})
     assert objects.unwrapped.problem == dicts.unwrapped.problem

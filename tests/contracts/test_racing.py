@@ -27,7 +27,7 @@ def race(problem, num_lanes, data=DATA, name="racing", **options):
     return agent.act(), agent.diagnostics()
 
 
-def assert_same_law(first, second):
+def assert_same_shares(first, second):
     """Compare shares of arms in independent samples: four standard errors of the difference."""
     shares = [np.bincount(arms, minlength=4) / len(arms) for arms in (first, second)]
     middle = (shares[0] + shares[1]) / 2
@@ -50,7 +50,7 @@ def test_a_race_of_fixed_length_is_importance_resampling(num_samples, rng):
     winners, log_weights = samples(rng, num_lanes, num_samples)
     weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)
     chosen = (weights >= rng.random((num_lanes, 1)) * weights[:, -1:]).argmax(axis=1)
-    assert_same_law(raced, winners[np.arange(num_lanes), chosen])
+    assert_same_shares(raced, winners[np.arange(num_lanes), chosen])
     assert (told["num_samples"] == num_samples).all() and not told["is_capped"].any()
 
 
@@ -68,11 +68,11 @@ def test_under_the_reference_prior_a_race_is_conjugate_thompson_sampling(
 ):
     data = DATA[0], sums
     raced, told = race(problem, 20_000, data, proposal="reference", stopping=num_samples)
-    assert_same_law(raced, started("exact", problem, 20_000, *data).act())
+    assert_same_shares(raced, started("exact", problem, 20_000, *data).act())
     np.testing.assert_allclose(told["effective_sample_size"], num_samples)  # all weights are equal
 
 
-def literal_race(winners, log_weights, gumbels, bars, scale):
+def literal_race(winners, log_weights, gumbels, compute_thresholds, scale):
     """Lines 5 to 16 of Algorithm 2 for one lane, after every number of samples at once."""
     weights, d = np.exp(log_weights - log_weights.max()), np.arange(1, len(log_weights) + 1)
     values = np.zeros((len(weights), len(gumbels)))
@@ -81,11 +81,11 @@ def literal_race(winners, log_weights, gumbels, bars, scale):
     with np.errstate(invalid="ignore"):  # before the first sample that has weight
         averages = values.cumsum(axis=0) / largest[:, None]
     second, first = np.sort(averages / (d + 1)[:, None])[:, -2:].T  # m is 1 before the first sample
-    is_over = (first - second > bars[d]) | (d == len(d))
+    is_over = (first - second > compute_thresholds[d]) | (d == len(d))
     return averages[is_over.argmax()].argmax(), d[is_over.argmax()]
 
 
-def bars(threshold, delta, sigma, most):
+def compute_thresholds(threshold, delta, sigma, most):
     """Return 2 beta(m, delta) - sigma at m = d + 1 for d = 0 ... most, as printed in line 12."""
     m = np.arange(most + 1) + 1.0
     level = math.log(1 / delta)
@@ -109,14 +109,17 @@ def test_a_race_stops_as_line_12_says_it_does(threshold, scale, delta, sigma, rn
     options = {"threshold": threshold, "scale": scale, "delta": delta, "sigma": sigma}
     raced, told = race(CUT, num_lanes, name="racing_paper", max_samples=most, **options)
     winners, log_weights = samples(rng, num_lanes, most)
-    gumbels, level = rng.gumbel(size=(num_lanes, 4)), bars(threshold, delta, sigma, most)
+    gumbels, level = (
+        rng.gumbel(size=(num_lanes, 4)),
+        compute_thresholds(threshold, delta, sigma, most),
+    )
     found = np.array(
         [
             literal_race(winners[n], log_weights[n], gumbels[n], level, scale)
             for n in range(num_lanes)
         ]
     )
-    assert_same_law(raced, found[:, 0])
+    assert_same_shares(raced, found[:, 0])
     for each in (25, 50, 75):  # shares of races at most as long as a quarter, half, three quarters
         end = np.percentile(found[:, 1], each)
         shares = [np.mean(lengths <= end) for lengths in (found[:, 1], told["num_samples"])]
@@ -134,7 +137,7 @@ def test_where_one_arm_wins_all_samples_the_length_is_that_by_hand(threshold, de
         UNIFORM, 20, data, name="racing_paper", threshold=threshold, delta=delta, sigma=sigma
     )
     d = np.arange(2001)
-    expected = (d / (d + 1) > bars(threshold, delta, sigma, 2000))[1:].argmax() + 1
+    expected = (d / (d + 1) > compute_thresholds(threshold, delta, sigma, 2000))[1:].argmax() + 1
     assert (told["num_samples"] == expected).all()
 
 
@@ -212,7 +215,7 @@ def test_a_stop_of_another_kind_is_told_what_may_be_one(stopping):
 )
 def test_draws_of_the_posterior_itself_are_exact_thompson_sampling(problem, stopping, num_samples):
     arms, told = race(problem, 20_000, stopping=stopping)
-    assert_same_law(arms, started("exact", problem, 20_000, *DATA).act())
+    assert_same_shares(arms, started("exact", problem, 20_000, *DATA).act())
     assert (told["num_samples"] == num_samples).all() and not told["doubts"].any()
     np.testing.assert_allclose(told["effective_sample_size"], num_samples)
 

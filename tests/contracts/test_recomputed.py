@@ -11,7 +11,7 @@ from scipy import stats
 from surface import started
 
 from agents.bayes_optimal import optimal_bracket
-from agents.racing.weighing import NUM_DRAWS
+from agents.racing.weighing import NUM_WEIGHTED_DRAWS
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
@@ -21,7 +21,7 @@ DEPENDENT = TruncatedMultivariateNormal(0.5, COVARIANCE)
 HISTORIES = [([0, 0, 0], [0, 0, 0]), ([4, 0, 12], [2, 0, 7]), ([40, 60, 50], [18, 33, 27])]
 
 
-def weighed_law(counts, sums, rng):
+def weighted_probabilities(counts, sums, rng):
     """Return the law of the best arm, and of how many draws it is worth the weights.
 
     Draws of the normal law that fell into the box, by the likelihood of the data.
@@ -29,22 +29,22 @@ def weighed_law(counts, sums, rng):
     means = rng.multivariate_normal([0.5] * 3, COVARIANCE, 500_000)
     means = means[((means > 0) & (means < 1)).all(axis=1)]
     weights = stats.binom.pmf(sums, counts, means).prod(axis=1)
-    law = np.bincount(means.argmax(axis=1), weights, 3) / weights.sum()
-    return law, weights.sum() ** 2 / np.square(weights).sum()
+    probabilities = np.bincount(means.argmax(axis=1), weights, 3) / weights.sum()
+    return probabilities, weights.sum() ** 2 / np.square(weights).sum()
 
 
 @pytest.mark.parametrize("name", ["exact", "racing"])
 @pytest.mark.parametrize(("counts", "sums"), HISTORIES)
 def test_propensities_under_a_dependent_prior_are_those_of_weighed_draws(name, counts, sums, rng):
     """Exact Thompson sampling holds chains here, racing weighted draws, which all lanes share."""
-    expected, size = weighed_law(counts, sums, rng)
+    expected, size = weighted_probabilities(counts, sums, rng)
     assert size > 10_000
     options = {"stopping": 1000} if name == "racing" else {}
     agent = started(name, BanditProblem(Bernoulli(), DEPENDENT, 3), 50, counts, sums, **options)
     found = agent.action_probabilities()
     if name == "racing":
         agent.act()
-        own_size = NUM_DRAWS * agent.diagnostics()["effective_sample_size"].mean() / 1000
+        own_size = NUM_WEIGHTED_DRAWS * agent.diagnostics()["effective_sample_size"].mean() / 1000
         own = np.sqrt(expected * (1 - expected) / own_size)
     else:
         own = found.std(axis=0) / np.sqrt(50)
@@ -55,13 +55,13 @@ def test_propensities_under_a_dependent_prior_are_those_of_weighed_draws(name, c
 ALPHA, BETA = np.array([1.3, 2.1]), np.array([1.6, 2.9])
 
 
-def v_zero_law(left):
+def v_zero_probabilities(left):
     """Return the law of IRS.V-ZERO's arm with two arms, by all futures and all ways to play them.
 
     A future is what each arm's next pulls would pay. Who knows it earns at each pull the posterior
     mean of the arm then, and plays the arm that the best way pulls most.
     """
-    law = np.zeros(2)
+    probabilities = np.zeros(2)
     for future in product(product([0, 1], repeat=left - 1), repeat=2):
         means, chance = np.zeros((2, left)), 1.0
         for arm, pays in enumerate(future):
@@ -71,31 +71,38 @@ def v_zero_law(left):
             chance *= np.where(pays, means[arm, :-1], 1 - means[arm, :-1]).prod()
         ways = list(product([0, 1], repeat=left))
         earned = [sum(means[arm, way[:t].count(arm)] for t, arm in enumerate(way)) for way in ways]
-        law[int(2 * sum(ways[int(np.argmax(earned))]) > left)] += chance
-    return law
+        probabilities[int(2 * sum(ways[int(np.argmax(earned))]) > left)] += chance
+    return probabilities
 
 
-def fh_law(left):
+def fh_probabilities(left):
     """Return the law of IRS.FH's arm: the largest posterior mean after all pulls but one."""
     paid = np.arange(left)
-    chances = [stats.betabinom.pmf(paid, left - 1, *law) for law in zip(ALPHA, BETA, strict=True)]
+    chances = [
+        stats.betabinom.pmf(paid, left - 1, *probabilities)
+        for probabilities in zip(ALPHA, BETA, strict=True)
+    ]
     means = (ALPHA[:, None] + paid) / (ALPHA + BETA + left - 1)[:, None]
     first = np.outer(*chances)[means[0][:, None] > means[1]].sum()
     return np.array([first, 1 - first])
 
 
-@pytest.mark.parametrize(("penalty", "law"), [("v_zero", v_zero_law), ("fh", fh_law)])
+@pytest.mark.parametrize(
+    ("penalty", "probabilities"), [("v_zero", v_zero_probabilities), ("fh", fh_probabilities)]
+)
 @pytest.mark.parametrize("left", [1, 3, 5])
-def test_information_relaxation_plays_the_law_of_its_inner_problem(penalty, law, left):
+def test_information_relaxation_plays_the_probabilities_of_its_inner_problem(
+    penalty, probabilities, left
+):
     """With an odd number of pulls left, and odd parameters, nothing is equally good."""
     problem = BanditProblem(Bernoulli(), Beta(ALPHA.tolist(), BETA.tolist()), 2)
     options = {"penalty": penalty, "horizon": left}
     acts = started("information_relaxation", problem, 20_000, **options).act()
-    expected, shares = law(left), np.bincount(acts, minlength=2) / 20_000
+    expected, shares = probabilities(left), np.bincount(acts, minlength=2) / 20_000
     assert (abs(shares - expected) <= 4 * np.sqrt(expected * (1 - expected) / 20_000)).all()
 
 
-def test_final_means_of_normal_arms_have_the_law_of_a_normal_difference():
+def test_final_means_of_normal_arms_have_the_distribution_of_a_normal_difference():
     """Given n more rewards of variance 1, a mean of variance v moves by v^2 / (v + 1 / n)."""
     counts, sums, left = np.array([2, 5]), np.array([1.0, 3.0]), 8
     problem = BanditProblem(Gaussian(), Normal(0.0, 1.0), 2)

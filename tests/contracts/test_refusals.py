@@ -13,8 +13,8 @@ import pytest
 from geometric import Geometric
 from gymnasium.error import InvalidAction
 from gymnasium.spaces import Box
-from surface import MISSPELT, lane_counts, lane_sums, make_world
-from worlds import make_world as make_wrapped
+from surface import MISSPELT, lane_counts, lane_sums, make_env
+from worlds import make_env as make_wrapped
 
 import bandit_gym as bg
 from agents import UniformRandom, make_agent
@@ -145,7 +145,7 @@ RESETS = [
 @pytest.mark.filterwarnings("error")
 def test_reset():
     for num_envs, (arguments, error, text) in product((None, 2), RESETS):
-        env = make_world(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2), num_envs)
+        env = make_env(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2), num_envs)
         with refused(error, re.escape(text)):
             env.reset(**arguments)
 
@@ -156,7 +156,7 @@ def test_draws_of_which_rewards_would_overflow():
         env.reset(seed=0)
 
 
-def test_what_is_no_world():
+def test_what_is_no_environment():
     for make in (bg.make, bg.make_vec):
         with pytest.raises(gym.error.NameNotFound, match="NoSuchBandit"):
             make("NoSuchBandit-v0")
@@ -215,7 +215,7 @@ def test_parameters_of_priors():
             make(*arguments)
 
 
-def test_another_number_of_arms_than_that_of_the_laws():
+def test_another_number_of_arms_than_that_of_the_distributions():
     prior, rng = PerArm([Beta(1, 1)] * 3), np.random.default_rng(0)
     for call in (lambda: prior.sample(rng, (2, 4)), lambda: prior.log_density(np.full(4, 0.5))):
         with refused(ValueError, "laws must be one for each of 4 arms, got 3"):
@@ -352,9 +352,9 @@ ACTIONS = [
 ]
 
 
-def test_actions_of_worlds_and_agents():
+def test_actions_of_environments_and_agents():
     for num_envs, action, text in ACTIONS:
-        env, agent = make_world(PROBLEM, num_envs), UniformRandom(PROBLEM)
+        env, agent = make_env(PROBLEM, num_envs), UniformRandom(PROBLEM)
         env.reset(seed=0), agent.reset(num_envs, seed=0)
         with refused(InvalidAction, re.escape(text)):
             env.unwrapped.step(action)
@@ -476,7 +476,7 @@ def test_environments_of_others_in_wrappers():
 
 def test_wrappers_that_do_not_go_around_each_other():
     for num_envs in (None, 2):
-        env = make_world(PROBLEM, num_envs)
+        env = make_env(PROBLEM, num_envs)
         with refused(ValueError, "env must have no other wrapper that changes its delays"):
             BatchedFeedback(Drift(DelayedReward(env), std=0.1))
 

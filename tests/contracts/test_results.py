@@ -30,7 +30,7 @@ from bandit_gym.results.report import write_latex
 from bandit_gym.results.statistics import mean_interval, paired_p_value
 
 REPLICATIONS, HORIZON = 22, 40
-WORLDS = ({**FIXED, "label": "fixed"}, {"env": ENV, "num_arms": 3, "label": "drawn"})
+ENVIRONMENTS = ({**FIXED, "label": "fixed"}, {"env": ENV, "num_arms": 3, "label": "drawn"})
 AGENTS = (
     "random",
     "ucb1",
@@ -46,7 +46,7 @@ def folder(tmp_path_factory):
     """Five agents in two worlds; of the last block, six of eight replications are asked for."""
     sizes = {"replications": REPLICATIONS, "horizon": HORIZON, "block_size": 8}
     path = tmp_path_factory.mktemp("results")
-    run_experiment(Experiment(WORLDS, AGENTS, **sizes), path, workers=SERIAL)
+    run_experiment(Experiment(ENVIRONMENTS, AGENTS, **sizes), path, workers=SERIAL)
     return path
 
 
@@ -75,7 +75,7 @@ def final(rows, env, agent, column=CUMULATIVE_REGRET):
     return curves(rows, env, agent, column)[:, -1]
 
 
-RUNS = [(world["label"], agent) for world in WORLDS for agent in LABELS]
+RUNS = [(environment["label"], agent) for environment in ENVIRONMENTS for agent in LABELS]
 
 
 # -- Rows ---------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def test_differences_are_paired_with_the_first_agent_and_corrected_by_holm(table
     assert {"better", "undecided"} <= set(table["verdict"])
 
 
-def test_scores_over_worlds_are_interquartile_means_of_shares_of_uniform_play(results, rows):
+def test_scores_over_environments_are_interquartile_means_of_shares_of_uniform_play(results, rows):
     table = tables_of(results)["aggregate"].set_index("agent")
     assert table.index.tolist() == LABELS
     for agent in LABELS:
@@ -261,11 +261,11 @@ UNSCORED = (
 )
 
 
-def test_worlds_where_uniform_play_loses_nothing_or_none_knows_what_have_no_score(tmp_path):
+def test_environments_where_uniform_play_loses_nothing_or_none_knows_what_have_no_score(tmp_path):
     sizes = {"replications": 10, "horizon": HORIZON}
     found = {}
-    for worlds in (WORLDS, (*WORLDS, *UNSCORED), UNSCORED):
-        experiment = Experiment(worlds, ("random", "ucb1"), **sizes)
+    for environments in (ENVIRONMENTS, (*ENVIRONMENTS, *UNSCORED), UNSCORED):
+        experiment = Experiment(environments, ("random", "ucb1"), **sizes)
         found[len(found)] = run_experiment(experiment, tmp_path / f"{len(found)}", workers=SERIAL)
     scores = {number: tables_of(results)["aggregate"] for number, results in found.items()}
     pd.testing.assert_frame_equal(scores[0], scores[1])
@@ -376,7 +376,7 @@ def test_text_says_why_decisions_were_flagged(tmp_path):
 
 
 def test_below_ten_replications_there_are_no_intervals_and_no_verdicts(folder, results):
-    part = load_results(folder, Experiment(WORLDS, AGENTS, **SIZES | {"replications": 9}))
+    part = load_results(folder, Experiment(ENVIRONMENTS, AGENTS, **SIZES | {"replications": 9}))
     for found in tables_of(part).values():
         assert found.filter(regex="_(low|high|holm)$").isna().all(axis=None)
     assert not set(part.table()["verdict"]) & {"better", "worse"}
@@ -479,7 +479,7 @@ def test_figures_say_what_they_show(results, folder):
     assert axes.get_title() == "22 replications; bands: 95 % interval of the mean"
     assert axes.get_xlabel() == "step"
     assert axes.get_ylabel() == "Bayesian pseudo-regret so far\n(best mean − pulled mean, summed)"
-    few = load_results(folder, Experiment(WORLDS, AGENTS, **SIZES | {"replications": 9}))
+    few = load_results(folder, Experiment(ENVIRONMENTS, AGENTS, **SIZES | {"replications": 9}))
     axes = few.plot(env="fixed").axes[0]
     assert axes.get_title() == "9 replications; no bands below 10" and not axes.collections
     assert results.plot()._repr_png_()[:4] == b"\x89PNG"
@@ -498,7 +498,7 @@ def test_plot_refuses_what_there_is_not(results, options, text):
 
 
 def test_plot_refuses_what_the_results_do_not_allow(folder):
-    alone = load_results(folder, Experiment(WORLDS, ["random"], **SIZES))
+    alone = load_results(folder, Experiment(ENVIRONMENTS, ["random"], **SIZES))
     for kind in ("samples", "differences"):
         with pytest.raises(ValueError, match="kind must be one that these results allow"):
             alone.plot(kind=kind)
@@ -661,7 +661,7 @@ HARM = [
     "-1",
     'a "b" \\ # é ]',
 ]
-WORLD = "</script><b> $\\alpha$"
+HOSTILE_LABEL = "</script><b> $\\alpha$"
 
 
 @pytest.fixture(scope="module")
@@ -669,7 +669,7 @@ def harmful(tmp_path_factory):
     """A folder of agents with labels that mean something to some reader."""
     agents = [{"agent": "ucb1", "scale": 1.0 + n, "label": label} for n, label in enumerate(HARM)]
     folder = tmp_path_factory.mktemp("harmful")
-    experiment = Experiment([{**FIXED, "label": WORLD}], agents, replications=12, horizon=9)
+    experiment = Experiment([{**FIXED, "label": HOSTILE_LABEL}], agents, replications=12, horizon=9)
     run_experiment(experiment, folder, workers=SERIAL)
     return folder
 
@@ -689,7 +689,7 @@ def without_scripts(text):
 
 def test_labels_stand_in_the_page_as_text_only(page):
     text = without_scripts(page.read_text("utf-8"))
-    assert all(escape(label, quote=False) in text for label in (*HARM, WORLD))
+    assert all(escape(label, quote=False) in text for label in (*HARM, HOSTILE_LABEL))
     assert HARM[0] not in text and "</script><b>" not in text
     assert text.count("<script") == text.count("</script>")
 
@@ -700,7 +700,7 @@ def test_charts_of_the_page_show_both_ends_of_long_labels(page):
 
 def test_labels_stand_in_a_notebook_as_text_only(harmful):
     html = load_results(harmful)._repr_html_()
-    assert all(escape(label, quote=False) in html for label in (*HARM, WORLD))
+    assert all(escape(label, quote=False) in html for label in (*HARM, HOSTILE_LABEL))
     assert "<script" not in html and "</script" not in html
 
 
@@ -731,11 +731,11 @@ def test_bands_of_a_page_lie_evenly_about_their_curves(folder, tmp_path, monkeyp
     graph_objects = pytest.importorskip("plotly.graph_objects")
     draw, drawn = graph_objects.Figure.add_scatter, []
 
-    def look(figure, **options):
+    def capture_scatter(figure, **options):
         drawn.append(options)
         return draw(figure, **options)
 
-    monkeypatch.setattr(graph_objects.Figure, "add_scatter", look)
+    monkeypatch.setattr(graph_objects.Figure, "add_scatter", capture_scatter)
     write_html(load_results(folder), tmp_path / "page.html")
     pairs = [(a, b) for a, b in pairwise(drawn) if a.get("fill") == "toself"]
     assert len(pairs) >= len(RUNS)
@@ -746,7 +746,7 @@ def test_bands_of_a_page_lie_evenly_about_their_curves(folder, tmp_path, monkeyp
         assert (above >= below[::-1]).all()
 
 
-def test_page_begins_with_an_answer_for_each_world_and_counts_verdicts(tmp_path):
+def test_page_begins_with_an_answer_for_each_environment_and_counts_verdicts(tmp_path):
     """Arms of means 0.2, 0.5, 0.9 lose 7, 4 and nothing in 10 steps, and uniform play 11/3."""
     pytest.importorskip("plotly", reason="the extra html is not installed")
     arms = {"middle": 1, "first": 0, "last": 2}
@@ -843,7 +843,7 @@ def test_figures_show_every_label_as_it_is(harmful, kind):
         figure.draw_without_rendering()
     texts = figure.legends[0].get_texts()
     assert {drawn(text).removesuffix(" (reference)") for text in texts} >= set(HARM)
-    assert drawn(figure._suptitle) == WORLD
+    assert drawn(figure._suptitle) == HOSTILE_LABEL
     for shown in (figure.legends[0], figure._suptitle):
         box = shown.get_window_extent()
         assert 0 <= box.x0 < box.x1 <= figure.bbox.x1

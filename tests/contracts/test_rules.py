@@ -93,7 +93,7 @@ def bayes_ucb(law):
     return scores
 
 
-def beta_law(alpha, beta):
+def beta_distribution(alpha, beta):
     return lambda n, s: stats.beta(alpha + s, beta + n - s)
 
 
@@ -158,11 +158,11 @@ RULES = {
     "kl_ucb, c = 3": ("kl_ucb", UNIFORM, {"c": 3.0}, kl_ucb(CONJUGATES[0], 3.0)),
     "bayes_ucb": (
         *("bayes_ucb", INFORMED, {}),
-        bayes_ucb(beta_law([2.0, 8.0, 5.0], [3.0, 2.0, 5.0])),
+        bayes_ucb(beta_distribution([2.0, 8.0, 5.0], [3.0, 2.0, 5.0])),
     ),
     "bayes_ucb, reference": (
         *("bayes_ucb", INFORMED, {"prior": "reference"}),
-        bayes_ucb(beta_law(1.0, 1.0)),
+        bayes_ucb(beta_distribution(1.0, 1.0)),
     ),
     **{
         f"bayes_ucb, {each.likelihood.name}": (
@@ -234,7 +234,7 @@ def test_arms_without_data_come_first_and_are_divided_by_nothing(name):
 
 
 @pytest.mark.parametrize("beta", [0.5, 0.8])
-def test_top_two_follows_russos_law(beta):
+def test_top_two_follows_russos_probabilities(beta):
     """Shares p_i (beta + (1 - beta) sum_{j != i} p_j / (1 - p_j)), p the chances to be best."""
     counts, sums, n = [8, 5, 3], [4.0, 2.0, 2.0], 20_000
     best = action_probabilities(UNIFORM, counts, sums)
@@ -263,7 +263,7 @@ def moments(counts, sums, alpha=1, beta=1):
 
 
 @pytest.mark.parametrize("gain", ["variance", "information"])
-def test_information_directed_has_the_least_ratio_of_all_laws(gain, rng):
+def test_information_directed_has_the_least_ratio_of_all_policies(gain, rng):
     """Of squared regret to gain, where both are worked out by trapezoids; to 1 %."""
     laws = rng.dirichlet(np.full(3, 0.3), size=20_000)
     for counts, sums in ([8, 5, 3], [4, 2, 2]), ([40, 30, 2], [24, 15, 1]), ([3, 0, 1], [2, 0, 0]):

@@ -11,7 +11,7 @@ import pytest
 from families import ALL_LIKELIHOODS, ALL_PRIORS
 from geometric import Geometric
 from scipy import special
-from surface import find_drift, offered_by, started
+from surface import find_drift, list_capabilities, started
 
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.fidelity.distance import measure_excess
@@ -173,7 +173,7 @@ def test_a_prior_that_agrees_with_itself_raises_no_alarm_and_moves_no_global_sta
     assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
 
 
-def test_a_problem_refuses_wrong_shapes_nan_and_supports_and_leaves_laws_to_the_check():
+def test_a_problem_refuses_wrong_shapes_nan_and_supports_and_leaves_distributions_to_the_check():
     for members in (draws_between(3, 4), constant_density(np.nan), {"support": (0.0, 0.9)}):
         with pytest.raises(ValueError, match="prior"):
             BanditProblem(Bernoulli(), prior_with(**members), NUM_ARMS)
@@ -266,7 +266,7 @@ def test_a_prior_offers_what_it_has_and_no_more():
         (by_arm, ARMWISE),
         (Beta, set()),
     ]:
-        assert offered_by(prior) == expected, prior
+        assert list_capabilities(prior) == expected, prior
 
 
 def test_an_independent_prior_of_the_users_own_is_tried_like_any_other():

@@ -12,7 +12,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from worlds import WORLDS, make_world
+from worlds import WRAPPER_OPTIONS, make_env
 
 from bandit_gym import wrappers
 from bandit_gym.wrappers import wrap
@@ -26,7 +26,7 @@ STACKED = (
 )
 ORDERS = [*permutations(STACKED)]
 
-every_world = pytest.mark.parametrize(("name", "options"), WORLDS, ids=str)
+every_wrapper = pytest.mark.parametrize(("name", "options"), WRAPPER_OPTIONS, ids=str)
 
 
 def play(env, num_steps, seed=0):
@@ -55,24 +55,24 @@ def play_both(ours, theirs, num_steps):
 
 
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version.*")
-@every_world
+@every_wrapper
 def test_it_passes_gymnasiums_check(name, options):
-    check_env(make_world(name, options, limit=100), skip_render_check=True)
+    check_env(make_env(name, options, limit=100), skip_render_check=True)
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
-@every_world
+@every_wrapper
 def test_vector_form_equals_single_ones(name, options, mode):
     env = ENVS[len(str(options)) % 2]
-    ours = make_world(name, options, env=env, num_envs=NUM_ENVS, autoreset_mode=mode)
+    ours = make_env(name, options, env=env, num_envs=NUM_ENVS, autoreset_mode=mode)
     assert not isinstance(ours.unwrapped, SyncVectorEnv)
-    singles = [lambda: make_world(name, options, env=env)] * NUM_ENVS
+    singles = [lambda: make_env(name, options, env=env)] * NUM_ENVS
     for one, other in play_both(ours, SyncVectorEnv(singles, autoreset_mode=mode), 20):
         assert data_equivalence(one, other, exact=True)
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: " ".join(one["name"] for one in order))
-def test_stacks_in_any_order_equal_stacked_single_ones_and_play_the_same_world(order):
+def test_stacks_in_any_order_equal_stacked_single_ones_and_play_the_same_environment(order):
     name, settings = "bandit_gym:PoissonBandit-v0", {"num_arms": NUM_ARMS, "max_episode_steps": 6}
     ours = wrap(gym.make_vec(name, num_envs=NUM_ENVS, **settings), order)
     theirs = SyncVectorEnv([lambda: wrap(gym.make(name, **settings), order)] * NUM_ENVS)
@@ -83,9 +83,9 @@ def test_stacks_in_any_order_equal_stacked_single_ones_and_play_the_same_world(o
     assert paid == first
 
 
-@every_world
+@every_wrapper
 def test_regret_is_to_the_arm_that_is_best_now(name, options):
-    env = make_world(name, options, env="GaussianBandit-v0", limit=30)
+    env = make_env(name, options, env="GaussianBandit-v0", limit=30)
     rng, (_, info) = np.random.default_rng(0), env.reset(seed=5)
     means = info["means"]
     for _ in range(30):
@@ -95,17 +95,17 @@ def test_regret_is_to_the_arm_that_is_best_now(name, options):
         assert info["regret"] == means.max() - means[arm]
 
 
-@every_world
+@every_wrapper
 def test_it_is_made_again_from_its_spec_as_json(name, options):
-    env = make_world(name, options)
+    env = make_env(name, options)
     written = env.spec.to_json()
     assert json.loads(written)["additional_wrappers"][0]["kwargs"].items() >= options.items()
     assert str(gym.make(EnvSpec.from_json(written))) == str(env)
 
 
-@every_world
+@every_wrapper
 def test_a_seed_repeats_an_episode_and_a_pickled_copy_goes_on_alike(name, options):
-    env = make_world(name, options)
+    env = make_env(name, options)
     first, again = play(env, 4), play(env, 4)
     assert data_equivalence(first, again, exact=True)
     copy = pickle.loads(pickle.dumps(env))
@@ -113,11 +113,11 @@ def test_a_seed_repeats_an_episode_and_a_pickled_copy_goes_on_alike(name, option
         assert data_equivalence(env.step(0), copy.step(0), exact=True)
 
 
-@every_world
+@every_wrapper
 def test_it_asks_for_a_reset(name, options):
     with pytest.raises(ResetNeeded):
-        make_world(name, options).step(0)
-    env = make_world(name, options, limit=1, num_envs=2, autoreset_mode="Disabled")
+        make_env(name, options).step(0)
+    env = make_env(name, options, limit=1, num_envs=2, autoreset_mode="Disabled")
     with pytest.raises(ResetNeeded):
         env.step([0, 0])
     env.reset(seed=0)
@@ -139,4 +139,4 @@ def test_wrap_takes_wrappers_of_ones_own_and_all_of_ours():
     named = {"name": "gymnasium.wrappers:TimeLimit", "max_episode_steps": 3}
     assert wrap(env, [named]).get_wrapper_attr("_max_episode_steps") == 3
     ours = {name for name in dir(wrappers) if name[0].isupper()}
-    assert ours == {name for name, _ in WORLDS}
+    assert ours == {name for name, _ in WRAPPER_OPTIONS}

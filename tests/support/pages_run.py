@@ -56,7 +56,7 @@ REDUCED = {
 }
 """Commands that take over ten seconds, and what reduces their size; files of settings are too."""
 
-LONGEST_TRAINING = 30_000
+MAX_TRAINING_STEPS = 30_000
 """Steps after which PPO is better than chance; pages train on, to be better still."""
 
 SCALE = re.compile(r" --scale \S+")
@@ -98,8 +98,8 @@ def run_python(example):
     """Run a block of code, a file if its first line names one, and remember what it prints."""
     if name := FILE.match(example.parsed):
         Path(name[1]).write_text(example.parsed)
-    code = TRAINING.sub(lambda steps: str(min(int(steps[0]), LONGEST_TRAINING)), example.parsed)
-    remember(example, run(code, example.namespace))
+    code = TRAINING.sub(lambda steps: str(min(int(steps[0]), MAX_TRAINING_STEPS)), example.parsed)
+    store_result(example, run(code, example.namespace))
 
 
 def run_shell(example):
@@ -108,7 +108,7 @@ def run_shell(example):
         for command in shlex.join(shlex.split(line, comments=True)).split(" '&&' "):
             printed = run_command(command, example.namespace["shared"])
             example.namespace.setdefault("outputs", {})[command] = printed
-            remember(example, printed)
+            store_result(example, printed)
 
 
 def write_file(example):
@@ -127,10 +127,10 @@ def compare(example):
     if named:
         printed = example.namespace["outputs"][named[1]]
     if named or not before[end:].strip():
-        assert masked(printed).startswith(masked(example.parsed)), f"printed: {printed}"
+        assert mask_times(printed).startswith(mask_times(example.parsed)), f"printed: {printed}"
 
 
-def remember(example, printed):
+def store_result(example, printed):
     """Keep what an example printed, for a block of text that follows it."""
     example.namespace["last"] = (example.end, printed)
 
@@ -149,10 +149,10 @@ def run_command(command, shared):
         return run_script(command)
     program, *arguments = shlex.split(command)
     if program == "bandit-gym":
-        return run_here(main, arguments)
+        return run_in_process(main, arguments)
     if program == "pytest":
         with contextlib.chdir(ROOT):
-            return run_here(pytest.main, arguments)
+            return run_in_process(pytest.main, arguments)
     done = subprocess.run(
         [sys.executable, *arguments],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -163,7 +163,7 @@ def run_command(command, shared):
     return done.stdout
 
 
-def run_here(main, arguments):
+def run_in_process(main, arguments):
     """Run a command in this process, which spares it the imports."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -172,7 +172,7 @@ def run_here(main, arguments):
     return printed.getvalue()
 
 
-def masked(text):
+def mask_times(text):
     """Return text without its timings."""
     for pattern, replacement in MASKS:
         text = re.sub(pattern, replacement, text, flags=re.M)

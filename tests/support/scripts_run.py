@@ -18,7 +18,7 @@ from benchmarks.timing import Effort
 TINY = Effort("tiny", seconds=0.0, repeats=1, length_scale=0.001, width_scale=0.01)
 
 
-class Done(NamedTuple):
+class CommandResult(NamedTuple):
     """What a command printed, and the folder that it ran in."""
 
     printed: str
@@ -37,16 +37,16 @@ def run_study(command, shared):
     """
     folder = shared / hashlib.sha256(command.encode()).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
-    with held(folder / "lock"):
+    with hold_lock(folder / "lock"):
         if not (folder / "printed").exists():
             with contextlib.chdir(folder):
                 printed = run_script(command)
             (folder / "printed").write_text(printed, encoding="utf-8")
-    return Done((folder / "printed").read_text(encoding="utf-8"), folder)
+    return CommandResult((folder / "printed").read_text(encoding="utf-8"), folder)
 
 
 @contextlib.contextmanager
-def held(lock):
+def hold_lock(lock):
     """Wait until nobody else holds a lock, and hold it; on Windows the work may be done twice."""
     with open(lock, "w", encoding="utf-8") as file:
         with contextlib.suppress(ImportError):

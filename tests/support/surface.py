@@ -16,7 +16,7 @@ from numpy.random import Generator, Philox
 import bandit_gym
 from agents import make_agent
 from agents.base.agent import Agent
-from bandit_gym.envs.rendering import averages as averages
+from bandit_gym.envs.rendering import estimate_averages as estimate_averages
 from bandit_gym.experiments import Experiment, Workers, run_experiment
 from bandit_gym.priors import CAPABILITIES, Prior
 from bandit_gym.priors.base import offers
@@ -49,14 +49,14 @@ def lane_stream(seed: int, *, episode: int, purpose: str) -> Generator:
     return Generator(Philox(key=seed, counter=[0, 0, episode, number]))
 
 
-def make_world(problem: BanditProblem, num_envs: int | None = None, **options):
+def make_env(problem: BanditProblem, num_envs: int | None = None, **options):
     """Make an environment of a problem; given `num_envs`, a vector one."""
     if num_envs is None:
         return bandit_gym.make(problem, **options)
     return bandit_gym.make_vec(problem, num_envs, **options)
 
 
-def offered_by(prior: Prior) -> set[str]:
+def list_capabilities(prior: Prior) -> set[str]:
     """Return what a prior offers beside `sample`, by the names of the methods or rules."""
     return {name for name in CAPABILITIES if offers(prior, name)}
 
@@ -172,16 +172,18 @@ def rewrite_block(path: Path, changes: Mapping[str, Any]) -> None:
     pq.write_table(table, path, write_page_checksum=True)
 
 
-def pretend(folder: Path, *, version: int, of_worlds: Mapping[str, str] | None = None) -> None:
+def rewrite_origin(
+    folder: Path, *, version: int, of_environments: Mapping[str, str] | None = None
+) -> None:
     """Make a folder look as if another engine, or other code of its worlds, had drawn it.
 
     Args:
         folder: of results.
         version: of the engine.
-        of_worlds: file -> digest of the user's own files that the worlds depend on.
+        of_environments: file -> digest of the user's own files that the worlds depend on.
     """
     for path in (folder / "blocks").rglob("*.parquet"):
-        sources = origin_of(path)["sources"] | {"environment": dict(of_worlds or {})}
+        sources = origin_of(path)["sources"] | {"environment": dict(of_environments or {})}
         rewrite_block(path, {"results_version": version, "sources": sources})
 
 
@@ -215,21 +217,24 @@ def adversarial_verdict(agent: str, name: str, **options: Any) -> str:
 
 
 def verdict_of(
-    arms: np.ndarray, is_flagged: np.ndarray, law: np.ndarray, run_tv: np.ndarray | None = None
+    arms: np.ndarray,
+    is_flagged: np.ndarray,
+    probabilities: np.ndarray,
+    run_tv: np.ndarray | None = None,
 ) -> str:
     """Return the verdict on decisions.
 
     Args:
         arms: (D,) that were chosen.
         is_flagged: (D,) whether their agent calls them unreliable.
-        law: (K,) that they should have.
+        probabilities: (K,) that they should have.
         run_tv: (D,) distances of the laws of single lanes, each of a thousand draws.
     """
-    from bandit_gym.fidelity.trial import Decisions, judge
+    from bandit_gym.fidelity.trial import Decisions, judge_decisions
 
     none = np.zeros(len(arms), dtype=int)
     kept = (0, np.empty(0)) if run_tv is None else (1000, run_tv)
-    return judge(Decisions(arms, is_flagged, none, none, 0.0, *kept), law)
+    return judge_decisions(Decisions(arms, is_flagged, none, none, 0.0, *kept), probabilities)
 
 
 def started(name: str, problem: BanditProblem, num_envs: int | None, *data, **options) -> Agent:

@@ -4,7 +4,7 @@ import gymnasium as gym
 
 from bandit_gym import wrappers
 
-WORLDS = (
+WRAPPER_OPTIONS = (
     ("DelayedReward", {"delay": 3}),
     ("DelayedReward", {"delay": {"name": "uniform", "low": 0, "high": 5}}),
     ("BatchedFeedback", {"size": 4}),
@@ -14,11 +14,11 @@ WORLDS = (
 )
 
 
-def make_world(name, options, *, env="BernoulliBandit-v0", limit=7, num_envs=None, **more):
+def make_env(name, options, *, env="BernoulliBandit-v0", limit=7, num_envs=None, **more):
     """Make a wrapped world of four arms, single or, given `num_envs`, a vector one."""
     settings = {"num_arms": 4, "max_episode_steps": limit, **more}
     if num_envs is None:
-        world = gym.make(f"bandit_gym:{env}", **settings)
+        wrapped_env = gym.make(f"bandit_gym:{env}", **settings)
     else:
-        world = gym.make_vec(f"bandit_gym:{env}", num_envs=num_envs, **settings)
-    return getattr(wrappers, name)(world, **options)
+        wrapped_env = gym.make_vec(f"bandit_gym:{env}", num_envs=num_envs, **settings)
+    return getattr(wrappers, name)(wrapped_env, **options)

@@ -2,7 +2,7 @@
 
 import gymnasium as gym
 import pytest
-from surface import make_world
+from surface import make_env
 
 from agents import ExactThompson, RacingThompson, SMCThompson, UniformRandom, make_agent
 from bandit_gym.likelihoods import Bernoulli
@@ -11,11 +11,11 @@ from bandit_gym.problem import BanditProblem
 
 PROBLEM = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 4)
 WORLDS = {
-    "single": lambda: make_world(PROBLEM),
-    "wrapped": lambda: gym.wrappers.TimeAwareObservation(make_world(PROBLEM, horizon=9)),
-    "vectorised": lambda: make_world(PROBLEM, 3),
+    "single": lambda: make_env(PROBLEM),
+    "wrapped": lambda: gym.wrappers.TimeAwareObservation(make_env(PROBLEM, horizon=9)),
+    "vectorised": lambda: make_env(PROBLEM, 3),
     "vectorised, wrapped": lambda: gym.wrappers.vector.RecordEpisodeStatistics(
-        make_world(PROBLEM, 3)
+        make_env(PROBLEM, 3)
     ),
 }
 
@@ -27,7 +27,7 @@ def test_an_agent_finds_the_problem_of_an_environment(world):
 
 
 def test_the_problem_may_be_named():
-    assert repr(ExactThompson(problem=make_world(PROBLEM))) == repr(ExactThompson(PROBLEM))
+    assert repr(ExactThompson(problem=make_env(PROBLEM))) == repr(ExactThompson(PROBLEM))
 
 
 @pytest.mark.parametrize("make", [ExactThompson, RacingThompson, SMCThompson])
@@ -42,7 +42,7 @@ def test_an_environment_without_a_problem_is_refused(make):
 def test_a_prior_stands_in_place_of_the_problems(make):
     as_dict = {"name": "beta", "alpha": 5, "beta": 5}
     for prior in (Beta(5.0, 5.0), as_dict, "reference"):
-        agent = make(make_world(PROBLEM), prior=prior)
+        agent = make(make_env(PROBLEM), prior=prior)
         expected = Beta(1.0, 1.0) if prior == "reference" else Beta(5.0, 5.0)
         assert agent.problem == BanditProblem(Bernoulli(), expected, 4)
         assert "prior" not in agent.options()

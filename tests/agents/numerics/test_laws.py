@@ -6,22 +6,22 @@ from families import CONJUGATES
 from numba import njit
 from scipy import stats
 
-from agents.base.table_1 import TABLE_1, data_weights, is_compiled
-from agents.numerics import kernels, laws
-from agents.numerics.laws import BETA, GAMMA, INVERSE_GAMMA, NORMAL, MeanLaws
+from agents.base.conjugacy import TABLE_1, data_weights, is_compiled
+from agents.numerics import distributions, kernels
+from agents.numerics.distributions import BETA, GAMMA, INVERSE_GAMMA, NORMAL, MeanDistributions
 
 
 def case_of(each):
     """Return a likelihood, the two parameters of its conjugate law, and four means."""
-    row, law = TABLE_1[type(each.likelihood)], each.posterior(7, 3.0)
+    row, distribution = TABLE_1[type(each.likelihood)], each.posterior(7, 3.0)
     (a, b), (c, d) = data_weights(each.likelihood)
     first, second = row.parameters(each.prior)
     parameters = float(first + 7 * a + 3 * b), float(second + 7 * c + 3 * d)
-    return each.likelihood, parameters, law.ppf([0.02, 0.3, 0.8, 0.98])
+    return each.likelihood, parameters, distribution.ppf([0.02, 0.3, 0.8, 0.98])
 
 
 CASES = {
-    TABLE_1[type(each.likelihood)].law.code: case_of(each)
+    TABLE_1[type(each.likelihood)].distribution.code: case_of(each)
     for each in CONJUGATES
     if is_compiled(each.likelihood)
 }
@@ -43,52 +43,52 @@ def constant(values):
 @every_law
 def test_data_turn_a_law_into_prior_times_likelihood(code):
     likelihood, (first, second), x = CASES[code]
-    law = TABLE_1[type(likelihood)].law
-    assert law.code == code
+    distribution = TABLE_1[type(likelihood)].distribution
+    assert distribution.code == code
     counts, sums = 7, 3.0
     (a, b), (c, d) = data_weights(likelihood)
     updated = first + a * counts + b * sums, second + c * counts + d * sums
-    gain = law.log_density(*updated, x) - law.log_density(first, second, x)
+    gain = distribution.log_density(*updated, x) - distribution.log_density(first, second, x)
     assert constant(gain - likelihood.log_likelihood(x, counts, sums))
 
 
 @every_law
 def test_plain_formulas_are_those_of_scipy(code):
     _, parameters, x = CASES[code]
-    law = laws.law_of(code)
-    frozen = law.frozen(*parameters)
+    distribution = distributions.get_distribution(code)
+    frozen = distribution.frozen(*parameters)
     p = np.array([0.01, 0.4, 0.99])
-    assert law.mean(*parameters) == pytest.approx(frozen.mean())
-    assert law.std(*parameters) == pytest.approx(frozen.std())
-    assert law.quantile(*parameters, p) == pytest.approx(frozen.ppf(p))
-    below, part = law.partial(*parameters, x)
+    assert distribution.mean(*parameters) == pytest.approx(frozen.mean())
+    assert distribution.std(*parameters) == pytest.approx(frozen.std())
+    assert distribution.quantile(*parameters, p) == pytest.approx(frozen.ppf(p))
+    below, part = distribution.partial_moment(*parameters, x)
     assert below == pytest.approx(frozen.cdf(x))
     expected = [frozen.expect(lambda y: y, ub=end) for end in x]
     assert part == pytest.approx(expected, rel=1e-6)
-    assert law.match(frozen.mean(), frozen.var()) == pytest.approx(parameters)
+    assert distribution.match(frozen.mean(), frozen.var()) == pytest.approx(parameters)
 
 
 @every_law
 def test_features_make_the_log_density(code):
     _, parameters, x = CASES[code]
-    law = laws.law_of(code)
+    distribution = distributions.get_distribution(code)
     with np.errstate(invalid="ignore", divide="ignore"):
         features = np.array([np.log(x), np.log1p(-x), x, x * x, 1 / x])
-    c = law.coefficients(*(np.array(parameter) for parameter in parameters))
+    c = distribution.coefficients(*(np.array(parameter) for parameter in parameters))
     total = sum(one * feature for one, feature in zip(c, features, strict=True) if one != 0.0)
-    assert constant(law.log_density(*parameters, x) - total)
+    assert constant(distribution.log_density(*parameters, x) - total)
 
 
 @every_law
 def test_log_density_along_the_line_is_the_laws_own(code):
     _, parameters, x = CASES[code]
     to_line, slope = LINES[code]
-    mode, bend = laws.describe(code, *parameters)
-    found = [laws.log_density_along(code, *parameters, u - mode) for u in to_line(x)]
-    expected = laws.law_of(code).log_density(*parameters, x) + np.log(slope(x))
+    mode, bend = distributions.find_mode_and_curvature(code, *parameters)
+    found = [distributions.centred_log_density(code, *parameters, u - mode) for u in to_line(x)]
+    expected = distributions.get_distribution(code).log_density(*parameters, x) + np.log(slope(x))
     assert constant(np.array(found) - expected)
     step = 1e-4
-    sides = [laws.log_density_along(code, *parameters, sign * step) for sign in (-1, 1)]
+    sides = [distributions.centred_log_density(code, *parameters, sign * step) for sign in (-1, 1)]
     assert -sum(sides) / step**2 == pytest.approx(bend, rel=1e-3)
 
 
@@ -97,14 +97,14 @@ def test_log_density_along_the_line_is_the_laws_own(code):
 def test_draws_have_the_law(code, is_compiled):
     """By Kolmogorov and Smirnov, at a level of 1e-4 for this seed."""
     _, parameters, _ = CASES[code]
-    law, rng, size = laws.law_of(code), np.random.default_rng(3), 20_000
-    draws = law.draw(rng, *parameters, size)
+    distribution, rng, size = distributions.get_distribution(code), np.random.default_rng(3), 20_000
+    draws = distribution.draw(rng, *parameters, size)
     if is_compiled:
         means, winners = np.empty((1, 1, size)), np.empty((1, size), dtype=np.int64)
         columns = [np.full((1, 1), parameter) for parameter in parameters]
-        kernels.draw_chunk(rng, MeanLaws(code, *columns), np.arange(1), means, winners)
+        kernels.draw_chunk(rng, MeanDistributions(code, *columns), np.arange(1), means, winners)
         draws = means[0, 0]
-    assert stats.kstest(draws, law.frozen(*parameters).cdf).pvalue > 1e-4
+    assert stats.kstest(draws, distribution.frozen(*parameters).cdf).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("code", [BETA, INVERSE_GAMMA, GAMMA])
@@ -112,22 +112,30 @@ def test_divergences_are_ratios_of_likelihoods(code):
     likelihood = CASES[code][0]
     for p, q in ((0.2, 0.25), (0.3, 0.9)):
         ratio = likelihood.log_likelihood(p, 1, p) - likelihood.log_likelihood(q, 1, p)
-        assert laws.divergence(code, p, q) == pytest.approx(ratio)
+        assert distributions.divergence(code, p, q) == pytest.approx(ratio)
         upper = np.empty((1, 1))
         kernels.find_upper_means(code, np.array([[p]]), np.array([[ratio]]), upper)
         assert upper[0, 0] == pytest.approx(q)
-    assert np.sqrt(laws.reward_variance(code, 0.3)) == pytest.approx(likelihood.reward_std(0.3))
+    assert np.sqrt(distributions.reward_variance(code, 0.3)) == pytest.approx(
+        likelihood.reward_std(0.3)
+    )
 
 
 def test_unknown_laws_are_errors():
     one, unknown = np.ones(1), 7
     calls = [
-        (laws.draw_means, np.random.default_rng(0), MeanLaws(unknown, one, one), one, one),
-        (laws.describe, unknown, 1.0, 1.0),
-        (njit(laws.describe), unknown, 1.0, 1.0),
-        (laws.log_density_along, unknown, 1.0, 1.0, 0.5),
-        (laws.reward_variance, unknown, 0.5),
-        (laws.divergence, unknown, 0.4, 0.5),
+        (
+            distributions.draw_conjugate_means,
+            np.random.default_rng(0),
+            MeanDistributions(unknown, one, one),
+            one,
+            one,
+        ),
+        (distributions.find_mode_and_curvature, unknown, 1.0, 1.0),
+        (njit(distributions.find_mode_and_curvature), unknown, 1.0, 1.0),
+        (distributions.centred_log_density, unknown, 1.0, 1.0, 0.5),
+        (distributions.reward_variance, unknown, 0.5),
+        (distributions.divergence, unknown, 0.4, 0.5),
     ]
     for function, *arguments in calls:
         with pytest.raises(ValueError, match="no such law"):
@@ -144,7 +152,7 @@ def test_the_kernel_of_best_arms_is_what_it_is_uncompiled():
 
 
 def test_the_kernel_of_chunks_is_what_it_is_uncompiled():
-    means = MeanLaws(GAMMA, np.array([[5.5, 3.5, 1.5]]), np.array([[3.0, 3.0, 1.0]]))
+    means = MeanDistributions(GAMMA, np.array([[5.5, 3.5, 1.5]]), np.array([[3.0, 3.0, 1.0]]))
     compiled, plain = np.empty((2, 1, 3, 5))
     winners, plain_winners = np.empty((2, 1, 5), dtype=np.int64)
     kernels.draw_chunk(np.random.default_rng(5), means, np.arange(1), compiled, winners)

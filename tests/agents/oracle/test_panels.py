@@ -7,9 +7,9 @@ from agents.oracle.panels import (
     Panels,
     ToleranceError,
     best_arm_probabilities,
+    bisect_panels,
     exclusive_products,
-    halve,
-    resolve,
+    resolve_panels,
 )
 
 LAWS = {
@@ -30,7 +30,7 @@ def _resolve(law, interval, tolerance=1e-9):
         return (law.logpdf(line.means(u)) + line.log_slope(u))[:, None]
 
     edges = np.unique(np.concatenate([line.limits, np.linspace(-32, 32, 17)]))
-    return line, resolve(log_density, edges, tolerance), log_density
+    return line, resolve_panels(log_density, edges, tolerance), log_density
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -38,7 +38,9 @@ def test_distributions_match_the_law(name):
     law, interval = LAWS[name]
     line, panels, _ = _resolve(law, interval)
     ends = line.means(panels.edges[1:])
-    np.testing.assert_allclose(panels.distributions()[:, -1, 0], law.cdf(ends), atol=1e-7)
+    np.testing.assert_allclose(
+        panels.cumulative_probabilities()[:, -1, 0], law.cdf(ends), atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -49,13 +51,13 @@ def test_tails_beyond_the_panels_are_small(name):
 def test_tails_are_infinite_when_the_density_does_not_decay():
     line = Line(-np.inf, np.inf)
     edges = np.linspace(*line.limits, 9)
-    panels = resolve(lambda u: line.log_slope(u)[:, None], edges, 1e-6)
+    panels = resolve_panels(lambda u: line.log_slope(u)[:, None], edges, 1e-6)
     assert panels.tails()[0] == np.inf
 
 
 def test_halving_keeps_the_density_when_it_is_resolved():
     line, panels, log_density = _resolve(*LAWS["heavy tail"])
-    finer = halve(log_density, panels, line.grain)
+    finer = bisect_panels(log_density, panels, line.find_rounding)
     assert len(finer.lengths) == 2 * len(panels.lengths)
     np.testing.assert_allclose(finer.density[::2, 0], panels.density[:, 0], rtol=1e-7)
 
@@ -65,7 +67,7 @@ def test_resolve_raises_when_the_density_is_noise():
         return np.random.default_rng(0).normal(size=(len(u), 1)) - np.abs(u)[:, None]
 
     with pytest.raises(ToleranceError, match="panels leave a mass of .* in doubt") as caught:
-        resolve(log_density, np.linspace(-32, 32, 17), 1e-9)
+        resolve_panels(log_density, np.linspace(-32, 32, 17), 1e-9)
     assert caught.value.error > 1e-9
 
 
@@ -74,11 +76,13 @@ def test_resolve_raises_when_an_arm_has_no_mass():
         return np.stack([-np.abs(u), np.full_like(u, -np.inf)], axis=1)
 
     with pytest.raises(ValueError, match="the posterior of arm 1 must have some mass"):
-        resolve(log_density, np.linspace(-32, 32, 17), 1e-9)
+        resolve_panels(log_density, np.linspace(-32, 32, 17), 1e-9)
 
 
 def test_best_arm_probabilities_are_equal_when_arms_are():
-    panels = resolve(lambda u: np.tile(-np.square(u)[:, None], 4), np.linspace(-32, 32, 17), 1e-9)
+    panels = resolve_panels(
+        lambda u: np.tile(-np.square(u)[:, None], 4), np.linspace(-32, 32, 17), 1e-9
+    )
     np.testing.assert_allclose(best_arm_probabilities(panels), 0.25, atol=1e-9)
 
 
@@ -114,7 +118,7 @@ def test_panels_stop_where_only_rounding_is_left():
     def log_density(u):
         return (1e10 - 0.5 * u**2 + 1e-6 * rng.standard_normal(len(u)))[:, None]
 
-    panels = resolve(log_density, np.linspace(-32, 32, 17), 1e-12)
+    panels = resolve_panels(log_density, np.linspace(-32, 32, 17), 1e-12)
     assert len(panels.lengths) < 200
     assert panels.noise.sum() > 1e-6
 

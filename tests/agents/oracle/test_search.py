@@ -1,6 +1,6 @@
 import numpy as np
 
-from agents.oracle.search import _split
+from agents.oracle.search import _split_intervals
 
 
 def test_as_many_intervals_are_split_as_asked_for_half_of_them_by_their_mass():
@@ -8,7 +8,7 @@ def test_as_many_intervals_are_split_as_asked_for_half_of_them_by_their_mass():
         return -0.5 * u**2
 
     u = np.linspace(-4.0, 4.0, 17)[:, None]
-    found, values = _split(density, u, density(u), 8)
+    found, values = _split_intervals(density, u, density(u), 8)
     assert len(found) == len(u) + 8 * 6  # in sevenths, each with six points inside
     assert (np.diff(found, axis=0) >= 0).all()
     np.testing.assert_array_equal(values, density(found))

@@ -9,8 +9,8 @@ from scipy import stats
 from surface import started
 
 from agents import ExactThompson, RacingThompson, SMCThompson
-from agents.base.table_1 import Row
-from agents.numerics.laws import Law
+from agents.base.conjugacy import ConjugateRow
+from agents.numerics.distributions import Distribution
 from agents.oracle import action_probabilities
 from bandit_gym.problem import BanditProblem
 
@@ -41,8 +41,8 @@ class BetaPrime:
 class Geometric(geometric.Geometric):
     """Failures before the first success: each adds to alpha, each success to beta."""
 
-    conjugate_row = Row(
-        law=Law(lambda stats, alpha, beta: stats.betaprime(alpha, beta)),
+    conjugate_row = ConjugateRow(
+        distribution=Distribution(lambda stats, alpha, beta: stats.betaprime(alpha, beta)),
         prior=BetaPrime,
         parameters=lambda prior: (prior.alpha, prior.beta),
         weights=((0, 1), (1, 0)),

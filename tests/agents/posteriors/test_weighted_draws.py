@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from agents.posteriors.weighted_draws import WeightedDraws, normalise, pick, pick_one
+from agents.posteriors.weighted_draws import (
+    WeightedDraws,
+    draw_particle,
+    draw_particles,
+    normalise_weights,
+)
 
 
 @pytest.mark.parametrize("num_rows", [1, 3])
@@ -12,7 +17,7 @@ def test_places_are_picked_as_often_as_they_weigh(num_rows, size, rng):
     """To four standard errors of 4,000 picks; a weight of 0 is never picked."""
     weights = rng.exponential(size=(num_rows, size)) ** 4 * 1e3
     weights[:, 1::3] = 0.0
-    picks = np.array([pick(rng, weights) for _ in range(4000)])
+    picks = np.array([draw_particles(rng, weights) for _ in range(4000)])
     shares = (picks[..., None] == np.arange(size)).mean(axis=0)
     expected = weights / weights.sum(axis=1, keepdims=True)
     allowed = 4 * np.sqrt(expected * (1 - expected) / len(picks)) + 3 / len(picks) * (expected > 0)
@@ -24,11 +29,14 @@ def test_a_row_alone_is_picked_from_as_a_row_of_many(size):
     one, many = np.random.default_rng(3), np.random.default_rng(3)
     for _ in range(200):
         weights = one.exponential(size=size) ** 4
-        assert pick_one(one, weights) == pick(many, many.exponential(size=(1, size)) ** 4)[0]
+        assert (
+            draw_particle(one, weights)
+            == draw_particles(many, many.exponential(size=(1, size)) ** 4)[0]
+        )
 
 
 def test_weights_that_are_all_nothing_are_equal_and_others_unmoved():
-    weights, totals = normalise(np.array([[-np.inf, -np.inf], [-1e6, -1e6 + np.log(3)]]))
+    weights, totals = normalise_weights(np.array([[-np.inf, -np.inf], [-1e6, -1e6 + np.log(3)]]))
     np.testing.assert_allclose(weights, [[0.5, 0.5], [0.25, 0.75]])
     np.testing.assert_allclose(totals, [-np.inf, -1e6 + np.log(4)])
 

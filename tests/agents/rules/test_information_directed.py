@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from agents import InformationDirected
-from agents.rules.information_directed import best_laws
+from agents.rules.information_directed import minimise_information_ratio
 from bandit_gym.likelihoods import Gaussian
 from bandit_gym.priors import Normal
 from bandit_gym.problem import BanditProblem
@@ -14,10 +14,10 @@ def test_information_is_of_bernoulli_rewards_alone():
 
 
 def test_arms_without_regret_are_played_alone_whatever_they_tell():
-    (law,) = best_laws(np.array([[0.0, 0.0, 1.0]]), np.array([[1.0, 2.0, 1.0]]))
+    (law,) = minimise_information_ratio(np.array([[0.0, 0.0, 1.0]]), np.array([[1.0, 2.0, 1.0]]))
     assert law.tolist() == [0.5, 0.5, 0.0]
 
 
 def test_of_arms_that_tell_nothing_the_least_regret_is_played():
-    (law,) = best_laws(np.array([[0.2, 0.1, 0.3]]), np.zeros((1, 3)))
+    (law,) = minimise_information_ratio(np.array([[0.2, 0.1, 0.3]]), np.zeros((1, 3)))
     assert law.tolist() == [0.0, 1.0, 0.0]

@@ -3,8 +3,8 @@ import pytest
 from scipy import integrate, stats
 
 from agents import KnowledgeGradient
-from agents.numerics.lookahead import best_gains
-from agents.rules.knowledge_gradient import normal_gains, pulls_ahead
+from agents.numerics.lookahead import find_best_gains
+from agents.rules.knowledge_gradient import find_normal_gains, list_lookaheads
 from bandit_gym.likelihoods import Bernoulli, Poisson
 from bandit_gym.priors import Beta, Gamma
 from bandit_gym.problem import BanditProblem
@@ -43,9 +43,9 @@ BY_HAND = {
 
 
 def test_pulls_ahead_are_rounded_powers_of_the_root_of_two_up_to_those_that_are_left():
-    columns = pulls_ahead(np.array([*BY_HAND])).T.tolist()
+    columns = list_lookaheads(np.array([*BY_HAND])).T.tolist()
     assert [sorted({*column}) for column in columns] == [*BY_HAND.values()]
-    assert pulls_ahead(np.array([2**62]))[-1].tolist() == [2**62]
+    assert list_lookaheads(np.array([2**62]))[-1].tolist() == [2**62]
 
 
 LEVELS = np.linspace(0.3, 0.9, 7)[None]
@@ -63,11 +63,11 @@ def test_beta_and_normal_posteriors_are_looked_at_after_the_same_pulls():
         for i, level in enumerate(LEVELS[0]):
             upper, _ = integrate.quad(lambda x, c=level, law=law: (x - c) * law.pdf(x), level, 2)
             normal[m - 1, i] = level + upper - max(mean, level)
-    found, left = np.empty(LEVELS.shape), pulls_ahead(np.array([20]))
+    found, left = np.empty(LEVELS.shape), list_lookaheads(np.array([20]))
     pulls = np.arange(1, 21)[:, None]
-    best_gains(np.full(LEVELS.shape, a), np.full(LEVELS.shape, b), LEVELS, left, found)
+    find_best_gains(np.full(LEVELS.shape, a), np.full(LEVELS.shape, b), LEVELS, left, found)
     np.testing.assert_allclose(found[0], (beta / pulls).max(axis=0), rtol=1e-9, atol=1e-15)
-    found = normal_gains(np.full((1, 7), mean), np.full((1, 7), std), LEVELS, left, noise)
+    found = find_normal_gains(np.full((1, 7), mean), np.full((1, 7), std), LEVELS, left, noise)
     np.testing.assert_allclose(found[0], (normal / pulls).max(axis=0), rtol=1e-6, atol=1e-12)
 
 
@@ -78,5 +78,5 @@ def test_gains_of_what_is_known_or_told_no_more_are_nothing():
         np.zeros((1, 3)),
     )
     for left in (0, 9):
-        found = normal_gains(mean, std, levels, pulls_ahead(np.array([left])), 1.0)
+        found = find_normal_gains(mean, std, levels, list_lookaheads(np.array([left])), 1.0)
         assert found.tolist() == [[0.0, 0.0, 0.0]]

@@ -47,7 +47,7 @@ def test_interval_covers_the_distance_between_two_arms(size, true):
 
 @pytest.mark.parametrize(("num_arms", "num_sets"), [(2, 2000), (3, 100), (4, 60), (5, 40)])
 @pytest.mark.usefixtures("few_floors")
-def test_interval_covers_where_the_suites_laws_are_mixed_with_uniform_ones(num_arms, num_sets):
+def test_interval_covers_distributions_of_the_suites_mixed_with_uniform_ones(num_arms, num_sets):
     laws = [case.law for case in load_suite().cases if len(case.law) == num_arms][:2]
     found = []
     for law in laws:

@@ -157,6 +157,6 @@ def test_log_density_is_the_normal_one_up_to_a_constant(prior, rng):
 
 
 @pytest.mark.parametrize("num_arms", [160, 300])
-def test_arms_of_which_no_draw_would_be_found_are_refused_when_the_world_is_made(num_arms):
+def test_arms_of_which_no_draw_would_be_found_are_refused_when_the_environment_is_made(num_arms):
     with pytest.raises(ValueError, match=f"found in reasonable time, got {num_arms} arms of which"):
         gym.make("DependentPriorBandit-v0", num_arms=num_arms)

@@ -54,7 +54,7 @@ def own(tmp_path, monkeypatch):
     sys.modules.pop("own_priors", None)
 
 
-def test_laws_inside_others_are_those_that_python_would_make():
+def test_distributions_inside_others_are_those_that_python_would_make():
     law = Mixture([Beta(1, 2), TruncatedNormal(0.4, 0.1)], [0.1, 0.3])
     assert prior_from_dict(MIXTURE) == law
     assert prior_from_dict(SPIKE) == spike_and_slab(0.3, 0.01, law, 0.4)
@@ -65,7 +65,7 @@ def test_a_prior_that_is_given_is_taken_as_it_is():
         assert make_prior(prior) is prior
 
 
-def test_a_prior_of_ones_own_that_is_a_tuple_is_no_list_of_laws():
+def test_a_prior_of_ones_own_that_is_a_tuple_is_no_list_of_distributions():
     class Uniform(NamedTuple):
         low: float
 

@@ -32,7 +32,7 @@ def test_what_is_not_told_is_left_out():
 def test_labels_are_shown_as_they_are_above_the_axes(label):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        figure, axes = draw_axes(world=label, agent=label)
+        figure, axes = draw_axes(environment=label, agent=label)
         figure.draw_without_rendering()
     (title,) = figure.texts
     assert not title.get_parse_math()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from surface import agent_for, regret_of
-from worlds import make_world
+from worlds import make_env
 
 from bandit_gym.rollout import rollout
 
@@ -13,7 +13,7 @@ NAMES = ("feedback_step", "feedback_action", "feedback_reward")
 
 def arrivals(name, options, num_steps=12):
     """Play arms in turn; return (step of arrival, of pull, arm, reward) and the true rewards."""
-    env, plain = make_world(name, options, limit=50), make_world("Drift", {"period": 99}, limit=50)
+    env, plain = make_env(name, options, limit=50), make_env("Drift", {"period": 99}, limit=50)
     env.reset(seed=1)
     plain.reset(seed=1)
     found, truth = [], []
@@ -47,7 +47,7 @@ def test_random_delays_bring_each_reward_once_for_its_own_pull():
 
 def delays_of(law):
     """Return the delays of the rewards of 10,000 pulls, those of 20 steps in 500 lanes."""
-    env = make_world("DelayedReward", {"delay": law}, limit=None, num_envs=500)
+    env = make_env("DelayedReward", {"delay": law}, limit=None, num_envs=500)
     env.reset(seed=0)
     told = [env.step(np.zeros(500, dtype=int))[4]["feedback_step"] for _ in range(60)]
     pulls = np.array(told)  # (steps, N, places)
@@ -68,7 +68,7 @@ def test_random_delays_have_their_mean():
 def test_thompson_loses_as_much_as_chance_until_rewards_arrive(name, options):
     """Uniform arms: each of the first T pulls loses E max - E mean = 4/5 - 1/2 on average."""
     prior = {"name": "beta", "alpha": 1.0, "beta": 1.0}
-    env = make_world(name, options, limit=60, num_envs=2000, prior=prior)
+    env = make_env(name, options, limit=60, num_envs=2000, prior=prior)
     regret = regret_of(rollout(agent_for(env, "exact"), env, seed=0))
     blind, late = regret[:, :20].mean(axis=1), regret[:, 40:].mean(axis=1)
     assert abs(blind.mean() - 0.3) < 4 * blind.std() / 2000**0.5
@@ -76,7 +76,7 @@ def test_thompson_loses_as_much_as_chance_until_rewards_arrive(name, options):
 
 
 def test_what_is_on_its_way_is_lost_with_the_episode():
-    env = make_world(*FIXED, limit=4)
+    env = make_env(*FIXED, limit=4)
     for _ in range(2):
         env.reset(seed=1)
         steps = [env.step(0)[4]["feedback_step"].tolist() for _ in range(4)]
@@ -84,7 +84,7 @@ def test_what_is_on_its_way_is_lost_with_the_episode():
 
 
 def test_delays_are_the_same_for_every_agent():
-    env = make_world("DelayedReward", {"delay": {"name": "uniform", "low": 0, "high": 9}})
+    env = make_env("DelayedReward", {"delay": {"name": "uniform", "low": 0, "high": 9}})
     told = []
     for arm in (0, 3):
         env.reset(seed=4)

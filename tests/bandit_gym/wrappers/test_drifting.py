@@ -3,14 +3,14 @@
 import numpy as np
 from scipy import stats
 from surface import agent_for, regret_of
-from worlds import make_world
+from worlds import make_env
 
 from bandit_gym.rollout import rollout
 
 
 def means_of(options, num_steps, num_envs=500, **more):
     """Play arm 0; return the (T, N, K) means that were played on, and the (T, N) regrets."""
-    env = make_world("Drift", options, limit=num_steps, num_envs=num_envs, **more)
+    env = make_env("Drift", options, limit=num_steps, num_envs=num_envs, **more)
     _, info = env.reset(seed=0)
     means, regrets = [info["means"]], []
     for _ in range(num_steps):
@@ -68,7 +68,7 @@ def test_probability_draws_means_anew_as_often_from_the_prior():
 
 def test_those_that_forget_lose_less_where_means_switch():
     """Pairs of lanes share worlds: by more than four standard errors of their differences."""
-    env = make_world("Drift", {"period": 200}, limit=600, num_envs=200)
+    env = make_env("Drift", {"period": 200}, limit=600, num_envs=200)
 
     def regret(name, **options):
         agent = agent_for(env, name, **options)

@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from surface import lane_counts
-from worlds import make_world
+from worlds import make_env
 
 from agents import ExactThompson
 from bandit_gym.likelihoods import Bernoulli
@@ -24,7 +24,7 @@ def new_agent(num_envs):
 @pytest.mark.parametrize("num_envs", [None, 2])
 def test_agents_know_what_has_arrived_and_nothing_else(num_envs):
     """With a delay of 3, arms pulled in turn are known up to 3 steps ago; all lanes end at 7."""
-    env, agent = make_world("DelayedReward", {"delay": 3}, num_envs=num_envs), new_agent(num_envs)
+    env, agent = make_env("DelayedReward", {"delay": 3}, num_envs=num_envs), new_agent(num_envs)
     env.reset(seed=0)
     for step in range(7):
         arms = step % 4 if num_envs is None else np.full(num_envs, step % 4)
@@ -37,7 +37,7 @@ def test_agents_know_what_has_arrived_and_nothing_else(num_envs):
 
 
 def test_masked_lanes_observe_nothing():
-    env, agent = make_world("DelayedReward", {"delay": 0}, num_envs=2), new_agent(2)
+    env, agent = make_env("DelayedReward", {"delay": 0}, num_envs=2), new_agent(2)
     env.reset(seed=0)
     info = env.step([0, 1])[4]
     deliver(agent, info, mask=np.array([False, True]))
@@ -53,7 +53,7 @@ def test_deliver_says_so_where_nothing_is_late():
 
 
 def test_a_bad_mask_is_refused_and_changes_nothing():
-    env, agent = make_world("DelayedReward", {"delay": 0}, num_envs=2), new_agent(2)
+    env, agent = make_env("DelayedReward", {"delay": 0}, num_envs=2), new_agent(2)
     env.reset(seed=0)
     info = env.step([0, 1])[4]
     with pytest.raises(ValueError, match=r"mask must have shape \(2,\), one per lane, got \[True"):

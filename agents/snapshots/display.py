@@ -9,23 +9,23 @@ import numpy as np
 
 from bandit_gym.checks import check_object
 from bandit_gym.checks.doubts import Doubt
-from bandit_gym.checks.styles import COLOURS, look
+from bandit_gym.checks.styles import COLOURS, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-MOST_CURVES = 10
+MAX_CURVES = 10
 """Arms beyond which densities would hide each other."""
 
 NUM_POINTS = 400
-HEIGHT_PER_ARM, TALLEST = 0.2, 40.0
+HEIGHT_PER_ARM, MAX_HEIGHT = 0.2, 40.0
 """Inches of a figure of one's own."""
 
-ENDS = (0.002, 0.998)
+DENSITY_LEVELS = (0.002, 0.998)
 """Levels between which densities are drawn, and half as far beyond them as means are possible."""
 
-MOST_ROWS = 20
+MAX_TABLE_ROWS = 20
 """Of more arms, those most likely to be the best are shown."""
 
 
@@ -45,17 +45,17 @@ def draw_posterior(snapshot: Any, ax: Axes | None, lane: int) -> Axes:
     else:
         from matplotlib import pyplot
 
-        height = min(max(4.8, HEIGHT_PER_ARM * num_arms), TALLEST)
+        height = min(max(4.8, HEIGHT_PER_ARM * num_arms), MAX_HEIGHT)
         ax = pyplot.subplots(figsize=(6.4, height), layout="constrained")[1]
-    ends = snapshot.quantile(ENDS).reshape(2, -1, num_arms)[:, lane]
-    curves = _densities(snapshot, ends, lane) if num_arms <= MOST_CURVES else None
+    ends = snapshot.quantile(DENSITY_LEVELS).reshape(2, -1, num_arms)[:, lane]
+    curves = _find_densities(snapshot, ends, lane) if num_arms <= MAX_CURVES else None
     if curves is None:
         _draw_intervals(snapshot, ax, lane)
     else:
         x, densities = curves
         for arm in range(num_arms):
             label = f"arm {arm}, {snapshot.counts[lane, arm]} pulls"
-            ax.plot(x, densities[:, arm], label=label, **look(arm).line)
+            ax.plot(x, densities[:, arm], label=label, **line_style(arm).line)
         ax.set(xlim=(x[0], x[-1]), ylim=(0, None), ylabel="posterior density")
         ax.legend()
     ax.set_xlabel("mean reward")
@@ -63,7 +63,9 @@ def draw_posterior(snapshot: Any, ax: Axes | None, lane: int) -> Axes:
     return ax
 
 
-def _densities(snapshot: Any, ends: np.ndarray, lane: int) -> tuple[np.ndarray, np.ndarray] | None:
+def _find_densities(
+    snapshot: Any, ends: np.ndarray, lane: int
+) -> tuple[np.ndarray, np.ndarray] | None:
     """Return (M,) means and the (M, K) densities there; None where there are only draws."""
     if not np.isfinite(ends).all():
         return None
@@ -81,25 +83,27 @@ def _draw_intervals(snapshot: Any, ax: Axes, lane: int) -> None:
     num_arms = snapshot.counts.shape[1]
     low, high = snapshot.interval(0.95).reshape(2, -1, num_arms)[:, lane]
     mean = snapshot.mean().reshape(-1, num_arms)[lane]
-    order, places = np.argsort(mean, kind="stable"), np.arange(num_arms)
-    ax.hlines(places, low[order], high[order], color=COLOURS[0])
-    ax.plot(mean[order], places, "o", color=COLOURS[0])
-    ax.set_yticks(places, [f"arm {arm}" for arm in order.tolist()])
+    order, positions = np.argsort(mean, kind="stable"), np.arange(num_arms)
+    ax.hlines(positions, low[order], high[order], color=COLOURS[0])
+    ax.plot(mean[order], positions, "o", color=COLOURS[0])
+    ax.set_yticks(positions, [f"arm {arm}" for arm in order.tolist()])
     ax.set_title("posterior means and 95 % intervals")
 
 
-def title(snapshot: Any) -> str:
+def make_title(snapshot: Any) -> str:
     """Return how many arms there are, after how many pulls, and what is told of them from what."""
     num_lanes, num_arms = snapshot.counts.shape
     lanes = "" if snapshot.num_envs is None else f", lane 0 of {num_lanes}"
     pulls = int(snapshot.counts[0].sum())
     after = f"{pulls} pull" if pulls == 1 else f"{pulls} pulls"
-    size, worth = np.ravel(snapshot.effective_sample_size())[0], ""
+    size, accuracy = np.ravel(snapshot.effective_sample_size())[0], ""
     if np.isfinite(size):
-        worth = f", worth {size:,.0f}: P(best) within {np.ravel(snapshot.best_arm_error())[0]:.2g}"
+        accuracy = (
+            f", worth {size:,.0f}: P(best) within {np.ravel(snapshot.best_arm_error())[0]:.2g}"
+        )
     words = Doubt(np.ravel(snapshot.doubts)[0]).words
-    worth += f"; doubted: {words}" if words else ""
-    return f"Posterior of {num_arms} arms after {after}{lanes}, from {snapshot.source}{worth}"
+    accuracy += f"; doubted: {words}" if words else ""
+    return f"Posterior of {num_arms} arms after {after}{lanes}, from {snapshot.source}{accuracy}"
 
 
 def as_frame(snapshot: Any) -> DataFrame:
@@ -119,23 +123,23 @@ def as_frame(snapshot: Any) -> DataFrame:
         "95 %": [f"[{ends[0]:.4g}, {ends[1]:.4g}]" for ends in zip(low, high, strict=True)],
         "P(best)": [f"{value:.3f}" for value in best],
     }
-    return DataFrame(columns).iloc[np.sort(np.argsort(-best, kind="stable")[:MOST_ROWS])]
+    return DataFrame(columns).iloc[np.sort(np.argsort(-best, kind="stable")[:MAX_TABLE_ROWS])]
 
 
 def as_text(snapshot: Any) -> str:
     """Return the table in columns."""
     table = as_frame(snapshot).to_string(index=False)  # before the title, which tells its doubts
-    return "\n".join([title(snapshot), table, *_rest(snapshot)])
+    return "\n".join([make_title(snapshot), table, *_list_omitted(snapshot)])
 
 
 def as_html(snapshot: Any) -> str:
     """Return the table for notebooks."""
     table = as_frame(snapshot).to_html(index=False, border=0)
-    lines = [title(snapshot), *_rest(snapshot)]
+    lines = [make_title(snapshot), *_list_omitted(snapshot)]
     return "".join(f"<p>{escape(line)}</p>" for line in lines) + table
 
 
-def _rest(snapshot: Any) -> list[str]:
+def _list_omitted(snapshot: Any) -> list[str]:
     """Say how many arms are left out."""
-    left = snapshot.counts.shape[1] - MOST_ROWS
+    left = snapshot.counts.shape[1] - MAX_TABLE_ROWS
     return [f"and {left} arms less likely to be the best"] if left > 0 else []

@@ -19,15 +19,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from agents.base.table_1 import is_compiled, is_conjugate
+from agents.base.conjugacy import is_compiled, is_conjugate
 from agents.posteriors.base import Posterior
 from agents.posteriors.conjugate import conjugate_posterior
 from bandit_gym.checks import check_arguments, check_choice, load_named, message, split_name
 from bandit_gym.problem import BanditProblem
 
-OTHERS = "RacingThompson and SMCThompson take any prior"
+APPROXIMATE_ALTERNATIVES = "RacingThompson and SMCThompson take any prior"
 
-NEEDS = {
+METHOD_NEEDS = {
     "conjugate": "be conjugate to the rewards",
     "mixture": "offer shared_components (a mixture of priors of independent arms)",
     "grid": "offer arm_log_density (arms independent a priori)",
@@ -35,11 +35,11 @@ NEEDS = {
 }
 """What each method needs of a prior, in words that follow "must"."""
 
-METHODS = tuple(NEEDS)
-DEPENDENT = "mixture", "gibbs"
+EXACT_METHODS = tuple(METHOD_NEEDS)
+DEPENDENT_METHODS = "mixture", "gibbs"
 """Those whose arms depend on each other."""
 
-EXPECTED = "be a name, a dict with the key 'name', or a Posterior with update and sample"
+EXPECTED_POSTERIOR = "be a name, a dict with the key 'name', or a Posterior with update and sample"
 
 
 def find_methods(problem: BanditProblem) -> list[str]:
@@ -50,7 +50,7 @@ def find_methods(problem: BanditProblem) -> list[str]:
         "grid": problem.offers("arm_log_density") or problem.offers("shared_components"),
         "gibbs": problem.offers("normal_box") and is_compiled(problem.likelihood),
     }
-    return [method for method in METHODS if fits[method]]
+    return [method for method in EXACT_METHODS if fits[method]]
 
 
 def exact_posterior(problem: BanditProblem, *, method: str = "auto") -> Posterior:
@@ -63,15 +63,17 @@ def exact_posterior(problem: BanditProblem, *, method: str = "auto") -> Posterio
     Raises:
         ValueError: if the problem lacks what the method needs; says what that is.
     """
-    check_choice("method", method, ("auto", *METHODS))
+    check_choice("method", method, ("auto", *EXACT_METHODS))
     found = find_methods(problem)
     if method == "auto" and not found:
-        needs = ", or ".join(NEEDS.values())
-        raise ValueError(f"problem.prior must {needs}, got {problem.prior!r}; {OTHERS}.")
+        needs = ", or ".join(METHOD_NEEDS.values())
+        raise ValueError(
+            f"problem.prior must {needs}, got {problem.prior!r}; {APPROXIMATE_ALTERNATIVES}."
+        )
     if method not in ("auto", *found):
         raise ValueError(
-            f"problem.prior must {NEEDS[method]} for method={method!r}, got {problem.prior!r}; "
-            f"use method='auto'; {OTHERS}."
+            f"problem.prior must {METHOD_NEEDS[method]} for method={method!r}, got {problem.prior!r}; "
+            f"use method='auto'; {APPROXIMATE_ALTERNATIVES}."
         )
     method = found[0] if method == "auto" else method
     if method == "conjugate":
@@ -118,7 +120,7 @@ def make_posterior(problem: BanditProblem, posterior: Any) -> Posterior:
     if isinstance(posterior, str):
         posterior = {"name": posterior}
     if not isinstance(posterior, Mapping):
-        raise TypeError(message("posterior", EXPECTED, posterior))
+        raise TypeError(message("posterior", EXPECTED_POSTERIOR, posterior))
     name, options = split_name("posterior", posterior)
     is_own = isinstance(name, str) and ":" in name
     target = name if is_own else POSTERIORS[check_choice("posterior", name, POSTERIORS)]
@@ -126,5 +128,5 @@ def make_posterior(problem: BanditProblem, posterior: Any) -> Posterior:
     check_arguments(f"posterior {name}", make, posterior)
     found = make(**options)
     if not isinstance(found, Posterior):
-        raise TypeError(message("posterior", EXPECTED, found))
+        raise TypeError(message("posterior", EXPECTED_POSTERIOR, found))
     return found

@@ -23,7 +23,13 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.laws import BETA_LAW, GAMMA_LAW, INVERSE_GAMMA_LAW, NORMAL_LAW, Law
+from agents.numerics.distributions import (
+    BETA_DISTRIBUTION,
+    GAMMA_DISTRIBUTION,
+    INVERSE_GAMMA_DISTRIBUTION,
+    NORMAL_DISTRIBUTION,
+    Distribution,
+)
 from bandit_gym import likelihoods, priors
 from bandit_gym.checks import message
 from bandit_gym.likelihoods import Likelihood
@@ -33,7 +39,7 @@ REFERENCE = "reference"
 """What `prior=` calls the reference prior."""
 
 
-class Improper:
+class ImproperPrior:
     """A prior that does not integrate: it has a density and no draws."""
 
     def __post_init__(self) -> None:
@@ -45,39 +51,39 @@ class Improper:
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> np.ndarray:
         """Refuse to draw."""
-        raise _without_draws()
+        raise _improper_prior_error()
 
 
-def require_draws(prior: Prior) -> None:
+def require_proper_prior(prior: Prior) -> None:
     """Refuse a prior that is improper."""
-    if isinstance(prior, Improper):
-        raise _without_draws()
+    if isinstance(prior, ImproperPrior):
+        raise _improper_prior_error()
 
 
-def _without_draws() -> ValueError:
+def _improper_prior_error() -> ValueError:
     remedy = "ExactThompson and RacingThompson take it"
     condition = "integrate, for an agent that draws from it"
     return ValueError(message("prior", condition, REFERENCE, remedy))
 
 
 @dataclass(frozen=True)
-class ImproperNormal(Improper, priors.Normal):
+class ImproperNormal(ImproperPrior, priors.Normal):
     """The limit of normal laws."""
 
 
 @dataclass(frozen=True)
-class ImproperGamma(Improper, priors.Gamma):
+class ImproperGamma(ImproperPrior, priors.Gamma):
     """The limit of Gamma laws."""
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class ConjugateRow:
     """One row of Table 1: all that the conjugacy of a likelihood is.
 
     A likelihood of one's own has its row as the attribute `conjugate_row` of its class.
 
     Attributes:
-        law: of the mean.
+        distribution: of the mean.
         prior: the class of such priors.
         parameters: makes first and second of such a prior.
         weights: (2, 2) what a pull and a unit of reward add to the first and second parameter,
@@ -85,7 +91,7 @@ class Row:
         reference: the reference prior, if there is one.
     """
 
-    law: Law
+    distribution: Distribution
     prior: type
     parameters: Callable[[Any], tuple[Any, Any]]
     weights: tuple[tuple[float, float], tuple[float, float]]
@@ -97,30 +103,30 @@ def _normal_parameters(prior: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(prior.mean) * precision, precision
 
 
-TABLE_1: dict[type, Row] = {
-    likelihoods.Bernoulli: Row(
-        law=BETA_LAW,
+TABLE_1: dict[type, ConjugateRow] = {
+    likelihoods.Bernoulli: ConjugateRow(
+        distribution=BETA_DISTRIBUTION,
         prior=priors.Beta,
         parameters=attrgetter("alpha", "beta"),
         weights=((0, 1), (1, -1)),
         reference=priors.Beta(1.0, 1.0),
     ),
-    likelihoods.Exponential: Row(
-        law=INVERSE_GAMMA_LAW,
+    likelihoods.Exponential: ConjugateRow(
+        distribution=INVERSE_GAMMA_DISTRIBUTION,
         prior=priors.InverseGamma,
         parameters=attrgetter("shape", "scale"),
         weights=((1, 0), (0, 1)),
         reference=priors.InverseGamma(1.0, 1.0),
     ),
-    likelihoods.Gaussian: Row(
-        law=NORMAL_LAW,
+    likelihoods.Gaussian: ConjugateRow(
+        distribution=NORMAL_DISTRIBUTION,
         prior=priors.Normal,
         parameters=_normal_parameters,
         weights=((0, 1), (1, 0)),
         reference=ImproperNormal(0.0, np.inf),
     ),
-    likelihoods.Poisson: Row(
-        law=GAMMA_LAW,
+    likelihoods.Poisson: ConjugateRow(
+        distribution=GAMMA_DISTRIBUTION,
         prior=priors.Gamma,
         parameters=attrgetter("shape", "rate"),
         weights=((0, 1), (1, 0)),
@@ -129,19 +135,19 @@ TABLE_1: dict[type, Row] = {
 }
 
 
-def row_of(likelihood: Likelihood) -> Row | None:
+def get_row(likelihood: Likelihood) -> ConjugateRow | None:
     """Return a likelihood's row: Table 1's, or the one that its own class states, or None."""
     kind = type(likelihood)
     return TABLE_1.get(kind, vars(kind).get("conjugate_row"))
 
 
-def find_row(likelihood: Likelihood) -> Row:
+def find_row(likelihood: Likelihood) -> ConjugateRow:
     """Return the row of a likelihood that has one.
 
     Raises:
         ValueError: if it has none.
     """
-    row = row_of(likelihood)
+    row = get_row(likelihood)
     if row is None:
         raise ValueError(message("likelihood", "have a conjugate law", likelihood))
     return row
@@ -149,8 +155,8 @@ def find_row(likelihood: Likelihood) -> Row:
 
 def is_compiled(likelihood: Likelihood) -> bool:
     """Say whether the likelihood's conjugate law is one that kernels know."""
-    row = row_of(likelihood)
-    return row is not None and row.law.code is not None
+    row = get_row(likelihood)
+    return row is not None and row.distribution.code is not None
 
 
 def data_weights(likelihood: Likelihood) -> np.ndarray:
@@ -163,14 +169,14 @@ def likelihood_coefficients(
     likelihood: Likelihood, counts: np.ndarray, sums: np.ndarray
 ) -> np.ndarray:
     """Return the (..., K, 5) coefficients of the log-likelihood in the five features."""
-    law, ((a, b), (c, d)) = find_row(likelihood).law, data_weights(likelihood)
-    gained = law.coefficients(a * counts + b * sums, c * counts + d * sums)
-    return gained - law.coefficients(np.zeros(1), np.zeros(1))
+    distribution, ((a, b), (c, d)) = find_row(likelihood).distribution, data_weights(likelihood)
+    updated = distribution.coefficients(a * counts + b * sums, c * counts + d * sums)
+    return updated - distribution.coefficients(np.zeros(1), np.zeros(1))
 
 
 def is_conjugate(likelihood: Likelihood, prior: Prior) -> bool:
     """Say whether a prior is conjugate to a likelihood."""
-    row = row_of(likelihood)
+    row = get_row(likelihood)
     return row is not None and isinstance(prior, row.prior)
 
 
@@ -180,7 +186,7 @@ def reference_prior(likelihood: Likelihood) -> Prior:
     Raises:
         ValueError: if the likelihood has none.
     """
-    row = row_of(likelihood)
+    row = get_row(likelihood)
     if row is None or row.reference is None:
         name = likelihood.name
         condition = f"be an object or a dict for {name} rewards, which have no row in Table 1"

@@ -17,26 +17,26 @@ from __future__ import annotations
 
 import numpy as np
 
-FEWEST = 10
+MIN_EFFECTIVE_ANCESTORS = 10
 """Families, or particles' worth of weight, below which all estimates of worth are void."""
 
-LARGEST_NOISE = 0.04
+MAX_EXCESS_VARIATION = 0.04
 """Expected total variation of a law of the best arm, beyond that of as many independent draws."""
 
-LARGEST_SURPRISE = -2.3
+MAX_MISSED_LOG_ODDS = -2.3
 """Log-odds of one more draw that meets the data best against all particles that there are."""
 
-LARGEST_SURPRISE_RENEWED = 5.0
+MAX_MISSED_LOG_ODDS_RESAMPLED = 5.0
 """The same for populations that were renewed, whose evidence and narrowing are estimates.
 
 Where renewal was not called for, the draws of the prior are all still there, and so is the bound.
 """
 
-EDGES = np.linspace(-1.5, 1.5, 7)
+LABEL_EDGES = np.linspace(-1.5, 1.5, 7)
 """Between labels of one arm's means, in standard deviations from their average."""
 
 
-class Lineage:
+class Genealogy:
     """The past of populations that began as draws of the prior.
 
     Attributes:
@@ -54,8 +54,8 @@ class Lineage:
         self._num_particles = shape[1]
         self._families = np.empty(shape[:2], dtype=np.int32)
         self._log_scales = np.empty((shape[0], shape[2]))
-        rooms = np.empty((4, shape[0]))
-        self._worth, self._num_families, self._log_evidence, self._log_narrowing = rooms
+        statistics = np.empty((4, shape[0]))
+        self._worth, self._num_families, self._log_evidence, self._log_narrowing = statistics
 
     def restart(self, rows: np.ndarray, particles: np.ndarray) -> None:
         """Begin anew in some populations, with (R, P, D) draws of the prior."""
@@ -65,7 +65,7 @@ class Lineage:
         self._families[rows] = np.arange(self._num_particles)
         self._log_scales[rows] = _log_scales(particles)
 
-    def descend(
+    def resample(
         self, rows: np.ndarray, chosen: np.ndarray, log_total: np.ndarray, particles: np.ndarray
     ) -> None:
         """Follow a renewal.
@@ -76,14 +76,18 @@ class Lineage:
             log_total: (R,) of the weights before, summed up.
             particles: (R, P, D) where the copies have moved to.
         """
-        families = np.take_along_axis(self._families[rows], chosen, axis=1)
-        self._families[rows] = families
-        self._worth[rows], self._num_families[rows] = count_draws(families, label(particles))
+        ancestors = np.take_along_axis(self._families[rows], chosen, axis=1)
+        self._families[rows] = ancestors
+        self._worth[rows], self._num_families[rows] = count_effective_draws(
+            ancestors, label_particles(particles)
+        )
         self._log_evidence[rows] += log_total - np.log(self._num_particles)
         narrowing = self._log_scales[rows] - _log_scales(particles)
         self._log_narrowing[rows] = np.maximum(narrowing, 0.0).sum(axis=1)
 
-    def is_poor(self, sizes: np.ndarray, num_particles: np.ndarray, num_arms: int) -> np.ndarray:
+    def has_few_effective(
+        self, sizes: np.ndarray, num_particles: np.ndarray, num_arms: int
+    ) -> np.ndarray:
         """Return (R,) whether a population is worth too few draws.
 
         Args:
@@ -91,27 +95,31 @@ class Lineage:
             num_particles: (R,) that take part.
             num_arms: K.
         """
-        least = np.minimum(self._num_families, sizes)
+        effective = np.minimum(self._num_families, sizes)
         variance = 1 / self._worth + 1 / sizes - 1 / self._num_particles
-        return (least < FEWEST) | is_noisy(variance, num_particles, num_arms)
+        return (effective < MIN_EFFECTIVE_ANCESTORS) | has_excess_variation(
+            variance, num_particles, num_arms
+        )
 
-    def is_surprised(self, log_total: np.ndarray, log_most: np.ndarray) -> np.ndarray:
+    def may_miss_mass(self, log_total: np.ndarray, max_log_likelihood: np.ndarray) -> np.ndarray:
         """Return (R,) whether a single draw of the prior could outweigh a population.
 
         A law that data have narrowed has lost evidence to that, as any draw near it would have.
 
         Args:
             log_total: (R,) of the present weights, summed up.
-            log_most: (R,) log-likelihood that the best means can be expected to give.
+            max_log_likelihood: (R,) log-likelihood that the best means can be expected to give.
         """
         is_renewed = self._num_families < self._num_particles
-        largest = np.where(is_renewed, LARGEST_SURPRISE_RENEWED, LARGEST_SURPRISE)
+        max_log_odds = np.where(is_renewed, MAX_MISSED_LOG_ODDS_RESAMPLED, MAX_MISSED_LOG_ODDS)
         with np.errstate(invalid="ignore"):  # NaN where all is ruled out, which is a surprise
-            surprise = log_most - self._log_evidence - log_total - self._log_narrowing
-        return ~(surprise <= largest)
+            log_odds = max_log_likelihood - self._log_evidence - log_total - self._log_narrowing
+        return ~(log_odds <= max_log_odds)
 
 
-def is_noisy(variance: np.ndarray, num_particles: np.ndarray, num_arms: int) -> np.ndarray:
+def has_excess_variation(
+    variance: np.ndarray, num_particles: np.ndarray, num_arms: int
+) -> np.ndarray:
     """Return (...) whether a law of the best arm is much farther off than independent draws'.
 
     A share p found with variance v p (1 - p) is off by sqrt(2 v p (1 - p) / pi) on average; over K
@@ -124,10 +132,12 @@ def is_noisy(variance: np.ndarray, num_particles: np.ndarray, num_arms: int) -> 
         num_arms: K.
     """
     excess = np.sqrt(variance) - np.sqrt(1 / num_particles)
-    return excess * np.sqrt((num_arms - 1) / (2 * np.pi)) > LARGEST_NOISE
+    return excess * np.sqrt((num_arms - 1) / (2 * np.pi)) > MAX_EXCESS_VARIATION
 
 
-def count_draws(families: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def count_effective_draws(
+    ancestors: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return (R,) how many independent draws labels are worth, and the (R,) number of families.
 
     The worth is the variance of a label over the variance of its estimated share, to which a family
@@ -135,31 +145,31 @@ def count_draws(families: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, n
     effective sample size.
 
     Args:
-        families: (R, P) which draw of the prior, below P, equally weighted particles descend from.
+        ancestors: (R, P) which draw of the prior, below P, equally weighted particles descend from.
         labels: (R, P) from 0.
     """
-    num_rows, num_particles = families.shape
+    num_rows, num_particles = ancestors.shape
     num_labels = int(labels.max()) + 1
-    cells = (np.arange(num_rows)[:, None] * num_particles + families) * num_labels + labels
+    cells = (np.arange(num_rows)[:, None] * num_particles + ancestors) * num_labels + labels
     counts = np.bincount(cells.ravel(), minlength=num_rows * num_particles * num_labels)
     shares = counts.reshape(num_rows, num_particles, num_labels) / num_particles
-    sizes, law = shares.sum(axis=2), shares.sum(axis=1)
-    variance = np.square(shares - sizes[..., None] * law[:, None]).sum(axis=(1, 2))
-    spread = (law * (1 - law)).sum(axis=1)
+    sizes, probabilities = shares.sum(axis=2), shares.sum(axis=1)
+    variance = np.square(shares - sizes[..., None] * probabilities[:, None]).sum(axis=(1, 2))
+    spread = (probabilities * (1 - probabilities)).sum(axis=1)
     # Never above P: of a single label, or of families that balance by chance, nothing is learned.
-    worth = spread / np.maximum(variance, np.maximum(spread, 1e-300) / num_particles)
-    worth[spread < 0.5 / num_particles] = num_particles
-    return worth, 1 / np.square(sizes).sum(axis=1)
+    effective_draws = spread / np.maximum(variance, np.maximum(spread, 1e-300) / num_particles)
+    effective_draws[spread < 0.5 / num_particles] = num_particles
+    return effective_draws, 1 / np.square(sizes).sum(axis=1)
 
 
-def label(particles: np.ndarray) -> np.ndarray:
+def label_particles(particles: np.ndarray) -> np.ndarray:
     """Return (R, P) which arm is best in (R, P, D) particles; of one arm, how far from average."""
     if particles.shape[2] > 1:
         return particles.argmax(axis=2)
     means = particles[..., 0]
     off = means - means.mean(axis=1, keepdims=True)
     scale = means.std(axis=1, keepdims=True)
-    return np.searchsorted(EDGES, off / np.where(scale > 0, scale, 1.0))
+    return np.searchsorted(LABEL_EDGES, off / np.where(scale > 0, scale, 1.0))
 
 
 def _log_scales(particles: np.ndarray) -> np.ndarray:

@@ -41,44 +41,44 @@ Formula = Callable[..., Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class Distribution:
     """A two-parameter law of a mean; arguments and results broadcast.
 
     Only the frozen distribution is needed. The other formulas take its place where they are given,
     and are several times as fast.
 
     Attributes:
-        scipy_law: (stats, first, second) -> the law as `scipy.stats` has it.
+        scipy_distribution: (stats, first, second) -> the law as `scipy.stats` has it.
         code: BETA, INVERSE_GAMMA, NORMAL or GAMMA; None for a law from outside.
-        natural: (5, 3) makes the coefficients of the features from (1, first, second).
+        feature_matrix: (5, 3) makes the coefficients of the features from (1, first, second).
         mean_formula: (first, second) -> expectation, inf where there is none.
         quantile_formula: (first, second, p) -> quantile.
-        partial_formula: (first, second, x) -> P(mean <= x), and the part of the expectation.
-        match_formula: (mean, variance) -> (first, second) of the member with these moments.
+        partial_moment_formula: (first, second, x) -> P(mean <= x), and the part of the expectation.
+        match_moments_formula: (mean, variance) -> (first, second) of the member with these moments.
         evidence_formula: (first, second, what data add to each) -> log-probability of the data, up
             to a constant that the data alone decide.
         draw_formula: (rng, first, second, size) -> draws.
     """
 
-    scipy_law: Formula
+    scipy_distribution: Formula
     code: int | None = None
-    natural: np.ndarray | None = None
+    feature_matrix: np.ndarray | None = None
     mean_formula: Formula | None = None
     quantile_formula: Formula | None = None
-    partial_formula: Formula | None = None
-    match_formula: Formula | None = None
+    partial_moment_formula: Formula | None = None
+    match_moments_formula: Formula | None = None
     evidence_formula: Formula | None = None
     draw_formula: Formula | None = None
 
     def __reduce__(self) -> Any:
         """Pickle and copy the laws that are built in by their code: there is one of each."""
-        return super().__reduce__() if self.code is None else (law_of, (self.code,))
+        return super().__reduce__() if self.code is None else (get_distribution, (self.code,))
 
     def frozen(self, first: np.ndarray, second: np.ndarray) -> Any:
         """Return the law as a frozen distribution of SciPy, for all that is not hot."""
         from scipy import stats  # which takes half a second to load
 
-        return self.scipy_law(stats, first, second)
+        return self.scipy_distribution(stats, first, second)
 
     def mean(self, first: np.ndarray, second: np.ndarray) -> Any:
         """Return the expectation, inf where there is none."""
@@ -101,27 +101,27 @@ class Law:
             return getattr(self.frozen(first, second), name)(*more)
         return formula(first, second, *more)
 
-    def partial(self, first: np.ndarray, second: np.ndarray, x: np.ndarray) -> Any:
+    def partial_moment(self, first: np.ndarray, second: np.ndarray, x: np.ndarray) -> Any:
         """Return P(mean <= x), and the part of the expectation from there.
 
         Raises:
             NotImplementedError: for a law that has no formula of it.
         """
-        if self.partial_formula is None:
+        if self.partial_moment_formula is None:
             raise NotImplementedError(
                 f"partial must be asked of a law with a formula, got {self!r}."
             )
-        return self.partial_formula(first, second, x)
+        return self.partial_moment_formula(first, second, x)
 
-    def match(self, mean: np.ndarray, variance: np.ndarray) -> Any:
+    def match_moments(self, mean: np.ndarray, variance: np.ndarray) -> Any:
         """Return (first, second) of the member with these moments.
 
         Raises:
             ValueError: for a law that has no formula of it.
         """
-        if self.match_formula is None:
+        if self.match_moments_formula is None:
             raise ValueError(f"match must be asked of a law with a formula, got {self!r}.")
-        return self.match_formula(mean, variance)
+        return self.match_moments_formula(mean, variance)
 
     def draw(self, rng: Generator, first: Any, second: Any, size: Any) -> Any:
         """Return draws of the given size."""
@@ -131,13 +131,13 @@ class Law:
 
     def coefficients(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Return the (..., 5) coefficients of the features."""
-        if self.natural is None:
+        if self.feature_matrix is None:
             raise ValueError(f"coefficients must be asked of a law with features, got {self!r}.")
         first, second = np.broadcast_arrays(first, second)
-        return np.stack([np.ones_like(first), first, second], axis=-1) @ self.natural.T
+        return np.stack([np.ones_like(first), first, second], axis=-1) @ self.feature_matrix.T
 
 
-def _natural(*entries: tuple[int, int, float]) -> np.ndarray:
+def _feature_matrix(*entries: tuple[int, int, float]) -> np.ndarray:
     """Return a (5, 3) matrix from (feature, 0 for constant or 1, 2 for a parameter, value)."""
     matrix = np.zeros((NUM_FEATURES, 3))
     for feature, parameter, value in entries:
@@ -145,7 +145,7 @@ def _natural(*entries: tuple[int, int, float]) -> np.ndarray:
     return matrix
 
 
-def _positive(gammas: np.ndarray) -> np.ndarray:
+def _clip_to_tiny(gammas: np.ndarray) -> np.ndarray:
     """Return the draws, those too small for a floating-point number made the smallest."""
     return np.maximum(gammas, TINY)
 
@@ -175,10 +175,10 @@ def _mean_inverse_gamma(shape: np.ndarray, scale: np.ndarray) -> np.ndarray:
 def _partial_inverse_gamma(
     shape: np.ndarray, scale: np.ndarray, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `Law.partial` does; the second is NaN where there is no expectation."""
-    places = scale / np.maximum(x, TINY)
-    total = scale / np.maximum(shape - 1, TINY) * special.gammaincc(shape - 1, places)
-    return special.gammaincc(shape, places), np.where(shape > 1, total, np.nan)
+    """Return what `Law.partial_moment` does; the second is NaN where there is no expectation."""
+    levels = scale / np.maximum(x, TINY)
+    total = scale / np.maximum(shape - 1, TINY) * special.gammaincc(shape - 1, levels)
+    return special.gammaincc(shape, levels), np.where(shape > 1, total, np.nan)
 
 
 def _partial_normal(h: np.ndarray, tau: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -190,8 +190,8 @@ def _partial_normal(h: np.ndarray, tau: np.ndarray, x: np.ndarray) -> tuple[np.n
 def _partial_gamma(
     shape: np.ndarray, rate: np.ndarray, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    places = rate * np.maximum(x, 0.0)
-    return special.gammainc(shape, places), shape / rate * special.gammainc(shape + 1, places)
+    levels = rate * np.maximum(x, 0.0)
+    return special.gammainc(shape, levels), shape / rate * special.gammainc(shape + 1, levels)
 
 
 def _evidence_beta(alpha: Any, beta: Any, wins: Any, losses: Any) -> Any:
@@ -209,61 +209,70 @@ def _evidence_normal(h: Any, tau: Any, more_h: Any, more_tau: Any) -> Any:
     return -0.5 * (np.log1p(share) + off**2 * more_tau / (1 + share))
 
 
-BETA_LAW = Law(
+BETA_DISTRIBUTION = Distribution(
     code=BETA,
-    natural=_natural((0, 0, -1), (0, 1, 1), (1, 0, -1), (1, 2, 1)),
+    feature_matrix=_feature_matrix((0, 0, -1), (0, 1, 1), (1, 0, -1), (1, 2, 1)),
     mean_formula=lambda alpha, beta: alpha / (alpha + beta),
     quantile_formula=lambda alpha, beta, p: special.betaincinv(alpha, beta, p),
-    partial_formula=_partial_beta,
-    match_formula=_match_beta,
+    partial_moment_formula=_partial_beta,
+    match_moments_formula=_match_beta,
     evidence_formula=_evidence_beta,
     draw_formula=lambda rng, alpha, beta, size: rng.beta(alpha, beta, size),
-    scipy_law=lambda stats, alpha, beta: stats.beta(alpha, beta),
+    scipy_distribution=lambda stats, alpha, beta: stats.beta(alpha, beta),
 )
-INVERSE_GAMMA_LAW = Law(
+INVERSE_GAMMA_DISTRIBUTION = Distribution(
     code=INVERSE_GAMMA,
-    natural=_natural((0, 0, -1), (0, 1, -1), (4, 2, -1)),
+    feature_matrix=_feature_matrix((0, 0, -1), (0, 1, -1), (4, 2, -1)),
     mean_formula=_mean_inverse_gamma,
     quantile_formula=lambda shape, scale, p: scale / special.gammainccinv(shape, p),
-    partial_formula=_partial_inverse_gamma,
-    match_formula=_match_inverse_gamma,
+    partial_moment_formula=_partial_inverse_gamma,
+    match_moments_formula=_match_inverse_gamma,
     evidence_formula=_evidence_gamma,
-    draw_formula=lambda rng, shape, scale, size: scale / _positive(rng.standard_gamma(shape, size)),
-    scipy_law=lambda stats, shape, scale: stats.invgamma(shape, scale=scale),
+    draw_formula=lambda rng, shape, scale, size: (
+        scale / _clip_to_tiny(rng.standard_gamma(shape, size))
+    ),
+    scipy_distribution=lambda stats, shape, scale: stats.invgamma(shape, scale=scale),
 )
-NORMAL_LAW = Law(  # h, the precision times the mean, and tau, the precision
+NORMAL_DISTRIBUTION = Distribution(  # h, the precision times the mean, and tau, the precision
     code=NORMAL,
-    natural=_natural((2, 1, 1), (3, 2, -0.5)),
+    feature_matrix=_feature_matrix((2, 1, 1), (3, 2, -0.5)),
     mean_formula=lambda h, tau: h / tau,
     quantile_formula=lambda h, tau, p: h / tau + special.ndtri(p) / np.sqrt(tau),
-    partial_formula=_partial_normal,
-    match_formula=lambda mean, variance: (mean / variance, 1 / variance),
+    partial_moment_formula=_partial_normal,
+    match_moments_formula=lambda mean, variance: (mean / variance, 1 / variance),
     evidence_formula=_evidence_normal,
     draw_formula=lambda rng, h, tau, size: h / tau + rng.standard_normal(size) / tau**0.5,
-    scipy_law=lambda stats, h, tau: stats.norm(h / tau, 1 / np.sqrt(tau)),
+    scipy_distribution=lambda stats, h, tau: stats.norm(h / tau, 1 / np.sqrt(tau)),
 )
-GAMMA_LAW = Law(
+GAMMA_DISTRIBUTION = Distribution(
     code=GAMMA,
-    natural=_natural((0, 0, -1), (0, 1, 1), (2, 2, -1)),
+    feature_matrix=_feature_matrix((0, 0, -1), (0, 1, 1), (2, 2, -1)),
     mean_formula=lambda shape, rate: shape / rate,
     quantile_formula=lambda shape, rate, p: special.gammaincinv(shape, p) / rate,
-    partial_formula=_partial_gamma,
-    match_formula=lambda mean, variance: (mean**2 / variance, mean / variance),
+    partial_moment_formula=_partial_gamma,
+    match_moments_formula=lambda mean, variance: (mean**2 / variance, mean / variance),
     evidence_formula=_evidence_gamma,
-    draw_formula=lambda rng, shape, rate, size: _positive(rng.standard_gamma(shape, size)) / rate,
-    scipy_law=lambda stats, shape, rate: stats.gamma(shape, scale=1 / rate),
+    draw_formula=lambda rng, shape, rate, size: (
+        _clip_to_tiny(rng.standard_gamma(shape, size)) / rate
+    ),
+    scipy_distribution=lambda stats, shape, rate: stats.gamma(shape, scale=1 / rate),
 )
 
 
-LAWS = (BETA_LAW, INVERSE_GAMMA_LAW, NORMAL_LAW, GAMMA_LAW)
+DISTRIBUTIONS = (
+    BETA_DISTRIBUTION,
+    INVERSE_GAMMA_DISTRIBUTION,
+    NORMAL_DISTRIBUTION,
+    GAMMA_DISTRIBUTION,
+)
 
 
-def law_of(code: int) -> Law:
+def get_distribution(code: int) -> Distribution:
     """Return the law of a code."""
-    return LAWS[code]
+    return DISTRIBUTIONS[code]
 
 
-class MeanLaws(NamedTuple):
+class MeanDistributions(NamedTuple):
     """Built-in laws of means: rows of Table 1, the data added.
 
     Attributes:
@@ -277,36 +286,40 @@ class MeanLaws(NamedTuple):
     second: np.ndarray
 
 
-def draw_means(rng: Generator, laws: MeanLaws, out: np.ndarray, spare: np.ndarray) -> None:
+def draw_conjugate_means(
+    rng: Generator, distributions: MeanDistributions, out: np.ndarray, workspace: np.ndarray
+) -> None:
     """Fill `out` (m,) with one draw from each of m laws, strictly inside the means' support.
 
-    `spare` (m,) is overwritten.
+    `workspace` (m,) is overwritten.
     """
-    first, second = laws.first, laws.second
-    if laws.family == NORMAL:
+    first, second = distributions.first, distributions.second
+    if distributions.family == NORMAL:
         for j in range(out.size):
             out[j] = first[j] / second[j] + rng.standard_normal() / math.sqrt(second[j])
         return
     draw_gammas(rng, first, out)
-    if laws.family == BETA:
-        draw_gammas(rng, second, spare)
-        combine_gammas(rng, laws, out, spare)
-    elif laws.family == GAMMA:
+    if distributions.family == BETA:
+        draw_gammas(rng, second, workspace)
+        combine_gammas(rng, distributions, out, workspace)
+    elif distributions.family == GAMMA:
         for j in range(out.size):
             out[j] = max(out[j] / second[j], TINY)
-    elif laws.family == INVERSE_GAMMA:
+    elif distributions.family == INVERSE_GAMMA:
         for j in range(out.size):
             out[j] = second[j] / max(out[j], TINY)
     else:
         raise ValueError("no such law")
 
 
-def combine_gammas(rng: Generator, laws: MeanLaws, out: np.ndarray, other: np.ndarray) -> None:
+def combine_gammas(
+    rng: Generator, distributions: MeanDistributions, out: np.ndarray, other: np.ndarray
+) -> None:
     """Turn Gamma(alpha) variates in `out` and Gamma(beta) in `other` into Beta ones in `out`.
 
     Where both are too small for a floating-point number, so is the mean or its distance from 1.
     """
-    alpha, beta, num_lost = laws.first, laws.second, 0
+    alpha, beta, num_lost = distributions.first, distributions.second, 0
     for j in range(out.size):
         total = out[j] + other[j]
         num_lost += total == 0.0
@@ -344,13 +357,13 @@ def draw_gammas(rng: Generator, shapes: np.ndarray, out: np.ndarray) -> None:
         if u < rest:
             out[j], chance = d * ((1.0 + y) * (1.0 + y) * (1.0 + y)), rest
         else:
-            out[j] = settle_gamma(rng, d, x, u / chance)
+            out[j] = reject_gamma(rng, d, x, u / chance)
             u, chance = rng.random(), 1.0
         if shape < 1.0:
             out[j] *= (1.0 - rng.random()) ** (1.0 / shape)
 
 
-def settle_gamma(rng: Generator, d: float, x: float, u: float) -> float:
+def reject_gamma(rng: Generator, d: float, x: float, u: float) -> float:
     """Return a Gamma(d + 1/3, 1) draw by the rejection itself, starting from these x and u."""
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
@@ -361,7 +374,7 @@ def settle_gamma(rng: Generator, d: float, x: float, u: float) -> float:
         x, u = rng.standard_normal(), rng.random()
 
 
-def describe(family: int, first: float, second: float) -> tuple[float, float]:
+def find_mode_and_curvature(family: int, first: float, second: float) -> tuple[float, float]:
     """Return the mode of the log-density along the law's line, and how much it bends there.
 
     The line is the logit of a Beta mean, the logarithm of a gamma one, and a normal one as it is;
@@ -378,7 +391,7 @@ def describe(family: int, first: float, second: float) -> tuple[float, float]:
     raise ValueError("no such law")
 
 
-def log_density_along(family: int, first: float, second: float, off: float) -> float:
+def centred_log_density(family: int, first: float, second: float, off: float) -> float:
     """Return the log-density along the law's line, `off` from its mode, less that at the mode."""
     if family == BETA:  # by what x / (1 - x) has been multiplied by
         total, slope = first + second, (second if off > 0.0 else first)
@@ -417,12 +430,12 @@ def divergence(family: int, p: float, q: float) -> float:
 
 
 COMPILED = (
-    settle_gamma,
+    reject_gamma,
     draw_gammas,
     combine_gammas,
-    draw_means,
-    describe,
-    log_density_along,
+    draw_conjugate_means,
+    find_mode_and_curvature,
+    centred_log_density,
     reward_variance,
     divergence,
 )
