@@ -84,7 +84,7 @@ class RacingThompson(Thompson):
 
     Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped`,
     `doubts` (see `bandit_gym.checks.doubts.Doubt`), `is_unreliable` where there are any, and
-    `last_vetted`, the pulls at which the lane's proposal was last checked
+    `last_checked`, the pulls at which the lane's proposal was last checked
     (see `agents.racing.coverage`).
 
     Raises:

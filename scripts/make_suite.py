@@ -5,7 +5,7 @@ arms that are independent, also where a case is `density_only`, and correlated n
 answers by chains are good to 0.002. Other cases it leaves alone, and says so.
 
     python scripts/make_suite.py bandit_gym/fidelity/suites/fidelity-v1.json
-    python scripts/make_suite.py my-suite.json    # writes `law` and `error` where a case has none
+    python scripts/make_suite.py my-suite.json    # writes `probabilities` and `error` where a case has none
 
 A suite whose answers are complete is never written again: other problems make a suite of another
 name. The answers of `fidelity-v1` and `adversarial` are finer than the oracle's: a quadrature that
@@ -51,27 +51,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if FOUND in words:
         write_atomically(file, to_json(suite))
     print(f"{words.count(AGREES)} of {len(words)} answers are the oracle's")
-    return int(OTHERWISE in words or any("law" not in case for case in suite["cases"]))
+    return int(OTHERWISE in words or any("probabilities" not in case for case in suite["cases"]))
 
 
 def answer(case: dict[str, Any]) -> str:
     """Say how a case's answer compares with the oracle's; give it one if it has none."""
     try:
-        law, error = find_answer(case)
+        probabilities, error = find_answer(case)
     except (ToleranceError, TypeError, ValueError) as refusal:
         return f"left alone, {refusal}"
-    if "law" not in case:
-        case |= {"law": law.tolist(), "error": error}
+    if "probabilities" not in case:
+        case |= {"probabilities": probabilities.tolist(), "error": error}
         return FOUND
-    distance = np.abs(law - case["law"]).max()
+    distance = np.abs(probabilities - case["probabilities"]).max()
     return AGREES if distance <= CLOSE + NUM_ERRORS * error + case["error"] else OTHERWISE
 
 
 def find_answer(case: dict[str, Any]) -> tuple[FloatArray, float]:
     """Return the (K,) law of the best arm by the oracle, and its largest error."""
     problem = problem_from_dict(case["problem"])
-    law, error = action_probabilities_with_error(problem, case["counts"], case["sums"])
-    return law, float(error)
+    probabilities, error = action_probabilities_with_error(problem, case["counts"], case["sums"])
+    return probabilities, float(error)
 
 
 if __name__ == "__main__":

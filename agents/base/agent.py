@@ -33,15 +33,15 @@ from bandit_gym.checks import (
     check_probabilities,
     check_rewards,
     check_statistics,
+    find_problem,
     message,
 )
-from bandit_gym.checks import find_problem as problem_of
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, check_problem
 
 
-def find_problem(problem_or_env: Any) -> Any:
+def unwrap_problem(problem_or_env: Any) -> Any:
     """Return the problem of an environment, wrapped or vectorised; all else as it is.
 
     Raises:
@@ -49,7 +49,7 @@ def find_problem(problem_or_env: Any) -> Any:
     """
     if not isinstance(problem_or_env, gym.Env | gym.vector.VectorEnv):
         return problem_or_env
-    problem = problem_of(problem_or_env)
+    problem = find_problem(problem_or_env)
     if not isinstance(problem, BanditProblem):
         raise TypeError(
             message("problem", "be a BanditProblem or an environment with one", problem_or_env)
@@ -64,7 +64,7 @@ def with_prior(problem: Any, prior: Any) -> BanditProblem:
         problem: likelihood and prior.
         prior: an object, a dict, or "reference".
     """
-    problem = check_problem(find_problem(problem))
+    problem = check_problem(unwrap_problem(problem))
     if isinstance(prior, str) and ":" not in prior:
         if prior != REFERENCE:
             raise ValueError(message("prior", f"be an object, a dict or {REFERENCE!r}", prior))
@@ -109,7 +109,7 @@ class AgentMeta(type):
         if not arguments and "problem" not in options:
             return super().__call__(**options)
         first, *others = arguments or (options.pop("problem"),)
-        problem, takes_prior = find_problem(first), "prior" in cls.__signature__.parameters
+        problem, takes_prior = unwrap_problem(first), "prior" in cls.__signature__.parameters
         if not takes_prior and (prior := options.pop("prior", None)) is not None:
             problem = with_prior(problem, prior)
         return super().__call__(problem, *others, **options)
@@ -349,7 +349,8 @@ class Agent(Lanes, Storable, metaclass=AgentMeta):
         """
         self._require_reset()
         probabilities = check_probabilities(
-            f"{type(self).__name__}._law", self._copy_agent()._action_probabilities()
+            f"{type(self).__name__}._action_probabilities",
+            self._copy_agent()._action_probabilities(),
         )
         return probabilities[0] if self.num_envs is None else probabilities
 
@@ -360,7 +361,9 @@ class Agent(Lanes, Storable, metaclass=AgentMeta):
     def _scores(self) -> np.ndarray:
         """Return (N, K) scores, of which the largest is played; infinite ones are scores."""
         name = type(self).__name__
-        raise TypeError(f"{name} must define _choose, and _law for its propensities, or _scores.")
+        raise TypeError(
+            f"{name} must define _choose, and _action_probabilities for its propensities, or _scores."
+        )
 
     def _action_probabilities(self) -> np.ndarray:
         """Return the (N, K) law of what `_choose` returns; it may move, for this is a copy."""

@@ -149,7 +149,7 @@ def find_row(likelihood: Likelihood) -> ConjugateRow:
     """
     row = get_row(likelihood)
     if row is None:
-        raise ValueError(message("likelihood", "have a conjugate law", likelihood))
+        raise ValueError(message("likelihood", "have a conjugate prior", likelihood))
     return row
 
 

@@ -109,7 +109,7 @@ class Distribution:
         """
         if self.partial_moment_formula is None:
             raise NotImplementedError(
-                f"partial must be asked of a law with a formula, got {self!r}."
+                f"partial_moment must be asked of a distribution with a formula, got {self!r}."
             )
         return self.partial_moment_formula(first, second, x)
 
@@ -120,7 +120,9 @@ class Distribution:
             ValueError: for a law that has no formula of it.
         """
         if self.match_moments_formula is None:
-            raise ValueError(f"match must be asked of a law with a formula, got {self!r}.")
+            raise ValueError(
+                f"match_moments must be asked of a distribution with a formula, got {self!r}."
+            )
         return self.match_moments_formula(mean, variance)
 
     def draw(self, rng: Generator, first: Any, second: Any, size: Any) -> Any:
@@ -132,7 +134,9 @@ class Distribution:
     def coefficients(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Return the (..., 5) coefficients of the features."""
         if self.feature_matrix is None:
-            raise ValueError(f"coefficients must be asked of a law with features, got {self!r}.")
+            raise ValueError(
+                f"coefficients must be asked of a distribution with features, got {self!r}."
+            )
         first, second = np.broadcast_arrays(first, second)
         return np.stack([np.ones_like(first), first, second], axis=-1) @ self.feature_matrix.T
 
@@ -309,7 +313,7 @@ def draw_conjugate_means(
         for j in range(out.size):
             out[j] = second[j] / max(out[j], TINY)
     else:
-        raise ValueError("no such law")
+        raise ValueError("no such distribution")
 
 
 def combine_gammas(
@@ -388,7 +392,7 @@ def find_mode_and_curvature(family: int, first: float, second: float) -> tuple[f
         return math.log(second / first), first
     if family == NORMAL:
         return first / second, second
-    raise ValueError("no such law")
+    raise ValueError("no such distribution")
 
 
 def centred_log_density(family: int, first: float, second: float, off: float) -> float:
@@ -402,7 +406,7 @@ def centred_log_density(family: int, first: float, second: float, off: float) ->
         return -first * (math.expm1(-off) + off)
     if family == NORMAL:
         return -0.5 * second * off * off
-    raise ValueError("no such law")
+    raise ValueError("no such distribution")
 
 
 def reward_variance(family: int, mean: float) -> float:
@@ -413,7 +417,7 @@ def reward_variance(family: int, mean: float) -> float:
         return mean
     if family == INVERSE_GAMMA:
         return mean * mean
-    raise ValueError("no such law, or one that says nothing of the variance")
+    raise ValueError("no such distribution, or one that says nothing of the variance")
 
 
 def divergence(family: int, p: float, q: float) -> float:
@@ -426,7 +430,7 @@ def divergence(family: int, p: float, q: float) -> float:
         return step - p * above
     if family == INVERSE_GAMMA:
         return above - step / q
-    raise ValueError("no such law, or one that says nothing of the divergence")
+    raise ValueError("no such distribution, or one that says nothing of the divergence")
 
 
 COMPILED = (

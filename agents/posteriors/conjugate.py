@@ -40,7 +40,7 @@ class ConjugatePosterior(ExactPosterior):
     """
 
     method = "conjugate"
-    source = "the conjugate law"
+    source = "the conjugate posterior"
     state_names = ("_ahead",)
 
     def __init__(self, likelihood: Likelihood, prior: np.ndarray) -> None:

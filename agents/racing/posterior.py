@@ -139,13 +139,13 @@ class RacePosterior(ImportancePosterior):
             return self._last_diagnostics
         self._update_proposal(make_generator("a proposal that is not drawn from"))
         doubts = self._shortages | Doubt.BEYOND_TABLE.value * self.raced.is_unreliable()
-        doubts = doubts | Doubt.PROPOSAL_BLIND.value * self.check.is_blind
+        doubts = doubts | Doubt.LOW_COVERAGE.value * self.check.is_blind
         return {"doubts": doubts, "is_unreliable": doubts != 0}
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why answers may be wrong."""
         doubts = super().doubts() if self.exact is None else self.exact.doubts()
-        return doubts | Doubt.PROPOSAL_BLIND.value * self.check.is_blind
+        return doubts | Doubt.LOW_COVERAGE.value * self.check.is_blind
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities of the means, if the proposal is the posterior."""
@@ -184,12 +184,12 @@ class RacePosterior(ImportancePosterior):
         doubts: np.ndarray,
     ) -> dict[str, np.ndarray]:
         """Return how a decision went, and why it may not follow the posterior."""
-        doubts = doubts | Doubt.PROPOSAL_BLIND.value * self.check.is_blind
+        doubts = doubts | Doubt.LOW_COVERAGE.value * self.check.is_blind
         return {
             "num_samples": num_samples,
             "effective_sample_size": effective_sample_size,
             "is_capped": is_capped,
             "doubts": doubts,
             "is_unreliable": doubts != 0,
-            "last_vetted": self.check.last.copy(),
+            "last_checked": self.check.last.copy(),
         }

@@ -9,7 +9,7 @@ class Doubt(IntFlag):
 
     RACE_CAPPED: the race drew all the samples it may before its stop was reached. Raise
         `max_samples`.
-    PROPOSAL_BLIND: the proposal misses draws that would change the answer. Take
+    LOW_COVERAGE: the proposal misses draws that would change the answer. Take
         `proposal="matched"`.
     FEW_EFFECTIVE_SAMPLES: a few weights outweigh all others. Ask for more samples or particles;
         races may take `proposal="matched"`, and `SMCThompson` in place of `SMCThompson.paper`.
@@ -26,7 +26,7 @@ class Doubt(IntFlag):
     """
 
     RACE_CAPPED = auto()
-    PROPOSAL_BLIND = auto()
+    LOW_COVERAGE = auto()
     FEW_EFFECTIVE_SAMPLES = auto()
     BEYOND_TABLE = auto()
     CHAINS_APART = auto()
@@ -38,5 +38,5 @@ class Doubt(IntFlag):
 
     @property
     def words(self) -> str:
-        """The reasons in words, such as "race capped, proposal blind"; "" for no doubt."""
+        """The reasons in words, such as "race capped, low coverage"; "" for no doubt."""
         return ", ".join(reason.name.lower().replace("_", " ") for reason in self)  # type: ignore[union-attr]

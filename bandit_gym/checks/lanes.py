@@ -273,17 +273,21 @@ def find_misspecification(believed: Any, true: Any) -> str | None:
     Beliefs about another likelihood's means differ too, so the likelihood is told first.
     """
     for part in ("likelihood", "prior"):
-        own, true_part = (getattr(problem, part, None) for problem in (believed, true))
-        if own is not None and true_part is not None and _is_other(own, true_part):
-            own, true_part = _describe_part(own), _describe_part(true_part)
-            return f"believes in the {part} {own}, where the environment's is {true_part}"
+        believed_part, true_part = (getattr(problem, part, None) for problem in (believed, true))
+        if (
+            believed_part is not None
+            and true_part is not None
+            and _is_other(believed_part, true_part)
+        ):
+            believed_part, true_part = _describe_part(believed_part), _describe_part(true_part)
+            return f"believes in the {part} {believed_part}, where the environment's is {true_part}"
     return None
 
 
 def _describe_part(value: Any) -> str:
     """Return the repr, or where it would be an address, what the object holds."""
-    own: Any = type(value).__repr__
-    if own is not object.__repr__:
+    repr_method: Any = type(value).__repr__
+    if repr_method is not object.__repr__:
         return shorten_repr(value)
     parts = getattr(value, "__dict__", {}).items()
     contents = ", ".join(f"{key}={shorten_repr(part)}" for key, part in parts)

@@ -305,7 +305,7 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         played = None if restarted is None else ~restarted
         actions = check_actions(actions, self.problem.num_arms, self.num_envs, mask=played)
         self._clock += 1
-        rewards, regrets = self._pull_arms(actions, self._noise.take())
+        rewards, regrets = self._pull_arms(actions, self._noise.draw_uniforms())
         if restarted is None:
             info = {"regret": regrets, "_regret": np.ones(self.num_envs, dtype=np.bool_)}
         else:

@@ -155,18 +155,18 @@ def render_picture(frame: Frame, title: str | None = None) -> NDArray[np.uint8]:
 
     figure = Figure(figsize=SIZE, dpi=DPI)
     canvas = FigureCanvasAgg(figure)
-    draw(figure, frame, "\n".join(frame.title) if title is None else title)
+    draw_frame(figure, frame, "\n".join(frame.title) if title is None else title)
     canvas.draw()  # type: ignore[no-untyped-call]
     pixels = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
     return np.asarray(pixels)[:, :, :3].copy()
 
 
-def select_most_pulled(pulls: IntArray, best_arm: int | None, most: int) -> IntArray:
+def select_most_pulled(pulls: IntArray, best_arm: int | None, max_arms: int) -> IntArray:
     """Return at most so many arms, in order: those pulled most often, and the best one if known."""
     order = np.argsort(-pulls, kind="stable")
     if best_arm is not None:
         order = np.concatenate([[best_arm], order[order != best_arm]])
-    return np.sort(order[:most])
+    return np.sort(order[:max_arms])
 
 
 def estimate_averages(
@@ -220,17 +220,17 @@ def find_range(
         likelihood: whose support is drawn to its ends, as far as it has any.
         before: the range so far, within which nothing moves.
     """
-    least, most = likelihood.support
-    if np.isfinite([least, most]).all():
-        return least, most
+    lowest, highest = likelihood.support
+    if np.isfinite([lowest, highest]).all():
+        return lowest, highest
     ends = belief.centre[np.isfinite(belief.centre)] if means is None else means
     low, high = (ends.min(), ends.max()) if len(ends) else (0.0, 0.0)
     margin = (high - low) / 2 or float(likelihood.reward_std(low)) or 1.0
-    low, high = max(low - margin, least), min(high + margin, most)
+    low, high = max(low - margin, lowest), min(high + margin, highest)
     return (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
 
 
-def draw(figure: Figure, frame: Frame, title: str) -> None:
+def draw_frame(figure: Figure, frame: Frame, title: str) -> None:
     """Draw a frame under a title on a figure, in the place of what was there.
 
     The layout is fixed: one that is computed would move about in a film.

@@ -116,7 +116,7 @@ def find_interval(
         distribution: (K,) that they should have.
         num_decisions: how many there were.
     """
-    test = _Test.of(shares, distribution, num_decisions)
+    test = _Test.from_shares(shares, distribution, num_decisions)
     return test.find_lower_end(), test.find_upper_end()
 
 
@@ -140,7 +140,9 @@ class _Test(NamedTuple):
     observed: float
 
     @classmethod
-    def of(cls, shares: FloatArray, distribution: FloatArray, num_decisions: int) -> "_Test":
+    def from_shares(
+        cls, shares: FloatArray, distribution: FloatArray, num_decisions: int
+    ) -> "_Test":
         """Observe frequencies; those that agree with the law differ towards its rarest arm."""
         tv, floor = (
             float(total_variation(shares, distribution)),

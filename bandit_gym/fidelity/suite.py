@@ -28,20 +28,20 @@ DEFAULT_SUITE = "fidelity-v1"
 class DensityOnly:
     """A law of independent arms that does not say so: it gives `sample` and `log_density` alone."""
 
-    law: Any
+    prior: Any
 
     @property
     def support(self) -> tuple[float, float]:
         """Lowest and highest mean of any arm."""
-        return self.law.support
+        return self.prior.support
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape."""
-        return self.law.sample(rng, shape)
+        return self.prior.sample(rng, shape)
 
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (...) log-density of (..., K) means."""
-        return self.law.log_density(means)
+        return self.prior.log_density(means)
 
 
 @dataclass(frozen=True)
@@ -50,23 +50,23 @@ class Case:
 
     Attributes:
         name: of the case.
-        world: name of the problem alone.
+        problem_name: name of the problem alone.
         kind: of the prior: conjugate, truncated, mixture, rare, independent or dependent.
         problem: likelihood, prior and number of arms.
         counts: (K,) pulls.
         sums: (K,) total rewards.
-        law: (K,) probabilities that each arm is the best.
-        error: bound of the largest error of `law`.
+        probabilities: (K,) probabilities that each arm is the best.
+        error: bound of the largest error of `probabilities`.
         why: it is hard, in a few words; "" where the name says it.
     """
 
     name: str
-    world: str
+    problem_name: str
     kind: str
     problem: BanditProblem
     counts: IntArray
     sums: FloatArray
-    law: FloatArray
+    probabilities: FloatArray
     error: float
     why: str = ""
 
@@ -127,7 +127,8 @@ def read_case(stored: dict[str, Any]) -> Case:
     if stored.get("density_only"):
         problem = replace(problem, prior=DensityOnly(problem.prior))
     arrays = {
-        key: np.array(stored[key], types.get(key, np.float64)) for key in ("counts", "sums", "law")
+        key: np.array(stored[key], types.get(key, np.float64))
+        for key in ("counts", "sums", "probabilities")
     }
     others = {key: value for key, value in stored.items() if key not in ("density_only", "is_game")}
     return Case(**others | arrays | {"problem": problem})

@@ -16,7 +16,7 @@ what as many exact decisions would show on average. The verdict is
 - **WRONG** otherwise, also where anything else is raised.
 
 An agent that keeps draws of the posterior for a whole run says how many, as `num_particles`. There
-the average over lanes hides a collapse. So the distance of each lane's own law, averaged over
+the average over lanes hides a collapse. So the distance of each lane's own probabilities, averaged over
 lanes, must be right too, with the noise of as many exact draws.
 
 Letters: D decisions, K arms, N lanes.
@@ -72,7 +72,7 @@ class Decisions(NamedTuple):
         num_samples: (D,) it took; NaN where it does not say.
         microseconds: of processor time a decision took; one of many lanes, or a sampler's draw.
         num_kept: draws of the posterior that a lane keeps for a whole run; 0 if none.
-        run_tv: (D,) distance of each lane's own law from the truth; NaN if it keeps no draws.
+        run_tv: (D,) distance of each lane's own probabilities from the truth; NaN if it keeps no draws.
     """
 
     arms: IntArray
@@ -86,7 +86,7 @@ class Decisions(NamedTuple):
 
 def describe_case(entry: Entry, case: Case) -> dict[str, Any]:
     """Return what a row of the table of distances says of the agent and the case."""
-    sizes = {"arms": len(case.law), "pulls": int(case.counts.sum())}
+    sizes = {"arms": len(case.probabilities), "pulls": int(case.counts.sum())}
     return {"agent": entry.label, "case": case.name, "kind": case.kind} | sizes
 
 
@@ -114,36 +114,41 @@ def measure_distance(entry: Entry, case: Case, num_decisions: int, seed: int) ->
         "run_excess": np.nan,
     }
     if made.num_kept:
-        reported["run_excess"] = float(made.run_tv.mean()) - noise_floor(case.law, made.num_kept)[0]
-    found = measure_excess(shares_of(made.arms, case.law), case.law, len(made.arms))._asdict()
-    row |= {"status": MEASURED, "verdict": judge_decisions(made, case.law), "words": ""}
+        reported["run_excess"] = (
+            float(made.run_tv.mean()) - noise_floor(case.probabilities, made.num_kept)[0]
+        )
+    found = measure_excess(
+        shares_of(made.arms, case.probabilities), case.probabilities, len(made.arms)
+    )._asdict()
+    row |= {"status": MEASURED, "verdict": judge_decisions(made, case.probabilities), "words": ""}
     return row | {"decisions": len(made.arms)} | found | reported
 
 
-def shares_of(arms: IntArray, law: FloatArray) -> FloatArray:
+def shares_of(arms: IntArray, probabilities: FloatArray) -> FloatArray:
     """Return the (K,) frequencies of arms."""
-    return np.asarray(np.bincount(arms, minlength=len(law)) / len(arms))
+    return np.asarray(np.bincount(arms, minlength=len(probabilities)) / len(arms))
 
 
-def judge_decisions(made: Decisions, law: FloatArray) -> str:
-    """Return the verdict on decisions whose arms should have the (K,) law."""
-    if _are_exact(made, law, slice(None)):
+def judge_decisions(made: Decisions, probabilities: FloatArray) -> str:
+    """Return the verdict on decisions whose arms should have the (K,) probabilities."""
+    if _are_exact(made, probabilities, slice(None)):
         return RIGHT
-    if made.is_flagged.mean() >= FLAGGED_SHARE or _are_exact(made, law, ~made.is_flagged):
+    if made.is_flagged.mean() >= FLAGGED_SHARE or _are_exact(made, probabilities, ~made.is_flagged):
         return FLAGGED
     return WRONG
 
 
-def _are_exact(made: Decisions, law: FloatArray, chosen: Any) -> bool:
+def _are_exact(made: Decisions, probabilities: FloatArray, chosen: Any) -> bool:
     arms = made.arms[chosen]
-    distance = float(total_variation(shares_of(arms, law), law))
-    return _is_within_noise(distance, law, len(arms)) and (
-        not made.num_kept or _is_within_noise(float(made.run_tv[chosen].mean()), law, made.num_kept)
+    distance = float(total_variation(shares_of(arms, probabilities), probabilities))
+    return _is_within_noise(distance, probabilities, len(arms)) and (
+        not made.num_kept
+        or _is_within_noise(float(made.run_tv[chosen].mean()), probabilities, made.num_kept)
     )
 
 
-def _is_within_noise(distance: float, law: FloatArray, num_draws: int) -> bool:
-    floor, high = noise_floor(law, num_draws, level=CHANCE_LEVEL)
+def _is_within_noise(distance: float, probabilities: FloatArray, num_draws: int) -> bool:
+    floor, high = noise_floor(probabilities, num_draws, level=CHANCE_LEVEL)
     return distance <= max(floor + MAX_EXCESS, high)
 
 
@@ -159,7 +164,7 @@ def is_refusal(error: BaseException, entry: Entry) -> bool:
 def decide(entry: Entry, case: Case, num_decisions: int, seed: SeedSequence) -> Decisions:
     """Decide once in each of many fresh lanes; in fewer where that takes too many samples."""
     agent = make_suite_agent(entry, case.problem, num_decisions)
-    num_arms, num_samples, microseconds = len(case.law), 0.0, 0.0
+    num_arms, num_samples, microseconds = len(case.probabilities), 0.0, 0.0
     has_probabilities = hasattr(agent, "action_probabilities")
     num_kept = int(np.max(getattr(agent, "num_particles", 0))) if has_probabilities else 0
     parts: list[tuple[Any, ...]] = []
@@ -175,7 +180,7 @@ def decide(entry: Entry, case: Case, num_decisions: int, seed: SeedSequence) -> 
         lane_probabilities = (
             agent.action_probabilities() if num_kept else np.full((size, num_arms), np.nan)
         )
-        parts.append((arms, *reported, total_variation(lane_probabilities, case.law)))
+        parts.append((arms, *reported, total_variation(lane_probabilities, case.probabilities)))
         num_samples += float(reported[-1].sum())
     arms, flags, doubts, samples, run_tv = (
         np.concatenate(part) for part in zip(*parts, strict=True)

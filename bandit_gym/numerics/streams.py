@@ -164,7 +164,7 @@ class LaneNoise:
             drawn = self._streams.uniforms(NOISE, lanes, np.zeros_like(lanes), rest)
             self._uniforms[self._next_row :, lanes] = drawn
 
-    def take(self) -> FloatArray:
+    def draw_uniforms(self) -> FloatArray:
         """Return the (N,) uniforms of the next step."""
         if self._next_row == len(self._uniforms):
             self._refill()

@@ -42,8 +42,8 @@ def _worlds(task: Task, label: str) -> dict[str, list[Case]]:
     lacks = task.settings["lacks"].get(label, [])
     worlds: dict[str, list[Case]] = {}
     for case in load_suite().cases:
-        if task.settings["only"] in case.world and case.kind not in lacks:
-            worlds.setdefault(case.world, []).append(case)
+        if task.settings["only"] in case.problem_name and case.kind not in lacks:
+            worlds.setdefault(case.problem_name, []).append(case)
     return worlds
 
 
@@ -91,12 +91,15 @@ def _distance(task: Task, entry: Mapping[str, Any], case: Case) -> tuple[float, 
     made = decide(read, case, max(1000, task.size("decisions")), seed)
     if made is None:
         raise ValueError(f"{entry['label']} must be told {case.name}, got no warm_start.")
-    shares, leader = shares_of(made.arms, case.law), case.law.argmax()
+    shares, leader = shares_of(made.arms, case.probabilities), case.probabilities.argmax()
     if made.num_kept:
-        excess = made.run_tv.mean() - noise_floor(case.law, made.num_kept)[0]
+        excess = made.run_tv.mean() - noise_floor(case.probabilities, made.num_kept)[0]
     else:
-        excess = total_variation(shares, case.law) - noise_floor(case.law, len(made.arms))[0]
-    return float(excess), float(shares[leader] - case.law[leader])
+        excess = (
+            total_variation(shares, case.probabilities)
+            - noise_floor(case.probabilities, len(made.arms))[0]
+        )
+    return float(excess), float(shares[leader] - case.probabilities[leader])
 
 
 def pool(task: Task, kind: str, found: list[tuple[Any, ...]]) -> dict[str, Any]:

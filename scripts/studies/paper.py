@@ -30,7 +30,7 @@ from agents.base.evidence import CountsAndSums
 from agents.oracle import action_probabilities
 from agents.posteriors.conjugate import reference_posterior
 from agents.racing.stopping import Paper, threshold_function
-from bandit_gym.checks.styles import look as look_of
+from bandit_gym.checks.styles import line_style as find_style
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, Prior
@@ -621,7 +621,7 @@ def draw(found: Found) -> dict[str, Figure]:
 def _draw_regret(axes: Axes, told: Mapping[str, Any]) -> None:
     """Draw the mean regrets with their 95 % bands."""
     for number, (label, mean) in enumerate(told["means"].items()):
-        (line,) = axes.plot(told["steps"], mean, label=label, **look_of(number).line)
+        (line,) = axes.plot(told["steps"], mean, label=label, **find_style(number).line)
         half = 1.96 * np.array(told["errors"][label])
         ends = np.array(mean) - half, np.array(mean) + half
         axes.fill_between(told["steps"], *ends, color=line.get_color(), alpha=0.2, linewidth=0)

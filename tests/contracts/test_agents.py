@@ -444,14 +444,14 @@ class Stubborn(Agent):
         return np.full(self.num_lanes, self.arm)
 
 
-class Lawful(Stubborn):
+class UniformPolicy(Stubborn):
     """It has a law, too."""
 
     def _action_probabilities(self):
         return np.eye(self.problem.num_arms)[self._choose()]
 
 
-class Imagining(Lawful):
+class Imagining(UniformPolicy):
     """It finds its propensities by learning from a reward that it imagines."""
 
     def _action_probabilities(self):
@@ -503,11 +503,11 @@ def test_scores_that_are_nan_are_refused_and_infinite_ones_are_scores(num_envs, 
 
 
 def test_probabilities_that_do_not_sum_to_one_are_refused():
-    agent = Lawful(CONJUGATE)
+    agent = UniformPolicy(CONJUGATE)
     agent.reset(3, seed=0)
     agent._action_probabilities = lambda: np.full((3, 4), 0.5)
-    told = "Agent._law must return probabilities that sum to 1, got 2.0 in lane 0."
-    with pytest.raises(ValueError, match=re.escape(told.replace("Agent", "Lawful"))):
+    told = "Agent._action_probabilities must return probabilities that sum to 1, got 2.0 in lane 0."
+    with pytest.raises(ValueError, match=re.escape(told.replace("Agent", "UniformPolicy"))):
         agent.action_probabilities()
 
 
@@ -585,7 +585,9 @@ def test_an_agent_of_ones_own_without_probabilities_is_told_what_to_define():
     agent = Stubborn(CONJUGATE)
     agent.reset(seed=0)
     assert agent.act() == 0
-    with pytest.raises(TypeError, match="Stubborn must define _choose, and _law for its propens"):
+    with pytest.raises(
+        TypeError, match="Stubborn must define _choose, and _action_probabilities for its propens"
+    ):
         agent.action_probabilities()
 
 

@@ -472,7 +472,7 @@ def test_recorded_steps_have_the_sums_over_all_steps(tmp_path):
 def test_a_lane_stays_as_it_was_once_its_episode_has_ended(tmp_path):
     """Lane i ends after 2 + i steps; nothing is recorded of arms that nothing pulled."""
     scripted = {"agent": "stub_agents:Scripted", "arms": [0]}
-    frame = play(tmp_path, environments=["stub_worlds:Short-v0"], agents=[scripted], horizon=6)
+    frame = play(tmp_path, environments=["stub_envs:Short-v0"], agents=[scripted], horizon=6)
     for replication, rows in frame.groupby("replication"):
         end = 2 + replication % 3
         assert rows["action"].tolist() == [0] * end + [-1] * (6 - end)

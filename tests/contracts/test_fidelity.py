@@ -23,7 +23,7 @@ from bandit_gym.priors import Beta, HierarchicalBeta, SharedMixture
 
 CASE = "Bernoulli, Beta(5, 5)"
 SMALL = {"only": CASE, "scale": 0.001, "workers": SERIAL}
-LAW = load_suite().only(CASE).cases[0].law
+LAW = load_suite().only(CASE).cases[0].probabilities
 HARD_CASES = load_suite("adversarial").cases
 
 
@@ -104,11 +104,13 @@ def test_suite_covers_likelihoods_priors_arms_and_pulls():
     assert {case.kind for case in cases} == kinds
     names = {"bernoulli", "exponential", "gaussian", "poisson"}
     assert {case.problem.likelihood.name for case in cases} == names
-    assert {len(case.law) for case in cases} >= {2, 50}
+    assert {len(case.probabilities) for case in cases} >= {2, 50}
     assert {case.counts.sum() for case in cases} >= {0, 10**6}
     for case in cases:
-        assert len(case.law) == case.problem.num_arms == len(case.counts) == len(case.sums)
-        assert abs(case.law.sum() - 1) < 1e-9 and (case.law >= 0).all()
+        assert (
+            len(case.probabilities) == case.problem.num_arms == len(case.counts) == len(case.sums)
+        )
+        assert abs(case.probabilities.sum() - 1) < 1e-9 and (case.probabilities >= 0).all()
         assert 0 < case.error < 1e-6
 
 
@@ -116,7 +118,10 @@ def test_adversarial_set_covers_likelihoods_arms_and_pulls():
     cases = HARD_CASES
     assert len({case.name for case in cases}) == len(cases) >= 25
     assert all(case.why and 0 < case.error < 1e-6 for case in cases)
-    assert all((case.law >= 0).all() and abs(case.law.sum() - 1) < 1e-9 for case in cases)
+    assert all(
+        (case.probabilities >= 0).all() and abs(case.probabilities.sum() - 1) < 1e-9
+        for case in cases
+    )
     names = {"bernoulli", "exponential", "gaussian", "poisson"}
     assert {case.problem.likelihood.name for case in cases} == names
     sizes, pulls = ([f(case.counts) for case in cases] for f in (len, max))
@@ -126,31 +131,35 @@ def test_adversarial_set_covers_likelihoods_arms_and_pulls():
 
 @pytest.mark.parametrize("kind", ["conjugate", "truncated", "mixture", "rare"])
 def test_stored_answers_agree_with_the_oracle(kind):
-    few = [case for case in load_suite().cases if case.kind == kind and len(case.law) <= 10]
+    few = [
+        case for case in load_suite().cases if case.kind == kind and len(case.probabilities) <= 10
+    ]
     for case in few[::3]:
         law, error = action_probabilities_with_error(case.problem, case.counts, case.sums)
         # 1e-9: digits that another processor may round otherwise
-        assert np.abs(law - case.law).max() <= case.error + error + 1e-9, case.name
+        assert np.abs(law - case.probabilities).max() <= case.error + error + 1e-9, case.name
 
 
 def test_stored_answers_of_dependent_arms_agree_with_a_long_chain():
     case = load_suite().only("Bernoulli, two arms opposed, 10 pulls").cases[0]
     tolerance = 5 * GIBBS_TOLERANCE
     found = action_probabilities(case.problem, case.counts, case.sums, tolerance=tolerance)
-    assert np.abs(found - case.law).max() <= 2 * tolerance  # which is two standard errors
+    assert np.abs(found - case.probabilities).max() <= 2 * tolerance  # which is two standard errors
 
 
 BEYOND = "Gaussian, rewards of 1e9, cut at 1", "Gaussian, one arm of 1e13, cut at 1"
 
 
-INDEPENDENT = [case for case in HARD_CASES if case.kind == "independent" and len(case.law) <= 10]
+INDEPENDENT = [
+    case for case in HARD_CASES if case.kind == "independent" and len(case.probabilities) <= 10
+]
 
 
 @pytest.mark.parametrize("case", INDEPENDENT[::2], ids=lambda case: case.name)
 def test_probabilities_of_hard_cases_are_the_oracles_wherever_it_answers(case):
     if len(set(zip(case.counts, case.sums, strict=True))) == 1:
-        assert case.law == pytest.approx(1 / len(case.counts), abs=1e-6)  # arms all alike
-    prior = getattr(case.problem.prior, "law", case.problem.prior)  # of which some tell no more
+        assert case.probabilities == pytest.approx(1 / len(case.counts), abs=1e-6)  # arms all alike
+    prior = getattr(case.problem.prior, "prior", case.problem.prior)  # of which some tell no more
     try:
         problem = replace(case.problem, prior=prior)
         law, error = action_probabilities_with_error(problem, case.counts, case.sums)
@@ -160,7 +169,7 @@ def test_probabilities_of_hard_cases_are_the_oracles_wherever_it_answers(case):
         assert case.name in BEYOND
         law, error = case.sums / case.sums.sum(), 0.0
     # 1e-9: digits that another processor may round otherwise
-    assert np.abs(law - case.law).max() <= case.error + error + 1e-9
+    assert np.abs(law - case.probabilities).max() <= case.error + error + 1e-9
 
 
 ENDS = {"bernoulli": (0, 1), "exponential": (0, 40), "gaussian": (-20, 20), "poisson": (0, 40)}
@@ -178,7 +187,7 @@ def test_probabilities_of_shared_mixtures_are_those_of_sums_over_a_fine_grid(cas
         prior = SharedMixture(laws, prior.weights)
     low, high = ENDS[likelihood.name]
     means = low + (high - low) * (np.arange(200_000) + 0.5)[:, None] / 200_000
-    means = np.broadcast_to(means, (len(means), len(case.law)))
+    means = np.broadcast_to(means, (len(means), len(case.probabilities)))
     for law, weight in zip(prior.components, prior.weights, strict=True):
         logs = law.arm_log_density(means) + likelihood.log_likelihood(means, case.counts, case.sums)
         masses = np.exp(logs - logs.max(axis=0))
@@ -187,11 +196,11 @@ def test_probabilities_of_shared_mixtures_are_those_of_sums_over_a_fine_grid(cas
         below = np.cumsum(masses, axis=0) - masses / 2
         shares = [
             masses[:, arm] @ np.delete(below, arm, axis=1).prod(axis=1)
-            for arm in range(len(case.law))
+            for arm in range(len(case.probabilities))
         ]
         found.append((evidence, shares))
     weights = special.softmax([evidence for evidence, _ in found])
-    assert weights @ [shares for _, shares in found] == pytest.approx(case.law, abs=1e-6)
+    assert weights @ [shares for _, shares in found] == pytest.approx(case.probabilities, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -206,11 +215,13 @@ def test_probabilities_of_normal_arms_far_from_their_box_are_those_of_a_normal_p
     prior = case.problem.prior
     precision = np.linalg.inv(np.array(prior.covariance))
     covariance = np.linalg.inv(precision + np.diag(case.counts))
-    mean = covariance @ (precision @ np.broadcast_to(prior.mean, len(case.law)) + case.sums)
+    mean = covariance @ (
+        precision @ np.broadcast_to(prior.mean, len(case.probabilities)) + case.sums
+    )
     draws = rng.multivariate_normal(mean, covariance, 400_000)
-    shares = np.bincount(draws.argmax(axis=1), minlength=len(case.law)) / len(draws)
-    tolerance = 4 * np.sqrt(case.law * (1 - case.law) / len(draws))
-    assert (np.abs(shares - case.law) <= tolerance).all()
+    shares = np.bincount(draws.argmax(axis=1), minlength=len(case.probabilities)) / len(draws)
+    tolerance = 4 * np.sqrt(case.probabilities * (1 - case.probabilities) / len(draws))
+    assert (np.abs(shares - case.probabilities) <= tolerance).all()
 
 
 def test_the_probabilities_of_two_opposed_arms_are_those_of_a_sum_over_a_fine_grid():
@@ -224,7 +235,7 @@ def test_the_probabilities_of_two_opposed_arms_are_those_of_a_sum_over_a_fine_gr
     log_density = np.where(log_density == -np.inf, -np.inf, log_density + data)
     weights = np.exp(log_density - log_density.max())
     first = (weights * np.where(half == 0, 0.5, half > 0)).sum() / weights.sum()
-    np.testing.assert_allclose(case.law, [first, 1 - first], atol=1e-4)
+    np.testing.assert_allclose(case.probabilities, [first, 1 - first], atol=1e-4)
 
 
 # -- Distances ----------------------------------------------------------------------------------
@@ -253,10 +264,10 @@ def test_distances_are_counted_frequencies_over_a_noise_that_a_simulation_shows(
     """Of the agent that always plays the first arm the frequencies are known."""
     for case in load_suite().only(CASE).cases:
         told = row(found, "first", case.counts.sum())
-        assert told["tv"] == pytest.approx(1 - case.law[0])
+        assert told["tv"] == pytest.approx(1 - case.probabilities[0])
         assert told["decisions"] == 1000
-        draws = np.random.default_rng(1).multinomial(1000, case.law, 4000) / 1000
-        distances = np.abs(draws - case.law).sum(axis=1) / 2
+        draws = np.random.default_rng(1).multinomial(1000, case.probabilities, 4000) / 1000
+        distances = np.abs(draws - case.probabilities).sum(axis=1) / 2
         assert abs(told["floor"] - distances.mean()) < 4 * stats.sem(distances) * 3**0.5
         assert told["excess"] == pytest.approx(told["tv"] - told["floor"])
 

@@ -139,7 +139,7 @@ def snapshot_of(case):
     return agent.posterior(), which
 
 
-def told(case):
+def find_problem_given(case):
     """Return the problem, with a prior that says of its arms what the agent's may not."""
     problem = problem_of(case)
     is_told = problem.offers("arm_log_density") or problem.offers("shared_components")
@@ -147,9 +147,9 @@ def told(case):
 
 
 @cache
-def law(case):
+def find_exact_posterior(case):
     """Return (H, K) means and deviations, (M,) points, (M, H, K) functions there, shares."""
-    problem = told(case)
+    problem = find_problem_given(case)
     u = np.linspace(-35.0, 35.0, 2001)
     _, mass, _ = masses(problem, u)
     felt = np.flatnonzero((mass > 1e-25).any(axis=(1, 2)))
@@ -207,7 +207,7 @@ def assert_averages(case, found, expected, allowed):
 
 def rank(case, values, history, arm):
     """Return the distribution function at values, by cubics where it is not yet 0 or 1."""
-    _, _, x, below, _ = law(case)
+    _, _, x, below, _ = find_exact_posterior(case)
     below = below[:, history, arm]
     is_inside = (below > 1e-12) & (below < 1 - 1e-12)
     return np.clip(CubicSpline(x[is_inside], below[is_inside])(values), 0.0, 1.0)
@@ -221,7 +221,7 @@ def error_of(case):
 @every_case
 def test_moments_quantiles_and_densities_are_those_of_quadrature(case):
     snapshot, which = snapshot_of(case)
-    average, std, *_ = law(case)
+    average, std, *_ = find_exact_posterior(case)
     error, bias = error_of(case)
     # |E - E'| <= int |F - F'| dx over some eight deviations; of variances, 16 variances
     assert_averages(case, snapshot.mean(), average, (8 * error + bias) * std + 1e-9)
@@ -263,9 +263,12 @@ def test_best_arms_are_those_of_the_oracle(case):
     found, (error, bias) = snapshot.best_arm_probabilities(), error_of(case)
     np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-9)
     # each P_i is an integral over K distribution functions
-    alone = [BanditProblem(case[1], each, NUM_ARMS) for each in components_of(told(case))[0]]
+    alone = [
+        BanditProblem(case[1], each, NUM_ARMS)
+        for each in components_of(find_problem_given(case))[0]
+    ]
     laws = [action_probabilities(problem, *histories(case[1])) for problem in alone]
-    expected = np.einsum("ch,chk->hk", law(case)[-1], laws)
+    expected = np.einsum("ch,chk->hk", find_exact_posterior(case)[-1], laws)
     assert_averages(case, found, expected, NUM_ARMS * error + bias / 2)
 
 
@@ -322,7 +325,7 @@ def test_draws_and_rewards_have_the_distribution_that_they_are_drawn_from(case):
     error, bias = error_of(case)
     # five draws of a lane's particles or chain are no five independent ones; lanes are
     worth = (which == 0).sum() if case[0] in NOISY else size
-    average, std, *_ = law(case)
+    average, std, *_ = find_exact_posterior(case)
     for history, arm in np.ndindex(4, NUM_ARMS):
         own = draws[:, which == history, arm].ravel()
         reached = rank(case, own, history, arm)
@@ -497,7 +500,7 @@ IN_MIXTURES = [case for case in CASES if "mixture" in case.values[0][0]]
 def test_mixtures_fall_short_of_a_level_as_sums_over_a_grid_say(case):
     """E(level - mean)^+ is the integral of the distribution function up to the level."""
     snapshot, _ = snapshot_of(case)
-    _, std, x, below, _ = law(case)
+    _, std, x, below, _ = find_exact_posterior(case)
     level = snapshot.quantile(0.6)
     found = snapshot.update_posterior().lower_partial_moment(level)
     error, _ = error_of(case)

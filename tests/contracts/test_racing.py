@@ -225,9 +225,9 @@ def test_diagnostics_say_why_a_race_is_doubted_and_when_it_was_checked():
     assert told["is_capped"].any()
     assert ((told["doubts"] & Doubt.RACE_CAPPED > 0) == told["is_capped"]).all()
     assert ((told["doubts"] != 0) == told["is_unreliable"]).all()
-    assert (told["last_vetted"] == sum(DATA[0])).all()
+    assert (told["last_checked"] == sum(DATA[0])).all()
     _, told = race(CUT, 200, proposal="reference", stopping=1)  # TS under another prior
-    assert (told["doubts"] == Doubt.PROPOSAL_BLIND).all()
+    assert (told["doubts"] == Doubt.LOW_COVERAGE).all()
 
 
 def test_defaults_are_those_told():

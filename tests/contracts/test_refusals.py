@@ -1,7 +1,7 @@
 """Bad calls over the public surface: each is refused in one sentence with these words.
 
 What is refused in the middle of a run, and must change nothing, stands in the contract of its
-family; wrong priors and likelihoods of users in `test_users_laws.py`.
+family; wrong priors and likelihoods of users in `test_users_priors.py`.
 """
 
 import re
@@ -14,7 +14,7 @@ from geometric import Geometric
 from gymnasium.error import InvalidAction
 from gymnasium.spaces import Box
 from surface import MISSPELT, lane_counts, lane_sums, make_env
-from worlds import make_env as make_wrapped
+from wrapped_envs import make_env as make_wrapped
 
 import bandit_gym as bg
 from agents import UniformRandom, make_agent

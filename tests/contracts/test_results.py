@@ -368,7 +368,7 @@ def test_text_says_why_decisions_were_flagged(tmp_path):
     found = load_results(tmp_path)
     told = str(found).splitlines()
     assert "one: 64 % of decisions flagged: particles collapsed." in told
-    reasons = "particles collapsed (64 %), proposal blind (10 %)"
+    reasons = "particles collapsed (64 %), low coverage (10 %)"
     assert f"two: 64 % of decisions flagged: {reasons}." in told
     table = found.table().set_index("agent")
     assert table["doubts_proposal_blind"].tolist()[:2] == [0.0, 0.1]

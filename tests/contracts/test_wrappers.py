@@ -12,7 +12,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from worlds import WRAPPER_OPTIONS, make_env
+from wrapped_envs import WRAPPER_OPTIONS, make_env
 
 from bandit_gym import wrappers
 from bandit_gym.wrappers import wrap

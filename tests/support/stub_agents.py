@@ -169,7 +169,7 @@ class Collapsing(Constant):
     def diagnostics(self):
         doubts = Doubt.PARTICLES_COLLAPSED if self.t <= 64 else Doubt(0)
         if self.t <= self.num_blind:
-            doubts |= Doubt.PROPOSAL_BLIND
+            doubts |= Doubt.LOW_COVERAGE
         return {"doubts": np.full(self.num_envs, doubts)}
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from bandit_gym.envs.rendering import NUM_CELLS, SIZE, ArmEstimates, Frame, draw
+from bandit_gym.envs.rendering import NUM_CELLS, SIZE, ArmEstimates, Frame, draw_frame
 from bandit_gym.watching.showing import fit_title
 
 LABELS = ("[/red]<script>$x_1^2$ \\alpha", "שלום [bold]&amp; _%", "i" * 100 + "W" * 100)
@@ -28,5 +28,5 @@ def make_frame(num_arms=3, environment="World", agent="Agent", **changes):
 def draw_axes(**changes):
     """Return the picture of a frame and its axes: what is known, and pulls."""
     figure, frame = Figure(figsize=SIZE), make_frame(**changes)
-    draw(figure, frame, fit_title(frame))
+    draw_frame(figure, frame, fit_title(frame))
     return figure, figure.axes

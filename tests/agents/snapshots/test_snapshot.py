@@ -16,7 +16,7 @@ CHAINS = BanditProblem(
     Bernoulli(), TruncatedMultivariateNormal(0.5, (0.05 * np.eye(3) + 0.02).tolist()), 3
 )
 KINDS = {
-    "the conjugate law": (ExactThompson, CONJUGATE, {}),
+    "the conjugate posterior": (ExactThompson, CONJUGATE, {}),
     "tables": (ExactThompson, GRID, {}),
     "400 sweeps of a Markov chain": (ExactThompson, CHAINS, {}),
     "weighted particles": (SMCThompson, GRID, {"num_particles": 300}),

@@ -16,7 +16,7 @@ def make_snapshot(num_arms=2, num_envs=None):
 def test_repr_is_a_small_table():
     # Beta(1, 1) and Beta(1, 2): P(best) of the second is the integral of x (2 - 2 x), 1 / 3
     assert repr(make_snapshot()).splitlines() == [
-        "Posterior of 2 arms after 1 pull, from the conjugate law",
+        "Posterior of 2 arms after 1 pull, from the conjugate posterior",
         " arm pulls   mean              95 % P(best)",
         "   0     0    0.5    [0.025, 0.975]   0.667",
         "   1     1 0.3333 [0.01258, 0.8419]   0.333",

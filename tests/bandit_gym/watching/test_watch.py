@@ -83,7 +83,7 @@ def test_a_posterior_is_drawn_by_its_density_each_arm_to_its_own_height(monkeypa
     """Eight levels of height; rewards are sure, so that the laws are known."""
     options = {"num_arms": 3, "means": [0.0, 1.0, 1.0]}
     text = printed(monkeypatch, agent="exact", horizon=9, **options)
-    assert "posterior, from the conjugate law" in text
+    assert "posterior, from the conjugate posterior" in text
     for arm, (pulls, mean, strip) in rows_of(text).items():
         law = stats.beta(1, 1 + pulls) if arm == 0 else stats.beta(1 + pulls, 1)
         assert float(mean) == pytest.approx(law.mean(), abs=5e-4)

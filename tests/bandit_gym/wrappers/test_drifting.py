@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import stats
 from surface import agent_for, regret_of
-from worlds import make_env
+from wrapped_envs import make_env
 
 from bandit_gym.rollout import rollout
 

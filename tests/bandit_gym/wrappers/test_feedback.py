@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from surface import lane_counts
-from worlds import make_env
+from wrapped_envs import make_env
 
 from agents import ExactThompson
 from bandit_gym.likelihoods import Bernoulli

@@ -322,7 +322,7 @@ BY_ARM_CASES = [case for case in load_suite().cases if case.problem.offers("arm_
 def test_propensities_by_tables_are_those_of_the_suite_to_a_total_variation_of_0_002():
     for case in BY_ARM_CASES:
         agent = started("exact", case.problem, None, case.counts, case.sums, method="grid")
-        assert abs(agent.action_probabilities() - case.law).sum() / 2 < 0.002, case.name
+        assert abs(agent.action_probabilities() - case.probabilities).sum() / 2 < 0.002, case.name
 
 
 @pytest.mark.parametrize("counts", [[0, 1, 2], [30, 50, 20], [2000, 500, 10]])

@@ -1,4 +1,4 @@
-"""Worlds that misbehave, named in experiments as `stub_worlds:ID`."""
+"""Worlds that misbehave, named in experiments as `stub_envs:ID`."""
 
 import gymnasium as gym
 import numpy as np
