@@ -11,10 +11,10 @@ class ExactThompson(Thompson):
 
     Methods:
         conjugate: the prior is conjugate to the likelihood, so that the posterior has a name.
-        mixture: the prior is a `HierarchicalBeta` or `SharedMixture`, or offers `shared_components`: all
-            arms follow the same one of several priors, in each of which they are independent. A
-            component is drawn in proportion to its evidence, then all arms from its posterior,
-            conjugate or by tables (see `agents.posteriors.mixture`).
+        mixture: the prior is a `HierarchicalBeta` or `SharedMixture`, or offers
+            `shared_components`: all arms follow the same one of several priors, in each of which
+            they are independent. A component is drawn in proportion to its evidence, then all arms
+            from its posterior, conjugate or by tables (see `agents.posteriors.mixture`).
         grid: the prior is independent across arms and offers `arm_log_density(means (..., K)) ->
             (..., K)`, and `arm_support(num_arms) -> (K, 2)` where the means have a smaller range
             than the likelihood allows. Each arm's posterior is kept as a table, see

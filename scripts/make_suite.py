@@ -5,7 +5,8 @@ arms that are independent, also where a case is `density_only`, and correlated n
 answers by chains are good to 0.002. Other cases it leaves alone, and says so.
 
     python scripts/make_suite.py bandit_gym/fidelity/suites/fidelity-v1.json
-    python scripts/make_suite.py my-suite.json    # writes `probabilities` and `error` where a case has none
+    python scripts/make_suite.py my-suite.json    # writes `probabilities` and `error` where a case
+    has none
 
 A suite whose answers are complete is never written again: other problems make a suite of another
 name. The answers of `fidelity-v1` and `adversarial` are finer than the oracle's: a quadrature that

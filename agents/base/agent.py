@@ -158,10 +158,10 @@ class Lanes:
 class Agent(Lanes, Storable, metaclass=AgentMeta):
     """A learner that acts on N lanes at once and learns from what each lane's arm paid.
 
-    Subclasses say how to choose (`_scores`, or `_choose` and `_action_probabilities`) and, where sufficient
-    statistics are not all they remember, how to follow the data (`_restart`, `_learn`). Lanes are
-    independent episodes that happen to be computed together; `reset_lanes` and the `mask` of
-    `observe` serve vector environments whose episodes end at different times.
+    Subclasses say how to choose (`_scores`, or `_choose` and `_action_probabilities`) and, where
+    sufficient statistics are not all they remember, how to follow the data (`_restart`, `_learn`).
+    Lanes are independent episodes that happen to be computed together; `reset_lanes` and the `mask`
+    of `observe` serve vector environments whose episodes end at different times.
 
     Arguments:
         problem: what the agent is told, or an environment that has it, wrapped or vectorised.
@@ -175,8 +175,8 @@ class Agent(Lanes, Storable, metaclass=AgentMeta):
         problem: likelihood, prior and number of arms, all that the agent is told.
         num_envs: N, or None for a single run, in which `act` returns an `int`.
         evidence: what it keeps of its data.
-        has_exact_probabilities: whether `action_probabilities` is the law of the next `act` itself, and not
-            one that the agent approximates.
+        has_exact_probabilities: whether `action_probabilities` is the law of the next `act` itself,
+            and not one that the agent approximates.
     """
 
     has_exact_probabilities: bool = True
@@ -362,7 +362,7 @@ class Agent(Lanes, Storable, metaclass=AgentMeta):
         """Return (N, K) scores, of which the largest is played; infinite ones are scores."""
         name = type(self).__name__
         raise TypeError(
-            f"{name} must define _choose, and _action_probabilities for its propensities, or _scores."
+            f"{name} must define _scores, or _choose with _action_probabilities for propensities."
         )
 
     def _action_probabilities(self) -> np.ndarray:

@@ -177,7 +177,8 @@ def check_memory(horizon: int, num_arms: int, is_symmetric: bool) -> None:
     """Refuse what the recursion has no room for.
 
     Raises:
-        ValueError: if it would take more than `MAX_RECURSION_BYTES`, and says how much, or if K > 5.
+        ValueError: if it would take more than `MAX_RECURSION_BYTES`, and says how much, or if K >
+            5.
     """
     remedy = "optimal_bracket bounds it from both sides"
     if num_arms > MAX_RECURSION_ARMS:

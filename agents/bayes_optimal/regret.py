@@ -76,8 +76,9 @@ def expected_regret(
 
     Args:
         problem: Bernoulli rewards, arms independent a priori: a prior with `arm_log_density`.
-        rule: "thompson" or a name of `NAMED_RULES`; an agent that looks at counts and sums alone; or a
-            function that takes these, (S, K) each, and returns (S, K) probabilities of each arm.
+        rule: "thompson" or a name of `NAMED_RULES`; an agent that looks at counts and sums alone;
+            or a function that takes these, (S, K) each, and returns (S, K) probabilities of each
+            arm.
         horizon: T >= 1.
         options: of a rule that is named, as its agent has them.
 

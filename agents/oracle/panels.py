@@ -145,8 +145,8 @@ def resolve_panels(
         edges: (P + 1,) increasing ends of the first panels. Of a density with several narrow
             bulks, each must be felt at an edge; a single bulk is found from anywhere.
         tolerance: mass in doubt, per panel and arm, of an arm's total mass of 1.
-        find_rounding: takes (P,) left and right ends of panels, returns the share of each that rounding of
-            a place may amount to. None: places are exact.
+        find_rounding: takes (P,) left and right ends of panels, returns the share of each that
+            rounding of a place may amount to. None: places are exact.
 
     Raises:
         ToleranceError: if the panels grow too many; its error bounds the mass in doubt.
@@ -194,7 +194,7 @@ def bisect_panels(
 def make_panels(
     log_density: CoordinateLogDensity, edges: FloatArray, find_rounding: FindRounding
 ) -> Panels:
-    """Return the panels between (P + 1,) increasing edges, resolved or not; see `resolve_panels`."""
+    """Return the panels between (P + 1,) increasing edges; see `resolve_panels`."""
     left, right = edges[:-1], edges[1:]
     return Panels(edges, _evaluate(log_density, left, right), find_rounding(left, right))
 

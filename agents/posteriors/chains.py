@@ -243,18 +243,19 @@ class GibbsPosterior(Posterior):
     A chain is renewed under the data at that time once it follows new ones, or is sampled again.
     Draws of one lane are therefore correlated in time.
 
-    When a lane's data have doubled, its axes are found anew and `NUM_WARMUP_SWEEPS` more sweeps let its
-    chain forget the old data; before that it is brought near the posterior, should that have moved
-    far. How slowly those sweeps moved is measured, and a lane where they crawled is unreliable.
+    When a lane's data have doubled, its axes are found anew and `NUM_WARMUP_SWEEPS` more sweeps let
+    its chain forget the old data; before that it is brought near the posterior, should that have
+    moved far. How slowly those sweeps moved is measured, and a lane where they crawled is
+    unreliable.
 
     A chain finds all of a posterior with one camp. Bernoulli, Gaussian and Poisson likelihoods are
     log-concave in the mean, and so is their product with a cut normal law. The exponential's is
     not: where an arm pays so much less than the prior says that there may be two camps, a lane is
     unreliable.
 
-    What is asked beside draws is answered from `NUM_ANSWER_SWEEPS` sweeps of a copy of the chain, with a
-    generator of its own. That takes some 5 ms a lane of ten arms; means are off by 5 per cent of a
-    deviation, quantiles at 0.99 by 15. How likely each arm is the best is told from up to
+    What is asked beside draws is answered from `NUM_ANSWER_SWEEPS` sweeps of a copy of the chain,
+    with a generator of its own. That takes some 5 ms a lane of ten arms; means are off by 5 per
+    cent of a deviation, quantiles at 0.99 by 15. How likely each arm is the best is told from up to
     `MAX_ANSWER_SWEEPS`, until it is known to `TARGET_BEST_ARM_ERROR`.
 
     Arguments:

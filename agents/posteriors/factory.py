@@ -72,8 +72,8 @@ def exact_posterior(problem: BanditProblem, *, method: str = "auto") -> Posterio
         )
     if method not in ("auto", *found):
         raise ValueError(
-            f"problem.prior must {METHOD_NEEDS[method]} for method={method!r}, got {problem.prior!r}; "
-            f"use method='auto'; {APPROXIMATE_ALTERNATIVES}."
+            f"problem.prior must {METHOD_NEEDS[method]} for method={method!r}, "
+            f"got {problem.prior!r}; use method='auto'; {APPROXIMATE_ALTERNATIVES}."
         )
     method = found[0] if method == "auto" else method
     if method == "conjugate":

@@ -298,7 +298,7 @@ class ParticlePosterior(Posterior):
         self._log_totals[rows] = self._max_log_weights[rows] + np.log(total)
 
     def _weight_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return what `_sum_weights` finds for all; without renewal, only diagnostics ask for it."""
+        """Return what `_sum_weights` finds for all lanes, computed when first asked for."""
         if not self._is_summed:
             self._sum_weights(slice(None), self._weights)
             self._is_summed = True
@@ -328,8 +328,8 @@ class ParticlePosterior(Posterior):
     def _add_one_reward(self, arm: int, reward: float) -> None:
         """Take in one Bernoulli reward in a lane alone, where particles never move.
 
-        It does what `_add_data` does, from log-likelihoods that are kept: a decision takes two thirds
-        of the time.
+        It does what `_add_data` does, from log-likelihoods that are kept: a decision takes two
+        thirds of the time.
         """
         if (arm, reward) not in self._kept_gains:
             self._kept_gains[arm, reward] = self._bernoulli_gain(

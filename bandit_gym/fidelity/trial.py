@@ -16,8 +16,8 @@ what as many exact decisions would show on average. The verdict is
 - **WRONG** otherwise, also where anything else is raised.
 
 An agent that keeps draws of the posterior for a whole run says how many, as `num_particles`. There
-the average over lanes hides a collapse. So the distance of each lane's own probabilities, averaged over
-lanes, must be right too, with the noise of as many exact draws.
+the average over lanes hides a collapse. So the distance of each lane's own probabilities, averaged
+over lanes, must be right too, with the noise of as many exact draws.
 
 Letters: D decisions, K arms, N lanes.
 """
@@ -72,7 +72,8 @@ class Decisions(NamedTuple):
         num_samples: (D,) it took; NaN where it does not say.
         microseconds: of processor time a decision took; one of many lanes, or a sampler's draw.
         num_kept: draws of the posterior that a lane keeps for a whole run; 0 if none.
-        run_tv: (D,) distance of each lane's own probabilities from the truth; NaN if it keeps no draws.
+        run_tv: (D,) distance of each lane's own probabilities from the truth; NaN if it keeps no
+            draws.
     """
 
     arms: IntArray

@@ -186,8 +186,8 @@ def find_drift(
     names += ["squared distance of all arms from their medians, in covariances", "log-density"]
     return (
         f"an average {names[worst]} of {before[:, worst].mean():.4g} over {len(draws)} draws and "
-        f"{after[:, worst].mean():.4g} after {NUM_METROPOLIS_STEPS} Metropolis steps under log_density, "
-        f"{scores[worst]:.1f} root sums of squares apart where chance allows {limit:.1f}"
+        f"{after[:, worst].mean():.4g} after {NUM_METROPOLIS_STEPS} Metropolis steps under "
+        f"log_density, {scores[worst]:.1f} root sums of squares apart where chance allows {limit:.1f}"
     )
 
 

@@ -1,8 +1,9 @@
 """What a wrapper does to N lanes of a world, whatever kind of environment it wraps.
 
 Rewards arrive later than the pulls that earned them (`Delay`, `Batches`), or the means move while
-the episode goes on (`NonStationary`). A single environment is one lane. All that is drawn comes from the
-lanes' own addressed streams, at the lane's step, so that a lane is the same alone and among others.
+the episode goes on (`NonStationary`). A single environment is one lane. All that is drawn comes
+from the lanes' own addressed streams, at the lane's step, so that a lane is the same alone and
+among others.
 
 Letters: N lanes, M of them, K arms, R places for rewards on their way, W of which may arrive in one
 step.

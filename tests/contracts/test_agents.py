@@ -586,7 +586,7 @@ def test_an_agent_of_ones_own_without_probabilities_is_told_what_to_define():
     agent.reset(seed=0)
     assert agent.act() == 0
     with pytest.raises(
-        TypeError, match="Stubborn must define _choose, and _action_probabilities for its propens"
+        TypeError, match="Stubborn must define _scores, or _choose with _action_prob"
     ):
         agent.action_probabilities()
 
