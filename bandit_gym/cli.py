@@ -35,11 +35,11 @@ from bandit_gym.experiments.catalogue import (
     describe_catalogue,
     known_targets,
     load,
-    make_world,
+    make_environment,
 )
 from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
 from bandit_gym.experiments.experiment import Experiment, load_experiment
-from bandit_gym.experiments.provenance import HERE, check_trust, find_code, importing_from
+from bandit_gym.experiments.provenance import CURRENT_FOLDER, check_trust, find_code, importing_from
 from bandit_gym.experiments.store import MANIFEST, read_manifest
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 OK, FAILED, BAD_INPUT, INTERRUPTED, NOBODY_READS, TERMINATED = 0, 1, 2, 130, 141, 143
 
-MOST_FPS = 50
+MAX_FPS = 50
 """Frames a second; players show a GIF that asks for more at a tenth of its speed."""
 
 EXAMPLES = """examples:
@@ -106,29 +106,29 @@ def _compare(options: argparse.Namespace) -> int:
     settings: dict[str, Any] = {name: getattr(options, name) for name in sizes}
     settings["environments"] = [_parse_environment(options)]
     settings["agents"] = [_parse_agent(text) for text in options.agents]
-    with importing_from(HERE):
+    with importing_from(CURRENT_FOLDER):
         experiment = Experiment.from_dict(settings)
-        return _carry_out(experiment, _folder(options, options.env, experiment), options)
+        return _run_experiment(experiment, _folder(options, options.env, experiment), options)
 
 
 def _run(options: argparse.Namespace) -> int:
     file = check_path("file", options.file)
     beside = str(file.absolute().parent)
-    with importing_from(beside, HERE):
+    with importing_from(beside, CURRENT_FOLDER):
         experiment = load_experiment(file)
-        return _carry_out(experiment, _folder(options, file.stem, experiment), options)
+        return _run_experiment(experiment, _folder(options, file.stem, experiment), options)
 
 
 def _resume(options: argparse.Namespace) -> int:
     folder = check_path("directory", options.directory)
     experiment = read_manifest(folder)
-    with importing_from(HERE):
+    with importing_from(CURRENT_FOLDER):
         if not options.trust:
             check_trust(folder, find_code(experiment, known_targets()))
-        return _carry_out(experiment, folder, options)
+        return _run_experiment(experiment, folder, options)
 
 
-def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
+def _run_experiment(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
     """Run an experiment with a progress bar, then print its tables and draw its regret."""
     from bandit_gym.results.plots import save_all  # brings matplotlib, which others do not need
 
@@ -146,15 +146,15 @@ def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace
     for path in save_all(found, folder / "report", kinds=["regret"], formats=["png"]):
         print(f"\nRegret over time: {path}")
     print(f"All tables and figures: {shlex.join(['bandit-gym', 'report', str(folder)])}")
-    for world, line in _least_regrets(experiment) if options.optimal else ():
-        print(f"Least possible regret in {world}: {line}")
+    for environment, line in _optimal_regrets(experiment) if options.optimal else ():
+        print(f"Least possible regret in {environment}: {line}")
     return FAILED if found.failed else OK
 
 
-def _least_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
+def _optimal_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
     """Yield each environment's label, and its least possible regret or why there is none."""
     for run in {run.environment: run for run in experiment.runs}.values():
-        env = make_world(run)
+        env = make_environment(run)
         try:
             if env is not env.unwrapped or not getattr(env, "draws_means", False):
                 raise ValueError("it is for worlds that draw their means from a prior, unwrapped.")
@@ -203,9 +203,9 @@ def _watch(options: argparse.Namespace) -> int:
     """Show a run on the terminal as it goes, and film it where that is asked for."""
     from bandit_gym.watching import showing
 
-    fps = check_real("fps", options.fps, above=0, maximum=MOST_FPS)
+    fps = check_real("fps", options.fps, above=0, maximum=MAX_FPS)
     path = None if options.gif is None else check_file("gif", options.gif)
-    with importing_from(HERE):
+    with importing_from(CURRENT_FOLDER):
         run = _read_run(options)
         with contextlib.ExitStack() as stack:
             painters = [stack.enter_context(showing.on_terminal(fps))]
@@ -247,7 +247,7 @@ def _fidelity(options: argparse.Namespace) -> int:
     from bandit_gym.fidelity.suite import load_suite
 
     folder = check_folder("out", options.out)
-    with importing_from(HERE):
+    with importing_from(CURRENT_FOLDER):
         found = run_suite(
             [_parse_agent(text) for text in options.agents],
             suite=options.suite,
@@ -345,15 +345,15 @@ def _switch(flag: str, text: str) -> tuple[str, dict[str, Any]]:
 
 
 _FORM = "NAME[:OPTION=VALUE,...]"
-_WORLD = (
+_ENVIRONMENT = (
     _argument("--env", ", ".join(ENV_IDS), default="BernoulliBandit-v0"),
     _argument("--env-options", "its arguments; default: none", default="{}", metavar="JSON"),
     _argument("--horizon", "steps", type=int, default=1000),
     _argument("--seed", "of all draws; default: 0", type=int, default=0),
 )
 _DIRECTORY = _argument("directory", "DIR, the folder of an experiment")
-_SHOWN = "what the printed table shows as well, such as last_switch"
-_COLUMNS = _argument("--columns", _SHOWN, nargs="+", default=(), metavar="COLUMN")
+_SHOWN_COLUMNS = "what the printed table shows as well, such as last_switch"
+_COLUMNS = _argument("--columns", _SHOWN_COLUMNS, nargs="+", default=(), metavar="COLUMN")
 _WORKERS = _argument("--workers", "how many; default: one per core", type=int)
 _BACKEND = "loky (default) or dask, which outlive an agent that kills its process; or serial"
 _RUNNING = (
@@ -376,7 +376,7 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
     ),
     _compare: (
         "run agents in one environment and report",
-        *_WORLD,
+        *_ENVIRONMENT,
         _argument("--agents", _REFERENCE, nargs="+", default=DEFAULT_AGENTS, metavar=_FORM),
         _argument("--replications", "episodes of each agent", type=int, default=100),
         _switch("--propensities", "store every step, with the probability of its action"),
@@ -397,7 +397,7 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
     ),
     _watch: (
         "show what an agent knows, pulls and loses, as it plays",
-        *_WORLD,
+        *_ENVIRONMENT,
         _argument("--agent", "who plays", default="racing", metavar=_FORM),
         _argument("--fps", "frames a second, at most", type=float, default=10.0),
         _argument("--gif", "write an animation; default: none", metavar="FILE"),

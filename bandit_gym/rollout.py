@@ -129,7 +129,7 @@ def play(
         propensities: whether to ask the agent, before it acts, for the law of its action.
     """
     asked: Any = agent  # those that tell laws have more methods than the loop needs
-    tell: Callable[[], dict[str, Any]] = getattr(agent, "diagnostics", dict)
+    get_diagnostics: Callable[[], dict[str, Any]] = getattr(agent, "diagnostics", dict)
     num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
     observation, info = env.reset(seed=env_seed)  # type: ignore[arg-type]
     agent.reset(num_envs=num_envs, seed=agent_seed)
@@ -145,16 +145,16 @@ def play(
         observation, reward, terminated, truncated, info = env.step(action)
         paid = perf_counter()
         num_taken += 1
-        _teach(agent, action, reward, info, is_alive)
+        _observe_rewards(agent, action, reward, info, is_alive)
         seconds = (chosen - start) + (perf_counter() - paid)
         if num_taken == 1 and "means" in _parts(info)[-1]:
             means = None  # they move
         actions = np.array(action, dtype=np.int64, ndmin=1)
         yield Step(
             actions=actions,
-            rewards=_earned(reward, info, is_alive.shape),
-            regrets=_told("regret", info, is_alive.shape),
-            diagnostics={name: np.atleast_1d(value) for name, value in tell().items()},
+            rewards=_find_regrets(reward, info, is_alive.shape),
+            regrets=_read_info("regret", info, is_alive.shape),
+            diagnostics={name: np.atleast_1d(value) for name, value in get_diagnostics().items()},
             is_alive=is_alive,
             means=means,
             agent_seconds=seconds,
@@ -188,7 +188,7 @@ def _parts(info: dict[str, Any]) -> list[dict[str, Any]]:
     return [info, info["final_info"]] if "final_info" in info else [info]
 
 
-def _teach(
+def _observe_rewards(
     agent: BanditAgent,
     action: Any,
     reward: Any,
@@ -208,13 +208,13 @@ def _teach(
         agent.observe(action, reward, mask=is_alive)
 
 
-def _earned(reward: Any, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray:
+def _find_regrets(reward: Any, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray:
     """Return the (N,) rewards of the actions, whenever they arrive."""
-    earned = _told("pull_reward", info, shape)
+    earned = _read_info("pull_reward", info, shape)
     return np.array(reward, dtype=np.float64, ndmin=1) if earned is None else earned
 
 
-def _told(name: str, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray | None:
+def _read_info(name: str, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray | None:
     """Collect (N,) values of what a step tells, such as pseudo-regrets; None if it does not."""
     if name in info and np.asarray(info.get(f"_{name}", True)).all():  # as nearly always
         return np.array(info[name], dtype=np.float64, ndmin=1)

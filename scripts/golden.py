@@ -39,7 +39,7 @@ PACKAGES = ("numpy", "scipy", "numba", "gymnasium")
 Settings = dict[str, Any]
 
 CUT = {"name": "truncated_normal", "mean": 0.4, "std": 0.2}
-WORLDS: list[tuple[str, Settings]] = [
+ENVIRONMENTS: list[tuple[str, Settings]] = [
     *((env_id, {}) for env_id in ENV_IDS if env_id != "CustomBandit-v0"),  # one of the others
     ("BernoulliBandit-v0", {"prior": CUT}),
     ("PoissonBandit-v0", {"prior": CUT | {"high": 9.0}}),
@@ -58,7 +58,7 @@ LEARNERS: list[tuple[str, Settings]] = [
     ("racing_paper", {"scale": "weight", "threshold": "shortened"}),
     ("smc", {"num_particles": 100}),
 ]
-CASES = [(*world, *learner) for world, learner in product(WORLDS, LEARNERS)]
+CASES = [(*environment, *learner) for environment, learner in product(ENVIRONMENTS, LEARNERS)]
 """Environment id and options, agent name and options."""
 
 

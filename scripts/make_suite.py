@@ -5,7 +5,7 @@ arms that are independent, also where a case is `density_only`, and correlated n
 answers by chains are good to 0.002. Other cases it leaves alone, and says so.
 
     python scripts/make_suite.py bandit_gym/fidelity/suites/fidelity-v1.json
-    python scripts/make_suite.py my-suite.json    # writes `probabilities` and `error` where a case
+    python scripts/make_suite.py my-suite.json    # writes `law` and `error` where a case
     has none
 
 A suite whose answers are complete is never written again: other problems make a suite of another
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if FOUND in words:
         write_atomically(file, to_json(suite))
     print(f"{words.count(AGREES)} of {len(words)} answers are the oracle's")
-    return int(OTHERWISE in words or any("probabilities" not in case for case in suite["cases"]))
+    return int(OTHERWISE in words or any("law" not in case for case in suite["cases"]))
 
 
 def answer(case: dict[str, Any]) -> str:
@@ -61,10 +61,10 @@ def answer(case: dict[str, Any]) -> str:
         probabilities, error = find_answer(case)
     except (ToleranceError, TypeError, ValueError) as refusal:
         return f"left alone, {refusal}"
-    if "probabilities" not in case:
-        case |= {"probabilities": probabilities.tolist(), "error": error}
+    if "law" not in case:
+        case |= {"law": probabilities.tolist(), "error": error}
         return FOUND
-    distance = np.abs(probabilities - case["probabilities"]).max()
+    distance = np.abs(probabilities - case["law"]).max()
     return AGREES if distance <= CLOSE + NUM_ERRORS * error + case["error"] else OTHERWISE
 
 

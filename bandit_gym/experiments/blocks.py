@@ -87,7 +87,7 @@ class State:
             self.is_best = self.gaps == 0
             self.counts = np.zeros(step.means.shape, dtype=np.int64, order="F")
 
-    def take_in(
+    def update(
         self, steps: list[Step], addends: dict[str, FloatArray], due: Sequence[int]
     ) -> Iterator[None]:
         """Take in C consecutive steps, and stop to be looked at after those that are due.
@@ -163,7 +163,7 @@ class Column(NamedTuple):
     digits: int = 1
 
     @property
-    def is_told(self) -> bool:
+    def is_diagnostic(self) -> bool:
         """Whether agents fill it."""
         return self.type is float and not any((self.of_block, self.adds, self.shows))
 
@@ -179,8 +179,8 @@ def _action_rank(now: State) -> np.ndarray:
 
 
 def _propensity(now: State) -> np.ndarray | None:
-    told = now.step.propensities
-    return None if told is None else np.where(now.step.is_alive, told, np.nan)
+    propensities = now.step.propensities
+    return None if propensities is None else np.where(now.step.is_alive, propensities, np.nan)
 
 
 def _is_exact(now: State) -> np.ndarray | None:
@@ -310,7 +310,7 @@ COLUMNS = {
 }
 """Every column of a table of results, in order."""
 
-DIAGNOSTICS = tuple(name for name, column in COLUMNS.items() if column.is_told)
+DIAGNOSTICS = tuple(name for name, column in COLUMNS.items() if column.is_diagnostic)
 """The columns that agents fill."""
 
 
@@ -327,7 +327,7 @@ UNTIMED_STEPS = 30
 load what is compiled."""
 
 _ADDED = {name: column.adds for name, column in COLUMNS.items() if column.adds}
-_SHOWN = {name: column for name, column in COLUMNS.items() if column.shows}
+_SHOWN_TOTALS = {name: column for name, column in COLUMNS.items() if column.shows}
 
 
 def record_block(
@@ -381,7 +381,9 @@ class Recorder:
         state = self._state
         if self._num_kept < len(self._steps) and state is not None:
             state.step = state.step._replace(is_alive=np.zeros_like(state.step.is_alive))
-            self._put({name: values[None] for name, values in (state.sums | _show(state)).items()})
+            self._store_values(
+                {name: values[None] for name, values in (state.sums | _show_totals(state)).items()}
+            )
             for values in self._rows.values():
                 values[:, self._num_kept + 1 :] = values[:, [self._num_kept]]
         return self._rows
@@ -394,13 +396,15 @@ class Recorder:
         end = bisect_right(self._steps, state.num_steps + len(steps))
         due = [step - first for step in self._steps[self._num_kept : end]]
         sums = _addends(steps)
-        shown = [_show(state) for _ in state.take_in(steps, sums, due)]
+        shown = [_show_totals(state) for _ in state.update(steps, sums, due)]
         if due:
-            self._put({name: values[: len(due)] for name, values in sums.items()})
-            self._put({name: np.array([each[name] for each in shown]) for name in shown[0]})
+            self._store_values({name: values[: len(due)] for name, values in sums.items()})
+            self._store_values(
+                {name: np.array([each[name] for each in shown]) for name in shown[0]}
+            )
             self._num_kept = end
 
-    def _put(self, values: Mapping[str, np.ndarray]) -> None:
+    def _store_values(self, values: Mapping[str, np.ndarray]) -> None:
         """Keep (R, N) values of the next recorded steps."""
         for name, each in values.items():
             if name not in self._rows:
@@ -409,11 +413,11 @@ class Recorder:
                 self._rows[name][:, self._num_kept : self._num_kept + len(each)] = each.T
 
 
-def _show(state: State) -> dict[str, np.ndarray]:
+def _show_totals(state: State) -> dict[str, np.ndarray]:
     """Return name -> (N,) values that follow from where the lanes stand, where they are known."""
     found = {
         name: column.shows(state)
-        for name, column in _SHOWN.items()
+        for name, column in _SHOWN_TOTALS.items()
         if column.shows and (state.knows_means or not column.needs_means)
     }
     return {name: values for name, values in found.items() if values is not None}
@@ -421,7 +425,7 @@ def _show(state: State) -> dict[str, np.ndarray]:
 
 def _addends(steps: list[Step]) -> dict[str, np.ndarray]:
     """Return (C, N) values that C steps add, by name; nothing of what the environment hides."""
-    addends = {name: _told(steps, name) for name in steps[0].diagnostics}
+    addends = {name: _diagnostic_values(steps, name) for name in steps[0].diagnostics}
     if DOUBTS in addends:
         addends |= _count_doubts(steps, addends.pop(DOUBTS))
     for name, adds in _ADDED.items():
@@ -431,7 +435,7 @@ def _addends(steps: list[Step]) -> dict[str, np.ndarray]:
     return addends
 
 
-def _told(steps: list[Step], name: Any) -> np.ndarray:
+def _diagnostic_values(steps: list[Step], name: Any) -> np.ndarray:
     """Return the (C, N) values of an agent's diagnostic; refuse what no column can hold."""
     if not isinstance(name, str) or (name in COLUMNS and name not in DIAGNOSTICS):
         condition = "have no names of recorded columns"

@@ -101,7 +101,7 @@ def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
     known = dict(list(inspect.signature(code).parameters.items())[num_given:])
     if target.startswith("agents:"):  # which all take a prior, and words for one
         known |= {PRIOR: inspect.Parameter(PRIOR, inspect.Parameter.KEYWORD_ONLY)}
-    _check_options(target, known, without_told(options))
+    _check_options(target, known, without_prior_option(options))
     return target
 
 
@@ -181,17 +181,17 @@ def known_targets() -> set[str]:
     return {f"bandit_gym:{env_id}" for env_id in ENV_IDS} | {*agent_names().values()}
 
 
-def told_prior(options: Mapping[str, Any]) -> Any:
+def find_prior_option(options: Mapping[str, Any]) -> Any:
     """Return the prior that an agent's options tell it, as settings; None if it is its world's."""
     value = options.get(PRIOR)
     is_word = isinstance(value, str) and ":" not in value
     return None if is_word else value
 
 
-def without_told(options: Mapping[str, Any]) -> dict[str, Any]:
+def without_prior_option(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of the agent's own."""
-    is_told = told_prior(options) is not None
-    return {key: value for key, value in options.items() if not (is_told and key == PRIOR)}
+    is_given = find_prior_option(options) is not None
+    return {key: value for key, value in options.items() if not (is_given and key == PRIOR)}
 
 
 def _parameters(make: Any) -> Parameters:
@@ -227,8 +227,10 @@ def describe_catalogue(*kinds: str) -> str:
 def _describe(name: str, make: Any) -> str:
     """Write a name and what its docstring says first, and on a line of their own its options."""
     summary = " ".join((inspect.getdoc(make) or "").partition("\n\n")[0].split())
-    told = (str(each.replace(annotation=each.empty)) for each in _parameters(make).values())
-    return f"{name}: {summary}\n    {', '.join(told) or 'no options'}"
+    shown_parameters = (
+        str(each.replace(annotation=each.empty)) for each in _parameters(make).values()
+    )
+    return f"{name}: {summary}\n    {', '.join(shown_parameters) or 'no options'}"
 
 
 def _check_options(target: str, parameters: Parameters, options: Mapping[str, Any]) -> None:
@@ -267,7 +269,7 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     return agent, _wrap(run, env)
 
 
-def make_world(run: Run) -> gym.vector.VectorEnv:
+def make_environment(run: Run) -> gym.vector.VectorEnv:
     """Make the native vector environment of a run, in its wrappers."""
     return _wrap(run, _make_lanes(run))
 
@@ -292,7 +294,7 @@ def _make_agent(run: Run, problem: Any) -> BanditAgent:
     make, options = load_agent(entry.target), unpack_options(entry.options)
     takes = inspect.signature(make).parameters
     takes_prior = PRIOR in takes and not entry.target.startswith("agents:")
-    if told_prior(entry.options) is not None and not takes_prior:
+    if find_prior_option(entry.options) is not None and not takes_prior:
         problem = replace(problem, prior=make_prior(options.pop(PRIOR)))
     if "horizon" in takes:
         options = {"horizon": run.horizon} | options
@@ -304,9 +306,9 @@ def try_run(run: Run) -> str:
     try:
         agent, env = build(run)
         check_fit(agent, env, warns=PRIOR not in run.agent.options)
-        most = getattr(agent, "max_lanes", run.block_size)
-        if run.block_size > most:
-            condition = f"be at most {most}, for all that this agent keeps of each lane"
+        max_lanes = getattr(agent, "max_lanes", run.block_size)
+        if run.block_size > max_lanes:
+            condition = f"be at most {max_lanes}, for all that this agent keeps of each lane"
             raise ValueError(message("block_size", condition, run.block_size))
         env.close()
     except KeyboardInterrupt:
@@ -402,7 +404,7 @@ def pickles_of(value: Any) -> dict[str, bytes]:
     return {text: _pickles[text] for text in texts(value) if text in _pickles}
 
 
-def take_in(pickles: Mapping[str, bytes]) -> None:
+def load_pickles(pickles: Mapping[str, bytes]) -> None:
     """Keep what another process has sent; it is unpickled when it is first used."""
     _pickles.update(pickles)
 
@@ -430,12 +432,12 @@ def _digest_of(value: Any) -> str:
     except (OSError, TypeError):  # of a shell, or made by other code
         source = code.__qualname__
     if isinstance(value, FunctionType):
-        held: Any = [cell.cell_contents for cell in value.__closure__ or ()], value.__defaults__
+        contents: Any = [cell.cell_contents for cell in value.__closure__ or ()], value.__defaults__
     else:
-        held = None if is_code else getattr(value, "__dict__", repr(value))
+        contents = None if is_code else getattr(value, "__dict__", repr(value))
     try:
-        held = str(joblib.hash(held))
+        contents = str(joblib.hash(contents))
     except Exception:  # of anybody's, such as a lock
-        held = type(held).__qualname__
-    text = f"{textwrap.dedent(source)}\n{held}"
+        contents = type(contents).__qualname__
+    text = f"{textwrap.dedent(source)}\n{contents}"
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()

@@ -51,7 +51,7 @@ from bandit_gym.experiments.store import Store, to_parquet
 FEW_DECISIONS = 5_000
 """Up to this many decisions are taken in this process, for a worker needs a second to start."""
 
-MOST_NAME = 20
+MAX_NAME_LENGTH = 20
 """Characters of the name of the agent that has finished a block, beside the bar."""
 
 Task = tuple[Run, int]
@@ -181,14 +181,14 @@ def _tasks(
     At a time it looks at as many block numbers as there are workers. Agents that have not finished
     a block go first, then those that were slowest on their last one.
     """
-    near: list[Task] = []
+    window: list[Task] = []
     for block in range(experiment.num_blocks + width):
-        while near and near[0][1] + width <= block:
-            dearest = max(near, key=lambda task: seconds.get(task[0].agent.digest, math.inf))
-            near.remove(dearest)
-            yield dearest
+        while window and window[0][1] + width <= block:
+            slowest = max(window, key=lambda task: seconds.get(task[0].agent.digest, math.inf))
+            window.remove(slowest)
+            yield slowest
         if block < experiment.num_blocks:
-            near += [(run, block) for run in experiment.runs if (run, block) not in complete]
+            window += [(run, block) for run in experiment.runs if (run, block) not in complete]
 
 
 @contextlib.contextmanager
@@ -216,7 +216,7 @@ def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
                 console.print(text)
                 return
             agent, world = outcome.run.agent.label, outcome.run.environment.label
-            bar.update(task, description=agent[:MOST_NAME])
+            bar.update(task, description=agent[:MAX_NAME_LENGTH])
             if outcome.failure is not None:
                 reason = outcome.failure.splitlines()[0]
                 line = f"{agent} failed in {world}, block {outcome.block}: {reason}"
@@ -273,7 +273,7 @@ def _simulate(run: Run, block: int, sources: Sources | None) -> tuple[bytes, dic
 
 # -- Workers ---------------------------------------------------------------------------------------
 
-SPARE_CALLS = 2
+EXTRA_CALLS = 2
 """Calls under way beyond one a worker, so that no worker waits. Few, for what is under way can no
 longer be put behind a dearer call: 16 workers play README's comparison 12.2 times as fast as one,
 and with one spare call a worker 10.8 times (simulated from the times of its blocks)."""
@@ -350,10 +350,10 @@ def make_calls(
         with BACKENDS[workers.backend](workers) as pool:
             yield from _make_while_alive(pool, function, chain([call], waiting), lost)
         for again, _ in lost:
-            died: list[Made] = []
+            crashed: list[Made] = []
             with BACKENDS[workers.backend](replace(workers, num_workers=1)) as pool:
-                yield from _make_while_alive(pool, function, iter([again]), died)
-            yield from died
+                yield from _make_while_alive(pool, function, iter([again]), crashed)
+            yield from crashed
 
 
 def _make_while_alive(
@@ -408,7 +408,7 @@ def _loky(workers: Workers) -> Iterator[Pool]:
         workers.width, initializer=_begin, initargs=arguments, env=environment
     )
     try:
-        yield Pool(pool.submit, workers.width + SPARE_CALLS)
+        yield Pool(pool.submit, workers.width + EXTRA_CALLS)
     except BaseException:
         told, threading.excepthook = threading.excepthook, lambda error: None
         pool.shutdown(kill_workers=True)  # its thread may miss a call that has gone, and say so
@@ -456,7 +456,7 @@ def _dask(workers: Workers) -> Iterator[Pool]:
             stack.enter_context(client)
         number = workers.num_workers or sum(client.nthreads().values())
         submit = client.get_executor(pure=False).submit
-        yield Pool(submit, number + SPARE_CALLS, (distributed.KilledWorker, BrokenExecutor))
+        yield Pool(submit, number + EXTRA_CALLS, (distributed.KilledWorker, BrokenExecutor))
 
 
 BACKENDS: dict[str, Callable[[Workers], contextlib.AbstractContextManager[Pool]]] = {

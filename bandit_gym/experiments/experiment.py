@@ -35,6 +35,8 @@ from bandit_gym.checks import (
 from bandit_gym.checks.typing import IntArray
 from bandit_gym.experiments.catalogue import (
     ENTRY_KEYS,
+    find_prior_option,
+    load_pickles,
     name_of,
     pack,
     pickles_of,
@@ -43,16 +45,14 @@ from bandit_gym.experiments.catalogue import (
     short_name,
     shown,
     sources_of,
-    take_in,
-    told_prior,
-    without_told,
+    without_prior_option,
 )
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import describe_prior, prior_from_dict
 from bandit_gym.problem import BanditProblem
 from bandit_gym.registration import ENV_IDS
 
-LONGEST_LABEL = 200
+MAX_LABEL_LENGTH = 200
 
 EXPECTED = {
     "environments": "be a list",
@@ -81,8 +81,8 @@ class Entry:
 
     def __post_init__(self) -> None:
         check_object("label", self.label, str)
-        if not 0 < len(self.label) <= LONGEST_LABEL or not self.label.isprintable():
-            condition = f"have 1 to {LONGEST_LABEL} characters that can be printed"
+        if not 0 < len(self.label) <= MAX_LABEL_LENGTH or not self.label.isprintable():
+            condition = f"have 1 to {MAX_LABEL_LENGTH} characters that can be printed"
             raise ValueError(message("label", condition, self.label))
 
     def __hash__(self) -> int:
@@ -93,7 +93,7 @@ class Entry:
         return self.__dict__ | {"pickles": pickles_of([self.target, self.options])}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        take_in(state.pop("pickles"))
+        load_pickles(state.pop("pickles"))
         self.__dict__.update(state)
 
     @cached_property
@@ -178,15 +178,15 @@ def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(message(f"{kind} options", "be JSON-able", options)) from error
     if label is None:
-        told = told_prior(options) if kind == "agent" else None
-        own = options if told is None else without_told(options)
-        belief = "" if told is None else f", told {describe_prior(told)}"
+        prior = find_prior_option(options) if kind == "agent" else None
+        own = options if prior is None else without_prior_option(options)
+        belief = "" if prior is None else f", told {describe_prior(prior)}"
         label = _cut(f"{short_name(target)}{_written(own)}{belief}")
     return Entry(target, options, label)
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 3]}..."
+    return text if len(text) <= MAX_LABEL_LENGTH else f"{text[: MAX_LABEL_LENGTH - 3]}..."
 
 
 def _written(options: Settings) -> str:
@@ -261,7 +261,7 @@ NAMING = 3
 
 RECORDINGS = ("log", "every")
 NUM_LOG_STEPS = 200
-MOST_ROWS = 2 * 10**7
+MAX_ROWS_PER_BLOCK = 2 * 10**7
 """Of a block, one a replication and recorded step: some 3 GB while it is simulated."""
 
 
@@ -371,7 +371,7 @@ class Experiment:
         agents = read_entries("agents", "agent", self.agents)
         object.__setattr__(self, "environments", environments)
         object.__setattr__(self, "agents", agents)
-        for name, minimum in LEAST.items():
+        for name, minimum in MINIMA.items():
             number = check_integer(name, getattr(self, name), minimum=minimum)
             object.__setattr__(self, name, number)
         check_choice("recording", self.recording, RECORDINGS)
@@ -415,14 +415,14 @@ class Experiment:
         return cls(**settings)
 
 
-LEAST = {"replications": 1, "horizon": 1, "seed": 0, "block_size": 1}
+MINIMA = {"replications": 1, "horizon": 1, "seed": 0, "block_size": 1}
 
 
 def _check_rows(block_size: int, horizon: int, recording: str) -> None:
     """Refuse blocks that no memory can hold, before there is a folder for them."""
     num_steps = horizon if recording == "every" else min(horizon, NUM_LOG_STEPS)
-    if block_size * num_steps > MOST_ROWS:
-        condition = f"be such that block_size times recorded steps is at most {MOST_ROWS}"
+    if block_size * num_steps > MAX_ROWS_PER_BLOCK:
+        condition = f"be such that block_size times recorded steps is at most {MAX_ROWS_PER_BLOCK}"
         settings = {"block_size": block_size, "horizon": horizon, "recording": recording}
         raise ValueError(message("block_size, horizon and recording", condition, settings))
 

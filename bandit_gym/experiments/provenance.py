@@ -33,9 +33,9 @@ import gymnasium as gym
 
 from bandit_gym.checks import NAME_PATTERN
 
-OURS = ("bandit_gym", "agents")
+OWN_PACKAGES = ("bandit_gym", "agents")
 INSTALLED = {"site-packages", "dist-packages"}
-HERE = ""
+CURRENT_FOLDER = ""
 """The current folder, as Python's search path has it."""
 
 LOADER = "agents.sb3:saved_model"
@@ -69,7 +69,7 @@ def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
     module = target.rpartition(":")[0]
     named = {module} if module else set(_entry_modules(gym.registry.get(target)))
     named |= {match[1] for match in map(NAME_PATTERN.fullmatch, texts(options)) if match}
-    found = {path: digest for name in named for path, digest in _follow(name).items()}
+    found = {path: digest for name in named for path, digest in _find_imported_files(name).items()}
     for text in texts(options):
         for path in named_files(text):
             found[text] = _digest(path.read_bytes())
@@ -86,7 +86,7 @@ def named_files(text: str) -> Iterator[Path]:
 
 def find_module(name: str) -> Path | None:
     """Return the file that a module would be imported from; nothing is imported."""
-    home = _home(name)
+    home = _find_top_folder(name)
     return home and _file(home, name)
 
 
@@ -167,13 +167,13 @@ def _entry_modules(spec: Any) -> Iterator[str]:
         yield entry.partition(":")[0] if isinstance(entry, str) else made_by
 
 
-def _follow(first: str) -> dict[str, str]:
+def _find_imported_files(first: str) -> dict[str, str]:
     """Return path -> digest of a user's module and of all it imports from its top-level folder."""
-    home, found = _home(first), dict[str, str]()
+    home, found = _find_top_folder(first), dict[str, str]()
     waiting, seen = [first], set[str]()
     while home and not INSTALLED & {*home.parts} and waiting:
         name = waiting.pop()
-        is_ours = name.partition(".")[0] in {*OURS, *sys.stdlib_module_names}
+        is_ours = name.partition(".")[0] in {*OWN_PACKAGES, *sys.stdlib_module_names}
         file = None if is_ours or name in seen else _file(home, name)
         seen.add(name)
         if file:
@@ -186,15 +186,15 @@ def _follow(first: str) -> dict[str, str]:
     return found
 
 
-def _home(name: str) -> Path | None:
+def _find_top_folder(name: str) -> Path | None:
     """Return the folder that the top-level name of a module is imported from."""
     top = name.partition(".")[0]
     if top.isidentifier():
         specs = (finder.find_spec(top, None) for finder in sys.meta_path)
         spec = next((spec for spec in specs if spec is not None), None)
         if spec and (spec.submodule_search_locations or spec.has_location):
-            place = next(iter(spec.submodule_search_locations or [str(spec.origin)]))
-            return Path(place).absolute().parent
+            location = next(iter(spec.submodule_search_locations or [str(spec.origin)]))
+            return Path(location).absolute().parent
     return None
 
 
@@ -222,8 +222,8 @@ def _is_cached(file: Path) -> bool:
     """Say whether the bytecode that an import has stored is that of the file as it is now."""
     with suppress(OSError, NotImplementedError):
         now = file.stat()
-        told = struct.pack("<2L", int(now.st_mtime) % 2**32, now.st_size % 2**32)
-        return Path(cache_from_source(str(file))).read_bytes()[8:16] == told
+        stamp = struct.pack("<2L", int(now.st_mtime) % 2**32, now.st_size % 2**32)
+        return Path(cache_from_source(str(file))).read_bytes()[8:16] == stamp
     return False
 
 

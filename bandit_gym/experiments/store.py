@@ -33,7 +33,7 @@ from bandit_gym.experiments.blocks import COLUMNS, OWN, columns_of
 from bandit_gym.experiments.experiment import Entry, Experiment, Run
 from bandit_gym.experiments.provenance import OutdatedError
 
-FORMAT = 4
+FORMAT = 5
 """Of a folder; one of another is not read."""
 
 SUFFIXES = {"blocks": "parquet", "failures": "txt"}
@@ -54,7 +54,7 @@ class StoredBlock(NamedTuple):
     origin: dict[str, Any]
 
 
-class Survey(NamedTuple):
+class FolderStatus(NamedTuple):
     """What a folder holds of an experiment.
 
     Attributes:
@@ -87,7 +87,7 @@ class Store:
         sources: Mapping[Run, Mapping[str, dict[str, str]]] | None = None,
         *,
         recompute: bool = True,
-    ) -> Iterator[tuple[Store, Survey]]:
+    ) -> Iterator[tuple[Store, FolderStatus]]:
         """Open the folder for an experiment and keep other processes from writing there.
 
         The folder is a new one, an empty one, or one whose experiment is part of this one.
@@ -115,7 +115,7 @@ class Store:
                 stored = _read_part_of(experiment, directory)  # now that nobody can change it
                 remove_leftovers(directory)
                 store = cls(directory)
-                found = store._survey(experiment, sources or {})
+                found = store._read_status(experiment, sources or {})
                 if found.stale and not recompute:
                     changed = ", ".join(sorted(set().union(*found.stale.values())))
                     raise OutdatedError(
@@ -127,10 +127,10 @@ class Store:
                 _write_manifest(directory, experiment, stored)
                 yield store, found
         except Timeout as error:
-            look_on = shlex.join(["bandit-gym", "report", str(directory)])
+            command = shlex.join(["bandit-gym", "report", str(directory)])
             raise BlockingIOError(
                 f"the folder must not be in use, got {str(directory)!r} where another process is "
-                f"at work; wait for it, or look on with `{look_on}`."
+                f"at work; wait for it, or look on with `{command}`."
             ) from error
 
     def write_block(self, run: Run, block: int, data: bytes, facts: dict[str, Any]) -> None:
@@ -141,15 +141,15 @@ class Store:
             timings.unlink()
         with open(timings, "a", encoding="utf-8") as file:  # a line that a kill tears has its own
             file.write(f"\n{json.dumps({'block': block, **facts})}")
-        write_atomically(self._place("blocks", run, block), data)
-        self._place("failures", run, block).unlink(missing_ok=True)
+        write_atomically(self._block_path("blocks", run, block), data)
+        self._block_path("failures", run, block).unlink(missing_ok=True)
 
     def read_blocks(self, run: Run, num_blocks: int) -> Iterator[tuple[int, StoredBlock | None]]:
         """Yield those of a run's first blocks that are there, by number; None if damaged."""
         for number in self._numbers("blocks", run):
             try:
                 if number < num_blocks:
-                    data = pa.memory_map(str(self._place("blocks", run, number))).read_buffer()
+                    data = pa.memory_map(str(self._block_path("blocks", run, number))).read_buffer()
                     yield number, StoredBlock(data, read_origin(run, number, data))
             except (OSError, ValueError):
                 yield number, None
@@ -169,10 +169,10 @@ class Store:
                     found[facts["block"]] = {name: facts[name] + 0.0 for name in TIMES}
         return found
 
-    def _survey(
+    def _read_status(
         self, experiment: Experiment, sources: Mapping[Run, Mapping[str, dict[str, str]]]
-    ) -> Survey:
-        found = Survey(set(), {}, [])
+    ) -> FolderStatus:
+        found = FolderStatus(set(), {}, [])
         for run in experiment.runs:
             for block, stored in self.read_blocks(run, experiment.num_blocks):
                 if stored is None:
@@ -186,14 +186,14 @@ class Store:
     def write_failure(self, run: Run, block: int, text: str) -> None:
         """Store the traceback of a block that raised."""
         data = text.encode("utf-8", "backslashreplace")
-        write_atomically(self._place("failures", run, block), data)
+        write_atomically(self._block_path("failures", run, block), data)
 
     def read_failures(self, run: Run) -> dict[int, str]:
         """Return block -> traceback of the blocks that raised; what is complete outranks it."""
-        paths = {n: self._place("failures", run, n) for n in self._numbers("failures", run)}
+        paths = {n: self._block_path("failures", run, n) for n in self._numbers("failures", run)}
         return {n: path.read_text("utf-8", "replace") or "unknown" for n, path in paths.items()}
 
-    def _place(self, kind: str, run: Run, block: int) -> Path:
+    def _block_path(self, kind: str, run: Run, block: int) -> Path:
         return self.directory / kind / run.name / f"{block:05d}.{SUFFIXES[kind]}"
 
     def _numbers(self, kind: str, run: Run) -> list[int]:

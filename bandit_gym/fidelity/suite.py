@@ -23,6 +23,9 @@ from bandit_gym.problem import BanditProblem, problem_from_dict
 FOLDER = Path(__file__).parent / "suites"
 DEFAULT_SUITE = "fidelity-v1"
 
+STORED_KEYS = {"law": "probabilities", "world": "problem_name"}
+"""Keys of published files, which never change, and the fields of `Case` that they fill."""
+
 
 @dataclass(frozen=True)
 class DensityOnly:
@@ -123,12 +126,13 @@ def read_case(stored: dict[str, Any]) -> Case:
 
     A case that is `density_only` hides from agents that its arms are independent.
     """
-    problem, types = problem_from_dict(stored["problem"]), {"counts": np.int64}
-    if stored.get("density_only"):
+    fields = {STORED_KEYS.get(key, key): value for key, value in stored.items()}
+    problem, types = problem_from_dict(fields["problem"]), {"counts": np.int64}
+    if fields.get("density_only"):
         problem = replace(problem, prior=DensityOnly(problem.prior))
     arrays = {
-        key: np.array(stored[key], types.get(key, np.float64))
+        key: np.array(fields[key], types.get(key, np.float64))
         for key in ("counts", "sums", "probabilities")
     }
-    others = {key: value for key, value in stored.items() if key not in ("density_only", "is_game")}
+    others = {key: value for key, value in fields.items() if key not in ("density_only", "is_game")}
     return Case(**others | arrays | {"problem": problem})

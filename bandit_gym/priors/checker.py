@@ -187,7 +187,7 @@ def find_drift(
     return (
         f"an average {names[worst]} of {before[:, worst].mean():.4g} over {len(draws)} draws and "
         f"{after[:, worst].mean():.4g} after {NUM_METROPOLIS_STEPS} Metropolis steps under "
-        f"log_density, {scores[worst]:.1f} root sums of squares apart where chance allows {limit:.1f}"
+        f"log_density, {scores[worst]:.1f} root sums of squares apart, chance allows {limit:.1f}"
     )
 
 

@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from bandit_gym.results.plots import Chart, Curve
     from bandit_gym.results.results import Results
 
-MOST_POINTS = 120
+MAX_CURVE_POINTS = 120
 """Of a curve: more are not told apart on a screen."""
 
-MOST_BANDS = 8
+MAX_BANDS = 8
 """Agents of a chart beyond which bands would be a fog."""
 
-PLACES = 6
+NUM_TABLE_STEPS = 6
 """Of the horizontal axis, at which the table of a chart tells its values."""
 
-LONGEST_NAME, LONGEST_WORLD = 28, 44
+MAX_NAME_LENGTH, MAX_ENVIRONMENT_LENGTH = 28, 44
 """Characters of labels in charts; tables have all of them."""
 
 WIDTH = 40
@@ -282,9 +282,9 @@ def _draw(chart: Chart) -> Any:
     from plotly import graph_objects
 
     figure = graph_objects.Figure()
-    is_banded = sum(curve.half is not None for curve in chart.curves) <= MOST_BANDS
+    is_banded = sum(curve.half is not None for curve in chart.curves) <= MAX_BANDS
     for curve in chart.curves:
-        kept = np.unique(np.linspace(0, len(curve.x) - 1, MOST_POINTS).round().astype(int))
+        kept = np.unique(np.linspace(0, len(curve.x) - 1, MAX_CURVE_POINTS).round().astype(int))
         x, y = curve.x[kept], curve.y[kept].astype(np.float32)
         half = None if curve.half is None else curve.half[kept].astype(np.float32)
         if half is not None and is_banded:
@@ -358,7 +358,7 @@ def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[E
         1,
         row_heights=[len(each) + 1 for each in own],
         vertical_spacing=min(60 / height, 0.9 / len(own)),
-        subplot_titles=[_shorten(each.label, LONGEST_WORLD) for each in environments],
+        subplot_titles=[_shorten(each.label, MAX_ENVIRONMENT_LENGTH) for each in environments],
     )
     figure.update_annotations(x=0, xanchor="left", font_size=13)
     for place, found in enumerate(own, start=1):
@@ -382,23 +382,27 @@ def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[E
     )
 
 
-def _shorten(label: str, longest: int = LONGEST_NAME) -> str:
+def _shorten(label: str, max_length: int = MAX_NAME_LENGTH) -> str:
     """Return both ends of a label, in which plotly finds no markup and no formula."""
-    cut = label if len(label) <= longest else f"{label[: longest // 2]}…{label[-longest // 2 :]}"
+    cut = (
+        label
+        if len(label) <= max_length
+        else f"{label[: max_length // 2]}…{label[-max_length // 2 :]}"
+    )
     return escape(cut, quote=False).replace("$", "&#36;")
 
 
 def _describe(chart: Chart) -> str:
     """Say in a sentence what a chart shows, for people who do not see it."""
     last = sorted((float(curve.y[-1]), curve.label) for curve in chart.curves)
-    told = ", ".join(f"{label} {value:.4g}" for value, label in last)
-    return f"{chart.name}: {chart.y_title} by step. At the end, from low to high: {told}."
+    final_values = ", ".join(f"{label} {value:.4g}" for value, label in last)
+    return f"{chart.name}: {chart.y_title} by step. At the end, from low to high: {final_values}."
 
 
 def _tabulate(chart: Chart) -> Table:
     """Tabulate a chart at some places of the horizontal axis, ever farther from each other."""
     x = chart.curves[0].x
-    kept = np.unique(np.geomspace(1, len(x), PLACES).round().astype(int)) - 1
+    kept = np.unique(np.geomspace(1, len(x), NUM_TABLE_STEPS).round().astype(int)) - 1
     cells = pd.DataFrame(
         [[_value(curve, place) for place in kept] for curve in chart.curves],
         index=[curve.label for curve in chart.curves],

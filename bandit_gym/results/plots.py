@@ -81,7 +81,7 @@ class Chart(NamedTuple):
 
     Attributes:
         name: what is shown.
-        world: the label of the world that it was measured in.
+        environment: the label of the world that it was measured in.
         subtitle: what the numbers rest on.
         y_title: what the vertical axis shows.
         curves: at least one.
@@ -91,7 +91,7 @@ class Chart(NamedTuple):
     """
 
     name: str
-    world: str
+    environment: str
     subtitle: str
     y_title: str
     curves: list[Curve]
@@ -221,13 +221,13 @@ def save_all(
     files = []
     for number, environment in enumerate(results.experiment.environments):
         for kind in kinds:
-            figure = draw_one(results, environment, kind, style)
+            figure = draw_chart(results, environment, kind, style)
             if figure is not None:
                 files += save(figure, directory / f"{number:02d}-{kind}", formats)
     return files
 
 
-def draw_one(
+def draw_chart(
     results: Results, environment: Entry, kind: str, style: str = "screen"
 ) -> Figure | None:
     """Draw one of FIGURES for an environment, where there is something to draw."""
@@ -259,7 +259,7 @@ def draw(chart: Chart, style: str = "screen") -> Figure:
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter(NullFormatter())
         if style == "screen":
-            figure.suptitle(escape_formula(wrap_text(chart.world)), fontsize="medium")
+            figure.suptitle(escape_formula(wrap_text(chart.environment)), fontsize="medium")
             axes.set_title(chart.subtitle, fontsize="small")
         _add_legend(figure)
         return figure
@@ -269,8 +269,8 @@ def _add_legend(figure: Figure) -> None:
     """Write the legend below the axes, where it hides no curve; a long one makes it all taller."""
     size, lines = matplotlib.rcParams["font.size"], figure.axes[0].lines
     labels = [wrap_text(str(line.get_label())) for line in lines]
-    longest = max(len(part) for label in labels for part in label.splitlines())
-    columns = max(1, int(120 * figure.get_figwidth() / size) // (longest + 8))
+    max_length = max(len(part) for label in labels for part in label.splitlines())
+    columns = max(1, int(120 * figure.get_figwidth() / size) // (max_length + 8))
     num_rows = sum(1 + label.count("\n") for label in labels) / columns
     figure.set_figheight(figure.get_figheight() + LEGEND_ROW * size * max(0, num_rows - 2))
     legend = figure.legend(

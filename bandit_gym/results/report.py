@@ -180,9 +180,11 @@ def write_text(table: Table, width: int = ENDLESS) -> str:
     What does not fit into the width stands in further blocks, under the same agents.
     """
     names = [_shorten(name, width // 3) for name in table.cells.index]
-    room = width - max(map(len, names)) - 4  # of a column, which pandas parts from what follows it
-    titles = [f" {_shorten(title, room - 1)}" for title in table.cells.columns]
-    cells = table.cells.set_axis(names).map(_shorten, most=room)
+    column_width = (
+        width - max(map(len, names)) - 4
+    )  # of a column, which pandas parts from what follows it
+    titles = [f" {_shorten(title, column_width - 1)}" for title in table.cells.columns]
+    cells = table.cells.set_axis(names).map(_shorten, max_length=column_width)
     body = cells.to_string(header=titles, line_width=width)
     notes = [wrap(note, width) for note in table.notes]
     body = re.sub(r" *\\?$", "", body, flags=re.M)
@@ -242,9 +244,9 @@ def wrap(text: str, width: int) -> str:
     return "\n".join(broken)
 
 
-def _shorten(text: str, most: int) -> str:
+def _shorten(text: str, max_length: int) -> str:
     """Cut a text that has more than so many characters, and end it with an ellipsis."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 def make_tables(
@@ -276,9 +278,9 @@ def _make_estimates(
     rows: Sequence[Row],
     columns: Sequence[str],
 ) -> Table:
-    experiment, most = results.experiment, max(row["replications"] for row in rows)
+    experiment, max_length = results.experiment, max(row["replications"] for row in rows)
     title = (
-        f"{environment.label}: {most} replication{'s' * (most != 1)} of "
+        f"{environment.label}: {max_length} replication{'s' * (max_length != 1)} of "
         f"{experiment.horizon} steps, seed {experiment.seed}. Means ± 95 % intervals."
     )
     cells: Cells = {
@@ -325,12 +327,12 @@ def _define_regret(environment: Entry) -> str:
 
 def _flag_notes(rows: Sequence[Row]) -> Iterator[str]:
     """Say how many of their decisions agents called unreliable; nothing if none tells."""
-    telling = [row for row in rows if not math.isnan(row["flagged"])]
-    for row in telling:
+    reporting = [row for row in rows if not math.isnan(row["flagged"])]
+    for row in reporting:
         if row["flagged"] > 0:
             flagged = f"{row['agent']}: {write_share(row['flagged'])} of decisions flagged"
             yield f"{flagged}{_reasons(row) or ', where it may be wrong'}."
-    if telling and not any(row["flagged"] for row in telling):
+    if reporting and not any(row["flagged"] for row in reporting):
         yield "No decision was flagged as unreliable."
 
 
@@ -345,9 +347,9 @@ def _reasons(row: Row) -> str:
 def _belief_notes(results: Results, environment: Entry) -> Iterator[str]:
     """Say which agents believe in another prior or likelihood than the environment's."""
     for found in results.usable(environment):
-        misbelief = found.blocks[0].origin.get("misbelief")
-        if isinstance(misbelief, str):
-            text = "".join(c if c.isprintable() else "?" for c in misbelief)
+        misspecification = found.blocks[0].origin.get("misbelief")
+        if isinstance(misspecification, str):
+            text = "".join(c if c.isprintable() else "?" for c in misspecification)
             yield f"{found.run.agent.label}: misspecified, for it {text}."
 
 
@@ -417,7 +419,7 @@ def write_estimate(row: Row, name: str, digits: int = 1) -> str:
         return NOTHING
     if is_missing(row, name):
         return f"{mean:z.{digits}f} ± {NOTHING}"
-    mark = DOUBTFUL if _is_marked(row, name) else ""
+    mark = DOUBTFUL if _has_doubtful_interval(row, name) else ""
     half = max(high - mean, mean - low)
     if half > 0:
         digits = max(0, 1 - math.floor(math.log10(half)))
@@ -445,7 +447,7 @@ def interval_notes(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
     """Say where intervals are missing, and which of those named may be too short."""
     if any(is_missing(row, name) for row in rows for name in names):
         yield f"{NOTHING} for an interval or a p-value: none below {MIN_REPLICATIONS} replications."
-    if any(_is_marked(row, name) for row in rows for name in names):
+    if any(_has_doubtful_interval(row, name) for row in rows for name in names):
         yield (
             f"{DOUBTFUL} A long tail and fewer than {FEW_REPLICATIONS} replications: the interval "
             "may be too short."
@@ -457,5 +459,5 @@ def is_missing(row: Row, name: str) -> bool:
     return math.isnan(row[f"{name}_low"]) and not math.isnan(row[name])
 
 
-def _is_marked(row: Row, name: str) -> bool:
+def _has_doubtful_interval(row: Row, name: str) -> bool:
     return bool(row.get(f"{name}_is_doubtful")) and not is_missing(row, name)

@@ -254,7 +254,7 @@ class Results:
         if env is not None or not labels:
             check_choice("env", env, labels)
         chosen = next(each for each in environments if each.label == (env or labels[0]))
-        figure = plots.draw_one(self, chosen, kind)
+        figure = plots.draw_chart(self, chosen, kind)
         if figure is None:
             raise ValueError(f"kind must be one that these results allow, got {kind!r}.")
         return figure

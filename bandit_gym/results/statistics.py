@@ -39,7 +39,7 @@ MIN_REPLICATIONS = 10
 FEW_REPLICATIONS = 100
 """Below it a skewed sample may not have shown its tail; see `is_coverage_doubtful`."""
 
-LARGEST_TAME_SKEWNESS = 1.0
+MAX_TAME_SKEWNESS = 1.0
 MAX_SKEWNESS = 0.1
 """Student's interval is trusted up to a skewness of this times sqrt(R)."""
 
@@ -76,7 +76,7 @@ def is_coverage_doubtful(values: FloatArray) -> bool:
     """
     if len(values) >= FEW_REPLICATIONS or np.ptp(values) == 0:
         return False
-    return abs(_skewness(values)) > LARGEST_TAME_SKEWNESS
+    return abs(_skewness(values)) > MAX_TAME_SKEWNESS
 
 
 def mean_interval(values: FloatArray, *, confidence: float = 0.95) -> Interval:

@@ -39,7 +39,7 @@ from bandit_gym.envs.rendering import (
     render_picture,
     select_most_pulled,
 )
-from bandit_gym.experiments.catalogue import build, told_prior
+from bandit_gym.experiments.catalogue import build, find_prior_option
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.rollout import AGENT_STREAM, Step, play
@@ -82,7 +82,7 @@ def watch(run: Run) -> Iterator[Frame]:
     """
     check_seed("seed", run.seed)
     agent, env = build(run)
-    check_fit(agent, env, warns=told_prior(run.agent.options) is None)
+    check_fit(agent, env, warns=find_prior_option(run.agent.options) is None)
     problem, seed = find_problem(env), SeedSequence(run.seed, spawn_key=(AGENT_STREAM,))
     record, regret, cells = PlayRecord(1, problem.num_arms), 0.0, None
     played = islice(play(agent, env, env_seed=run.seed, agent_seed=seed), run.horizon)
@@ -99,14 +99,18 @@ def watch(run: Run) -> Iterator[Frame]:
 
 
 def _describe(run: Run, number: int, step: Step, regret: float) -> str:
-    told = "" if np.isnan(regret) else f", regret {regret:,.1f}"
-    return f"step {number:,} of {run.horizon:,}, arm {step.actions[0]}{told}"
+    regret_text = "" if np.isnan(regret) else f", regret {regret:,.1f}"
+    return f"step {number:,} of {run.horizon:,}, arm {step.actions[0]}{regret_text}"
 
 
 def find_means(step: Step, env: Any, num_arms: int) -> FloatArray | None:
     """Return the (K,) true means that a step was played on; where they move, `env` has them."""
-    told = getattr(env.unwrapped, "means", None) if step.means is None else step.means
-    return np.array(told[0]) if told is not None and np.shape(told) == (1, num_arms) else None
+    regret_text = getattr(env.unwrapped, "means", None) if step.means is None else step.means
+    return (
+        np.array(regret_text[0])
+        if regret_text is not None and np.shape(regret_text) == (1, num_arms)
+        else None
+    )
 
 
 def find_belief(
@@ -219,8 +223,8 @@ def _strip(frame: Frame, arm: int, width: int) -> Text:
     if frame.means is None:
         return Text("".join(letters), style="cyan")
     low, high = frame.cells
-    place = min(width - 1, max(0, int((frame.means[arm] - low) / (high - low) * width)))
-    parts = "".join(letters[:place]), (PLACE, TRUE), "".join(letters[place + 1 :])
+    column = min(width - 1, max(0, int((frame.means[arm] - low) / (high - low) * width)))
+    parts = "".join(letters[:column]), (PLACE, TRUE), "".join(letters[column + 1 :])
     return Text.assemble(*parts, style="cyan")
 
 

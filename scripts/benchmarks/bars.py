@@ -45,7 +45,7 @@ RULE_MICROSECONDS = at_most(100, None, "below a decision of the paper's race")
 PEER = "no slower than what you would take instead"
 FLAT = "statistics are sufficient: a step costs the same at any t"
 
-BARS: Mapping[str, Bar] = {
+THRESHOLDS: Mapping[str, Bar] = {
     CONTROL: at_most(1.1, 1.02, "more: other processes took the processor, all rows are void"),
     "environment.bernoulli.many.sync": at_least(300, 500, "what it was at results version 2"),
     "environment.bernoulli.many.limit": at_most(2.5, 1.5, "checks and infos, beside the pull"),
@@ -87,7 +87,7 @@ BARS: Mapping[str, Bar] = {
 }
 
 
-def verdict(row: Row, bars: Mapping[str, Bar] = BARS) -> str:
+def verdict(row: Row, bars: Mapping[str, Bar] = THRESHOLDS) -> str:
     """Judge a row by the interval between its quartiles, or by its value if it has none.
 
     Returns:
@@ -107,7 +107,7 @@ def verdict(row: Row, bars: Mapping[str, Bar] = BARS) -> str:
     return "aim" if goal.admits(row.value) else "met"
 
 
-def judged(rows: Iterable[Row], state: str, bars: Mapping[str, Bar] = BARS) -> list[str]:
+def judged(rows: Iterable[Row], state: str, bars: Mapping[str, Bar] = THRESHOLDS) -> list[str]:
     """Return one line for each bar whose row got this verdict: what it is and must be.
 
     A bar without a row is "absent"; where there is no value, the line tells why.

@@ -45,12 +45,12 @@ STEPS = (100, 1000, 10_000, 100_000, 1_000_000)
 def measurements(session: Session) -> Iterator[Measurement]:
     """Tell of growth with steps, then of memory."""
     for name in AGENTS:
-        yield _along_steps(session, name)
+        yield _measure_growth(session, name)
     names = "growth.memory.ratio", "growth.memory.replications"
     yield Measurement(names, lambda: _memory(session))
 
 
-def _along_steps(session: Session, name: str) -> Measurement:
+def _measure_growth(session: Session, name: str) -> Measurement:
     """Compare every step with the baseline; the last one's key bears no size, for the bars."""
     num_lanes = session.effort.width(BLOCK_SIZE)
     labels = {t: f"t={t:g}" for t in STEPS}

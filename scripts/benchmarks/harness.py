@@ -21,7 +21,7 @@ from benchmarks.session import BLOCK_SIZE, HORIZON, Measurement, Session
 from benchmarks.timing import Effort, Row, summarise
 
 MAX_REPEATS = 3  # each takes seconds
-FEWEST_STEPS = 200  # the file written at the end would have too large a share of fewer
+MIN_STEPS = 200  # the file written at the end would have too large a share of fewer
 CASES = {
     "harness.racing": ("racing_paper", BLOCK_SIZE),
     "harness.exact.many": ("exact", 1000),
@@ -36,7 +36,7 @@ def measurements(session: Session) -> Iterator[Measurement]:
 
 
 def _shares(effort: Effort, key: str, agent: str, num_lanes: int) -> list[Row]:
-    horizon = effort.length(HORIZON, minimum=FEWEST_STEPS)
+    horizon = effort.length(HORIZON, minimum=MIN_STEPS)
     sizes = {"horizon": horizon, "block_size": effort.width(num_lanes)}
     run = Experiment(["BernoulliBandit-v0"], [agent], **sizes).runs[0]
     simulate_block(run, 0)  # compiles

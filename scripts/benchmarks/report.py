@@ -19,7 +19,7 @@ from matplotlib.ticker import EngFormatter
 
 from bandit_gym.checks.styles import COLOURS
 from bandit_gym.experiments.provenance import versions
-from benchmarks.bars import BARS, verdict
+from benchmarks.bars import THRESHOLDS, verdict
 from benchmarks.timing import Effort, Row
 
 MARKER = "<!-- scripts/benchmark.py --markdown -->"
@@ -122,9 +122,9 @@ def _markdown(found: dict[str, Any], rows: Sequence[Row]) -> str:
     )
     table = markdown_table([_cells(row) for row in rows])
     reasons = [
-        {"row": f"`{row.key}`", "why its bar lies there": BARS[row.key].reason}
+        {"row": f"`{row.key}`", "why its bar lies there": THRESHOLDS[row.key].reason}
         for row in rows
-        if row.key in BARS
+        if row.key in THRESHOLDS
     ]
     return f"{head}\n\n{table}" + (f"\n\n{markdown_table(reasons)}" if reasons else "")
 
@@ -136,7 +136,7 @@ def _listed(facts: dict[str, Any]) -> str:
 def _cells(row: Row) -> dict[str, str]:
     """Return what a row says in each of COLUMNS."""
     spread = "" if row.low is None else f"{row.low:.3g} to {row.high:.3g}"
-    bar = BARS.get(row.key)
+    bar = THRESHOLDS.get(row.key)
     limits = ["", ""]
     if bar is not None:
         sign = ">=" if bar.is_floor else "<="
@@ -148,7 +148,7 @@ def _cells(row: Row) -> dict[str, str]:
 
 
 def _entry(row: Row) -> dict[str, Any]:
-    bar = BARS.get(row.key)
+    bar = THRESHOLDS.get(row.key)
     return {**asdict(row), "bar": bar and asdict(bar), "verdict": verdict(row)}
 
 

@@ -106,7 +106,7 @@ class Tree:
     def _pytest(
         self, mode: str, tests: list[str], watch: Stopwatch, found: Path | None = None
     ) -> int:
-        self._settle(mode)
+        self._import_from_tree(mode)
         options = ["-q", "-n0", "--tb=no", "--assert=plain", "-p", "no:cacheprovider"]
         options += ["-m", "not slow"]
         options += ["-W", "ignore::RuntimeWarning"] * (mode == "plain")  # compiled code gives none
@@ -115,7 +115,7 @@ class Tree:
             found.write_text(json.dumps(watch.seconds))
         return int(code)
 
-    def _settle(self, mode: str) -> None:
+    def _import_from_tree(self, mode: str) -> None:
         """Make this process one that imports both packages from the tree."""
         os.chdir(self.folder)
         sys.path.insert(0, str(self.folder))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bandit_gym.checks import check_choice, check_integer, check_real, message
 from bandit_gym.experiments.execution import Workers
-from scripts.studies.study import BUILD, DOCS, MOST_SCALE, NAMES, Study, measure, tell_pages
+from scripts.studies.study import BUILD, DOCS, MAX_SCALE, NAMES, Study, measure, write_pages
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, help="processes; default: one per core")
     parser.add_argument("--tell", action="store_true", help="write the pages anew from their JSON")
     options = parser.parse_args(arguments)
-    if options.tell:
-        print("\n".join(map(str, tell_pages())))
+    if options.write_tables:
+        print("\n".join(map(str, write_pages())))
         return 0
     try:
         print(f"page: {_measure(options)}")
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measure(options: argparse.Namespace) -> Path:
     study = Study(check_choice("name", options.name, NAMES))
     scale = study.scale if options.scale is None else options.scale
-    check_real("scale", scale, above=0.0, maximum=MOST_SCALE)
+    check_real("scale", scale, above=0.0, maximum=MAX_SCALE)
     if options.workers is not None:
         check_integer("workers", options.workers, minimum=1)
     own = BUILD / study.name

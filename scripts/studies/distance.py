@@ -37,37 +37,40 @@ def parts(task: Task) -> dict[str, Callable[[], Any]]:
     return {label: partial(_measure, task, label) for label in task.settings["agents"]}
 
 
-def _worlds(task: Task, label: str) -> dict[str, list[Case]]:
+def _environments(task: Task, label: str) -> dict[str, list[Case]]:
     """Return the cases of each world of the suite that an agent plays in."""
     lacks = task.settings["lacks"].get(label, [])
-    worlds: dict[str, list[Case]] = {}
+    environments: dict[str, list[Case]] = {}
     for case in load_suite().cases:
         if task.settings["only"] in case.problem_name and case.kind not in lacks:
-            worlds.setdefault(case.problem_name, []).append(case)
-    return worlds
+            environments.setdefault(case.problem_name, []).append(case)
+    return environments
 
 
 def _measure(task: Task, label: str) -> dict[str, Any]:
     """Return an agent's distance and regret lost, by kind of prior; and where it failed."""
-    settings, worlds = task.settings, _worlds(task, label)
+    settings, environments = task.settings, _environments(task, label)
     entry = {**settings["agents"][label], "label": label}
     again = "scripts.studies.outsiders:Again"
     exact = [{"agent": again, "number": number} for number in range(settings["references"])]
     sizes = {"horizon": task.size("horizon"), "seed": settings["seed"]}
     sizes["replications"] = max(10, task.size("replications"))
-    longest = max(settings["horizons"])
-    steps = [max(1, round(t * sizes["horizon"] / longest)) for t in settings["horizons"]]
+    last_horizon = max(settings["horizons"])
+    steps = [max(1, round(t * sizes["horizon"] / last_horizon)) for t in settings["horizons"]]
     rows: dict[str, list[tuple[Any, ...]]] = {}
     failed = {}
-    envs = [{"env": cases[0].problem, "label": world} for world, cases in worlds.items()]
+    envs = [
+        {"env": cases[0].problem, "label": environment}
+        for environment, cases in environments.items()
+    ]
     references, runs = (play(task, envs, agents, **sizes) for agents in (exact, [entry]))
-    for world, cases in worlds.items():
-        run = runs[world][label]
+    for environment, cases in environments.items():
+        run = runs[environment][label]
         if not run.is_usable:
-            failed[world] = next(iter(run.failures.values()), "not played").splitlines()[-1]
+            failed[environment] = next(iter(run.failures.values()), "not played").splitlines()[-1]
             continue
         distances = [_distance(task, entry, case) for case in cases]
-        reference = np.mean([_at(steps, each) for each in references[world].values()], axis=0)
+        reference = np.mean([_at(steps, each) for each in references[environment].values()], axis=0)
         lost = (_at(steps, run) - reference) / reference.mean(axis=0)
         for kind in (cases[0].kind, ALL):
             rows.setdefault(kind, []).append((*np.mean(distances, axis=0), lost))
@@ -117,13 +120,13 @@ def pool(task: Task, kind: str, found: list[tuple[Any, ...]]) -> dict[str, Any]:
     return told | {"excess": float(excess), "lean": float(lean), "lost": lost}
 
 
-def tell(found: Found) -> dict[str, str]:
+def write_tables(found: Found) -> dict[str, str]:
     """Return the verdicts and the table of the page."""
     rows, settings = _rows(found), found["settings"]
     failed = [
-        f"- {part['agent']} in {world}: {words}"
+        f"- {part['agent']} in {environment}: {words}"
         for part in found["numbers"].values()
-        for world, words in part["failed"].items()
+        for environment, words in part["failed"].items()
     ]
     return {
         "verdicts": table(list(verdicts(rows[rows["kind"] != ALL], settings))),
@@ -152,10 +155,10 @@ def judge(interval: list[float], margin: float) -> str:
 def verdicts(rows: pd.DataFrame, settings: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     near, last = settings["near"], max(settings["horizons"])
     words = rows["lost"].map(lambda lost: judge(lost[-1], settings["margin"]))
-    is_far = rows["excess"] > near
-    too_little, too_much = is_far & (rows["lean"] < -near), is_far & (rows["lean"] > near)
+    is_distant = rows["excess"] > near
+    too_little, too_much = is_distant & (rows["lean"] < -near), is_distant & (rows["lean"] > near)
     claims = {
-        f"Within {near} of the exact law there is no difference in regret": (~is_far, SAME),
+        f"Within {near} of the exact law there is no difference in regret": (~is_distant, SAME),
         "Farther away, too little for the favourite costs": (too_little, COSTS),
         "Farther away, too much for the favourite gains": (too_much, GAINS),
     }

@@ -53,13 +53,13 @@ def _plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
     return list(rows.astype(object).where(rows.notna(), None).to_dict("records"))
 
 
-def tell(found: Found) -> dict[str, str]:
+def write_tables(found: Found) -> dict[str, str]:
     """Return the tables of the page."""
     board, cases, hard = _board(found), _cases(found, OPEN), _cases(found, HARD)
     counts = hard.groupby(["agent", "verdict"], sort=False).size().unstack(fill_value=0)
     failures = [line for part in found["numbers"].values() for line in part["failures"]]
     return {
-        "verdicts": table([_near(found, board), _never_wrong(hard)]),
+        "verdicts": table([_claim_distance(found, board), _never_wrong(hard)]),
         "leaderboard": table(leaderboard_cells(board)),
         "kinds": _by_kind(cases, board),
         "counts": table(counts.astype(str).reset_index().to_dict("records")),
@@ -92,7 +92,7 @@ def _cases(found: Found, suite: str) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def _near(found: Found, board: pd.DataFrame) -> dict[str, str]:
+def _claim_distance(found: Found, board: pd.DataFrame) -> dict[str, str]:
     """Say whether the agents that claim the posterior are near it."""
     near, ours = found["settings"]["near"], board[board["agent"].isin(OURS)]
     is_near, is_far = ours["excess_high"] <= near, ours["excess_low"] > near

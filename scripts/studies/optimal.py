@@ -41,14 +41,14 @@ def ratios(task: Task, name: str) -> list[dict[str, Any]]:
     """Return the rules' regrets over the least, of three horizons for each number of arms."""
     rows = []
     for num_arms in ARMS:
-        world = make_problem(task.settings["priors"][name], num_arms)
-        longest = task.size(f"horizon_{num_arms}")
+        environment = make_problem(task.settings["priors"][name], num_arms)
+        last_horizon = task.size(f"horizon_{num_arms}")
         curves = {
-            label: expected_regret(world, rule, longest)
+            label: expected_regret(environment, rule, last_horizon)
             for label, rule in task.settings["rules"].items()
         }
-        for horizon in sorted({max(1, longest // 5), max(1, longest // 2), longest}):
-            least = optimal_regret(world, horizon)
+        for horizon in sorted({max(1, last_horizon // 5), max(1, last_horizon // 2), last_horizon}):
+            least = optimal_regret(environment, horizon)
             ratios = {label: float(each[horizon - 1] / least) for label, each in curves.items()}
             rows.append(
                 {"prior": name, "arms": num_arms, "horizon": horizon, "least": float(least)}
@@ -59,13 +59,13 @@ def ratios(task: Task, name: str) -> list[dict[str, Any]]:
 
 def _cost(task: Task, label: str) -> dict[str, Any]:
     """Return an agent's regret over the least with two uniform arms, and what a decision costs."""
-    world, horizon = make_problem(UNIFORM, 2), task.size("horizon_costs")
+    environment, horizon = make_problem(UNIFORM, 2), task.size("horizon_costs")
     options = dict(task.settings["agents"][label])
     is_drawn, name = options.pop("is_drawn", False), options.pop("agent")
     if "horizon" in options:
         options["horizon"] = horizon
-    agent = make_agent(name, world, **options)
-    regret = expected_regret(world, agent, horizon)[-1]
+    agent = make_agent(name, environment, **options)
+    regret = expected_regret(environment, agent, horizon)[-1]
     seconds = []
     for _ in range(1 + task.settings["rounds"]):
         begin = process_time()
@@ -73,7 +73,7 @@ def _cost(task: Task, label: str) -> dict[str, Any]:
         seconds.append(process_time() - begin)
     return {
         "rule": label,
-        "ratio": float(regret / optimal_regret(world, horizon)),
+        "ratio": float(regret / optimal_regret(environment, horizon)),
         "microseconds": 1e6 * min(seconds[1:]) / (task.settings["lanes"] * horizon),
         "is_drawn": is_drawn,
     }
@@ -81,16 +81,16 @@ def _cost(task: Task, label: str) -> dict[str, Any]:
 
 def _played(task: Task, num_arms: int, horizon: int, replications: int) -> dict[str, Any]:
     """Return regrets of exact Thompson sampling and the paper's race, and the least there is."""
-    world = make_problem(UNIFORM, num_arms)
+    environment = make_problem(UNIFORM, num_arms)
     env = {"env": "BernoulliBandit-v0", "num_arms": num_arms, "label": "uniform arms"}
     agents = [{"agent": "exact", "label": "exact"}, {"agent": "racing_paper", "label": "racing"}]
     sizes = {"horizon": horizon, "replications": max(10, replications)}
     runs = play(task, [env], agents, seed=task.settings["seed"], **sizes)["uniform arms"]
     exact, racing = (runs[label].final("cumulative_regret") for label in ("exact", "racing"))
     if num_arms == 2:
-        bounds = [optimal_regret(world, horizon)] * 2
+        bounds = [optimal_regret(environment, horizon)] * 2
     else:
-        found = optimal_bracket(world, horizon, num_samples=task.size("scenarios"))
+        found = optimal_bracket(environment, horizon, num_samples=task.size("scenarios"))
         bounds = [found.best - found.upper, found.best - found.lower]
     return {
         "world": f"{num_arms} arms, T = {horizon:,}",
@@ -101,7 +101,7 @@ def _played(task: Task, num_arms: int, horizon: int, replications: int) -> dict[
     }
 
 
-def tell(found: Found) -> dict[str, str]:
+def write_tables(found: Found) -> dict[str, str]:
     """Return the three tables of the page."""
     rows = [row for part in parts_of(found, "prior").values() for row in part]
     costs = sorted(parts_of(found, "agent").values(), key=lambda row: row["ratio"])

@@ -28,7 +28,7 @@ SLOPE_STEP = 1e-4
 
 NUM_PRIOR_DRAWS = 1000
 
-FARTHEST = 36.0
+MAX_LOGIT = 36.0
 """Logarithm or log-odds beyond which a mean would be its end."""
 
 
@@ -57,7 +57,7 @@ class Target:
 
     def means(self, line: np.ndarray) -> np.ndarray:
         """Return the (S, K) means that are told by (S, K) numbers."""
-        bounded = np.clip(line, -FARTHEST, FARTHEST)
+        bounded = np.clip(line, -MAX_LOGIT, MAX_LOGIT)
         with np.errstate(all="ignore"):
             between = self.low + (self.high - self.low) * special.expit(bounded)
             above = self.low + np.exp(bounded)

@@ -112,9 +112,9 @@ class Measure(NamedTuple):
         return FAILS if _is_beyond(above) or _is_beyond(below) else UNDECIDED
 
 
-def _is_beyond(room: Interval) -> bool:
+def _is_beyond(margin: Interval) -> bool:
     """Say whether there is no room left to a limit; what is known exactly may lie on it."""
-    return room.high < 0 or room.low == room.high == 0
+    return margin.high < 0 or margin.low == margin.high == 0
 
 
 def skewed_interval(values: FloatArray, level: float) -> Interval:
@@ -163,12 +163,12 @@ def num_cells(settings: Mapping[str, Any], num_problems: int) -> int:
     return in_figures * len(settings["readings"]) + (in_table_2 + num_problems) * with_stop
 
 
-def settle(task: Task, measure: Callable[[int], Measure]) -> dict[str, Any]:
+def decide_claim(task: Task, measure: Callable[[int], Measure]) -> dict[str, Any]:
     """Look at more and more until a claim is decided, or to the last look."""
-    looks = task.settings["looks"]
+    stages = task.settings["looks"]
     cells = num_cells(task.settings, task.size("problems"))
-    level = task.settings["level"] / (cells * len(looks))
-    for look in looks:
+    level = task.settings["level"] / (cells * len(stages))
+    for look in stages:
         found = measure(look)
         word = found.verdict(level)
         if word != UNDECIDED:
@@ -181,35 +181,37 @@ def settle(task: Task, measure: Callable[[int], Measure]) -> dict[str, Any]:
 # -- What agents did ----------------------------------------------------------------------------
 
 
-class Look(NamedTuple):
+class PlayedRuns(NamedTuple):
     """Runs of agents in one world, or in several of which each is a cluster.
 
     Attributes:
-        worlds: label of the agent -> its run, for each world.
+        environments: label of the agent -> its run, for each world.
     """
 
-    worlds: Sequence[Mapping[str, RunResults]]
+    environments: Sequence[Mapping[str, RunResults]]
 
     def regrets(self, label: str, step: int | None = None) -> FloatArray:
         """Return an agent's (C,) pseudo-regrets at a step, or else at the horizon."""
-        steps = self.worlds[0][label].steps
+        steps = self.environments[0][label].steps
         at = -1 if step is None else min(int(np.searchsorted(steps, step)), len(steps) - 1)
         return self._clusters(
-            [runs[label].curves("cumulative_regret")[:, at] for runs in self.worlds]
+            [runs[label].curves("cumulative_regret")[:, at] for runs in self.environments]
         )
 
     def samples(self, label: str = RACING) -> FloatArray:
         """Return an agent's (C,) samples of a decision, on average."""
-        horizon = self.worlds[0][label].run.horizon
-        return self._clusters([runs[label].final("num_samples") / horizon for runs in self.worlds])
+        horizon = self.environments[0][label].run.horizon
+        return self._clusters(
+            [runs[label].final("num_samples") / horizon for runs in self.environments]
+        )
 
     def curves(self, label: str, column: str = "cumulative_regret") -> FloatArray:
         """Return an agent's (L, S) curves in all worlds."""
-        return np.concatenate([runs[label].curves(column) for runs in self.worlds])
+        return np.concatenate([runs[label].curves(column) for runs in self.environments])
 
     def schedule(self) -> list[int]:
         """Return how many samples a decision of Racing took at each step, on average."""
-        steps = self.worlds[0][RACING].steps
+        steps = self.environments[0][RACING].steps
         lengths = np.diff(steps, prepend=0)
         sums = self.curves(RACING, "num_samples").mean(axis=0)
         rates = np.diff(sums, prepend=0.0) / lengths
@@ -219,7 +221,7 @@ class Look(NamedTuple):
         return values[0] if len(values) == 1 else np.array([each.mean() for each in values])
 
 
-def _look(
+def _play_environments(
     task: Task, name: str, agents: Sequence[Mapping[str, Any]], number: int
 ) -> list[dict[str, RunResults]]:
     """Play agents in the worlds of a figure at a look, unless they were played before."""
@@ -227,16 +229,16 @@ def _look(
     sizes = {"horizon": task.size(f"horizon_{figure['of']}"), "block_size": 8}
     sizes["seed"] = task.settings["seed"]
     if figure["of"] == "1b":
-        worlds = [{"env": "BernoulliBandit-v0", "prior": figure["prior"], "label": name}]
+        environments = [{"env": "BernoulliBandit-v0", "prior": figure["prior"], "label": name}]
         sizes["replications"] = number * task.size("replications_1b")
     else:
-        make = drawn_beta_world if figure["of"] == "1a" else topics_world
-        worlds = [make(each) for each in range(number * task.size(f"worlds_{figure['of']}"))]
+        make = make_drawn_beta_problem if figure["of"] == "1a" else make_topics_problem
+        environments = [make(each) for each in range(number * task.size(f"worlds_{figure['of']}"))]
         sizes["replications"] = 2
-    return list(play(task, worlds, agents, **sizes).values())
+    return list(play(task, environments, agents, **sizes).values())
 
 
-def drawn_beta_world(number: int) -> dict[str, Any]:
+def make_drawn_beta_problem(number: int) -> dict[str, Any]:
     """Return an environment of Figure 1a: ten Beta(a, b), a and b uniform on (1, 10)."""
     rng = np.random.default_rng(2017)
     alpha, beta = rng.uniform(1.0, 10.0, size=(number + 1, 2, 10))[-1].round(4).tolist()
@@ -244,7 +246,7 @@ def drawn_beta_world(number: int) -> dict[str, Any]:
     return {"env": "BernoulliBandit-v0", "prior": prior, "label": f"prior {number}"}
 
 
-def topics_world(number: int) -> dict[str, Any]:
+def make_topics_problem(number: int) -> dict[str, Any]:
     """Return an environment of Figure 2, the u_i uniform on the sphere in 10 dimensions."""
     return {"env": "DependentPriorBandit-v0", "arm_seed": number, "label": f"topics {number}"}
 
@@ -252,16 +254,18 @@ def topics_world(number: int) -> dict[str, Any]:
 def _figure(task: Task, name: str, reading: str) -> dict[str, Any]:
     """Settle the claims of a figure under a reading; keep the curves of the one that is shown."""
     settings = task.settings
-    racing, kept = entry(settings, reading), dict[int, Look]()
+    racing, kept = entry(settings, reading), dict[int, PlayedRuns]()
 
-    def look(number: int) -> Look:
+    def look(number: int) -> PlayedRuns:
         if number not in kept:
-            own = _look(task, name, [racing], number)
-            others = _look(task, name, [EXACT, THOMPSON], number)
-            first = Look(own) if number == settings["looks"][0] else look(settings["looks"][0])
+            own = _play_environments(task, name, [racing], number)
+            others = _play_environments(task, name, [EXACT, THOMPSON], number)
+            first = (
+                PlayedRuns(own) if number == settings["looks"][0] else look(settings["looks"][0])
+            )
             particles = {"agent": "smc_paper", "num_particles": first.schedule(), "label": SMC}
-            smc = _look(task, name, [particles], number)
-            kept[number] = Look([a | b | c for a, b, c in zip(own, others, smc, strict=True)])
+            smc = _play_environments(task, name, [particles], number)
+            kept[number] = PlayedRuns([a | b | c for a, b, c in zip(own, others, smc, strict=True)])
         return kept[number]
 
     def measure(number: int, claim: str) -> Measure:
@@ -269,7 +273,7 @@ def _figure(task: Task, name: str, reading: str) -> dict[str, Any]:
 
     try:
         claims = settings["figures"][name]["claims"]
-        cells = {claim: settle(task, partial(measure, claim=claim)) for claim in claims}
+        cells = {claim: decide_claim(task, partial(measure, claim=claim)) for claim in claims}
     except ValueError:
         if settings["readings"][reading].get("scale") != "supremum":
             raise
@@ -282,7 +286,7 @@ def _figure(task: Task, name: str, reading: str) -> dict[str, Any]:
         label: last.curves(label) for label in (RACING, EXACT["label"], THOMPSON["label"], SMC)
     }
     return found | {
-        "steps": last.worlds[0][RACING].steps.tolist(),
+        "steps": last.environments[0][RACING].steps.tolist(),
         "means": {label: each.mean(axis=0).tolist() for label, each in curves.items()},
         "errors": {
             label: (each.std(axis=0, ddof=1) / math.sqrt(len(each))).tolist()
@@ -293,7 +297,7 @@ def _figure(task: Task, name: str, reading: str) -> dict[str, Any]:
     }
 
 
-def _measure(settings: Mapping[str, Any], claim: str, look: Look) -> Measure:
+def _measure(settings: Mapping[str, Any], claim: str, look: PlayedRuns) -> Measure:
     """Return the quantity of a claim and its limits."""
     exact, early = EXACT["label"], settings["early"]
     if claim == "samples":
@@ -316,14 +320,21 @@ def _table_2(task: Task, reading: str) -> dict[str, Any]:
         for delta, sigma in product(deltas, sigmas)
     ]
     prior = {"name": "beta", "alpha": 5.0, "beta": 5.0}
-    world = {"env": "BernoulliBandit-v0", "num_arms": 10, "prior": prior, "label": "Beta(5, 5)"}
-    kept = dict[int, Look]()
+    environment = {
+        "env": "BernoulliBandit-v0",
+        "num_arms": 10,
+        "prior": prior,
+        "label": "Beta(5, 5)",
+    }
+    kept = dict[int, PlayedRuns]()
 
-    def look(number: int) -> Look:
+    def look(number: int) -> PlayedRuns:
         if number not in kept:
             sizes = {"horizon": task.size("horizon_table2"), "seed": settings["seed"]}
             sizes |= {"replications": number * task.size("replications_table2"), "block_size": 8}
-            kept[number] = Look([play(task, [world], [*agents, EXACT], **sizes)["Beta(5, 5)"]])
+            kept[number] = PlayedRuns(
+                [play(task, [environment], [*agents, EXACT], **sizes)["Beta(5, 5)"]]
+            )
         return kept[number]
 
     def edge(number: int, axis: int, end: int, which: str) -> FloatArray:
@@ -355,10 +366,12 @@ def _table_2(task: Task, reading: str) -> dict[str, Any]:
             at = f"{delta}, {sigma}"
             measure = partial(near, which=which, at=at, low=low, high=high)
             paper = {"paper": settings[which][i][j]}
-            cells[f"{which} at {at}"] = settle(task, measure) | paper
+            cells[f"{which} at {at}"] = decide_claim(task, measure) | paper
     for axis, parameter in enumerate("δσ"):
-        cells[f"the smaller {parameter}, the more samples"] = settle(task, partial(fall, axis=axis))
-        cells[f"the smaller {parameter}, the smaller the regret"] = settle(
+        cells[f"the smaller {parameter}, the more samples"] = decide_claim(
+            task, partial(fall, axis=axis)
+        )
+        cells[f"the smaller {parameter}, the smaller the regret"] = decide_claim(
             task, partial(rise, axis=axis)
         )
     return {"claims": cells}
@@ -476,7 +489,7 @@ def _theorem_1(task: Task, reading: str) -> dict[str, Any]:
                 kept.append(race(case, task.settings, reading, task.size("races"), seed))
             return Measure(np.concatenate(kept, axis=1)[0], high=PROMISE, are_outcomes=True)
 
-        cells[f"problem {number + 1}"] = settle(task, errors)
+        cells[f"problem {number + 1}"] = decide_claim(task, errors)
         samples.append(float(kept[0][1].mean()))
     return {"claims": cells, "samples": float(np.mean(samples))}
 
@@ -521,7 +534,7 @@ def parts(task: Task) -> dict[str, Callable[[], Any]]:
     return found
 
 
-def tell(found: Found) -> dict[str, str]:
+def write_tables(found: Found) -> dict[str, str]:
     """Return the tables of the page."""
     numbers, settings, verdicts = found["numbers"], found["settings"], _verdicts(found)
     jeffreys = [

@@ -17,7 +17,7 @@ from agents.sb3 import SB3Agent
 from bandit_gym.checks.styles import COLOURS
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.rollout import rollout
-from scripts.studies.models import Checkpoints, described, make_model, make_world
+from scripts.studies.models import Checkpoints, described, make_environment, make_model
 from scripts.studies.study import Found, Task, parts_of, play, table
 
 EVALUATION_SEED = 20_261_120
@@ -30,8 +30,8 @@ def parts(task: Task) -> dict[str, Callable[[], Any]]:
     found: dict[str, Callable[[], Any]] = {"bounds": partial(bounds, settings["short"])}
     for label in settings["variants"]:
         found[f"learning: {label}"] = partial(_learn, task, label)
-    for world in settings["worlds"]:
-        found[f"world: {world['title']}"] = partial(_compare, task, world)
+    for environment in settings["worlds"]:
+        found[f"world: {environment['title']}"] = partial(_compare, task, environment)
     return found
 
 
@@ -50,16 +50,16 @@ def _learn(task: Task, label: str) -> list[dict[str, Any]]:
 
 def mean_return(short: Mapping[str, Any], num_episodes: int, model: Any) -> float:
     """Return the mean return of a policy: what the best arms would return, less its regret."""
-    world = make_world(short, short["horizon"], "counts", num_episodes)
-    played: Any = rollout(SB3Agent(model), world, seed=EVALUATION_SEED).regret
-    best = short["horizon"] * expected_best_mean(world.unwrapped.problem)
+    environment = make_environment(short, short["horizon"], "counts", num_episodes)
+    played: Any = rollout(SB3Agent(model), environment, seed=EVALUATION_SEED).regret
+    best = short["horizon"] * expected_best_mean(environment.unwrapped.problem)
     return float(best - np.sum(played, axis=1).mean())
 
 
 def bounds(short: Mapping[str, Any]) -> dict[str, float]:
     """Return what random play, Thompson sampling and the best possible policy return, exactly."""
     horizon = short["horizon"]
-    problem = make_world(short, horizon, "constant", 1).unwrapped.problem
+    problem = make_environment(short, horizon, "constant", 1).unwrapped.problem
     best = horizon * expected_best_mean(problem)
     return {
         "random play": float(best - expected_regret(problem, "random", horizon)[-1]),
@@ -68,16 +68,16 @@ def bounds(short: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _compare(task: Task, world: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _compare(task: Task, environment: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Train the models of a world, and return a row for each agent on the same episodes.
 
     A mode of observation is an experiment of its own with the same seed: means and noise of a
     replication depend on nothing else.
     """
-    settings, horizon, learners = task.settings, world["horizon"], task.settings["agents"]
+    settings, horizon, learners = task.settings, environment["horizon"], task.settings["agents"]
     number = max(10, task.size("replications"))
     entries = {"constant": [entry | {"label": label} for label, entry in learners.items()]}
-    trained = {label: _train(task, world, label) for label in world["models"]}
+    trained = {label: _train(task, environment, label) for label in environment["models"]}
     for label, (path, _, _) in trained.items():
         told = described(settings, label)
         entry = {"agent": "agents.sb3:saved_model", "path": str(path), "label": label}
@@ -85,9 +85,9 @@ def _compare(task: Task, world: Mapping[str, Any]) -> list[dict[str, Any]]:
         entries.setdefault(told["observation"], []).append(entry)
     runs: dict[str, Any] = {}
     for observation, agents in entries.items():
-        env = world["env"] | {"observation": observation, "label": world["title"]}
+        env = environment["env"] | {"observation": observation, "label": environment["title"]}
         sizes = {"replications": number, "horizon": horizon, "seed": EVALUATION_SEED}
-        runs |= play(task, [env], agents, **sizes)[world["title"]]
+        runs |= play(task, [env], agents, **sizes)[environment["title"]]
     reference, rows = runs[next(iter(learners))].final("cumulative_regret"), []
     for label, run in runs.items():
         regret = run.final("cumulative_regret")
@@ -103,25 +103,25 @@ def _compare(task: Task, world: Mapping[str, Any]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["regret"][0])
 
 
-def _train(task: Task, world: Mapping[str, Any], label: str) -> tuple[Path, int, float]:
+def _train(task: Task, environment: Mapping[str, Any], label: str) -> tuple[Path, int, float]:
     """Train and store a model; return its file, the pulls, and the processor time."""
     begin, told = process_time(), described(task.settings, label)
-    model = make_model(told, world["env"], world["horizon"], task.settings["seed"])
+    model = make_model(told, environment["env"], environment["horizon"], task.settings["seed"])
     model.learn(task.size(told["algorithm"]))
-    path = task.folder / f"{world['title']}, {label}.zip"
+    path = task.folder / f"{environment['title']}, {label}.zip"
     model.save(path)
     return path, model.num_timesteps, process_time() - begin
 
 
-def tell(found: Found) -> dict[str, str]:
+def write_tables(found: Found) -> dict[str, str]:
     """Return the table of the variants, and one for each world."""
-    worlds = [
+    environments = [
         f"### {title}\n\n{table([_cells(row) for row in rows])}"
         for title, rows in parts_of(found, "world").items()
     ]
     variants = parts_of(found, "learning").items()
     rows = [_variant_cells(found, label, trainings) for label, trainings in variants]
-    return {"learning": table(rows), "worlds": "\n\n".join(worlds)}
+    return {"learning": table(rows), "worlds": "\n\n".join(environments)}
 
 
 def _variant_cells(found: Found, label: str, trainings: list[dict[str, Any]]) -> dict[str, str]:

@@ -6,7 +6,7 @@ A study is a file of settings, `NAME.toml`, with the scale of its page, and a mo
     tell(found) -> name -> Markdown, given the file that `measure` writes
     draw(found) -> name -> figure
 
-`docs/NAME.md` has places for what `tell` returns, between `<!-- study: NAME -->` and
+`docs/NAME.md` has places for what `write_tables` returns, between `<!-- study: NAME -->` and
 `<!-- study: end -->`; `made` tells how the numbers came about. All else is written by hand.
 """
 
@@ -31,11 +31,11 @@ from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_ex
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.results.results import RunResults, load_results
 
-HERE = Path(__file__).parent
-DOCS, BUILD = HERE.parents[1] / "docs", Path("build/studies")
-NAMES = tuple(sorted(path.stem for path in HERE.glob("*.toml")))
-MOST_SCALE = 1000.0
-PLACE = re.compile(r"(<!-- study: (\w+) -->\n).*?(<!-- study: end -->)", re.S)
+STUDIES_FOLDER = Path(__file__).parent
+DOCS, BUILD = STUDIES_FOLDER.parents[1] / "docs", Path("build/studies")
+NAMES = tuple(sorted(path.stem for path in STUDIES_FOLDER.glob("*.toml")))
+MAX_SCALE = 1000.0
+STUDY_BLOCK = re.compile(r"(<!-- study: (\w+) -->\n).*?(<!-- study: end -->)", re.S)
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 
 Found = Mapping[str, Any]
@@ -75,7 +75,7 @@ class Study:
     @property
     def settings(self) -> dict[str, Any]:
         """What its file says."""
-        return tomllib.loads((HERE / f"{self.name}.toml").read_text(encoding="utf-8"))
+        return tomllib.loads((STUDIES_FOLDER / f"{self.name}.toml").read_text(encoding="utf-8"))
 
     @property
     def scale(self) -> float:
@@ -150,7 +150,7 @@ def play(
     return found
 
 
-def tell_pages() -> list[Path]:
+def write_pages() -> list[Path]:
     """Write all pages and pictures anew whose numbers are stored, and return the pages."""
     return [
         _write_page(Study(name), DOCS, json.loads((DOCS / f"{name}.json").read_text()))
@@ -167,7 +167,9 @@ def _write_page(study: Study, folder: Path, found: Found) -> Path:
             figure.savefig(folder / f"{name}.svg", transparent=True, metadata={"Date": None})
     page = folder / f"{study.name}.md"
     text = (DOCS / f"{study.name}.md").read_text(encoding="utf-8")
-    write_atomically(page, fill(text, study.module.tell(found) | {"made": made(found)}).encode())
+    write_atomically(
+        page, fill(text, study.module.write_tables(found) | {"made": made(found)}).encode()
+    )
     return page
 
 
@@ -186,10 +188,10 @@ def fill(page: str, blocks: Mapping[str, str]) -> str:
     Raises:
         ValueError: if a block has no place, or a place no block.
     """
-    places = [name for _, name, _ in PLACE.findall(page)]
+    places = [name for _, name, _ in STUDY_BLOCK.findall(page)]
     if sorted(places) != sorted(blocks):
         raise ValueError(f"page must have the places {sorted(blocks)}, got {sorted(places)}.")
-    return PLACE.sub(lambda place: f"{place[1]}{blocks[place[2]]}\n{place[3]}", page)
+    return STUDY_BLOCK.sub(lambda place: f"{place[1]}{blocks[place[2]]}\n{place[3]}", page)
 
 
 def parts_of(found: Found, kind: str) -> dict[str, Any]:

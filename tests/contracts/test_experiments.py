@@ -522,7 +522,7 @@ def test_each_doubt_is_counted_in_a_column_of_its_own(tmp_path):
     assert telling["doubts_race_capped"].tolist() == (step * (lane > 0)).tolist()
     assert telling["doubts_particles_collapsed"].tolist() == (step * (lane == 2)).tolist()
     assert telling["is_unreliable"].tolist() == (step * (lane > 0)).tolist()
-    assert not telling["doubts_proposal_blind"].any()
+    assert not telling["doubts_low_coverage"].any()
     assert frame.loc[frame["agent"] == "random", "doubts_race_capped"].isna().all()
 
 

@@ -371,7 +371,7 @@ def test_text_says_why_decisions_were_flagged(tmp_path):
     reasons = "particles collapsed (64 %), low coverage (10 %)"
     assert f"two: 64 % of decisions flagged: {reasons}." in told
     table = found.table().set_index("agent")
-    assert table["doubts_proposal_blind"].tolist()[:2] == [0.0, 0.1]
+    assert table["doubts_low_coverage"].tolist()[:2] == [0.0, 0.1]
     assert table.loc["random", ["flagged", "doubts_particles_collapsed"]].isna().all()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import benchmark
 import numpy as np
 import pytest
-from benchmarks.bars import BARS, at_least, at_most, judged, verdict
+from benchmarks.bars import THRESHOLDS, at_least, at_most, judged, verdict
 from benchmarks.peers import WORKERS, Peers, Worker
 from benchmarks.processes import run_process
 from benchmarks.report import MARKER, format_seconds, format_value, write_markdown
@@ -71,7 +71,7 @@ def test_rows_that_need_peers_are_absent_when_peers_are_not_asked_for(found):
 
 def test_every_bar_has_its_row(found):
     families = ("control.", "environment.", "exact.", "racing.", "smc.", "rules.")
-    assert {key for key in BARS if key.startswith(families)} <= {
+    assert {key for key in THRESHOLDS if key.startswith(families)} <= {
         row["key"] for row in found["rows"]
     }
 
@@ -89,13 +89,13 @@ def test_growth_has_all_its_bars_and_so_has_end_to_end(tmp_path, monkeypatch):
     cheap = "growth.steps.exact", "end-to-end.import", "end-to-end.trivial"
     values = {row["key"]: row["value"] for row in run_families(tmp_path, *cheap)["rows"]}
     for family in ("growth", "end-to-end"):
-        assert {key for key in BARS if key.startswith(f"{family}.")} <= keys_chosen(family)
+        assert {key for key in THRESHOLDS if key.startswith(f"{family}.")} <= keys_chosen(family)
     assert all(math.isfinite(value) and value > 0 for value in values.values())
 
 
 def test_harness_has_its_bars_and_takes_a_share(tmp_path):
     values = {row["key"]: row["value"] for row in run_families(tmp_path, "harness")["rows"]}
-    assert {key for key in BARS if key.startswith("harness.")} <= values.keys()
+    assert {key for key in THRESHOLDS if key.startswith("harness.")} <= values.keys()
     assert all(value < 1 for value in values.values())
 
 

@@ -7,13 +7,13 @@ import sys
 
 import golden
 import pytest
-from golden import CASES, WORLDS
+from golden import CASES, ENVIRONMENTS
 
 from bandit_gym.checks.files import RESULTS_VERSION
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("world", WORLDS, ids=lambda world: f"{world[0]} {[*world[1]]}")
+@pytest.mark.parametrize("world", ENVIRONMENTS, ids=lambda world: f"{world[0]} {[*world[1]]}")
 def test_numbers_are_those_of_the_results_version(world):
     """With other packages than those of constraints.txt they are the same a second time."""
     cases = {golden.name_case(*case): case for case in CASES if case[:2] == world}

@@ -31,7 +31,7 @@ def test_answers_are_compared_with_the_oracles_and_stay_as_they_are(stored, caps
 
 def test_an_answer_that_is_wrong_is_told(stored, capsys):
     cases, file = stored
-    cases[0]["probabilities"] = [0.5, 0.3, 0.2]
+    cases[0]["law"] = [0.5, 0.3, 0.2]
     write(cases, file)
     assert make_suite.main([str(file)]) == 1
     assert "Gaussian, vague prior: the oracle says OTHERWISE" in capsys.readouterr().out
@@ -39,15 +39,12 @@ def test_an_answer_that_is_wrong_is_told(stored, capsys):
 
 def test_an_answer_that_is_missing_is_found_where_the_oracle_can(stored):
     cases, file = stored
-    expected = cases[0]["probabilities"]
+    expected = cases[0]["law"]
     write(
-        [
-            {key: case[key] for key in case if key not in ("probabilities", "error")}
-            for case in cases
-        ],
+        [{key: case[key] for key in case if key not in ("law", "error")} for case in cases],
         file,
     )
     assert make_suite.main([str(file)]) == 1
     found, missing = json.loads(file.read_text(encoding="utf-8"))["cases"]
-    assert found["probabilities"] == pytest.approx(expected, abs=1e-6) and 0 < found["error"] < 1e-6
-    assert "probabilities" not in missing
+    assert found["law"] == pytest.approx(expected, abs=1e-6) and 0 < found["error"] < 1e-6
+    assert "law" not in missing

@@ -17,10 +17,10 @@ from scripts.studies.paper import Measure, share_interval, skewed_interval
 from scripts.studies.study import (
     DOCS,
     FAILS,
-    HERE,
     HOLDS,
     NAMES,
-    PLACE,
+    STUDIES_FOLDER,
+    STUDY_BLOCK,
     UNDECIDED,
     Study,
     fill,
@@ -81,7 +81,7 @@ BY_NIGHT = [
 def fewer(tmp_path, monkeypatch):
     """A folder whose settings are those of the studies, of fewer cases, and the current one."""
     for name in NAMES:
-        text = (HERE / f"{name}.toml").read_text(encoding="utf-8")
+        text = (STUDIES_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
         for full, part in FEWER.get(name, []):
             assert full in text
             text = text.replace(full, part)
@@ -103,7 +103,7 @@ def test_a_study_writes_numbers_pictures_and_a_page_and_goes_on_where_it_was(
     folder = fewer / "build/studies" / name
     found = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     page = (folder / f"{name}.md").read_text(encoding="utf-8")
-    assert fill(page, Study(name).module.tell(found) | {"made": made(found)}) == page
+    assert fill(page, Study(name).module.write_tables(found) | {"made": made(found)}) == page
     assert f"`python -m scripts.studies {name} --scale" in page
     pictures = re.findall(r"\]\(([\w-]+)\.(?:svg|png)\)", page)
     assert {*pictures} == {path.stem for path in folder.glob("*.svg")}
@@ -122,11 +122,11 @@ def test_a_study_writes_numbers_pictures_and_a_page_and_goes_on_where_it_was(
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_has_a_place_for_each_table_and_shows_the_stored_numbers(name):
     page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
-    assert "made" in {place for _, place, _ in PLACE.findall(page)}
+    assert "made" in {place for _, place, _ in STUDY_BLOCK.findall(page)}
     stored = DOCS / f"{name}.json"
     if stored.exists():
         found = json.loads(stored.read_text(encoding="utf-8"))
-        assert fill(page, Study(name).module.tell(found) | {"made": made(found)}) == page
+        assert fill(page, Study(name).module.write_tables(found) | {"made": made(found)}) == page
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_training_is_compared_with_what_is_known_exactly(sb3):
 def test_return_of_a_policy_is_the_exact_one(sb3):
     told = sb3.described(Study("sb3").settings, "PPO, ended")
     model = sb3.make_model(told, SHORT, SHORT["horizon"], 0)
-    world = sb3.make_world(SHORT, SHORT["horizon"], "counts", 1)
+    world = sb3.make_environment(SHORT, SHORT["horizon"], "counts", 1)
     agent = sb3.SB3Agent(model)
 
     def rule(counts, sums):
@@ -259,7 +259,7 @@ def test_return_of_a_policy_is_the_exact_one(sb3):
 def test_scaled_counts_are_posterior_means_precisions_and_the_time_left(sb3):
     from scripts.studies import models
 
-    space = sb3.make_world(SHORT, 20, "counts", 1).single_observation_space
+    space = sb3.make_environment(SHORT, 20, "counts", 1).single_observation_space
     counts = [[0.1, 0.4, 0.0, 0.5, 0.75, 0.5, 0.5]]  # 1 of 2, 6 of 8, none of none
     expected = [4 * 2 / 4 - 2, 4 * 7 / 10 - 2, 0, 2 / 3**0.5 - 1, 2 / 3 - 1, 1, 0]
     found = models.ScaledCounts(space, 20)(models.torch.tensor(counts))
@@ -334,7 +334,7 @@ def test_a_claim_is_looked_at_until_it_is_settled(means, word, count, looks):
 
     settings = Study("paper").settings | {"looks": [1, 2, 4]}
     task = studies.Task(settings, 0.3, DOCS, studies.Workers("serial"))
-    cell = paper.settle(task, measure)
+    cell = paper.decide_claim(task, measure)
     assert (cell["verdict"], cell["count"], asked) == (word, count, looks)
 
 
