@@ -34,7 +34,7 @@ from bandit_gym.experiments.catalogue import (
     KINDS,
     describe_catalogue,
     known_targets,
-    load,
+    load_target,
     make_environment,
 )
 from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
@@ -43,7 +43,7 @@ from bandit_gym.experiments.provenance import CURRENT_FOLDER, check_trust, find_
 from bandit_gym.experiments.store import MANIFEST, read_manifest
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
-from bandit_gym.results.report import DETAILS, WIDTH, describe, wrap, write_report
+from bandit_gym.results.report import DETAILS, WIDTH, describe, wrap_with_indent, write_report
 from bandit_gym.results.results import load_results
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _terminate(number: int, frame: Any) -> NoReturn:
 
 
 def _list(options: argparse.Namespace) -> int:
-    print(wrap(describe_catalogue(*options.what), _terminal_width()))
+    print(wrap_with_indent(describe_catalogue(*options.what), _terminal_width()))
     return OK
 
 
@@ -158,7 +158,7 @@ def _optimal_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
         try:
             if env is not env.unwrapped or not getattr(env, "draws_means", False):
                 raise ValueError("it is for worlds that draw their means from a prior, unwrapped.")
-            optimal_regret = load("agents.bayes_optimal:optimal_regret")
+            optimal_regret = load_target("agents.bayes_optimal:optimal_regret")
             yield run.environment.label, f"{optimal_regret(find_problem(env), run.horizon):.2f}"
         except (TypeError, ValueError) as error:
             yield run.environment.label, f"unknown; {error}"

@@ -29,7 +29,7 @@ from benchmarks.bars import judged  # noqa: E402
 from benchmarks.peers import Peers  # noqa: E402
 from benchmarks.report import document, print_report, write_markdown  # noqa: E402
 from benchmarks.session import Measurement, Session  # noqa: E402
-from benchmarks.timing import Effort, Row  # noqa: E402
+from benchmarks.timing import Effort, ResultRow  # noqa: E402
 from benchmarks.workers.protocol import CLOCKS  # noqa: E402
 
 FAMILIES = (
@@ -82,17 +82,17 @@ def choose(names: Sequence[str], session: Session) -> list[Measurement]:
     return [one for one in known if any(one.has(name) for name in names)]
 
 
-def _measure(chosen: Sequence[Measurement]) -> Iterator[Row]:
+def _measure(chosen: Sequence[Measurement]) -> Iterator[ResultRow]:
     for keys, take in chosen:
         print(f"measuring {', '.join(keys)} ...", file=sys.stderr)
         try:
             yield from take()
         except RuntimeError as error:  # a process failed; what was measured so far is kept
             print(error, file=sys.stderr)
-            yield Row(f"{keys[0]}.failed", f"{keys[0]}: ended early", None, note=FAILED)
+            yield ResultRow(f"{keys[0]}.failed", f"{keys[0]}: ended early", None, note=FAILED)
 
 
-def _check(rows: Sequence[Row]) -> int:
+def _check(rows: Sequence[ResultRow]) -> int:
     """Name bars missed, too close to tell or not measured; return 1 for misses and errors."""
     for name, state in {"not measured": "absent", "noisy": "noisy", "MISSED": "MISSED"}.items():
         for line in judged(rows, state):

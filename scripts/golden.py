@@ -30,16 +30,16 @@ from bandit_gym import ENV_IDS
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.rollout import rollout
 
-ROOT = Path(__file__).parent.parent
-STORED = ROOT / "tests" / "golden.json"
+REPOSITORY = Path(__file__).parent.parent
+STORED = REPOSITORY / "tests" / "golden.json"
 NUM_ENVS, HORIZON, NUM_ARMS = 3, 40, 4
-PACKAGES = ("numpy", "scipy", "numba", "gymnasium")
+HASHED_PACKAGES = ("numpy", "scipy", "numba", "gymnasium")
 """Those whose versions decide what numbers come out."""
 
-Settings = dict[str, Any]
+CaseSettings = dict[str, Any]
 
 CUT = {"name": "truncated_normal", "mean": 0.4, "std": 0.2}
-ENVIRONMENTS: list[tuple[str, Settings]] = [
+ENVIRONMENTS: list[tuple[str, CaseSettings]] = [
     *((env_id, {}) for env_id in ENV_IDS if env_id != "CustomBandit-v0"),  # one of the others
     ("BernoulliBandit-v0", {"prior": CUT}),
     ("PoissonBandit-v0", {"prior": CUT | {"high": 9.0}}),
@@ -50,7 +50,7 @@ SPARED = "optimal", "thompson"
 CHEAPER = {"discounted_gittins": {"discount": 0.9}}
 """Options that spare time."""
 
-LEARNERS: list[tuple[str, Settings]] = [
+LEARNERS: list[tuple[str, CaseSettings]] = [
     *((name, CHEAPER.get(name, {})) for name in AGENTS if name not in SPARED),
     ("exact", {"prior": "reference"}),
     ("racing", {"proposal": "reference"}),
@@ -62,7 +62,7 @@ CASES = [(*environment, *learner) for environment, learner in product(ENVIRONMEN
 """Environment id and options, agent name and options."""
 
 
-def digest(env_id: str, env_options: Settings, agent: str, agent_options: Settings) -> str:
+def digest(env_id: str, env_options: CaseSettings, agent: str, agent_options: CaseSettings) -> str:
     """Play N lanes for T steps, and return 16 hexadecimal digits of what happened.
 
     Of an agent that refuses the world it is "refused", which is a promise too.
@@ -78,7 +78,9 @@ def digest(env_id: str, env_options: Settings, agent: str, agent_options: Settin
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def name_case(env_id: str, env_options: Settings, agent: str, agent_options: Settings) -> str:
+def name_case(
+    env_id: str, env_options: CaseSettings, agent: str, agent_options: CaseSettings
+) -> str:
     """Name a case as its entry in the file does."""
     return f"{env_id} {json.dumps(env_options)} {agent} {json.dumps(agent_options)}"
 
@@ -90,15 +92,17 @@ def compute() -> dict[str, str]:
         return {name_case(*case): digest(*case) for case in CASES}
 
 
-def load() -> dict[str, Any]:
+def load_digests() -> dict[str, Any]:
     """Read the stored version and digests."""
     return dict(json.loads(STORED.read_text()))
 
 
 def is_reference_machine() -> bool:
     """Say whether the packages that decide the numbers are those of `constraints.txt`."""
-    pinned = dict(re.findall(r"^([\w-]+)==(\S+)", (ROOT / "constraints.txt").read_text(), re.M))
-    return all(version(name) == pinned[name] for name in PACKAGES)
+    pinned = dict(
+        re.findall(r"^([\w-]+)==(\S+)", (REPOSITORY / "constraints.txt").read_text(), re.M)
+    )
+    return all(version(name) == pinned[name] for name in HASHED_PACKAGES)
 
 
 def differences(found: Mapping[str, str], stored: Mapping[str, Any]) -> list[str]:
@@ -127,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--renew", action="store_true", help="store the present digests")
     options = parser.parse_args(arguments)
-    stored, found = load(), compute()
+    stored, found = load_digests(), compute()
     differing = differences(found, stored)
     for name in differing:
         print(f"differs: {name}")

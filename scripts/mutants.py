@@ -34,17 +34,17 @@ LIBRARIES = (
 """What every test would wait for, imported once."""
 
 
-def judge(mutation: MutationSpec, tree: Tree) -> WorkResult:
+def judge_mutant(mutation: MutationSpec, tree: Tree) -> WorkResult:
     """Break the tree, run the nearest tests, mend it again."""
     path, operator = mutation.module_path, plugins.get_operator(mutation.operator_name)()
     broken = mutating.use_mutation(tree.folder / path, operator, mutation.occurrence)
     with broken as (before, after):
         fate = tree.notices(path)
     outcome = TestOutcome.KILLED if fate else TestOutcome.SURVIVED
-    return WorkResult(WorkerOutcome.NORMAL, fate, outcome, name_of(path, before, after))
+    return WorkResult(WorkerOutcome.NORMAL, fate, outcome, name_mutant(path, before, after))
 
 
-def name_of(path: Path, before: str, after: str) -> str:
+def name_mutant(path: Path, before: str, after: str) -> str:
     """Name a mutant by its file and its line, whole and broken."""
     pairs = zip(before.splitlines(), after.splitlines(), strict=False)
     old, new = next((a, b) for a, b in pairs if a != b)
@@ -73,12 +73,12 @@ def run(only: str, session: Path, modes: list[str], again: bool, **drawn: int) -
         done = [] if not again else list(database.completed_work_items)
         survivors = [item for item, result in done if not result.is_killed]
         for item in [*database.pending_work_items, *survivors]:
-            result = judge(item.mutations[0], tree)
+            result = judge_mutant(item.mutations[0], tree)
             database.set_result(item.job_id, result)
             print(result.output or "SURVIVED", result.diff, flush=True)
 
 
-def table(sessions: list[Path]) -> None:
+def print_table(sessions: list[Path]) -> None:
     """Print the scores of sessions, with Wilson's 95 % intervals, and what survived."""
     from bandit_gym.results.statistics import proportion_interval
 
@@ -113,7 +113,7 @@ def main() -> None:
     if options.pop("command") == "run":
         run(**options)
     else:
-        table(**options)
+        print_table(**options)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ from bandit_gym.checks import (
     message,
 )
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
-from bandit_gym.experiments.provenance import find_module, find_sources, texts
+from bandit_gym.experiments.provenance import find_module, find_sources, find_texts
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS, make_prior
 from bandit_gym.registration import ENV_IDS
@@ -147,7 +147,7 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
     if not (is_packed(target) or NAME_PATTERN.fullmatch(target)):
         raise ValueError(message("agent", "be a short name or read module:Class", target))
     try:
-        found = load(target)
+        found = load_target(target)
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported
         raise ValueError(
             message("agent", "be an importable class", target, headline(error).rstrip("."))
@@ -157,7 +157,7 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
     return found  # type: ignore[no-any-return]
 
 
-def load(target: str) -> Any:
+def load_target(target: str) -> Any:
     """Import `module:name`, which may have dots, `Class.method`, or unpack a packed name."""
     if is_packed(target):
         return unpack(target)
@@ -173,7 +173,7 @@ def _find_environment(target: str) -> Any:
     if module:
         import_module(module)  # which registers the id
     entry_point = gym.spec(env_id).entry_point
-    return load(entry_point) if isinstance(entry_point, str) else entry_point
+    return load_target(entry_point) if isinstance(entry_point, str) else entry_point
 
 
 def known_targets() -> set[str]:
@@ -220,11 +220,11 @@ def describe_catalogue(*kinds: str) -> str:
         groups = import_module("agents").GROUPS if kind == "agents" else {"": makers[kind]}
         for group, names in groups.items():
             parts += [f"-- {group} --"] if group else []
-            parts += [_describe(name, makers[kind][name]) for name in names]
+            parts += [_describe_factory(name, makers[kind][name]) for name in names]
     return "\n\n".join(parts)
 
 
-def _describe(name: str, make: Any) -> str:
+def _describe_factory(name: str, make: Any) -> str:
     """Write a name and what its docstring says first, and on a line of their own its options."""
     summary = " ".join((inspect.getdoc(make) or "").partition("\n\n")[0].split())
     shown_parameters = (
@@ -401,7 +401,7 @@ def unpack_options(value: Any) -> Any:
 
 def pickles_of(value: Any) -> dict[str, bytes]:
     """Return the pickles of what nested settings name, for another process."""
-    return {text: _pickles[text] for text in texts(value) if text in _pickles}
+    return {text: _pickles[text] for text in find_texts(value) if text in _pickles}
 
 
 def load_pickles(pickles: Mapping[str, bytes]) -> None:

@@ -43,7 +43,7 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.experiments.blocks import Outcome, record_block
-from bandit_gym.experiments.catalogue import build, headline, known_targets, load, try_run
+from bandit_gym.experiments.catalogue import build, headline, known_targets, load_target, try_run
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.provenance import find_code, versions
 from bandit_gym.experiments.store import Store, to_parquet
@@ -51,7 +51,7 @@ from bandit_gym.experiments.store import Store, to_parquet
 FEW_DECISIONS = 5_000
 """Up to this many decisions are taken in this process, for a worker needs a second to start."""
 
-MAX_NAME_LENGTH = 20
+MAX_PROGRESS_NAME = 20
 """Characters of the name of the agent that has finished a block, beside the bar."""
 
 Task = tuple[Run, int]
@@ -170,7 +170,7 @@ def run_experiment(
             on_progress(Progress(*counts, done, tuple(found.damaged), outcome))
             for callback in callbacks:
                 callback.on_block(outcome)
-    return load("bandit_gym.results:load_results")(folder, experiment)
+    return load_target("bandit_gym.results:load_results")(folder, experiment)
 
 
 def _tasks(
@@ -216,7 +216,7 @@ def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
                 console.print(text)
                 return
             agent, world = outcome.run.agent.label, outcome.run.environment.label
-            bar.update(task, description=agent[:MAX_NAME_LENGTH])
+            bar.update(task, description=agent[:MAX_PROGRESS_NAME])
             if outcome.failure is not None:
                 reason = outcome.failure.splitlines()[0]
                 line = f"{agent} failed in {world}, block {outcome.block}: {reason}"

@@ -68,9 +68,9 @@ def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
     """
     module = target.rpartition(":")[0]
     named = {module} if module else set(_entry_modules(gym.registry.get(target)))
-    named |= {match[1] for match in map(NAME_PATTERN.fullmatch, texts(options)) if match}
+    named |= {match[1] for match in map(NAME_PATTERN.fullmatch, find_texts(options)) if match}
     found = {path: digest for name in named for path, digest in _find_imported_files(name).items()}
-    for text in texts(options):
+    for text in find_texts(options):
         for path in named_files(text):
             found[text] = _digest(path.read_bytes())
     return dict(sorted(found.items()))  # in the same order in all processes, as blocks hold them
@@ -90,12 +90,14 @@ def find_module(name: str) -> Path | None:
     return home and _file(home, name)
 
 
-def texts(value: Any) -> list[str]:
+def find_texts(value: Any) -> list[str]:
     """Return all strings among the values of nested options."""
     if isinstance(value, str):
         return [value]
     inner: Iterable[Any] = value.values() if isinstance(value, Mapping) else ()
-    return [text for item in (value if isinstance(value, list) else inner) for text in texts(item)]
+    return [
+        text for item in (value if isinstance(value, list) else inner) for text in find_texts(item)
+    ]
 
 
 def find_code(experiment: Any, known: Iterable[str]) -> list[str]:
@@ -111,11 +113,11 @@ def find_code(experiment: Any, known: Iterable[str]) -> list[str]:
     found = []
     for kind, entry in [*entries, *(("agent", each) for each in experiment.agents)]:
         if entry.target not in known:
-            found.append(_describe(kind, entry.target))
+            found.append(_describe_module(kind, entry.target))
         for option, value in entry.options.items():
-            for text in texts(value):
+            for text in find_texts(value):
                 if NAME_PATTERN.fullmatch(text):
-                    found.append(_describe(option, text))
+                    found.append(_describe_module(option, text))
                 elif entry.target == LOADER and option == "path":
                     found.append(f"saved model {text} ({next(named_files(text), None)})")
     return list(dict.fromkeys(found))
@@ -156,7 +158,7 @@ def importing_from(*folders: str) -> Iterator[None]:
         sys.path[:] = before
 
 
-def _describe(kind: str, name: str) -> str:
+def _describe_module(kind: str, name: str) -> str:
     return f"{kind} {name} ({find_module(name.rpartition(':')[0])})"
 
 

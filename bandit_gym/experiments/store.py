@@ -354,10 +354,12 @@ def _identity(run: Run, block: int) -> dict[str, Any]:
 def _to_arrow(values: Any, kind: type, shape: tuple[int, int]) -> pa.Array:
     if kind is str:
         indices = np.zeros(shape[0] * shape[1], np.int32)
-        return pa.DictionaryArray.from_arrays(numbers(indices), texts([values]))
+        return pa.DictionaryArray.from_arrays(number_array(indices), text_array([values]))
     if values is None:
         values = -1 if kind is int else np.nan
-    return numbers(np.ascontiguousarray(np.broadcast_to(values, shape), dtype=kind).reshape(-1))
+    return number_array(
+        np.ascontiguousarray(np.broadcast_to(values, shape), dtype=kind).reshape(-1)
+    )
 
 
 def _to_map(own: dict[str, np.ndarray], shape: tuple[int, int]) -> pa.MapArray:
@@ -365,20 +367,20 @@ def _to_map(own: dict[str, np.ndarray], shape: tuple[int, int]) -> pa.MapArray:
     num_rows = shape[0] * shape[1]
     values = np.stack([own[name] for name in own], axis=-1) if own else np.zeros((num_rows, 0))
     offsets = np.arange(num_rows + 1, dtype=np.int32) * np.int32(len(own))
-    names = texts([*own] * num_rows)
+    names = text_array([*own] * num_rows)
     return pa.MapArray.from_arrays(
-        numbers(offsets), names, numbers(values.reshape(-1).astype(float))
+        number_array(offsets), names, number_array(values.reshape(-1).astype(float))
     )
 
 
-def numbers(values: np.ndarray) -> pa.Array:
+def number_array(values: np.ndarray) -> pa.Array:
     """Make an array as `pyarrow.array` does, but without pandas, which takes 0.3 s to load."""
     buffer = pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, buffer])
 
 
-def texts(values: Sequence[str]) -> pa.Array:
-    """Make an array of strings as `pyarrow.array` does; see `numbers`."""
+def text_array(values: Sequence[str]) -> pa.Array:
+    """Make an array of strings as `pyarrow.array` does; see `number_array`."""
     encoded = [value.encode() for value in values]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     buffers = (pa.py_buffer(part) for part in (ends, b"".join(encoded)))

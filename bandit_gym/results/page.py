@@ -23,7 +23,7 @@ from bandit_gym.checks.styles import line_style
 from bandit_gym.experiments.experiment import Entry
 from bandit_gym.results.report import (
     DETAILS,
-    Row,
+    SummaryRow,
     Table,
     closing_notes,
     make_aggregate,
@@ -122,7 +122,7 @@ def write_html(results: Results, path: str | Path) -> Path:
     except ModuleNotFoundError as error:
         text = 'a report in HTML needs plotly: pip install ".[html]".'
         raise ModuleNotFoundError(text) from error
-    page = "\n".join(_write_page(results, get_plotlyjs())).encode()
+    page = "\n".join(_write_html_page(results, get_plotlyjs())).encode()
     with replacing(path, is_typed=True) as file:
         file.write(page)
     return path
@@ -133,7 +133,7 @@ def write_part(part: Table | str) -> str:
     return _note(part) if isinstance(part, str) else _write_table(part)
 
 
-def _write_page(results: Results, library: str) -> Iterator[str]:
+def _write_html_page(results: Results, library: str) -> Iterator[str]:
     from bandit_gym.results.plots import make_charts
 
     rows = summarise(results)
@@ -141,8 +141,9 @@ def _write_page(results: Results, library: str) -> Iterator[str]:
     tables = make_tables(results, records, DETAILS)
     experiment = results.experiment
     title = (
-        f"{_count(len(experiment.agents), 'agent')} in {_count(len(tables), 'world')}: "
-        f"{_count(experiment.replications, 'replication')} of {_count(experiment.horizon, 'step')}"
+        f"{_count_noun(len(experiment.agents), 'agent')} in {_count_noun(len(tables), 'environment')}: "
+        f"{_count_noun(experiment.replications, 'replication')} "
+        f"of {_count_noun(experiment.horizon, 'step')}"
     )
     yield f"""<!doctype html>
 <html lang="en">
@@ -193,7 +194,7 @@ def _write_page(results: Results, library: str) -> Iterator[str]:
     yield "<footer>Drawn by plotly.js, MIT licence.</footer></body></html>\n"
 
 
-def _answer(results: Results, rows: Sequence[Row], environment: Entry) -> str:
+def _answer(results: Results, rows: Sequence[SummaryRow], environment: Entry) -> str:
     """Write a sentence: which agents have less regret than the first one, and which more."""
     own = [row for row in rows if row["env"] == environment.label]
     reference = _literal(results.experiment.agents[0].label)
@@ -213,7 +214,7 @@ def _answer(results: Results, rows: Sequence[Row], environment: Entry) -> str:
     return f"<li>{link}: {'; '.join(parts) or 'there is nothing to compare'}.</li>"
 
 
-def _p_value(row: Row) -> str:
+def _p_value(row: SummaryRow) -> str:
     text = write_p_value(row["p_holm"])
     return f"p {escape(text[0])} {text[1:]}" if text.startswith("<") else f"p = {text}"
 
@@ -231,7 +232,7 @@ def _literal(label: str) -> str:
     return f"<bdi>{escape(label)}</bdi>"
 
 
-def _count(number: int, noun: str) -> str:
+def _count_noun(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -251,7 +252,7 @@ def _write_table(table: Table) -> str:
 
 def _write_charts(charts: Iterable[Chart], name: str) -> Iterator[str]:
     drawn = [
-        _write_figure(f"{name}-{number}", chart.name, _describe(chart), _draw(chart))
+        _write_figure(f"{name}-{number}", chart.name, _describe_chart(chart), _draw(chart))
         + f"<details><summary>Values as a table</summary>{_write_table(_tabulate(chart))}</details>"
         + "</figure>"
         for number, chart in enumerate(charts)
@@ -301,7 +302,7 @@ def _draw(chart: Chart) -> Any:
         figure.add_scatter(
             x=x,
             y=y,
-            name=_shorten(curve.label),
+            name=_shorten_label(curve.label),
             mode="lines",
             line={"color": curve.line_style.colour, "dash": curve.line_style.dash, "width": 2},
             customdata=[""] * len(x) if half is None else [f" ± {width:.2g}" for width in half],
@@ -358,7 +359,9 @@ def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[E
         1,
         row_heights=[len(each) + 1 for each in own],
         vertical_spacing=min(60 / height, 0.9 / len(own)),
-        subplot_titles=[_shorten(each.label, MAX_ENVIRONMENT_LENGTH) for each in environments],
+        subplot_titles=[
+            _shorten_label(each.label, MAX_ENVIRONMENT_LENGTH) for each in environments
+        ],
     )
     figure.update_annotations(x=0, xanchor="left", font_size=13)
     for place, found in enumerate(own, start=1):
@@ -371,7 +374,7 @@ def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[E
         figure.add_scatter(x=middle, error_x=errors, **marks, **shown)
         words = {"mode": "text", "text": " " + found["verdict"], "textposition": "middle right"}
         figure.add_scatter(x=high, cliponaxis=False, **words, **shown)
-        ticks = {"tickvals": levels, "ticktext": [*map(_shorten, found["agent"])]}
+        ticks = {"tickvals": levels, "ticktext": [*map(_shorten_label, found["agent"])]}
         figure.update_yaxes(**_axis(""), **ticks, range=[len(found) - 0.5, -0.5], row=place, col=1)
         figure.update_xaxes(**_axis(""), rangemode="tozero", row=place, col=1)
     figure.update_layout(**_layout(height), showlegend=False)
@@ -382,7 +385,7 @@ def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[E
     )
 
 
-def _shorten(label: str, max_length: int = MAX_NAME_LENGTH) -> str:
+def _shorten_label(label: str, max_length: int = MAX_NAME_LENGTH) -> str:
     """Return both ends of a label, in which plotly finds no markup and no formula."""
     cut = (
         label
@@ -392,7 +395,7 @@ def _shorten(label: str, max_length: int = MAX_NAME_LENGTH) -> str:
     return escape(cut, quote=False).replace("$", "&#36;")
 
 
-def _describe(chart: Chart) -> str:
+def _describe_chart(chart: Chart) -> str:
     """Say in a sentence what a chart shows, for people who do not see it."""
     last = sorted((float(curve.y[-1]), curve.label) for curve in chart.curves)
     final_values = ", ".join(f"{label} {value:.4g}" for value, label in last)

@@ -126,7 +126,7 @@ def chart_best_arm(results: Results, environment: Entry) -> Chart | None:
     """Return how often each agent plays the best arm, averaged over spans of steps."""
     axes = {"log": "x", "bottom": 0.0, "top": 1.0}
     y_title = "share of pulls of the best arm"
-    return _chart(results, environment, "Pulls of the best arm", y_title, _shares, **axes)
+    return _chart(results, environment, "Pulls of the best arm", y_title, _best_arm_shares, **axes)
 
 
 def chart_samples(results: Results, environment: Entry) -> Chart | None:
@@ -194,7 +194,7 @@ def _differences(reference: RunResults, run: RunResults) -> Measured:
     return run.steps, paired_differences(run, reference, "cumulative_regret")[1]
 
 
-def _shares(run: RunResults) -> Measured:
+def _best_arm_shares(run: RunResults) -> Measured:
     is_best = run.curves("action_rank") == 0
     spans = np.array_split(np.arange(len(run.steps)), min(NUM_SPANS, len(run.steps)))
     times = np.array([np.exp(np.log(run.steps[span]).mean()) for span in spans])

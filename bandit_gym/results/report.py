@@ -36,8 +36,8 @@ COUNTED = {"wins": "better", "losses": "worse", "undecided": "undecided"}
 
 NOTHING = "-"
 DOUBTFUL = "*"
-Row = Mapping[Any, Any]
-Cells = dict[str, Callable[[Row], str]]  # title -> what a row has below it
+SummaryRow = Mapping[Any, Any]
+Cells = dict[str, Callable[[SummaryRow], str]]  # title -> what a row has below it
 TITLED = [name for name, column in COLUMNS.items() if column.title]
 """The columns of which there are estimates, that of the regret first."""
 
@@ -83,7 +83,7 @@ def describe(results: Results, *, columns: Sequence[str] = (), width: int = ENDL
         width: characters that a line may have.
     """
     return "\n\n".join(
-        wrap(part, width) if isinstance(part, str) else write_text(part, width)
+        wrap_with_indent(part, width) if isinstance(part, str) else write_text(part, width)
         for part in contents(results, columns)
     )
 
@@ -146,7 +146,7 @@ def version_notes(results: Results) -> Iterator[str]:
         )
 
 
-def closing_notes(results: Results, rows: Sequence[Row]) -> Iterator[str]:
+def closing_notes(results: Results, rows: Sequence[SummaryRow]) -> Iterator[str]:
     """Say how verdicts are reached, and what is missing."""
     count = sum(not math.isnan(row["p_holm"]) for row in rows)
     if count:
@@ -179,16 +179,16 @@ def write_text(table: Table, width: int = ENDLESS) -> str:
 
     What does not fit into the width stands in further blocks, under the same agents.
     """
-    names = [_shorten(name, width // 3) for name in table.cells.index]
+    names = [_cut_text(name, width // 3) for name in table.cells.index]
     column_width = (
         width - max(map(len, names)) - 4
     )  # of a column, which pandas parts from what follows it
-    titles = [f" {_shorten(title, column_width - 1)}" for title in table.cells.columns]
-    cells = table.cells.set_axis(names).map(_shorten, max_length=column_width)
+    titles = [f" {_cut_text(title, column_width - 1)}" for title in table.cells.columns]
+    cells = table.cells.set_axis(names).map(_cut_text, max_length=column_width)
     body = cells.to_string(header=titles, line_width=width)
-    notes = [wrap(note, width) for note in table.notes]
+    notes = [wrap_with_indent(note, width) for note in table.notes]
     body = re.sub(r" *\\?$", "", body, flags=re.M)
-    return "\n".join([wrap(table.title, width), body, *notes])
+    return "\n".join([wrap_with_indent(table.title, width), body, *notes])
 
 
 def write_latex(results: Results) -> str:
@@ -232,7 +232,7 @@ def _write_line(cells: Sequence[str]) -> str:
     return " & ".join([label, *(NEGATIVE.sub("$-$", value) for value in values)]) + r" \\"
 
 
-def wrap(text: str, width: int) -> str:
+def wrap_with_indent(text: str, width: int) -> str:
     """Break lines between words, so that none has more characters than `width`; indents stay."""
     broken: list[str] = []
     for line in text.splitlines():
@@ -244,13 +244,13 @@ def wrap(text: str, width: int) -> str:
     return "\n".join(broken)
 
 
-def _shorten(text: str, max_length: int) -> str:
+def _cut_text(text: str, max_length: int) -> str:
     """Cut a text that has more than so many characters, and end it with an ellipsis."""
     return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 def make_tables(
-    results: Results, rows: Sequence[Row], columns: Sequence[str] = ()
+    results: Results, rows: Sequence[SummaryRow], columns: Sequence[str] = ()
 ) -> dict[Entry, Table]:
     """Make a table of each environment that there are results of.
 
@@ -275,7 +275,7 @@ def make_tables(
 def _make_estimates(
     results: Results,
     environment: Entry,
-    rows: Sequence[Row],
+    rows: Sequence[SummaryRow],
     columns: Sequence[str],
 ) -> Table:
     experiment, max_length = results.experiment, max(row["replications"] for row in rows)
@@ -303,14 +303,14 @@ def _make_estimates(
         *_flag_notes(rows),
         *_belief_notes(results, environment),
     ]
-    return fill(title, rows, cells, notes)
+    return make_table(title, rows, cells, notes)
 
 
 def _cells(names: Iterable[str]) -> Cells:
     return {COLUMNS[name].title: partial(_write, name) for name in names}
 
 
-def _write(name: str, row: Row) -> str:
+def _write(name: str, row: SummaryRow) -> str:
     column = COLUMNS[name]
     if column.unit == "share":
         return write_number(row[name], "{:.0%}")
@@ -325,7 +325,7 @@ def _define_regret(environment: Entry) -> str:
     )
 
 
-def _flag_notes(rows: Sequence[Row]) -> Iterator[str]:
+def _flag_notes(rows: Sequence[SummaryRow]) -> Iterator[str]:
     """Say how many of their decisions agents called unreliable; nothing if none tells."""
     reporting = [row for row in rows if not math.isnan(row["flagged"])]
     for row in reporting:
@@ -336,7 +336,7 @@ def _flag_notes(rows: Sequence[Row]) -> Iterator[str]:
         yield "No decision was flagged as unreliable."
 
 
-def _reasons(row: Row) -> str:
+def _reasons(row: SummaryRow) -> str:
     """Return ": " and the doubts of an agent in words, the most frequent first; "" if untold."""
     names = sorted((name for name in DOUBTED if row.get(name, 0) > 0), key=lambda name: -row[name])
     if len(names) < 2:
@@ -353,7 +353,7 @@ def _belief_notes(results: Results, environment: Entry) -> Iterator[str]:
             yield f"{found.run.agent.label}: misspecified, for it {text}."
 
 
-def make_aggregate(results: Results, rows: Sequence[Row]) -> Iterator[Table]:
+def make_aggregate(results: Results, rows: Sequence[SummaryRow]) -> Iterator[Table]:
     """Yield the table over all environments, where there are several.
 
     Args:
@@ -373,10 +373,10 @@ def make_aggregate(results: Results, rows: Sequence[Row]) -> Iterator[Table]:
         "agent": lambda row: row["agent"],
         "interquartile mean": lambda row: write_estimate(row, "score_iqm", digits=3),
         "mean": lambda row: write_number(row["score_mean"], "{:.3f}"),
-        **{title: partial(_count, verdicts, word) for title, word in COUNTED.items()},
+        **{title: partial(_count_verdicts, verdicts, word) for title, word in COUNTED.items()},
     }
     notes = [*_score_notes(results), *interval_notes(scores, ["score_iqm"])]
-    yield fill(title, scores, cells, notes)
+    yield make_table(title, scores, cells, notes)
 
 
 def _score_notes(results: Results) -> Iterator[str]:
@@ -386,13 +386,13 @@ def _score_notes(results: Results) -> Iterator[str]:
         yield f"Left out of the scores, as what uniform play loses is 0 or unknown there: {labels}."
 
 
-def _count(verdicts: Counter[tuple[str, str]], word: str, row: Row) -> str:
+def _count_verdicts(verdicts: Counter[tuple[str, str]], word: str, row: SummaryRow) -> str:
     """Write how often an agent has a verdict; nothing of the reference."""
     is_judged = any(verdicts[row["agent"], each] for each in COUNTED.values())
     return str(verdicts[row["agent"], word]) if is_judged else NOTHING
 
 
-def fill(title: str, rows: Sequence[Row], cells: Cells, notes: Iterable[str]) -> Table:
+def make_table(title: str, rows: Sequence[SummaryRow], cells: Cells, notes: Iterable[str]) -> Table:
     """Make a table by writing the cells of each row."""
     lines = [[write(row) for write in cells.values()] for row in rows]
     written = pd.DataFrame(lines, columns=list(cells))
@@ -404,7 +404,7 @@ def fill(title: str, rows: Sequence[Row], cells: Cells, notes: Iterable[str]) ->
 # -- Cells: how numbers, their intervals and what is missing of them are written
 
 
-def write_estimate(row: Row, name: str, digits: int = 1) -> str:
+def write_estimate(row: SummaryRow, name: str, digits: int = 1) -> str:
     """Write "mean ± half width", or the two ends where the interval is lopsided.
 
     The half width has two digits, and the mean has as many decimals.
@@ -443,7 +443,7 @@ def write_p_value(value: float) -> str:
     return "<0.001" if value < 0.001 else write_number(value, "{:.3f}")
 
 
-def interval_notes(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
+def interval_notes(rows: Sequence[SummaryRow], names: Sequence[str]) -> Iterator[str]:
     """Say where intervals are missing, and which of those named may be too short."""
     if any(is_missing(row, name) for row in rows for name in names):
         yield f"{NOTHING} for an interval or a p-value: none below {MIN_REPLICATIONS} replications."
@@ -454,10 +454,10 @@ def interval_notes(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
         )
 
 
-def is_missing(row: Row, name: str) -> bool:
+def is_missing(row: SummaryRow, name: str) -> bool:
     """Say whether there is an estimate without an interval."""
     return math.isnan(row[f"{name}_low"]) and not math.isnan(row[name])
 
 
-def _has_doubtful_interval(row: Row, name: str) -> bool:
+def _has_doubtful_interval(row: SummaryRow, name: str) -> bool:
     return bool(row.get(f"{name}_is_doubtful")) and not is_missing(row, name)

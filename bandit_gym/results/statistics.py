@@ -279,7 +279,7 @@ def summarise(results: Results) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for environment in results.experiment.environments:
         reference = results.reference(environment)
-        rows += [_describe(found, reference) for found in results.usable(environment)]
+        rows += [_summarise_run(found, reference) for found in results.usable(environment)]
     table = pd.DataFrame(rows)
     if rows:
         table["p_holm"] = holm(table.pop("p_value"))
@@ -309,7 +309,7 @@ def paired_differences(
     return common, found.curves(column)[rows] - reference.curves(column)[reference_rows]
 
 
-def _describe(found: RunResults, reference: RunResults | None) -> dict[str, Any]:
+def _summarise_run(found: RunResults, reference: RunResults | None) -> dict[str, Any]:
     regret, differences = found.final("cumulative_regret"), _final_differences(found, reference)
     doubts = {name: _share_of_decisions(found, name) for name in DOUBTED}
     return {

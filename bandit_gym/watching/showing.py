@@ -94,11 +94,15 @@ def watch(run: Run) -> Iterator[Frame]:
                 pulls, means = record.plays.pulls[0].copy(), find_means(step, env, problem.num_arms)
                 belief = find_belief(agent, problem.likelihood, pulls, record.plays.reward_sums[0])
                 cells = find_range(means, belief, problem.likelihood, cells)
-                title = run.environment.label, run.agent.label, _describe(run, number, step, regret)
+                title = (
+                    run.environment.label,
+                    run.agent.label,
+                    _describe_step(run, number, step, regret),
+                )
                 yield Frame(title, int(step.actions[0]), pulls, means, belief, cells)
 
 
-def _describe(run: Run, number: int, step: Step, regret: float) -> str:
+def _describe_step(run: Run, number: int, step: Step, regret: float) -> str:
     regret_text = "" if np.isnan(regret) else f", regret {regret:,.1f}"
     return f"step {number:,} of {run.horizon:,}, arm {step.actions[0]}{regret_text}"
 

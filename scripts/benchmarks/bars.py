@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from benchmarks.timing import Row
+from benchmarks.timing import ResultRow
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ RULE_MICROSECONDS = at_most(100, None, "below a decision of the paper's race")
 PEER = "no slower than what you would take instead"
 FLAT = "statistics are sufficient: a step costs the same at any t"
 
-THRESHOLDS: Mapping[str, Bar] = {
+TARGETS: Mapping[str, Bar] = {
     CONTROL: at_most(1.1, 1.02, "more: other processes took the processor, all rows are void"),
     "environment.bernoulli.many.sync": at_least(300, 500, "what it was at results version 2"),
     "environment.bernoulli.many.limit": at_most(2.5, 1.5, "checks and infos, beside the pull"),
@@ -87,7 +87,7 @@ THRESHOLDS: Mapping[str, Bar] = {
 }
 
 
-def verdict(row: Row, bars: Mapping[str, Bar] = THRESHOLDS) -> str:
+def verdict(row: ResultRow, bars: Mapping[str, Bar] = TARGETS) -> str:
     """Judge a row by the interval between its quartiles, or by its value if it has none.
 
     Returns:
@@ -107,12 +107,14 @@ def verdict(row: Row, bars: Mapping[str, Bar] = THRESHOLDS) -> str:
     return "aim" if goal.admits(row.value) else "met"
 
 
-def judged(rows: Iterable[Row], state: str, bars: Mapping[str, Bar] = THRESHOLDS) -> list[str]:
+def list_by_verdict(
+    rows: Iterable[ResultRow], state: str, bars: Mapping[str, Bar] = TARGETS
+) -> list[str]:
     """Return one line for each bar whose row got this verdict: what it is and must be.
 
     A bar without a row is "absent"; where there is no value, the line tells why.
     """
-    found = {key: Row(key, "", None, note="not run") for key in bars}
+    found = {key: ResultRow(key, "", None, note="not run") for key in bars}
     found |= {row.key: row for row in rows if row.key in bars}
     return [
         f"{key}: {row.note if row.value is None else _comparison(row, bars[key])}"
@@ -121,7 +123,7 @@ def judged(rows: Iterable[Row], state: str, bars: Mapping[str, Bar] = THRESHOLDS
     ]
 
 
-def _comparison(row: Row, bar: Bar) -> str:
+def _comparison(row: ResultRow, bar: Bar) -> str:
     interval = "" if row.low is None else f" [{row.low:.3g}, {row.high:.3g}]"
     condition = f"{'at least' if bar.is_floor else 'at most'} {bar.value:g}"
     return f"{row.value:.3g} {row.unit}{interval}, must be {condition}"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from benchmarks.bars import CONTROL
 from benchmarks.session import Measurement, Session
-from benchmarks.timing import Row, summarise
+from benchmarks.timing import ResultRow, summarise_turns
 
 LOOP = """
 import sys
@@ -31,11 +31,11 @@ def measurements(session: Session) -> Iterator[Measurement]:
     yield Measurement((CONTROL,), lambda: [_load(session)])
 
 
-def _load(session: Session) -> Row:
+def _load(session: Session) -> ResultRow:
     cores = len(os.sched_getaffinity(0))
     turns = [_waits(cores, session.effort.seconds) for _ in range(session.effort.repeats)]
     title = f"load: wall clock / processor time of {cores} loops at once"
-    return summarise(CONTROL, title, turns, "x")
+    return summarise_turns(CONTROL, title, turns, "x")
 
 
 def _waits(cores: int, seconds: float) -> float:

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.processes import Finished, run_process
 from benchmarks.session import Measurement, Session
-from benchmarks.timing import Contestant, Effort, Row, summarise
+from benchmarks.timing import Contestant, Effort, ResultRow, summarise_turns
 
 AGENTS = ("racing", "exact", "smc")
 REPLICATIONS, HORIZON = 100, 1000
@@ -48,7 +48,7 @@ def _import(modules: str) -> Contestant:
     return play
 
 
-def _comparisons(effort: Effort) -> Iterator[Row]:
+def _comparisons(effort: Effort) -> Iterator[ResultRow]:
     """Time first comparisons, too small to matter, and real ones with what the last compiled.
 
     The real ones are the same comparison again and again, by turns with one worker and with two.
@@ -66,10 +66,10 @@ def _comparisons(effort: Effort) -> Iterator[Row]:
     yield _timed("warm", f"{label}warm, 1 worker", alone, effort)
     yield _timed("workers", f"{label}warm, 2 workers", parallel, effort)
     peaks = [run["peak_mib"] for run in alone]
-    yield summarise("end-to-end.memory", f"{label}peak memory", peaks, "MiB")
+    yield summarise_turns("end-to-end.memory", f"{label}peak memory", peaks, "MiB")
 
 
-def _trivial(effort: Effort) -> Iterator[Row]:
+def _trivial(effort: Effort) -> Iterator[ResultRow]:
     """Compare what a command costs that computes nothing with what it has to import."""
     with TemporaryDirectory() as cache:
         _compare(TRIVIAL, cache, agents=("random",), workers=1)
@@ -79,10 +79,10 @@ def _trivial(effort: Effort) -> Iterator[Row]:
             for _ in range(effort.repeats)
         ]
     title = "compare, random, 2 x 5, warm / import of NumPy, Gymnasium and pandas: processor time"
-    yield summarise("end-to-end.trivial", title, runs, "x")
+    yield summarise_turns("end-to-end.trivial", title, runs, "x")
 
 
-def _readme(effort: Effort) -> Iterator[Row]:
+def _readme(effort: Effort) -> Iterator[ResultRow]:
     with TemporaryDirectory() as cache:
         _compare(FIRST_SIZE, cache, agents=README_AGENTS, workers=1)
         size = REPLICATIONS, HORIZON
@@ -91,7 +91,7 @@ def _readme(effort: Effort) -> Iterator[Row]:
     yield _timed("readme", title, runs, effort)
 
 
-def _gain(effort: Effort) -> Iterator[Row]:
+def _gain(effort: Effort) -> Iterator[ResultRow]:
     """Compare one worker with two, each on one thread, in runs of a minute and more."""
     size = effort.length(LONG_REPLICATIONS, minimum=10), effort.length(HORIZON, minimum=20)
     with TemporaryDirectory() as cache:
@@ -101,11 +101,11 @@ def _gain(effort: Effort) -> Iterator[Row]:
     gains = [one["wall"] / two["wall"] for one, two in pairs]
     title = f"compare, {_name(size)}: 1 worker / 2 workers, wall clock"
     note = f"1 worker: {min(one['wall'] for one, _ in pairs):.3g} s"
-    yield summarise("end-to-end.gain", title, gains, "x", note)
+    yield summarise_turns("end-to-end.gain", title, gains, "x", note)
 
 
-def _timed(name: str, title: str, runs: Sequence[Finished], effort: Effort) -> Row:
-    return summarise(f"end-to-end.{name}", title, [run[effort.clock] for run in runs], "s")
+def _timed(name: str, title: str, runs: Sequence[Finished], effort: Effort) -> ResultRow:
+    return summarise_turns(f"end-to-end.{name}", title, [run[effort.clock] for run in runs], "s")
 
 
 def _size(effort: Effort) -> Size:

@@ -16,7 +16,7 @@ from benchmarks.session import HORIZON
 from benchmarks.timing import Contestant, rounds_of
 from benchmarks.workers.one_lane import NUM_ARMS
 
-PRIOR = TruncatedNormal(0.5, 0.1)
+UNIFORM_PRIOR = TruncatedNormal(0.5, 0.1)
 
 
 def conjugate_problem(shape: float) -> BanditProblem:
@@ -26,7 +26,7 @@ def conjugate_problem(shape: float) -> BanditProblem:
 
 def truncated_problem() -> BanditProblem:
     """Return Bernoulli rewards under PRIOR, which is not conjugate to them."""
-    return BanditProblem(Bernoulli(), PRIOR, NUM_ARMS)
+    return BanditProblem(Bernoulli(), UNIFORM_PRIOR, NUM_ARMS)
 
 
 class Learner(Protocol):

@@ -15,7 +15,7 @@ from agents.base import Agent
 from benchmarks.games import conjugate_problem, truncated_problem
 from benchmarks.processes import run_process
 from benchmarks.session import BLOCK_SIZE, Measurement, Session
-from benchmarks.timing import Contestant, Row, rounds_of, summarise
+from benchmarks.timing import Contestant, ResultRow, rounds_of, summarise_turns
 
 BASELINE = 100
 NUM_PLAYED = 5
@@ -84,7 +84,7 @@ def _play_on(agent: Agent, num_lanes: int, t: int) -> Contestant:
     return rounds_of(play, rewards.size)
 
 
-def _memory(session: Session) -> Iterator[Row]:
+def _memory(session: Session) -> Iterator[ResultRow]:
     """Compare the peak memory of long and of large experiments with that of small ones."""
     long, short = session.effort.length(1_000_000, minimum=2000), 1000
     many, few = session.effort.length(5_000, minimum=20), 10
@@ -100,4 +100,4 @@ def _memory(session: Session) -> Iterator[Row]:
     for key, (large, small, sides) in pairs.items():
         ratio = runs[large]["peak_mib"] / runs[small]["peak_mib"]
         note = f"in {runs[large]['wall']:.3g} s and {runs[small]['wall']:.3g} s"
-        yield summarise(f"growth.memory.{key}", f"peak memory: {sides}", [ratio], "x", note)
+        yield summarise_turns(f"growth.memory.{key}", f"peak memory: {sides}", [ratio], "x", note)

@@ -18,11 +18,11 @@ from bandit_gym.experiments.execution import simulate_block
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.rollout import play
 from benchmarks.session import BLOCK_SIZE, HORIZON, Measurement, Session
-from benchmarks.timing import Effort, Row, summarise
+from benchmarks.timing import Effort, ResultRow, summarise_turns
 
 MAX_REPEATS = 3  # each takes seconds
 MIN_STEPS = 200  # the file written at the end would have too large a share of fewer
-CASES = {
+TIMED_CASES = {
     "harness.racing": ("racing_paper", BLOCK_SIZE),
     "harness.exact.many": ("exact", 1000),
 }
@@ -31,21 +31,21 @@ CASES = {
 
 def measurements(session: Session) -> Iterator[Measurement]:
     """Tell of the harness's share of whole blocks, by the wall clock."""
-    for key, (agent, num_lanes) in CASES.items():
-        yield Measurement((key,), partial(_shares, session.effort, key, agent, num_lanes))
+    for key, (agent, num_lanes) in TIMED_CASES.items():
+        yield Measurement((key,), partial(_time_shares, session.effort, key, agent, num_lanes))
 
 
-def _shares(effort: Effort, key: str, agent: str, num_lanes: int) -> list[Row]:
+def _time_shares(effort: Effort, key: str, agent: str, num_lanes: int) -> list[ResultRow]:
     horizon = effort.length(HORIZON, minimum=MIN_STEPS)
     sizes = {"horizon": horizon, "block_size": effort.width(num_lanes)}
     run = Experiment(["BernoulliBandit-v0"], [agent], **sizes).runs[0]
     simulate_block(run, 0)  # compiles
-    shares = [_share(run, block) for block in range(MAX_REPEATS if effort.is_full else 1)]
+    shares = [_time_share(run, block) for block in range(MAX_REPEATS if effort.is_full else 1)]
     title = f"harness / whole {agent} run, {run.block_size} lanes x {run.horizon} steps"
-    return [summarise(key, title, shares, "x")]
+    return [summarise_turns(key, title, shares, "x")]
 
 
-def _share(run: Run, block: int) -> float:
+def _time_share(run: Run, block: int) -> float:
     facts = simulate_block(run, block).facts
     num_untimed = run.horizon - facts["decisions"] // run.block_size
     beside = facts["agent_seconds"] + _other_seconds(run, block, num_untimed)

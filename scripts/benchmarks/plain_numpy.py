@@ -36,12 +36,12 @@ class BetaThompson:
         self.failures[self.lanes, actions] += 1 - rewards
 
 
-Sampler = Callable[..., np.ndarray]
+ReferenceSampler = Callable[..., np.ndarray]
 
 
 def reference_sampler(
     likelihood: str, rng: Generator, counts: np.ndarray, sums: np.ndarray
-) -> Sampler:
+) -> ReferenceSampler:
     """Return the sampler of Table 1's posteriors of the means: `sampler(size=None)`.
 
     Args:

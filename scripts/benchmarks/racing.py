@@ -31,7 +31,7 @@ DELTA, SIGMA = 0.1, 0.1
 WORK = "sample"
 NUM_MATCHED_STEPS = 200
 
-PRIORS: dict[Likelihood, TruncatedNormal] = {
+RACED_PRIORS: dict[Likelihood, TruncatedNormal] = {
     Bernoulli(): PRIOR,
     Exponential(): TruncatedNormal(1.0, 0.2, low=0.1, high=3.0),
     Gaussian(): TruncatedNormal(0.0, 1.0, low=-2.0, high=2.0),
@@ -42,7 +42,7 @@ PRIORS: dict[Likelihood, TruncatedNormal] = {
 
 def measurements(session: Session) -> Iterator[Measurement]:
     """Tell of every likelihood, and of matched races."""
-    for likelihood, prior in PRIORS.items():
+    for likelihood, prior in RACED_PRIORS.items():
         problem = BanditProblem(likelihood, prior, NUM_ARMS)
         yield _against_numpy(session, problem)
     yield _matched(session)

@@ -19,17 +19,17 @@ from matplotlib.ticker import EngFormatter
 
 from bandit_gym.checks.styles import COLOURS
 from bandit_gym.experiments.provenance import versions
-from benchmarks.bars import THRESHOLDS, verdict
-from benchmarks.timing import Effort, Row
+from benchmarks.bars import TARGETS, verdict
+from benchmarks.timing import Effort, ResultRow
 
 MARKER = "<!-- scripts/benchmark.py --markdown -->"
-COLUMNS = ("row", "median", "quartiles", "bar", "aim", "", "cost per unit of work")
+TABLE_COLUMNS = ("row", "median", "quartiles", "bar", "aim", "", "cost per unit of work")
 OURS = ("ours", "native", "grid")
 """How the names of our own contestants begin."""
 
 
 def document(
-    rows: Sequence[Row], effort: Effort, peer_versions: dict[str, dict[str, str]]
+    rows: Sequence[ResultRow], effort: Effort, peer_versions: dict[str, dict[str, str]]
 ) -> dict[str, Any]:
     """Return everything that was found, JSON-able."""
     return {
@@ -52,7 +52,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def print_report(found: dict[str, Any], rows: Sequence[Row]) -> None:
+def print_report(found: dict[str, Any], rows: Sequence[ResultRow]) -> None:
     """Print the table, and below it the machine and the versions."""
     effort = found["effort"]
     turns = f"{effort['repeats']} turns by the {effort['clock']} clock"
@@ -63,7 +63,7 @@ def print_report(found: dict[str, Any], rows: Sequence[Row]) -> None:
         print(f"{heading}: {_listed(facts)}")
 
 
-def write_markdown(found: dict[str, Any], rows: Sequence[Row], path: Path) -> None:
+def write_markdown(found: dict[str, Any], rows: Sequence[ResultRow], path: Path) -> None:
     """Put the table between the two MARKER lines of a document, and draw the picture beside it.
 
     Raises:
@@ -78,7 +78,7 @@ def write_markdown(found: dict[str, Any], rows: Sequence[Row], path: Path) -> No
         figure.savefig(path.with_suffix(".svg"), transparent=True, metadata={"Date": None})
 
 
-def draw(rows: Sequence[Row]) -> Figure:
+def draw(rows: Sequence[ResultRow]) -> Figure:
     """Draw what each contestant of each row costs; the one that is judged is filled."""
     figure = Figure(figsize=(7.0, 0.55 * len(rows) + 0.6), layout="constrained")
     axes = figure.subplots()
@@ -110,7 +110,7 @@ def format_seconds(seconds: float) -> str:
     return EngFormatter("s")(float(f"{seconds:.3g}"))
 
 
-def _markdown(found: dict[str, Any], rows: Sequence[Row]) -> str:
+def _markdown(found: dict[str, Any], rows: Sequence[ResultRow]) -> str:
     effort, where = found["effort"], found["machine"]
     facts = dict(found["versions"])
     for peer in found["peers"].values():
@@ -122,9 +122,9 @@ def _markdown(found: dict[str, Any], rows: Sequence[Row]) -> str:
     )
     table = markdown_table([_cells(row) for row in rows])
     reasons = [
-        {"row": f"`{row.key}`", "why its bar lies there": THRESHOLDS[row.key].reason}
+        {"row": f"`{row.key}`", "why its bar lies there": TARGETS[row.key].reason}
         for row in rows
-        if row.key in THRESHOLDS
+        if row.key in TARGETS
     ]
     return f"{head}\n\n{table}" + (f"\n\n{markdown_table(reasons)}" if reasons else "")
 
@@ -133,10 +133,10 @@ def _listed(facts: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in facts.items())
 
 
-def _cells(row: Row) -> dict[str, str]:
+def _cells(row: ResultRow) -> dict[str, str]:
     """Return what a row says in each of COLUMNS."""
     spread = "" if row.low is None else f"{row.low:.3g} to {row.high:.3g}"
-    bar = THRESHOLDS.get(row.key)
+    bar = TARGETS.get(row.key)
     limits = ["", ""]
     if bar is not None:
         sign = ">=" if bar.is_floor else "<="
@@ -144,11 +144,11 @@ def _cells(row: Row) -> dict[str, str]:
     costs = " / ".join(f"{name} {format_seconds(cost)}" for name, cost in row.costs.items())
     notes = "; ".join(part for part in (costs and f"{costs} per {row.work}", row.note) if part)
     cells = row.title, format_value(row.value, row.unit), spread, *limits, verdict(row), notes
-    return dict(zip(COLUMNS, cells, strict=True))
+    return dict(zip(TABLE_COLUMNS, cells, strict=True))
 
 
-def _entry(row: Row) -> dict[str, Any]:
-    bar = THRESHOLDS.get(row.key)
+def _entry(row: ResultRow) -> dict[str, Any]:
+    bar = TARGETS.get(row.key)
     return {**asdict(row), "bar": bar and asdict(bar), "verdict": verdict(row)}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from agents import make_agent
 from benchmarks.games import conjugate_problem, play_from_start
 from benchmarks.session import HORIZON, Measurement, Session
-from benchmarks.timing import Row, measure, summarise
+from benchmarks.timing import ResultRow, summarise_turns, time_contestants
 
 NUM_LANES = 100
 NUM_STEPS = 200
@@ -41,10 +41,10 @@ def measurements(session: Session) -> Iterator[Measurement]:
         yield Measurement((f"rules.{key}",), take)
 
 
-def _take(session: Session, key: str, name: str, options: dict[str, Any]) -> Iterator[Row]:
+def _take(session: Session, key: str, name: str, options: dict[str, Any]) -> Iterator[ResultRow]:
     steps = session.effort.length(NUM_STEPS, minimum=3)
     lanes = min(session.effort.width(NUM_LANES), NUM_LANES)
     agent = make_agent(name, conjugate_problem(1.0), **options)
-    costs = measure(play_from_start({key: agent}, steps, lanes), session.effort)
+    costs = time_contestants(play_from_start({key: agent}, steps, lanes), session.effort)
     title = f"{key.partition('.')[2]}, {lanes} lanes x {steps} steps: a decision"
-    yield summarise(key, title, 1e6 * costs[key], "us")
+    yield summarise_turns(key, title, 1e6 * costs[key], "us")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from benchmarks.peers import Peers
-from benchmarks.timing import Contestant, Effort, Row, compare, measure
+from benchmarks.timing import Contestant, Effort, ResultRow, compare_sides, time_contestants
 
 HORIZON = 1000
 BLOCK_SIZE = 50
@@ -30,7 +30,7 @@ class Measurement(NamedTuple):
     """
 
     keys: tuple[str, ...]
-    take: Callable[[], Iterable[Row]]
+    take: Callable[[], Iterable[ResultRow]]
 
     def has(self, name: str) -> bool:
         """Say whether the key of a row is this one or begins with its words."""
@@ -61,9 +61,9 @@ class Session:
             contestants: makes them.
         """
 
-        def take() -> Iterator[Row]:
-            costs = measure(contestants(), self.effort)
+        def take() -> Iterator[ResultRow]:
+            costs = time_contestants(contestants(), self.effort)
             for key, (over, under) in ratios.items():
-                yield compare(key, f"{title}{over} / {under}", costs, (over, under), work)
+                yield compare_sides(key, f"{title}{over} / {under}", costs, (over, under), work)
 
         return Measurement(tuple(ratios), take)

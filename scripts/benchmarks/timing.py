@@ -59,7 +59,7 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """One line of the report.
 
     Attributes:
@@ -97,7 +97,7 @@ def rounds_of(function: Callable[[], Any], work: float | None = None) -> Contest
     return partial(time_rounds, function, work)
 
 
-def measure(contestants: Mapping[str, Contestant | str], effort: Effort) -> Costs:
+def time_contestants(contestants: Mapping[str, Contestant | str], effort: Effort) -> Costs:
     """Let contestants that do the same work take turns; a string says why one is absent.
 
     Returns:
@@ -114,22 +114,26 @@ def measure(contestants: Mapping[str, Contestant | str], effort: Effort) -> Cost
     return absent | {name: np.array(turns) for name, turns in costs.items()}
 
 
-def compare(key: str, title: str, costs: Costs, sides: tuple[str, str], work: str) -> Row:
+def compare_sides(
+    key: str, title: str, costs: Costs, sides: tuple[str, str], work: str
+) -> ResultRow:
     """Return a row of what one contestant costs over what another does, within each turn."""
     for name in sides:
         if isinstance(costs[name], str):
-            return Row(key, title, None, note=f"{name} is absent: {costs[name]}")
+            return ResultRow(key, title, None, note=f"{name} is absent: {costs[name]}")
     turns = costs[sides[0]] / costs[sides[1]]
     medians = {name: float(np.median(costs[name])) for name in sides}
-    return replace(summarise(key, title, turns, "x"), costs=medians, work=work)
+    return replace(summarise_turns(key, title, turns, "x"), costs=medians, work=work)
 
 
-def summarise(
+def summarise_turns(
     key: str, title: str, values: Sequence[float] | np.ndarray, unit: str, note: str = ""
-) -> Row:
+) -> ResultRow:
     """Return a row of the median and the quartiles of a quantity over its turns."""
     low, median, high = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
-    return Row(key, title, median, low, high, unit, turns=tuple(map(float, values)), note=note)
+    return ResultRow(
+        key, title, median, low, high, unit, turns=tuple(map(float, values)), note=note
+    )
 
 
 def _calibrate(play: Contestant, effort: Effort) -> int:

@@ -17,7 +17,7 @@ from cosmic_ray.work_item import MutationSpec
 from mutation.tree import ROOT
 
 
-def sources_of(prefix: str) -> list[Path]:
+def list_sources(prefix: str) -> list[Path]:
     """Return the files of both packages whose path, such as agents/racing/, begins so."""
     files = [
         path for package in ("agents", "bandit_gym") for path in (ROOT / package).rglob("*.py")
@@ -28,7 +28,7 @@ def sources_of(prefix: str) -> list[Path]:
 def draw_mutants(prefix: str, size: int, seed: int) -> list[Any]:
     """Draw mutants of some files, each place and way to break it with the same chance."""
     database = WorkDB(":memory:", WorkDB.Mode.create)
-    paths = [path.relative_to(ROOT) for path in sources_of(prefix)]
+    paths = [path.relative_to(ROOT) for path in list_sources(prefix)]
     init(paths, database, {})
     every = sorted(database.work_items, key=lambda item: identity(item.mutations[0]))
     annotations = {path: list(annotations_in(path)) for path in paths}

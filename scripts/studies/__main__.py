@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bandit_gym.checks import check_choice, check_integer, check_real, message
 from bandit_gym.experiments.execution import Workers
-from scripts.studies.study import BUILD, DOCS, MAX_SCALE, NAMES, Study, measure, write_pages
+from scripts.studies.study import BUILD, DOCS, MAX_SCALE, NAMES, Study, measure_study, write_pages
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,7 +51,7 @@ def _measure(options: argparse.Namespace) -> Path:
     if scale < study.scale and folder.resolve() == DOCS.resolve():
         raise ValueError(message("out", "be another folder than the page's", str(folder)))
     serial = Workers("serial") if options.workers == 1 else Workers(num_workers=options.workers)
-    return measure(study, scale, folder, own / "parts", serial)
+    return measure_study(study, scale, folder, own / "parts", serial)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from bandit_gym.fidelity.suite import Case
 from bandit_gym.fidelity.trial import decide, shares_of
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import mean_interval
-from scripts.studies.study import Found, Task, play, table, verdict
+from scripts.studies.study import Found, StudyTask, markdown_rows, play_agents, verdict
 
 ALL = "all"
 """Worlds of every kind of prior."""
@@ -32,12 +32,12 @@ ALL = "all"
 SAME, COSTS, GAINS, OPEN = "no difference", "costs", "gains", "undecided"
 
 
-def parts(task: Task) -> dict[str, Callable[[], Any]]:
+def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for each agent."""
     return {label: partial(_measure, task, label) for label in task.settings["agents"]}
 
 
-def _environments(task: Task, label: str) -> dict[str, list[Case]]:
+def _environments(task: StudyTask, label: str) -> dict[str, list[Case]]:
     """Return the cases of each world of the suite that an agent plays in."""
     lacks = task.settings["lacks"].get(label, [])
     environments: dict[str, list[Case]] = {}
@@ -47,7 +47,7 @@ def _environments(task: Task, label: str) -> dict[str, list[Case]]:
     return environments
 
 
-def _measure(task: Task, label: str) -> dict[str, Any]:
+def _measure(task: StudyTask, label: str) -> dict[str, Any]:
     """Return an agent's distance and regret lost, by kind of prior; and where it failed."""
     settings, environments = task.settings, _environments(task, label)
     entry = {**settings["agents"][label], "label": label}
@@ -63,7 +63,7 @@ def _measure(task: Task, label: str) -> dict[str, Any]:
         {"env": cases[0].problem, "label": environment}
         for environment, cases in environments.items()
     ]
-    references, runs = (play(task, envs, agents, **sizes) for agents in (exact, [entry]))
+    references, runs = (play_agents(task, envs, agents, **sizes) for agents in (exact, [entry]))
     for environment, cases in environments.items():
         run = runs[environment][label]
         if not run.is_usable:
@@ -84,7 +84,7 @@ def _at(steps: list[int], run: RunResults) -> np.ndarray:
     return np.array([[np.interp(t, run.steps, curve) for t in steps] for curve in curves])
 
 
-def _distance(task: Task, entry: Mapping[str, Any], case: Case) -> tuple[float, float]:
+def _distance(task: StudyTask, entry: Mapping[str, Any], case: Case) -> tuple[float, float]:
     """Return the TV over noise, and what the exact law's favourite gets too much.
 
     Of agents that keep what they drew (SMC) the distance is that of a single run's law.
@@ -105,7 +105,7 @@ def _distance(task: Task, entry: Mapping[str, Any], case: Case) -> tuple[float, 
     return float(excess), float(shares[leader] - case.probabilities[leader])
 
 
-def pool(task: Task, kind: str, found: list[tuple[Any, ...]]) -> dict[str, Any]:
+def pool(task: StudyTask, kind: str, found: list[tuple[Any, ...]]) -> dict[str, Any]:
     """Average over worlds, in each replication: worlds share their seeds, and luck with them.
 
     Intervals hold together for all agents, kinds of priors and horizons (Bonferroni).
@@ -129,8 +129,10 @@ def write_tables(found: Found) -> dict[str, str]:
         for environment, words in part["failed"].items()
     ]
     return {
-        "verdicts": table(list(verdicts(rows[rows["kind"] != ALL], settings))),
-        "lost": table([_cells(row, settings) for _, row in rows[rows["kind"] == ALL].iterrows()]),
+        "verdicts": markdown_rows(list(verdicts(rows[rows["kind"] != ALL], settings))),
+        "lost": markdown_rows(
+            [_cells(row, settings) for _, row in rows[rows["kind"] == ALL].iterrows()]
+        ),
         "failed": "\n".join(failed) or "Nothing.",
     }
 
@@ -144,7 +146,7 @@ def _rows(found: Found) -> pd.DataFrame:
     return rows.sort_values("excess", kind="stable", ignore_index=True)
 
 
-def judge(interval: list[float], margin: float) -> str:
+def judge_interval(interval: list[float], margin: float) -> str:
     """Say what an interval of the share of regret lost comes to."""
     _, low, high = interval
     if max(abs(low), abs(high)) <= margin:
@@ -154,7 +156,7 @@ def judge(interval: list[float], margin: float) -> str:
 
 def verdicts(rows: pd.DataFrame, settings: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     near, last = settings["near"], max(settings["horizons"])
-    words = rows["lost"].map(lambda lost: judge(lost[-1], settings["margin"]))
+    words = rows["lost"].map(lambda lost: judge_interval(lost[-1], settings["margin"]))
     is_distant = rows["excess"] > near
     too_little, too_much = is_distant & (rows["lean"] < -near), is_distant & (rows["lean"] > near)
     claims = {
@@ -180,7 +182,7 @@ def _cells(row: pd.Series, settings: Mapping[str, Any]) -> dict[str, str]:
     cells |= {"distance": f"{row['excess']:.3f}", "favourite's excess": f"{row['lean']:+.3f}"}
     for horizon, lost in zip(settings["horizons"], row["lost"], strict=True):
         share, low, high = lost
-        word = judge(lost, settings["margin"])
+        word = judge_interval(lost, settings["margin"])
         cells[f"lost at {horizon:,}"] = f"{share:+.0%} [{low:+.0%}, {high:+.0%}] {word}"
     return cells
 

@@ -12,14 +12,14 @@ from matplotlib.figure import Figure
 from bandit_gym.fidelity import run_suite
 from bandit_gym.fidelity.benchmark import draw_leaderboard, leaderboard_cells
 from bandit_gym.fidelity.trial import WRONG
-from scripts.studies.study import Found, Task, table, verdict
+from scripts.studies.study import Found, StudyTask, markdown_rows, verdict
 
 KEPT = ["case", "kind", "status", "verdict", "words", "decisions", "excess", "flagged"]
-OURS = ("exact", "racing")
+BAYESIAN_AGENTS = ("exact", "racing")
 OPEN, HARD = "fidelity-v1", "adversarial"
 
 
-def parts(task: Task) -> dict[str, Callable[[], Any]]:
+def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for each agent in each suite."""
     return {
         f"{suite}: {label}": partial(_measure, task, suite, label)
@@ -28,7 +28,7 @@ def parts(task: Task) -> dict[str, Callable[[], Any]]:
     }
 
 
-def _measure(task: Task, suite: str, label: str) -> dict[str, Any]:
+def _measure(task: StudyTask, suite: str, label: str) -> dict[str, Any]:
     """Put one agent to a suite; return its row of the leaderboard and a row per case."""
     agents = {label: task.settings["agents"][label]}
     found = run_suite(
@@ -59,10 +59,10 @@ def write_tables(found: Found) -> dict[str, str]:
     counts = hard.groupby(["agent", "verdict"], sort=False).size().unstack(fill_value=0)
     failures = [line for part in found["numbers"].values() for line in part["failures"]]
     return {
-        "verdicts": table([_claim_distance(found, board), _never_wrong(hard)]),
-        "leaderboard": table(leaderboard_cells(board)),
+        "verdicts": markdown_rows([_claim_distance(found, board), _never_wrong(hard)]),
+        "leaderboard": markdown_rows(leaderboard_cells(board)),
         "kinds": _by_kind(cases, board),
-        "counts": table(counts.astype(str).reset_index().to_dict("records")),
+        "counts": markdown_rows(counts.astype(str).reset_index().to_dict("records")),
         "hard": _by_case(hard),
         "failed": "\n".join(f"- {line}" for line in failures) or "Nothing.",
     }
@@ -94,7 +94,7 @@ def _cases(found: Found, suite: str) -> pd.DataFrame:
 
 def _claim_distance(found: Found, board: pd.DataFrame) -> dict[str, str]:
     """Say whether the agents that claim the posterior are near it."""
-    near, ours = found["settings"]["near"], board[board["agent"].isin(OURS)]
+    near, ours = found["settings"]["near"], board[board["agent"].isin(BAYESIAN_AGENTS)]
     is_near, is_far = ours["excess_high"] <= near, ours["excess_low"] > near
     told = [f"{row.agent}: {row.excess:.4f}, at most {row.worst:.3f}" for row in ours.itertuples()]
     return {
@@ -120,7 +120,7 @@ def _by_kind(cases: pd.DataFrame, board: pd.DataFrame) -> str:
     cases = cases.assign(excess=pd.to_numeric(cases["excess"]))
     means = cases.pivot_table("excess", "agent", "kind", sort=False).reindex(board["agent"])
     cells = means.map("{:.3f}".format).where(means.notna(), "")
-    return table(cells.reset_index().to_dict("records"))
+    return markdown_rows(cells.reset_index().to_dict("records"))
 
 
 def _by_case(hard: pd.DataFrame) -> str:
@@ -130,4 +130,4 @@ def _by_case(hard: pd.DataFrame) -> str:
         distance = "" if pd.isna(row.excess) else f" {row.excess:.3f}"
         flagged = f", {row.flagged:.0%} flagged" if row.flagged >= 0.005 else ""
         rows.setdefault(row.case, {"case": row.case})[row.agent] = row.verdict + distance + flagged
-    return table(list(rows.values()))
+    return markdown_rows(list(rows.values()))

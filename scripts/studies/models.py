@@ -65,7 +65,7 @@ class Checkpoints(BaseCallback):
         self._since = process_time()
 
 
-def make_environment(env: Mapping[str, Any], horizon: int, observation: str, num_envs: int) -> Any:
+def make_training_env(env: Mapping[str, Any], horizon: int, observation: str, num_envs: int) -> Any:
     """Build lanes of a world, which start anew in the step in which they end."""
     options: dict[str, Any] = {**env, "max_episode_steps": horizon, "observation": observation}
     name = f"bandit_gym:{options.pop('env')}"
@@ -81,7 +81,7 @@ def described(settings: Mapping[str, Any], label: str) -> dict[str, Any]:
 
 def make_model(told: Mapping[str, Any], env: Mapping[str, Any], horizon: int, seed: int) -> Any:
     """Build an untrained model and its environments, stepped as one batch."""
-    lanes = make_environment(env, horizon, told["observation"], told["num_envs"])
+    lanes = make_training_env(env, horizon, told["observation"], told["num_envs"])
     options = dict(told["options"])
     if told.get("is_scaled"):
         features = {"features_extractor_class": ScaledCounts}

@@ -17,13 +17,13 @@ from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import prior_from_dict
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results.statistics import mean_interval
-from scripts.studies.study import Found, Task, parts_of, play, table
+from scripts.studies.study import Found, StudyTask, markdown_rows, parts_of, play_agents
 
 ARMS = (2, 3, 5)
 UNIFORM = {"name": "beta", "alpha": 1.0, "beta": 1.0}
 
 
-def parts(task: Task) -> dict[str, Callable[[], Any]]:
+def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for each prior, each agent, and each number of arms in races."""
     settings = task.settings
     tables = {f"prior: {name}": partial(ratios, task, name) for name in settings["priors"]}
@@ -37,7 +37,7 @@ def make_problem(prior: Mapping[str, Any], num_arms: int) -> BanditProblem:
     return BanditProblem(Bernoulli(), prior_from_dict(dict(prior)), num_arms)
 
 
-def ratios(task: Task, name: str) -> list[dict[str, Any]]:
+def ratios(task: StudyTask, name: str) -> list[dict[str, Any]]:
     """Return the rules' regrets over the least, of three horizons for each number of arms."""
     rows = []
     for num_arms in ARMS:
@@ -57,7 +57,7 @@ def ratios(task: Task, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _cost(task: Task, label: str) -> dict[str, Any]:
+def _cost(task: StudyTask, label: str) -> dict[str, Any]:
     """Return an agent's regret over the least with two uniform arms, and what a decision costs."""
     environment, horizon = make_problem(UNIFORM, 2), task.size("horizon_costs")
     options = dict(task.settings["agents"][label])
@@ -79,13 +79,13 @@ def _cost(task: Task, label: str) -> dict[str, Any]:
     }
 
 
-def _played(task: Task, num_arms: int, horizon: int, replications: int) -> dict[str, Any]:
+def _played(task: StudyTask, num_arms: int, horizon: int, replications: int) -> dict[str, Any]:
     """Return regrets of exact Thompson sampling and the paper's race, and the least there is."""
     environment = make_problem(UNIFORM, num_arms)
     env = {"env": "BernoulliBandit-v0", "num_arms": num_arms, "label": "uniform arms"}
     agents = [{"agent": "exact", "label": "exact"}, {"agent": "racing_paper", "label": "racing"}]
     sizes = {"horizon": horizon, "replications": max(10, replications)}
-    runs = play(task, [env], agents, seed=task.settings["seed"], **sizes)["uniform arms"]
+    runs = play_agents(task, [env], agents, seed=task.settings["seed"], **sizes)["uniform arms"]
     exact, racing = (runs[label].final("cumulative_regret") for label in ("exact", "racing"))
     if num_arms == 2:
         bounds = [optimal_regret(environment, horizon)] * 2
@@ -106,9 +106,9 @@ def write_tables(found: Found) -> dict[str, str]:
     rows = [row for part in parts_of(found, "prior").values() for row in part]
     costs = sorted(parts_of(found, "agent").values(), key=lambda row: row["ratio"])
     return {
-        "ratios": table([_ratio_cells(row) for row in rows]),
-        "costs": table([_cost_cells(row) for row in costs]),
-        "played": table([_played_cells(row) for row in parts_of(found, "played").values()]),
+        "ratios": markdown_rows([_ratio_cells(row) for row in rows]),
+        "costs": markdown_rows([_cost_cells(row) for row in costs]),
+        "played": markdown_rows([_played_cells(row) for row in parts_of(found, "played").values()]),
     }
 
 

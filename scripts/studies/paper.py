@@ -37,7 +37,15 @@ from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, Prior
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import Interval
-from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, Task, play, table
+from scripts.studies.study import (
+    FAILS,
+    HOLDS,
+    UNDECIDED,
+    Found,
+    StudyTask,
+    markdown_rows,
+    play_agents,
+)
 
 WORDS = [HOLDS, FAILS, UNDECIDED]
 MIN_CLUSTERS = 16
@@ -163,7 +171,7 @@ def num_cells(settings: Mapping[str, Any], num_problems: int) -> int:
     return in_figures * len(settings["readings"]) + (in_table_2 + num_problems) * with_stop
 
 
-def decide_claim(task: Task, measure: Callable[[int], Measure]) -> dict[str, Any]:
+def decide_claim(task: StudyTask, measure: Callable[[int], Measure]) -> dict[str, Any]:
     """Look at more and more until a claim is decided, or to the last look."""
     stages = task.settings["looks"]
     cells = num_cells(task.settings, task.size("problems"))
@@ -222,7 +230,7 @@ class PlayedRuns(NamedTuple):
 
 
 def _play_environments(
-    task: Task, name: str, agents: Sequence[Mapping[str, Any]], number: int
+    task: StudyTask, name: str, agents: Sequence[Mapping[str, Any]], number: int
 ) -> list[dict[str, RunResults]]:
     """Play agents in the worlds of a figure at a look, unless they were played before."""
     figure = task.settings["figures"][name]
@@ -235,7 +243,7 @@ def _play_environments(
         make = make_drawn_beta_problem if figure["of"] == "1a" else make_topics_problem
         environments = [make(each) for each in range(number * task.size(f"worlds_{figure['of']}"))]
         sizes["replications"] = 2
-    return list(play(task, environments, agents, **sizes).values())
+    return list(play_agents(task, environments, agents, **sizes).values())
 
 
 def make_drawn_beta_problem(number: int) -> dict[str, Any]:
@@ -251,7 +259,7 @@ def make_topics_problem(number: int) -> dict[str, Any]:
     return {"env": "DependentPriorBandit-v0", "arm_seed": number, "label": f"topics {number}"}
 
 
-def _figure(task: Task, name: str, reading: str) -> dict[str, Any]:
+def _figure(task: StudyTask, name: str, reading: str) -> dict[str, Any]:
     """Settle the claims of a figure under a reading; keep the curves of the one that is shown."""
     settings = task.settings
     racing, kept = entry(settings, reading), dict[int, PlayedRuns]()
@@ -311,7 +319,7 @@ def _measure(settings: Mapping[str, Any], claim: str, look: PlayedRuns) -> Measu
     return Measure(other - racing, -margin, margin) if step else Measure(other - racing, low=margin)
 
 
-def _table_2(task: Task, reading: str) -> dict[str, Any]:
+def _table_2(task: StudyTask, reading: str) -> dict[str, Any]:
     """Return both numbers of each cell of Table 2, and what is read from them."""
     settings = task.settings
     deltas, sigmas = settings["deltas"], settings["sigmas"]
@@ -333,7 +341,7 @@ def _table_2(task: Task, reading: str) -> dict[str, Any]:
             sizes = {"horizon": task.size("horizon_table2"), "seed": settings["seed"]}
             sizes |= {"replications": number * task.size("replications_table2"), "block_size": 8}
             kept[number] = PlayedRuns(
-                [play(task, [environment], [*agents, EXACT], **sizes)["Beta(5, 5)"]]
+                [play_agents(task, [environment], [*agents, EXACT], **sizes)["Beta(5, 5)"]]
             )
         return kept[number]
 
@@ -452,7 +460,7 @@ PROMISE = NUM_ARMS * DELTA
 MAX_SAMPLES = 50_000
 
 
-class Case(NamedTuple):
+class RandomCase(NamedTuple):
     """A random problem, Bernoulli arms with a Beta prior, and (K,) data."""
 
     problem: BanditProblem
@@ -467,23 +475,23 @@ class Case(NamedTuple):
         return float(np.sum(above - special.betaln(1 + successes, 1 + failures)))
 
 
-def random_case(number: int) -> Case:
+def random_case(number: int) -> RandomCase:
     """Return one of the random problems with data, always the same."""
     rng = np.random.default_rng([1, number])
     alpha, beta = rng.uniform(1.0, 10.0, size=(2, NUM_ARMS)).tolist()
     problem = BanditProblem(Bernoulli(), Beta(alpha, beta), NUM_ARMS)
     counts = rng.integers(0, 31, size=NUM_ARMS)
     sums = rng.binomial(counts, problem.prior.sample(rng, (NUM_ARMS,))).astype(float)
-    return Case(problem, counts, sums)
+    return RandomCase(problem, counts, sums)
 
 
-def _theorem_1(task: Task, reading: str) -> dict[str, Any]:
+def _theorem_1(task: StudyTask, reading: str) -> dict[str, Any]:
     """Judge the promise in each of some random problems, by itself."""
     cells, samples = {}, []
     for number in range(task.size("problems")):
         case, kept = random_case(number), list[np.ndarray]()
 
-        def errors(look: int, case: Case = case, kept: list[np.ndarray] = kept) -> Measure:
+        def errors(look: int, case: RandomCase = case, kept: list[np.ndarray] = kept) -> Measure:
             while len(kept) < look:
                 seed = SeedSequence(task.settings["seed"], spawn_key=(len(kept),))
                 kept.append(race(case, task.settings, reading, task.size("races"), seed))
@@ -495,7 +503,7 @@ def _theorem_1(task: Task, reading: str) -> dict[str, Any]:
 
 
 def race(
-    case: Case, settings: Mapping[str, Any], reading: str, num_races: int, seed: SeedSequence
+    case: RandomCase, settings: Mapping[str, Any], reading: str, num_races: int, seed: SeedSequence
 ) -> np.ndarray:
     """Race by the paper's stop, and compare each winner's expectation with the best.
 
@@ -522,7 +530,7 @@ def race(
 # -- The page -----------------------------------------------------------------------------------
 
 
-def parts(task: Task) -> dict[str, Callable[[], Any]]:
+def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for Table 1, and for each table, figure and theorem under each reading."""
     found: dict[str, Callable[[], Any]] = {"Table 1": _table_1}
     for reading, told in task.settings["readings"].items():
@@ -547,11 +555,11 @@ def write_tables(found: Found) -> dict[str, str]:
         for row in numbers["Table 1"]
     ]
     return {
-        "verdicts": table(_claims(verdicts)),
-        "readings": table(_by_reading(verdicts, [*settings["readings"]])),
-        "table1": table(jeffreys),
+        "verdicts": markdown_rows(_claims(verdicts)),
+        "readings": markdown_rows(_by_reading(verdicts, [*settings["readings"]])),
+        "table1": markdown_rows(jeffreys),
         "table2": _cells_of_table_2(found),
-        "figures": table([_figure_row(name, numbers[name]) for name in _shown(settings)]),
+        "figures": markdown_rows([_figure_row(name, numbers[name]) for name in _shown(settings)]),
     }
 
 
@@ -606,7 +614,7 @@ def _cells_of_table_2(found: Found) -> str:
             paper = f"{settings['samples'][i][j]} / {settings['regrets'][i][j]}"
             row[f"σ = {sigma}"] = f"{told} ({paper})"
         rows.append(row)
-    return table(rows)
+    return markdown_rows(rows)
 
 
 def _figure_row(name: str, told: Mapping[str, Any]) -> dict[str, str]:

@@ -17,14 +17,14 @@ from agents.sb3 import SB3Agent
 from bandit_gym.checks.styles import COLOURS
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.rollout import rollout
-from scripts.studies.models import Checkpoints, described, make_environment, make_model
-from scripts.studies.study import Found, Task, parts_of, play, table
+from scripts.studies.models import Checkpoints, described, make_model, make_training_env
+from scripts.studies.study import Found, StudyTask, markdown_rows, parts_of, play_agents
 
 EVALUATION_SEED = 20_261_120
 """No training uses it: the models have not met these instances."""
 
 
-def parts(task: Task) -> dict[str, Callable[[], Any]]:
+def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for each variant, and for each world."""
     settings = task.settings
     found: dict[str, Callable[[], Any]] = {"bounds": partial(bounds, settings["short"])}
@@ -35,7 +35,7 @@ def parts(task: Task) -> dict[str, Callable[[], Any]]:
     return found
 
 
-def _learn(task: Task, label: str) -> list[dict[str, Any]]:
+def _learn(task: StudyTask, label: str) -> list[dict[str, Any]]:
     """Train one variant a few times, and return what each training found at its checkpoints."""
     short, found = task.settings["short"], []
     for seed in range(task.settings["trainings"]):
@@ -50,7 +50,7 @@ def _learn(task: Task, label: str) -> list[dict[str, Any]]:
 
 def mean_return(short: Mapping[str, Any], num_episodes: int, model: Any) -> float:
     """Return the mean return of a policy: what the best arms would return, less its regret."""
-    environment = make_environment(short, short["horizon"], "counts", num_episodes)
+    environment = make_training_env(short, short["horizon"], "counts", num_episodes)
     played: Any = rollout(SB3Agent(model), environment, seed=EVALUATION_SEED).regret
     best = short["horizon"] * expected_best_mean(environment.unwrapped.problem)
     return float(best - np.sum(played, axis=1).mean())
@@ -59,7 +59,7 @@ def mean_return(short: Mapping[str, Any], num_episodes: int, model: Any) -> floa
 def bounds(short: Mapping[str, Any]) -> dict[str, float]:
     """Return what random play, Thompson sampling and the best possible policy return, exactly."""
     horizon = short["horizon"]
-    problem = make_environment(short, horizon, "constant", 1).unwrapped.problem
+    problem = make_training_env(short, horizon, "constant", 1).unwrapped.problem
     best = horizon * expected_best_mean(problem)
     return {
         "random play": float(best - expected_regret(problem, "random", horizon)[-1]),
@@ -68,7 +68,7 @@ def bounds(short: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _compare(task: Task, environment: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _compare(task: StudyTask, environment: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Train the models of a world, and return a row for each agent on the same episodes.
 
     A mode of observation is an experiment of its own with the same seed: means and noise of a
@@ -87,7 +87,7 @@ def _compare(task: Task, environment: Mapping[str, Any]) -> list[dict[str, Any]]
     for observation, agents in entries.items():
         env = environment["env"] | {"observation": observation, "label": environment["title"]}
         sizes = {"replications": number, "horizon": horizon, "seed": EVALUATION_SEED}
-        runs |= play(task, [env], agents, **sizes)[environment["title"]]
+        runs |= play_agents(task, [env], agents, **sizes)[environment["title"]]
     reference, rows = runs[next(iter(learners))].final("cumulative_regret"), []
     for label, run in runs.items():
         regret = run.final("cumulative_regret")
@@ -103,7 +103,7 @@ def _compare(task: Task, environment: Mapping[str, Any]) -> list[dict[str, Any]]
     return sorted(rows, key=lambda row: row["regret"][0])
 
 
-def _train(task: Task, environment: Mapping[str, Any], label: str) -> tuple[Path, int, float]:
+def _train(task: StudyTask, environment: Mapping[str, Any], label: str) -> tuple[Path, int, float]:
     """Train and store a model; return its file, the pulls, and the processor time."""
     begin, told = process_time(), described(task.settings, label)
     model = make_model(told, environment["env"], environment["horizon"], task.settings["seed"])
@@ -116,12 +116,12 @@ def _train(task: Task, environment: Mapping[str, Any], label: str) -> tuple[Path
 def write_tables(found: Found) -> dict[str, str]:
     """Return the table of the variants, and one for each world."""
     environments = [
-        f"### {title}\n\n{table([_cells(row) for row in rows])}"
+        f"### {title}\n\n{markdown_rows([_cells(row) for row in rows])}"
         for title, rows in parts_of(found, "world").items()
     ]
     variants = parts_of(found, "learning").items()
     rows = [_variant_cells(found, label, trainings) for label, trainings in variants]
-    return {"learning": table(rows), "worlds": "\n\n".join(environments)}
+    return {"learning": markdown_rows(rows), "worlds": "\n\n".join(environments)}
 
 
 def _variant_cells(found: Found, label: str, trainings: list[dict[str, Any]]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 A study is a file of settings, `NAME.toml`, with the scale of its page, and a module `NAME.py` with
 
     parts(task) -> name -> what returns the numbers of this part, as JSON can hold them
-    tell(found) -> name -> Markdown, given the file that `measure` writes
+    tell(found) -> name -> Markdown, given the file that `measure_study` writes
     draw(found) -> name -> figure
 
 `docs/NAME.md` has places for what `write_tables` returns, between `<!-- study: NAME -->` and
@@ -43,7 +43,7 @@ Found = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Task:
+class StudyTask:
     """What a part of a study is given.
 
     Attributes:
@@ -88,7 +88,7 @@ class Study:
         return import_module(f"scripts.studies.{self.name}")
 
 
-def measure(study: Study, scale: float, folder: Path, kept: Path, workers: Workers) -> Path:
+def measure_study(study: Study, scale: float, folder: Path, kept: Path, workers: Workers) -> Path:
     """Measure the parts that are not kept from before; write numbers, pictures and page.
 
     Args:
@@ -104,7 +104,7 @@ def measure(study: Study, scale: float, folder: Path, kept: Path, workers: Worke
     settings = study.settings
     origin = f"{json.dumps(settings, sort_keys=True)} {scale} {RESULTS_VERSION}"
     own = kept / hashlib.sha256(origin.encode()).hexdigest()[:16]
-    parts = study.module.parts(Task(settings, scale, own, workers))
+    parts = study.module.parts(StudyTask(settings, scale, own, workers))
     chosen = "" if scale == study.scale else f" --scale {scale}"
     found = {
         "command": f"python -m scripts.studies {study.name}{chosen}",
@@ -116,7 +116,7 @@ def measure(study: Study, scale: float, folder: Path, kept: Path, workers: Worke
     }
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"{study.name}.json", to_json(found))
-    return _write_page(study, folder, found)
+    return _write_study_page(study, folder, found)
 
 
 def _numbers(parts: Mapping[str, Callable[[], Any]], folder: Path) -> Iterator[tuple[str, Any]]:
@@ -129,8 +129,8 @@ def _numbers(parts: Mapping[str, Callable[[], Any]], folder: Path) -> Iterator[t
         yield name, json.loads(file.read_text(encoding="utf-8"))
 
 
-def play(
-    task: Task, environments: Sequence[Any], agents: Sequence[Any], **sizes: Any
+def play_agents(
+    task: StudyTask, environments: Sequence[Any], agents: Sequence[Any], **sizes: Any
 ) -> dict[str, dict[str, RunResults]]:
     """Run an experiment, or what the study's folder lacks of it.
 
@@ -153,13 +153,13 @@ def play(
 def write_pages() -> list[Path]:
     """Write all pages and pictures anew whose numbers are stored, and return the pages."""
     return [
-        _write_page(Study(name), DOCS, json.loads((DOCS / f"{name}.json").read_text()))
+        _write_study_page(Study(name), DOCS, json.loads((DOCS / f"{name}.json").read_text()))
         for name in NAMES
         if (DOCS / f"{name}.json").exists()
     ]
 
 
-def _write_page(study: Study, folder: Path, found: Found) -> Path:
+def _write_study_page(study: Study, folder: Path, found: Found) -> Path:
     with matplotlib.rc_context({"axes.spines.top": False, "axes.spines.right": False}):
         figures = study.module.draw(found)
     for name, figure in figures.items():
@@ -168,7 +168,7 @@ def _write_page(study: Study, folder: Path, found: Found) -> Path:
     page = folder / f"{study.name}.md"
     text = (DOCS / f"{study.name}.md").read_text(encoding="utf-8")
     write_atomically(
-        page, fill(text, study.module.write_tables(found) | {"made": made(found)}).encode()
+        page, fill_blocks(text, study.module.write_tables(found) | {"made": made(found)}).encode()
     )
     return page
 
@@ -182,7 +182,7 @@ def made(found: Found) -> str:
     return f"{text} **Today's results version is {RESULTS_VERSION}: these numbers are of another.**"
 
 
-def fill(page: str, blocks: Mapping[str, str]) -> str:
+def fill_blocks(page: str, blocks: Mapping[str, str]) -> str:
     """Return a page with these blocks in their places.
 
     Raises:
@@ -200,7 +200,7 @@ def parts_of(found: Found, kind: str) -> dict[str, Any]:
     return {own: found["numbers"][f"{kind}: {own}"] for first, _, own in names if first == kind}
 
 
-def table(rows: Sequence[Mapping[str, str]]) -> str:
+def markdown_rows(rows: Sequence[Mapping[str, str]]) -> str:
     """Lay out rows that map each column's name to its cell, in Markdown."""
     lines = [rows[0], ["---"] * len(rows[0]), *(row.values() for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

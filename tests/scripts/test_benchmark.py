@@ -8,12 +8,12 @@ from pathlib import Path
 import benchmark
 import numpy as np
 import pytest
-from benchmarks.bars import THRESHOLDS, at_least, at_most, judged, verdict
+from benchmarks.bars import TARGETS, at_least, at_most, list_by_verdict, verdict
 from benchmarks.peers import WORKERS, Peers, Worker
 from benchmarks.processes import run_process
 from benchmarks.report import MARKER, format_seconds, format_value, write_markdown
 from benchmarks.session import Measurement, Session
-from benchmarks.timing import Effort, Row, measure, rounds_of
+from benchmarks.timing import Effort, ResultRow, rounds_of, time_contestants
 from scripts_run import TINY, run_benchmark, run_study
 
 NEEDS_PEERS = {
@@ -45,8 +45,8 @@ def found(shared):
     return documents[0] | {"rows": [row for each in documents for row in each["rows"]]}
 
 
-def make_row(key: str, value: float | None, *interval: float, note: str = "") -> Row:
-    return Row(key, f"title of {key}", value, *interval, note=note)
+def make_row(key: str, value: float | None, *interval: float, note: str = "") -> ResultRow:
+    return ResultRow(key, f"title of {key}", value, *interval, note=note)
 
 
 def costing(*costs: float):
@@ -71,7 +71,7 @@ def test_rows_that_need_peers_are_absent_when_peers_are_not_asked_for(found):
 
 def test_every_bar_has_its_row(found):
     families = ("control.", "environment.", "exact.", "racing.", "smc.", "rules.")
-    assert {key for key in THRESHOLDS if key.startswith(families)} <= {
+    assert {key for key in TARGETS if key.startswith(families)} <= {
         row["key"] for row in found["rows"]
     }
 
@@ -89,17 +89,17 @@ def test_growth_has_all_its_bars_and_so_has_end_to_end(tmp_path, monkeypatch):
     cheap = "growth.steps.exact", "end-to-end.import", "end-to-end.trivial"
     values = {row["key"]: row["value"] for row in run_families(tmp_path, *cheap)["rows"]}
     for family in ("growth", "end-to-end"):
-        assert {key for key in THRESHOLDS if key.startswith(f"{family}.")} <= keys_chosen(family)
+        assert {key for key in TARGETS if key.startswith(f"{family}.")} <= keys_chosen(family)
     assert all(math.isfinite(value) and value > 0 for value in values.values())
 
 
 def test_harness_has_its_bars_and_takes_a_share(tmp_path):
     values = {row["key"]: row["value"] for row in run_families(tmp_path, "harness")["rows"]}
-    assert {key for key in THRESHOLDS if key.startswith("harness.")} <= values.keys()
+    assert {key for key in TARGETS if key.startswith("harness.")} <= values.keys()
     assert all(value < 1 for value in values.values())
 
 
-def play_match(contestants: dict, sides: tuple[str, str], repeats: int) -> Row:
+def play_match(contestants: dict, sides: tuple[str, str], repeats: int) -> ResultRow:
     session = Session(Effort("test", seconds=0.0, repeats=repeats), Peers(is_wanted=False))
     (row,) = session.match("title: ", {"key": sides}, "step", lambda: contestants).take()
     return row
@@ -125,7 +125,9 @@ def test_measure_alternates_the_contestants():
 
         return play
 
-    measure({name: contestant(name) for name in "ab"}, Effort("test", seconds=0.0, repeats=3))
+    time_contestants(
+        {name: contestant(name) for name in "ab"}, Effort("test", seconds=0.0, repeats=3)
+    )
     assert order[4:] == ["a", "b", "b", "a", "a", "b"]
 
 
@@ -143,7 +145,7 @@ def test_measure_enlarges_rounds_until_a_timing_is_long_enough():
         asked.append(num_rounds)
         return num_rounds * 0.01, num_rounds
 
-    measure({"ours": play}, Effort("test", seconds=0.5, repeats=1))
+    time_contestants({"ours": play}, Effort("test", seconds=0.5, repeats=1))
     assert 0.5 <= asked[-1] * 0.01 <= 2.0
 
 
@@ -220,14 +222,16 @@ def test_judged_names_the_rows_of_a_verdict_and_their_bars():
     bars = {"slow": at_least(30), "dear": at_most(0.5), "good": at_least(1), "gone": at_least(2)}
     rows = [make_row("slow", 12.5), make_row("dear", 0.7, 0.61, 0.8), make_row("good", 3.0)]
     rows += [make_row("gone", None, note="absent"), make_row("free", 9.0)]
-    assert judged(rows, "MISSED", bars) == [
+    assert list_by_verdict(rows, "MISSED", bars) == [
         "slow: 12.5 x, must be at least 30",
         "dear: 0.7 x [0.61, 0.8], must be at most 0.5",
     ]
     missing = ["gone: absent", "other: not run"]
-    assert judged(rows, "absent", bars | {"other": at_most(1)}) == missing
+    assert list_by_verdict(rows, "absent", bars | {"other": at_most(1)}) == missing
     coin = make_row("good", 1.1, 0.9, 1.2)
-    assert judged([*rows, coin], "noisy", bars) == ["good: 1.1 x [0.9, 1.2], must be at least 1"]
+    assert list_by_verdict([*rows, coin], "noisy", bars) == [
+        "good: 1.1 x [0.9, 1.2], must be at least 1"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def test_numbers_are_those_of_the_results_version(world):
     cases = {golden.name_case(*case): case for case in CASES if case[:2] == world}
     found = {name: golden.digest(*case) for name, case in cases.items()}
     if golden.is_reference_machine():
-        expected = {name: golden.load()["digests"][name] for name in cases}
+        expected = {name: golden.load_digests()["digests"][name] for name in cases}
     else:
         expected = {name: golden.digest(*case) for name, case in cases.items()}
     assert found == expected, (
@@ -39,21 +39,21 @@ def test_linear_algebra_of_another_processor_draws_the_same_numbers():
     found = subprocess.check_output(
         [sys.executable, "-W", "ignore", "-c", code],
         text=True,
-        cwd=golden.ROOT / "scripts",
+        cwd=golden.REPOSITORY / "scripts",
         env=os.environ | {"OPENBLAS_CORETYPE": "Prescott"},  # runs on every x86
     )
-    digests = golden.load()["digests"]
+    digests = golden.load_digests()["digests"]
     assert found.split() == [digests[golden.name_case(*case)] for case in cases]
 
 
 def test_stored_digests_are_those_of_this_version_and_no_others():
-    stored = golden.load()
+    stored = golden.load_digests()
     assert stored["results_version"] == RESULTS_VERSION
     assert set(stored["digests"]) == {golden.name_case(*case) for case in CASES}
 
 
 def test_renewing_is_refused_where_a_number_changed_and_the_version_did_not():
-    stored = golden.load()
+    stored = golden.load_digests()
     name = next(iter(stored["digests"]))
     changed = stored["digests"] | {name: "0" * 16}
     with pytest.raises(ValueError, match=f"must be above {RESULTS_VERSION}"):

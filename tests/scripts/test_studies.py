@@ -23,7 +23,7 @@ from scripts.studies.study import (
     STUDY_BLOCK,
     UNDECIDED,
     Study,
-    fill,
+    fill_blocks,
     made,
 )
 
@@ -103,7 +103,7 @@ def test_a_study_writes_numbers_pictures_and_a_page_and_goes_on_where_it_was(
     folder = fewer / "build/studies" / name
     found = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     page = (folder / f"{name}.md").read_text(encoding="utf-8")
-    assert fill(page, Study(name).module.write_tables(found) | {"made": made(found)}) == page
+    assert fill_blocks(page, Study(name).module.write_tables(found) | {"made": made(found)}) == page
     assert f"`python -m scripts.studies {name} --scale" in page
     pictures = re.findall(r"\]\(([\w-]+)\.(?:svg|png)\)", page)
     assert {*pictures} == {path.stem for path in folder.glob("*.svg")}
@@ -126,7 +126,10 @@ def test_a_page_has_a_place_for_each_table_and_shows_the_stored_numbers(name):
     stored = DOCS / f"{name}.json"
     if stored.exists():
         found = json.loads(stored.read_text(encoding="utf-8"))
-        assert fill(page, Study(name).module.write_tables(found) | {"made": made(found)}) == page
+        assert (
+            fill_blocks(page, Study(name).module.write_tables(found) | {"made": made(found)})
+            == page
+        )
 
 
 @pytest.mark.parametrize(
@@ -159,9 +162,9 @@ def test_a_page_says_that_its_numbers_are_of_another_results_version():
 
 def test_a_page_without_a_place_for_a_table_is_refused():
     page = "<!-- study: made -->\nold\n<!-- study: end -->\n"
-    assert fill(page, {"made": "new"}) == page.replace("old", "new")
+    assert fill_blocks(page, {"made": "new"}) == page.replace("old", "new")
     with pytest.raises(ValueError, match=r"places \['made', 'table'\], got \['made'\]"):
-        fill(page, {"made": "new", "table": ""})
+        fill_blocks(page, {"made": "new", "table": ""})
 
 
 # -- Does distance matter? ----------------------------------------------------------------------
@@ -176,7 +179,7 @@ def test_intervals_come_to_words_by_a_margin_of_one():
         (-0.1, 1.1, distance.OPEN),
         (-3.0, 3.0, distance.OPEN),
     ]:
-        assert distance.judge([0.0, low, high], 1.0) == words
+        assert distance.judge_interval([0.0, low, high], 1.0) == words
 
 
 def test_worlds_are_averaged_in_each_replication_which_they_share():
@@ -237,7 +240,7 @@ def test_training_is_compared_with_what_is_known_exactly(sb3):
 def test_return_of_a_policy_is_the_exact_one(sb3):
     told = sb3.described(Study("sb3").settings, "PPO, ended")
     model = sb3.make_model(told, SHORT, SHORT["horizon"], 0)
-    world = sb3.make_environment(SHORT, SHORT["horizon"], "counts", 1)
+    world = sb3.make_training_env(SHORT, SHORT["horizon"], "counts", 1)
     agent = sb3.SB3Agent(model)
 
     def rule(counts, sums):
@@ -259,7 +262,7 @@ def test_return_of_a_policy_is_the_exact_one(sb3):
 def test_scaled_counts_are_posterior_means_precisions_and_the_time_left(sb3):
     from scripts.studies import models
 
-    space = sb3.make_environment(SHORT, 20, "counts", 1).single_observation_space
+    space = sb3.make_training_env(SHORT, 20, "counts", 1).single_observation_space
     counts = [[0.1, 0.4, 0.0, 0.5, 0.75, 0.5, 0.5]]  # 1 of 2, 6 of 8, none of none
     expected = [4 * 2 / 4 - 2, 4 * 7 / 10 - 2, 0, 2 / 3**0.5 - 1, 2 / 3 - 1, 1, 0]
     found = models.ScaledCounts(space, 20)(models.torch.tensor(counts))
