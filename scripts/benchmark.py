@@ -25,7 +25,7 @@ if __name__ == "__main__":  # numba refuses another number once threads run, in 
     for library in "OMP", "OPENBLAS", "MKL", "NUMBA":
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")  # read when they are imported
 
-from benchmarks.bars import judged  # noqa: E402
+from benchmarks.bars import list_by_verdict  # noqa: E402
 from benchmarks.peers import Peers  # noqa: E402
 from benchmarks.report import document, print_report, write_markdown  # noqa: E402
 from benchmarks.session import Measurement, Session  # noqa: E402
@@ -95,9 +95,9 @@ def _measure(chosen: Sequence[Measurement]) -> Iterator[ResultRow]:
 def _check(rows: Sequence[ResultRow]) -> int:
     """Name bars missed, too close to tell or not measured; return 1 for misses and errors."""
     for name, state in {"not measured": "absent", "noisy": "noisy", "MISSED": "MISSED"}.items():
-        for line in judged(rows, state):
+        for line in list_by_verdict(rows, state):
             print(f"{name}: {line}", file=sys.stderr)
-    return int(bool(judged(rows, "MISSED")) or any(row.note == FAILED for row in rows))
+    return int(bool(list_by_verdict(rows, "MISSED")) or any(row.note == FAILED for row in rows))
 
 
 def _make_parser() -> argparse.ArgumentParser:

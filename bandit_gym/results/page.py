@@ -141,7 +141,8 @@ def _write_html_page(results: Results, library: str) -> Iterator[str]:
     tables = make_tables(results, records, DETAILS)
     experiment = results.experiment
     title = (
-        f"{_count_noun(len(experiment.agents), 'agent')} in {_count_noun(len(tables), 'environment')}: "
+        f"{_count_noun(len(experiment.agents), 'agent')} "
+        f"in {_count_noun(len(tables), 'environment')}: "
         f"{_count_noun(experiment.replications, 'replication')} "
         f"of {_count_noun(experiment.horizon, 'step')}"
     )

@@ -25,7 +25,7 @@ def conjugate_problem(shape: float) -> BanditProblem:
 
 
 def truncated_problem() -> BanditProblem:
-    """Return Bernoulli rewards under PRIOR, which is not conjugate to them."""
+    """Return Bernoulli rewards under UNIFORM_PRIOR, which is not conjugate to them."""
     return BanditProblem(Bernoulli(), UNIFORM_PRIOR, NUM_ARMS)
 
 

@@ -18,7 +18,7 @@ from bandit_gym.priors import TruncatedNormal
 from bandit_gym.problem import BanditProblem
 from benchmarks.games import (
     NUM_ARMS,
-    PRIOR,
+    UNIFORM_PRIOR,
     play_from_start,
     play_histories,
     truncated_problem,
@@ -32,7 +32,7 @@ WORK = "sample"
 NUM_MATCHED_STEPS = 200
 
 RACED_PRIORS: dict[Likelihood, TruncatedNormal] = {
-    Bernoulli(): PRIOR,
+    Bernoulli(): UNIFORM_PRIOR,
     Exponential(): TruncatedNormal(1.0, 0.2, low=0.1, high=3.0),
     Gaussian(): TruncatedNormal(0.0, 1.0, low=-2.0, high=2.0),
     Poisson(): TruncatedNormal(2.0, 0.5, low=0.0, high=5.0),

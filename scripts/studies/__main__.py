@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, help="processes; default: one per core")
     parser.add_argument("--tell", action="store_true", help="write the pages anew from their JSON")
     options = parser.parse_args(arguments)
-    if options.write_tables:
+    if options.tell:
         print("\n".join(map(str, write_pages())))
         return 0
     try:

@@ -86,7 +86,7 @@ def fewer(tmp_path, monkeypatch):
             assert full in text
             text = text.replace(full, part)
         (tmp_path / f"{name}.toml").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(studies, "HERE", tmp_path)
+    monkeypatch.setattr(studies, "STUDIES_FOLDER", tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -185,7 +185,7 @@ def test_intervals_come_to_words_by_a_margin_of_one():
 def test_worlds_are_averaged_in_each_replication_which_they_share():
     luck = np.random.default_rng(0).normal(0.0, 1.0, (40, 1))
     settings = {"agents": ["a", "b"], "level": 0.05}
-    task = studies.Task(settings, 1.0, DOCS, studies.Workers("serial"))
+    task = studies.StudyTask(settings, 1.0, DOCS, studies.Workers("serial"))
     alike = distance.pool(task, "rare", [(0.1, 0.2, luck), (0.3, 0.4, luck)])
     assert (alike["excess"], alike["lean"]) == (pytest.approx(0.2), pytest.approx(0.3))
     tail = 0.05 / (2 * (5 + 1) * 1) / 2  # of two agents, five kinds and all, one horizon
@@ -336,7 +336,7 @@ def test_a_claim_is_looked_at_until_it_is_settled(means, word, count, looks):
         return Measure(np.random.default_rng(0).normal(means[look], size=20 * look), low=0.0)
 
     settings = Study("paper").settings | {"looks": [1, 2, 4]}
-    task = studies.Task(settings, 0.3, DOCS, studies.Workers("serial"))
+    task = studies.StudyTask(settings, 0.3, DOCS, studies.Workers("serial"))
     cell = paper.decide_claim(task, measure)
     assert (cell["verdict"], cell["count"], asked) == (word, count, looks)
 
@@ -372,9 +372,9 @@ def test_posteriors_of_table_1_follow_from_its_priors_two_of_which_are_jeffreys(
 
 def test_worlds_of_their_own_are_clusters_and_replications_of_one_world_are():
     runs = {"x": Run(np.array([[1.0, 2.0], [3.0, 6.0]]))}
-    assert paper.Look([runs]).regrets("x").tolist() == [2.0, 6.0]
-    assert paper.Look([runs, runs]).regrets("x").tolist() == [4.0, 4.0]
-    assert paper.Look([runs]).regrets("x", step=1).tolist() == [1.0, 3.0]
+    assert paper.PlayedRuns([runs]).regrets("x").tolist() == [2.0, 6.0]
+    assert paper.PlayedRuns([runs, runs]).regrets("x").tolist() == [4.0, 4.0]
+    assert paper.PlayedRuns([runs]).regrets("x", step=1).tolist() == [1.0, 3.0]
 
 
 class Run:
