@@ -3,7 +3,7 @@
 A study is a file of settings, `NAME.toml`, with the scale of its page, and a module `NAME.py` with
 
     parts(task) -> name -> what returns the numbers of this part, as JSON can hold them
-    tell(found) -> name -> Markdown, given the file that `measure_study` writes
+    write_tables(found) -> name -> Markdown, given the file that `measure_study` writes
     draw(found) -> name -> figure
 
 `docs/NAME.md` has places for what `write_tables` returns, between `<!-- study: NAME -->` and
