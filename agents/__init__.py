@@ -66,16 +66,16 @@ _TARGETS = {
         "optimal": "bayes_optimal:BayesOptimal",
     },
 }
-"""Short names by kind, and what makes the agents, in modules of this package."""
+"""Short names by kind, and the agents' factories, in modules of this package."""
 
 GROUPS = {
     kind: {name: f"agents:{target.partition(':')[2]}" for name, target in listed.items()}
     for kind, listed in _TARGETS.items()
 }
-"""Short names by kind, as the command line takes them, and where what makes the agents is."""
+"""Short names by kind, as the command line takes them, and where the agents' factories are."""
 
 AGENTS = {name: target for group in GROUPS.values() for name, target in group.items()}
-"""Short names, and where what makes the agents is."""
+"""Short names, and where the agents' factories are."""
 
 AGENT_MODULES = {"Agent": "base"} | {
     factory_name.partition(".")[0]: module
@@ -102,8 +102,8 @@ def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:
 
     Args:
         name: a key of `AGENTS`.
-        problem: the `BanditProblem` that it is told.
-        hyperparameters: keyword arguments of what makes it.
+        problem: the `BanditProblem` that it is given.
+        hyperparameters: keyword arguments of the factory.
 
     Raises:
         ValueError: if the name or a hyperparameter is unknown, where the nearest known one is

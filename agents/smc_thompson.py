@@ -4,7 +4,7 @@ The paper (its Section 3) draws P particles from the prior, once, and only ever 
 fewer and fewer carry the weight, and the agent ends up certain of an arm for no good reason.
 `agents.posteriors.particles` describes the remedies.
 
-Letters: K arms, N lanes, P particles.
+Notation: K arms, N lanes, P particles.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class SMCThompson(Thompson):
         problem: likelihood and prior.
         num_particles: P from 1 to 10 million. Without resampling also a sequence: entry t is how
             many of the particles take part after t pulls, and the last entry holds from there on.
-            Twice as many halve the squared distance of a run's law from the posterior's, and cost
-            1.5 to 2 times as much. With 500 the distance (total variation, ten arms, mean of 50
-            runs after 30, 300 and 1,000 steps) is 0.014 under Beta(1, 1), 0.018 under a truncated
-            normal and 0.027 in `DependentPriorBandit-v0`, for 37, 33 and 176 microseconds a step of
-            one of 50 lanes; with 1,000 it is 0.009, 0.013 and 0.019.
+            Twice as many halve the squared distance of a run's distribution from the posterior's,
+            and cost 1.5 to 2 times as much. With 500 the distance (total variation, ten arms, mean
+            of 50 runs after 30, 300 and 1,000 steps) is 0.014 under Beta(1, 1), 0.018 under a
+            truncated normal and 0.027 in `DependentPriorBandit-v0`, for 37, 33 and 176 microseconds
+            a step of one of 50 lanes; with 1,000 it is 0.009, 0.013 and 0.019.
         resampling: "systematic" renews a population when its effective sample size falls below
             P / 2; "never" is the paper's.
         move: "random-walk" follows each resampling with 3 sweeps of Metropolis steps, by turns

@@ -1,4 +1,4 @@
-"""What listens to an experiment while it runs: TensorBoard, and callbacks of one's own.
+"""What listens to an experiment while it runs: TensorBoard, and a user's callbacks.
 
     run_experiment(experiment, folder, callbacks=[TensorBoard("runs")])
 

@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _terminate(number: int, frame: Any) -> NoReturn:
-    """Answer SIGTERM as Ctrl-C is answered: workers end, and the user is told how to go on."""
+    """Answer SIGTERM as Ctrl-C is answered: workers end, and the user is shown how to go on."""
     raise KeyboardInterrupt("stopped by SIGTERM")
 
 
@@ -157,7 +157,9 @@ def _optimal_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
         env = make_environment(run)
         try:
             if env is not env.unwrapped or not getattr(env, "draws_means", False):
-                raise ValueError("it is for worlds that draw their means from a prior, unwrapped.")
+                raise ValueError(
+                    "it is for environments that draw their means from a prior, unwrapped."
+                )
             optimal_regret = load_target("agents.bayes_optimal:optimal_regret")
             yield run.environment.label, f"{optimal_regret(find_problem(env), run.horizon):.2f}"
         except (TypeError, ValueError) as error:
@@ -220,7 +222,7 @@ def _watch(options: argparse.Namespace) -> int:
 
 
 def _read_run(options: argparse.Namespace) -> Run:
-    """Return the run that was typed, of one agent in one world and one lane."""
+    """Return the run that was typed, of one agent in one environment and one lane."""
     experiment = Experiment.from_dict(
         {
             "environments": [_parse_environment(options)],
@@ -231,7 +233,7 @@ def _read_run(options: argparse.Namespace) -> Run:
         }
     )
     if len(experiment.runs) > 1:
-        condition = "be one agent in one world to watch, without a grid"
+        condition = "be one agent in one environment to watch, without a grid"
         labels = [run.agent.label for run in experiment.runs]
         raise ValueError(message("--agent", condition, labels))
     return experiment.runs[0]

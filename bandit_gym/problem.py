@@ -1,4 +1,4 @@
-"""BanditProblem: all that a Bayesian agent is told about the world it acts in."""
+"""BanditProblem: all that a Bayesian agent knows of the environment it acts in."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,17 +17,18 @@ from bandit_gym.priors.checker import check_draws
 
 @dataclass(frozen=True)
 class BanditProblem:
-    """The law of rewards given the means, the law of the means, and the number of arms.
+    """A bandit: the likelihood of rewards, the prior of the means, the number of arms.
 
     Args:
-        likelihood: law of a reward given its arm's mean.
-        prior: law of the (K,) means; a built-in one or anything with `sample` and `log_density`.
+        likelihood: distribution of a reward given its arm's mean.
+        prior: distribution of the (K,) means; a built-in one or anything with `sample` and
+            `log_density`.
         num_arms: K, at least 2.
 
     Raises:
         TypeError: if an argument is of the wrong kind, or the prior lacks a method.
         ValueError: if the prior is for another number of arms, puts means where the likelihood has
-            none, or methods of a likelihood or prior of one's own return wrong shapes or NaN.
+            none, or methods of a user's likelihood or prior return wrong shapes or NaN.
             `check_prior` and `check_likelihood` look closer.
     """
 

@@ -21,7 +21,7 @@ deviation equals its mean. The default prior is inverse gamma with shape 3 and s
 mean 1 and variance 1 and is conjugate.
 
 **GaussianBandit-v0**: Rewards are normal with the mean of the arm and standard deviation `std` (1
-by default), which the agent is told. The default prior is Normal(0, 1), which is conjugate.
+by default), which the agent is given. The default prior is Normal(0, 1), which is conjugate.
 
 **PoissonBandit-v0**: Rewards are Poisson counts: 0, 1, 2, ... The default prior is gamma with shape
 2 and rate 1, which has mean 2 and variance 2 and is conjugate.

@@ -1,6 +1,6 @@
 """The loop: act, step, observe. It knows neither the environment nor the agent.
 
-Letters: N lanes (replications run in lockstep; 1 for a single `Env`), K arms, T steps, t a step.
+Notation: N lanes (replications run in lockstep; 1 for a single `Env`), K arms, T steps, t a step.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class Step(NamedTuple):
 
     actions: IntArray  # (N,)
     rewards: FloatArray  # (N,) of these actions, whenever they arrive
-    regrets: FloatArray | None  # (N,), None where the environment tells none
+    regrets: FloatArray | None  # (N,), None where the environment reports none
     diagnostics: dict[str, Any]  # name -> (N,)
     is_alive: BoolArray  # (N,), False once the lane's episode has ended
-    means: FloatArray | None  # (N, K) true means of the episode, None where not told or moving
+    means: FloatArray | None  # (N, K) true means of the episode, None where not reported or moving
     agent_seconds: float = 0.0  # spent in `act` and `observe`
     propensities: FloatArray | None = None  # (N,) of the actions, None where not asked for
     has_exact_probabilities: bool = False  # whether they are the agent's exact probabilities
@@ -65,7 +65,7 @@ class Rollout:
         actions: (N, T) actions played.
         rewards: (N, T) rewards that the actions earned, even if they arrive later.
         regret: (N, T) pseudo-regret of each pull, max(means) - means[action]; None when the
-            environment does not tell it.
+            environment does not report it.
         diagnostics: what the agent said of each decision, (N, T) each.
         lengths: (N,) number of steps of each lane's episode.
     """
@@ -123,12 +123,12 @@ def play(
 
     Args:
         agent: the learner.
-        env: the world.
+        env: the environment.
         env_seed: what `env.reset` is given; one seed per lane is possible.
         agent_seed: what `agent.reset` is given.
-        propensities: whether to ask the agent, before it acts, for the law of its action.
+        propensities: whether to ask the agent, before it acts, for the probabilities of its action.
     """
-    asked: Any = agent  # those that tell laws have more methods than the loop needs
+    asked: Any = agent  # those that have propensities have more methods than the loop needs
     get_diagnostics: Callable[[], dict[str, Any]] = getattr(agent, "diagnostics", dict)
     num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
     observation, info = env.reset(seed=env_seed)  # type: ignore[arg-type]
@@ -184,7 +184,7 @@ def _number_of_steps(env: Environment, horizon: int | None) -> int:
 
 
 def _parts(info: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return where a step tells something; same-step autoreset hides the last of a lane."""
+    """Return where a step reports something; same-step autoreset hides the last of a lane."""
     return [info, info["final_info"]] if "final_info" in info else [info]
 
 
@@ -215,7 +215,7 @@ def _find_regrets(reward: Any, info: dict[str, Any], shape: tuple[int, ...]) -> 
 
 
 def _read_info(name: str, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray | None:
-    """Collect (N,) values of what a step tells, such as pseudo-regrets; None if it does not."""
+    """Collect (N,) values of what a step reports, such as pseudo-regrets; None if it does not."""
     if name in info and np.asarray(info.get(f"_{name}", True)).all():  # as nearly always
         return np.array(info[name], dtype=np.float64, ndmin=1)
     sources = [part for part in _parts(info) if name in part]
@@ -228,7 +228,7 @@ def _read_info(name: str, info: dict[str, Any], shape: tuple[int, ...]) -> Float
 
 
 def _restart_idle_lanes(env: Environment, observation: Any, has_ended: BoolArray) -> Any:
-    """Reset ended lanes where nobody else does, for a vector environment must not step them."""
+    """Reset ended lanes where nothing else does, for a vector environment must not step them."""
     is_left_to_us = env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED
     if is_left_to_us and not has_ended.all():
         observation, _ = env.reset(options={"reset_mask": has_ended})

@@ -1,4 +1,4 @@
-"""What `import bandit_gym as bg` lends to a session: worlds to make, and agents to compare in them.
+"""Functions of `bandit_gym` itself: make environments, and compare agents.
 
 Here you may pass classes and objects, such as a prior or a class of your notebook, where a file of
 settings has names. An importable class becomes its name; `bandit_gym.experiments.catalogue` handles
@@ -72,17 +72,17 @@ def compare(
     progress: bool = True,
     **unknown: Any,
 ) -> Results:
-    """Play agents against each other in the same worlds, and return what came of it.
+    """Play agents against each other in the same environments, and return what came of it.
 
     An agent is a short name, a class or a function that takes the problem (you may define it in a
-    notebook), or a dict `{"agent": any of these, option: value, ...}`. A world is an id, a
+    notebook), or a dict `{"agent": any of these, option: value, ...}`. An environment is an id, a
     `BanditProblem`, or a dict `{"env": either, option: value, ...}`. Options may be priors as
     objects. Equal settings give equal numbers, however many workers there are.
 
     Args:
         agents: label -> agent, or a list of them; paired differences are taken to the first.
-        env: a world, or a list of worlds.
-        replications: episodes of each agent in each world.
+        env: an environment, or a list of environments.
+        replications: episodes of each agent in each environment.
         horizon: T, steps of each episode.
         out: folder to store the results in, and to go on with what is there; None keeps them in
             this process alone.
@@ -98,7 +98,7 @@ def compare(
 
     Raises:
         TypeError: if an argument is of the wrong kind.
-        ValueError: if a name is unknown, or an agent cannot play in a world.
+        ValueError: if a name is unknown, or an agent cannot play in an environment.
     """
     running: dict[str, Any] = {"workers": workers, "recompute": recompute, "callbacks": callbacks}
     experiment = Experiment.from_dict(

@@ -7,7 +7,7 @@
     python scripts/benchmark.py --check               exits with 1 if a bar is surely missed
 
 Contestants are warmed up, take turns and repeat; a value is the median over the turns. Compiled
-code and linear algebra run on one thread, here and in the peers that let themselves be told.
+code and linear algebra run on one thread, here and in the peers that allow it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def choose(names: Sequence[str], session: Session) -> list[Measurement]:
     """Return the measurements with a row whose key is one of the names or begins with its words.
 
     Raises:
-        ValueError: if there is none for one of the names; tells the keys to choose from.
+        ValueError: if there is none for one of the names; names the keys to choose from.
     """
     families = dict.fromkeys(name.partition(".")[0] for name in names)
     modules = [f"benchmarks.{name.replace('-', '_')}" for name in families if name in FAMILIES]
@@ -93,7 +93,7 @@ def _measure(chosen: Sequence[Measurement]) -> Iterator[ResultRow]:
 
 
 def _check(rows: Sequence[ResultRow]) -> int:
-    """Name bars missed, too close to tell or not measured; return 1 for misses and errors."""
+    """Name bars missed, too close to decide or not measured; return 1 for misses and errors."""
     for name, state in {"not measured": "absent", "noisy": "noisy", "MISSED": "MISSED"}.items():
         for line in list_by_verdict(rows, state):
             print(f"{name}: {line}", file=sys.stderr)

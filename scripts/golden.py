@@ -1,4 +1,4 @@
-"""Digests of a tiny run of every agent in every world: what a results version promises.
+"""Digests of a tiny run of every agent in every environment: what a results version promises.
 
     python scripts/golden.py            says which numbers differ from the stored ones
     python scripts/golden.py --renew    stores the present ones, once RESULTS_VERSION was raised
@@ -48,7 +48,7 @@ SPARED = "optimal", "thompson"
 """One draws nothing, the other what `exact` does."""
 
 CHEAPER = {"discounted_gittins": {"discount": 0.9}}
-"""Options that spare time."""
+"""Options that save time."""
 
 LEARNERS: list[tuple[str, CaseSettings]] = [
     *((name, CHEAPER.get(name, {})) for name in AGENTS if name not in SPARED),
@@ -65,7 +65,7 @@ CASES = [(*environment, *learner) for environment, learner in product(ENVIRONMEN
 def digest(env_id: str, env_options: CaseSettings, agent: str, agent_options: CaseSettings) -> str:
     """Play N lanes for T steps, and return 16 hexadecimal digits of what happened.
 
-    Of an agent that refuses the world it is "refused", which is a promise too.
+    Of an agent that refuses the environment it is "refused", which is a promise too.
     """
     env = gym.make_vec(f"bandit_gym:{env_id}", NUM_ENVS, num_arms=NUM_ARMS, **env_options)
     try:

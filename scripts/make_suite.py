@@ -10,7 +10,7 @@ answers by chains are good to 0.002. Other cases it leaves alone, and says so.
 
 A suite whose answers are complete is never written again: other problems make a suite of another
 name. The answers of `fidelity-v1` and `adversarial` are finer than the oracle's: a quadrature that
-was told where the mass lies found them, and `error` has their distance from those of another way.
+was given where the mass lies found them, and `error` has their distance from those of another way.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def answer(case: dict[str, Any]) -> str:
 
 
 def find_answer(case: dict[str, Any]) -> tuple[FloatArray, float]:
-    """Return the (K,) law of the best arm by the oracle, and its largest error."""
+    """Return the (K,) best-arm probabilities by the oracle, and its largest error."""
     problem = problem_from_dict(case["problem"])
     probabilities, error = action_probabilities_with_error(problem, case["counts"], case["sums"])
     return probabilities, float(error)

@@ -1,9 +1,9 @@
 """The act/observe contract that every agent keeps, and what all of ours share.
 
-A Bayesian agent is told a `BanditProblem` and then sees only actions and rewards. What it keeps of
+A Bayesian agent is given a `BanditProblem` and then sees only actions and rewards. What it keeps of
 them is its evidence, see `agents.base.evidence`; the cost of a step never grows with t.
 
-Letters: K arms, N lanes (replications run in lockstep). Batch axis first.
+Notation: K arms, N lanes (replications run in lockstep). Batch axis first.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def build_agent(name: str, factory: Any, problem: Any, options: Mapping[str, Any
 
     Args:
         name: what messages call it.
-        factory: the class, or what makes one.
-        problem: what it is told.
+        factory: the class, or a function that makes one.
+        problem: what it is given.
         options: keyword arguments.
 
     Raises:
@@ -105,7 +105,7 @@ class AgentMeta(type):
         return signature.replace(parameters=[*signature.parameters.values()][1:])
 
     def __call__(cls, *arguments: Any, **options: Any) -> Any:
-        """Find the problem and its prior before any constructor looks at them."""
+        """Find the problem and its prior before any constructor reads them."""
         if not arguments and "problem" not in options:
             return super().__call__(**options)
         first, *others = arguments or (options.pop("problem"),)
@@ -116,7 +116,7 @@ class AgentMeta(type):
 
 
 class Lanes:
-    """N episodes in lockstep, or one alone, and a generator that is shared with nobody.
+    """N episodes in lockstep, or one alone, and a generator of their own.
 
     Attributes:
         num_envs: N, or None for a single run, in which actions are scalars.
@@ -137,7 +137,7 @@ class Lanes:
 
     @property
     def rng(self) -> Generator:
-        """The agent's own generator, which it shares with nobody."""
+        """The agent's own generator, which no other agent uses."""
         self._require_reset()
         assert self._rng is not None
         return self._rng
@@ -159,24 +159,24 @@ class Agent(Lanes, Storable, metaclass=AgentMeta):
     """A learner that acts on N lanes at once and learns from what each lane's arm paid.
 
     Subclasses say how to choose (`_scores`, or `_choose` and `_action_probabilities`) and, where
-    sufficient statistics are not all they remember, how to follow the data (`_restart`, `_learn`).
-    Lanes are independent episodes that happen to be computed together; `reset_lanes` and the `mask`
-    of `observe` serve vector environments whose episodes end at different times.
+    sufficient statistics are not all they remember, how to update with the data (`_restart`,
+    `_learn`). Lanes are independent episodes that happen to be computed together; `reset_lanes` and
+    the `mask` of `observe` serve vector environments whose episodes end at different times.
 
     Arguments:
-        problem: what the agent is told, or an environment that has it, wrapped or vectorised.
-        prior: an object or a dict, told in place of the problem's; or "reference", Table 1's. Where
+        problem: what the agent is given, or an environment that has it, wrapped or vectorised.
+        prior: an object or a dict, used in place of the problem's; or "reference", Table 1's. Where
             that is improper (Gaussian, Poisson rewards) arms that were never pulled come first, in
             random order, and agents that draw from the prior refuse it.
         discount: in (0, 1], by which each reward multiplies the lane's earlier counts and sums.
         window: w >= 1, to keep the last w rewards of a lane alone; None keeps all.
 
     Attributes:
-        problem: likelihood, prior and number of arms, all that the agent is told.
+        problem: likelihood, prior and number of arms, all that the agent knows.
         num_envs: N, or None for a single run, in which `act` returns an `int`.
         evidence: what it keeps of its data.
-        has_exact_probabilities: whether `action_probabilities` is the law of the next `act` itself,
-            and not one that the agent approximates.
+        has_exact_probabilities: whether `action_probabilities` is the distribution of the next
+            `act` itself, and not one that the agent approximates.
     """
 
     has_exact_probabilities: bool = True
@@ -291,7 +291,7 @@ class Agent(Lanes, Storable, metaclass=AgentMeta):
     def warm_start(self, counts: Any, sums: Any) -> None:
         """Add earlier data, given as sufficient statistics, to every lane.
 
-        It adds to what is known, so it also serves feedback that comes late and in bulk. It does
+        It adds to what is known, so it also serves feedback that comes late and in batches. It does
         not check whether the data were given before, nor which rewards made up the sums.
 
         Args:
@@ -333,7 +333,7 @@ class Agent(Lanes, Storable, metaclass=AgentMeta):
         return {name: values.copy() for name, values in self._diagnostics.items()}
 
     def action_probabilities(self, observation: Any = None) -> np.ndarray:
-        """Return the law of the next `act`, without moving the agent or its generator.
+        """Return the probabilities of the next `act`, without moving the agent or its generator.
 
         If `has_exact_probabilities` is False, `act` follows these probabilities only approximately.
 
@@ -366,7 +366,7 @@ class Agent(Lanes, Storable, metaclass=AgentMeta):
         )
 
     def _action_probabilities(self) -> np.ndarray:
-        """Return the (N, K) law of what `_choose` returns; it may move, for this is a copy."""
+        """Return the (N, K) probabilities of what `_choose` returns. It may move a copy."""
         return argmax_probabilities(self._scores(), type(self).__name__)
 
     def _copy_agent(self) -> Self:
@@ -386,7 +386,7 @@ class Agent(Lanes, Storable, metaclass=AgentMeta):
         """Follow one reward in each of the given lanes, beside counts and sums."""
 
     def _are_arms(self, choices: np.ndarray) -> bool:
-        """Say whether (N,) choices are arms; one is looked at in a tenth of the time of arrays."""
+        """Say whether (N,) choices are arms; one is checked in a tenth of the time of arrays."""
         if len(choices) == 1:
             return 0 <= choices.item(0) < self.problem.num_arms
         if choices.dtype == np.int64:  # seen as unsigned, a negative choice is a huge one

@@ -1,6 +1,6 @@
-"""Table 1: the laws that are conjugate to rewards, and the reference priors.
+"""Table 1: the distributions that are conjugate to rewards, and the reference priors.
 
-| likelihood (mean x)  | law of x                   | reference prior    | posterior          |
+| likelihood (mean x)  | distribution of x          | reference prior    | posterior          |
 |----------------------|----------------------------|--------------------|--------------------|
 | Bernoulli            | Beta(alpha, beta)          | Beta(1, 1)         | alpha+s, beta+n-s  |
 | exponential          | InverseGamma(shape, scale) | InverseGamma(1, 1) | shape+n, scale+s   |
@@ -46,7 +46,7 @@ class ImproperPrior:
         """Take parameters that no distribution has."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its name; worlds have no such prior."""
+        """Return its name; environments have no such prior."""
         return {"name": REFERENCE}
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -68,19 +68,19 @@ def _improper_prior_error() -> ValueError:
 
 @dataclass(frozen=True)
 class ImproperNormal(ImproperPrior, priors.Normal):
-    """The limit of normal laws."""
+    """The limit of normal distributions."""
 
 
 @dataclass(frozen=True)
 class ImproperGamma(ImproperPrior, priors.Gamma):
-    """The limit of Gamma laws."""
+    """The limit of Gamma distributions."""
 
 
 @dataclass(frozen=True, eq=False)
 class ConjugateRow:
     """One row of Table 1: all that the conjugacy of a likelihood is.
 
-    A likelihood of one's own has its row as the attribute `conjugate_row` of its class.
+    A user's likelihood has its row as the attribute `conjugate_row` of its class.
 
     Attributes:
         distribution: of the mean.
@@ -154,7 +154,7 @@ def find_row(likelihood: Likelihood) -> ConjugateRow:
 
 
 def is_compiled(likelihood: Likelihood) -> bool:
-    """Say whether the likelihood's conjugate law is one that kernels know."""
+    """Say whether the likelihood's conjugate distribution is one that kernels know."""
     row = get_row(likelihood)
     return row is not None and row.distribution.code is not None
 

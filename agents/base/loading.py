@@ -27,7 +27,7 @@ def load(
 
     Args:
         path: of the file.
-        problem: what the agent was told. It must be given if its prior or its likelihood has no
+        problem: what the agent was given. It must be given if its prior or its likelihood has no
             name from which it can be made again, and may be left out otherwise.
         agent_class: the agent's class, if it is one of your own.
         posterior: the agent's argument, if it was a posterior of your own.
@@ -97,6 +97,6 @@ def _find_problem(
     with raise_file_errors(path):
         stored = restore_problem(settings)
     if given is not None and check_problem(given) != stored:
-        condition = f"be the one that the agent in {str(path)!r} was told, or be left out"
+        condition = f"be the one that the agent in {str(path)!r} was given, or be left out"
         raise ValueError(message("problem", condition, given))
     return stored

@@ -147,7 +147,7 @@ def read_agent_file(path: Path) -> dict[str, Any]:
     """Read what `write_agent_file` was given.
 
     Raises:
-        OSError: if there is no such file, or none that can be read.
+        OSError: if there is no such file, or it cannot be read.
         ValueError: if it is another one, of another format, or damaged.
     """
     try:
@@ -171,7 +171,7 @@ def read_agent_file(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def raise_file_errors(path: Path) -> Iterator[None]:
-    """Say of whatever is raised that the file is none of a saved agent, by a `ValueError`."""
+    """Say of any error that the file is none of a saved agent, by a `ValueError`."""
     try:
         yield
     except Exception as error:  # zipfile alone raises ten kinds

@@ -11,7 +11,7 @@ order of pulls then does not matter: it remains to find the best split of T pull
 Of ten uniform arms and 1,000 pulls, optimal regret lies between 8.6 and 17.0 with 95 % confidence:
 5,000 samples, 42 seconds of one core. Thompson sampling's is 28.0.
 
-Letters: K arms, N lanes, T horizon.
+Notation: K arms, N lanes, T horizon.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ names, else in `bandit-gym` in the user's cache. Like Numba's they are pickles, 
 Along a row, as the successes of the last arm grow, the best arms seldom change: often once. A run
 begins where they do.
 
-Letters: K arms, N states, T horizon, R runs.
+Notation: K arms, N states, T horizon, R runs.
 """
 
 from __future__ import annotations

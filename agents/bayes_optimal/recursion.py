@@ -15,10 +15,10 @@ by ... by n_K + 1, the last arm's successes along its rows. Arms of one prior ma
 only nondecreasing n are kept. A pull of arm i moves it behind the arms of as many pulls, so that
 the axes of its successor's block are in another order; strides say which.
 
-Loops. One arm after the other is looked at along a row. Places are flat and unsigned, which spares
-the loops a test of each.
+Loops. Arms are processed one after the other along a row. Places are flat and unsigned, which
+spares the loops a test of each.
 
-Letters: K arms, T horizon, S states, B blocks.
+Notation: K arms, T horizon, S states, B blocks.
 """
 
 from __future__ import annotations

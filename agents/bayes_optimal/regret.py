@@ -1,17 +1,17 @@
 """The exact regret of a rule: no simulation, no intervals.
 
-The law of the states after t pulls follows from that after t - 1 and from what the rule does in
-each of them; it gives the expected reward of every pull. States come in blocks of common counts n,
-as arrays of n_1 + 1 by ... by n_K + 1 successes.
+The distribution of the states after t pulls follows from that after t - 1 and from what the rule
+does in each of them; it gives the expected reward of every pull. States come in blocks of common
+counts n, as arrays of n_1 + 1 by ... by n_K + 1 successes.
 
-Thompson sampling's law is that each arm has the largest mean,
+Under Thompson sampling the probability of an arm is that each arm has the largest mean,
 
     P_i = int p_i(x) prod_{j != i} F_j(x) dx
 
 for all states of a block at once: on nodes that resolve the posteriors of every arm after any
 number of pulls, that is a product of matrices. Other rules are asked.
 
-Letters: K arms, T horizon, S states, P panels, Q nodes each, G nodes in all.
+Notation: K arms, T horizon, S states, P panels, Q nodes each, G nodes in all.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ NAMED_RULES: Mapping[str, type[Agent]] = {
     "kl_ucb": KLUCB,
     "random": UniformRandom,
 }
-"""Agents that look at counts and sums alone, by their short names; "thompson" is another rule."""
+"""Agents that use counts and sums alone, by their short names; "thompson" is another rule."""
 
 Counts = tuple[int, ...]
 
@@ -76,7 +76,7 @@ def expected_regret(
 
     Args:
         problem: Bernoulli rewards, arms independent a priori: a prior with `arm_log_density`.
-        rule: "thompson" or a name of `NAMED_RULES`; an agent that looks at counts and sums alone;
+        rule: "thompson" or a name of `NAMED_RULES`; an agent that uses counts and sums alone;
             or a function that takes these, (S, K) each, and returns (S, K) probabilities of each
             arm.
         horizon: T >= 1.
@@ -122,7 +122,7 @@ def _expected_rewards(means: FloatArray, policy: BlockPolicy, horizon: int) -> F
         masses = later
     total = sum(mass.sum() for mass in masses.values())
     if not abs(total - 1) < 1e-9:
-        raise ArithmeticError(f"the law of the states must sum to 1, got {total!r}.")
+        raise ArithmeticError(f"the distribution of the states must sum to 1, got {total!r}.")
     return rewards
 
 
@@ -205,7 +205,7 @@ class ArmTable(NamedTuple):
 
 
 class ThompsonPolicy:
-    """The law of Thompson sampling's arm, by blocks of states.
+    """The probabilities of Thompson sampling's arm, by blocks of states.
 
     Arguments:
         problem: Bernoulli rewards, arms independent a priori.

@@ -1,6 +1,6 @@
-"""Arms by their scores, the largest of them with ties shared, or by a law.
+"""Arms by their scores, the largest of them with ties shared, or by their probabilities.
 
-Letters: K arms, N lanes.
+Notation: K arms, N lanes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def random_argmax(rng: Generator, scores: np.ndarray, name: str = "arms") -> np.
 
 
 def draw_arms(rng: Generator, probabilities: np.ndarray) -> np.ndarray:
-    """Return (N,) draws of (N, K) laws: the arms at which their sums first exceed one uniform."""
+    """Return (N,) arms drawn from (N, K) probabilities, by one uniform a lane."""
     below = probabilities.cumsum(axis=1)
     return (below <= rng.random((len(probabilities), 1)) * below[:, -1:]).sum(axis=1)
 

@@ -1,19 +1,20 @@
-"""Laws of a mean: all that a family is, in plain NumPy and, for those of Table 1, compiled.
+"""Distributions of a mean: formulas in plain NumPy, and Table 1's for kernels too.
 
 These have a log-density that is linear in five features of the mean x,
 
     log p(x) = c_0 log x + c_1 log(1 - x) + c_2 x + c_3 x^2 + c_4 / x + constant,
 
 so a prior, the likelihood of the data and their product, the posterior, differ by coefficients
-alone. Two parameters name a member of a law, and the coefficients are linear in them too.
+alone. Two parameters name a member of a distribution, and the coefficients are linear in them too.
 
-A law from outside needs no more than a frozen distribution of SciPy. Nothing is compiled for it: it
-draws in NumPy, and tables are made from its quantiles.
+A distribution from outside needs no more than a frozen distribution of SciPy. Nothing is compiled
+for it: it draws in NumPy, and tables are made from its quantiles.
 
-The functions below the laws are for kernels: `agents.numerics.kernels` compiles them, so that this
-module needs no numba. Each chooses by the code of a law, and an unknown one is an error.
+The functions below the distributions are for kernels: `agents.numerics.kernels` compiles them, so
+that this module needs no numba. Each chooses by the code of a distribution, and an unknown one is
+an error.
 
-Letters: m draws or places.
+Notation: m draws or places.
 
 References:
     Marsaglia and Tsang (2000), "A simple method for generating gamma variables".
@@ -31,7 +32,7 @@ from numpy.random import Generator
 from scipy import special
 
 BETA, INVERSE_GAMMA, NORMAL, GAMMA = range(4)
-"""Codes of the laws that are built in, for kernels."""
+"""Codes of the distributions that are built in, for kernels."""
 
 NUM_FEATURES = 5
 TINY = 1e-300
@@ -42,14 +43,14 @@ Formula = Callable[..., Any]
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """A two-parameter law of a mean; arguments and results broadcast.
+    """A two-parameter distribution of a mean; arguments and results broadcast.
 
     Only the frozen distribution is needed. The other formulas take its place where they are given,
     and are several times as fast.
 
     Attributes:
-        scipy_distribution: (stats, first, second) -> the law as `scipy.stats` has it.
-        code: BETA, INVERSE_GAMMA, NORMAL or GAMMA; None for a law from outside.
+        scipy_distribution: (stats, first, second) -> the distribution as `scipy.stats` has it.
+        code: BETA, INVERSE_GAMMA, NORMAL or GAMMA; None for a distribution from outside.
         feature_matrix: (5, 3) makes the coefficients of the features from (1, first, second).
         mean_formula: (first, second) -> expectation, inf where there is none.
         quantile_formula: (first, second, p) -> quantile.
@@ -71,11 +72,11 @@ class Distribution:
     draw_formula: Formula | None = None
 
     def __reduce__(self) -> Any:
-        """Pickle and copy the laws that are built in by their code: there is one of each."""
+        """Pickle and copy built-in distributions by their code: there is one of each."""
         return super().__reduce__() if self.code is None else (get_distribution, (self.code,))
 
     def frozen(self, first: np.ndarray, second: np.ndarray) -> Any:
-        """Return the law as a frozen distribution of SciPy, for all that is not hot."""
+        """Return the distribution as a frozen distribution of SciPy, for all that is not hot."""
         from scipy import stats  # which takes half a second to load
 
         return self.scipy_distribution(stats, first, second)
@@ -105,7 +106,7 @@ class Distribution:
         """Return P(mean <= x), and the part of the expectation from there.
 
         Raises:
-            NotImplementedError: for a law that has no formula of it.
+            NotImplementedError: for a distribution that has no formula of it.
         """
         if self.partial_moment_formula is None:
             raise NotImplementedError(
@@ -117,7 +118,7 @@ class Distribution:
         """Return (first, second) of the member with these moments.
 
         Raises:
-            ValueError: for a law that has no formula of it.
+            ValueError: for a distribution that has no formula of it.
         """
         if self.match_moments_formula is None:
             raise ValueError(
@@ -272,16 +273,16 @@ DISTRIBUTIONS = (
 
 
 def get_distribution(code: int) -> Distribution:
-    """Return the law of a code."""
+    """Return the distribution of a code."""
     return DISTRIBUTIONS[code]
 
 
 class MeanDistributions(NamedTuple):
-    """Built-in laws of means: rows of Table 1, the data added.
+    """Built-in distributions of means: rows of Table 1, the data added.
 
     Attributes:
         family: BETA, INVERSE_GAMMA, NORMAL or GAMMA.
-        first: first parameter of each law, as `ConjugatePosterior.parameters` returns it.
+        first: first parameter of each distribution, as `ConjugatePosterior.parameters` returns it.
         second: second parameter of each, in an array of the same shape.
     """
 
@@ -293,7 +294,7 @@ class MeanDistributions(NamedTuple):
 def draw_conjugate_means(
     rng: Generator, distributions: MeanDistributions, out: np.ndarray, workspace: np.ndarray
 ) -> None:
-    """Fill `out` (m,) with one draw from each of m laws, strictly inside the means' support.
+    """Fill `out` (m,) with a draw from each of m distributions, inside the means' support.
 
     `workspace` (m,) is overwritten.
     """
@@ -379,7 +380,7 @@ def reject_gamma(rng: Generator, d: float, x: float, u: float) -> float:
 
 
 def find_mode_and_curvature(family: int, first: float, second: float) -> tuple[float, float]:
-    """Return the mode of the log-density along the law's line, and how much it bends there.
+    """Return the mode of the log-density on the family's line, and its curvature there.
 
     The line is the logit of a Beta mean, the logarithm of a gamma one, and a normal one as it is;
     there all four are log-concave.
@@ -396,7 +397,7 @@ def find_mode_and_curvature(family: int, first: float, second: float) -> tuple[f
 
 
 def centred_log_density(family: int, first: float, second: float, off: float) -> float:
-    """Return the log-density along the law's line, `off` from its mode, less that at the mode."""
+    """Return the log-density on the family's line, `off` from its mode, less that at the mode."""
     if family == BETA:  # by what x / (1 - x) has been multiplied by
         total, slope = first + second, (second if off > 0.0 else first)
         return -slope * abs(off) - total * math.log1p((slope / total) * math.expm1(-abs(off)))
@@ -410,7 +411,7 @@ def centred_log_density(family: int, first: float, second: float, off: float) ->
 
 
 def reward_variance(family: int, mean: float) -> float:
-    """Return the variance of a reward whose mean has a law of this family."""
+    """Return the variance of a reward whose mean has a distribution of this family."""
     if family == BETA:
         return mean * (1.0 - mean)
     if family == GAMMA:

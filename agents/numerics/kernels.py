@@ -1,10 +1,10 @@
-"""Compiled inner loops that draw arm means from conjugate laws and find the best arm of a draw.
+"""Compiled loops that draw arm means from conjugate posteriors and find the best arm.
 
 Each is an ordinary function of records, arrays and a NumPy Generator; `kernel.py_func` is the same
 function uncompiled and gives the same result from the same generator. Importing this module
 imports numba, so agents import it when first needed. Machine code is cached on disk.
 
-Letters: K arms, N lanes, R of them drawn for, m samples. Families are those of
+Notation: K arms, N lanes, R of them drawn for, m samples. Families are those of
 `agents.numerics.distributions`.
 """
 
@@ -39,7 +39,7 @@ their scratch space to stay in the nearest cache."""
 
 
 class ConjugatePrior(NamedTuple):
-    """Conjugate laws of K means without data, and what data add to them.
+    """Conjugate distributions of K means without data, and what data add to them.
 
     Attributes:
         family: BETA, INVERSE_GAMMA, NORMAL or GAMMA.
@@ -63,7 +63,7 @@ def fill_array(out: np.ndarray, value: float) -> None:
 def draw_arm_means(
     rng: Generator, distributions: MeanDistributions, out: np.ndarray, workspace: np.ndarray
 ) -> None:
-    """Fill `out` (A m,) with m draws from each of A laws, one law after the other.
+    """Fill `out` (A m,) with m draws from each of A distributions in turn.
 
     `workspace` (3, at least A m) is overwritten.
     """
@@ -184,7 +184,7 @@ def add_data(
     sums: np.ndarray,
     distributions: MeanDistributions,
 ) -> None:
-    """Set `distributions` (m,) to an arm's posterior laws, given (m,) statistics."""
+    """Set `distributions` (m,) to an arm's posterior distributions, given (m,) statistics."""
     parameters, weights = prior.parameters[arm], prior.weights
     for j in range(counts.size):
         n, s = counts[j], sums[j]
@@ -207,7 +207,7 @@ def find_upper_means(
     """Set `out` to the largest mean within a divergence of the average, to double precision.
 
     Args:
-        family: code of the law conjugate to the rewards': BETA, INVERSE_GAMMA or GAMMA.
+        family: code of the distribution conjugate to the rewards': BETA, INVERSE_GAMMA or GAMMA.
         averages: (N, K) possible means, above 0.
         distances: (N, K) largest divergences, at least 0.
         out: (N, K) receives means.

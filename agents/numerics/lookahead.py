@@ -2,9 +2,9 @@
 
 Importing this module imports numba, so rules import it when first needed.
 
-Letters: K arms, N lanes. Of a Bernoulli arm n pulls, s of them paid, D or m pulls looked ahead; its
-tables of (n, s) are flat: the entry for s successes in n pulls is at n (n + 1) / 2 + s. H pulls are
-left to all arms.
+Notation: K arms, N lanes. Of a Bernoulli arm n pulls, s of them paid, D or m pulls of lookahead;
+its tables of (n, s) are flat: the entry for s successes in n pulls is at n (n + 1) / 2 + s. H pulls
+are left to all arms.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def find_best_gains(
     """Set `gains` to the largest gain per pull over some numbers of pulls.
 
     Args:
-        a: (N, K) first parameter of the Beta law of each mean.
+        a: (N, K) first parameter of the Beta distribution of each mean.
         b: (N, K) second parameter.
         levels: (N, K) the best of the other arms.
         ahead: (M, N) the m to try, nondecreasing; 0 for no gain.

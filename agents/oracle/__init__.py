@@ -10,9 +10,9 @@ the P_i are frequencies of long Markov chains. Either way the error is estimated
 misses its tolerance is an exception, not a number.
 
 It judges posteriors and races, and shares no code with them: a prior's density and draws and a
-likelihood's log-likelihood are all it is told.
+likelihood's log-likelihood are all that it is given.
 
-Letters: K arms, M points.
+Notation: K arms, M points.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def action_probabilities(
 ) -> FloatArray:
     """Return the probability that each arm has the largest mean, given the data.
 
-    This is the law of the arm that exact Thompson sampling plays.
+    This is the distribution of the arm that exact Thompson sampling plays.
 
     Args:
         problem: likelihood and prior. The prior is either independent across arms and offers

@@ -1,6 +1,6 @@
 """Posteriors of arms that are independent a priori, as log-densities along one line.
 
-Letters: K arms, S draws, M points.
+Notation: K arms, S draws, M points.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
 NUM_ORACLE_DRAWS, MIN_ORACLE_DRAWS = 1 << 14, 64
-"""Of the prior in all, and of each law that it is a mixture of."""
+"""Of the prior in all, and of each distribution that it is a mixture of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +33,9 @@ class Arms:
 
     @cached_property
     def is_smooth(self) -> bool:
-        """Whether densities are exponentials of five smooth features, whatever the data.
+        """Whether densities are exponentials of five smooth features, for any data.
 
-        Such a density has one bulk, or one at either end, and nothing that hides.
+        Such a density has one mode, or one at either end, and nothing that hides.
         """
         has_features = type(self.problem.likelihood) in (Bernoulli, Exponential, Gaussian, Poisson)
         return self.problem.offers("natural_parameters") and has_features
@@ -47,9 +47,9 @@ class Arms:
 
     @cached_property
     def draws(self) -> FloatArray:
-        """(S, K) prior draws, sorted per arm, which show where the prior has its bulks.
+        """(S, K) prior draws, sorted per arm, which show where the prior has its modes.
 
-        A mixture shows each of its laws, however rare. The generator is fixed so that the
+        A mixture shows each of its distributions, however rare. The generator is fixed so that the
         probabilities are a function of the problem and data.
         """
         parts, rng = find_components(self.problem.prior), make_generator("draws of the oracle")
@@ -106,7 +106,7 @@ class ArmPosteriors:
         """Return the (M, K) log-densities of the coordinate at (M, K) values of it.
 
         Beyond its limits, where distances to an end have no digits left, they go on as straight
-        lines: the law of a density that is a power of the distance.
+        lines: the distribution of a density that is a power of the distance.
         """
         line = self.arms.line
         values = self._log_density_of_coordinate(line.means(np.clip(u, *line.limits)))
@@ -166,7 +166,7 @@ class _End(NamedTuple):
 
 
 def find_components(prior: Any) -> list[Any]:
-    """Return the laws that a prior is a mixture of: itself alone where it is none."""
+    """Return the distributions that a prior is a mixture of: itself alone where it is none."""
     parts = getattr(prior, "components", None)
     if isinstance(parts, tuple) and all(hasattr(part, "sample") for part in parts):
         return [part for each in parts for part in find_components(each)]

@@ -2,14 +2,14 @@
 
 Chains begin as draws of the prior. The likelihood's power is raised from 0 to 1; after each rise
 the draws are resampled by what it changes, and moved. So they start where the posterior is, in
-each of its camps as often as its mass asks for.
+each of its modes as often as its mass asks for.
 
-A move is elliptical slice sampling. It needs a density at any point, and a normal law roughly like
-it: the one with the mean and covariance of the chains at hand. Were the posterior that law, two
-moves would have next to nothing in common; where a box cuts it, some 4 moves are worth an
-independent draw of 10 arms. Plain NumPy: all chains move at once.
+A move is elliptical slice sampling. It needs a density at any point, and a normal distribution
+roughly like it: the one with the mean and covariance of the chains at hand. Were the posterior that
+distribution, two moves would have next to nothing in common; where a box cuts it, some 4 moves are
+worth an independent draw of 10 arms. Plain NumPy: all chains move at once.
 
-Letters: K arms, L chains, B batches.
+Notation: K arms, L chains, B batches.
 
 References:
     Del Moral, Doucet and Jasra (2006), "Sequential Monte Carlo samplers".
@@ -49,7 +49,7 @@ GROWTH_MARGIN, MAX_GROWTH = 1.2, 8.0
 MAX_VARIANCE_RATIO = 4.0
 """Of chain averages, against what their batches promise. Chains that agree are at 1 within 0.2: an
 F statistic with 1,023 and 15,360 degrees of freedom. Batches promise too little where a chain
-remembers longer than they last, and nearly nothing where it never leaves its camp."""
+remembers longer than they last, and nearly nothing where it never leaves its mode."""
 
 MAX_LOG_ROUNDING = 1e-2
 """Of a log-density; slices are looked for at some 1 below it."""
@@ -103,7 +103,7 @@ def chain_probabilities(
 
 @dataclass(frozen=True, eq=False)
 class JointPosterior:
-    """The joint law of all means.
+    """The joint distribution of all means.
 
     Attributes:
         problem: likelihood and prior.
@@ -127,7 +127,7 @@ class JointPosterior:
         return np.asarray(values.sum(axis=1))
 
     def draw_start(self, rng: Generator) -> FloatArray:
-        """Return (L, K) means that are roughly draws of this law.
+        """Return (L, K) means that are roughly draws of this distribution.
 
         The power rises each time by as much as leaves the draws worth half their number.
         """
@@ -149,7 +149,8 @@ def iterate_chains(
 ) -> Iterator[FloatArray]:
     """Yield the (L, K) means of chains after each move, for ever.
 
-    The normal law with the mean and covariance that they have now is standard in coordinates z.
+    The normal distribution with the mean and covariance that they have now is standard in
+    coordinates z.
     """
     root, centre = np.sqrt(len(means)), means.mean(axis=0)
     left, sizes, axes = np.linalg.svd(means - centre, full_matrices=False)
@@ -169,9 +170,9 @@ def move_chains(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the successors of (L, K) coordinates z, and their (L,) log-ratios.
 
-    Chains follow the standard normal law times the ratio. Each turns along the ellipse through z
-    and a draw of that law, by an angle drawn from all of it, then from what is left between the
-    angles refused on either side of 0.
+    Chains follow the standard normal distribution times the ratio. Each turns along the ellipse
+    through z and a draw of that distribution, by an angle drawn from all of it, then from what is
+    left between the angles refused on either side of 0.
     """
     num_chains = len(z)
     other = rng.standard_normal(z.shape)

@@ -5,7 +5,7 @@ bound at an end (Beta(1/100, 1/100)) or a heavy tail. So means x are measured in
 runs over the line and in which every integrable density decays at both ends, as an exponential
 where the density of x is a power of the distance to the end.
 
-Letters: K arms, M points.
+Notation: K arms, M points.
 """
 
 from __future__ import annotations

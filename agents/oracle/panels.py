@@ -3,10 +3,10 @@
 The axis is cut into panels of polynomials, and panels are halved until each arm's density is a
 smooth polynomial on each of them, or until what is left is the rounding of the density itself.
 
-Panels carry Gauss-Lobatto nodes, which include both ends: a bulk that hides between two panels
+Panels carry Gauss-Lobatto nodes, which include both ends: a mode that hides between two panels
 still shows at the end they share, is halved towards, and cannot fall between grid points.
 
-Letters: K arms, P panels, Q nodes per panel.
+Notation: K arms, P panels, Q nodes per panel.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def resolve_panels(
     Args:
         log_density: takes (M,) values of u, returns (M, K) log-densities of u, not normalised.
         edges: (P + 1,) increasing ends of the first panels. Of a density with several narrow
-            bulks, each must be felt at an edge; a single bulk is found from anywhere.
+            modes, each must be felt at an edge; a single mode is found from anywhere.
         tolerance: mass in doubt, per panel and arm, of an arm's total mass of 1.
         find_rounding: takes (P,) left and right ends of panels, returns the share of each that
             rounding of a place may amount to. None: places are exact.

@@ -11,7 +11,7 @@ the other way round:
 Solved for m(n, s) and its complement that is a ratio of sums of positive numbers, so that nothing
 cancels and an error of the last row does not grow.
 
-Letters: K arms, T horizon, P panels, Q nodes, S sums.
+Notation: K arms, T horizon, P panels, Q nodes, S sums.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Where posteriors have their bulks: first ends of panels, found by looking everywhere.
+"""Where posteriors have their modes: first ends of panels, found by looking everywhere.
 
-Panels that are halved find a single bulk from anywhere, but a spike beside a flat density only if
+Panels that are halved find a single mode from anywhere, but a spike beside a flat density only if
 one of their nodes meets it. So points are placed first: at draws of the prior, at what the arms
 paid, at equal steps, and then again and again inside the intervals that may hold most mass. A panel
 ends wherever the log-density rises or falls by much between neighbours.
 
-Letters: K arms, M points, I intervals.
+Notation: K arms, M points, I intervals.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NUM_ZOOMS, NUM_ZOOMED = 20, 64
 splits."""
 
 NUM_REFINEMENTS = 2
-"""Rounds that split a fourth of the intervals, so that none can hide a spike beside a bulk."""
+"""Rounds that split a fourth of the intervals, so that none can hide a spike beside a mode."""
 
 MAX_REFINED_POINTS = 1 << 19
 """Of all arms, fifty or so, after which only peaks are looked for."""

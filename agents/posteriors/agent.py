@@ -20,7 +20,7 @@ from bandit_gym.problem import BanditProblem, check_problem
 class PosteriorAgent(Agent):
     """An agent that is a posterior and, in its subclasses, a rule.
 
-    Diagnostics: `doubts`, why its posterior cannot vouch for what it holds, as a sum of
+    Diagnostics: `doubts`, why its posterior may be wrong, as a sum of
     `bandit_gym.checks.doubts.Doubt`; `is_unreliable`, where there are any; and what else the kind
     of posterior says.
 

@@ -86,7 +86,7 @@ class Belief(ABC):
     def best_arm_error(self) -> np.ndarray:
         """Return (N,) twice the total variation to expect of `best_arm_probabilities`, by chance.
 
-        It is 0 where these are computed from laws, to the accuracy of those.
+        It is 0 where these are computed from distributions, to the accuracy of those.
         """
         return best_arm_error(self.best_arm_probabilities(), self.effective_sample_size())
 
@@ -100,7 +100,7 @@ class Belief(ABC):
         Raises:
             TypeError: if all that is held is draws.
         """
-        raise TypeError(f"density must be asked of laws, got {self.source}; use sample.")
+        raise TypeError(f"density must be asked of distributions, got {self.source}; use sample.")
 
     def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return what to expect of every arm if a given arm is best.
@@ -243,5 +243,5 @@ class ExactPosterior(Posterior):
 
 
 def favour_missing_arms(is_missing: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """Return the (N, K) law, or in lanes with improper arms the uniform law over these."""
+    """Return (N, K) probabilities: in lanes with improper arms uniform over these."""
     return np.where(is_missing.any(axis=1, keepdims=True), share_evenly(is_missing), probabilities)

@@ -17,7 +17,7 @@ Cells are halved until polynomials of degree 7 follow all three, also at draws o
 show where it has spikes, and until the prior bends by little more than 1, so that its values at the
 ends of cells show where its mass is. A jump is a cell too short to halve, and straight.
 
-Letters: K arms, P kinds of arms, C cells, D draws, m places.
+Notation: K arms, P kinds of arms, C cells, D draws, m places.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MAX_LOG_LIKELIHOOD_DROP = 1e6
 EXCLUDED_LOG_DENSITY = -1e30
 """Log-density of what the prior excludes."""
 MIN_CELL_LENGTH = 1e-8
-"""A cell shorter than that is not halved: means there have few digits left to tell them by."""
+"""A cell shorter than that is not halved: its means would have too few digits."""
 EXCLUDED_LOG_LIKELIHOOD = -1e12
 """Log-likelihood, per reward, of what the likelihood excludes."""
 
@@ -234,7 +234,7 @@ def find_arm_signatures(
     Args:
         problem: likelihood and prior.
         support: (K, 2) lowest and highest mean of each arm.
-        draws: (D, K) from the prior, of which NUM_TWIN_DRAWS are looked at.
+        draws: (D, K) from the prior, of which NUM_TWIN_DRAWS are used.
     """
     some = draws[:64].ravel()
     some = some[:: max(1, len(some) // NUM_COMPARED_DRAWS)]
@@ -401,7 +401,7 @@ def _fit_polynomials(
         top: largest log-density of the prior.
     """
     with np.errstate(all="ignore"):
-        start = values[..., :1]  # from which the rest is told, so that constants are
+        start = values[..., :1]  # from which the rest follows, so that constants are
         polynomials = (values - start)[..., ::2] @ _FIT_MATRIX.T
         misfit = np.abs(start + polynomials @ _POWERS.T - values)
         loss = (

@@ -6,12 +6,12 @@ Every arm's likelihood has a density in the five features of `agents.numerics.di
 
 and with the normal prior it gives the posterior on any line through the box. That is drawn from by
 slice sampling, which needs neither tables nor tuning, and leaves the posterior invariant exactly. A
-sweep moves the means along the principal axes of a normal law with the prior's precision and the
-data's, and then arm by arm. Where the posterior is such a law, the axes forget nearly all, however
-singular the prior's covariance, under which arms alone would crawl; where the box cuts it, axes and
-arms help each other.
+sweep moves the means along the principal axes of a normal distribution with the prior's precision
+and the data's, and then arm by arm. Where the posterior is such a distribution, the axes forget
+nearly all, however singular the prior's covariance, under which arms alone would crawl; where the
+box cuts it, axes and arms help each other.
 
-Letters: K arms, N lanes, L of them (chains know nothing of each other), D = 2 K directions.
+Notation: K arms, N lanes, L of them (chains know nothing of each other), D = 2 K directions.
 
 References:
     Neal (2003), "Slice sampling", Section 4.
@@ -57,7 +57,7 @@ SWEEPS_PER_UPDATE = 4
 """Of a chain, each time that it is renewed."""
 
 NUM_BURN_IN_SWEEPS, NUM_ANSWER_SWEEPS, MAX_ANSWER_SWEEPS = 8, 400, 6400
-"""Sweeps of a copy of the chain before those that answer, those, and how many may tell which arm is
+"""Sweeps of a copy of the chain before those that answer, those, and how many may say which arm is
 the best."""
 
 SWEEP_GROWTH = 4
@@ -65,10 +65,10 @@ SWEEP_GROWTH = 4
 
 BIMODAL_DEVIATIONS, BIMODAL_LOG_GAIN = 5.0, 8.0
 """Deviations of the prior by which an arm pays less than its mean, and the log-likelihood that the
-average of its rewards gains on that mean, beyond which there may be two camps."""
+average of its rewards gains on that mean, beyond which there may be two modes."""
 
 MAX_AUTOCORRELATION = 0.99
-"""Autocorrelation beyond which it is not told."""
+"""Autocorrelation beyond which it is not estimated."""
 
 BOX_MARGIN = 0.1
 """How far inside a box the guess at an arm's mean is kept, in prior standard deviations or, if that
@@ -248,15 +248,15 @@ class GibbsPosterior(Posterior):
     moved far. How slowly those sweeps moved is measured, and a lane where they crawled is
     unreliable.
 
-    A chain finds all of a posterior with one camp. Bernoulli, Gaussian and Poisson likelihoods are
-    log-concave in the mean, and so is their product with a cut normal law. The exponential's is
-    not: where an arm pays so much less than the prior says that there may be two camps, a lane is
-    unreliable.
+    A chain finds all of a posterior with one mode. Bernoulli, Gaussian and Poisson likelihoods are
+    log-concave in the mean, and so is their product with a cut normal distribution. The
+    exponential's is not: where an arm pays so much less than the prior says that there may be two
+    modes, a lane is unreliable.
 
     What is asked beside draws is answered from `NUM_ANSWER_SWEEPS` sweeps of a copy of the chain,
     with a generator of its own. That takes some 5 ms a lane of ten arms; means are off by 5 per
-    cent of a deviation, quantiles at 0.99 by 15. How likely each arm is the best is told from up to
-    `MAX_ANSWER_SWEEPS`, until it is known to `TARGET_BEST_ARM_ERROR`.
+    cent of a deviation, quantiles at 0.99 by 15. How likely each arm is the best is estimated from
+    up to `MAX_ANSWER_SWEEPS`, until it is known to `TARGET_BEST_ARM_ERROR`.
 
     Arguments:
         problem: a built-in likelihood and a `TruncatedMultivariateNormal` prior.
@@ -343,7 +343,7 @@ class GibbsPosterior(Posterior):
     def doubts(self) -> np.ndarray:
         """Return (N,) CHAINS_APART where a chain moved slowly when its data had last doubled.
 
-        And where there may be two camps.
+        And where there may be two modes.
         """
         is_doubted = (self._slowness > MAX_SWEEP_AUTOCORRELATION) | self._may_be_bimodal()
         return np.where(is_doubted, Doubt.CHAINS_APART, 0) | self._shortages
@@ -441,7 +441,7 @@ def move_towards_mode(
 
     Slices are looked for in steps as short as the posterior is narrow, and from where a draw of the
     prior lies that may take for ever. On a straight line both the box and what a nearly singular
-    prior demands are kept. The middle is that of the normal law with the data's precision.
+    prior demands are kept. The middle is that of the normal distribution with the data's precision.
     """
     prior: Any = problem.prior
     guess, information = guess_means(problem, counts, sums)

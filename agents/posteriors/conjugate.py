@@ -1,6 +1,6 @@
-"""Conjugate posteriors of the arm means, batched; `agents.base.conjugacy` has the laws.
+"""Conjugate posteriors of the arm means, batched; `agents.base.conjugacy` has the distributions.
 
-Letters: K arms, N lanes.
+Notation: K arms, N lanes.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class ConjugatePosterior(ExactPosterior):
         )
 
     def _evaluate(self, formula: Callable[..., np.ndarray], *options: Any) -> np.ndarray:
-        """Return the (N, K) results of a formula of the law, infinite without a posterior."""
+        """Return the (N, K) results of a formula, infinite without a posterior."""
         first, second, is_missing = self._current_parameters()
         return np.where(is_missing, np.inf, formula(first, second, *options))
 
@@ -161,7 +161,7 @@ class DrawBuffer:
     """Draws from a row of Table 1 for one lane, where a call costs more than what it computes.
 
     Between two decisions the posterior of one arm changes, the one that was pulled. A draw of any
-    other arm may as well have been made earlier: until it is looked at, it is independent of all
+    other arm may as well have been made earlier: until it is used, it is independent of all
     that has happened. So each arm keeps a row of draws for the decisions to come, and a new reward
     makes one row worthless. One call for many draws of one arm is several times as fast as one for
     a draw of each.

@@ -5,7 +5,7 @@
 | conjugate | a row in Table 1        | the class that is conjugate to it                          |
 | mixture   | nothing more            | `shared_components`, each of which is conjugate or a grid  |
 | grid      | nothing more            | `arm_log_density`: independent arms, a density for each    |
-| gibbs     | a row in Table 1        | a normal law cut to a box, a `TruncatedMultivariateNormal` |
+| gibbs     | a row in Table 1        | `TruncatedMultivariateNormal`: a normal one cut to a box   |
 | particles | nothing more            | `log_density`                                              |
 | race      | nothing more            | `log_density`                                              |
 
@@ -96,16 +96,17 @@ POSTERIORS = {
     "smc": "agents.posteriors.particles:ParticlePosterior",
     "racing": "agents.racing.posterior:RacePosterior",
 }
-"""What rules call a posterior, and where what makes it is."""
+"""What rules call a posterior, and where its factory is."""
 
 
 def make_posterior(problem: BanditProblem, posterior: Any) -> Posterior:
-    """Return a posterior that nobody else holds.
+    """Return a posterior of its own.
 
     Args:
         problem: likelihood and prior.
-        posterior: one of POSTERIORS; `module:name` of what makes a user's own, given the problem; a
-            dict of such a name and options; or a posterior of the problem, which is copied.
+        posterior: one of POSTERIORS; `module:name` of the factory of a user's own, given the
+            problem; a dict of such a name and options; or a posterior of the problem, which is
+            copied.
 
     Raises:
         TypeError: if it is anything else, or makes no posterior.

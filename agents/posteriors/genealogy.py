@@ -1,16 +1,16 @@
-"""What populations of particles can vouch for, told by what they descend from.
+"""What populations of particles can represent, estimated from their genealogy.
 
 An effective sample size counts copies as if they were draws, and sees nothing of the places where
 no particle is. Three more things are kept in mind here:
 
 - *families*, all that descend from one draw of the prior. Particles that have moved far enough to
   forget their ancestor are as good as independent, others are not; how alike the members of a
-  family are tells which (Chan and Lai 2013; Lee and Whiteley 2018);
+  family are says which (Chan and Lai 2013; Lee and Whiteley 2018);
 - the *evidence*, the average likelihood of draws of the prior. Where one more draw, had it met the
   data best, would outweigh all others, the prior may have a part that was missed;
-- whether the data were taken in faster than the particles could follow.
+- whether the data were added faster than the particles could follow.
 
-Letters: R populations (rows) of P particles, each of D means.
+Notation: R populations (rows) of P particles, each of D means.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MIN_EFFECTIVE_ANCESTORS = 10
 """Families, or particles' worth of weight, below which all estimates of worth are void."""
 
 MAX_EXCESS_VARIATION = 0.04
-"""Expected total variation of a law of the best arm, beyond that of as many independent draws."""
+"""Expected total variation of best-arm probabilities, beyond that of as many independent draws."""
 
 MAX_MISSED_LOG_ODDS = -2.3
 """Log-odds of one more draw that meets the data best against all particles that there are."""
@@ -40,7 +40,7 @@ class Genealogy:
     """The past of populations that began as draws of the prior.
 
     Attributes:
-        is_capped: (R,) whether data were taken in faster than the particles could follow.
+        is_capped: (R,) whether data were added faster than the particles could follow.
     """
 
     state_names = (
@@ -104,7 +104,8 @@ class Genealogy:
     def may_miss_mass(self, log_total: np.ndarray, max_log_likelihood: np.ndarray) -> np.ndarray:
         """Return (R,) whether a single draw of the prior could outweigh a population.
 
-        A law that data have narrowed has lost evidence to that, as any draw near it would have.
+        A distribution that data have narrowed has lost evidence to that, as any draw near it would
+        have.
 
         Args:
             log_total: (R,) of the present weights, summed up.
@@ -120,7 +121,7 @@ class Genealogy:
 def has_excess_variation(
     variance: np.ndarray, num_particles: np.ndarray, num_arms: int
 ) -> np.ndarray:
-    """Return (...) whether a law of the best arm is much farther off than independent draws'.
+    """Return (...) whether best-arm probabilities are much farther off than independent draws'.
 
     A share p found with variance v p (1 - p) is off by sqrt(2 v p (1 - p) / pi) on average; over K
     equal arms, the worst case, that adds up to sqrt(2 v (K - 1) / pi), and half of it is the total

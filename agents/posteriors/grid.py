@@ -15,7 +15,7 @@ A table ends where a density is e^-21 of its top, which may leave out most of a 
 variance. These are integrated over all of the line then, up to means of 1e150, and go on beyond as
 they decay there, which is exact for tails that are powers, as an InverseGamma's is.
 
-Letters: K arms, N lanes, M + 1 points, m places.
+Notation: K arms, N lanes, M + 1 points, m places.
 """
 
 from __future__ import annotations

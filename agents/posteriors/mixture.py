@@ -12,7 +12,7 @@ The evidence of conjugate components is in closed form. That of tables is prior 
 over posterior, which is the same at any mean x (Bayes' rule; Chib 1995), here where the table is
 high. No evidence needs more than a constant that all components share.
 
-Letters: C components, K arms, N lanes, R draws, M pairs of a lane and an arm.
+Notation: C components, K arms, N lanes, R draws, M pairs of a lane and an arm.
 """
 
 from __future__ import annotations

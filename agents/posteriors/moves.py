@@ -17,7 +17,7 @@ PROPOSAL_SCALE = 2.4
 
 
 class PopulationData(NamedTuple):
-    """What R populations know; of news that are taken in by stages, a share.
+    """What R populations know; of new data that are added by stages, a share.
 
     Attributes:
         arms: (R, D) the arms whose means their particles are.

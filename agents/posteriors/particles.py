@@ -3,11 +3,11 @@
 Particles are drawn from the prior and reweighted as data arrive, and fewer and fewer carry the
 weight. What helps is to *resample* a population whose effective sample size has fallen, and to
 *move* the copies by Metropolis steps that leave the posterior invariant (resample-move, Gilks and
-Berzuini 2001). Data that say much, at once or by a single reward, are taken in by stages: with
-their likelihood raised to powers that rise to one. `agents.posteriors.genealogy` tells what the
-particles cannot vouch for in the end.
+Berzuini 2001). Data that say much, at once or by a single reward, are added by stages: with
+their likelihood raised to powers that rise to one. `agents.posteriors.genealogy` says what the
+particles cannot represent in the end.
 
-Letters: K arms, N lanes, P particles. Where the prior is independent across arms, so is the
+Notation: K arms, N lanes, P particles. Where the prior is independent across arms, so is the
 posterior, and each arm has a population of its own, which P particles cover much better than K
 dimensions; otherwise a lane has one. R populations of D-dimensional particles: (N K, 1) or (N, K),
 so that the flat cell of a lane and an arm, lane K + arm, belongs to population cell // D. The last
@@ -307,7 +307,7 @@ class ParticlePosterior(Posterior):
     def _max_log_likelihood(self) -> np.ndarray:
         """Return (R,) log-likelihoods that the best means may give, the fit to noise set aside.
 
-        That fit is half a unit an arm. Infinite where numbers are too coarse to tell means apart.
+        That fit is half a unit an arm. Infinite where numbers are too coarse to distinguish means.
         Likelihoods are known up to a constant, which is another for all data at once than for their
         parts; two means differ by the same in both, so the likeliest are compared with means that
         are followed.
@@ -326,7 +326,7 @@ class ParticlePosterior(Posterior):
             return gains.reshape(-1, self._size).sum(axis=1) + self._log_weights[:, -1]
 
     def _add_one_reward(self, arm: int, reward: float) -> None:
-        """Take in one Bernoulli reward in a lane alone, where particles never move.
+        """Update with one Bernoulli reward in a lane alone, where particles never move.
 
         It does what `_add_data` does, from log-likelihoods that are kept: a decision takes two
         thirds of the time.
@@ -348,7 +348,7 @@ class ParticlePosterior(Posterior):
         new_data: tuple[np.ndarray, np.ndarray],
         before: tuple[np.ndarray, np.ndarray],
     ) -> None:
-        """Take in the (C,) new counts and sums of cells, on top of the (N, K) ones of before."""
+        """Add the (C,) new counts and sums of cells to the (N, K) ones of before."""
         counts, sums = new_data[0][:, None], new_data[1][:, None]
         owners = cells // self._size
         rows = np.unique(owners) if np.count_nonzero(owners[1:] == owners[:-1]) else owners
@@ -436,7 +436,7 @@ class ParticlePosterior(Posterior):
     def _population_data(
         self, rows: np.ndarray, before: tuple[np.ndarray, np.ndarray], power: np.ndarray
     ) -> PopulationData:
-        """Return what populations know that have taken in a part of the news, (R,) powers.
+        """Return what populations know that were updated with a part of the new data, (R,) powers.
 
         Log-likelihoods are linear in counts and sums, up to a term without the mean.
         """

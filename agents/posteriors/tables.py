@@ -1,12 +1,12 @@
-"""Tables: an arm's law on points of the coordinate u, made in two passes; compiled.
+"""Tables: an arm's distribution on points of the coordinate u, made in two passes; compiled.
 
 A table holds the distribution function and the density of one arm's u at M + 1 points. First the
-log-density is looked at where the prior's cells end and where the likelihood alone would be: that
-shows where the mass is. Then every other point is placed at shares of it, some for the bulk, some
-for the tails and some for each stretch that was looked at, so that no narrow part is passed over.
-The points between these are midway, so that masses are Simpson's. What densities bend between
-points bounds what the table may be wrong by. Where that is above LARGEST_ERROR, both looks are put
-together and the points are placed again.
+log-density is evaluated where the prior's cells end and where the likelihood alone would be: that
+shows where the mass is. Then every other point is placed at shares of it, some for the main mode,
+some for the tails and some for each stretch that was evaluated, so that no narrow part is passed
+over. The points between these are midway, so that masses are Simpson's. What densities bend between
+points bounds what the table may be wrong by. Where that is above LARGEST_ERROR, both evaluations
+are put together and the points are placed again.
 
 A table says that it is unreliable where that error stays above LARGEST_RELIABLE_ERROR, where mass
 lies in cells that the prior was not resolved in, or beyond the ends of the coordinate, where means
@@ -19,7 +19,7 @@ A table is a function of the arm's prior and statistics alone. When those have c
 and step, it is made anew, or copied from one that was made for the same: with rewards that are
 whole numbers, a few thousand tables serve thousands of lanes.
 
-Letters: K arms, N lanes, M + 1 points.
+Notation: K arms, N lanes, M + 1 points.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-import agents.numerics.kernels  # noqa: F401  # compiles what kernels need of the laws
+import agents.numerics.kernels  # noqa: F401  # compiles what kernels need of the distributions
 from agents.numerics.distributions import (
     Distribution,
     MeanDistributions,
@@ -61,14 +61,14 @@ _HALF_DEVIATIONS = np.array(
     [0.7, 1.4, 2.1, 2.8, 3.5, 4.3, 5.2, 6.5, 8.0, 10.0, 13.0, 17.0, 22.0, 28.0]
 )
 LIKELIHOOD_DEVIATIONS = np.concatenate([-_HALF_DEVIATIONS[::-1], [0.0], _HALF_DEVIATIONS])
-"""Deviations of the likelihood's own mean, at which the posterior is looked at."""
+"""Deviations of the likelihood's own mean, at which the posterior is evaluated."""
 _HALF_WIDE_DEVIATIONS = np.concatenate([_HALF_DEVIATIONS, 28.0 * 1.5 ** np.arange(1, 16)])
 DISTRIBUTION_DEVIATIONS = np.concatenate(
     [-_HALF_WIDE_DEVIATIONS[::-1], [0.0], _HALF_WIDE_DEVIATIONS]
 )
-"""Deviations of a named law at which it is looked at."""
+"""Deviations of a named distribution at which it is evaluated."""
 NUM_DISTRIBUTION_POINTS = 128
-"""M of the tables of named laws, whose best arms are told to 1e-6."""
+"""M of the tables of named distributions, whose best-arm probabilities are accurate to 1e-6."""
 
 
 class Tables(NamedTuple):
@@ -89,7 +89,7 @@ class Tables(NamedTuple):
 
 
 class Evaluations(NamedTuple):
-    """Where the log-density was looked at, in order, with room for more.
+    """Where the log-density was evaluated, in order, with room for more.
 
     Attributes:
         u: (L,) places.
@@ -129,7 +129,7 @@ def count_points(cells: PriorCells) -> int:
 def evaluate_first(
     cells: PriorCells, kind: int, data: tuple[float, float], evaluations: Evaluations
 ) -> int:
-    """Look at the edges of all cells, and where the likelihood alone would be; return how many."""
+    """Evaluate at cells' edges and where the likelihood alone would be; return the count."""
     (pulls, total), edges, num = data, cells.edges[kind], cells.sizes[kind] + 1
     weights, u, value = (
         find_weights(cells, data),
@@ -163,7 +163,7 @@ def find_weights(cells: PriorCells, data: tuple[float, float]) -> tuple[float, f
 
 @inner
 def merge_evaluations(evaluations: Evaluations, num: int, u: np.ndarray, value: np.ndarray) -> int:
-    """Add looks at u (m,), in order, to others; return how many there are."""
+    """Add evaluations at u (m,), in order, to others; return how many there are."""
     k, j = num - 1, u.size - 1
     for index in range(num + u.size - 1, -1, -1):
         if j < 0 or (k >= 0 and evaluations.u[k] > u[j]):
@@ -313,7 +313,7 @@ def accumulate_masses(u: np.ndarray, value: np.ndarray, top: float, points: np.n
 def add_points(
     evaluations: Evaluations, num: int, u: np.ndarray, value: np.ndarray, points: np.ndarray
 ) -> int:
-    """Add the points of a table to the looks, and what each pair was wrong by; return how many."""
+    """Add a table's points and errors to the evaluations; return how many there are."""
     num, j = merge_evaluations(evaluations, num, u, value), 0
     for index in range(num - 1):
         while j + 2 < u.size - 1 and u[j + 2] <= evaluations.u[index]:
@@ -336,7 +336,7 @@ def build_table(
     workspace: np.ndarray,
     points: np.ndarray,
 ) -> float:
-    """Fill the (M + 1, 3) points of one posterior's table; spare is (2, M + 1).
+    """Fill the (M + 1, 3) points of one posterior's table; workspace is (2, M + 1).
 
     Returns:
         what its distribution function may be wrong by, inf if that is not known; NaN if the
@@ -422,7 +422,7 @@ def matches_key(key: np.ndarray, kind: int, pulls: float, total: float) -> bool:
 
 @inner
 def make_evaluations(num_first: int, num_points: int) -> Evaluations:
-    """Return room for the looks of a table."""
+    """Return room for the evaluations of a table."""
     size = num_first + MAX_PASSES * num_points
     return Evaluations(np.empty(size), np.empty(size), np.empty(size), np.zeros(size))
 
@@ -477,7 +477,7 @@ def invert_tables(tables: Tables, lanes: np.ndarray, levels: np.ndarray) -> None
 
 @kernel
 def fill_distribution_tables(distributions: MeanDistributions, points: np.ndarray) -> None:
-    """Fill the tables of (N, K) built-in laws: (N, K, M + 1, 3) points along their own line.
+    """Fill (N, K, M + 1, 3) tables of built-in distributions, each along its own line.
 
     In each lane, places are counted from the highest mode.
     """
@@ -509,7 +509,7 @@ def fill_distribution_tables(distributions: MeanDistributions, points: np.ndarra
 def tabulate_distributions(
     distribution: Distribution, first: np.ndarray, second: np.ndarray
 ) -> np.ndarray:
-    """Return the (N, K, M + 1, 3) tables of named laws: compiled ones, or by their quantiles."""
+    """Return (N, K, M + 1, 3) tables of named distributions, compiled or by quantiles."""
     points = np.empty((*first.shape, NUM_DISTRIBUTION_POINTS + 1, 3))
     if distribution.code is not None:
         fill_distribution_tables(MeanDistributions(distribution.code, first, second), points)

@@ -3,7 +3,7 @@
 Particles, a chain's states, the draws of a race: all of them are m vectors of means in each lane,
 with weights. What they say of the posterior is worked out here, and weights are normalised here.
 
-Letters: N lanes, m draws, K arms.
+Notation: N lanes, m draws, K arms.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A proposal answers for q alone. What its draws weigh under the true posterior is
 `agents.racing.weighing`; weights are exact for any q, and a q near the true posterior needs few
 samples.
 
-Letters: K arms, N lanes, R of them drawn for, m samples.
+Notation: K arms, N lanes, R of them drawn for, m samples.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def make_draws(num_lanes: int, num_arms: int, num_samples: int) -> Draws:
 
 
 class Proposal(ABC):
-    """A law q of the means in each lane, which follows the data.
+    """A distribution q of the means in each lane, which is updated with the data.
 
     Arguments:
         problem: the likelihood, and the prior to resemble.
@@ -231,7 +231,8 @@ class TableProposal(Proposal):
 
     Arguments:
         problem: the likelihood, and the prior to weigh for. Its marginals are its own where arms
-            are independent, else normal laws cut to the support, with the moments of its draws.
+            are independent, else normal distributions cut to the support, with the moments of its
+            draws.
         draws: (M, K) from the prior, for the moments.
 
     Raises:
@@ -251,7 +252,7 @@ class TableProposal(Proposal):
         self.grid.update(rng, CountsAndSums.from_totals(counts, sums))
 
     def is_unreliable(self) -> np.ndarray:
-        """Return (N,) True where the tables cannot vouch for what they hold."""
+        """Return (N,) True where the tables cannot represent the posterior."""
         return self.grid.is_unreliable()
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
@@ -281,7 +282,7 @@ class MixtureProposal(Proposal):
         self.posterior.update(rng, CountsAndSums.from_totals(counts, sums))
 
     def is_unreliable(self) -> np.ndarray:
-        """Return (N,) True where tables of the components cannot vouch for what they hold."""
+        """Return (N,) True where tables of the components cannot represent the posterior."""
         return self.posterior.is_unreliable()
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:

@@ -1,4 +1,4 @@
-"""Many races at once: lines 5 to 16 of Algorithm 2, whatever the stop.
+"""Many races at once: lines 5 to 16 of Algorithm 2, for any stopping rule.
 
 Notation: K arms, N lanes (one race each), R races still on, m samples.
 """
@@ -26,7 +26,7 @@ FIRST_ROUND_SAMPLES = 16.0
 """Samples that line 12 is expected to take at first; then, as many more as were drawn."""
 
 MIN_EFFECTIVE_RACE_SAMPLES = 3.0
-"""Effective samples on which a race may rest where nothing but itself tells what it misses."""
+"""Effective samples on which a race may rest where nothing but itself says what it misses."""
 
 MIN_POSITIVE, LOG_ZERO = 5e-324, -1e300
 """The least positive number, to divide 0 by, and what stands for the logarithm of 0."""

@@ -1,6 +1,6 @@
 """Weights, w = prior + likelihood - q on the log scale, and the posterior that they stand for.
 
-Letters: K arms, N lanes, R of them drawn for, m samples.
+Notation: K arms, N lanes, R of them drawn for, m samples.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def find_log_weights(
     Args:
         proposal: q, which may leave the likelihood out.
         lanes: (R,) the lanes that the means are for.
-        means: (R, K, m), drawn from any law.
+        means: (R, K, m), drawn from any distribution.
         log_densities: (R, m) log q of them, if it is known.
 
     Raises:
@@ -90,7 +90,7 @@ def prior_log_density(problem: BanditProblem, means: np.ndarray) -> np.ndarray:
 class ImportancePosterior(Posterior):
     """The posterior, as weighted draws of a proposal.
 
-    A moment that is infinite cannot be told from one that is large.
+    A moment that is infinite cannot be distinguished from one that is large.
 
     Arguments:
         proposal: to draw from.
@@ -136,7 +136,7 @@ class ImportancePosterior(Posterior):
         return np.concatenate(ends)
 
     def doubts(self) -> np.ndarray:
-        """Return (N,) where draws are too few, or may not follow the proposal's law."""
+        """Return (N,) where draws are too few, or may not follow the proposal's distribution."""
         self._note_shortage(
             self._answer(
                 lambda draws: (

@@ -1,9 +1,9 @@
 """Gittins indices: the sure payment for which one would as gladly give an arm up.
 
 Of rewards discounted for ever, of a finite horizon (exact near the end, else a diffusion
-approximation), and of arms that tell all after one pull.
+approximation), and of arms that are known after one pull.
 
-Letters: K arms, N lanes, n pulls of an arm, s of them paid; T pulls in an episode, r of them left.
+Notation: K arms, N lanes, n pulls of an arm, s of them paid; T pulls in an episode, r of them left.
 """
 
 from __future__ import annotations

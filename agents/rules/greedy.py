@@ -1,6 +1,6 @@
 """Uniform, greedy and epsilon-greedy play, on posterior means or on averages.
 
-Letters: K arms, N lanes.
+Notation: K arms, N lanes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ESTIMATES = ("average", "posterior")
 
 
 class UniformRandom(Agent):
-    """Pull an arm uniformly at random, whatever happened."""
+    """Pull an arm uniformly at random, regardless of the data."""
 
     def _choose(self) -> np.ndarray:
         return self.rng.integers(self.problem.num_arms, size=self.num_lanes)
@@ -40,7 +40,7 @@ class Greedy(PosteriorAgent):
         discount: in (0, 1], see `Thompson`.
         window: w >= 1, likewise.
 
-    Diagnostics, for "posterior": `doubts` and `is_unreliable`, where the posterior cannot vouch for
+    Diagnostics, for "posterior": `doubts` and `is_unreliable`, where the posterior cannot represent
     what it holds.
     """
 

@@ -13,7 +13,7 @@ from agents.base import Agent
 from bandit_gym.checks import check_integer
 
 DEFAULT_HORIZON = 1000
-"""Pulls in an episode of the project's environments, unless they are told otherwise."""
+"""Pulls in an episode of the project's environments, unless stated otherwise."""
 
 
 MAX_HORIZON = 2**62

@@ -1,6 +1,6 @@
 """Information-directed sampling: low regret per unit of information about the best arm.
 
-Letters: K arms, N lanes.
+Notation: K arms, N lanes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RATIO_TOLERANCE = 1e-9
 
 
 class InformationDirected(PosteriorAgent):
-    r"""Pull from the law q over arms that minimises (sum_i q_i gap_i)^2 / sum_i q_i gain_i.
+    r"""Pull from the probabilities q that minimise (sum_i q_i gap_i)^2 / sum_i q_i gain_i.
 
     With p_a the probability that arm a is best and M_ai the mean of arm i that is expected if it
     is,
@@ -42,9 +42,9 @@ class InformationDirected(PosteriorAgent):
     the first for "variance" (V-IDS), the second for "information" (IDS). With Bernoulli rewards the
     second is the mutual information of the reward and the best arm, in nats.
 
-    The best law has at most two arms. With independent arms, p and M are integrals over tables of
-    the posteriors (`agents.posteriors.grid`), and with a mixture of such priors their means over
-    its components. Other posteriors average over their draws.
+    The best distribution has at most two arms. With independent arms, p and M are integrals over
+    tables of the posteriors (`agents.posteriors.grid`), and with a mixture of such priors their
+    means over its components. Other posteriors average over their draws.
 
     Arguments:
         problem: likelihood and prior.
@@ -76,13 +76,13 @@ class InformationDirected(PosteriorAgent):
         return self._minimise_ratio(*self.belief().best_arm_moments())
 
     def _minimise_ratio(self, best: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """Return the (N, K) laws, given (N, K) p and (N, K, K) M."""
+        """Return the (N, K) probabilities, given (N, K) p and (N, K, K) M."""
         best_means = np.diagonal(means, axis1=1, axis2=2)[..., None]
         gaps = np.einsum("na,nai->ni", best, np.maximum(best_means - means, 0.0))
         return minimise_information_ratio(gaps, self._gains(best, means))
 
     def _gains(self, best: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """Return (N, K) what a pull of each arm is expected to tell, (N, K) p and (N, K, K) M."""
+        """Return (N, K) the expected information of a pull of each arm, of (N, K) p and (N, K, K) M."""
         average = np.einsum("na,nai->ni", best, means)[:, None]  # the mean, by the same quadrature
         if self.gain == "variance":
             return np.einsum("na,nai->ni", best, np.square(means - average))
@@ -91,7 +91,7 @@ class InformationDirected(PosteriorAgent):
 
 
 def minimise_information_ratio(gaps: np.ndarray, gains: np.ndarray) -> np.ndarray:
-    """Return the (N, K) laws that minimise the ratio: the average of all arms and pairs that do.
+    """Return the (N, K) probabilities that minimise the ratio, averaged over ties.
 
     For arms i and j the ratio is convex in the share of i. It is least where its derivative
     vanishes, at gap_j / (gap_i - gap_j) - 2 gain_j / (gain_i - gain_j), or at an end, which is an

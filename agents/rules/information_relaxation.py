@@ -1,6 +1,6 @@
 """Information relaxation sampling: play as if a sampled future were known, at a price for knowing.
 
-Letters: K arms, N lanes, H pulls left, s of them of one arm.
+Notation: K arms, N lanes, H pulls left, s of them of one arm.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
     """Sample means and all future rewards, and pull what is best if they are known, at a price.
 
     The price is what knowing them is worth under a guess of the value of the game. The better the
-    guess, the closer to optimal, and the dearer: Thompson sampling has no guess at all.
+    guess, the closer to optimal, and the more expensive: Thompson sampling has no guess at all.
 
     Penalties:
         fh: IRS.FH. After H - 1 more pulls an arm's posterior mean would be known; the arm for which
@@ -76,10 +76,10 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
         return actions
 
     def _action_probabilities(self) -> np.ndarray:
-        """Return frequencies of `NUM_SIMULATED_ACTS` acts: the law has no closed form."""
+        """Return frequencies of `NUM_SIMULATED_ACTS` acts: the distribution has no closed form."""
         self._rng = make_generator(
             "frequencies of acts"
-        )  # for whatever the next act draws is not known
+        )  # for what the next act draws is not known
         acts = np.array([self._choose() for _ in range(NUM_SIMULATED_ACTS)])
         return (acts[..., None] == np.arange(self.problem.num_arms)).mean(axis=0)
 

@@ -1,6 +1,6 @@
-"""The knowledge gradient, online: KG, and KG*, which looks as many pulls ahead as is worth most.
+"""The knowledge gradient, online: KG, and KG*, which plans as many pulls ahead as is worth most.
 
-Letters: K arms, N lanes, T pulls in an episode, t of them done, m pulls looked ahead.
+Notation: K arms, N lanes, T pulls in an episode, t of them done, m pulls of lookahead.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from bandit_gym.problem import BanditProblem, check_problem
 
 VARIANTS = ("kg", "kg*")
 MAX_BETA_SIZE = 1e7
-"""Of a Beta law, whose function loses its digits beyond; no pulls left could tell any more."""
+"""Of a Beta distribution, whose function loses its digits beyond."""
 _MIN_DEVIATION = 1e-300
 LOOKAHEAD_PULLS = np.unique(np.round(2 ** np.arange(0.0, 62.5, 0.5)).astype(np.int64))
 """Powers of the root of two, rounded: 1, 2, 3, 4, 6, 8, 11, ... to the longest horizon."""
 MAX_DEVIATIONS = 40.0
-"""Deviations at which the normal law has no mass that a float could hold."""
+"""Deviations at which the normal distribution has no mass that a float could hold."""
 
 
 class KnowledgeGradient(HorizonRule, PosteriorAgent):
@@ -38,9 +38,9 @@ class KnowledgeGradient(HorizonRule, PosteriorAgent):
     v_i(1) = 0: with Bernoulli arms KG ends up greedy too soon. KG* takes v_i = max_m v_i(m) / m,
     over m = 1, 2, 3, 4, 6, 8, 11, ..., T - t - 1, the powers of the root of two.
 
-    The law of M_i(m) is that of a Beta or normal posterior with the mean and the deviation of the
-    one at hand: exact for conjugate priors, matched moments for others. A pull is taken to teach
-    of its own arm alone, also where the prior is dependent. Infinite means come first.
+    The distribution of M_i(m) is that of a Beta or normal posterior with the mean and the deviation
+    of the one at hand: exact for conjugate priors, matched moments for others. A pull is taken to
+    teach of its own arm alone, also where the prior is dependent. Infinite means come first.
 
     Arguments:
         problem: Bernoulli or Gaussian rewards.
@@ -106,9 +106,9 @@ def find_best_others(values: np.ndarray) -> np.ndarray:
 
 
 def list_lookaheads(max_pulls: np.ndarray) -> np.ndarray:
-    """Return the (M, N) pulls m that are looked ahead: AHEAD up to (N,) `max_pulls`, which ends it.
+    """Return the (M, N) pulls m of lookahead: AHEAD up to (N,) `max_pulls`, which ends it.
 
-    In lanes with fewer to look at than in others it is repeated.
+    In lanes with fewer to consider than in others it is repeated.
     """
     return np.minimum(
         LOOKAHEAD_PULLS[: LOOKAHEAD_PULLS.searchsorted(max_pulls.max()) + 1, None], max_pulls

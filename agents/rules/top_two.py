@@ -1,6 +1,6 @@
 """Top-two Thompson sampling: a leader, and a challenger drawn until it is another arm.
 
-Letters: K arms, N lanes.
+Notation: K arms, N lanes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bandit_gym.problem import BanditProblem
 class TopTwoThompson(PosteriorAgent):
     """Pull the best arm of a draw with probability beta, otherwise the best of another arm's draw.
 
-    It looks for the best arm rather than for reward: about a share 1 - beta of all pulls goes to
+    It searches for the best arm rather than for reward: about a share 1 - beta of all pulls goes to
     other arms for ever. Recommend the arm with the largest `posterior().mean()`.
 
     Once an arm is almost surely the best, draws with another winner are rare. After `max_draws`
@@ -69,7 +69,7 @@ class TopTwoThompson(PosteriorAgent):
         return np.where(needs_challenger, nearest, actions)
 
     def _action_probabilities(self) -> np.ndarray:
-        """Return sum_i p_i (beta e_i + (1 - beta) c_i), c_i the law of a challenger of leader i.
+        """Return sum_i p_i (beta e_i + (1 - beta) c_i), c_i those of leader i's challenger.
 
         Of m draws the first other than i is arm j with probability p_j (1 - p_i^m) / (1 - p_i).
         """
@@ -86,12 +86,12 @@ class TopTwoThompson(PosteriorAgent):
 
 
 def _closeness(posterior: Belief, leaders: np.ndarray) -> np.ndarray:
-    """Return (N, K) how hard arms are to tell from the (N,) leaders; -inf for these themselves."""
+    """Return (N, K) costs of taking an arm for the (N,) leaders; -inf for the leaders."""
     mean, variance = posterior.mean(), np.square(posterior.std())
     rows = np.arange(len(leaders))
     with np.errstate(invalid="ignore"):
         gaps = mean[rows, leaders][:, None] - mean
         scores = gaps / np.sqrt(variance[rows, leaders][:, None] + variance)
-    scores = np.nan_to_num(scores, nan=0.0)  # of infinite moments, which tell nothing
+    scores = np.nan_to_num(scores, nan=0.0)  # of infinite moments, which are uninformative
     scores[rows, leaders] = np.inf
     return -scores

@@ -1,6 +1,6 @@
 """Upper confidence bounds: UCB1, UCB-Tuned, MOSS, KL-UCB and Bayes-UCB.
 
-Letters: K arms, N lanes, T pulls in an episode, t so far in a lane, n_i of them on arm i.
+Notation: K arms, N lanes, T pulls in an episode, t so far in a lane, n_i of them on arm i.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class UCBTuned(Agent):
 
     V_i is the variance of the arm's rewards so far plus sqrt(2 log t / n_i), and 1/4 the largest
     variance that rewards in [0, 1] can have. Squares of 0 and 1 are what they are squares of, so
-    that counts and sums tell the variance; other rewards would need one more sum, and are refused.
+    that counts and sums determine the variance; other rewards would need one more sum, and are
+    refused.
 
     Arguments:
         problem: Bernoulli rewards; the prior is not asked.
@@ -113,8 +114,8 @@ class MOSS(HorizonRule):
 class KLUCB(Agent):
     """Pull the arm with the largest mean q such that n_i kl(mean_i, q) <= log t + c log log t.
 
-    kl is the Kullback-Leibler divergence between reward laws with these means, so that the bound
-    fits each likelihood; for Bernoulli arms it is asymptotically optimal.
+    kl is the Kullback-Leibler divergence between reward distributions with these means, so that the
+    bound fits each likelihood; for Bernoulli arms it is asymptotically optimal.
 
     Arguments:
         problem: likelihood and prior.

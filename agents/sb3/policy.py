@@ -1,8 +1,9 @@
 """An act/observe agent behind Stable-Baselines3's `predict`.
 
 SB3's evaluation shows a model observations only: rewards go to the caller. A Bayesian agent that
-never hears of its rewards stays at chance and nobody notices. So rewards have a channel of their
-own here, and a policy whose channel is not connected refuses to go on. Letters: N sub-environments.
+never hears of its rewards stays at chance unnoticed. So rewards have a channel of their
+own here, and a policy whose channel is not connected refuses to go on. Notation: N
+sub-environments.
 """
 
 from __future__ import annotations

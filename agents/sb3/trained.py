@@ -2,7 +2,7 @@
 
 Such an agent was trained across instances, or on one: what it learned is in its weights and stays
 as it is. Within an episode it knows only what its observation shows and, if it is recurrent, what
-it remembers. Letters: K arms, N lanes.
+it remembers. Notation: K arms, N lanes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SB3Agent(Lanes):
     """A trained model that plays N lanes at once and learns nothing more.
 
     It keeps the contract of `agents.base.Agent`, with two differences: `act` needs the observation,
-    of the mode that the model was trained on, and the rewards given to `observe` are not looked at.
+    of the mode that the model was trained on, and the rewards given to `observe` are not used.
     The memory of a recurrent model moves on in `observe`, so that `act` can be asked twice.
 
     Args:
@@ -79,7 +79,7 @@ class SB3Agent(Lanes):
 
     @classmethod
     def load(cls, path: str | Path, *, deterministic: bool = False) -> SB3Agent:
-        """Read a model that `model.save` wrote, whatever its algorithm.
+        """Read a model that `model.save` wrote, of any algorithm.
 
         A model file holds pickled Python objects: load only files that you trust.
 
@@ -150,7 +150,7 @@ class SB3Agent(Lanes):
         return int(actions[0]) if self.num_envs is None else actions
 
     def action_probabilities(self, observation: Any = None) -> np.ndarray:
-        """Return the law of the next `act`, (N, K) or (K,), without moving the agent.
+        """Return the probabilities of the next `act`, (N, K) or (K,), without moving the agent.
 
         Args:
             observation: as for `act`.
@@ -163,7 +163,7 @@ class SB3Agent(Lanes):
 
         Args:
             action: (N,) arms pulled, or one arm for a single run.
-            reward: not looked at; a frozen model knows only what its observations show.
+            reward: not used; a frozen model knows only what its observations show.
             mask: (N,) bool, the lanes to move on; None means all.
         """
         self._require_reset()
@@ -182,7 +182,7 @@ class SB3Agent(Lanes):
         self._is_start = self._is_start & ~lanes
 
     def _compute_probabilities(self, observation: Any) -> tuple[np.ndarray, Memory | None]:
-        """Return the (N, K) law of the next actions, and the memory after this observation."""
+        """Return (N, K) probabilities of the next actions, and the memory after this step."""
         self._require_reset()
         batch = self._check_observation(observation)
         num_threads = torch.get_num_threads()
@@ -197,7 +197,7 @@ class SB3Agent(Lanes):
         return rate / self.num_arms + (1 - rate) * probabilities, memory
 
     def _policy_probabilities(self, batch: np.ndarray) -> tuple[np.ndarray, Memory | None]:
-        """Return the policy's own law, which is a single action where it has no distribution."""
+        """Return the policy's probabilities: 1 for one action if it has no distribution."""
         policy, memory = self.policy, None
         if not hasattr(policy, "get_distribution"):
             best, _ = policy.predict(batch, deterministic=True)

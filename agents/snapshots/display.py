@@ -20,7 +20,7 @@ MAX_CURVES = 10
 
 NUM_POINTS = 400
 HEIGHT_PER_ARM, MAX_HEIGHT = 0.2, 40.0
-"""Inches of a figure of one's own."""
+"""Inches of a separate figure."""
 
 DENSITY_LEVELS = (0.002, 0.998)
 """Levels between which densities are drawn, and half as far beyond them as means are possible."""
@@ -91,7 +91,7 @@ def _draw_intervals(snapshot: Any, ax: Axes, lane: int) -> None:
 
 
 def make_title(snapshot: Any) -> str:
-    """Return how many arms there are, after how many pulls, and what is told of them from what."""
+    """Return the title: how many arms and pulls, and the source of the answers."""
     num_lanes, num_arms = snapshot.counts.shape
     lanes = "" if snapshot.num_envs is None else f", lane 0 of {num_lanes}"
     pulls = int(snapshot.counts[0].sum())
@@ -128,7 +128,7 @@ def as_frame(snapshot: Any) -> DataFrame:
 
 def as_text(snapshot: Any) -> str:
     """Return the table in columns."""
-    table = as_frame(snapshot).to_string(index=False)  # before the title, which tells its doubts
+    table = as_frame(snapshot).to_string(index=False)  # before the title, which shows its doubts
     return "\n".join([make_title(snapshot), table, *_list_omitted(snapshot)])
 
 

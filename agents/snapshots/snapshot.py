@@ -1,9 +1,9 @@
-"""The posterior of an agent at one time, to look at, draw from and compute with.
+"""The posterior of an agent at one time, to read, draw from and compute with.
 
 It knows nothing of how posteriors are held: it asks one, of `agents.posteriors.base`, which follows
 the statistics of the snapshot when it is first asked itself.
 
-Letters: K arms, N lanes.
+Notation: K arms, N lanes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class PosteriorSnapshot:
     """What an agent knew of the means; what it observes later does not change it.
 
     Answers have the shape (N, K) for N lanes and (K,) for a single run, with more axes before where
-    that is said. Where they are not computed from the laws themselves, `source` tells from what.
+    that is said. Where they are not computed from the distributions themselves, `source` says from
+    what.
 
     Attributes:
         problem: likelihood and prior.
@@ -128,12 +129,12 @@ class PosteriorSnapshot:
     def best_arm_error(self) -> np.ndarray:
         """Return how far off they may be by chance: twice the total variation to expect.
 
-        It is 0 where they are computed from the laws themselves, to the accuracy of those.
+        It is 0 where they are computed from the distributions themselves, to the accuracy of those.
         """
         return self._drop_lane_axis(self.update_posterior().best_arm_error())
 
     def effective_sample_size(self) -> np.ndarray:
-        """Return how many independent draws answers are worth; inf where they are of the laws."""
+        """Return how many independent draws the answers are worth; inf if they are exact."""
         return self._drop_lane_axis(self.update_posterior().effective_sample_size())
 
     @property

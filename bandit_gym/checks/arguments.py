@@ -187,7 +187,7 @@ def call_method(
     """Return what the method returns, as an array of the given shape.
 
     Args:
-        name: the call as messages tell it, e.g. "prior.sample(rng, (3,))".
+        name: the call as messages show it, e.g. "prior.sample(rng, (3,))".
         shape: of the numbers to be returned.
         method: a user's own.
         *args: its arguments.
@@ -246,7 +246,7 @@ def check_arguments(kind: str, make: Callable[..., Any], settings: Mapping[str, 
     """Refuse a dict of a name and arguments that what has the name does not take."""
     try:
         parameters = [*inspect.signature(make).parameters.values()]
-    except ValueError:  # compiled, which tells no arguments
+    except ValueError:  # compiled, which has no signature
         return
     open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     named = [each for each in parameters if each.kind not in open_ended]

@@ -14,8 +14,8 @@ class Doubt(IntFlag):
     FEW_EFFECTIVE_SAMPLES: a few weights outweigh all others. Ask for more samples or particles;
         races may take `proposal="matched"`, and `SMCThompson` in place of `SMCThompson.paper`.
     BEYOND_TABLE: a table is too coarse for the posterior, or a mean or deviation that was asked of
-        it rests on tails that it does not hold. Look at the prior, or compare with another agent.
-    CHAINS_APART: a Markov chain has not mixed, or may have missed a camp. Compare it with
+        it rests on tails that it does not hold. Check the prior, or compare with another agent.
+    CHAINS_APART: a Markov chain has not mixed, or may have missed a mode. Compare it with
         `SMCThompson`.
     PARTICLES_COLLAPSED: the particles rest on a few distinct values. Take more of them, or let
         them be resampled and moved, as `SMCThompson` does by default.

@@ -12,13 +12,13 @@ from typing import Any, BinaryIO
 
 VERSION = "0.1.0"
 RESULTS_VERSION = 11
-"""Which numbers this engine draws, raised by hand whenever an agent or a world draws others.
+"""Which numbers this engine draws, raised by hand whenever an agent or an environment draws others.
 
-Neither names of runs nor random streams depend on it. `scripts/golden.py` tells when it is due.
+Neither names of runs nor random streams depend on it. `scripts/golden.py` says when it is due.
 """
 
 LEFTOVER = ".bandit-gym.tmp"
-"""How the names of files end that are being written; nobody else's end so."""
+"""How the names of files end that are being written; no other names end so."""
 
 
 def to_json(content: Any) -> bytes:

@@ -37,7 +37,7 @@ def check_actions(
         actions: (N,) arms, or one arm when `num_envs` is None.
         num_arms: K; an action is one of 0, ..., K - 1.
         num_envs: N, or None for a single run.
-        mask: (N,) lanes to look at; the others come back as 0, whatever they hold.
+        mask: (N,) lanes to check; the others come back as 0.
 
     Returns:
         (N,) actions in [0, K), (1,) for a single run.
@@ -97,7 +97,7 @@ def check_rewards(
         rewards: (N,) rewards, or one reward when `num_envs` is None.
         rule: the likelihood, which says what rewards are possible.
         num_envs: N, or None for a single run.
-        mask: (N,) lanes to look at; the others come back as 0, whatever they hold.
+        mask: (N,) lanes to check; the others come back as 0.
 
     Returns:
         (N,) possible rewards, (1,) for a single run.
@@ -231,7 +231,7 @@ def check_fit(agent: Any, env: Any, *, warns: bool = True) -> None:
 
     Args:
         agent: the learner.
-        env: the world.
+        env: the environment.
         warns: False where another belief is what was asked for.
 
     Warns:
@@ -261,7 +261,7 @@ def check_fit(agent: Any, env: Any, *, warns: bool = True) -> None:
 
 
 def find_problem(env: Any) -> Any:
-    """Return what an environment, or the first one of several, tells agents of; None if nothing."""
+    """Return what an environment, or the first one of several, has for agents; None if nothing."""
     inner = getattr(env, "unwrapped", None)
     first = next(iter(getattr(inner, "envs", ())), inner)
     return getattr(getattr(first, "unwrapped", None), "problem", None)
@@ -270,7 +270,7 @@ def find_problem(env: Any) -> Any:
 def find_misspecification(believed: Any, true: Any) -> str | None:
     """Say in words where an agent's problem differs from its environment's; None if it does not.
 
-    Beliefs about another likelihood's means differ too, so the likelihood is told first.
+    Beliefs about another likelihood's means differ too, so the likelihood is reported first.
     """
     for part in ("likelihood", "prior"):
         believed_part, true_part = (getattr(problem, part, None) for problem in (believed, true))

@@ -9,7 +9,7 @@ COLOURS = (
     *("#0072b2", "#d55e00", "#009e73", "#cc79a7"),
     *("#e69f00", "#56b4e9", "#000000", "#882255"),
 )
-"""Okabe and Ito's and a wine red, told apart by colour-blind eyes, also on the page's dark side."""
+"""Okabe and Ito's and a wine red: distinct to colour-blind eyes, on dark pages too."""
 
 DASHES = {"solid": "-", "dash": "--", "dashdot": "-.", "dot": ":"}
 """As plotly and as matplotlib call them; they repeat what the colours say."""
@@ -22,7 +22,7 @@ FORMATS: dict[str, dict[str, Any]] = {
     "svg": {"metadata": {"Date": None}},
     "pdf": {"metadata": {"CreationDate": None}},
 }
-"""Of figures, and what makes the same figure the same bytes in each."""
+"""Of figures, and settings that make the same figure the same bytes in each."""
 
 STYLES: dict[str, Any] = {
     "screen": {"figure.figsize": (5.2, 4.0)},

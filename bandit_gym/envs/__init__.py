@@ -1,7 +1,7 @@
 """The environments, single and natively vectorised.
 
 The registered ids are made with `gymnasium.make` and `gymnasium.make_vec`; the two classes here
-take any `BanditProblem`, with a likelihood or a prior of one's own.
+take any `BanditProblem`, with a user's likelihood or prior.
 """
 
 from bandit_gym.envs.bandit import BanditEnv, BanditVectorEnv

@@ -4,7 +4,7 @@ The vector environment equals `gymnasium.vector.SyncVectorEnv` of the single one
 observations, rewards, ends and infos, in every autoreset mode. Lane i has its own streams, seeded
 as in `SyncVectorEnv`.
 
-Letters: N lanes, M selected lanes, K arms.
+Notation: N lanes, M selected lanes, K arms.
 """
 
 from collections.abc import Mapping, Sequence
@@ -129,7 +129,7 @@ class BanditLanes:
 
 
 class BanditEnv(BanditLanes, gym.Env[Any, Any]):
-    """A Bayesian bandit: K arms whose unknown means are drawn from a prior that the agent is told.
+    """A Bayesian bandit: K arms whose unknown means are drawn from a prior that the agent is given.
 
     Description:
         Every pull pays a random reward with the mean of its arm. Each reset draws the K means from
@@ -166,7 +166,7 @@ class BanditEnv(BanditLanes, gym.Env[Any, Any]):
         problem: the likelihood and the prior. The ids take `num_arms`, K >= 2, and `prior` in its
             place: a dict like `{"name": "beta", "alpha": 5, "beta": 5}`, an object of
             `bandit_gym.priors`, or None for the default of the id.
-        means: list of K true means, the same in every episode, while agents are still told the
+        means: list of K true means, the same in every episode, while agents are still given the
             prior. None draws them from the prior at each reset.
         observation: "constant", "counts" or "history".
         horizon: pulls after which the time left in an observation is 0. "counts" and "history" need
@@ -276,7 +276,7 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._noise = LaneNoise(self.streams, self._limit)
         # Every lane's end is kept as a reading of one clock, so that a step need not count in every
-        # lane, and looks for ended lanes only when the earliest end has come.
+        # lane, and searches for ended lanes only when the earliest end has come.
         self._clock = 0
         self._ends = np.zeros(self.num_envs, dtype=np.int64)
         self._next_end = 0

@@ -47,7 +47,7 @@ DEFAULT_PRIORS: dict[str, Prior] = {
 class EnvironmentFactory:
     """What an id makes: one environment, or N lanes of it where `num_envs` is given.
 
-    Its signature tells the arguments of the problem and of `BanditEnv` one by one.
+    Its signature lists the arguments of the problem and of `BanditEnv` one by one.
 
     Attributes:
         problem: function from the arguments of its own to the problem.
@@ -132,7 +132,7 @@ def custom(
     *,
     likelihood: Likelihood | Mapping[str, Any] | str = "bernoulli",
 ) -> BanditProblem:
-    """Custom bandit: rewards of the likelihood that is named, also of one's own."""
+    """Custom bandit: rewards of the likelihood that is named, also a user's."""
     return _build(make_likelihood(likelihood), num_arms, prior)
 
 

@@ -19,11 +19,11 @@ What can be learned from each:
   manner of RL^2, and must discover that it should.
 
 Rewards and empirical means x are scaled to [0, 1] by the support of the mean: unchanged on [0, 1],
-x / (1 + x) on [0, inf), (1 + x / (1 + abs(x))) / 2 on the reals. The last two tell rewards of order
-one apart best. Where there is nothing to show yet (an arm never pulled, no reward) the entry is
-0.5. Time left falls from 1 to 0 over the horizon, and stays there. The horizon is told: Gymnasium
-keeps a single environment's time limit from it, so that it is an argument; a vector environment has
-a time limit of its own, which is its horizon unless another is told.
+x / (1 + x) on [0, inf), (1 + x / (1 + abs(x))) / 2 on the reals. The last two report rewards of
+order one apart best. Where there is nothing to show yet (an arm never pulled, no reward) the entry
+is 0.5. Time left falls from 1 to 0 over the horizon, and stays there. The horizon is given:
+Gymnasium keeps a single environment's time limit from it, so that it is an argument; a vector
+environment has a time limit of its own, which is its horizon unless another is given.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ class PlayRecord:
         num_arms: K.
         observation: one of `OBSERVATIONS`.
         support: (low, high) of the likelihood's mean, which decides how rewards are scaled.
-        horizon: pulls at which the time is up, at least 1; "constant" does not look at it.
+        horizon: pulls at which the time is up, at least 1; "constant" does not use it.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 These are for people, so unlike observations they show the true means.
 
-Letters: K arms, C cells of a range of means, S shown steps.
+Notation: K arms, C cells of a range of means, S shown steps.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ROW_HEIGHT = 0.85
 LINE_HEIGHT = 0.03
 """Of a title, where the figure's is 1."""
 
-# After Okabe and Ito: colour-blind eyes can tell these apart, and so can anybody in grey.
+# After Okabe and Ito: colour-blind eyes can distinguish these, and so can anybody in grey.
 ARM_COLOUR, BEST_COLOUR, LAST_COLOUR, TRUE_COLOUR = "#56b4e9", "#009e73", "#d55e00", "#000000"
 PULLS_COLOUR = "#bbbbbb"
 
@@ -72,7 +72,7 @@ class Frame:
         title: lines on who plays where, the last of which says how far it is.
         action: arm pulled last, -1 before the first.
         pulls: (K,) pulls of each arm.
-        means: (K,) true means, None where they are not told.
+        means: (K,) true means, None where they are not reported.
         belief: what is known of the arms.
         cells: lowest and highest mean of the range that is drawn.
     """
@@ -102,7 +102,7 @@ def render(
 
     Args:
         render_mode: None draws nothing, and warns.
-        likelihood: law of the rewards.
+        likelihood: distribution of the rewards.
         means: (N, K) true means.
         record: of the play in N lanes; None before the first reset.
 
@@ -215,8 +215,8 @@ def find_range(
     """Return the range of means to draw: all there are, or half as far beyond as they are apart.
 
     Args:
-        means: (K,) true means, None where they are not told.
-        belief: whose finite centres tell the range otherwise.
+        means: (K,) true means, None where they are not reported.
+        belief: whose finite centres give the range otherwise.
         likelihood: whose support is drawn to its ends, as far as it has any.
         before: the range so far, within which nothing moves.
     """

@@ -2,7 +2,7 @@
 
 Recording asks this table what to keep, files have its columns in its order, and tables and figures
 take their words from it. A new column is one entry. Of an episode, sums over all its steps so far
-are kept, at some of its steps: memory is O(N S) for N lanes and S recorded steps, whatever the
+are kept, at some of its steps: memory is O(N S) for N lanes and S recorded steps, for any
 horizon T.
 """
 
@@ -52,7 +52,7 @@ class State:
         lengths: (N,) steps of each lane's episode.
         sums: name -> (N,) sums of what columns add (`adds`) and of diagnostics.
         last_switch: (N,) the last step at which the arm changed; 0 if it never has.
-        knows_means: whether the environment tells the true means; what follows needs them.
+        knows_means: whether the environment reports the true means; what follows needs them.
         best: (N,) largest mean.
         gaps: (N, K) largest mean minus the mean of each arm.
         mean_gaps: (N,) average gap over the arms.
@@ -90,7 +90,7 @@ class State:
     def update(
         self, steps: list[Step], addends: dict[str, FloatArray], due: Sequence[int]
     ) -> Iterator[None]:
-        """Take in C consecutive steps, and stop to be looked at after those that are due.
+        """Add C consecutive steps, and stop to be recorded after those that are due.
 
         Args:
             steps: C of them.
@@ -132,15 +132,15 @@ class State:
 class Column(NamedTuple):
     """A column of the results, filled by `of_block`, `adds` or `shows`, or else by the agent.
 
-    Values that agents tell as diagnostics are added up over steps.
+    Values that agents report as diagnostics are added up over steps.
 
     Attributes:
         meaning: what its values are; written into the files.
         type: of its values: float with NaN, or int with -1, where nothing is known; str; or dict.
         of_block: from the run and the block's number, one value or what broadcasts to (N, S).
-        adds: (N,) values of a step that are added up, None where the environment tells none.
+        adds: (N,) values of a step that are added up, None where the environment reports none.
         shows: (N,) values that follow from where the lanes stand, None where that is not known.
-        needs_means: whether `shows` is asked only where the true means are told.
+        needs_means: whether `shows` is asked only where the true means are reported.
         is_optional: whether only files of runs that ask for it have it.
         unit: of its values; means of shares are estimated as such.
         title: what tables of estimates and figures call it; those without one are not in them.
@@ -234,7 +234,7 @@ COLUMNS = {
         unit="share",
     ),
     "propensity_is_exact": Column(
-        "1 if that is the law of the action itself, 0 if one that the agent approximates",
+        "1 if that is the distribution of the action itself, 0 if one that the agent approximates",
         int,
         shows=_is_exact,
         is_optional=True,
@@ -300,7 +300,7 @@ COLUMNS = {
         "number of decisions made although no sample could explain the data", unit="decisions"
     ),
     "is_unreliable": Column(
-        "number of decisions whose agent could not vouch for its posterior", unit="decisions"
+        "number of decisions whose agent doubted its posterior", unit="decisions"
     ),
     **{
         name: Column(f"number of decisions that the agent doubts: {doubt.words}", unit="decisions")
@@ -366,13 +366,13 @@ class Recorder:
         self._num_kept = 0
 
     def add(self, step: Step) -> None:
-        """Take in one step of every lane."""
+        """Update with one step of every lane."""
         self._pending.append(step)
         if len(self._pending) == CHUNK:
             self._add_up()
 
     def finish(self) -> dict[str, np.ndarray]:
-        """Return name -> (N, S) value after each recorded step, as `COLUMNS` tells.
+        """Return name -> (N, S) value after each recorded step, as `COLUMNS` reports.
 
         Where all episodes ended before the horizon the last sums are repeated.
         """

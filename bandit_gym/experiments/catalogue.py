@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 Parameters = dict[str, inspect.Parameter]
 PRIOR = "prior"
-"""The option of an agent that tells it another prior than its world's."""
+"""The option of an agent that gives it another prior than its environment's."""
 
 ENTRY_KEYS = ("label", "grid")
 """What an entry of an experiment may have beside the options of its environment or agent."""
@@ -138,7 +138,7 @@ def is_sampler(code: Any) -> bool:
 
 
 def load_agent(target: str) -> Callable[..., BanditAgent]:
-    """Import an agent's class, or a function that makes one; `check_fit` looks at its methods.
+    """Import an agent's class, or a function that makes one; `check_fit` checks its methods.
 
     Raises:
         TypeError: if it is neither.
@@ -148,7 +148,7 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
         raise ValueError(message("agent", "be a short name or read module:Class", target))
     try:
         found = load_target(target)
-    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
+    except (Exception, SystemExit) as error:  # all that a module does when it is imported
         raise ValueError(
             message("agent", "be an importable class", target, headline(error).rstrip("."))
         ) from error
@@ -166,7 +166,7 @@ def load_target(target: str) -> Any:
 
 
 def _find_environment(target: str) -> Any:
-    """Return what makes an environment."""
+    """Return an environment's factory."""
     if is_packed(target):  # a problem of a session
         return BanditEnv
     module, _, env_id = target.rpartition(":")
@@ -182,7 +182,7 @@ def known_targets() -> set[str]:
 
 
 def find_prior_option(options: Mapping[str, Any]) -> Any:
-    """Return the prior that an agent's options tell it, as settings; None if it is its world's."""
+    """Return the prior among an agent's options, as settings; None if it has none."""
     value = options.get(PRIOR)
     is_word = isinstance(value, str) and ":" not in value
     return None if is_word else value
@@ -251,17 +251,17 @@ def headline(error: BaseException) -> str:
 def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     """Make the agent and the native vector environment of a run.
 
-    An agent whose constructor takes a `horizon` is told that of the run, if its entry tells none.
+    An agent whose constructor takes a `horizon` is given that of the run, if its entry has none.
 
     Raises:
         ValueError: if the environment is no Bayesian bandit, an option has a wrong value, or the
-            agent cannot tell the propensities that are asked for.
+            agent cannot give the propensities that are asked for.
     """
     env = _make_lanes(run)
     problem = find_problem(env)
     if problem is None:
         target = run.environment.target
-        raise ValueError(f"env must have a `problem` to tell agents of, got {target!r}.")
+        raise ValueError(f"env must have a `problem` for agents, got {target!r}.")
     agent = _make_agent(run, problem)
     if run.propensities and not hasattr(agent, "action_probabilities"):
         condition = "have the method action_probabilities where propensities are recorded"
@@ -289,7 +289,7 @@ def _wrap(run: Run, env: gym.vector.VectorEnv) -> gym.vector.VectorEnv:
 
 
 def _make_agent(run: Run, problem: Any) -> BanditAgent:
-    """Make an agent that is told the problem, or another prior, and the horizon if it asks."""
+    """Make an agent that is given the problem, or another prior, and the horizon if it asks."""
     entry = run.agent
     make, options = load_agent(entry.target), unpack_options(entry.options)
     takes = inspect.signature(make).parameters

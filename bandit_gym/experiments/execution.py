@@ -6,7 +6,7 @@ this process writes, so that a cluster needs no shared disk.
 
 A back end is one function that yields a `Pool`. Calls are made one by one as workers become free,
 and a call that takes its process down costs itself alone: when a worker dies, the calls that were
-under way are made once more, each alone; the one that kills its process again is told of.
+under way are made once more, each alone; the one that kills its process again is reported.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _tasks(
 ) -> Iterator[Task]:
     """Yield what is to be done: first blocks first, so that all runs advance.
 
-    At a time it looks at as many block numbers as there are workers. Agents that have not finished
+    At a time it considers as many block numbers as there are workers. Agents that have not finished
     a block go first, then those that were slowest on their last one.
     """
     window: list[Task] = []
@@ -275,8 +275,9 @@ def _simulate(run: Run, block: int, sources: Sources | None) -> tuple[bytes, dic
 
 EXTRA_CALLS = 2
 """Calls under way beyond one a worker, so that no worker waits. Few, for what is under way can no
-longer be put behind a dearer call: 16 workers play README's comparison 12.2 times as fast as one,
-and with one spare call a worker 10.8 times (simulated from the times of its blocks)."""
+longer be put behind a more expensive call: 16 workers play README's comparison 12.2 times as fast
+as one,
+and with one extra call a worker 10.8 times (simulated from the times of its blocks)."""
 
 SCHEDULER_TIMEOUT = 6.0
 PR_SET_PDEATHSIG = 1
@@ -433,7 +434,7 @@ def _dask(workers: Workers) -> Iterator[Pool]:
         text = "the backend 'dask' needs its extra: pip install \".[dask]\"."
         raise ImportError(text) from error
     with contextlib.ExitStack() as stack:
-        # What is under way when a worker dies is told of at once.
+        # What is under way when a worker dies is reported at once.
         stack.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": 0}))
         if workers.scheduler is None:
             cluster = stack.enter_context(
@@ -441,7 +442,7 @@ def _dask(workers: Workers) -> Iterator[Pool]:
                     n_workers=workers.width,
                     threads_per_worker=1,
                     dashboard_address=None,
-                    silence_logs=logging.CRITICAL,  # it tells of each worker that is killed
+                    silence_logs=logging.CRITICAL,  # it reports each worker that is killed
                 )
             )
             client = stack.enter_context(distributed.Client(cluster))
@@ -449,7 +450,7 @@ def _dask(workers: Workers) -> Iterator[Pool]:
         else:
             try:
                 client = distributed.Client(workers.scheduler, timeout=SCHEDULER_TIMEOUT)
-            except Exception as error:  # whatever stands at the address, it is no scheduler
+            except Exception as error:  # something stands at the address, it is no scheduler
                 reason = " ".join(str(error).split()).rstrip(".") or "no answer"
                 text = message("scheduler", "be reachable", workers.scheduler, reason)
                 raise ConnectionError(text) from error

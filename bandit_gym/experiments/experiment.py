@@ -180,7 +180,7 @@ def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None
     if label is None:
         prior = find_prior_option(options) if kind == "agent" else None
         own = options if prior is None else without_prior_option(options)
-        belief = "" if prior is None else f", told {describe_prior(prior)}"
+        belief = "" if prior is None else f", given {describe_prior(prior)}"
         label = _cut(f"{short_name(target)}{_written(own)}{belief}")
     return Entry(target, options, label)
 
@@ -347,7 +347,7 @@ class Experiment:
     element of their product, the last key varying fastest.
 
     Attributes:
-        environments: the worlds.
+        environments: the environments.
         agents: the learners; paired differences are taken to the first.
         replications: episodes of each agent in each environment.
         horizon: T, steps of each episode.
@@ -431,7 +431,7 @@ def load_experiment(path: str | Path) -> Experiment:
     """Read an experiment from a TOML file, or from JSON if the name ends so.
 
     Raises:
-        OSError: if there is no such file, or none that can be read.
+        OSError: if there is no such file, or it cannot be read.
         ValueError: if it holds something else.
     """
     path = check_path("path", path)

@@ -7,7 +7,7 @@ bytes. Modules are found by reading, never by importing: from those that setting
 `module:name`, along all imports that stay in the same top-level folder. Installed packages and the
 standard library are not among them.
 
-All that is not in the catalogue is code: an agent, an environment, whatever options name as
+All that is not in the catalogue is code: an agent, an environment, all that options name as
 `module:name`, and a saved model, which is unpickled. Who types a name, or a file of names, agrees
 to run it. Who resumes a folder types neither, and the folder may come from anybody.
 """
@@ -133,7 +133,7 @@ def check_trust(directory: Path, codes: Iterable[str]) -> None:
     if listed:
         raise ValueError(
             f"the folder must name no code that does not come with this package, got "
-            f"{str(directory)!r} with: {listed}; look at it, and repeat with --trust."
+            f"{str(directory)!r} with: {listed}; read it, and repeat with --trust."
         )
 
 
@@ -208,7 +208,7 @@ def _file(home: Path, name: str) -> Path | None:
 
 
 def _check_unchanged(name: str, file: Path, digest: str) -> None:
-    """Refuse a module that was edited since it was imported: it would run, and be told as new."""
+    """Refuse a module that was edited since its import: the old code would run."""
     if name not in sys.modules:
         _imported[name] = digest
     elif name not in _imported and (file.stat().st_mtime < _STARTED or _is_cached(file)):

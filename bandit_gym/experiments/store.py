@@ -112,7 +112,7 @@ class Store:
         directory.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(directory / LOCK, timeout=0):
-                stored = _read_part_of(experiment, directory)  # now that nobody can change it
+                stored = _read_part_of(experiment, directory)  # now that it is locked
                 remove_leftovers(directory)
                 store = cls(directory)
                 found = store._read_status(experiment, sources or {})

@@ -1,7 +1,7 @@
 """The open benchmark: agents and samplers put to a suite, and what is found of them.
 
-Everything but the cost depends on suite, agents, labels, scale and seed alone. A leaderboard tells
-it by agent, the verdicts by case.
+Everything but the cost depends on suite, agents, labels, scale and seed alone. A leaderboard
+reports it by agent, the verdicts by case.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def _format_verdict(row: pd.Series) -> str:
 def describe_verdicts(distances: pd.DataFrame) -> str:
     """Return the verdicts and their counts as tables of plain text, and what is said of WRONG.
 
-    Beside a verdict are the excess, of lanes' own laws where it is larger, and the flags.
+    Beside a verdict are the excess, of lanes' own distributions where it is larger, and the flags.
     """
     agents, cases = distances["agent"].unique(), distances["case"].unique()
     labelled = distances.assign(cell=[_format_verdict(row) for _, row in distances.iterrows()])

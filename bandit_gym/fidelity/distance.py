@@ -1,4 +1,4 @@
-"""The distance between two laws of an arm, and how much of it is the noise of counting."""
+"""The distance between two distributions of an arm, and how much of it is the noise of counting."""
 
 from typing import NamedTuple
 
@@ -11,10 +11,10 @@ INTERVAL_LEVEL = 0.95
 """Of the interval: either end misses with half of what is left."""
 
 NUM_FLOORS = 2000
-"""Samples that show how far from a law counting leads."""
+"""Samples that show how far from a distribution counting leads."""
 
 DISTANCE_ROUNDING = 1e-12
-"""Distance below which laws are the same."""
+"""Distance below which distributions are the same."""
 
 HALF_WIDTH = 1.96
 """Half of a 95 % interval, in standard errors."""
@@ -25,10 +25,10 @@ class Excess(NamedTuple):
 
     Attributes:
         tv: distance of the counted frequencies from the truth.
-        floor: what as many decisions by the true law would show on average.
+        floor: what as many decisions by the true distribution would show on average.
         excess: tv less floor.
         std: standard error of tv.
-        low: end of a 95 % interval of the distance of the law itself; at least 0.
+        low: end of a 95 % interval of the distance of the distribution itself; at least 0.
         high: the other end.
     """
 
@@ -48,10 +48,10 @@ def total_variation(first: FloatArray, second: FloatArray) -> FloatArray:
 def noise_floor(
     probabilities: FloatArray, num_decisions: int, *, level: float = 0.975
 ) -> tuple[float, float]:
-    """Return the mean and a quantile of the distance of a sample from its own law.
+    """Return the mean and a quantile of the distance of a sample from its own distribution.
 
     Args:
-        probabilities: (K,) law.
+        probabilities: (K,) probabilities.
         num_decisions: size of the sample.
         level: of the quantile.
     """
@@ -60,11 +60,11 @@ def noise_floor(
 
 
 def measure_excess(shares: FloatArray, distribution: FloatArray, num_decisions: int) -> Excess:
-    """Return how far the law of independent decisions is from another.
+    """Return how far the distribution of independent decisions is from another.
 
-    Counting adds to a distance: the whole floor where the laws are the same, and less the farther
-    they are. The excess takes off the whole floor, so on average it is too low. The interval
-    takes off what counting adds at each distance; see `find_interval`.
+    Counting adds to a distance: the whole floor where the distributions are the same, and less the
+    farther they are. The excess takes off the whole floor, so on average it is too low. The
+    interval takes off what counting adds at each distance; see `find_interval`.
 
     Args:
         shares: (K,) frequencies of the decisions' arms.
@@ -80,18 +80,18 @@ def measure_excess(shares: FloatArray, distribution: FloatArray, num_decisions: 
 def find_interval(
     shares: FloatArray, distribution: FloatArray, num_decisions: int
 ) -> tuple[float, float]:
-    r"""Return a 95 % interval of the distance between the law of decisions and another.
+    r"""Return a 95 % interval of the distance between the distribution of decisions and another.
 
     The interval holds the distances that two tests, each of level 2.5 %, do not reject. Let
-    :math:`q` be the law, :math:`\hat p` the frequencies, :math:`p` a law to be tested and :math:`T`
-    the distance of its samples from :math:`q`. One test rejects :math:`p` if the observed
-    :math:`T` is above the 97.5 % quantile of the samples', the other if it is below the 2.5 %
-    quantile. A distance below the floor :math:`f` is luck and says no more than the floor does, so
-    they look at :math:`\max(T, f)`. The samples are drawn, so nothing takes the law of :math:`T`
-    for normal: it is folded at 0.
+    :math:`q` be the distribution, :math:`\hat p` the frequencies, :math:`p` a distribution to be
+    tested and :math:`T` the distance of its samples from :math:`q`. One test rejects :math:`p` if
+    the observed :math:`T` is above the 97.5 % quantile of the samples', the other if it is below
+    the 2.5 % quantile. A distance below the floor :math:`f` is luck and says no more than the floor
+    does, so they depend on :math:`\max(T, f)`. The samples are drawn, so nothing takes the
+    distribution of :math:`T` for normal: it is folded at 0.
 
-    With two arms, all laws on one side of :math:`q` are on a line. With more, laws of the same
-    distance :math:`d` differ in what counting adds,
+    With two arms, all distributions on one side of :math:`q` are on a line. With more,
+    distributions of the same distance :math:`d` differ in what counting adds,
 
     .. math:: \mathrm{E}_p T - d = \frac{1}{2} \sum_i
         \bigl( \mathrm{E} |\delta_i + \varepsilon_i| - |\delta_i| \bigr), \qquad
@@ -100,16 +100,17 @@ def find_interval(
     where :math:`\varepsilon` is the noise of counting. A term falls from the whole
     :math:`\mathrm{E} |\varepsilon_i|` at :math:`\delta_i = 0` to 0 where :math:`|\delta_i|` is many
     standard errors, and it is convex. So counting adds most if few arms differ, and least, by
-    Jensen's inequality, if all differ by equally many standard errors. Each end tests the laws that
-    are hardest to reject among those like the sample:
+    Jensen's inequality, if all differ by equally many standard errors. Each end tests the
+    distributions that are hardest to reject among those like the sample:
 
     * The lower end: arms differ as in the sample, the most significant first, up to the distance
       :math:`d`; the others do not differ.
     * The upper end: arms differ as in the sample, or by a standard error where that is more. Where
-      the test accepts the farthest of these laws, it is sought on the other side of :math:`q` too.
+      the test accepts the farthest of these distributions, it is sought on the other side of
+      :math:`q` too.
 
-    If the laws are the same, the lower end is 0 in 97.5 % of samples, and the upper end never
-    below.
+    If the distributions are the same, the lower end is 0 in 97.5 % of samples, and the upper end
+    never below.
 
     Args:
         shares: (K,) frequencies of the decisions' arms.
@@ -121,14 +122,14 @@ def find_interval(
 
 
 class _Test(NamedTuple):
-    """What was observed, and which laws could show it.
+    """What was observed, and which distributions could show it.
 
     Attributes:
         distribution: (K,) from which distances are measured.
         differences: (K,) difference of the frequencies from it.
-        noise: (K,) standard errors of these under the law, at least a decision.
+        noise: (K,) standard errors of these under the distribution, at least a decision.
         num_decisions: of a sample.
-        floor: average distance of a sample from its law.
+        floor: average distance of a sample from its distribution.
         observed: distance, at least the floor.
     """
 
@@ -143,7 +144,7 @@ class _Test(NamedTuple):
     def from_shares(
         cls, shares: FloatArray, distribution: FloatArray, num_decisions: int
     ) -> "_Test":
-        """Observe frequencies; those that agree with the law differ towards its rarest arm."""
+        """Observe frequencies; equal ones differ towards the rarest arm."""
         tv, floor = (
             float(total_variation(shares, distribution)),
             noise_floor(distribution, num_decisions)[0],
@@ -168,7 +169,7 @@ class _Test(NamedTuple):
         return float(self.precision + side * (end - self.observed))
 
     def concentrate_differences(self, distance: float) -> FloatArray:
-        """Return the law so far away whose most significant arms alone differ, as observed."""
+        """Return the distribution at that distance whose most significant arms alone differ."""
         order = np.argsort(-np.abs(self.differences) / self.noise)
         moved = self.distribution.copy()
         for sign in (1, -1):
@@ -179,7 +180,7 @@ class _Test(NamedTuple):
         return _normalise_distribution(moved)
 
     def spread_differences(self, step: float) -> FloatArray:
-        """Return the law a step away, negative shares cut, of which all arms differ."""
+        """Return the distribution a step away, negative shares cut, of which all arms differ."""
         sizes = np.maximum(np.abs(self.differences), self.noise)
         gains, losses = sizes * (self.differences > 0), sizes * (self.differences < 0)
         differences = gains / max(gains.sum(), DISTANCE_ROUNDING) - losses / max(
@@ -223,6 +224,6 @@ def _normalise_distribution(distribution: FloatArray) -> FloatArray:
 def _draw_distances(
     probabilities: FloatArray, distribution: FloatArray, num_decisions: int
 ) -> FloatArray:
-    """Return the distances from a law of samples from another, always the same ones."""
+    """Return the distances from a distribution of samples from another, always the same ones."""
     draws = np.random.default_rng(0).multinomial(num_decisions, probabilities, NUM_FLOORS)
     return total_variation(draws / num_decisions, distribution)

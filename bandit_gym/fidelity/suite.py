@@ -3,7 +3,7 @@
 A suite is a file of `suites/`, and its numbers never change: other problems make another suite.
 `scripts/make_suite.py` compares its answers with the oracle's.
 
-Letters: K arms.
+Notation: K arms.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STORED_KEYS = {"law": "probabilities", "world": "problem_name"}
 
 @dataclass(frozen=True)
 class DensityOnly:
-    """A law of independent arms that does not say so: it gives `sample` and `log_density` alone."""
+    """A prior of independent arms that offers `sample` and `log_density` alone."""
 
     prior: Any
 
@@ -49,7 +49,7 @@ class DensityOnly:
 
 @dataclass(frozen=True)
 class Case:
-    """What an agent or sampler is told, and what the law of its arms should be.
+    """What an agent or sampler is given, and what the distribution of its arms should be.
 
     Attributes:
         name: of the case.
@@ -81,8 +81,8 @@ class Suite:
     Attributes:
         name: of the suite.
         cases: all of them.
-        is_judged: whether the command tells the verdict on each case instead of a leaderboard, and
-            fails where one is WRONG.
+        is_judged: whether the command reports the verdict on each case instead of a leaderboard,
+            and fails where one is WRONG.
     """
 
     name: str

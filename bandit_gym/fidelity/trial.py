@@ -19,7 +19,7 @@ An agent that keeps draws of the posterior for a whole run says how many, as `nu
 the average over lanes hides a collapse. So the distance of each lane's own probabilities, averaged
 over lanes, must be right too, with the noise of as many exact draws.
 
-Letters: D decisions, K arms, N lanes.
+Notation: D decisions, K arms, N lanes.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def describe_failure(words: str) -> dict[str, Any]:
 
 
 def measure_distance(entry: Entry, case: Case, num_decisions: int, seed: int) -> dict[str, Any]:
-    """Return a row of the table of distances; whatever an agent raises is told there."""
+    """Return a row of the table of distances; any error of an agent is reported there."""
     row = describe_case(entry, case)
     seeds = SeedSequence(seed, spawn_key=(zlib.crc32(f"{entry.label}/{case.name}".encode()),))
     try:
@@ -201,7 +201,7 @@ def batches(
 
 
 def read_diagnostics(agent: Any, num_lanes: int) -> tuple[BoolArray, IntArray, FloatArray]:
-    """Return (N,) flags, doubts and samples of the last decision; False, 0 and NaN if not told."""
+    """Return (N,) flags, doubts and samples of the last decision; False, 0, NaN if none."""
     reported = agent.diagnostics() if hasattr(agent, "diagnostics") else {}
     doubts = np.broadcast_to(np.asarray(reported.get("doubts", 0), dtype=np.int64), num_lanes)
     flags = np.broadcast_to(reported.get("is_unreliable", doubts != 0), num_lanes)
@@ -213,8 +213,8 @@ def make_suite_agent(entry: Entry, problem: BanditProblem, horizon: int) -> Any:
 
     Args:
         entry: the agent.
-        problem: it is told.
-        horizon: pulls of the run, told to agents that ask.
+        problem: what it is given.
+        horizon: pulls of the run, given to agents that ask.
     """
     code, options = load_agent(entry.target), unpack_options(entry.options)
     if is_sampler(code):

@@ -1,4 +1,4 @@
-"""The law of a reward given its arm's mean: built-in ones, and the base class of any other."""
+"""Distributions of a reward given its arm's mean, and their base class."""
 
 from bandit_gym.likelihoods.built_in import (
     LIKELIHOODS,

@@ -1,8 +1,8 @@
 """Likelihoods: the base class, and the Bernoulli, exponential, Gaussian and Poisson ones.
 
 A likelihood is a natural exponential family of rewards with its mean as parameter. Each built-in
-law is drawn by inverse CDF from one uniform per pull, so that two agents that meet the same
-uniforms meet the same noise whatever arms they choose.
+distribution is drawn by inverse CDF from one uniform per pull, so that two agents that meet the
+same uniforms meet the same noise for any arms they choose.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +31,7 @@ _STEP = 0.005
 
 
 class Likelihood(ABC):
-    """The law of a reward given its arm's mean x, in a natural exponential family.
+    """The distribution of a reward given its arm's mean x, in a natural exponential family.
 
     There log p(rewards | x) = s theta(x) - n A(x) + a term without x, where n is the number of
     rewards and s their sum. So an agent need remember only counts and sums. A subclass defines the
@@ -144,7 +144,8 @@ class Likelihood(ABC):
 def clip_uniforms(uniforms: RealArray) -> FloatArray:
     """Return the uniforms with 0, which stands for all of [0, 2^-53), moved to its cell's middle.
 
-    Quantiles of laws without a lowest value are infinite at 0, or far below all that ever occurs.
+    Quantiles of distributions without a lowest value are infinite at 0, or far below all that ever
+    occurs.
     """
     return np.maximum(uniforms, 2.0**-54)
 

@@ -1,6 +1,6 @@
 """Checks of a likelihood of a user's own: a few whenever a problem is made, all on request.
 
-Letters: M means on trial, S statistics, U uniforms.
+Notation: M means on trial, S statistics, U uniforms.
 """
 
 from math import inf, nan

@@ -1,1 +1,1 @@
-"""Laws that SciPy lacks or lacks the digits of, random streams, and how loops are compiled."""
+"""Distributions that SciPy lacks, random streams, and the compilation of loops."""

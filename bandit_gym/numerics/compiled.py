@@ -2,7 +2,7 @@
 
 A first `compare` waits for the compiler, and about half of what a small loop costs there is the
 code by which Python would call it. So only what Python does call is a `kernel`, whose machine code
-is kept on disk; whatever serves kernels alone is an `inner` function, which Python sees uncompiled
+is kept on disk; what serves kernels alone is an `inner` function, which Python sees uncompiled
 and which is kept as a part of its kernels. Division by 0 gives inf or NaN, as in NumPy.
 
 Numba's own cache does not see that a function or constant of another module has changed, and two

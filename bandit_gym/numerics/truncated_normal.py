@@ -1,4 +1,4 @@
-"""The normal law on an interval, and exact draws from a multivariate one on a box.
+"""The normal distribution on an interval, and exact draws from a multivariate one on a box.
 
 Everything is computed from the logarithm of the distribution function, after turning an interval
 to the right of 0 into its mirror image on the left, where that logarithm keeps its digits.
@@ -259,7 +259,7 @@ def _solve_tilting(
 def _find_root(
     start: FloatArray, factor: FloatArray, low: FloatArray, high: FloatArray
 ) -> tuple[FloatArray, bool]:
-    from scipy import optimize  # costs 0.1 s to import, and few users draw from this law
+    from scipy import optimize  # costs 0.1 s to import, and few users draw from this distribution
 
     box = (factor, low, high)
     free = optimize.root(_gradient, start, args=box, jac=True, options={"xtol": 1e-12}).x

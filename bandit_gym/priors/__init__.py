@@ -1,7 +1,7 @@
-"""Laws of the (K,) means of the arms: `sample` and `log_density` side by side.
+"""Distributions of the (K,) means of the arms: `sample` and `log_density` side by side.
 
 An environment draws from the very object whose density the agents use, so that the two cannot
-disagree. A prior of one's own needs nothing but these two methods; `check_prior` tries it.
+disagree. A user's prior needs nothing but these two methods; `check_prior` tries it.
 """
 
 from bandit_gym.priors.base import CAPABILITIES, BuiltInPrior, Prior

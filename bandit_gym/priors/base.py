@@ -1,7 +1,7 @@
 """What a prior is, and the one place that says what a prior can do.
 
 An agent or environment that needs more of a prior than `sample` and `log_density` asks `offers`
-for the capability by name, and never looks at the prior's class.
+for the capability by name, and never checks the prior's class.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from bandit_gym.priors.independent import Beta, Gamma, InverseGamma, Normal, Tru
 
 @runtime_checkable
 class Prior(Protocol):
-    """A law of the arms' means; it may also state its `support` or `arm_support`.
+    """A distribution of the arms' means; it may also state its `support` or `arm_support`.
 
     `support` is the lowest and highest mean of any arm, `arm_support(num_arms)` the (K, 2) ends for
     each arm; samplers and integrators trust these ends, so they must be right.
@@ -56,7 +56,7 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
     # A user's subclass may override `sample`.
     "propose": lambda prior: type(prior) in get_args(BuiltInPrior) and hasattr(prior, "propose"),
 }
-"""What a prior may offer, and how to tell.
+"""What a prior may offer, and how that is found.
 
 - log_density: all that `Prior` asks for.
 - arm_log_density: arms are independent, and `arm_log_density(means)` returns (..., K) log-densities
@@ -65,13 +65,13 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
   of all arms, and their probabilities.
 - natural_parameters: in `natural_parameters(num_arms)`, (K, 5) coefficients of log x, log(1 - x),
   x, x^2 and 1 / x in the log-density of arms that are independent.
-- normal_box: a multivariate normal law, cut to a box.
+- normal_box: a multivariate normal distribution, cut to a box.
 - sample_each: `sample_each(rngs)` returns (N, K) means, to the last bit what `sample(rng, (K,))`
   draws from each generator.
 - propose: built-in priors alone. `propose(uniforms, arms)` makes means of (W, ...) uniform numbers
   for many lanes at once. `arms`, broadcast against (...), says whose means they are. It returns
-  (...) means, the same in any batch, and which of them to keep; those kept are draws of the law. W
-  is `num_uniforms`.
+  (...) means, the same in any batch, and which of them to keep; those kept are draws of the
+  distribution. W is `num_uniforms`.
 """
 
 BuiltInPrior = Beta | Gamma | InverseGamma | Normal | TruncatedNormal | TruncatedMultivariateNormal

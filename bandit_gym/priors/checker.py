@@ -1,6 +1,6 @@
 """Checks of a prior of a user's own: a few whenever a problem is made, all of them on request.
 
-Letters: K arms, n draws, F functions.
+Notation: K arms, n draws, F functions.
 """
 
 import math
@@ -32,7 +32,7 @@ def check_prior(prior: Prior, likelihood: Any = None, num_arms: int | None = Non
     """Try a prior of your own, and raise at the first fault that is found.
 
     A problem checks shapes, NaN and supports when it is made. This function also asks whether
-    `sample` draws from the law that `log_density` describes.
+    `sample` draws from the distribution that `log_density` describes.
 
     Args:
         prior: anything with `sample` and `log_density`.
@@ -113,7 +113,7 @@ def _check_arms(prior: Any, means: FloatArray, densities: FloatArray) -> None:
 
 
 def _check_agreement(prior: Prior, rule: MeansRule, num_arms: int) -> None:
-    """Refuse a prior whose `sample` does not draw from the law of its `log_density`."""
+    """Refuse a prior whose `sample` does not draw from the distribution of its `log_density`."""
 
     def log_density(means: FloatArray) -> FloatArray:
         is_possible = rule[1](means).all(axis=1)
@@ -130,7 +130,7 @@ def _check_agreement(prior: Prior, rule: MeansRule, num_arms: int) -> None:
     drift = find_drift(pilot, draws, log_density)
     if drift is not None:
         raise ValueError(
-            f"prior.sample and prior.log_density must describe the same law, got {drift}; "
+            f"prior.sample and prior.log_density must describe the same distribution, got {drift}; "
             "log_density need not be normalised, but must integrate and be -inf outside the "
             "support."
         )
@@ -146,9 +146,9 @@ def find_drift(
     """Say in words how draws drift under a density; None if by no more than chance allows.
 
     If X has the density, so has the end X' of a Metropolis chain that starts at X and keeps that
-    density. The chain is reversible: (X, X') and (X', X) have the same law, and f(X') - f(X) is
-    symmetric about 0 for every f. The sum of n symmetric differences D is beyond z sqrt(sum D^2)
-    with probability at most 2 exp(-z^2 / 2), whatever their tails (Hoeffding 1963). So neither
+    density. The chain is reversible: (X, X') and (X', X) have the same distribution, and f(X') -
+    f(X) is symmetric about 0 for every f. The sum of n symmetric differences D is beyond z sqrt(sum
+    D^2) with probability at most 2 exp(-z^2 / 2), for any tails (Hoeffding 1963). So neither
     normalisation, dimension nor a good proposal matters.
 
     Args:

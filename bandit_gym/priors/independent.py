@@ -1,4 +1,4 @@
-"""Priors under which the arms' means are independent: the standard families, told by parameters."""
+"""Priors of independent arms: the standard families, given by their parameters."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
@@ -136,7 +136,7 @@ class Beta(IndependentPrior):
 
     @property
     def num_uniforms(self) -> int:
-        """W: 1 for the uniform law, 5 if a parameter is below 1, else 3."""
+        """W: 1 for the uniform distribution, 5 if a parameter is below 1, else 3."""
         if self._is_uniform:
             return 1
         return 5 if _is_below_one(self.alpha) or _is_below_one(self.beta) else 3
@@ -192,7 +192,7 @@ class Gamma(IndependentPrior):
         """Make means above 0."""
         shape, rate = self._select_arms(arms)
         logs, is_kept = variates.log_gamma(shape, uniforms)
-        with np.errstate(over="ignore"):  # a world refuses means that are not finite
+        with np.errstate(over="ignore"):  # an environment refuses means that are not finite
             return np.maximum(variates.exp(logs) / rate, _MIN_FLOAT), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
@@ -214,7 +214,7 @@ class Gamma(IndependentPrior):
 class InverseGamma(IndependentPrior):
     """InverseGamma(shape, scale): density proportional to x^(-shape - 1) e^(-scale / x), x > 0.
 
-    The law of 1 / r for a rate r ~ Gamma(shape, rate=scale). Mean scale / (shape - 1).
+    The distribution of 1 / r for a rate r ~ Gamma(shape, rate=scale). Mean scale / (shape - 1).
     """
 
     shape: Parameter

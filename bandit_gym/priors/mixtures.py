@@ -30,10 +30,10 @@ _MIN_END_DISTANCE = 2.0**-53
 
 @dataclass(frozen=True)
 class _FiniteMixture:
-    """Several laws and their probabilities.
+    """Several distributions and their probabilities.
 
     Args:
-        components: the laws, independent across arms.
+        components: the distributions, independent across arms.
         weights: their probabilities; they are divided by their sum.
     """
 
@@ -70,10 +70,10 @@ class _FiniteMixture:
 
 
 class Mixture(_FiniteMixture):
-    """Each arm's mean comes from one of several laws, chosen for each arm on its own.
+    """Each arm's mean comes from one of several distributions, chosen for each arm on its own.
 
     Args:
-        components: the laws, independent across arms.
+        components: the distributions, independent across arms.
         weights: their probabilities; they are divided by their sum.
     """
 
@@ -98,22 +98,22 @@ class Mixture(_FiniteMixture):
 
 
 class SharedMixture(_FiniteMixture):
-    """All arms' means come from one of several laws, chosen once for all arms: arms are dependent.
+    """All means come from one of several distributions: arms are dependent.
 
     Args:
-        components: the laws, each independent across arms.
+        components: the distributions, each independent across arms.
         weights: their probabilities; they are divided by their sum.
     """
 
     name: ClassVar[str] = "camps"
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Draw means of the given shape, one law for all arms of a draw."""
+        """Draw means of the given shape, one distribution for all arms of a draw."""
         chosen = rng.choice(len(self.weights), size=(*shape[:-1], 1), p=self.weights)
         return self._draw(rng, shape, chosen)
 
     def shared_components(self) -> tuple[Sequence[IndependentPrior], Sequence[float]]:
-        """Return the laws, of which one is that of all arms, and their probabilities."""
+        """Return the distributions, of which one is that of all arms, and their probabilities."""
         return self.components, self.weights
 
     def log_density(self, means: FloatArray) -> FloatArray:
@@ -128,7 +128,7 @@ def spike_and_slab(spike: float, width: float, slab: IndependentPrior, share: fl
     Args:
         spike: the common mean, in [0, 1].
         width: standard deviation of the spike, > 0, because a point mass has no density.
-        slab: law of the other arms.
+        slab: distribution of the other arms.
         share: probability of the spike, in (0, 1).
     """
     spike = check_real("spike", spike, minimum=0.0, maximum=1.0)
@@ -171,12 +171,13 @@ class LogitNormal(IndependentPrior):
 
 
 class HierarchicalBeta(SharedMixture):
-    """All arms' means come from one Beta law, which itself is one of several: arms are dependent.
+    """All means come from one of several Beta distributions: arms are dependent.
 
     Args:
-        alphas: first parameters of the laws, > 0.
+        alphas: first parameters of the distributions, > 0.
         betas: second parameters, > 0.
-        weights: probabilities of the laws; they are divided by their sum. None: equal weights.
+        weights: probabilities of the distributions; they are divided by their sum. None: equal
+            weights.
     """
 
     name: ClassVar[str] = "hierarchical_beta"
@@ -200,7 +201,7 @@ class HierarchicalBeta(SharedMixture):
         return {"name": self.name, "alphas": self.alphas, "betas": self.betas, "weights": weights}
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Draw means of the given shape, one law for all arms of a draw."""
+        """Draw means of the given shape, one distribution for all arms of a draw."""
         component = rng.choice(len(self.weights), size=(*shape[:-1], 1), p=self.weights)
         alphas, betas = np.array(self.alphas), np.array(self.betas)
         return np.clip(
@@ -211,12 +212,12 @@ class HierarchicalBeta(SharedMixture):
 
     @property
     def alphas(self) -> list[Any]:
-        """First parameters of the laws."""
+        """First parameters of the distributions."""
         return [component.alpha for component in self.components]  # type: ignore[attr-defined]
 
     @property
     def betas(self) -> list[Any]:
-        """Second parameters of the laws."""
+        """Second parameters of the distributions."""
         return [component.beta for component in self.components]  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
@@ -224,23 +225,25 @@ class HierarchicalBeta(SharedMixture):
 
 
 def check_components(name: str, laws: Any) -> tuple[IndependentPrior, ...]:
-    """Return the laws as a tuple; refuse one that is not independent across arms."""
+    """Return the distributions as a tuple; refuse one that is not independent across arms."""
     for component in _as_list(name, laws):
         if not offers(component, "arm_log_density"):
-            condition = "be a list of laws that are independent across arms"
+            condition = "be a list of distributions that are independent across arms"
             raise TypeError(message(name, condition, component))
     return tuple(laws)
 
 
 def describe_components(name: str, laws: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return what `to_dict` says of each law.
+    """Return what `to_dict` says of each distribution.
 
     Raises:
         TypeError: if one is the user's own and has no `to_dict`.
     """
     for component in laws:
         if not hasattr(component, "to_dict"):
-            raise TypeError(message(name, "be laws that have a method 'to_dict'", component))
+            raise TypeError(
+                message(name, "be distributions that have a method 'to_dict'", component)
+            )
     return [component.to_dict() for component in laws]
 
 
@@ -266,10 +269,10 @@ def _log_mean(log_values: FloatArray, weights: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True)
 class PerArm:
-    """Independent arms, each with a law of its own.
+    """Independent arms, each with a distribution of its own.
 
     Args:
-        laws: K of them, each for a single arm.
+        distributions: K of them, each for a single arm.
     """
 
     laws: Sequence[IndependentPrior]
@@ -280,12 +283,12 @@ class PerArm:
         object.__setattr__(self, "laws", check_components("laws", self.laws))
         for component in self.laws:
             if getattr(component, "num_arms", None) not in (None, 1):
-                condition = "be laws of a single arm, with one number for each parameter"
+                condition = "be distributions of a single arm, with one number for each parameter"
                 raise ValueError(message("laws", condition, component))
 
     @property
     def num_arms(self) -> int:
-        """K, the number of laws."""
+        """K, the number of distributions."""
         return len(self.laws)
 
     @property

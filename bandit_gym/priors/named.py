@@ -1,9 +1,9 @@
 """Priors by name, in dicts: all that come with the project, and `module:name` for one's own.
 
-A dict has the name, and a key for each parameter; where a parameter is a law, or a list of laws, it
-is a dict again. A list of dicts is a law for each arm, and a name without parameters may stand
-alone. `prior_from_dict` reads data, and imports nothing; `make_prior` imports what is named
-`module:name`, which is to run it, and is for what a user has asked for.
+A dict has the name, and a key for each parameter; where a parameter is a distribution, or a list of
+distributions, it is a dict again. A list of dicts is a distribution for each arm, and a name
+without parameters may stand alone. `prior_from_dict` reads data, and imports nothing; `make_prior`
+imports what is named `module:name`, which is to run it, and is for what a user has asked for.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ PRIORS: dict[str, Callable[..., Prior]] = {
     },
     "spike_and_slab": spike_and_slab,
 }
-"""Name -> what makes the prior, with its parameters as arguments."""
+"""Name -> the prior's factory, with its parameters as arguments."""
 
 
 def prior_from_dict(settings: Any, *, kind: str = "prior") -> Any:
@@ -84,7 +84,7 @@ def _make(settings: Any, kind: str, *, imports: bool) -> Any:
 
 
 def _make_inner(value: Any, kind: str, imports: bool) -> Any:
-    """Make a law of a dict or of `module:name`, laws of a list; all else stays as it is."""
+    """Make a prior of a dict or of `module:name`, in lists too; keep all else as it is."""
     if isinstance(value, list | tuple):
         return [_make_inner(item, kind, imports) for item in value]
     is_prior_settings = isinstance(value, Mapping) or (

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from bandit_gym.results.results import Results
 
 MAX_CURVE_POINTS = 120
-"""Of a curve: more are not told apart on a screen."""
+"""Of a curve: more are not distinguished on a screen."""
 
 MAX_BANDS = 8
 """Agents of a chart beyond which bands would be a fog."""
 
 NUM_TABLE_STEPS = 6
-"""Of the horizontal axis, at which the table of a chart tells its values."""
+"""Of the horizontal axis, at which the table of a chart lists its values."""
 
 MAX_NAME_LENGTH, MAX_ENVIRONMENT_LENGTH = 28, 44
 """Characters of labels in charts; tables have all of them."""
@@ -349,7 +349,7 @@ def _scale(is_log: bool) -> dict[str, Any]:
 
 
 def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[Entry]) -> str:
-    """Draw the regret of each agent in each world with its interval, its verdict beside it."""
+    """Draw each agent's regret by environment, its interval, and its verdict as text."""
     from plotly import subplots
 
     labels = [agent.label for agent in results.experiment.agents]

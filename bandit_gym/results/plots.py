@@ -81,7 +81,7 @@ class Chart(NamedTuple):
 
     Attributes:
         name: what is shown.
-        environment: the label of the world that it was measured in.
+        environment: the label of the environment that it was measured in.
         subtitle: what the numbers rest on.
         y_title: what the vertical axis shows.
         curves: at least one.

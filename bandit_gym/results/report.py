@@ -326,7 +326,7 @@ def _define_regret(environment: Entry) -> str:
 
 
 def _flag_notes(rows: Sequence[SummaryRow]) -> Iterator[str]:
-    """Say how many of their decisions agents called unreliable; nothing if none tells."""
+    """Say how many of their decisions agents called unreliable; nothing if none reports any."""
     reporting = [row for row in rows if not math.isnan(row["flagged"])]
     for row in reporting:
         if row["flagged"] > 0:

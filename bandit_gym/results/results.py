@@ -53,7 +53,7 @@ class Block:
         """Return a column, or a diagnostic of the agent's own, as (R, S).
 
         Raises:
-            ValueError: if nobody declared or told it.
+            ValueError: if no agent declared or reported it.
         """
         if name not in COLUMNS or name == OWN:
             known = [other for other in COLUMNS if other != OWN]
@@ -85,7 +85,7 @@ class Block:
 
     @cached_property
     def own(self) -> dict[str, FloatArray]:
-        """Name -> (rows,) values of the diagnostics that only this agent tells."""
+        """Name -> (rows,) values of the diagnostics that only this agent reports."""
         return read_map(self._read([OWN])[OWN]) if OWN in self.file.schema_arrow.names else {}
 
     def _read(self, names: list[str]) -> pa.Table:
@@ -121,7 +121,7 @@ class RunResults:
 
     @property
     def is_usable(self) -> bool:
-        """Whether there is anything to report: some blocks, and none that failed."""
+        """Whether there is anything to report: some blocks, and no failed ones."""
         return bool(self.blocks) and not self.failures
 
     def curves(self, column: str) -> FloatArray:
@@ -186,7 +186,7 @@ class Results:
             yield block.frame().reindex(columns=names)
 
     def frame(self) -> pd.DataFrame:
-        """Return all tidy rows; where an agent does not tell another one's diagnostic, NaN."""
+        """Return all tidy rows; where an agent does not report another one's diagnostic, NaN."""
         frames = list(self.frames())
         return (
             pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns_of(()))
@@ -240,11 +240,11 @@ class Results:
         """Draw a figure.
 
         Args:
-            env: label of the world to draw; None is the first that there are results of.
+            env: label of the environment to draw; None is the first that there are results of.
             kind: "regret", "differences", "best-arm", "samples" or "flagged".
 
         Raises:
-            ValueError: if the world or the kind is unknown, or there is nothing to draw.
+            ValueError: if the environment or the kind is unknown, or there is nothing to draw.
         """
         from bandit_gym.results import plots  # brings matplotlib
 

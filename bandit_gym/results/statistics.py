@@ -4,7 +4,7 @@ Bayesian pseudo-regret is the sum over steps of max(means) - means[action], aver
 drawn from the prior (over the noise alone where the means are fixed). Realised regret has the
 reward in place of the pulled arm's mean; its expectation is the same and its variance is larger.
 
-Letters: R replications, E environments, A comparisons. Intervals are 95 % unless told otherwise.
+Notation: R replications, E environments, A comparisons. Intervals are 95 % unless stated otherwise.
 Resampling is seeded, so the same results always give the same intervals.
 """
 
@@ -70,9 +70,10 @@ def is_coverage_doubtful(values: FloatArray) -> bool:
     """Say whether the 95 % interval of (R,) values' mean may be too short: R < 100, |skewness| > 1.
 
     The bootstrap's remaining error is of order 1 / R and proportional to excess kurtosis - 3/2
-    skewness^2 (Hall, 1988). That is 0 for gamma laws, the exponential included, and unbounded for
-    heavier tails. Nearly half of all samples of 10 from an exponential law have a skewness above 1.
-    So above 1 such a tail is likely, and a small sample cannot rule out a heavier one.
+    skewness^2 (Hall, 1988). That is 0 for gamma distributions, the exponential included, and
+    unbounded for heavier tails. Nearly half of all samples of 10 from an exponential distribution
+    have a skewness above 1. So above 1 such a tail is likely, and a small sample cannot rule out a
+    heavier one.
     """
     if len(values) >= FEW_REPLICATIONS or np.ptp(values) == 0:
         return False
@@ -205,7 +206,7 @@ def half_widths(values: FloatArray) -> FloatArray:
 
 
 def _student_quantile(level: float, count: int) -> float:
-    """Return the quantile of Student's law for the mean of so many values."""
+    """Return the quantile of Student's distribution for the mean of so many values."""
     return float(scipy.special.stdtrit(count - 1, level))
 
 
@@ -269,7 +270,7 @@ def summarise(results: Results) -> pd.DataFrame:
     means, each followed by the ends `_low` and `_high` of its 95 % interval, NaN below 10
     replications, and but for shares by `_is_doubtful`: whether a heavy tail may make it too short;
     `flagged`, the share of decisions whose agent called its posterior unreliable, and `doubts_...`,
-    where it tells them, those of each `Doubt`; quantiles of the pseudo-regret; `difference`, the
+    where it reports them, those of each `Doubt`; quantiles of the pseudo-regret; `difference`, the
     mean pseudo-regret less that of the environment's first agent, paired by replication, with its
     interval, its `p_holm`, corrected for all comparisons of the table, and what follows from that:
     the `verdict` "better", "worse" or "undecided".

@@ -2,7 +2,7 @@
 
 A frame has what the agent holds of each arm, what it pulls, and what that costs.
 
-Letters: K arms, C cells of a range of means, T steps, S shown ones.
+Notation: K arms, C cells of a range of means, T steps, S shown ones.
 """
 
 from __future__ import annotations

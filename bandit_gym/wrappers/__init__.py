@@ -1,8 +1,8 @@
-"""Worlds people meet, as Gymnasium wrappers of this package's environments.
+"""Environments people meet, as Gymnasium wrappers of this package's environments.
 
 Each class here wraps a single environment, and a vector environment as well. Lanes are those of
 single environments with their seeds, to the last bit. All arguments are JSON-able, so that
-`env.spec` and experiments can tell them; `wrap` reads them from a list of dicts.
+`env.spec` and experiments can record them; `wrap` reads them from a list of dicts.
 """
 
 from bandit_gym.wrappers.effects import deliver

@@ -1,12 +1,12 @@
-"""What a wrapper does to N lanes of a world, whatever kind of environment it wraps.
+"""What a wrapper does to N lanes of an environment, for any kind of environment it wraps.
 
 Rewards arrive later than the pulls that earned them (`Delay`, `Batches`), or the means move while
 the episode goes on (`NonStationary`). A single environment is one lane. All that is drawn comes
 from the lanes' own addressed streams, at the lane's step, so that a lane is the same alone and
 among others.
 
-Letters: N lanes, M of them, K arms, R places for rewards on their way, W of which may arrive in one
-step.
+Notation: N lanes, M of them, K arms, R places for rewards on their way, W of which may arrive in
+one step.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Effect:
     """An effect on the steps of N lanes; this one does nothing.
 
     Attributes:
-        kind: what it changes; a world has one effect of a kind.
+        kind: what it changes; an environment has one effect of a kind.
         env: the environment.
         steps: (N,) steps that the lanes' episodes have had.
     """
@@ -46,7 +46,7 @@ class Effect:
         self.steps = np.zeros(self.num_lanes, dtype=np.int64)
 
     def restart(self, lanes: IntArray) -> LaneInfos:
-        """Begin new episodes in the (M,) lanes; return what a reset tells of them."""
+        """Begin new episodes in the (M,) lanes; return what a reset reports of them."""
         self.steps[lanes] = 0
         return {}
 
@@ -59,7 +59,7 @@ class Effect:
     def after_step(
         self, lanes: IntArray, actions: IntArray, rewards: FloatArray
     ) -> tuple[FloatArray, LaneInfos]:
-        """After the (M,) lanes have played: return (N,) rewards, and what a step tells of them."""
+        """Return (N,) rewards and the step's info, after the (M,) lanes have played."""
         self.steps[lanes] += 1
         return rewards, {}
 
@@ -91,7 +91,7 @@ MAX_DELAY = 10**6
 NO_ARRIVAL = np.iinfo(np.int64).max
 
 FEEDBACK = "feedback_step", "feedback_action", "feedback_reward"
-"""What a step tells of the rewards that arrive in it."""
+"""What a step reports of the rewards that arrive in it."""
 
 
 @dataclass(frozen=True)
@@ -207,17 +207,17 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
 
     Args:
         agent: the learner.
-        info: what a step of a world of delayed rewards told.
+        info: what a step of an environment of delayed rewards reported.
         mask: (N,) bool, the lanes in which to observe; None means all.
 
     Raises:
-        ValueError: if `info` tells no late rewards; the agent is then unchanged.
+        ValueError: if `info` reports no late rewards; the agent is then unchanged.
     """
     if "regret" not in info and "feedback_step" not in info:  # all lanes were reset
         _observe_nothing(agent)
         return
     if not {*FEEDBACK} <= {*info}:
-        condition = f"tell {' and '.join(FEEDBACK)}, as worlds of late rewards do"
+        condition = f"report {' and '.join(FEEDBACK)}, as environments of late rewards do"
         raise ValueError(message("info", condition, sorted(info)))
     steps, actions, rewards = (np.atleast_2d(info[name]) for name in FEEDBACK)
     has_arrived = np.ones(steps.shape, dtype=bool)
@@ -296,7 +296,7 @@ class NonStationary(Effect):
     def after_step(
         self, lanes: IntArray, actions: IntArray, rewards: FloatArray
     ) -> tuple[FloatArray, LaneInfos]:
-        """Tell the means that were played on."""
+        """Report the means that were played on."""
         return super().after_step(lanes, actions, rewards)[0], {"means": self._shown}
 
     def _add_random_step(self, means: FloatArray, lanes: IntArray) -> FloatArray:

@@ -4,7 +4,7 @@ Each named class is the manual of its effect. Around a vector environment it mak
 `LaneVectorWrapper` with the same effect, which equals `gymnasium.vector.SyncVectorEnv` of the
 wrapped single environments to the last bit: rewards and infos, in every autoreset mode.
 
-Letters: N lanes, K arms.
+Notation: N lanes, K arms.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 def _take_only_lane(infos: LaneInfos) -> dict[str, Any]:
-    """Return what is told of the only lane, as numbers and arrays of their own."""
+    """Return what is reported the only lane, as numbers and arrays of their own."""
     first = {name: values[0] for name, values in infos.items()}
     return {name: v.copy() if isinstance(v, np.ndarray) else v.item() for name, v in first.items()}
 
@@ -153,8 +153,8 @@ class DelayedReward(LaneWrapper):
 
     Args:
         env: an environment of bandit_gym's with observation="constant", for others show rewards.
-        delay: steps that each reward takes, 0 for none; or the law of a random number of them,
-            {"name": "uniform", "low": 0, "high": 20}.
+        delay: steps that each reward takes, 0 for none; or the distribution of a random number of
+            them, {"name": "uniform", "low": 0, "high": 20}.
     """
 
     effect_class = Delay

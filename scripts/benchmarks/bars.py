@@ -37,7 +37,7 @@ at_most = partial(Bar, is_floor=False)
 """Asks for a cost of this size or less."""
 
 CONTROL = "control.load"
-"""The row that tells whether the machine did other things meanwhile."""
+"""The row that says whether the machine did other things meanwhile."""
 
 RULE_MICROSECONDS = at_most(100, None, "below a decision of the paper's race")
 """A decision of a rule whose cost does not grow with the pulls left."""
@@ -68,7 +68,7 @@ TARGETS: Mapping[str, Bar] = {
     "rules.moss": RULE_MICROSECONDS,
     "rules.top-two": RULE_MICROSECONDS,
     "rules.kg": RULE_MICROSECONDS,
-    "rules.kg-star": at_most(150, None, "the limit found: each arm looks up to T pulls ahead"),
+    "rules.kg-star": at_most(150, None, "the limit found: each arm plans up to T pulls ahead"),
     "rules.v-ids": at_most(250, None, "twice what closed forms took (73): tables of ten arms"),
     "rules.discounted-gittins": RULE_MICROSECONDS,
     "rules.finite-horizon-gittins": RULE_MICROSECONDS,
@@ -112,7 +112,7 @@ def list_by_verdict(
 ) -> list[str]:
     """Return one line for each bar whose row got this verdict: what it is and must be.
 
-    A bar without a row is "absent"; where there is no value, the line tells why.
+    A bar without a row is "absent"; where there is no value, the line says why.
     """
     found = {key: ResultRow(key, "", None, note="not run") for key in bars}
     found |= {row.key: row for row in rows if row.key in bars}

@@ -27,7 +27,7 @@ print((perf_counter() - start) / (process_time() - busy))
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of the one row, which is taken before all others."""
+    """Yield the measurements of the one row, which is taken before all others."""
     yield Measurement((CONTROL,), lambda: [_load(session)])
 
 

@@ -24,7 +24,7 @@ Size = tuple[int, int]  # replications and horizon
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of imports, then of comparisons; the costliest only where much effort is asked for."""
+    """Yield the measurements of imports and comparisons; the costliest for --full alone."""
     yield session.match(
         "import time: ",
         {"end-to-end.import": ("bandit_gym", "gymnasium")},

@@ -24,7 +24,7 @@ LANES = {"few": 64, "many": 2000}
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of steps of every id, and of Bernoulli steps against gymnax."""
+    """Yield the measurements of steps of every id, and of Bernoulli steps against gymnax."""
     for env_id in ENV_IDS:
         yield _steps(session, env_id, "few")
         if session.effort.is_full or env_id == ENV_IDS[0]:

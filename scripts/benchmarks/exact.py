@@ -26,7 +26,7 @@ NUM_GRID_STEPS = 500
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of many lanes against plain NumPy, of tables, and of one lane against the peers."""
+    """Yield the measurements of lanes against NumPy, of tables, and against peers."""
     num_lanes = session.effort.width(NUM_LANES)
     yield session.match(
         f"exact TS, {num_lanes} lanes: ",

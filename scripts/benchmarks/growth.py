@@ -43,7 +43,7 @@ STEPS = (100, 1000, 10_000, 100_000, 1_000_000)
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of growth with steps, then of memory."""
+    """Yield the measurements of growth with steps, then of memory."""
     for name in AGENTS:
         yield _measure_growth(session, name)
     names = "growth.memory.ratio", "growth.memory.replications"

@@ -30,7 +30,7 @@ TIMED_CASES = {
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of the harness's share of whole blocks, by the wall clock."""
+    """Yield the measurements of the harness's share of whole blocks, by the wall clock."""
     for key, (agent, num_lanes) in TIMED_CASES.items():
         yield Measurement((key,), partial(_time_shares, session.effort, key, agent, num_lanes))
 

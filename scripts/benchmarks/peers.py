@@ -1,8 +1,8 @@
 """Other people's libraries, each in a virtual environment and a process of its own.
 
-Their pins clash with ours and with one another's. A worker (`workers/`) stays alive, is told a
+Their pins clash with ours and with one another's. A worker (`workers/`) stays alive, is given a
 number of rounds and a clock on its standard input, and answers with the seconds they took and the
-units of work they did; it keeps its own time, so that talking costs nobody anything.
+units of work they did; it keeps its own time, so that talking is not timed.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def reference_sampler(
     """Return the sampler of Table 1's posteriors of the means: `sampler(size=None)`.
 
     Args:
-        likelihood: name of the law of the rewards; a Gaussian's standard deviation is 1.
+        likelihood: name of the distribution of the rewards; a Gaussian's standard deviation is 1.
         rng: source of randomness.
         counts: pulls, of any shape, positive where the reference is improper.
         sums: total rewards, same shape.

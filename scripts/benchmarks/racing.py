@@ -1,9 +1,9 @@
 """Racing Thompson, as in the paper: what a decision costs, per sample that its race needed.
 
 Contestants decide on the same histories, which are spread over an episode of Thompson sampling in
-K = 10 arms, with delta = sigma = 0.1. Races are of random length, and of the same law for all; so
-costs are divided by samples used, which leaves samples drawn in vain, and all else that a decision
-takes, in them.
+K = 10 arms, with delta = sigma = 0.1. Races are of random length, and of the same distribution for
+all; so costs are divided by samples used, which leaves samples drawn in vain, and all else that a
+decision takes, in them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RACED_PRIORS: dict[Likelihood, TruncatedNormal] = {
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of every likelihood, and of matched races."""
+    """Yield the measurements of every likelihood, and of matched races."""
     for likelihood, prior in RACED_PRIORS.items():
         problem = BanditProblem(likelihood, prior, NUM_ARMS)
         yield _against_numpy(session, problem)

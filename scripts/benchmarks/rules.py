@@ -35,7 +35,7 @@ RULES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of a row for each rule."""
+    """Yield the measurements of a row for each rule."""
     for key, (name, options) in RULES.items():
         take = partial(_take, session, f"rules.{key}", name, options)
         yield Measurement((f"rules.{key}",), take)

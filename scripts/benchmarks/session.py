@@ -1,6 +1,6 @@
 """What the families of rows share: the effort, the peers, and how a row is announced.
 
-A family tells its measurements before any of them is taken, and what they need is made when they
+A family lists its measurements before any of them is taken, and what they need is made when they
 are taken; so a row can be asked for by its key, and costs what it needs itself.
 """
 
@@ -15,7 +15,7 @@ from benchmarks.timing import Contestant, Effort, ResultRow, compare_sides, time
 
 HORIZON = 1000
 BLOCK_SIZE = 50
-"""Lanes that an experiment simulates together, unless told otherwise."""
+"""Lanes that an experiment simulates together, unless stated otherwise."""
 
 Contestants = Mapping[str, Contestant | str]
 """Name -> contestant, or why it is absent."""

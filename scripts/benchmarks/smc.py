@@ -39,7 +39,7 @@ class DrawnBefore:
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of the library `particles`, which knows one lane, beside one of ours and many."""
+    """Yield the measurements of the library `particles` in one lane, and of ours."""
     problem = truncated_problem()
     drawn = replace(problem, prior=DrawnBefore(problem.prior))
     num_lanes = session.effort.width(BLOCK_SIZE)

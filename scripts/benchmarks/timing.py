@@ -91,7 +91,7 @@ def rounds_of(function: Callable[[], Any], work: float | None = None) -> Contest
     """Make a contestant of a function that does one round.
 
     Args:
-        function: does it, and returns its units of work unless they are told.
+        function: does it, and returns its units of work unless they are given.
         work: units of work of every round; None if they differ.
     """
     return partial(time_rounds, function, work)

@@ -49,7 +49,7 @@ def _is_python(mutation: MutationSpec) -> bool:
 
 
 def identity(mutation: MutationSpec) -> tuple:
-    """Return what tells a mutant from all others."""
+    """Return what distinguishes a mutant from all others."""
     return str(mutation.module_path), mutation.operator_name, mutation.occurrence
 
 

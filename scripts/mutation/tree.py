@@ -91,7 +91,7 @@ class Tree:
         self._kernels = {path: path.read_bytes() for path in folder.rglob("*.nbc")}
 
     def _measure(self, mode: str, tests: list[str]) -> dict[str, float]:
-        """Return the seconds of the tests that pass, whatever comes before them."""
+        """Return the seconds of the tests that pass, in any order."""
         seconds = self._time(mode, tests, PATIENCE[mode])
         again = self._time(mode, sorted(seconds, key=lambda test: seconds[test]), 3600.0)
         if not again:

@@ -1,1 +1,1 @@
-"""The studies behind the pages: settings in NAME.toml, what is measured and told in NAME.py."""
+"""The studies behind the pages: settings in NAME.toml, what is measured and reported in NAME.py."""

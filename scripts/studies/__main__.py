@@ -2,7 +2,7 @@
 
     python -m scripts.studies exact                 # docs/exact.json, exact.md and its picture
     python -m scripts.studies exact --scale 0.001   # smaller, into build/studies/exact
-    python -m scripts.studies --tell                # the pages again, from their numbers
+    python -m scripts.studies --report                # the pages again, from their numbers
 
 Run it from the project's root. A study that is stopped goes on where it was.
 """

@@ -1,6 +1,6 @@
 """Does distance matter? Regret lost beside exact Thompson sampling, against the distance from it.
 
-Letters: R replications, H horizons, W worlds.
+Notation: R replications, H horizons, W environments.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bandit_gym.results.statistics import mean_interval
 from scripts.studies.study import Found, StudyTask, markdown_rows, play_agents, verdict
 
 ALL = "all"
-"""Worlds of every kind of prior."""
+"""Environments of every kind of prior."""
 
 SAME, COSTS, GAINS, OPEN = "no difference", "costs", "gains", "undecided"
 
@@ -38,7 +38,7 @@ def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
 
 
 def _environments(task: StudyTask, label: str) -> dict[str, list[Case]]:
-    """Return the cases of each world of the suite that an agent plays in."""
+    """Return the cases of each environment of the suite that an agent plays in."""
     lacks = task.settings["lacks"].get(label, [])
     environments: dict[str, list[Case]] = {}
     for case in load_suite().cases:
@@ -85,15 +85,15 @@ def _at(steps: list[int], run: RunResults) -> np.ndarray:
 
 
 def _distance(task: StudyTask, entry: Mapping[str, Any], case: Case) -> tuple[float, float]:
-    """Return the TV over noise, and what the exact law's favourite gets too much.
+    """Return the TV over noise, and what the exact distribution's favourite gets too much.
 
-    Of agents that keep what they drew (SMC) the distance is that of a single run's law.
+    Of agents that keep what they drew (SMC) the distance is that of a single run's distribution.
     """
     (read,) = read_entries("agents", "agent", [dict(entry)])
     seed = SeedSequence(task.settings["seed"], spawn_key=(zlib.crc32(case.name.encode()),))
     made = decide(read, case, max(1000, task.size("decisions")), seed)
     if made is None:
-        raise ValueError(f"{entry['label']} must be told {case.name}, got no warm_start.")
+        raise ValueError(f"{entry['label']} must be given {case.name}, got no warm_start.")
     shares, leader = shares_of(made.arms, case.probabilities), case.probabilities.argmax()
     if made.num_kept:
         excess = made.run_tv.mean() - noise_floor(case.probabilities, made.num_kept)[0]
@@ -106,7 +106,7 @@ def _distance(task: StudyTask, entry: Mapping[str, Any], case: Case) -> tuple[fl
 
 
 def pool(task: StudyTask, kind: str, found: list[tuple[Any, ...]]) -> dict[str, Any]:
-    """Average over worlds, in each replication: worlds share their seeds, and luck with them.
+    """Average over environments in each replication: they share their seeds, and luck.
 
     Intervals hold together for all agents, kinds of priors and horizons (Bonferroni).
     """
@@ -160,7 +160,10 @@ def verdicts(rows: pd.DataFrame, settings: Mapping[str, Any]) -> Iterator[dict[s
     is_distant = rows["excess"] > near
     too_little, too_much = is_distant & (rows["lean"] < -near), is_distant & (rows["lean"] > near)
     claims = {
-        f"Within {near} of the exact law there is no difference in regret": (~is_distant, SAME),
+        f"Within {near} of the exact distribution there is no difference in regret": (
+            ~is_distant,
+            SAME,
+        ),
         "Farther away, too little for the favourite costs": (too_little, COSTS),
         "Farther away, too much for the favourite gains": (too_much, GAINS),
     }

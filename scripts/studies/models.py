@@ -1,4 +1,4 @@
-"""The models of Stable-Baselines3 that the study trains, and the worlds that they train in."""
+"""The study's models of Stable-Baselines3, and their training environments."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Checkpoints(BaseCallback):
 
 
 def make_training_env(env: Mapping[str, Any], horizon: int, observation: str, num_envs: int) -> Any:
-    """Build lanes of a world, which start anew in the step in which they end."""
+    """Build lanes of an environment, which start anew in the step in which they end."""
     options: dict[str, Any] = {**env, "max_episode_steps": horizon, "observation": observation}
     name = f"bandit_gym:{options.pop('env')}"
     options.pop("horizon", None)

@@ -1,11 +1,11 @@
-"""Ways to approximate a posterior that are none of this project's, and exact laws bent on purpose.
+"""Approximate posteriors that are not this project's, and exact ones bent on purpose.
 
 Each has the setting that its authors recommend. All but the ensemble are samplers
 `(problem, counts, sums, rng, size) -> (size, K)`, given (K,) data or (size, K), a history for each
-row. Means with two ends are told by their log-odds between them, means with one by their logarithm,
-as probabilistic programs do (Carpenter et al. 2017, "Stan").
+row. Means with two ends are given by their log-odds between them, means with one by their
+logarithm, as probabilistic programs do (Carpenter et al. 2017, "Stan").
 
-Letters: S points, K arms. Data are (K,), or (S, K) with a history for each point; points may have
+Notation: S points, K arms. Data are (K,), or (S, K) with a history for each point; points may have
 further axes in front.
 """
 
@@ -56,7 +56,7 @@ class Target:
         self.has_both, self.has_one = has_low & has_high, has_low & ~has_high
 
     def means(self, line: np.ndarray) -> np.ndarray:
-        """Return the (S, K) means that are told by (S, K) numbers."""
+        """Return the (S, K) means that are given by (S, K) numbers."""
         bounded = np.clip(line, -MAX_LOGIT, MAX_LOGIT)
         with np.errstate(all="ignore"):
             between = self.low + (self.high - self.low) * special.expit(bounded)
@@ -119,7 +119,7 @@ def find_mode(target: Target, *, num_steps: int = 30) -> tuple[np.ndarray, np.nd
 def laplace(
     problem: BanditProblem, counts: np.ndarray, sums: np.ndarray, rng: Generator, size: int
 ) -> np.ndarray:
-    """The Laplace approximation: a normal law at the mode, with the curvature there.
+    """The Laplace approximation: a normal distribution at the mode, with the curvature there.
 
     As recommended for Thompson sampling by Chapelle and Li (2011), "An Empirical Evaluation of
     Thompson Sampling", algorithm 3 (mode, and the diagonal of the curvature), and by Russo et al.
@@ -162,7 +162,7 @@ NUM_POINTS, NUM_ROUNDS = 30, 20
 def mean_field(
     problem: BanditProblem, counts: np.ndarray, sums: np.ndarray, rng: Generator, size: int
 ) -> np.ndarray:
-    """Mean-field variational inference: independent normal laws on the line, by their lower bound.
+    """Mean-field variational inference: independent normal distributions.
 
     Kucukelbir et al. (2017), "Automatic Differentiation Variational Inference", with fixed draws in
     place of fresh ones, as Giordano, Ingram and Broderick (2024), "Black Box Variational Inference
@@ -178,7 +178,7 @@ def mean_field(
 
 
 def fit(target: Target) -> tuple[np.ndarray, np.ndarray]:
-    """Return the centres of the normal laws and minus their precisions, shaped as `find_mode`'s."""
+    """Return the normal distributions' centres and minus their precisions, as `fit` has."""
     centre, curvature = find_mode(target)
     uniforms = stats.qmc.Sobol(centre.shape[1], seed=0).random_base2(5)[:NUM_POINTS]
     points = special.ndtri(np.vstack([uniforms, 1 - uniforms]).clip(1e-9, 1 - 1e-9))[:, None]
@@ -194,7 +194,7 @@ def fit(target: Target) -> tuple[np.ndarray, np.ndarray]:
 def moment_matched(
     problem: BanditProblem, counts: np.ndarray, sums: np.ndarray, rng: Generator, size: int
 ) -> np.ndarray:
-    """A normal law with the moments of prior and data: no ends, no skewness, no dependence.
+    """A normal distribution with the moments of prior and data.
 
     As Gaussian Thompson sampling is mostly run (Agrawal and Goyal 2017, "Near-Optimal Regret Bounds
     for Thompson Sampling", algorithm 2, with the reward's own standard deviation in place of 1):
@@ -283,7 +283,7 @@ class Outsider(Agent):
 
 
 class Again(ExactThompson):
-    """Exact Thompson sampling with a stream of its own: another run in the same worlds.
+    """Exact Thompson sampling with a stream of its own: another run in the same environments.
 
     Args:
         problem: likelihood and prior.
@@ -296,7 +296,7 @@ class Again(ExactThompson):
 
 
 class Agreeing(ExactThompson):
-    """Pull what two draws of the posterior agree on: the exact law squared, and normalised.
+    """Pull what two posterior draws agree on: the exact probabilities squared, normalised.
 
     It leans to arms that are likely to be the best.
     """

@@ -1,13 +1,14 @@
 """Does the paper hold? Its tables, figures and Theorem 1, each claim under several readings.
 
 A claim says that a quantity lies between two limits. It holds once the interval of the quantity
-lies between them, and fails once the interval lies beyond one. Until then more is looked at. All
-cells and looks share one level (Bonferroni), so that no verdict of the whole is wrong, with the
+lies between them, and fails once the interval lies beyond one. Until then more is played. All
+cells and stages share one level (Bonferroni), so that no verdict of the whole is wrong, with the
 probability that the level leaves. "No difference" is a margin of exact Thompson sampling's regret
 in the same replications: "outperforms" is by more than it, "competitive" is behind by no more than
 it, and "similar" is within it on both sides.
 
-Letters: C clusters (replications, or worlds where each has a prior of its own), R races, K arms.
+Notation: C clusters (replications, or environments where each has a prior of its own), R races, K
+arms.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ def num_cells(settings: Mapping[str, Any], num_problems: int) -> int:
 
 
 def decide_claim(task: StudyTask, measure: Callable[[int], Measure]) -> dict[str, Any]:
-    """Look at more and more until a claim is decided, or to the last look."""
+    """Play more and more until a claim is decided, or to the last stage."""
     stages = task.settings["looks"]
     cells = num_cells(task.settings, task.size("problems"))
     level = task.settings["level"] / (cells * len(stages))
@@ -190,10 +191,10 @@ def decide_claim(task: StudyTask, measure: Callable[[int], Measure]) -> dict[str
 
 
 class PlayedRuns(NamedTuple):
-    """Runs of agents in one world, or in several of which each is a cluster.
+    """Runs of agents in one environment, or in several of which each is a cluster.
 
     Attributes:
-        environments: label of the agent -> its run, for each world.
+        environments: label of the agent -> its run, for each environment.
     """
 
     environments: Sequence[Mapping[str, RunResults]]
@@ -214,7 +215,7 @@ class PlayedRuns(NamedTuple):
         )
 
     def curves(self, label: str, column: str = "cumulative_regret") -> FloatArray:
-        """Return an agent's (L, S) curves in all worlds."""
+        """Return an agent's (L, S) curves in all environments."""
         return np.concatenate([runs[label].curves(column) for runs in self.environments])
 
     def schedule(self) -> list[int]:
@@ -232,7 +233,7 @@ class PlayedRuns(NamedTuple):
 def _play_environments(
     task: StudyTask, name: str, agents: Sequence[Mapping[str, Any]], number: int
 ) -> list[dict[str, RunResults]]:
-    """Play agents in the worlds of a figure at a look, unless they were played before."""
+    """Play agents in the environments of a figure at a look, unless they were played before."""
     figure = task.settings["figures"][name]
     sizes = {"horizon": task.size(f"horizon_{figure['of']}"), "block_size": 8}
     sizes["seed"] = task.settings["seed"]

@@ -25,7 +25,7 @@ EVALUATION_SEED = 20_261_120
 
 
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
-    """Return a part for each variant, and for each world."""
+    """Return a part for each variant, and for each environment."""
     settings = task.settings
     found: dict[str, Callable[[], Any]] = {"bounds": partial(bounds, settings["short"])}
     for label in settings["variants"]:
@@ -69,7 +69,7 @@ def bounds(short: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _compare(task: StudyTask, environment: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Train the models of a world, and return a row for each agent on the same episodes.
+    """Train the models of an environment, and return a row for each agent on the same episodes.
 
     A mode of observation is an experiment of its own with the same seed: means and noise of a
     replication depend on nothing else.
@@ -114,7 +114,7 @@ def _train(task: StudyTask, environment: Mapping[str, Any], label: str) -> tuple
 
 
 def write_tables(found: Found) -> dict[str, str]:
-    """Return the table of the variants, and one for each world."""
+    """Return the table of the variants, and one for each environment."""
     environments = [
         f"### {title}\n\n{markdown_rows([_cells(row) for row in rows])}"
         for title, rows in parts_of(found, "world").items()

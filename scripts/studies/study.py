@@ -7,7 +7,7 @@ A study is a file of settings, `NAME.toml`, with the scale of its page, and a mo
     draw(found) -> name -> figure
 
 `docs/NAME.md` has places for what `write_tables` returns, between `<!-- study: NAME -->` and
-`<!-- study: end -->`; `made` tells how the numbers came about. All else is written by hand.
+`<!-- study: end -->`; `made` says how the numbers came about. All else is written by hand.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Study:
 
     @property
     def module(self) -> ModuleType:
-        """What measures and tells it."""
+        """What measures and reports it."""
         return import_module(f"scripts.studies.{self.name}")
 
 

@@ -17,7 +17,7 @@ def time_rounds(do_round, work, num_rounds, clock):
     Garbage is not collected meanwhile.
 
     Args:
-        do_round: does one round, and returns its units of work unless they are told.
+        do_round: does one round, and returns its units of work unless they are given.
         work: units of work of every round; None if they differ.
         num_rounds: how many.
         clock: key of `CLOCKS`.
