@@ -82,7 +82,7 @@ class InformationDirected(PosteriorAgent):
         return minimise_information_ratio(gaps, self._gains(best, means))
 
     def _gains(self, best: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """Return (N, K) the expected information of a pull of each arm, of (N, K) p and (N, K, K) M."""
+        """Return the (N, K) expected information of a pull, given (N, K) p and (N, K, K) M."""
         average = np.einsum("na,nai->ni", best, means)[:, None]  # the mean, by the same quadrature
         if self.gain == "variance":
             return np.einsum("na,nai->ni", best, np.square(means - average))

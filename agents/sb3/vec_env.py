@@ -29,9 +29,9 @@ class GymnasiumVecEnv(VecEnv):
     Args:
         env: made with `autoreset_mode="SameStep"`, which is how SB3 resets.
         ends_at_horizon: report to SB3 that an episode whose time is up has ended. By default it
-            hears that the episode was cut off, as `DummyVecEnv` reports it, and adds to the last reward a
-            guess of what would have come next. Where T pulls are all that counts, nothing comes
-            next, and the guess is of an observation that it is never trained on.
+            hears that the episode was cut off, as `DummyVecEnv` reports it, and adds to the last
+            reward a guess of what would have come next. Where T pulls are all that counts, nothing
+            comes next, and the guess is of an observation that it is never trained on.
 
     Raises:
         TypeError: if an argument is of the wrong kind.

@@ -181,7 +181,7 @@ def verdicts(rows: pd.DataFrame, settings: Mapping[str, Any]) -> Iterator[dict[s
 
 
 def _cells(row: pd.Series, settings: Mapping[str, Any]) -> dict[str, str]:
-    cells = {"agent": row["agent"], "worlds": f"{row['worlds']}"}
+    cells = {"agent": row["agent"], "environments": f"{row['worlds']}"}
     cells |= {"distance": f"{row['excess']:.3f}", "favourite's excess": f"{row['lean']:+.3f}"}
     for horizon, lost in zip(settings["horizons"], row["lost"], strict=True):
         share, low, high = lost

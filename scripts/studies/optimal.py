@@ -127,7 +127,7 @@ def _ratio_cells(row: Mapping[str, Any]) -> dict[str, str]:
 def _played_cells(row: Mapping[str, Any]) -> dict[str, str]:
     """Write a row; of a bracket, what follows from either end."""
     played, gain, least = row["exact"][0], row["gain"][0], row["least"]
-    cells = {"world": row["world"], "least": _range(least, "{:.2f}")}
+    cells = {"environment": row["world"], "least": _range(least, "{:.2f}")}
     cells |= {"Thompson": _interval(row["exact"])}
     cells |= {"times the least": _range([played / each for each in least[::-1]], "{:.2f}")}
     cells |= {"paper's race": _interval(row["racing"]), "its gain": _interval(row["gain"])}
