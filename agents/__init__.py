@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bandit_gym.checks import check_choice
+from bandit_gym.checks.renamed import missing_attribute
 
 if TYPE_CHECKING:
     from agents.base import Agent as Agent
@@ -90,7 +91,7 @@ __all__ = ["AGENTS", "GROUPS", "AGENT_MODULES", "load", "make_agent", *AGENT_MOD
 def __getattr__(name: str) -> Any:
     if name in AGENT_MODULES or name == "load":
         return getattr(import_module(f"{__name__}.{AGENT_MODULES.get(name, 'base.loading')}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise missing_attribute(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bandit_gym.checks.files import VERSION as __version__
+from bandit_gym.checks.renamed import missing_attribute
 from bandit_gym.registration import ENV_IDS
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.{name}")
     if name in LAZY_NAMES:
         return getattr(import_module(LAZY_NAMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise missing_attribute(__name__, name)
 
 
 def __dir__() -> list[str]:

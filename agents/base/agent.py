@@ -37,6 +37,7 @@ from bandit_gym.checks import (
     message,
 )
 from bandit_gym.checks.doubts import Doubt
+from bandit_gym.checks.renamed import CurrentNames
 from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, check_problem
 
@@ -155,7 +156,7 @@ class Lanes:
             raise ResetNeeded(f"call {type(self).__name__}.reset() before using the agent.")
 
 
-class Agent(Lanes, Storable, metaclass=AgentMeta):
+class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
     """A learner that acts on N lanes at once and learns from what each lane's arm paid.
 
     Subclasses say how to choose (`_scores`, or `_choose` and `_action_probabilities`) and, where

@@ -26,6 +26,7 @@ from agents.base.evidence import MAX_STATISTICS, CountsAndSums
 from agents.numerics.choices import random_argmax, share_evenly
 from agents.posteriors.weighted_draws import WeightedDraws, best_arm_error
 from bandit_gym.checks.doubts import Doubt
+from bandit_gym.checks.renamed import CurrentNames
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
@@ -33,7 +34,7 @@ NUM_ANSWER_DRAWS = 1000
 """Draws in each lane for the answers of a posterior that has no formula for them."""
 
 
-class Belief(ABC):
+class Belief(CurrentNames, ABC):
     """What is known of the (N, K) means at one decision.
 
     Attributes:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from bandit_gym.checks.renamed import RENAMED
 from bandit_gym.checks.typing import FloatArray, Parameter
 
 _MAX_REPR_LENGTH = 100
@@ -44,6 +45,8 @@ def quote_words(words: Iterable[str]) -> str:
 
 def suggest_nearest(word: str, known: Collection[str]) -> str:
     """Return the remedy that names the known word closest to `word`; empty if none is close."""
+    if RENAMED.get(word) in known:
+        return f"it is {RENAMED[word]!r} now"
     matches = get_close_matches(word, known, n=1)
     return f"the nearest known one is {matches[0]!r}" if matches else ""
 

@@ -4,6 +4,7 @@ An environment draws from the very object whose density the agents use, so that 
 disagree. A user's prior needs nothing but these two methods; `check_prior` tries it.
 """
 
+from bandit_gym.checks.renamed import missing_attribute
 from bandit_gym.priors.base import CAPABILITIES, BuiltInPrior, Prior
 from bandit_gym.priors.checker import check_prior
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
@@ -24,3 +25,7 @@ from bandit_gym.priors.mixtures import (
     spike_and_slab,
 )
 from bandit_gym.priors.named import PRIORS, describe_prior, make_prior, prior_from_dict
+
+
+def __getattr__(name: str) -> object:
+    raise missing_attribute(__name__, name)

@@ -5,6 +5,7 @@ family; wrong priors and likelihoods of users in `test_users_priors.py`.
 """
 
 import re
+from importlib import import_module
 from itertools import product
 
 import gymnasium as gym
@@ -17,7 +18,11 @@ from surface import MISSPELT, lane_counts, lane_sums, make_env
 from wrapped_envs import make_env as make_wrapped
 
 import bandit_gym as bg
-from agents import UniformRandom, make_agent
+from agents import Agent, UniformRandom, make_agent
+from agents.posteriors.base import Posterior
+from bandit_gym.checks import check_choice
+from bandit_gym.checks.renamed import RENAMED
+from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.likelihoods import (
     Bernoulli,
     Exponential,
@@ -655,3 +660,18 @@ def test_long_values_are_cut():
     with refused(ValueError, "means must have num_arms=10 entries") as caught:
         gym.make(ENV, means=[0.5] * 1000)
     assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize("old", RENAMED)
+def test_an_old_name_is_refused_with_the_new_one(old):
+    module, _, name = old.rpartition(".")
+    with refused((AttributeError, ValueError), rf"{name}'.* it is '{RENAMED[old]}' now."):
+        if old.startswith("doubts_"):
+            check_choice("column", old, COLUMNS)
+        getattr(import_module(module) if module else make_agent("exact", PROBLEM), name)
+
+
+@pytest.mark.parametrize("base", [Agent, Posterior])
+def test_a_subclass_that_overrides_an_old_name_is_refused_at_its_definition(base):
+    with refused(TypeError, "Mine must not define '_law': it is '_action_probabilities' now."):
+        type(base)("Mine", (base,), {"_law": None})
