@@ -135,10 +135,10 @@ def play(
     agent.reset(num_envs=num_envs, seed=agent_seed)
     means = np.atleast_2d(info["means"]) if "means" in info else None
     is_alive = np.ones(num_envs or 1, dtype=bool)
-    num_taken, law = 0, None
+    num_taken, probabilities = 0, None
     while is_alive.any():
         if propensities:
-            law = np.atleast_2d(asked.action_probabilities(observation))
+            probabilities = np.atleast_2d(asked.action_probabilities(observation))
         start = perf_counter()
         action = agent.act(observation)
         chosen = perf_counter()
@@ -150,15 +150,17 @@ def play(
         if num_taken == 1 and "means" in _parts(info)[-1]:
             means = None  # they move
         actions = np.array(action, dtype=np.int64, ndmin=1)
+        lanes = np.arange(len(actions))
+        played = None if probabilities is None else probabilities[lanes, actions]
         yield Step(
             actions=actions,
-            rewards=_find_regrets(reward, info, is_alive.shape),
+            rewards=_read_rewards(reward, info, is_alive.shape),
             regrets=_read_info("regret", info, is_alive.shape),
             diagnostics={name: np.atleast_1d(value) for name, value in get_diagnostics().items()},
             is_alive=is_alive,
             means=means,
             agent_seconds=seconds,
-            propensities=None if law is None else law[np.arange(len(actions)), actions],
+            propensities=played,
             has_exact_probabilities=propensities and bool(asked.has_exact_probabilities),
         )
         has_ended = np.logical_or(terminated, truncated)
@@ -208,7 +210,7 @@ def _observe_rewards(
         agent.observe(action, reward, mask=is_alive)
 
 
-def _find_regrets(reward: Any, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray:
+def _read_rewards(reward: Any, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray:
     """Return the (N,) rewards of the actions, whenever they arrive."""
     earned = _read_info("pull_reward", info, shape)
     return np.array(reward, dtype=np.float64, ndmin=1) if earned is None else earned

@@ -46,9 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     file = parser.parse_args(arguments).suite
     suite = json.loads(file.read_text(encoding="utf-8"))
     words = [answer(case) for case in suite["cases"]]
-    for case, told in zip(suite["cases"], words, strict=True):
-        if told != AGREES:
-            print(f"{case['name']}: {told}")
+    for case, verdict in zip(suite["cases"], words, strict=True):
+        if verdict != AGREES:
+            print(f"{case['name']}: {verdict}")
     if FOUND in words:
         write_atomically(file, to_json(suite))
     print(f"{words.count(AGREES)} of {len(words)} answers are the oracle's")

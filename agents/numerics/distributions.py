@@ -180,7 +180,7 @@ def _mean_inverse_gamma(shape: np.ndarray, scale: np.ndarray) -> np.ndarray:
 def _partial_inverse_gamma(
     shape: np.ndarray, scale: np.ndarray, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `Law.partial_moment` does; the second is NaN where there is no expectation."""
+    """Return what `Distribution.partial_moment` does; the second is NaN without expectation."""
     levels = scale / np.maximum(x, TINY)
     total = scale / np.maximum(shape - 1, TINY) * special.gammaincc(shape - 1, levels)
     return special.gammaincc(shape, levels), np.where(shape > 1, total, np.nan)

@@ -215,11 +215,11 @@ def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
                     text += f"; damaged and computed again: {', '.join(progress.damaged)}"
                 console.print(text)
                 return
-            agent, world = outcome.run.agent.label, outcome.run.environment.label
+            agent, environment = outcome.run.agent.label, outcome.run.environment.label
             bar.update(task, description=agent[:MAX_PROGRESS_NAME])
             if outcome.failure is not None:
                 reason = outcome.failure.splitlines()[0]
-                line = f"{agent} failed in {world}, block {outcome.block}: {reason}"
+                line = f"{agent} failed in {environment}, block {outcome.block}: {reason}"
                 console.print(line, style="red")
 
         yield show
@@ -411,9 +411,9 @@ def _loky(workers: Workers) -> Iterator[Pool]:
     try:
         yield Pool(pool.submit, workers.width + EXTRA_CALLS)
     except BaseException:
-        told, threading.excepthook = threading.excepthook, lambda error: None
+        hook, threading.excepthook = threading.excepthook, lambda error: None
         pool.shutdown(kill_workers=True)  # its thread may miss a call that has gone, and say so
-        threading.excepthook = told
+        threading.excepthook = hook
         raise
     pool.shutdown()
 

@@ -227,7 +227,7 @@ def read_manifest(directory: Path) -> Experiment:
     found = content.get("format") if isinstance(content, dict) else None
     if found != FORMAT:
         raise ValueError(
-            f"{path} must have format {FORMAT}, in which blocks say what they were drawn from, "
+            f"{path} must have format {FORMAT}, the present names of columns, "
             f"got {found!r}; "
             "read it with the version of this package that wrote it, or choose another folder."
         )

@@ -192,8 +192,8 @@ class HierarchicalBeta(SharedMixture):
         for key, value in own.items():
             own[key] = check_parameter(key, _as_list(key, value), positive=True)
         check_same_length(**own)
-        laws = [Beta(alpha, beta) for alpha, beta in zip(*own.values(), strict=True)]
-        super().__init__(laws, [1.0] * len(laws) if weights is None else weights)
+        components = [Beta(alpha, beta) for alpha, beta in zip(*own.values(), strict=True)]
+        super().__init__(components, [1.0] * len(components) if weights is None else weights)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
@@ -224,27 +224,27 @@ class HierarchicalBeta(SharedMixture):
         return f"HierarchicalBeta({self.alphas}, {self.betas}, {[*self.weights]})"
 
 
-def check_components(name: str, laws: Any) -> tuple[IndependentPrior, ...]:
+def check_components(name: str, components: Any) -> tuple[IndependentPrior, ...]:
     """Return the distributions as a tuple; refuse one that is not independent across arms."""
-    for component in _as_list(name, laws):
+    for component in _as_list(name, components):
         if not offers(component, "arm_log_density"):
             condition = "be a list of distributions that are independent across arms"
             raise TypeError(message(name, condition, component))
-    return tuple(laws)
+    return tuple(components)
 
 
-def describe_components(name: str, laws: Sequence[Any]) -> list[dict[str, Any]]:
+def describe_components(name: str, components: Sequence[Any]) -> list[dict[str, Any]]:
     """Return what `to_dict` says of each distribution.
 
     Raises:
         TypeError: if one is the user's own and has no `to_dict`.
     """
-    for component in laws:
+    for component in components:
         if not hasattr(component, "to_dict"):
             raise TypeError(
                 message(name, "be distributions that have a method 'to_dict'", component)
             )
-    return [component.to_dict() for component in laws]
+    return [component.to_dict() for component in components]
 
 
 def _normalise_weights(weights: Sequence[float]) -> tuple[float, ...]:

@@ -172,7 +172,7 @@ def _write_html_page(results: Results, library: str) -> Iterator[str]:
         yield _note("No block is stored so far that can be reported.")
     yield "".join(map(_note, closing_notes(results, records)))
     for table in make_aggregate(results, records):
-        yield f"<section><h2>All worlds</h2>{_write_table(table)}</section>"
+        yield f"<section><h2>All environments</h2>{_write_table(table)}</section>"
     for environment, table in tables.items():
         number = experiment.environments.index(environment)
         name, _, options = environment.label.partition("(")

@@ -116,8 +116,8 @@ def pool(task: StudyTask, kind: str, found: list[tuple[Any, ...]]) -> dict[str, 
     confidence = 1 - task.settings["level"] / number
     excess, lean = np.mean([each[:2] for each in found], axis=0)
     lost = [list(mean_interval(each, confidence=confidence)) for each in shares.T]
-    told = {"kind": kind, "worlds": len(found), "replications": len(shares)}
-    return told | {"excess": float(excess), "lean": float(lean), "lost": lost}
+    details = {"kind": kind, "worlds": len(found), "replications": len(shares)}
+    return details | {"excess": float(excess), "lean": float(lean), "lost": lost}
 
 
 def write_tables(found: Found) -> dict[str, str]:
@@ -172,11 +172,11 @@ def verdicts(rows: pd.DataFrame, settings: Mapping[str, Any]) -> Iterator[dict[s
         num_for = int(counts.get(expected, 0))
         against = int(counts.drop([expected, OPEN], errors="ignore").sum())
         is_shown = not against and num_for >= settings["most"] * max(1, chosen.sum())
-        told = ", ".join(f"{count} {word}" for word, count in counts.items())
+        details = ", ".join(f"{count} {word}" for word, count in counts.items())
         yield {
             "claim": f"{claim} (in {last:,} steps)",
             "verdict": verdict(is_shown, against > 0),
-            "evidence": f"of {chosen.sum()} agents and kinds of priors: {told or 'none'}",
+            "evidence": f"of {chosen.sum()} agents and kinds of priors: {details or 'none'}",
         }
 
 

@@ -96,22 +96,22 @@ def _claim_distance(found: Found, board: pd.DataFrame) -> dict[str, str]:
     """Say whether the agents that claim the posterior are near it."""
     near, ours = found["settings"]["near"], board[board["agent"].isin(BAYESIAN_AGENTS)]
     is_near, is_far = ours["excess_high"] <= near, ours["excess_low"] > near
-    told = [f"{row.agent}: {row.excess:.4f}, at most {row.worst:.3f}" for row in ours.itertuples()]
+    means = [f"{row.agent}: {row.excess:.4f}, at most {row.worst:.3f}" for row in ours.itertuples()]
     return {
         "claim": f"Exact and racing Thompson sampling are within {near:g} of the truth on average",
         "verdict": verdict(bool(is_near.all()), bool(is_far.any())),
-        "evidence": "; ".join(told),
+        "evidence": "; ".join(means),
     }
 
 
 def _never_wrong(hard: pd.DataFrame) -> dict[str, str]:
     """Say whether every agent is right, flagged or refuses in the hard cases."""
     wrong = hard[hard["verdict"] == WRONG]
-    told = [f"{row.agent} in {row.case}" for row in wrong.itertuples()]
+    details = [f"{row.agent} in {row.case}" for row in wrong.itertuples()]
     return {
         "claim": "In the hard cases each agent is right, or flags its decisions, or refuses",
         "verdict": verdict(wrong.empty, not wrong.empty),
-        "evidence": "; ".join(told) or f"{hard['case'].nunique()} cases, none is WRONG",
+        "evidence": "; ".join(details) or f"{hard['case'].nunique()} cases, none is WRONG",
     }
 
 

@@ -75,20 +75,20 @@ def make_training_env(env: Mapping[str, Any], horizon: int, observation: str, nu
 
 def described(settings: Mapping[str, Any], label: str) -> dict[str, Any]:
     """Return a model's settings, with those of the model that it is like."""
-    told = settings["models"][label]
-    return settings["models"].get(told.get("like"), {}) | told
+    details = settings["models"][label]
+    return settings["models"].get(details.get("like"), {}) | details
 
 
-def make_model(told: Mapping[str, Any], env: Mapping[str, Any], horizon: int, seed: int) -> Any:
+def make_model(details: Mapping[str, Any], env: Mapping[str, Any], horizon: int, seed: int) -> Any:
     """Build an untrained model and its environments, stepped as one batch."""
-    lanes = make_training_env(env, horizon, told["observation"], told["num_envs"])
-    options = dict(told["options"])
-    if told.get("is_scaled"):
+    lanes = make_training_env(env, horizon, details["observation"], details["num_envs"])
+    options = dict(details["options"])
+    if details.get("is_scaled"):
         features = {"features_extractor_class": ScaledCounts}
         options["policy_kwargs"] = features | {"features_extractor_kwargs": {"horizon": horizon}}
     options["learning_rate"] = LinearSchedule(options["learning_rate"], 0.0, end_fraction=1.0)
-    home = stable_baselines3 if hasattr(stable_baselines3, told["algorithm"]) else sb3_contrib
-    ended = GymnasiumVecEnv(lanes, ends_at_horizon=told.get("ends_at_horizon", True))
+    home = stable_baselines3 if hasattr(stable_baselines3, details["algorithm"]) else sb3_contrib
+    ended = GymnasiumVecEnv(lanes, ends_at_horizon=details.get("ends_at_horizon", True))
     torch.set_num_threads(1)  # fastest for networks of this size, and results do not depend on it
-    make = getattr(home, told["algorithm"])
-    return make(told["policy"], ended, seed=seed, device="cpu", **options)
+    make = getattr(home, details["algorithm"])
+    return make(details["policy"], ended, seed=seed, device="cpu", **options)

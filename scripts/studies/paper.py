@@ -74,11 +74,11 @@ def entry(
     settings: Mapping[str, Any], reading: str, delta: float = 0.1, sigma: float = 0.1
 ) -> dict[str, Any]:
     """Return the agent of a reading as an experiment names it."""
-    told = settings["readings"][reading]
-    if "threshold" not in told:
-        return {"agent": "racing", "label": RACING} | told
-    agent = f"{told['agent']}.paper" if "agent" in told else "racing_paper"
-    return {"label": RACING, "delta": delta, "sigma": sigma} | told | {"agent": agent}
+    details = settings["readings"][reading]
+    if "threshold" not in details:
+        return {"agent": "racing", "label": RACING} | details
+    agent = f"{details['agent']}.paper" if "agent" in details else "racing_paper"
+    return {"label": RACING, "delta": delta, "sigma": sigma} | details | {"agent": agent}
 
 
 # -- When a claim is settled --------------------------------------------------------------------
@@ -166,7 +166,7 @@ def share_interval(outcomes: FloatArray, level: float) -> Interval:
 
 def num_cells(settings: Mapping[str, Any], num_problems: int) -> int:
     """Return how many cells chance may lead astray, which share the level."""
-    with_stop = sum("threshold" in told for told in settings["readings"].values())
+    with_stop = sum("threshold" in details for details in settings["readings"].values())
     in_figures = sum(len(figure["claims"]) for figure in settings["figures"].values())
     in_table_2 = 2 * len(settings["deltas"]) * len(settings["sigmas"]) + 4
     return in_figures * len(settings["readings"]) + (in_table_2 + num_problems) * with_stop
@@ -534,8 +534,8 @@ def race(
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for Table 1, and for each table, figure and theorem under each reading."""
     found: dict[str, Callable[[], Any]] = {"Table 1": _table_1}
-    for reading, told in task.settings["readings"].items():
-        if "threshold" in told:
+    for reading, details in task.settings["readings"].items():
+        if "threshold" in details:
             found[f"Table 2: {reading}"] = partial(_table_2, task, reading)
             found[f"Theorem 1: {reading}"] = partial(_theorem_1, task, reading)
         for name in task.settings["figures"]:
@@ -571,9 +571,9 @@ def _shown(settings: Mapping[str, Any]) -> list[str]:
 def _verdicts(found: Found) -> pd.DataFrame:
     """Return a row per cell: where its claim stands, the claim, the reading and the verdict."""
     rows = []
-    for part, told in found["numbers"].items():
+    for part, details in found["numbers"].items():
         where, _, reading = part.rpartition(": ")
-        for claim, cell in told["claims"].items() if where else ():
+        for claim, cell in details["claims"].items() if where else ():
             sentence = found["settings"]["claims"].get(claim, claim)
             if sentence.startswith(("samples at", "regrets at")):
                 sentence = f"the {sentence.split()[0]} of a cell: as in the paper"
@@ -587,8 +587,8 @@ def _claims(rows: pd.DataFrame) -> list[dict[str, str]]:
     """Return a row per claim: the readings under which it holds, fails, or is undecided."""
     claims = rows.groupby(["where", "claim", "verdict"], sort=False)["reading"].agg(_named)
     order = rows[["where", "claim"]].drop_duplicates().apply(tuple, axis=1)
-    told = claims.unstack(fill_value="").reindex(index=order, columns=WORDS, fill_value="")
-    return told.reset_index(names=["where", "claim"]).to_dict("records")
+    details = claims.unstack(fill_value="").reindex(index=order, columns=WORDS, fill_value="")
+    return details.reset_index(names=["where", "claim"]).to_dict("records")
 
 
 def _named(readings: pd.Series) -> str:
@@ -611,20 +611,20 @@ def _cells_of_table_2(found: Found) -> str:
         row = {"samples / regret (paper)": f"δ = {delta}"}
         for j, sigma in enumerate(settings["sigmas"]):
             ours = (cells[f"{each} at {delta}, {sigma}"] for each in ("samples", "regrets"))
-            told = " / ".join(f"{each['estimate']:.1f}" for each in ours)
+            details = " / ".join(f"{each['estimate']:.1f}" for each in ours)
             paper = f"{settings['samples'][i][j]} / {settings['regrets'][i][j]}"
-            row[f"σ = {sigma}"] = f"{told} ({paper})"
+            row[f"σ = {sigma}"] = f"{details} ({paper})"
         rows.append(row)
     return markdown_rows(rows)
 
 
-def _figure_row(name: str, told: Mapping[str, Any]) -> dict[str, str]:
+def _figure_row(name: str, details: Mapping[str, Any]) -> dict[str, str]:
     regrets = {
-        label: f"{mean[-1]:.1f} ± {1.96 * told['errors'][label][-1]:.1f}"
-        for label, mean in told["means"].items()
+        label: f"{mean[-1]:.1f} ± {1.96 * details['errors'][label][-1]:.1f}"
+        for label, mean in details["means"].items()
     }
-    row = {"figure": name.rpartition(": ")[0], "replications": f"{told['replications']:,}"}
-    return row | regrets | {"samples": f"{told['samples']:.0f}"}
+    row = {"figure": name.rpartition(": ")[0], "replications": f"{details['replications']:,}"}
+    return row | regrets | {"samples": f"{details['samples']:.0f}"}
 
 
 def draw(found: Found) -> dict[str, Figure]:
@@ -640,13 +640,13 @@ def draw(found: Found) -> dict[str, Figure]:
     return figures | {"paper-table2": _draw_table_2(found)}
 
 
-def _draw_regret(axes: Axes, told: Mapping[str, Any]) -> None:
+def _draw_regret(axes: Axes, details: Mapping[str, Any]) -> None:
     """Draw the mean regrets with their 95 % bands."""
-    for number, (label, mean) in enumerate(told["means"].items()):
-        (line,) = axes.plot(told["steps"], mean, label=label, **find_style(number).line)
-        half = 1.96 * np.array(told["errors"][label])
+    for number, (label, mean) in enumerate(details["means"].items()):
+        (line,) = axes.plot(details["steps"], mean, label=label, **find_style(number).line)
+        half = 1.96 * np.array(details["errors"][label])
         ends = np.array(mean) - half, np.array(mean) + half
-        axes.fill_between(told["steps"], *ends, color=line.get_color(), alpha=0.2, linewidth=0)
+        axes.fill_between(details["steps"], *ends, color=line.get_color(), alpha=0.2, linewidth=0)
     axes.set(xlabel="step", ylabel="Bayesian pseudo-regret so far", ylim=(0, None))
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize="x-small")
@@ -655,7 +655,7 @@ def _draw_regret(axes: Axes, told: Mapping[str, Any]) -> None:
 def _draw_table_2(found: Found) -> Figure:
     """Draw samples and regrets of each reading over the paper's, a dot for each of 16 cells."""
     figure, settings = Figure(figsize=(7.0, 6.0), layout="constrained"), found["settings"]
-    names = [name for name, told in settings["readings"].items() if "threshold" in told]
+    names = [name for name, details in settings["readings"].items() if "threshold" in details]
     for axes, which in zip(figure.subplots(2, 1), ("samples", "regrets"), strict=True):
         for place, name in enumerate(names):
             cells = found["numbers"][f"Table 2: {name}"]["claims"]

@@ -39,8 +39,8 @@ def _learn(task: StudyTask, label: str) -> list[dict[str, Any]]:
     """Train one variant a few times, and return what each training found at its checkpoints."""
     short, found = task.settings["short"], []
     for seed in range(task.settings["trainings"]):
-        told = described(task.settings, label)
-        model = make_model(told, short, short["horizon"], seed)
+        details = described(task.settings, label)
+        model = make_model(details, short, short["horizon"], seed)
         watch = Checkpoints(partial(mean_return, short, task.size("episodes")))
         model.learn(task.size("learning"), callback=watch)
         watch.evaluate()
@@ -79,10 +79,10 @@ def _compare(task: StudyTask, environment: Mapping[str, Any]) -> list[dict[str, 
     entries = {"constant": [entry | {"label": label} for label, entry in learners.items()]}
     trained = {label: _train(task, environment, label) for label in environment["models"]}
     for label, (path, _, _) in trained.items():
-        told = described(settings, label)
+        details = described(settings, label)
         entry = {"agent": "agents.sb3:saved_model", "path": str(path), "label": label}
-        entry["deterministic"] = told.get("deterministic", False)
-        entries.setdefault(told["observation"], []).append(entry)
+        entry["deterministic"] = details.get("deterministic", False)
+        entries.setdefault(details["observation"], []).append(entry)
     runs: dict[str, Any] = {}
     for observation, agents in entries.items():
         env = environment["env"] | {"observation": observation, "label": environment["title"]}
@@ -105,9 +105,9 @@ def _compare(task: StudyTask, environment: Mapping[str, Any]) -> list[dict[str, 
 
 def _train(task: StudyTask, environment: Mapping[str, Any], label: str) -> tuple[Path, int, float]:
     """Train and store a model; return its file, the pulls, and the processor time."""
-    begin, told = process_time(), described(task.settings, label)
-    model = make_model(told, environment["env"], environment["horizon"], task.settings["seed"])
-    model.learn(task.size(told["algorithm"]))
+    begin, details = process_time(), described(task.settings, label)
+    model = make_model(details, environment["env"], environment["horizon"], task.settings["seed"])
+    model.learn(task.size(details["algorithm"]))
     path = task.folder / f"{environment['title']}, {label}.zip"
     model.save(path)
     return path, model.num_timesteps, process_time() - begin
