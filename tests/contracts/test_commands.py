@@ -251,7 +251,7 @@ def test_compare_stores_propensities_and_other_priors_where_asked(tmp_path, caps
     agents = ["racing:stopping=9", f"exact:prior={prior}", f"racing:stopping=20,prior={prior}"]
     assert compare(tmp_path, "--agents", *agents, "--propensities") == 0
     printed = capsys.readouterr().out
-    assert "exact, told beta(5, 5)" in printed and "racing(stopping=20), told beta(5, 5)" in printed
+    assert "exact, given beta(5, 5)" in printed and "racing(stopping=20), given beta(5, 5)" in printed
     table = pd.read_parquet(tmp_path / "blocks")
     is_exact = table["agent"].astype(str).str.startswith("exact")  # races are approximate
     assert (table["propensity"] > 0).all()
@@ -419,7 +419,7 @@ def test_resume_of_somebody_elses_folder_lists_its_code_and_needs_trust(home, ou
     code, error, imported = call(*resume)
     assert (code, imported) == (2, set())
     path = home / "project" / "mine.py"
-    assert f"environment mine:Mine-v0 ({path}); agent mine:Mine ({path}); look at it" in error
+    assert f"environment mine:Mine-v0 ({path}); agent mine:Mine ({path}); read it" in error
     assert "repeat with --trust" in error and error.count("\n") == 1
     assert call(*resume, "--trust")[::2] == (0, {"project"})
 

@@ -79,7 +79,7 @@ ENTRIES = {
     "a prior that is told": (
         "[[agents]]\nagent = 'exact'\nprior = {name = 'beta', alpha = 5, beta = 5}",
         {"agents": [{"agent": "exact", "prior": FIVE}]},
-        ["exact, told beta(5, 5)"],
+        ["exact, given beta(5, 5)"],
     ),
     "a prior that is a word": (
         "[[agents]]\nagent = 'racing'\nprior = 'reference'",
@@ -574,7 +574,7 @@ def test_results_say_who_is_told_another_prior_than_the_environments(tmp_path):
         "environment's is Beta(alpha=1.0, beta=1.0)."
     ) in text
     assert text.count("misspecified") == 1
-    assert "\nsmc, told beta(1, 1) " in text
+    assert "\nsmc, given beta(1, 1) " in text
 
 
 @pytest.mark.parametrize("name", ["exact", "racing", "smc"])

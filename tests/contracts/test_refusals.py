@@ -203,14 +203,14 @@ PRIORS = [
     (Joint, ([0.5, 1e9], COVARIANCE), FLOATING_POINT),
     (Mixture, ([Beta(1, 1)] * 2, [1.0]), "weights must have one entry per component, 2"),
     (Mixture, (None, [1.0]), "components must be a list with at least one entry"),
-    (Mixture, ([5], [1.0]), "components must be a list of laws that are independent across arms"),
-    (spike_and_slab, (0.5, 0.1, "x", 0.5), "components must be a list of laws that are"),
+    (Mixture, ([5], [1.0]), "components must be a list of distributions that are independent across arms"),
+    (spike_and_slab, (0.5, 0.1, "x", 0.5), "components must be a list of distributions that are"),
     (spike_and_slab, (0.5, 0.1, Beta(1, 1), 1.5), "share must be a finite number above 0"),
     (spike_and_slab, (-1.0, 0.1, Beta(1, 1), 0.5), "spike must be a finite number"),
     (spike_and_slab, ([0.1], 0.1, Beta(1, 1), 0.5), "spike must be a finite number"),
     (HierarchicalBeta, ([1], [1, 2]), "betas must have as many values as alphas"),
     (HierarchicalBeta, (1, [1]), "alphas must be a list with at least one entry"),
-    (PerArm, ([Beta(1.0, [1.0, 2.0])],), "laws must be laws of a single arm"),
+    (PerArm, ([Beta(1.0, [1.0, 2.0])],), "laws must be distributions of a single arm"),
 ]
 
 
@@ -248,7 +248,7 @@ PRIOR_DICTS = [
     ({"name": 5}, "prior name must be one of 'beta',"),
     (BETA | {"alpha": "1"}, "alpha must be a number or a list of one number per arm"),
     ([], "laws must be a list with at least one entry, got []."),
-    ([BETA, ["x"]], "laws must be a list of laws that are independent across arms, got ['x']."),
+    ([BETA, ["x"]], "laws must be a list of distributions that are independent across arms, got ['x']."),
     (MIXTURE | {"components": [{"name": "bta"}]}, "components of prior name must be one of 'beta'"),
     (MIXTURE | {"components": 5}, "components must be a list with at least one"),
     ({"name": "os:getcwd"}, "prior name must be one of 'beta',"),

@@ -156,7 +156,7 @@ AGREEING = {
 def test_a_density_that_is_not_that_of_the_draws_is_refused_alike_each_time(likelihood, prior):
     texts = []
     for _ in range(2):
-        rule = "must describe the same law, got an average"
+        rule = "must describe the same distribution, got an average"
         with pytest.raises(ValueError, match=rule) as caught:
             check_prior(prior, likelihood, 4)
         texts.append(str(caught.value))
@@ -185,7 +185,7 @@ def test_a_problem_refuses_wrong_shapes_nan_and_supports_and_leaves_distribution
 def test_without_a_likelihood_a_prior_is_tried_with_all_finite_means_and_its_own_arms():
     check_prior(Pair(Normal(0.0, 1.0), Normal(0.0, 1.0)))
     check_prior(CORRELATED)
-    with pytest.raises(ValueError, match="must describe the same law"):
+    with pytest.raises(ValueError, match="must describe the same distribution"):
         check_prior(Pair(Normal(0.0, 1.0), Normal(0.0, 2.0)))
     with pytest.raises(TypeError, match="prior must have the methods sample and log_density"):
         check_prior(Geometric())
