@@ -31,7 +31,7 @@ from bandit_gym.checks import (
 from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import FORMATS, STYLES
 from bandit_gym.experiments.catalogue import (
-    KINDS,
+    CATALOGUE_GROUPS,
     describe_catalogue,
     known_targets,
     load_target,
@@ -39,11 +39,22 @@ from bandit_gym.experiments.catalogue import (
 )
 from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
 from bandit_gym.experiments.experiment import Experiment, load_experiment
-from bandit_gym.experiments.provenance import CURRENT_FOLDER, check_trust, find_code, importing_from
+from bandit_gym.experiments.provenance import (
+    CURRENT_FOLDER,
+    check_trust,
+    extend_import_path,
+    find_code,
+)
 from bandit_gym.experiments.store import MANIFEST, read_manifest
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
-from bandit_gym.results.report import DETAILS, WIDTH, describe, wrap_with_indent, write_report
+from bandit_gym.results.report import (
+    DETAIL_COLUMNS,
+    WIDTH,
+    describe,
+    wrap_with_indent,
+    write_report,
+)
 from bandit_gym.results.results import load_results
 
 if TYPE_CHECKING:
@@ -106,7 +117,7 @@ def _compare(options: argparse.Namespace) -> int:
     settings: dict[str, Any] = {name: getattr(options, name) for name in sizes}
     settings["environments"] = [_parse_environment(options)]
     settings["agents"] = [_parse_agent(text) for text in options.agents]
-    with importing_from(CURRENT_FOLDER):
+    with extend_import_path(CURRENT_FOLDER):
         experiment = Experiment.from_dict(settings)
         return _run_experiment(experiment, _folder(options, options.env, experiment), options)
 
@@ -114,7 +125,7 @@ def _compare(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     file = check_path("file", options.file)
     beside = str(file.absolute().parent)
-    with importing_from(beside, CURRENT_FOLDER):
+    with extend_import_path(beside, CURRENT_FOLDER):
         experiment = load_experiment(file)
         return _run_experiment(experiment, _folder(options, file.stem, experiment), options)
 
@@ -122,7 +133,7 @@ def _run(options: argparse.Namespace) -> int:
 def _resume(options: argparse.Namespace) -> int:
     folder = check_path("directory", options.directory)
     experiment = read_manifest(folder)
-    with importing_from(CURRENT_FOLDER):
+    with extend_import_path(CURRENT_FOLDER):
         if not options.trust:
             check_trust(folder, find_code(experiment, known_targets()))
         return _run_experiment(experiment, folder, options)
@@ -130,7 +141,7 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _run_experiment(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
     """Run an experiment with a progress bar, then print its tables and draw its regret."""
-    from bandit_gym.results.plots import save_all  # brings matplotlib, which others do not need
+    from bandit_gym.results.plots import save_figures  # brings matplotlib, which others do not need
 
     options.folder = folder
     workers = Workers(options.backend, options.workers, options.scheduler)
@@ -143,7 +154,7 @@ def _run_experiment(experiment: Experiment, folder: Path, options: argparse.Name
             recompute=options.recompute,
         )
     print(describe(found, columns=options.columns, width=_terminal_width()))
-    for path in save_all(found, folder / "report", kinds=["regret"], formats=["png"]):
+    for path in save_figures(found, folder / "report", kinds=["regret"], formats=["png"]):
         print(f"\nRegret over time: {path}")
     print(f"All tables and figures: {shlex.join(['bandit-gym', 'report', str(folder)])}")
     for environment, line in _optimal_regrets(experiment) if options.optimal else ():
@@ -179,7 +190,7 @@ def _report(options: argparse.Namespace) -> int:
     folder = default if options.out is None else check_folder("out", options.out)
     if options.html and (options.format or options.style or options.latex):
         raise ValueError("--html must stand without --format, --style and --latex, got both.")
-    print(describe(found, columns=options.columns or DETAILS, width=_terminal_width()))
+    print(describe(found, columns=options.columns or DETAIL_COLUMNS, width=_terminal_width()))
     if options.html:
         print(f"\nReport: {write_html(found, folder / 'report.html')}")
     else:
@@ -207,12 +218,12 @@ def _watch(options: argparse.Namespace) -> int:
 
     fps = check_real("fps", options.fps, above=0, maximum=MAX_FPS)
     path = None if options.gif is None else check_file("gif", options.gif)
-    with importing_from(CURRENT_FOLDER):
+    with extend_import_path(CURRENT_FOLDER):
         run = _read_run(options)
         with contextlib.ExitStack() as stack:
-            painters = [stack.enter_context(showing.on_terminal(fps))]
+            painters = [stack.enter_context(showing.show_on_terminal(fps))]
             if path is not None:
-                painters.append(stack.enter_context(showing.filming(path, fps)))
+                painters.append(stack.enter_context(showing.write_gif(path, fps)))
             for frame in showing.watch(run):
                 for paint in painters:
                     paint(frame)
@@ -249,7 +260,7 @@ def _fidelity(options: argparse.Namespace) -> int:
     from bandit_gym.fidelity.suite import load_suite
 
     folder = check_folder("out", options.out)
-    with importing_from(CURRENT_FOLDER):
+    with extend_import_path(CURRENT_FOLDER):
         found = run_suite(
             [_parse_agent(text) for text in options.agents],
             suite=options.suite,
@@ -336,37 +347,41 @@ def _make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _argument(flag: str, text: str, **settings: Any) -> tuple[str, dict[str, Any]]:
+def _declare_argument(flag: str, text: str, **settings: Any) -> tuple[str, dict[str, Any]]:
     """Declare an argument; its help ends with the default, unless the text says it."""
     shows_default = bool(settings.get("default")) and "default" not in text
     return flag, {"help": text + "; default: %(default)s" * shows_default, **settings}
 
 
-def _switch(flag: str, text: str) -> tuple[str, dict[str, Any]]:
-    return _argument(flag, text, action="store_true")
+def _declare_switch(flag: str, text: str) -> tuple[str, dict[str, Any]]:
+    return _declare_argument(flag, text, action="store_true")
 
 
-_FORM = "NAME[:OPTION=VALUE,...]"
+_AGENT_SYNTAX = "NAME[:OPTION=VALUE,...]"
 _ENVIRONMENT = (
-    _argument("--env", ", ".join(ENV_IDS), default="BernoulliBandit-v0"),
-    _argument("--env-options", "its arguments; default: none", default="{}", metavar="JSON"),
-    _argument("--horizon", "steps", type=int, default=1000),
-    _argument("--seed", "of all draws; default: 0", type=int, default=0),
+    _declare_argument("--env", ", ".join(ENV_IDS), default="BernoulliBandit-v0"),
+    _declare_argument(
+        "--env-options", "its arguments; default: none", default="{}", metavar="JSON"
+    ),
+    _declare_argument("--horizon", "steps", type=int, default=1000),
+    _declare_argument("--seed", "of all draws; default: 0", type=int, default=0),
 )
-_DIRECTORY = _argument("directory", "DIR, the folder of an experiment")
+_DIRECTORY = _declare_argument("directory", "DIR, the folder of an experiment")
 _SHOWN_COLUMNS = "what the printed table shows as well, such as last_switch"
-_COLUMNS = _argument("--columns", _SHOWN_COLUMNS, nargs="+", default=(), metavar="COLUMN")
-_WORKERS = _argument("--workers", "how many; default: one per core", type=int)
+_COLUMNS = _declare_argument("--columns", _SHOWN_COLUMNS, nargs="+", default=(), metavar="COLUMN")
+_WORKERS = _declare_argument("--workers", "how many; default: one per core", type=int)
 _BACKEND = "loky (default) or dask, which outlive an agent that kills its process; or serial"
-_RUNNING = (
-    _argument("--backend", _BACKEND, default="loky"),
+_RUN_ARGUMENTS = (
+    _declare_argument("--backend", _BACKEND, default="loky"),
     _WORKERS,
-    _argument("--scheduler", "address of a running Dask scheduler"),
-    _switch("--optimal", "compute the least possible regret, where the recursion has room for it"),
-    _switch("--recompute", "simulate blocks again that the present code would not draw"),
+    _declare_argument("--scheduler", "address of a running Dask scheduler"),
+    _declare_switch(
+        "--optimal", "compute the least possible regret, where the recursion has room for it"
+    ),
+    _declare_switch("--recompute", "simulate blocks again that the present code would not draw"),
     _COLUMNS,
 )
-_OUT = _argument("--out", "folder; default: results/NAME-CONTENT")
+_OUT = _declare_argument("--out", "folder; default: results/NAME-CONTENT")
 _REFERENCE = f"first the reference of the differences; default: {' '.join(DEFAULT_AGENTS)}"
 _SAMPLERS = "agents and samplers, by short name or module:name; default: exact"
 _SUITES = "fidelity-v1, or adversarial for a verdict on each case"
@@ -374,61 +389,73 @@ _SUITES = "fidelity-v1, or adversarial for a verdict on each case"
 COMMANDS: dict[Any, tuple[Any, ...]] = {
     _list: (
         "show environments, agents, priors and likelihoods by name",
-        _argument("what", f"{', '.join(KINDS)}; default: all", nargs="*", metavar="KIND"),
+        _declare_argument(
+            "what", f"{', '.join(CATALOGUE_GROUPS)}; default: all", nargs="*", metavar="KIND"
+        ),
     ),
     _compare: (
         "run agents in one environment and report",
         *_ENVIRONMENT,
-        _argument("--agents", _REFERENCE, nargs="+", default=DEFAULT_AGENTS, metavar=_FORM),
-        _argument("--replications", "episodes of each agent", type=int, default=100),
-        _switch("--propensities", "store every step, with the probability of its action"),
+        _declare_argument(
+            "--agents", _REFERENCE, nargs="+", default=DEFAULT_AGENTS, metavar=_AGENT_SYNTAX
+        ),
+        _declare_argument("--replications", "episodes of each agent", type=int, default=100),
+        _declare_switch("--propensities", "store every step, with the probability of its action"),
         _OUT,
-        *_RUNNING,
+        *_RUN_ARGUMENTS,
     ),
     _run: (
         "run an experiment file (TOML or JSON) and report",
-        _argument("file", "settings of the experiment"),
+        _declare_argument("file", "settings of the experiment"),
         _OUT,
-        *_RUNNING,
+        *_RUN_ARGUMENTS,
     ),
     _resume: (
         "go on with an experiment that was interrupted",
         _DIRECTORY,
-        _switch("--trust", "run the modules and saved models that DIR names"),
-        *_RUNNING,
+        _declare_switch("--trust", "run the modules and saved models that DIR names"),
+        *_RUN_ARGUMENTS,
     ),
     _watch: (
         "show what an agent knows, pulls and loses, as it plays",
         *_ENVIRONMENT,
-        _argument("--agent", "who plays", default="racing", metavar=_FORM),
-        _argument("--fps", "frames a second, at most", type=float, default=10.0),
-        _argument("--gif", "write an animation; default: none", metavar="FILE"),
+        _declare_argument("--agent", "who plays", default="racing", metavar=_AGENT_SYNTAX),
+        _declare_argument("--fps", "frames a second, at most", type=float, default=10.0),
+        _declare_argument("--gif", "write an animation; default: none", metavar="FILE"),
     ),
     _report: (
         "tables and figures of what is stored so far",
         _DIRECTORY,
         _COLUMNS,
-        _argument("--out", "folder of tables and figures; default: DIR/report"),
-        _switch("--html", "one file, OUT/report.html, that opens in a browser without a network"),
-        _argument("--format", "of figures; default: png and svg", action="append", choices=FORMATS),
-        _argument("--style", "screen (default), or paper, a column wide, serif", choices=STYLES),
-        _switch("--latex", "tables.tex too, for booktabs"),
+        _declare_argument("--out", "folder of tables and figures; default: DIR/report"),
+        _declare_switch(
+            "--html", "one file, OUT/report.html, that opens in a browser without a network"
+        ),
+        _declare_argument(
+            "--format", "of figures; default: png and svg", action="append", choices=FORMATS
+        ),
+        _declare_argument(
+            "--style", "screen (default), or paper, a column wide, serif", choices=STYLES
+        ),
+        _declare_switch("--latex", "tables.tex too, for booktabs"),
     ),
     _export: (
         "write all stored rows into one file",
         _DIRECTORY,
-        _argument("--csv", "where to; default: DIR/results.csv", nargs="?", metavar="FILE"),
+        _declare_argument("--csv", "where to; default: DIR/results.csv", nargs="?", metavar="FILE"),
     ),
     _fidelity: (
         "measure how near agents and samplers are to exact Thompson sampling",
-        _argument("--agents", _SAMPLERS, nargs="+", default=["exact"], metavar=_FORM),
-        _argument("--out", "folder", default="results/fidelity"),
-        _argument("--suite", _SUITES, default="fidelity-v1", metavar="NAME"),
-        _argument(
+        _declare_argument(
+            "--agents", _SAMPLERS, nargs="+", default=["exact"], metavar=_AGENT_SYNTAX
+        ),
+        _declare_argument("--out", "folder", default="results/fidelity"),
+        _declare_argument("--suite", _SUITES, default="fidelity-v1", metavar="NAME"),
+        _declare_argument(
             "--only", "cases with it in their name; default: all", default="", metavar="TEXT"
         ),
-        _argument("--scale", "share of 10,000 decisions a case", type=float, default=1.0),
-        _argument("--seed", "of all draws; default: 0", type=int, default=0),
+        _declare_argument("--scale", "share of 10,000 decisions a case", type=float, default=1.0),
+        _declare_argument("--seed", "of all draws; default: 0", type=int, default=0),
         _WORKERS,
     ),
 }

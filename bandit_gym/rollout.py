@@ -105,10 +105,10 @@ def rollout(
     """
     check_fit(agent, env)
     seed = check_integer("seed", seed, minimum=0)
-    num_steps = _number_of_steps(env, horizon)
+    num_steps = _find_num_steps(env, horizon)
     agent_seed = SeedSequence(seed, spawn_key=(AGENT_STREAM,))
     steps = play(agent, env, env_seed=seed, agent_seed=agent_seed)
-    return _stack(list(islice(steps, num_steps)))
+    return _stack_steps(list(islice(steps, num_steps)))
 
 
 def play(
@@ -147,7 +147,7 @@ def play(
         num_taken += 1
         _observe_rewards(agent, action, reward, info, is_alive)
         seconds = (chosen - start) + (perf_counter() - paid)
-        if num_taken == 1 and "means" in _parts(info)[-1]:
+        if num_taken == 1 and "means" in _list_infos(info)[-1]:
             means = None  # they move
         actions = np.array(action, dtype=np.int64, ndmin=1)
         lanes = np.arange(len(actions))
@@ -169,7 +169,7 @@ def play(
             observation = _restart_idle_lanes(env, observation, has_ended)
 
 
-def _number_of_steps(env: Environment, horizon: int | None) -> int:
+def _find_num_steps(env: Environment, horizon: int | None) -> int:
     limit = getattr(env.spec, "max_episode_steps", None) or 0  # None and -1 mean no limit
     if horizon is None:
         if limit < 1:
@@ -185,7 +185,7 @@ def _number_of_steps(env: Environment, horizon: int | None) -> int:
     return horizon
 
 
-def _parts(info: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_infos(info: dict[str, Any]) -> list[dict[str, Any]]:
     """Return where a step reports something; same-step autoreset hides the last of a lane."""
     return [info, info["final_info"]] if "final_info" in info else [info]
 
@@ -199,7 +199,7 @@ def _observe_rewards(
 ) -> None:
     """Let the agent observe what its action paid in lanes still alive, or what arrives instead."""
     if "feedback_step" in info or "final_info" in info:
-        arrived = [part for part in _parts(info) if "feedback_step" in part]
+        arrived = [part for part in _list_infos(info) if "feedback_step" in part]
         for part in arrived:
             deliver(agent, part, mask=is_alive)
         if arrived:
@@ -220,7 +220,7 @@ def _read_info(name: str, info: dict[str, Any], shape: tuple[int, ...]) -> Float
     """Collect (N,) values of what a step reports, such as pseudo-regrets; None if it does not."""
     if name in info and np.asarray(info.get(f"_{name}", True)).all():  # as nearly always
         return np.array(info[name], dtype=np.float64, ndmin=1)
-    sources = [part for part in _parts(info) if name in part]
+    sources = [part for part in _list_infos(info) if name in part]
     if not sources:
         return None
     values = np.full(shape, np.nan)
@@ -237,7 +237,7 @@ def _restart_idle_lanes(env: Environment, observation: Any, has_ended: BoolArray
     return observation
 
 
-def _stack(steps: Sequence[Step]) -> Rollout:
+def _stack_steps(steps: Sequence[Step]) -> Rollout:
     is_alive = np.stack([step.is_alive for step in steps], axis=1)
 
     def column(values: Sequence[Any], blank: float = 0) -> np.ndarray:

@@ -25,10 +25,10 @@ if __name__ == "__main__":  # numba refuses another number once threads run, in 
     for library in "OMP", "OPENBLAS", "MKL", "NUMBA":
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")  # read when they are imported
 
-from benchmarks.bars import list_by_verdict  # noqa: E402
 from benchmarks.peers import Peers  # noqa: E402
 from benchmarks.report import document, print_report, write_markdown  # noqa: E402
 from benchmarks.session import Measurement, Session  # noqa: E402
+from benchmarks.thresholds import list_by_verdict  # noqa: E402
 from benchmarks.timing import Effort, ResultRow  # noqa: E402
 from benchmarks.workers.protocol import CLOCKS  # noqa: E402
 
@@ -50,10 +50,10 @@ def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -
     effort = effort or replace(QUICK if options.quick else FULL, clock=options.clock)
     with Peers(options.with_peers) as peers:
         try:
-            chosen = choose(options.only, Session(effort, peers))
+            chosen = choose_measurements(options.only, Session(effort, peers))
         except ValueError as error:
             parser.error(str(error))
-        rows = [row for row in _measure(chosen) if row.key.startswith(tuple(options.only))]
+        rows = [row for row in _measure_chosen(chosen) if row.key.startswith(tuple(options.only))]
         found = document(rows, effort, peers.versions())
     print_report(found, rows)
     if options.json:
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -
     return _check(rows) if options.check else 0
 
 
-def choose(names: Sequence[str], session: Session) -> list[Measurement]:
+def choose_measurements(names: Sequence[str], session: Session) -> list[Measurement]:
     """Return the measurements with a row whose key is one of the names or begins with its words.
 
     Raises:
@@ -73,16 +73,16 @@ def choose(names: Sequence[str], session: Session) -> list[Measurement]:
     modules = [f"benchmarks.{name.replace('-', '_')}" for name in families if name in FAMILIES]
     known = [one for name in modules for one in import_module(name).measurements(session)]
     for name in names:
-        if not any(one.has(name) for one in known):
+        if not any(one.is_named(name) for one in known):
             keys = [key for one in known for key in one.keys]
             raise ValueError(
                 f"--only must name a family ({', '.join(FAMILIES)}) or the key of a row, "
                 f"got {name!r}; keys: {', '.join(keys) or 'name a family to see its own'}."
             )
-    return [one for one in known if any(one.has(name) for name in names)]
+    return [one for one in known if any(one.is_named(name) for name in names)]
 
 
-def _measure(chosen: Sequence[Measurement]) -> Iterator[ResultRow]:
+def _measure_chosen(chosen: Sequence[Measurement]) -> Iterator[ResultRow]:
     for keys, take in chosen:
         print(f"measuring {', '.join(keys)} ...", file=sys.stderr)
         try:

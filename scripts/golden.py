@@ -31,34 +31,36 @@ from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.rollout import rollout
 
 REPOSITORY = Path(__file__).parent.parent
-STORED = REPOSITORY / "tests" / "golden.json"
+DIGESTS_FILE = REPOSITORY / "tests" / "golden.json"
 NUM_ENVS, HORIZON, NUM_ARMS = 3, 40, 4
 HASHED_PACKAGES = ("numpy", "scipy", "numba", "gymnasium")
 """Those whose versions decide what numbers come out."""
 
 CaseSettings = dict[str, Any]
 
-CUT = {"name": "truncated_normal", "mean": 0.4, "std": 0.2}
+TRUNCATED_PRIOR = {"name": "truncated_normal", "mean": 0.4, "std": 0.2}
 ENVIRONMENTS: list[tuple[str, CaseSettings]] = [
     *((env_id, {}) for env_id in ENV_IDS if env_id != "CustomBandit-v0"),  # one of the others
-    ("BernoulliBandit-v0", {"prior": CUT}),
-    ("PoissonBandit-v0", {"prior": CUT | {"high": 9.0}}),
+    ("BernoulliBandit-v0", {"prior": TRUNCATED_PRIOR}),
+    ("PoissonBandit-v0", {"prior": TRUNCATED_PRIOR | {"high": 9.0}}),
 ]
-SPARED = "optimal", "thompson"
+OMITTED_AGENTS = "optimal", "thompson"
 """One draws nothing, the other what `exact` does."""
 
-CHEAPER = {"discounted_gittins": {"discount": 0.9}}
+CHEAPER_OPTIONS = {"discounted_gittins": {"discount": 0.9}}
 """Options that save time."""
 
-LEARNERS: list[tuple[str, CaseSettings]] = [
-    *((name, CHEAPER.get(name, {})) for name in AGENTS if name not in SPARED),
+AGENTS_WITH_OPTIONS: list[tuple[str, CaseSettings]] = [
+    *((name, CHEAPER_OPTIONS.get(name, {})) for name in AGENTS if name not in OMITTED_AGENTS),
     ("exact", {"prior": "reference"}),
     ("racing", {"proposal": "reference"}),
     ("racing", {"stopping": 200}),
     ("racing_paper", {"scale": "weight", "threshold": "shortened"}),
     ("smc", {"num_particles": 100}),
 ]
-CASES = [(*environment, *learner) for environment, learner in product(ENVIRONMENTS, LEARNERS)]
+CASES = [
+    (*environment, *learner) for environment, learner in product(ENVIRONMENTS, AGENTS_WITH_OPTIONS)
+]
 """Environment id and options, agent name and options."""
 
 
@@ -85,7 +87,7 @@ def name_case(
     return f"{env_id} {json.dumps(env_options)} {agent} {json.dumps(agent_options)}"
 
 
-def compute() -> dict[str, str]:
+def compute_digests() -> dict[str, str]:
     """Return name -> digest of every case."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of unfit settings; what they do is the point here
@@ -94,7 +96,7 @@ def compute() -> dict[str, str]:
 
 def load_digests() -> dict[str, Any]:
     """Read the stored version and digests."""
-    return dict(json.loads(STORED.read_text()))
+    return dict(json.loads(DIGESTS_FILE.read_text()))
 
 
 def is_reference_machine() -> bool:
@@ -105,7 +107,7 @@ def is_reference_machine() -> bool:
     return all(version(name) == pinned[name] for name in HASHED_PACKAGES)
 
 
-def differences(found: Mapping[str, str], stored: Mapping[str, Any]) -> list[str]:
+def find_differences(found: Mapping[str, str], stored: Mapping[str, Any]) -> list[str]:
     """Return the names of the cases whose digest is not the stored one."""
     return [name for name, value in found.items() if stored["digests"].get(name) != value]
 
@@ -116,7 +118,7 @@ def renew(found: Mapping[str, str], stored: Mapping[str, Any]) -> str:
     Raises:
         ValueError: if a number has changed and RESULTS_VERSION has not been raised since.
     """
-    changed = [name for name in differences(found, stored) if name in stored["digests"]]
+    changed = [name for name in find_differences(found, stored) if name in stored["digests"]]
     if changed and RESULTS_VERSION <= stored["results_version"]:
         raise ValueError(
             f"RESULTS_VERSION must be above {stored['results_version']}, where {len(changed)} "
@@ -131,12 +133,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--renew", action="store_true", help="store the present digests")
     options = parser.parse_args(arguments)
-    stored, found = load_digests(), compute()
-    differing = differences(found, stored)
+    stored, found = load_digests(), compute_digests()
+    differing = find_differences(found, stored)
     for name in differing:
         print(f"differs: {name}")
     if options.renew:
-        STORED.write_text(renew(found, stored))
+        DIGESTS_FILE.write_text(renew(found, stored))
     return int(bool(differing) and not options.renew)
 
 

@@ -29,7 +29,7 @@ from bandit_gym.checks.files import to_json, write_atomically
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import problem_from_dict
 
-CLOSE = 1e-9
+ANSWER_TOLERANCE = 1e-9
 """Difference of two answers that are the same but for the rounding of other processors."""
 
 NUM_ERRORS = 2
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("suite", type=Path, help="its file")
     file = parser.parse_args(arguments).suite
     suite = json.loads(file.read_text(encoding="utf-8"))
-    words = [answer(case) for case in suite["cases"]]
+    words = [check_answer(case) for case in suite["cases"]]
     for case, verdict in zip(suite["cases"], words, strict=True):
         if verdict != AGREES:
             print(f"{case['name']}: {verdict}")
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(OTHERWISE in words or any("law" not in case for case in suite["cases"]))
 
 
-def answer(case: dict[str, Any]) -> str:
+def check_answer(case: dict[str, Any]) -> str:
     """Say how a case's answer compares with the oracle's; give it one if it has none."""
     try:
         probabilities, error = find_answer(case)
@@ -65,7 +65,9 @@ def answer(case: dict[str, Any]) -> str:
         case |= {"law": probabilities.tolist(), "error": error}
         return FOUND
     distance = np.abs(probabilities - case["law"]).max()
-    return AGREES if distance <= CLOSE + NUM_ERRORS * error + case["error"] else OTHERWISE
+    return (
+        AGREES if distance <= ANSWER_TOLERANCE + NUM_ERRORS * error + case["error"] else OTHERWISE
+    )
 
 
 def find_answer(case: dict[str, Any]) -> tuple[FloatArray, float]:

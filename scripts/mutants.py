@@ -7,9 +7,9 @@ cosmic-ray (`pip install -e ".[mutants]"`) knows the places that can be broken a
 session is its own, so `cr-report` and `cr-html` read it too. A run that is stopped goes on where it
 was. Each mutant is written into a copy of the working tree and meets the tests nearest to it, in a
 fork of a process that has imported the libraries: first with kernels as plain Python, then, if it
-survives, compiled. What needs longer than `PATIENCE` a test or `BUDGET` in all is left out, so a
-score is a lower bound of what all tests notice. Annotations, which are never evaluated, are not
-broken, and what is no longer Python is not counted.
+survives, compiled. What needs longer than `MAX_SECONDS_PER_TEST` a test or `MAX_SECONDS_PER_MUTANT`
+in all is left out, so a score is a lower bound of what all tests notice. Annotations, which are
+never evaluated, are not broken, and what is no longer Python is not counted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cosmic_ray import mutating, plugins
 from cosmic_ray.work_db import WorkDB
 from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkResult
 from mutation.sample import draw_mutants
-from mutation.tree import BUDGET, Tree
+from mutation.tree import MAX_SECONDS_PER_MUTANT, Tree
 
 LIBRARIES = (
     *("numba", "pandas", "pyarrow.parquet", "matplotlib.pyplot", "gymnasium.vector", "joblib"),
@@ -39,7 +39,7 @@ def judge_mutant(mutation: MutationSpec, tree: Tree) -> WorkResult:
     path, operator = mutation.module_path, plugins.get_operator(mutation.operator_name)()
     broken = mutating.use_mutation(tree.folder / path, operator, mutation.occurrence)
     with broken as (before, after):
-        fate = tree.notices(path)
+        fate = tree.run_nearest_tests(path)
     outcome = TestOutcome.KILLED if fate else TestOutcome.SURVIVED
     return WorkResult(WorkerOutcome.NORMAL, fate, outcome, name_mutant(path, before, after))
 
@@ -106,7 +106,13 @@ def main() -> None:
     runner.add_argument("--size", type=int, default=60)
     runner.add_argument("--seed", type=int, default=0)
     runner.add_argument("--session", type=Path, required=True)
-    runner.add_argument("--modes", nargs="+", choices=BUDGET, default=[*BUDGET], help="of kernels")
+    runner.add_argument(
+        "--modes",
+        nargs="+",
+        choices=MAX_SECONDS_PER_MUTANT,
+        default=[*MAX_SECONDS_PER_MUTANT],
+        help="of kernels",
+    )
     runner.add_argument("--again", action="store_true", help="judge survivors once more")
     commands.add_parser("table").add_argument("sessions", type=Path, nargs="+")
     options = vars(parser.parse_args())

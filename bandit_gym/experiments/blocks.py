@@ -189,11 +189,11 @@ def _is_exact(now: State) -> np.ndarray | None:
     return np.where(now.step.is_alive, int(now.step.has_exact_probabilities), -1)
 
 
-OWN = "diagnostics"
-DOUBTS = "doubts"
+OWN_DIAGNOSTICS = "diagnostics"
+DOUBT_DIAGNOSTIC = "doubts"
 """The diagnostic that holds one `Doubt` per lane; each kind has a column that counts it."""
 
-DOUBTED = {f"{DOUBTS}_{str(doubt.name).lower()}": doubt for doubt in Doubt}
+DOUBT_COLUMNS = {f"{DOUBT_DIAGNOSTIC}_{str(doubt.name).lower()}": doubt for doubt in Doubt}
 """The columns that count them."""
 
 COLUMNS = {
@@ -304,9 +304,9 @@ COLUMNS = {
     ),
     **{
         name: Column(f"number of decisions that the agent doubts: {doubt.words}", unit="decisions")
-        for name, doubt in DOUBTED.items()
+        for name, doubt in DOUBT_COLUMNS.items()
     },
-    OWN: Column("by name, sums over steps of the other diagnostics of the agent", dict),
+    OWN_DIAGNOSTICS: Column("by name, sums over steps of the other diagnostics of the agent", dict),
 }
 """Every column of a table of results, in order."""
 
@@ -321,13 +321,13 @@ def columns_of(found: Container[str]) -> list[str]:
 
 # -- What is kept of an episode -------------------------------------------------------------------
 
-CHUNK = 32
+STEPS_PER_CHUNK = 32
 UNTIMED_STEPS = 30
 """The first steps of a block, half of them at most, do not count as the agent's own time: they may
 load what is compiled."""
 
-_ADDED = {name: column.adds for name, column in COLUMNS.items() if column.adds}
-_SHOWN_TOTALS = {name: column for name, column in COLUMNS.items() if column.shows}
+_ADDED_COLUMNS = {name: column.adds for name, column in COLUMNS.items() if column.adds}
+_STATE_COLUMNS = {name: column for name, column in COLUMNS.items() if column.shows}
 
 
 def record_block(
@@ -352,7 +352,7 @@ class Recorder:
     """Adds up the steps of N lanes and keeps the sums at the recorded steps.
 
     Sums of a lane stay as they are once its episode has ended. A step is only put aside at first:
-    adding up `CHUNK` of them in one go is some four times as fast.
+    adding up `STEPS_PER_CHUNK` of them in one go is some four times as fast.
 
     Args:
         steps: (S,) recorded steps, sorted.
@@ -368,7 +368,7 @@ class Recorder:
     def add(self, step: Step) -> None:
         """Update with one step of every lane."""
         self._pending.append(step)
-        if len(self._pending) == CHUNK:
+        if len(self._pending) == STEPS_PER_CHUNK:
             self._add_up()
 
     def finish(self) -> dict[str, np.ndarray]:
@@ -382,7 +382,10 @@ class Recorder:
         if self._num_kept < len(self._steps) and state is not None:
             state.step = state.step._replace(is_alive=np.zeros_like(state.step.is_alive))
             self._store_values(
-                {name: values[None] for name, values in (state.sums | _show_totals(state)).items()}
+                {
+                    name: values[None]
+                    for name, values in (state.sums | _compute_state_values(state)).items()
+                }
             )
             for values in self._rows.values():
                 values[:, self._num_kept + 1 :] = values[:, [self._num_kept]]
@@ -395,8 +398,8 @@ class Recorder:
         first = state.num_steps + 1
         end = bisect_right(self._steps, state.num_steps + len(steps))
         due = [step - first for step in self._steps[self._num_kept : end]]
-        sums = _addends(steps)
-        shown = [_show_totals(state) for _ in state.update(steps, sums, due)]
+        sums = _compute_addends(steps)
+        shown = [_compute_state_values(state) for _ in state.update(steps, sums, due)]
         if due:
             self._store_values({name: values[: len(due)] for name, values in sums.items()})
             self._store_values(
@@ -413,22 +416,22 @@ class Recorder:
                 self._rows[name][:, self._num_kept : self._num_kept + len(each)] = each.T
 
 
-def _show_totals(state: State) -> dict[str, np.ndarray]:
+def _compute_state_values(state: State) -> dict[str, np.ndarray]:
     """Return name -> (N,) values that follow from where the lanes stand, where they are known."""
     found = {
         name: column.shows(state)
-        for name, column in _SHOWN_TOTALS.items()
+        for name, column in _STATE_COLUMNS.items()
         if column.shows and (state.knows_means or not column.needs_means)
     }
     return {name: values for name, values in found.items() if values is not None}
 
 
-def _addends(steps: list[Step]) -> dict[str, np.ndarray]:
+def _compute_addends(steps: list[Step]) -> dict[str, np.ndarray]:
     """Return (C, N) values that C steps add, by name; nothing of what the environment hides."""
     addends = {name: _diagnostic_values(steps, name) for name in steps[0].diagnostics}
-    if DOUBTS in addends:
-        addends |= _count_doubts(steps, addends.pop(DOUBTS))
-    for name, adds in _ADDED.items():
+    if DOUBT_DIAGNOSTIC in addends:
+        addends |= _count_doubts(steps, addends.pop(DOUBT_DIAGNOSTIC))
+    for name, adds in _ADDED_COLUMNS.items():
         values = [adds(step) for step in steps]
         if values[0] is not None:
             addends[name] = np.array(values, dtype=np.float64)
@@ -455,7 +458,7 @@ def _count_doubts(steps: list[Step], doubts: np.ndarray) -> dict[str, np.ndarray
     """Return whether each decision was flagged, and for each doubt whether that was a reason."""
     is_alive = np.array([step.is_alive for step in steps])
     numbers = np.where(is_alive, doubts, 0).astype(np.int64)
-    masks = {"is_unreliable": -1} | {name: int(doubt) for name, doubt in DOUBTED.items()}
+    masks = {"is_unreliable": -1} | {name: int(doubt) for name, doubt in DOUBT_COLUMNS.items()}
     if not numbers.any():  # as nearly always
         return {name: np.zeros(numbers.shape) for name in masks}
     return {name: (numbers & mask != 0).astype(np.float64) for name, mask in masks.items()}

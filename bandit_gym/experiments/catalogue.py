@@ -50,17 +50,17 @@ if TYPE_CHECKING:
     from bandit_gym.experiments.experiment import Run
 
 Parameters = dict[str, inspect.Parameter]
-PRIOR = "prior"
+PRIOR_OPTION = "prior"
 """The option of an agent that gives it another prior than its environment's."""
 
 ENTRY_KEYS = ("label", "grid")
 """What an entry of an experiment may have beside the options of its environment or agent."""
 
 NUM_SAMPLER_ARGUMENTS = 5
-GIVEN = ("env", "problem")
+GIVEN_ARGUMENTS = ("env", "problem")
 """Arguments that every wrapper or agent is given, and that are therefore no options."""
 
-KINDS = ("environments", "wrappers", "agents", "priors", "likelihoods")
+CATALOGUE_GROUPS = ("environments", "wrappers", "agents", "priors", "likelihoods")
 
 # -- Names and their options ----------------------------------------------------------------------
 
@@ -74,12 +74,12 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
     target = f"bandit_gym:{name}" if name in ENV_IDS else name
     find_sources(target, options)  # which refuses modules that were edited since their import
     try:
-        parameters = _parameters(_find_environment(target))
+        parameters = _list_parameters(_find_environment(target))
     except (gym.error.Error, ImportError, TypeError, ValueError, AttributeError) as error:
         if ":" not in name:
             check_choice("env", name, ENV_IDS)
         raise ValueError(
-            message("env", "be an id Gymnasium can make", name, headline(error).rstrip("."))
+            message("env", "be an id Gymnasium can make", name, summarise_error(error).rstrip("."))
         ) from error
     plain = {option: value for option, value in options.items() if option != "wrappers"}
     _check_options(target, parameters, plain)
@@ -100,7 +100,7 @@ def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
     num_given = NUM_SAMPLER_ARGUMENTS if is_sampler(code) else 1
     known = dict(list(inspect.signature(code).parameters.items())[num_given:])
     if target.startswith("agents:"):  # which all take a prior, and words for one
-        known |= {PRIOR: inspect.Parameter(PRIOR, inspect.Parameter.KEYWORD_ONLY)}
+        known |= {PRIOR_OPTION: inspect.Parameter(PRIOR_OPTION, inspect.Parameter.KEYWORD_ONLY)}
     _check_options(target, known, without_prior_option(options))
     return target
 
@@ -123,7 +123,7 @@ def agent_names() -> Mapping[str, str]:
 def short_name(target: str) -> str:
     """Return what people call a target: an agent's short name, or what follows the module."""
     names = {known: name for name, known in agent_names().items()}
-    return names.get(target, shown(target).rpartition(":")[2])
+    return names.get(target, display_name(target).rpartition(":")[2])
 
 
 def is_sampler(code: Any) -> bool:
@@ -150,7 +150,7 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
         found = load_target(target)
     except (Exception, SystemExit) as error:  # all that a module does when it is imported
         raise ValueError(
-            message("agent", "be an importable class", target, headline(error).rstrip("."))
+            message("agent", "be an importable class", target, summarise_error(error).rstrip("."))
         ) from error
     if not callable(found):
         raise TypeError(message("agent", "be a class, or a function that makes an agent", target))
@@ -160,7 +160,7 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
 def load_target(target: str) -> Any:
     """Import `module:name`, which may have dots, `Class.method`, or unpack a packed name."""
     if is_packed(target):
-        return unpack(target)
+        return unpack_object(target)
     module, _, name = target.partition(":")
     return attrgetter(name)(import_module(module))
 
@@ -183,7 +183,7 @@ def known_targets() -> set[str]:
 
 def find_prior_option(options: Mapping[str, Any]) -> Any:
     """Return the prior among an agent's options, as settings; None if it has none."""
-    value = options.get(PRIOR)
+    value = options.get(PRIOR_OPTION)
     is_word = isinstance(value, str) and ":" not in value
     return None if is_word else value
 
@@ -191,22 +191,22 @@ def find_prior_option(options: Mapping[str, Any]) -> Any:
 def without_prior_option(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of the agent's own."""
     is_given = find_prior_option(options) is not None
-    return {key: value for key, value in options.items() if not (is_given and key == PRIOR)}
+    return {key: value for key, value in options.items() if not (is_given and key == PRIOR_OPTION)}
 
 
-def _parameters(make: Any) -> Parameters:
+def _list_parameters(make: Any) -> Parameters:
     """Return what people may choose of the arguments of a constructor."""
     found = inspect.signature(make).parameters
-    return {name: each for name, each in found.items() if name not in GIVEN}
+    return {name: each for name, each in found.items() if name not in GIVEN_ARGUMENTS}
 
 
 def describe_catalogue(*kinds: str) -> str:
     """List what the project has by name, with options and defaults, as text.
 
     Args:
-        kinds: of `KINDS`; none are all.
+        kinds: of `CATALOGUE_GROUPS`; none are all.
     """
-    chosen = [check_choice("what", kind, KINDS) for kind in kinds] or KINDS
+    chosen = [check_choice("what", kind, CATALOGUE_GROUPS) for kind in kinds] or CATALOGUE_GROUPS
     makers: dict[str, Mapping[str, Any]] = {
         "environments": {name: _find_environment(f"bandit_gym:{name}") for name in ENV_IDS},
         "wrappers": WRAPPERS,
@@ -228,7 +228,7 @@ def _describe_factory(name: str, make: Any) -> str:
     """Write a name and what its docstring says first, and on a line of their own its options."""
     summary = " ".join((inspect.getdoc(make) or "").partition("\n\n")[0].split())
     shown_parameters = (
-        str(each.replace(annotation=each.empty)) for each in _parameters(make).values()
+        str(each.replace(annotation=each.empty)) for each in _list_parameters(make).values()
     )
     return f"{name}: {summary}\n    {', '.join(shown_parameters) or 'no options'}"
 
@@ -239,7 +239,7 @@ def _check_options(target: str, parameters: Parameters, options: Mapping[str, An
         check_keys(f"options of {short_name(target)}", options, optional=[*parameters, *ENTRY_KEYS])
 
 
-def headline(error: BaseException) -> str:
+def summarise_error(error: BaseException) -> str:
     """Say in one line, fit for a terminal, what was raised."""
     line = f"{type(error).__name__}: {str(error).strip()}".partition("\n")[0]
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
@@ -248,7 +248,7 @@ def headline(error: BaseException) -> str:
 # -- An environment and an agent from a run -------------------------------------------------------
 
 
-def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
+def make_agent_and_environment(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     """Make the agent and the native vector environment of a run.
 
     An agent whose constructor takes a `horizon` is given that of the run, if its entry has none.
@@ -266,12 +266,12 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     if run.propensities and not hasattr(agent, "action_probabilities"):
         condition = "have the method action_probabilities where propensities are recorded"
         raise ValueError(message("agent", condition, run.agent.target))
-    return agent, _wrap(run, env)
+    return agent, _add_wrappers(run, env)
 
 
 def make_environment(run: Run) -> gym.vector.VectorEnv:
     """Make the native vector environment of a run, in its wrappers."""
-    return _wrap(run, _make_lanes(run))
+    return _add_wrappers(run, _make_lanes(run))
 
 
 def _make_lanes(run: Run) -> gym.vector.VectorEnv:
@@ -279,11 +279,11 @@ def _make_lanes(run: Run) -> gym.vector.VectorEnv:
     options = {"max_episode_steps": run.horizon} | options
     options.pop("wrappers", None)
     if is_packed(target):
-        return BanditVectorEnv(run.block_size, unpack(target), **options)
+        return BanditVectorEnv(run.block_size, unpack_object(target), **options)
     return gym.make_vec(target, num_envs=run.block_size, **options)
 
 
-def _wrap(run: Run, env: gym.vector.VectorEnv) -> gym.vector.VectorEnv:
+def _add_wrappers(run: Run, env: gym.vector.VectorEnv) -> gym.vector.VectorEnv:
     wrappers = unpack_options(run.environment.options).get("wrappers")
     return wrap(env, wrappers) if wrappers else env  # type: ignore[no-any-return]
 
@@ -293,9 +293,9 @@ def _make_agent(run: Run, problem: Any) -> BanditAgent:
     entry = run.agent
     make, options = load_agent(entry.target), unpack_options(entry.options)
     takes = inspect.signature(make).parameters
-    takes_prior = PRIOR in takes and not entry.target.startswith("agents:")
+    takes_prior = PRIOR_OPTION in takes and not entry.target.startswith("agents:")
     if find_prior_option(entry.options) is not None and not takes_prior:
-        problem = replace(problem, prior=make_prior(options.pop(PRIOR)))
+        problem = replace(problem, prior=make_prior(options.pop(PRIOR_OPTION)))
     if "horizon" in takes:
         options = {"horizon": run.horizon} | options
     return make(problem, **options)
@@ -304,8 +304,8 @@ def _make_agent(run: Run, problem: Any) -> BanditAgent:
 def try_run(run: Run) -> str:
     """Say why agent and environment cannot be built or do not fit each other; "" if they do."""
     try:
-        agent, env = build(run)
-        check_fit(agent, env, warns=PRIOR not in run.agent.options)
+        agent, env = make_agent_and_environment(run)
+        check_fit(agent, env, warns=PRIOR_OPTION not in run.agent.options)
         max_lanes = getattr(agent, "max_lanes", run.block_size)
         if run.block_size > max_lanes:
             condition = f"be at most {max_lanes}, for all that this agent keeps of each lane"
@@ -314,18 +314,18 @@ def try_run(run: Run) -> str:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit among them
-        return headline(error)
+        return summarise_error(error)
     return ""
 
 
 # -- Objects without an importable name -----------------------------------------------------------
 
-PREFIX = "<own>:"
+PACKED_PREFIX = "<own>:"
 """What no module can be called."""
 
-PACKED = re.compile(r"<own>:[\w.]+\.[0-9a-f]{16}")
+PACKED_PATTERN = re.compile(r"<own>:[\w.]+\.[0-9a-f]{16}")
 
-TRACKER = re.compile(rb"[0-9a-f]{32}")
+TRACKER_PATTERN = re.compile(rb"[0-9a-f]{32}")
 """The random name that cloudpickle gives each class; a cell that is run again has another."""
 
 _objects: dict[str, Any] = {}
@@ -340,10 +340,10 @@ def name_of(code: Any) -> str:
     found = sys.modules.get(module)
     has_home = module in sys.builtin_module_names or getattr(found, "__file__", None) is not None
     is_importable = module != "__main__" and has_home and getattr(found, name, None) is code
-    return f"{module}:{name}" if is_importable else pack(code)
+    return f"{module}:{name}" if is_importable else pack_object(code)
 
 
-def pack(value: Any) -> str:
+def pack_object(value: Any) -> str:
     """Keep an object, and return the name that stands for it.
 
     Raises:
@@ -358,22 +358,22 @@ def pack(value: Any) -> str:
         reason = f"{type(error).__name__}: {error}".rstrip(".")
         raise TypeError(message(label, "be picklable", value, reason)) from error
     plain = re.sub(r"\W", "_", label)  # without the brackets of <lambda>
-    name = f"{PREFIX}{plain}.{_digest_of(value)[:16]}"
+    name = f"{PACKED_PREFIX}{plain}.{_digest_of(value)[:16]}"
     _pickles[name], _objects[name] = pickled, value
     return name
 
 
 def is_packed(value: Any) -> bool:
     """Say whether a value is a name that stands for an object."""
-    return isinstance(value, str) and PACKED.fullmatch(value) is not None
+    return isinstance(value, str) and PACKED_PATTERN.fullmatch(value) is not None
 
 
-def shown(name: str) -> str:
+def display_name(name: str) -> str:
     """Return what people call what a packed name stands for; any other name as it is."""
-    return name.removeprefix(PREFIX).rpartition(".")[0] if is_packed(name) else name
+    return name.removeprefix(PACKED_PREFIX).rpartition(".")[0] if is_packed(name) else name
 
 
-def unpack(name: str) -> Any:
+def unpack_object(name: str) -> Any:
     """Return the object that a name stands for.
 
     Raises:
@@ -382,7 +382,7 @@ def unpack(name: str) -> Any:
     if name not in _objects and name in _pickles:
         _objects[name] = pickle.loads(_pickles[name])
     if name not in _objects:
-        label = shown(name)
+        label = display_name(name)
         raise ValueError(
             f"{label} must be importable to be run from a folder, got code of a session, of which "
             f"the folder has a digest only; put it into a module and name it 'module:{label}'."
@@ -394,7 +394,7 @@ def unpack_options(value: Any) -> Any:
     """Return options in which objects are what stood for them, as `{"name": packed name}`."""
     if isinstance(value, Mapping):
         if is_packed(value.get("name")):
-            return unpack(value["name"])
+            return unpack_object(value["name"])
         return {key: unpack_options(item) for key, item in value.items()}
     return [unpack_options(item) for item in value] if isinstance(value, list) else value
 
@@ -412,7 +412,7 @@ def load_pickles(pickles: Mapping[str, bytes]) -> None:
 def sources_of(target: str, options: Mapping[str, Any]) -> dict[str, str]:
     """Return what results depend on beside settings: file, or name of an object -> digest."""
     return find_sources(target, options) | {
-        name: hashlib.sha256(TRACKER.sub(b"", data)).hexdigest()
+        name: hashlib.sha256(TRACKER_PATTERN.sub(b"", data)).hexdigest()
         for name, data in pickles_of([target, options]).items()
     }
 
@@ -421,7 +421,7 @@ def _digest_of(value: Any) -> str:
     """Return a digest of an object's source text and plain values, as hexadecimal digits.
 
     It is the same in any process, so that the seeds that it enters are. Code that the object calls
-    does not count here; see `sources_of`.
+    does not count here; see `find_sources`.
     """
     import joblib  # slow to start, and seldom needed
 

@@ -43,7 +43,13 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.experiments.blocks import Outcome, record_block
-from bandit_gym.experiments.catalogue import build, headline, known_targets, load_target, try_run
+from bandit_gym.experiments.catalogue import (
+    known_targets,
+    load_target,
+    make_agent_and_environment,
+    summarise_error,
+    try_run,
+)
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.provenance import find_code, versions
 from bandit_gym.experiments.store import Store, to_parquet
@@ -54,7 +60,7 @@ FEW_DECISIONS = 5_000
 MAX_PROGRESS_NAME = 20
 """Characters of the name of the agent that has finished a block, beside the bar."""
 
-Task = tuple[Run, int]
+BlockTask = tuple[Run, int]
 
 
 @dataclass(frozen=True)
@@ -141,15 +147,17 @@ def run_experiment(
             )
     sources = {run: run.sources() for run in experiment.runs}
     with contextlib.ExitStack() as stack:
-        claimed = Store.claimed(folder, experiment, sources, recompute=recompute)
-        store, found = stack.enter_context(claimed)
+        open_locked = Store.open_locked(folder, experiment, sources, recompute=recompute)
+        store, found = stack.enter_context(open_locked)
         total = len(experiment.runs) * experiment.num_blocks
         num_decisions = (total - len(found.complete)) * experiment.block_size * experiment.horizon
-        is_little = num_decisions <= FEW_DECISIONS and not find_code(experiment, known_targets())
-        if is_little and workers.backend == "loky":
+        has_few_decisions = num_decisions <= FEW_DECISIONS and not find_code(
+            experiment, known_targets()
+        )
+        if has_few_decisions and workers.backend == "loky":
             workers = Workers("serial")
         seconds: dict[str, float] = {}  # an agent's last block
-        tasks = _tasks(experiment, found.complete, seconds, workers.width)
+        tasks = _schedule_tasks(experiment, found.complete, seconds, workers.width)
         counts = total, len(found.complete)
         on_progress(Progress(*counts, 0, tuple(found.damaged), None))
         for callback in callbacks:
@@ -160,7 +168,8 @@ def run_experiment(
         for done, (call, result) in enumerate(made, start=1):
             outcome = result
             if isinstance(result, BaseException):
-                line = f"WorkerDied: the process that simulated this alone died: {headline(result)}"
+                reason = summarise_error(result)
+                line = f"WorkerDied: the process that simulated this alone died: {reason}"
                 outcome = Outcome(call[0], call[1], None, {}, line)
             seconds[outcome.run.agent.digest] = outcome.facts.get("seconds", 0.0)
             if outcome.data is None:
@@ -173,15 +182,15 @@ def run_experiment(
     return load_target("bandit_gym.results:load_results")(folder, experiment)
 
 
-def _tasks(
-    experiment: Experiment, complete: set[Task], seconds: dict[str, float], width: int
-) -> Iterator[Task]:
+def _schedule_tasks(
+    experiment: Experiment, complete: set[BlockTask], seconds: dict[str, float], width: int
+) -> Iterator[BlockTask]:
     """Yield what is to be done: first blocks first, so that all runs advance.
 
     At a time it considers as many block numbers as there are workers. Agents that have not finished
     a block go first, then those that were slowest on their last one.
     """
-    window: list[Task] = []
+    window: list[BlockTask] = []
     for block in range(experiment.num_blocks + width):
         while window and window[0][1] + width <= block:
             slowest = max(window, key=lambda task: seconds.get(task[0].agent.digest, math.inf))
@@ -247,7 +256,7 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit among them
-        text = f"{headline(error)}\n\n{traceback.format_exc()}"
+        text = f"{summarise_error(error)}\n\n{traceback.format_exc()}"
         return Outcome(run, block, None, facts, text)
     return Outcome(run, block, data, facts | measured | {"seconds": perf_counter() - start})
 
@@ -259,7 +268,7 @@ def _simulate(run: Run, block: int, sources: Sources | None) -> tuple[bytes, dic
             f"sources must be the same in all processes, got others in process {os.getpid()} "
             f"on {platform.node()}: {found!r}; leave them alone while a run is at work."
         )
-    agent, env = build(run)
+    agent, env = make_agent_and_environment(run)
     origin = {
         "results_version": RESULTS_VERSION,
         "versions": versions(),
@@ -283,7 +292,7 @@ SCHEDULER_TIMEOUT = 6.0
 PR_SET_PDEATHSIG = 1
 
 Call = tuple[Any, ...]
-Made = tuple[Call, Any]
+FinishedCall = tuple[Call, Any]
 """A call, and what it returned or the error that took its process down."""
 
 
@@ -328,17 +337,17 @@ class Pool(NamedTuple):
     Attributes:
         submit: makes a call and returns its future.
         limit: how many calls are to be under way at a time.
-        deaths: what a future raises if its worker died.
+        crash_errors: what a future raises if its worker died.
     """
 
     submit: Callable[..., Future[Any]]
     limit: int
-    deaths: tuple[type[BaseException], ...] = (BrokenExecutor,)
+    crash_errors: tuple[type[BaseException], ...] = (BrokenExecutor,)
 
 
 def make_calls(
     workers: Workers, function: Callable[..., Any], calls: Iterable[Call]
-) -> Generator[Made, None, None]:
+) -> Generator[FinishedCall, None, None]:
     """Yield each call's arguments and what came of it, in the order of finishing.
 
     Of a call that took its process down, that is the error of its future.
@@ -347,24 +356,24 @@ def make_calls(
     """
     waiting = iter(calls)
     for call in waiting:
-        lost: list[Made] = []
+        lost: list[FinishedCall] = []
         with BACKENDS[workers.backend](workers) as pool:
             yield from _make_while_alive(pool, function, chain([call], waiting), lost)
         for again, _ in lost:
-            crashed: list[Made] = []
+            crashed: list[FinishedCall] = []
             with BACKENDS[workers.backend](replace(workers, num_workers=1)) as pool:
                 yield from _make_while_alive(pool, function, iter([again]), crashed)
             yield from crashed
 
 
 def _make_while_alive(
-    pool: Pool, function: Callable[..., Any], calls: Iterator[Call], lost: list[Made]
-) -> Iterator[Made]:
+    pool: Pool, function: Callable[..., Any], calls: Iterator[Call], lost: list[FinishedCall]
+) -> Iterator[FinishedCall]:
     """Make calls until all are made, or a worker dies; `lost` are those that died with it."""
     under_way: dict[Future[Any], Call] = {}
     while True:
         for call in calls if not lost else ():
-            under_way[_submit(pool, function, call)] = call
+            under_way[_submit_call(pool, function, call)] = call
             if len(under_way) == pool.limit:
                 break
         done = wait(under_way, return_when=FIRST_COMPLETED).done
@@ -372,24 +381,24 @@ def _make_while_alive(
             return
         for future in [future for future in under_way if future in done]:
             call = under_way.pop(future)
-            if isinstance(future.exception(), pool.deaths):
+            if isinstance(future.exception(), pool.crash_errors):
                 lost.append((call, future.exception()))
             else:
                 yield call, future.result()
 
 
-def _submit(pool: Pool, function: Callable[..., Any], call: Call) -> Future[Any]:
+def _submit_call(pool: Pool, function: Callable[..., Any], call: Call) -> Future[Any]:
     """Make a call; where no worker is alive to take it, its future says so."""
     try:
         return pool.submit(function, *call)
-    except pool.deaths as error:
+    except pool.crash_errors as error:
         future: Future[Any] = Future()
         future.set_exception(error)
         return future
 
 
 @contextlib.contextmanager
-def _serial(workers: Workers) -> Iterator[Pool]:
+def _open_serial_pool(workers: Workers) -> Iterator[Pool]:
     def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         future: Future[Any] = Future()
         future.set_result(function(*arguments))
@@ -399,14 +408,14 @@ def _serial(workers: Workers) -> Iterator[Pool]:
 
 
 @contextlib.contextmanager
-def _loky(workers: Workers) -> Iterator[Pool]:
+def _open_loky_pool(workers: Workers) -> Iterator[Pool]:
     from joblib.externals.loky import ProcessPoolExecutor
 
     # The worker's first imports take nothing from the current folder, where a random.py may lie.
     environment = {"PYTHONSAFEPATH": "1"}
     arguments = os.getpid(), sys.path.copy()
     pool = ProcessPoolExecutor(
-        workers.width, initializer=_begin, initargs=arguments, env=environment
+        workers.width, initializer=_start_worker, initargs=arguments, env=environment
     )
     try:
         yield Pool(pool.submit, workers.width + EXTRA_CALLS)
@@ -418,7 +427,7 @@ def _loky(workers: Workers) -> Iterator[Pool]:
     pool.shutdown()
 
 
-def _begin(parent: int, path: list[str]) -> None:
+def _start_worker(parent: int, path: list[str]) -> None:
     """Start a worker: with what its parent can import, and Ctrl-C left to the parent."""
     end_with_parent(parent)
     sys.path[:] = path
@@ -426,7 +435,7 @@ def _begin(parent: int, path: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def _dask(workers: Workers) -> Iterator[Pool]:
+def _open_dask_pool(workers: Workers) -> Iterator[Pool]:
     """Use a running scheduler, or start one process per worker here."""
     try:
         dask, distributed = import_module("dask"), import_module("distributed")
@@ -461,9 +470,9 @@ def _dask(workers: Workers) -> Iterator[Pool]:
 
 
 BACKENDS: dict[str, Callable[[Workers], contextlib.AbstractContextManager[Pool]]] = {
-    "loky": _loky,
-    "serial": _serial,
-    "dask": _dask,
+    "loky": _open_loky_pool,
+    "serial": _open_serial_pool,
+    "dask": _open_dask_pool,
 }
 
 

@@ -35,15 +35,15 @@ from bandit_gym.checks import (
 from bandit_gym.checks.typing import IntArray
 from bandit_gym.experiments.catalogue import (
     ENTRY_KEYS,
+    display_name,
     find_prior_option,
     load_pickles,
     name_of,
-    pack,
+    pack_object,
     pickles_of,
     resolve_agent,
     resolve_environment,
     short_name,
-    shown,
     sources_of,
     without_prior_option,
 )
@@ -113,7 +113,7 @@ class Entry:
     @cached_property
     def name(self) -> str:
         """What its settings read as, `racing(delta=0.1)`: the label of what is given none."""
-        return _cut(short_name(self.target) + _written(self.options))
+        return _cut_label(short_name(self.target) + _write_options(self.options))
 
 
 def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
@@ -133,7 +133,7 @@ def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
         raise TypeError(message(field, EXPECTED[field], entries))
     if not entries:
         raise ValueError(message(field, "have at least one entry", entries))
-    found = tuple(entry for item in entries for entry in _expand(kind, item))
+    found = tuple(entry for item in entries for entry in _expand_grid(kind, item))
     _check_different(field, found)
     return found
 
@@ -155,7 +155,7 @@ def _check_different(field: str, entries: Sequence[Entry]) -> None:
         labels[entry.digest] = entry.label
 
 
-def _expand(kind: str, item: Any) -> Iterator[Entry]:
+def _expand_grid(kind: str, item: Any) -> Iterator[Entry]:
     """Yield one entry for each point of the item's grid; one in all if it has none."""
     if isinstance(item, Entry):
         yield item
@@ -167,7 +167,7 @@ def _expand(kind: str, item: Any) -> Iterator[Entry]:
         raise TypeError(f"grid of {kind} must be a table of non-empty lists, got {grid!r}.")
     for values in itertools.product(*grid.values()):
         point = dict(zip(grid, values, strict=True))
-        own = f"{label}{_written(point)}" if label and point else label
+        own = f"{label}{_write_options(point)}" if label and point else label
         yield _make_entry(kind, settings[kind], options | point, own)
 
 
@@ -181,24 +181,25 @@ def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None
         prior = find_prior_option(options) if kind == "agent" else None
         own = options if prior is None else without_prior_option(options)
         belief = "" if prior is None else f", given {describe_prior(prior)}"
-        label = _cut(f"{short_name(target)}{_written(own)}{belief}")
+        label = _cut_label(f"{short_name(target)}{_write_options(own)}{belief}")
     return Entry(target, options, label)
 
 
-def _cut(text: str) -> str:
+def _cut_label(text: str) -> str:
     return text if len(text) <= MAX_LABEL_LENGTH else f"{text[: MAX_LABEL_LENGTH - 3]}..."
 
 
-def _written(options: Settings) -> str:
+def _write_options(options: Settings) -> str:
     if not options:
         return ""
-    pairs = (f"{key}={_written_value(value)}" for key, value in options.items())
+    pairs = (f"{key}={_write_value(value)}" for key, value in options.items())
     return f"({','.join(pairs)})"
 
 
-def _written_value(value: Any) -> str:
+def _write_value(value: Any) -> str:
     if isinstance(value, Mapping) and isinstance(value.get("name"), str):  # a prior
-        return f"{shown(value['name'])}{_written({k: v for k, v in value.items() if k != 'name'})}"
+        options = {key: option for key, option in value.items() if key != "name"}
+        return f"{display_name(value['name'])}{_write_options(options)}"
     is_word = isinstance(value, str) and value.isprintable()
     return value if is_word else json.dumps(value, separators=(",", ":"))
 
@@ -221,7 +222,7 @@ def _plain_settings(kind: str, item: Any) -> dict[str, Any]:
         named = {kind: name_of(given)}
     else:
         raise TypeError(message(kind, EXPECTED[kind], item))
-    return _plain(named | settings)  # type: ignore[no-any-return]
+    return _plain_options(named | settings)  # type: ignore[no-any-return]
 
 
 def _name_problem(problem: BanditProblem) -> dict[str, Any]:
@@ -231,23 +232,23 @@ def _name_problem(problem: BanditProblem) -> dict[str, Any]:
     if type(likelihood) in LIKELIHOODS.values() and env_id in ENV_IDS:
         options = {"num_arms": problem.num_arms, "prior": problem.prior}
         return {"env": env_id} | options | vars(likelihood)
-    return {"env": pack(problem)}
+    return {"env": pack_object(problem)}
 
 
-def _plain(value: Any) -> Any:
+def _plain_options(value: Any) -> Any:
     """Return options in which objects are the dicts that describe them, or stand for them."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain_options(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_plain_options(item) for item in value]
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, str | bool | int | float | None):
         return value
-    return _described(value) or {"name": pack(value)}
+    return _describe_prior(value) or {"name": pack_object(value)}
 
 
-def _described(value: Any) -> dict[str, Any] | None:
+def _describe_prior(value: Any) -> dict[str, Any] | None:
     """Return the dict of a prior that has a name; None of anything else."""
     try:
         settings: dict[str, Any] = value.to_dict()
@@ -256,7 +257,7 @@ def _described(value: Any) -> dict[str, Any] | None:
         return None
 
 
-NAMING = 3
+NAMING_VERSION = 3
 """Which settings enter the name of a run, and how."""
 
 RECORDINGS = ("log", "every")
@@ -294,7 +295,7 @@ class Run:
     @cached_property
     def digest(self) -> str:
         """Content hash of the settings, as hexadecimal digits."""
-        return content_digest({"format": NAMING, **self.settings})
+        return content_digest({"format": NAMING_VERSION, **self.settings})
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -34,18 +34,18 @@ import gymnasium as gym
 from bandit_gym.checks import NAME_PATTERN
 
 OWN_PACKAGES = ("bandit_gym", "agents")
-INSTALLED = {"site-packages", "dist-packages"}
+INSTALL_FOLDERS = {"site-packages", "dist-packages"}
 CURRENT_FOLDER = ""
 """The current folder, as Python's search path has it."""
 
-LOADER = "agents.sb3:saved_model"
+SB3_LOADER = "agents.sb3:saved_model"
 
 _STARTED = time.time()
 _imported: dict[str, str] = {}
 """The user's own modules -> digests, as this process has imported or is about to import them."""
 
 
-PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
+VERSIONED_PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
 
 
 class OutdatedError(FileExistsError):
@@ -72,7 +72,7 @@ def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
     found = {path: digest for name in named for path, digest in _find_imported_files(name).items()}
     for text in find_texts(options):
         for path in named_files(text):
-            found[text] = _digest(path.read_bytes())
+            found[text] = _hash_bytes(path.read_bytes())
     return dict(sorted(found.items()))  # in the same order in all processes, as blocks hold them
 
 
@@ -87,7 +87,7 @@ def named_files(text: str) -> Iterator[Path]:
 def find_module(name: str) -> Path | None:
     """Return the file that a module would be imported from; nothing is imported."""
     home = _find_top_folder(name)
-    return home and _file(home, name)
+    return home and _find_source_file(home, name)
 
 
 def find_texts(value: Any) -> list[str]:
@@ -118,7 +118,7 @@ def find_code(experiment: Any, known: Iterable[str]) -> list[str]:
             for text in find_texts(value):
                 if NAME_PATTERN.fullmatch(text):
                     found.append(_describe_module(option, text))
-                elif entry.target == LOADER and option == "path":
+                elif entry.target == SB3_LOADER and option == "path":
                     found.append(f"saved model {text} ({next(named_files(text), None)})")
     return list(dict.fromkeys(found))
 
@@ -141,14 +141,14 @@ def check_trust(directory: Path, codes: Iterable[str]) -> None:
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that results depend on."""
     found = {"python": platform.python_version()}
-    for package in PACKAGES:
+    for package in VERSIONED_PACKAGES:
         with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
     return found
 
 
 @contextlib.contextmanager
-def importing_from(*folders: str) -> Iterator[None]:
+def extend_import_path(*folders: str) -> Iterator[None]:
     """Let modules be found in these folders too, after all that is installed."""
     before = sys.path.copy()
     sys.path += [folder for folder in folders if folder not in before]
@@ -173,18 +173,18 @@ def _find_imported_files(first: str) -> dict[str, str]:
     """Return path -> digest of a user's module and of all it imports from its top-level folder."""
     home, found = _find_top_folder(first), dict[str, str]()
     waiting, seen = [first], set[str]()
-    while home and not INSTALLED & {*home.parts} and waiting:
+    while home and not INSTALL_FOLDERS & {*home.parts} and waiting:
         name = waiting.pop()
         is_ours = name.partition(".")[0] in {*OWN_PACKAGES, *sys.stdlib_module_names}
-        file = None if is_ours or name in seen else _file(home, name)
+        file = None if is_ours or name in seen else _find_source_file(home, name)
         seen.add(name)
         if file:
-            digest, imports = _read(file.read_bytes())
+            digest, imports = _parse_module(file.read_bytes())
             _check_unchanged(name, file, digest)
             found[file.relative_to(home).as_posix()] = digest
             parent = name.rpartition(".")[0]
             package = name if file.stem == "__init__" else parent
-            waiting += [parent or name, *_absolute(imports, package)]
+            waiting += [parent or name, *_resolve_names(imports, package)]
     return found
 
 
@@ -200,7 +200,7 @@ def _find_top_folder(name: str) -> Path | None:
     return None
 
 
-def _file(home: Path, name: str) -> Path | None:
+def _find_source_file(home: Path, name: str) -> Path | None:
     """Return the source of a module below the folder of its top-level name."""
     path = home.joinpath(*name.split("."))
     files = (path / "__init__.py", path.with_name(f"{path.name}.py"))
@@ -224,22 +224,22 @@ def _is_cached(file: Path) -> bool:
     """Say whether the bytecode that an import has stored is that of the file as it is now."""
     with suppress(OSError, NotImplementedError):
         now = file.stat()
-        stamp = struct.pack("<2L", int(now.st_mtime) % 2**32, now.st_size % 2**32)
-        return Path(cache_from_source(str(file))).read_bytes()[8:16] == stamp
+        source_fields = struct.pack("<2L", int(now.st_mtime) % 2**32, now.st_size % 2**32)
+        return Path(cache_from_source(str(file))).read_bytes()[8:16] == source_fields
     return False
 
 
 @lru_cache(maxsize=4096)
-def _read(data: bytes) -> tuple[str, tuple[str, ...]]:
+def _parse_module(data: bytes) -> tuple[str, tuple[str, ...]]:
     """Return the digest of a module, and what it imports; relative names begin with dots."""
     try:
         tree = ast.parse(data)
-        return _digest(ast.dump(tree).encode()), tuple({*_imports(tree)})
+        return _hash_bytes(ast.dump(tree).encode()), tuple({*_list_imports(tree)})
     except (SyntaxError, ValueError, RecursionError):  # beyond this Python
-        return _digest(data), ()
+        return _hash_bytes(data), ()
 
 
-def _imports(tree: ast.AST) -> Iterator[str]:
+def _list_imports(tree: ast.AST) -> Iterator[str]:
     """Yield what may be modules among the names of a syntax tree."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -250,11 +250,11 @@ def _imports(tree: ast.AST) -> Iterator[str]:
             yield from (base, *(f"{base}{joint}{alias.name}" for alias in node.names))
 
 
-def _absolute(names: Iterable[str], package: str) -> Iterator[str]:
+def _resolve_names(names: Iterable[str], package: str) -> Iterator[str]:
     for name in names:
         with suppress(ImportError, ValueError):  # beyond the top
             yield resolve_name(name, package)
 
 
-def _digest(data: bytes) -> str:
+def _hash_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]

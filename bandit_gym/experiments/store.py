@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from bandit_gym.checks import check_keys
 from bandit_gym.checks.files import RESULTS_VERSION, remove_leftovers, to_json, write_atomically
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.experiments.blocks import COLUMNS, OWN, columns_of
+from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, columns_of
 from bandit_gym.experiments.experiment import Entry, Experiment, Run
 from bandit_gym.experiments.provenance import OutdatedError
 
@@ -38,7 +38,7 @@ FORMAT = 5
 
 SUFFIXES = {"blocks": "parquet", "failures": "txt"}
 MANIFEST, LOCK = "experiment.json", ".lock"
-TIMES = ("agent_seconds", "decisions")
+TIMING_COLUMNS = ("agent_seconds", "decisions")
 """What is read of how a block came about."""
 
 
@@ -80,7 +80,7 @@ class Store:
 
     @classmethod
     @contextlib.contextmanager
-    def claimed(
+    def open_locked(
         cls,
         directory: Path,
         experiment: Experiment,
@@ -108,11 +108,13 @@ class Store:
         """
         from filelock import FileLock, Timeout
 
-        _read_part_of(experiment, directory)  # which refuses others before anything is written
+        _read_stored_experiment(
+            experiment, directory
+        )  # which refuses others before anything is written
         directory.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(directory / LOCK, timeout=0):
-                stored = _read_part_of(experiment, directory)  # now that it is locked
+                stored = _read_stored_experiment(experiment, directory)  # now that it is locked
                 remove_leftovers(directory)
                 store = cls(directory)
                 found = store._read_status(experiment, sources or {})
@@ -146,7 +148,7 @@ class Store:
 
     def read_blocks(self, run: Run, num_blocks: int) -> Iterator[tuple[int, StoredBlock | None]]:
         """Yield those of a run's first blocks that are there, by number; None if damaged."""
-        for number in self._numbers("blocks", run):
+        for number in self._list_block_numbers("blocks", run):
             try:
                 if number < num_blocks:
                     data = pa.memory_map(str(self._block_path("blocks", run, number))).read_buffer()
@@ -156,7 +158,7 @@ class Store:
 
     def has_blocks(self, run: Run) -> bool:
         """Say whether a block of the run was ever stored here, in a folder that need not exist."""
-        return bool(self._numbers("blocks", run))
+        return bool(self._list_block_numbers("blocks", run))
 
     def read_timings(self, run: Run) -> dict[int, dict[str, Any]]:
         """Return block -> how it came about, of those of which that is known."""
@@ -166,7 +168,7 @@ class Store:
             for line in path.read_text("utf-8", "replace").splitlines():
                 with contextlib.suppress(ValueError, LookupError, TypeError):
                     facts = json.loads(line)
-                    found[facts["block"]] = {name: facts[name] + 0.0 for name in TIMES}
+                    found[facts["block"]] = {name: facts[name] + 0.0 for name in TIMING_COLUMNS}
         return found
 
     def _read_status(
@@ -190,13 +192,16 @@ class Store:
 
     def read_failures(self, run: Run) -> dict[int, str]:
         """Return block -> traceback of the blocks that raised; what is complete outranks it."""
-        paths = {n: self._block_path("failures", run, n) for n in self._numbers("failures", run)}
+        paths = {
+            n: self._block_path("failures", run, n)
+            for n in self._list_block_numbers("failures", run)
+        }
         return {n: path.read_text("utf-8", "replace") or "unknown" for n, path in paths.items()}
 
     def _block_path(self, kind: str, run: Run, block: int) -> Path:
         return self.directory / kind / run.name / f"{block:05d}.{SUFFIXES[kind]}"
 
-    def _numbers(self, kind: str, run: Run) -> list[int]:
+    def _list_block_numbers(self, kind: str, run: Run) -> list[int]:
         """Return, sorted, the numbers that a run's files of a kind begin with."""
         folder = self.directory / kind / run.name
         names = os.listdir(folder) if folder.is_dir() else []
@@ -255,7 +260,7 @@ def _write_manifest(directory: Path, experiment: Experiment, stored: Experiment 
         write_atomically(path, data)
 
 
-def _read_part_of(experiment: Experiment, directory: Path) -> Experiment | None:
+def _read_stored_experiment(experiment: Experiment, directory: Path) -> Experiment | None:
     """Return what the folder was made for, None if it is free; refuse another experiment's."""
     if not directory.exists() or all(path.name == LOCK for path in directory.iterdir()):
         return None
@@ -280,7 +285,7 @@ def _find_changes(origin: dict[str, Any], now: Mapping[str, dict[str, str]]) -> 
 
 # -- A block as a Parquet file ---------------------------------------------------------------------
 
-ORIGIN = b"bandit_gym"
+ORIGIN_KEY = b"bandit_gym"
 """Where a file's metadata say, as JSON, what its block was drawn from."""
 
 
@@ -308,15 +313,15 @@ def to_parquet(
         arrays.append(_to_map(own, shape) if is_own else _to_arrow(values, column.type, shape))
         meaning = {"description": column.meaning}
         fields.append(pa.field(name, arrays[-1].type, nullable=False, metadata=meaning))
-    content = {**_identity(run, block), "settings": run.settings, **origin}
-    schema = pa.schema(fields, metadata={ORIGIN: json.dumps(content).encode()})
+    content = {**_identity_columns(run, block), "settings": run.settings, **origin}
+    schema = pa.schema(fields, metadata={ORIGIN_KEY: json.dumps(content).encode()})
     buffer = io.BytesIO()
     pq.write_table(
         pa.table(arrays, schema=schema),
         buffer,
         compression="lz4",
         use_dictionary=[name for name, column in columns.items() if column.type is str]
-        + [f"{OWN}.key_value.key"],
+        + [f"{OWN_DIAGNOSTICS}.key_value.key"],
         use_byte_stream_split=[n for n, column in columns.items() if column.type in (int, float)],
         write_page_checksum=True,
     )
@@ -332,8 +337,8 @@ def read_origin(run: Run, block: int, data: pa.Buffer) -> dict[str, Any]:
     try:
         file = open_parquet(data)
         file.read(use_threads=False)
-        found = json.loads((file.schema_arrow.metadata or {})[ORIGIN])
-        is_its = found.items() >= _identity(run, block).items()
+        found = json.loads((file.schema_arrow.metadata or {})[ORIGIN_KEY])
+        is_its = found.items() >= _identity_columns(run, block).items()
         is_its &= {"results_version", "versions", "sources"} <= found.keys()
     except (OSError, pa.ArrowException, LookupError, ValueError) as error:
         raise ValueError(f"block must be whole, got an error: {error!r}.") from error
@@ -347,7 +352,7 @@ def open_parquet(data: pa.Buffer) -> pq.ParquetFile:
     return pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
 
 
-def _identity(run: Run, block: int) -> dict[str, Any]:
+def _identity_columns(run: Run, block: int) -> dict[str, Any]:
     return {"run": run.digest, "block": block}
 
 

@@ -18,7 +18,7 @@ from bandit_gym.checks import check_folder, check_integer, check_real
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
 from bandit_gym.checks.styles import COLOURS, escape_formula
-from bandit_gym.experiments.catalogue import headline
+from bandit_gym.experiments.catalogue import summarise_error
 from bandit_gym.experiments.execution import Workers, make_calls
 from bandit_gym.experiments.experiment import read_entries
 from bandit_gym.fidelity.distance import HALF_WIDTH
@@ -31,7 +31,7 @@ from bandit_gym.fidelity.trial import (
     describe_failure,
     measure_distance,
 )
-from bandit_gym.results.plots import Picture, save
+from bandit_gym.results.plots import Picture, save_figure
 
 NUM_DECISIONS, MIN_DECISIONS = 10_000, 1000
 """Of a case, at scale 1 and at any scale."""
@@ -88,7 +88,9 @@ class FidelityResults:
         files = [folder / "distances.parquet", folder / "leaderboard.csv"]
         write_atomically(files[0], self.distances.to_parquet(index=False))
         write_atomically(files[1], self.leaderboard().to_csv(index=False).encode())
-        return files + save(draw_leaderboard(self.leaderboard()), folder / "leaderboard", ["png"])
+        return files + save_figure(
+            draw_leaderboard(self.leaderboard()), folder / "leaderboard", ["png"]
+        )
 
 
 def run_suite(
@@ -127,7 +129,9 @@ def run_suite(
     with contextlib.closing(make_calls(chosen_workers, measure_distance, calls)) as made:
         for (entry, case, *_), row in made:
             if isinstance(row, BaseException):
-                row = describe_case(entry, case) | describe_failure(f"WorkerDied: {headline(row)}")
+                row = describe_case(entry, case) | describe_failure(
+                    f"WorkerDied: {summarise_error(row)}"
+                )
             found[entry.label, case.name] = row
     rows = [found[entry.label, case.name] for entry, case, *_ in calls]
     labelled = {"suite": chosen.name, "results_version": RESULTS_VERSION}

@@ -38,9 +38,9 @@ from bandit_gym.checks import as_numbers, check_actions, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.experiments.catalogue import (
     agent_names,
-    headline,
     is_sampler,
     load_agent,
+    summarise_error,
     unpack_options,
 )
 from bandit_gym.experiments.experiment import Entry
@@ -103,7 +103,7 @@ def measure_distance(entry: Entry, case: Case, num_decisions: int, seed: int) ->
     try:
         made = decide(entry, case, num_decisions, seeds)
     except (Exception, SystemExit) as error:
-        words = headline(error)
+        words = summarise_error(error)
         if is_refusal(error, entry):
             return row | {"status": REFUSED, "verdict": REFUSED, "words": words}
         return row | describe_failure(words)

@@ -22,7 +22,7 @@ from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import line_style
 from bandit_gym.experiments.experiment import Entry
 from bandit_gym.results.report import (
-    DETAILS,
+    DETAIL_COLUMNS,
     SummaryRow,
     Table,
     closing_notes,
@@ -55,13 +55,13 @@ WIDTH = 40
 
 GROUND, RULE, ERROR_COLOUR = "rgba(0,0,0,0)", "#d0d0d0", "#6b6b6b"
 
-POLICY = (
+SECURITY_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
 """By which a browser itself sees to it that the page asks no network for anything."""
 
-STYLE = """
+STYLESHEET = """
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 0 1rem 2rem; max-width: 80rem; overflow-wrap: anywhere;
   font: 1rem/1.5 system-ui, sans-serif; }
@@ -130,7 +130,7 @@ def write_html(results: Results, path: str | Path) -> Path:
 
 def write_part(part: Table | str) -> str:
     """Write a table, or a note of its own, as HTML."""
-    return _note(part) if isinstance(part, str) else _write_table(part)
+    return _write_note(part) if isinstance(part, str) else _write_table(part)
 
 
 def _write_html_page(results: Results, library: str) -> Iterator[str]:
@@ -138,7 +138,7 @@ def _write_html_page(results: Results, library: str) -> Iterator[str]:
 
     rows = summarise(results)
     records = rows.to_dict("records")
-    tables = make_tables(results, records, DETAILS)
+    tables = make_tables(results, records, DETAIL_COLUMNS)
     experiment = results.experiment
     title = (
         f"{_count_noun(len(experiment.agents), 'agent')} "
@@ -150,41 +150,41 @@ def _write_html_page(results: Results, library: str) -> Iterator[str]:
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta http-equiv="Content-Security-Policy" content="{SECURITY_POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escape(title)}</title>
-<style>{STYLE}</style>
+<style>{STYLESHEET}</style>
 <script>{library}</script>
 </head>
 <body>
 <header><h1>{escape(title)}</h1>"""
-    yield _note(
+    yield _write_note(
         f"Seed {experiment.seed}, results version {results.version}. Written on {date.today()} by "
         f"bandit-gym {VERSION}: bandit-gym report DIR --html"
     )
-    yield "".join(map(_note, version_notes(results)))
+    yield "".join(map(_write_note, version_notes(results)))
     yield "</header><main>"
     if tables:
-        yield f"<ul>{''.join(_answer(results, records, each) for each in tables)}</ul>"
+        yield f"<ul>{''.join(_write_answer(results, records, each) for each in tables)}</ul>"
         yield _write_forest(results, rows, list(tables))
     else:
-        yield _note("No block is stored so far that can be reported.")
-    yield "".join(map(_note, closing_notes(results, records)))
+        yield _write_note("No block is stored so far that can be reported.")
+    yield "".join(map(_write_note, closing_notes(results, records)))
     for table in make_aggregate(results, records):
         yield f"<section><h2>All environments</h2>{_write_table(table)}</section>"
     for environment, table in tables.items():
         number = experiment.environments.index(environment)
         name, _, options = environment.label.partition("(")
-        heading = _literal(name or environment.label)
+        heading = _write_literal(name or environment.label)
         yield f'<section id="world-{number}"><h2>{heading}</h2>'
-        yield _note(options.removesuffix(")")) if name and options else ""
+        yield _write_note(options.removesuffix(")")) if name and options else ""
         yield _write_table(table)
         yield from _write_charts(make_charts(results, environment), f"chart-{number}")
         yield "</section>"
     settings = escape(json.dumps(experiment.to_dict(), indent=2))
     yield f"<section><h2>The experiment</h2><pre>{settings}</pre>"
-    yield _note(
+    yield _write_note(
         "Saved as experiment.json, these settings give the same numbers again: "
         "bandit-gym run experiment.json --out DIR; bandit-gym report DIR --html"
     )
@@ -195,27 +195,27 @@ def _write_html_page(results: Results, library: str) -> Iterator[str]:
     yield "<footer>Drawn by plotly.js, MIT licence.</footer></body></html>\n"
 
 
-def _answer(results: Results, rows: Sequence[SummaryRow], environment: Entry) -> str:
+def _write_answer(results: Results, rows: Sequence[SummaryRow], environment: Entry) -> str:
     """Write a sentence: which agents have less regret than the first one, and which more."""
     own = [row for row in rows if row["env"] == environment.label]
-    reference = _literal(results.experiment.agents[0].label)
+    reference = _write_literal(results.experiment.agents[0].label)
     parts = []
     for verdict, word in (("better", "less"), ("worse", "more")):
         judged = [row for row in own if row["verdict"] == verdict]
         parts += [
-            f"{_literal(row['agent'])} has {word} regret than {reference} "
-            f"({escape(write_estimate(row, 'difference'))}, {_p_value(row)})"
+            f"{_write_literal(row['agent'])} has {word} regret than {reference} "
+            f"({escape(write_estimate(row, 'difference'))}, {_write_holm_p_value(row)})"
             for row in judged
         ]
-    undecided = [_literal(row["agent"]) for row in own if row["verdict"] == "undecided"]
+    undecided = [_write_literal(row["agent"]) for row in own if row["verdict"] == "undecided"]
     if undecided:
         parts.append(f"undecided: {', '.join(undecided)}")
     number = results.experiment.environments.index(environment)
-    link = f'<a href="#world-{number}">{_literal(environment.label)}</a>'
+    link = f'<a href="#world-{number}">{_write_literal(environment.label)}</a>'
     return f"<li>{link}: {'; '.join(parts) or 'there is nothing to compare'}.</li>"
 
 
-def _p_value(row: SummaryRow) -> str:
+def _write_holm_p_value(row: SummaryRow) -> str:
     text = write_p_value(row["p_holm"])
     return f"p {escape(text[0])} {text[1:]}" if text.startswith("<") else f"p = {text}"
 
@@ -223,12 +223,12 @@ def _p_value(row: SummaryRow) -> str:
 # -- Pieces -------------------------------------------------------------------------------------
 
 
-def _note(text: str) -> str:
+def _write_note(text: str) -> str:
     """Write a note; lines stay lines."""
     return f'<p class="note">{escape(text)}</p>'
 
 
-def _literal(label: str) -> str:
+def _write_literal(label: str) -> str:
     """Write a label as it is; which way it runs is no matter of what stands beside it."""
     return f"<bdi>{escape(label)}</bdi>"
 
@@ -241,7 +241,7 @@ def _write_table(table: Table) -> str:
     """Write a table whose first column names the rows; a narrow screen scrolls the others."""
     with pd.option_context("display.max_colwidth", None):
         html = table.cells.to_html(border=0)
-    notes = "".join(map(_note, table.notes))
+    notes = "".join(map(_write_note, table.notes))
     return (
         f'<p class="note title">{escape(table.title)}</p>'
         f'<div class="scroll" tabindex="0">{html}</div>{notes}'
@@ -253,9 +253,9 @@ def _write_table(table: Table) -> str:
 
 def _write_charts(charts: Iterable[Chart], name: str) -> Iterator[str]:
     drawn = [
-        _write_figure(f"{name}-{number}", chart.name, _describe_chart(chart), _draw(chart))
-        + f"<details><summary>Values as a table</summary>{_write_table(_tabulate(chart))}</details>"
-        + "</figure>"
+        _write_figure(f"{name}-{number}", chart.name, _describe_chart(chart), _draw_chart(chart))
+        + "<details><summary>Values as a table</summary>"
+        + f"{_write_table(_tabulate_chart(chart))}</details></figure>"
         for number, chart in enumerate(charts)
     ]
     if drawn:
@@ -275,12 +275,12 @@ def _write_figure(name: str, title: str, text: str, figure: Any) -> str:
         div_id=name,
     )
     return (
-        f"<figure><figcaption>{_literal(title)}</figcaption>"
+        f"<figure><figcaption>{_write_literal(title)}</figcaption>"
         f'<div class="plot" role="img" aria-label="{escape(text)}">{html}</div>'
     )
 
 
-def _draw(chart: Chart) -> Any:
+def _draw_chart(chart: Chart) -> Any:
     from plotly import graph_objects
 
     figure = graph_objects.Figure()
@@ -365,19 +365,21 @@ def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[E
         ],
     )
     figure.update_annotations(x=0, xanchor="left", font_size=13)
-    for place, found in enumerate(own, start=1):
+    for position, found in enumerate(own, start=1):
         low, middle, high = (found[f"cumulative_regret{end}"] for end in ("_low", "", "_high"))
         levels, numbers = list(range(len(found))), map(labels.index, found["agent"])
         colours = [line_style(number).colour for number in numbers]
         errors = {"array": high - middle, "arrayminus": middle - low, "color": ERROR_COLOUR}
-        shown = {"y": levels, "row": place, "col": 1, "hovertemplate": "%{x:.4g}<extra></extra>"}
+        shown = {"y": levels, "row": position, "col": 1, "hovertemplate": "%{x:.4g}<extra></extra>"}
         marks = {"mode": "markers", "marker": {"color": colours, "size": 8}}
         figure.add_scatter(x=middle, error_x=errors, **marks, **shown)
         words = {"mode": "text", "text": " " + found["verdict"], "textposition": "middle right"}
         figure.add_scatter(x=high, cliponaxis=False, **words, **shown)
         ticks = {"tickvals": levels, "ticktext": [*map(_shorten_label, found["agent"])]}
-        figure.update_yaxes(**_axis(""), **ticks, range=[len(found) - 0.5, -0.5], row=place, col=1)
-        figure.update_xaxes(**_axis(""), rangemode="tozero", row=place, col=1)
+        figure.update_yaxes(
+            **_axis(""), **ticks, range=[len(found) - 0.5, -0.5], row=position, col=1
+        )
+        figure.update_xaxes(**_axis(""), rangemode="tozero", row=position, col=1)
     figure.update_layout(**_layout(height), showlegend=False)
     figure.update_layout(margin_r=80)
     title = "Regret at the horizon with 95 % intervals: lower is better"
@@ -403,19 +405,19 @@ def _describe_chart(chart: Chart) -> str:
     return f"{chart.name}: {chart.y_title} by step. At the end, from low to high: {final_values}."
 
 
-def _tabulate(chart: Chart) -> Table:
+def _tabulate_chart(chart: Chart) -> Table:
     """Tabulate a chart at some places of the horizontal axis, ever farther from each other."""
     x = chart.curves[0].x
     kept = np.unique(np.geomspace(1, len(x), NUM_TABLE_STEPS).round().astype(int)) - 1
     cells = pd.DataFrame(
-        [[_value(curve, place) for place in kept] for curve in chart.curves],
+        [[_write_curve_value(curve, position) for position in kept] for curve in chart.curves],
         index=[curve.label for curve in chart.curves],
-        columns=pd.Index([f"{place:.4g}" for place in x[kept]], name=""),
+        columns=pd.Index([f"{position:.4g}" for position in x[kept]], name=""),
     )
     title = f"{chart.y_title}, by step; {chart.subtitle}"
     return Table(title.replace("\n", " "), cells, [])
 
 
-def _value(curve: Curve, index: int) -> str:
+def _write_curve_value(curve: Curve, index: int) -> str:
     half = "" if curve.half is None else f" ± {curve.half[index]:.2g}"
     return f"{curve.y[index]:.4g}{half}"

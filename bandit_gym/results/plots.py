@@ -103,7 +103,7 @@ class Chart(NamedTuple):
 def chart_regret(results: Results, environment: Entry) -> Chart | None:
     """Return the mean regret of each agent over time."""
     y_title = f"{regret_name(environment)} so far\n{DEFINITION}"
-    return _chart(results, environment, "Regret over time", y_title, _regret, bottom=0.0)
+    return _make_chart(results, environment, "Regret over time", y_title, _regret, bottom=0.0)
 
 
 def chart_differences(results: Results, environment: Entry) -> Chart | None:
@@ -115,7 +115,7 @@ def chart_differences(results: Results, environment: Entry) -> Chart | None:
         f"{regret_name(environment)} so far\n{DEFINITION},\nless that of the reference, paired"
     )
     measure = partial(_differences, reference)
-    chart = _chart(results, environment, "Paired differences over time", y_title, measure)
+    chart = _make_chart(results, environment, "Paired differences over time", y_title, measure)
     if chart is not None:
         flat = chart.curves[0]
         chart.curves[0] = flat._replace(label=f"{flat.label} (reference)", half=None)
@@ -126,19 +126,23 @@ def chart_best_arm(results: Results, environment: Entry) -> Chart | None:
     """Return how often each agent plays the best arm, averaged over spans of steps."""
     axes = {"log": "x", "bottom": 0.0, "top": 1.0}
     y_title = "share of pulls of the best arm"
-    return _chart(results, environment, "Pulls of the best arm", y_title, _best_arm_shares, **axes)
+    return _make_chart(
+        results, environment, "Pulls of the best arm", y_title, _best_arm_shares, **axes
+    )
 
 
 def chart_samples(results: Results, environment: Entry) -> Chart | None:
     """Return how many samples a decision takes, over time; None if no agent draws any."""
     measure = partial(_rates, "num_samples")
-    return _chart(results, environment, "Samples per decision", "samples", measure, log="xy")
+    return _make_chart(results, environment, "Samples per decision", "samples", measure, log="xy")
 
 
 def chart_flagged(results: Results, environment: Entry) -> Chart | None:
     """Return the share of decisions flagged as unreliable, over time; None if none was."""
     name, measure = "Decisions flagged as unreliable", partial(_rates, "is_unreliable")
-    return _chart(results, environment, name, "share of decisions", measure, log="x", bottom=0.0)
+    return _make_chart(
+        results, environment, name, "share of decisions", measure, log="x", bottom=0.0
+    )
 
 
 FIGURES: dict[str, Callable[[Results, Entry], Chart | None]] = {
@@ -159,7 +163,7 @@ Measured = tuple[np.ndarray, FloatArray]
 """(S,) steps and (R, S) values, of no replication where there is nothing to show."""
 
 
-def _chart(
+def _make_chart(
     results: Results,
     environment: Entry,
     name: str,
@@ -209,7 +213,7 @@ def _rates(column: str, run: RunResults) -> Measured:
     return run.steps, np.diff(sums, axis=1, prepend=0) / np.diff(run.steps, prepend=0)
 
 
-def save_all(
+def save_figures(
     results: Results,
     directory: Path,
     *,
@@ -223,7 +227,7 @@ def save_all(
         for kind in kinds:
             figure = draw_chart(results, environment, kind, style)
             if figure is not None:
-                files += save(figure, directory / f"{number:02d}-{kind}", formats)
+                files += save_figure(figure, directory / f"{number:02d}-{kind}", formats)
     return files
 
 
@@ -232,10 +236,10 @@ def draw_chart(
 ) -> Figure | None:
     """Draw one of FIGURES for an environment, where there is something to draw."""
     chart = FIGURES[kind](results, environment) if results.usable(environment) else None
-    return chart and draw(chart, style)
+    return chart and draw_figure(chart, style)
 
 
-def draw(chart: Chart, style: str = "screen") -> Figure:
+def draw_figure(chart: Chart, style: str = "screen") -> Figure:
     """Draw a chart in one of `styles.STYLES`."""
     with matplotlib.rc_context(STYLES[style]):
         figure = Picture(layout="constrained")
@@ -286,7 +290,7 @@ def _add_legend(figure: Figure) -> None:
         )  # which may begin with "_": no legend would take it before
 
 
-def save(figure: Figure, path: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
+def save_figure(figure: Figure, path: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
     """Write a figure in each of the formats; the same figure gives the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     files = [path.with_name(f"{path.name}.{suffix}") for suffix in formats]

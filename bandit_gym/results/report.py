@@ -16,39 +16,41 @@ import pandas as pd
 from bandit_gym.checks import check_choice, check_folder
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
 from bandit_gym.checks.styles import FORMATS, STYLES
-from bandit_gym.experiments.blocks import COLUMNS, DOUBTED
+from bandit_gym.experiments.blocks import COLUMNS, DOUBT_COLUMNS
 from bandit_gym.experiments.experiment import Entry
 from bandit_gym.results.statistics import (
     FEW_REPLICATIONS,
-    LEVEL,
     MIN_REPLICATIONS,
+    SIGNIFICANCE_LEVEL,
     aggregate,
+    list_unscored,
     regret_name,
     summarise,
-    without_score,
 )
 
 if TYPE_CHECKING:
     from bandit_gym.results.results import Results
 
-COUNTED = {"wins": "better", "losses": "worse", "undecided": "undecided"}
+VERDICT_COLUMNS = {"wins": "better", "losses": "worse", "undecided": "undecided"}
 """Title -> the verdict that is counted below it."""
 
-NOTHING = "-"
-DOUBTFUL = "*"
+MISSING_CELL = "-"
+UNRELIABLE_MARK = "*"
 SummaryRow = Mapping[Any, Any]
 Cells = dict[str, Callable[[SummaryRow], str]]  # title -> what a row has below it
-TITLED = [name for name, column in COLUMNS.items() if column.title]
+TITLED_COLUMNS = [name for name, column in COLUMNS.items() if column.title]
 """The columns of which there are estimates, that of the regret first."""
 
-DETAILS = [name for name in TITLED if COLUMNS[name].table != "estimates"]
+DETAIL_COLUMNS = [name for name in TITLED_COLUMNS if COLUMNS[name].table != "estimates"]
 """Those that a printed table shows where it is asked to, and a report always."""
 
 WIDTH, ENDLESS = 100, 10**6
 """Characters of a line where there is no terminal, and of one that is not to be broken."""
 
-PREAMBLE = "% Needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX where labels are not Latin.\n"
-WRITTEN = {
+LATEX_PREAMBLE = (
+    "% Needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX where labels are not Latin.\n"
+)
+LATEX_ESCAPES = {
     **{sign: f"\\{sign}" for sign in "#$%&_{}"},
     **{"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"},
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
@@ -57,7 +59,7 @@ WRITTEN = {
 }
 """Signs that mean something to LaTeX, alone or with those beside them, and how it shows them."""
 
-NEGATIVE = re.compile(r"(?<![\w-])-(?=\d)")
+NEGATIVE_NUMBER = re.compile(r"(?<![\w-])-(?=\d)")
 
 
 class Table(NamedTuple):
@@ -75,7 +77,7 @@ class Table(NamedTuple):
 
 
 def describe(results: Results, *, columns: Sequence[str] = (), width: int = ENDLESS) -> str:
-    """Write what `contents` yields as plain text.
+    """Write what `make_report_parts` yields as plain text.
 
     Args:
         results: what to write about.
@@ -84,11 +86,11 @@ def describe(results: Results, *, columns: Sequence[str] = (), width: int = ENDL
     """
     return "\n\n".join(
         wrap_with_indent(part, width) if isinstance(part, str) else write_text(part, width)
-        for part in contents(results, columns)
+        for part in make_report_parts(results, columns)
     )
 
 
-def contents(results: Results, columns: Sequence[str] = ()) -> Iterator[Table | str]:
+def make_report_parts(results: Results, columns: Sequence[str] = ()) -> Iterator[Table | str]:
     """Yield one table per environment, then the scores over all, then what is missing or failed.
 
     If another version of the engine drew the numbers, that is said before all.
@@ -121,7 +123,7 @@ def write_report(
         ValueError: if a format or the style is another.
         OSError: if the folder cannot be made or written to.
     """
-    from bandit_gym.results.plots import save_all  # brings matplotlib, which tables do not need
+    from bandit_gym.results.plots import save_figures  # brings matplotlib, which tables do not need
 
     check_choice("style", style, STYLES)
     for name in formats:
@@ -130,11 +132,11 @@ def write_report(
     directory.mkdir(parents=True, exist_ok=True)
     for name, table in {"summary": summarise(results), "aggregate": aggregate(results)}.items():
         write_atomically(directory / f"{name}.csv", table.to_csv(index=False).encode())
-    text = describe(results, columns=DETAILS)
+    text = describe(results, columns=DETAIL_COLUMNS)
     write_atomically(directory / "report.txt", f"{text}\n".encode())
     if latex:
         write_atomically(directory / "tables.tex", write_latex(results).encode())
-    save_all(results, directory, style=style, formats=formats)
+    save_figures(results, directory, style=style, formats=formats)
 
 
 def version_notes(results: Results) -> Iterator[str]:
@@ -153,7 +155,7 @@ def closing_notes(results: Results, rows: Sequence[SummaryRow]) -> Iterator[str]
         holm = f" after Holm's correction for the {count} comparisons of this report"
         yield (
             f"Verdicts: regret below or above {results.experiment.agents[0].label}'s with "
-            f"p < {LEVEL}{holm if count > 1 else ''}; undecided otherwise."
+            f"p < {SIGNIFICANCE_LEVEL}{holm if count > 1 else ''}; undecided otherwise."
         )
     made_with = {str(block.origin["versions"]) for run in results.runs for block in run.blocks}
     if len(made_with) > 1:
@@ -196,12 +198,12 @@ def write_latex(results: Results) -> str:
     rows = summarise(results).to_dict("records")
     tables = *make_tables(results, rows).values(), *make_aggregate(results, rows)
     written = [_write_latex_table(table) for table in tables]
-    return "\n".join([PREAMBLE, *written])
+    return "\n".join([LATEX_PREAMBLE, *written])
 
 
 def escape_latex(text: str) -> str:
     """Return text as LaTeX shows it literally; line breaks become spaces."""
-    written = "".join(WRITTEN.get(sign, sign) for sign in text.replace("\n", " "))
+    written = "".join(LATEX_ESCAPES.get(sign, sign) for sign in text.replace("\n", " "))
     return re.sub(r"-(?=-)", "-{}", written)  # two in a row would be a dash
 
 
@@ -229,7 +231,7 @@ def _write_latex_table(table: Table) -> str:
 def _write_line(cells: Sequence[str]) -> str:
     """Write a row, with a minus for the hyphen of its numbers."""
     label, *values = map(escape_latex, cells)
-    return " & ".join([label, *(NEGATIVE.sub("$-$", value) for value in values)]) + r" \\"
+    return " & ".join([label, *(NEGATIVE_NUMBER.sub("$-$", value) for value in values)]) + r" \\"
 
 
 def wrap_with_indent(text: str, width: int) -> str:
@@ -263,7 +265,7 @@ def make_tables(
         ValueError: if there is no estimate of one of them.
     """
     for name in columns:
-        check_choice("columns", name, TITLED)
+        check_choice("columns", name, TITLED_COLUMNS)
     made = {}
     for environment in results.experiment.environments:
         own = [row for row in rows if row["env"] == environment.label]
@@ -285,14 +287,14 @@ def _make_estimates(
     )
     cells: Cells = {
         "agent": lambda row: row["agent"],
-        regret_name(environment): partial(_write, "cumulative_regret"),
+        regret_name(environment): partial(_write_cell, "cumulative_regret"),
         f"less {experiment.agents[0].label}'s, paired": lambda row: write_estimate(
             row, "difference"
         ),
-        "verdict": lambda row: row["verdict"] or NOTHING,
+        "verdict": lambda row: row["verdict"] or MISSING_CELL,
         "p (Holm)": lambda row: write_p_value(row["p_holm"]),
-        **_cells(name for name in TITLED[1:] if name not in DETAILS),
-        **_cells(columns),
+        **_make_cells(name for name in TITLED_COLUMNS[1:] if name not in DETAIL_COLUMNS),
+        **_make_cells(columns),
         "samples/decision": lambda row: write_number(row["samples_per_decision"], "{:.1f}"),
         "µs/decision": lambda row: write_number(row["microseconds_per_decision"], "{:.2f}"),
     }
@@ -306,11 +308,11 @@ def _make_estimates(
     return make_table(title, rows, cells, notes)
 
 
-def _cells(names: Iterable[str]) -> Cells:
-    return {COLUMNS[name].title: partial(_write, name) for name in names}
+def _make_cells(names: Iterable[str]) -> Cells:
+    return {COLUMNS[name].title: partial(_write_cell, name) for name in names}
 
 
-def _write(name: str, row: SummaryRow) -> str:
+def _write_cell(name: str, row: SummaryRow) -> str:
     column = COLUMNS[name]
     if column.unit == "share":
         return write_number(row[name], "{:.0%}")
@@ -331,17 +333,21 @@ def _flag_notes(rows: Sequence[SummaryRow]) -> Iterator[str]:
     for row in reporting:
         if row["flagged"] > 0:
             flagged = f"{row['agent']}: {write_share(row['flagged'])} of decisions flagged"
-            yield f"{flagged}{_reasons(row) or ', where it may be wrong'}."
+            yield f"{flagged}{_write_reasons(row) or ', where it may be wrong'}."
     if reporting and not any(row["flagged"] for row in reporting):
         yield "No decision was flagged as unreliable."
 
 
-def _reasons(row: SummaryRow) -> str:
+def _write_reasons(row: SummaryRow) -> str:
     """Return ": " and the doubts of an agent in words, the most frequent first; "" if untold."""
-    names = sorted((name for name in DOUBTED if row.get(name, 0) > 0), key=lambda name: -row[name])
+    names = sorted(
+        (name for name in DOUBT_COLUMNS if row.get(name, 0) > 0), key=lambda name: -row[name]
+    )
     if len(names) < 2:
-        return "".join(f": {DOUBTED[name].words}" for name in names)
-    return ": " + ", ".join(f"{DOUBTED[name].words} ({write_share(row[name])})" for name in names)
+        return "".join(f": {DOUBT_COLUMNS[name].words}" for name in names)
+    return ": " + ", ".join(
+        f"{DOUBT_COLUMNS[name].words} ({write_share(row[name])})" for name in names
+    )
 
 
 def _belief_notes(results: Results, environment: Entry) -> Iterator[str]:
@@ -373,7 +379,10 @@ def make_aggregate(results: Results, rows: Sequence[SummaryRow]) -> Iterator[Tab
         "agent": lambda row: row["agent"],
         "interquartile mean": lambda row: write_estimate(row, "score_iqm", digits=3),
         "mean": lambda row: write_number(row["score_mean"], "{:.3f}"),
-        **{title: partial(_count_verdicts, verdicts, word) for title, word in COUNTED.items()},
+        **{
+            title: partial(_count_verdicts, verdicts, word)
+            for title, word in VERDICT_COLUMNS.items()
+        },
     }
     notes = [*_score_notes(results), *interval_notes(scores, ["score_iqm"])]
     yield make_table(title, scores, cells, notes)
@@ -381,15 +390,15 @@ def make_aggregate(results: Results, rows: Sequence[SummaryRow]) -> Iterator[Tab
 
 def _score_notes(results: Results) -> Iterator[str]:
     """Say which environments have no score; nothing if all have one."""
-    labels = "; ".join(environment.label for environment in without_score(results))
+    labels = "; ".join(environment.label for environment in list_unscored(results))
     if labels:
         yield f"Left out of the scores, as what uniform play loses is 0 or unknown there: {labels}."
 
 
 def _count_verdicts(verdicts: Counter[tuple[str, str]], word: str, row: SummaryRow) -> str:
     """Write how often an agent has a verdict; nothing of the reference."""
-    is_judged = any(verdicts[row["agent"], each] for each in COUNTED.values())
-    return str(verdicts[row["agent"], word]) if is_judged else NOTHING
+    is_judged = any(verdicts[row["agent"], each] for each in VERDICT_COLUMNS.values())
+    return str(verdicts[row["agent"], word]) if is_judged else MISSING_CELL
 
 
 def make_table(title: str, rows: Sequence[SummaryRow], cells: Cells, notes: Iterable[str]) -> Table:
@@ -416,10 +425,10 @@ def write_estimate(row: SummaryRow, name: str, digits: int = 1) -> str:
     """
     mean, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
     if math.isnan(mean):
-        return NOTHING
+        return MISSING_CELL
     if is_missing(row, name):
-        return f"{mean:z.{digits}f} ± {NOTHING}"
-    mark = DOUBTFUL if _has_doubtful_interval(row, name) else ""
+        return f"{mean:z.{digits}f} ± {MISSING_CELL}"
+    mark = UNRELIABLE_MARK if _has_unreliable_interval(row, name) else ""
     half = max(high - mean, mean - low)
     if half > 0:
         digits = max(0, 1 - math.floor(math.log10(half)))
@@ -435,7 +444,7 @@ def write_share(share: float) -> str:
 
 def write_number(value: float, form: str) -> str:
     """Write a number in a form of `str.format`, or that there is none."""
-    return NOTHING if math.isnan(value) else form.format(value)
+    return MISSING_CELL if math.isnan(value) else form.format(value)
 
 
 def write_p_value(value: float) -> str:
@@ -446,11 +455,14 @@ def write_p_value(value: float) -> str:
 def interval_notes(rows: Sequence[SummaryRow], names: Sequence[str]) -> Iterator[str]:
     """Say where intervals are missing, and which of those named may be too short."""
     if any(is_missing(row, name) for row in rows for name in names):
-        yield f"{NOTHING} for an interval or a p-value: none below {MIN_REPLICATIONS} replications."
-    if any(_has_doubtful_interval(row, name) for row in rows for name in names):
         yield (
-            f"{DOUBTFUL} A long tail and fewer than {FEW_REPLICATIONS} replications: the interval "
-            "may be too short."
+            f"{MISSING_CELL} for an interval or a p-value: "
+            f"none below {MIN_REPLICATIONS} replications."
+        )
+    if any(_has_unreliable_interval(row, name) for row in rows for name in names):
+        yield (
+            f"{UNRELIABLE_MARK} A long tail and fewer than {FEW_REPLICATIONS} replications: "
+            "the interval may be too short."
         )
 
 
@@ -459,5 +471,5 @@ def is_missing(row: SummaryRow, name: str) -> bool:
     return math.isnan(row[f"{name}_low"]) and not math.isnan(row[name])
 
 
-def _has_doubtful_interval(row: SummaryRow, name: str) -> bool:
+def _has_unreliable_interval(row: SummaryRow, name: str) -> bool:
     return bool(row.get(f"{name}_is_doubtful")) and not is_missing(row, name)

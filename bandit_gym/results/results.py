@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 from bandit_gym.checks import check_choice, check_folder, check_object, check_path
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.checks.typing import FloatArray, IntArray
-from bandit_gym.experiments.blocks import COLUMNS, OWN, columns_of
+from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, columns_of
 from bandit_gym.experiments.experiment import Entry, Experiment, Run
 from bandit_gym.experiments.store import Store, open_parquet, read_manifest, read_map
 from bandit_gym.results.page import write_part
-from bandit_gym.results.report import contents, describe
+from bandit_gym.results.report import describe, make_report_parts
 from bandit_gym.results.statistics import mean_interval, summarise
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class Block:
         Raises:
             ValueError: if no agent declared or reported it.
         """
-        if name not in COLUMNS or name == OWN:
-            known = [other for other in COLUMNS if other != OWN]
+        if name not in COLUMNS or name == OWN_DIAGNOSTICS:
+            known = [other for other in COLUMNS if other != OWN_DIAGNOSTICS]
             values = self.own[check_choice("column", name, [*known, *self.own])]
         elif name in self.file.schema_arrow.names:
             values = self._read([name])[name].to_numpy()
@@ -81,12 +81,16 @@ class Block:
     def names(self) -> list[str]:
         """The columns of the file that this version knows, in its order."""
         found = self.file.schema_arrow.names
-        return [name for name in COLUMNS if name in found and name != OWN]
+        return [name for name in COLUMNS if name in found and name != OWN_DIAGNOSTICS]
 
     @cached_property
     def own(self) -> dict[str, FloatArray]:
         """Name -> (rows,) values of the diagnostics that only this agent reports."""
-        return read_map(self._read([OWN])[OWN]) if OWN in self.file.schema_arrow.names else {}
+        return (
+            read_map(self._read([OWN_DIAGNOSTICS])[OWN_DIAGNOSTICS])
+            if OWN_DIAGNOSTICS in self.file.schema_arrow.names
+            else {}
+        )
 
     def _read(self, names: list[str]) -> pa.Table:
         """Read some columns; starting threads costs more than they save on so little."""
@@ -180,7 +184,7 @@ class Results:
         """Yield the tidy rows of block after block, all with the same columns."""
         blocks = [block for found in self.runs for block in found.blocks]
         found = {name for block in blocks for name in block.names}
-        names = [name for name in columns_of(found) if name != OWN]
+        names = [name for name in columns_of(found) if name != OWN_DIAGNOSTICS]
         names += sorted({name for block in blocks for name in block.own})
         for block in blocks:
             yield block.frame().reindex(columns=names)
@@ -197,7 +201,7 @@ class Results:
 
     def _repr_html_(self) -> str:
         """Return the tables as a notebook shows them."""
-        return "".join(map(write_part, contents(self)))
+        return "".join(map(write_part, make_report_parts(self)))
 
     def table(self) -> pd.DataFrame:
         """Return the state at the horizon, one row per run; see `summarise` for the columns."""
@@ -212,7 +216,7 @@ class Results:
         Raises:
             FileExistsError: if the folder holds something else.
         """
-        with Store.claimed(check_folder("directory", directory), self.experiment) as (store, _):
+        with Store.open_locked(check_folder("directory", directory), self.experiment) as (store, _):
             for found in self.runs:
                 for block in found.blocks:
                     number = block.replications.start // found.run.block_size

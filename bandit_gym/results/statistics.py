@@ -20,7 +20,7 @@ import pandas as pd
 import scipy  # not scipy.stats, which takes half a second to load
 
 from bandit_gym.checks.typing import FloatArray, IntArray
-from bandit_gym.experiments.blocks import COLUMNS, DOUBTED
+from bandit_gym.experiments.blocks import COLUMNS, DOUBT_COLUMNS
 from bandit_gym.experiments.experiment import Entry
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.9
 NUM_RESAMPLES = 1999
 NUM_TEST_RESAMPLES = 4999  # so that p-values can fall below 0.05 among 125 comparisons
 RESAMPLING_SEED = 0
-LEVEL = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 
 MIN_REPLICATIONS = 10
 """With fewer there are no intervals, tests or verdicts: no method here is reliable then."""
@@ -170,7 +170,7 @@ def paired_p_value(differences: FloatArray) -> float:
     return max(student, min(1.0, 2 * (1 + tail) / (1 + NUM_TEST_RESAMPLES)))
 
 
-def holm(p_values: Sequence[float]) -> FloatArray:
+def correct_by_holm(p_values: Sequence[float]) -> FloatArray:
     """Correct (A,) p-values so that the chance of any false claim among them stays below the level.
 
     NaNs stand for no test: they stay and do not count.
@@ -283,8 +283,8 @@ def summarise(results: Results) -> pd.DataFrame:
         rows += [_summarise_run(found, reference) for found in results.usable(environment)]
     table = pd.DataFrame(rows)
     if rows:
-        table["p_holm"] = holm(table.pop("p_value"))
-        table["verdict"] = [_judge(row) for row in table.itertuples()]
+        table["p_holm"] = correct_by_holm(table.pop("p_value"))
+        table["verdict"] = [_judge_difference(row) for row in table.itertuples()]
     return table
 
 
@@ -312,7 +312,7 @@ def paired_differences(
 
 def _summarise_run(found: RunResults, reference: RunResults | None) -> dict[str, Any]:
     regret, differences = found.final("cumulative_regret"), _final_differences(found, reference)
-    doubts = {name: _share_of_decisions(found, name) for name in DOUBTED}
+    doubts = {name: _share_of_decisions(found, name) for name in DOUBT_COLUMNS}
     return {
         "env": found.run.environment.label,
         "agent": found.run.agent.label,
@@ -321,7 +321,7 @@ def _summarise_run(found: RunResults, reference: RunResults | None) -> dict[str,
         "flagged": _share_of_decisions(found, "is_unreliable"),
         **{name: share for name, share in doubts.items() if not math.isnan(share)},
         **{name: float(np.quantile(regret, q)) for name, q in QUANTILES.items()},
-        **_mean("difference", differences),
+        **_mean_columns("difference", differences),
         "p_value": paired_p_value(differences),
     }
 
@@ -333,9 +333,9 @@ def _share_of_decisions(found: RunResults, name: str) -> float:
 def _estimates(found: RunResults) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for name in (name for name, column in COLUMNS.items() if column.title):
-        estimate = _share if COLUMNS[name].unit == "share" else _mean
+        estimate = _share_columns if COLUMNS[name].unit == "share" else _mean_columns
         row |= estimate(name, found.final(name))
-    samples = _mean("samples_per_decision", found.final("num_samples") / found.run.horizon)
+    samples = _mean_columns("samples_per_decision", found.final("num_samples") / found.run.horizon)
     return row | samples | {"microseconds_per_decision": 1e6 * found.seconds_per_decision()}
 
 
@@ -347,25 +347,25 @@ def _final_differences(found: RunResults, reference: RunResults | None) -> Float
     return differences[:, -1] if len(differences) else np.array([np.nan])
 
 
-def _judge(row: Any) -> str:
+def _judge_difference(row: Any) -> str:
     """Say what is known of a row's difference; nothing where there is none."""
     if np.isnan(row.difference):
         return ""
-    if not row.p_holm < LEVEL:
+    if not row.p_holm < SIGNIFICANCE_LEVEL:
         return "undecided"
     return "better" if row.difference < 0 else "worse"
 
 
-def _mean(name: str, values: FloatArray) -> dict[str, Any]:
+def _mean_columns(name: str, values: FloatArray) -> dict[str, Any]:
     is_doubtful = is_coverage_doubtful(values)
-    return _spread(name, mean_interval(values)) | {f"{name}_is_doubtful": is_doubtful}
+    return _interval_columns(name, mean_interval(values)) | {f"{name}_is_doubtful": is_doubtful}
 
 
-def _share(name: str, values: FloatArray) -> dict[str, Any]:
-    return _spread(name, proportion_interval(values))
+def _share_columns(name: str, values: FloatArray) -> dict[str, Any]:
+    return _interval_columns(name, proportion_interval(values))
 
 
-def _spread(name: str, interval: Interval) -> dict[str, Any]:
+def _interval_columns(name: str, interval: Interval) -> dict[str, Any]:
     return dict(zip((name, f"{name}_low", f"{name}_high"), interval, strict=True))
 
 
@@ -380,7 +380,7 @@ def aggregate(results: Results) -> pd.DataFrame:
     value, and intervals resample replications whole; below 10 of them there are none.
     """
     rows = []
-    left_out = without_score(results)
+    left_out = list_unscored(results)
     for agent in results.experiment.agents:
         runs = [found for found in results.runs if found.run.agent == agent]
         common = reduce(np.intersect1d, [found.replications for found in runs])
@@ -390,12 +390,12 @@ def aggregate(results: Results) -> pd.DataFrame:
             scores = np.stack(kept or [np.full(len(common), np.nan)], axis=1)
             interval = bootstrap_interval(scores, interquartile_mean)
             row = {"agent": agent.label, "environments": len(kept), "replications": len(scores)}
-            row |= {"score_mean": scores.mean()} | _spread("score_iqm", interval)
+            row |= {"score_mean": scores.mean()} | _interval_columns("score_iqm", interval)
             rows.append(row)
     return pd.DataFrame(rows)
 
 
-def without_score(results: Results) -> list[Entry]:
+def list_unscored(results: Results) -> list[Entry]:
     """Return the environments where uniform play loses nothing, or it is not known how much."""
     return [
         environment

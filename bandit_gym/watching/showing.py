@@ -39,7 +39,7 @@ from bandit_gym.envs.rendering import (
     render_picture,
     select_most_pulled,
 )
-from bandit_gym.experiments.catalogue import build, find_prior_option
+from bandit_gym.experiments.catalogue import find_prior_option, make_agent_and_environment
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.rollout import AGENT_STREAM, Step, play
@@ -47,7 +47,7 @@ from bandit_gym.rollout import AGENT_STREAM, Step, play
 NUM_DRAWS = 2000
 """Of posteriors that are held as draws, for a histogram."""
 
-ASKED = ("mean", "density", "sample", "source")
+POSTERIOR_MEMBERS = ("mean", "density", "sample", "source")
 """Of a posterior, as `agents.snapshots` has them."""
 
 Paint = Callable[[Frame], None]
@@ -81,7 +81,7 @@ def watch(run: Run) -> Iterator[Frame]:
         TypeError, ValueError: if agent and environment cannot be built or do not fit each other.
     """
     check_seed("seed", run.seed)
-    agent, env = build(run)
+    agent, env = make_agent_and_environment(run)
     check_fit(agent, env, warns=find_prior_option(run.agent.options) is None)
     problem, seed = find_problem(env), SeedSequence(run.seed, spawn_key=(AGENT_STREAM,))
     record, regret, cells = PlayRecord(1, problem.num_arms), 0.0, None
@@ -133,12 +133,12 @@ def find_belief(
     posterior: Any = None
     with contextlib.suppress(AttributeError, TypeError):  # rules that need no prior
         posterior = agent.posterior()
-    if not all(hasattr(posterior, name) for name in ASKED):
+    if not all(hasattr(posterior, name) for name in POSTERIOR_MEMBERS):
         return estimate_averages(likelihood, counts, sums)
     centre = np.ravel(posterior.mean())
 
     def draw(cells: Range) -> FloatArray:
-        masses = _masses(posterior, cells)
+        masses = _find_masses(posterior, cells)
         highest = masses.max(axis=1, keepdims=True)
         is_lost = highest[:, 0] == 0
         return mark_centres(masses / np.where(highest > 0, highest, 1.0), is_lost, centre, cells)
@@ -146,7 +146,7 @@ def find_belief(
     return ArmEstimates(f"posterior, from {posterior.source}", centre, draw)
 
 
-def _masses(posterior: Any, cells: Range) -> FloatArray:
+def _find_masses(posterior: Any, cells: Range) -> FloatArray:
     """Return (K, C) densities at the middles of the cells, or how many draws fall into each."""
     edges = np.linspace(*cells, NUM_CELLS + 1)
     try:
@@ -161,7 +161,7 @@ def _masses(posterior: Any, cells: Range) -> FloatArray:
 
 
 @contextlib.contextmanager
-def on_terminal(fps: float) -> Iterator[Paint]:
+def show_on_terminal(fps: float) -> Iterator[Paint]:
     """Give a function that shows a frame on the standard output; no more than `fps` a second.
 
     On a terminal each is in the place of the one before; elsewhere the last one is printed alone.
@@ -174,7 +174,9 @@ def on_terminal(fps: float) -> Iterator[Paint]:
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
 
         def paint(frame: Frame) -> None:
-            live.update(lay_out(frame, console.width, num_rows - NUM_OTHER_ROWS), refresh=True)
+            live.update(
+                lay_out_frame(frame, console.width, num_rows - NUM_OTHER_ROWS), refresh=True
+            )
             if console.is_interactive:
                 time.sleep(1 / fps)
 
@@ -186,16 +188,18 @@ def on_terminal(fps: float) -> Iterator[Paint]:
                 console.line()
 
 
-def lay_out(frame: Frame, width: int, num_arms: int) -> Group:
+def lay_out_frame(frame: Frame, width: int, num_arms: int) -> Group:
     """Write a frame in lines of so many letters, with a row for each of so many arms."""
     arms = select_most_pulled(frame.pulls, frame.best_arm, max(MIN_ARMS, num_arms))
     true = "" if frame.means is None else f"; {PLACE} true mean, * best arm"
     key = Text(f"{frame.belief.name}{true}; < pulled last", style="dim")
     *names, status = frame.title
-    return Group(*map(Text, names), Text(status, style="bold"), *_table(frame, arms, width), key)
+    return Group(
+        *map(Text, names), Text(status, style="bold"), *_write_arm_rows(frame, arms, width), key
+    )
 
 
-def _table(frame: Frame, arms: IntArray, width: int) -> Iterator[Text]:
+def _write_arm_rows(frame: Frame, arms: IntArray, width: int) -> Iterator[Text]:
     """Yield the scale of means and a row for each arm; say how many are left out."""
     numbers = [f"{value:.3g}" if np.isfinite(value) else "-" for value in frame.belief.centre[arms]]
     pulls = [f"{count:,}" for count in frame.pulls[arms]]
@@ -211,14 +215,14 @@ def _table(frame: Frame, arms: IntArray, width: int) -> Iterator[Text]:
         row = Text(f"{words}{marks}  ", no_wrap=True, overflow="crop")
         row.stylize(BEST if arm == frame.best_arm else "")
         row.stylize(LAST if arm == frame.action else "")
-        row.append_text(_strip(frame, arm, strip)).rstrip()
+        row.append_text(_draw_strip(frame, arm, strip)).rstrip()
         yield row
     left_out = len(frame.pulls) - len(arms)
     if left_out:
         yield Text(f"and {left_out:,} arms pulled less", style="dim")
 
 
-def _strip(frame: Frame, arm: int, width: int) -> Text:
+def _draw_strip(frame: Frame, arm: int, width: int) -> Text:
     """Draw an arm's heights in so many letters, and a sign in the place of its true mean."""
     heights = frame.heights[arm]
     starts = np.linspace(0, len(heights), width + 1)[:-1].astype(int)
@@ -233,7 +237,7 @@ def _strip(frame: Frame, arm: int, width: int) -> Text:
 
 
 @contextlib.contextmanager
-def filming(path: Path, fps: float) -> Iterator[Paint]:
+def write_gif(path: Path, fps: float) -> Iterator[Paint]:
     """Give a function that adds a frame to a GIF, which is there when all is done."""
     images: list[Image.Image] = []
     yield lambda frame: images.append(

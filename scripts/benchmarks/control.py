@@ -12,11 +12,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from benchmarks.bars import CONTROL
 from benchmarks.session import Measurement, Session
+from benchmarks.thresholds import CONTROL_KEY
 from benchmarks.timing import ResultRow, summarise_turns
 
-LOOP = """
+LOOP_SCRIPT = """
 import sys
 from time import perf_counter, process_time
 start, busy = perf_counter(), process_time()
@@ -28,18 +28,18 @@ print((perf_counter() - start) / (process_time() - busy))
 
 def measurements(session: Session) -> Iterator[Measurement]:
     """Yield the measurements of the one row, which is taken before all others."""
-    yield Measurement((CONTROL,), lambda: [_load(session)])
+    yield Measurement((CONTROL_KEY,), lambda: [_measure_load(session)])
 
 
-def _load(session: Session) -> ResultRow:
+def _measure_load(session: Session) -> ResultRow:
     cores = len(os.sched_getaffinity(0))
-    turns = [_waits(cores, session.effort.seconds) for _ in range(session.effort.repeats)]
+    turns = [_measure_waits(cores, session.effort.seconds) for _ in range(session.effort.repeats)]
     title = f"load: wall clock / processor time of {cores} loops at once"
-    return summarise_turns(CONTROL, title, turns, "x")
+    return summarise_turns(CONTROL_KEY, title, turns, "x")
 
 
-def _waits(cores: int, seconds: float) -> float:
+def _measure_waits(cores: int, seconds: float) -> float:
     """Return the most that a loop had to wait, as a ratio of the time that it had to take."""
-    command = [sys.executable, "-I", "-c", LOOP, str(seconds)]
+    command = [sys.executable, "-I", "-c", LOOP_SCRIPT, str(seconds)]
     loops = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(cores)]
     return max(float(loop.communicate()[0]) for loop in loops)

@@ -18,41 +18,41 @@ from gymnasium.vector import SyncVectorEnv
 from bandit_gym import ENV_IDS
 from bandit_gym.numerics.streams import WORTH_COMPILING
 from benchmarks.session import HORIZON, Contestants, Measurement, Session
-from benchmarks.timing import Contestant, rounds_of
+from benchmarks.timing import Contestant, make_contestant
 
-LANES = {"few": 64, "many": 2000}
+NUM_LANES_BY_LABEL = {"few": 64, "many": 2000}
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
     """Yield the measurements of steps of every id, and of Bernoulli steps against gymnax."""
     for env_id in ENV_IDS:
-        yield _steps(session, env_id, "few")
+        yield _time_steps(session, env_id, "few")
         if session.effort.is_full or env_id == ENV_IDS[0]:
-            yield _steps(session, env_id, "many")
-    yield _against_gymnax(session)
+            yield _time_steps(session, env_id, "many")
+    yield _time_against_gymnax(session)
 
 
-def _steps(session: Session, env_id: str, label: str) -> Measurement:
-    num_lanes = session.effort.width(LANES[label])
-    key = f"environment.{_name(env_id)}.{label}"
+def _time_steps(session: Session, env_id: str, label: str) -> Measurement:
+    num_lanes = session.effort.width(NUM_LANES_BY_LABEL[label])
+    key = f"environment.{_name_environment(env_id)}.{label}"
     ratios = {f"{key}.sync": ("SyncVectorEnv", "native")}
     makers = {
         "native": partial(_native_episode, env_id, num_lanes),
         "SyncVectorEnv": partial(_sync_step, env_id, num_lanes),
     }
-    if _name(env_id) == "bernoulli":
+    if _name_environment(env_id) == "bernoulli":
         ratios[f"{key}.limit"] = "native", "plain NumPy"
         makers["plain NumPy"] = partial(_plain_step, num_lanes)
 
     def contestants() -> Contestants:
         return {name: make() for name, make in makers.items()}
 
-    title = f"{_name(env_id)} step, {num_lanes} lanes: "
+    title = f"{_name_environment(env_id)} step, {num_lanes} lanes: "
     return session.match(title, ratios, "step of a lane", contestants)
 
 
-def _against_gymnax(session: Session) -> Measurement:
-    num_lanes = session.effort.width(LANES["many"])
+def _time_against_gymnax(session: Session) -> Measurement:
+    num_lanes = session.effort.width(NUM_LANES_BY_LABEL["many"])
 
     def contestants() -> Contestants:
         native = _native_episode(ENV_IDS[0], num_lanes, num_arms=2)
@@ -63,17 +63,17 @@ def _against_gymnax(session: Session) -> Measurement:
     return session.match(title, ratios, "step of a lane", contestants)
 
 
-def _name(env_id: str) -> str:
+def _name_environment(env_id: str) -> str:
     return env_id.partition("Bandit-")[0].lower()
 
 
-def _native(env_id: str, num_lanes: int, **options: Any) -> gym.vector.VectorEnv:
+def _make_native(env_id: str, num_lanes: int, **options: Any) -> gym.vector.VectorEnv:
     mode = "vector_entry_point"
     made = gym.make_vec(f"bandit_gym:{env_id}", num_lanes, vectorization_mode=mode, **options)
-    return _warm(made)
+    return _warm_up(made)
 
 
-def _warm(env: gym.vector.VectorEnv) -> gym.vector.VectorEnv:
+def _warm_up(env: gym.vector.VectorEnv) -> gym.vector.VectorEnv:
     """Reset an environment until its numbers come from the compiled loop."""
     env.reset(seed=0)
     for _ in range(0, WORTH_COMPILING, env.num_envs):
@@ -81,13 +81,13 @@ def _warm(env: gym.vector.VectorEnv) -> gym.vector.VectorEnv:
     return env
 
 
-def _sync(env_id: str, num_lanes: int) -> SyncVectorEnv:
+def _make_sync(env_id: str, num_lanes: int) -> SyncVectorEnv:
     make = partial(gym.make, f"bandit_gym:{env_id}", disable_env_checker=True)
     return SyncVectorEnv([make] * num_lanes)
 
 
 def _native_episode(env_id: str, num_lanes: int, num_arms: int = 10) -> Contestant:
-    env = _native(env_id, num_lanes, num_arms=num_arms, max_episode_steps=HORIZON)
+    env = _make_native(env_id, num_lanes, num_arms=num_arms, max_episode_steps=HORIZON)
     actions = np.random.default_rng(0).integers(num_arms, size=(HORIZON, num_lanes))
 
     def play() -> None:
@@ -95,13 +95,13 @@ def _native_episode(env_id: str, num_lanes: int, num_arms: int = 10) -> Contesta
         for row in actions:
             env.step(row)
 
-    return rounds_of(play, actions.size)
+    return make_contestant(play, actions.size)
 
 
 def _sync_step(env_id: str, num_lanes: int) -> Contestant:
-    env = _sync(env_id, num_lanes)
+    env = _make_sync(env_id, num_lanes)
     env.reset(seed=0)
-    return rounds_of(partial(env.step, np.zeros(num_lanes, dtype=np.int64)), num_lanes)
+    return make_contestant(partial(env.step, np.zeros(num_lanes, dtype=np.int64)), num_lanes)
 
 
 def _plain_step(num_lanes: int) -> Contestant:
@@ -114,4 +114,4 @@ def _plain_step(num_lanes: int) -> Contestant:
         pulled = means[np.arange(num_lanes), actions]
         return (rng.random(num_lanes) < pulled).astype(float), best - pulled
 
-    return rounds_of(step, num_lanes)
+    return make_contestant(step, num_lanes)

@@ -15,11 +15,11 @@ from agents import ExactThompson
 from benchmarks.games import conjugate_problem, play_from_start
 from benchmarks.plain_numpy import BetaThompson
 from benchmarks.session import Contestants, Measurement, Session
-from benchmarks.timing import Contestant, rounds_of
+from benchmarks.timing import Contestant, make_contestant
 from benchmarks.workers.one_lane import NUM_ARMS, NUM_STEPS, new_game
 
 PEER_NAMES = ("mabwiser", "river")
-NUM_LANES = 2000
+NUM_BATCH_LANES = 2000
 NUM_BATCH_STEPS = 100
 NUM_GRID_STEPS = 500
 """Tables are copied between lanes with equal data, which become fewer as they grow old."""
@@ -27,7 +27,7 @@ NUM_GRID_STEPS = 500
 
 def measurements(session: Session) -> Iterator[Measurement]:
     """Yield the measurements of lanes against NumPy, of tables, and against peers."""
-    num_lanes = session.effort.width(NUM_LANES)
+    num_lanes = session.effort.width(NUM_BATCH_LANES)
     yield session.match(
         f"exact TS, {num_lanes} lanes: ",
         {"exact.many.numpy": ("plain NumPy", "ours")},
@@ -50,10 +50,10 @@ def measurements(session: Session) -> Iterator[Measurement]:
             num_lanes,
         ),
     )
-    yield _one(session)
+    yield _time_single_lane(session)
 
 
-def _one(session: Session) -> Measurement:
+def _time_single_lane(session: Session) -> Measurement:
     def contestants() -> Contestants:
         peers = {name: session.peers.contestant(name) for name in PEER_NAMES}
         return {"ours": _ours_single(), "plain NumPy": _plain_single(), **peers}
@@ -70,7 +70,7 @@ def _ours_single() -> Contestant:
         agent.reset(seed=0)
         return agent.act, agent.observe
 
-    return rounds_of(new_game(start), NUM_STEPS)
+    return make_contestant(new_game(start), NUM_STEPS)
 
 
 def _plain_single() -> Contestant:
@@ -84,4 +84,4 @@ def _plain_single() -> Contestant:
 
         return lambda: rng.beta(successes, failures).argmax(), learn
 
-    return rounds_of(new_game(start), NUM_STEPS)
+    return make_contestant(new_game(start), NUM_STEPS)

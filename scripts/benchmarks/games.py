@@ -13,7 +13,7 @@ from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 from benchmarks.session import HORIZON
-from benchmarks.timing import Contestant, rounds_of
+from benchmarks.timing import Contestant, make_contestant
 from benchmarks.workers.one_lane import NUM_ARMS
 
 UNIFORM_PRIOR = TruncatedNormal(0.5, 0.1)
@@ -55,7 +55,9 @@ def play_from_start(
             actions = agent.act()
             agent.observe(actions, (row < means[actions]).astype(float))
 
-    return {name: rounds_of(partial(play, agent), uniforms.size) for name, agent in agents.items()}
+    return {
+        name: make_contestant(partial(play, agent), uniforms.size) for name, agent in agents.items()
+    }
 
 
 def play_histories(problem: BanditProblem, num_lanes: int) -> tuple[np.ndarray, np.ndarray]:

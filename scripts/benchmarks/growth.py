@@ -15,18 +15,18 @@ from agents.base import Agent
 from benchmarks.games import conjugate_problem, truncated_problem
 from benchmarks.processes import run_process
 from benchmarks.session import BLOCK_SIZE, Measurement, Session
-from benchmarks.timing import Contestant, ResultRow, rounds_of, summarise_turns
+from benchmarks.timing import Contestant, ResultRow, make_contestant, summarise_turns
 
-BASELINE = 100
+BASELINE_STEP = 100
 NUM_PLAYED = 5
 
-AGENTS: dict[str, Callable[[], Agent]] = {
+GROWTH_AGENTS: dict[str, Callable[[], Agent]] = {
     "exact": lambda: ExactThompson(conjugate_problem(5.0)),
     "racing": lambda: RacingThompson.paper(truncated_problem()),
     "smc": lambda: SMCThompson.paper(truncated_problem()),
 }
 
-EXPERIMENT = """
+EXPERIMENT_SCRIPT = """
 import sys, tempfile
 from bandit_gym.experiments import Experiment, run_experiment
 experiment = Experiment(
@@ -44,10 +44,10 @@ STEPS = (100, 1000, 10_000, 100_000, 1_000_000)
 
 def measurements(session: Session) -> Iterator[Measurement]:
     """Yield the measurements of growth with steps, then of memory."""
-    for name in AGENTS:
+    for name in GROWTH_AGENTS:
         yield _measure_growth(session, name)
     names = "growth.memory.ratio", "growth.memory.replications"
-    yield Measurement(names, lambda: _memory(session))
+    yield Measurement(names, lambda: _measure_memory(session))
 
 
 def _measure_growth(session: Session, name: str) -> Measurement:
@@ -56,7 +56,7 @@ def _measure_growth(session: Session, name: str) -> Measurement:
     labels = {t: f"t={t:g}" for t in STEPS}
     key = f"growth.steps.{name}"
     ratios = {
-        key + ("" if t == STEPS[-1] else f".{t:g}"): (labels[t], labels[BASELINE])
+        key + ("" if t == STEPS[-1] else f".{t:g}"): (labels[t], labels[BASELINE_STEP])
         for t in STEPS[1:]
     }
     title = f"{name}, {num_lanes} lanes: decision at "
@@ -64,11 +64,13 @@ def _measure_growth(session: Session, name: str) -> Measurement:
         title,
         ratios,
         "decision",
-        lambda: {labels[t]: _play_on(AGENTS[name](), num_lanes, t) for t in STEPS},
+        lambda: {
+            labels[t]: _make_late_contestant(GROWTH_AGENTS[name](), num_lanes, t) for t in STEPS
+        },
     )
 
 
-def _play_on(agent: Agent, num_lanes: int, t: int) -> Contestant:
+def _make_late_contestant(agent: Agent, num_lanes: int, t: int) -> Contestant:
     """Make a contestant of NUM_PLAYED decisions at t."""
     num_arms = agent.problem.num_arms
     counts = np.full(num_arms, t // num_arms)
@@ -81,16 +83,16 @@ def _play_on(agent: Agent, num_lanes: int, t: int) -> Contestant:
         for row in rewards:
             agent.observe(agent.act(), row)
 
-    return rounds_of(play, rewards.size)
+    return make_contestant(play, rewards.size)
 
 
-def _memory(session: Session) -> Iterator[ResultRow]:
+def _measure_memory(session: Session) -> Iterator[ResultRow]:
     """Compare the peak memory of long and of large experiments with that of small ones."""
     long, short = session.effort.length(1_000_000, minimum=2000), 1000
     many, few = session.effort.length(5_000, minimum=20), 10
     sizes = {"short": (short, 1), "long": (long, 1), "few": (100, few), "many": (100, many)}
     runs = {
-        name: run_process("-c", EXPERIMENT, str(horizon), str(replications))
+        name: run_process("-c", EXPERIMENT_SCRIPT, str(horizon), str(replications))
         for name, (horizon, replications) in sizes.items()
     }
     pairs = {

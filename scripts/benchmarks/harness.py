@@ -13,14 +13,14 @@ from time import perf_counter
 
 import numpy as np
 
-from bandit_gym.experiments.catalogue import build
+from bandit_gym.experiments.catalogue import make_agent_and_environment
 from bandit_gym.experiments.execution import simulate_block
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.rollout import play
 from benchmarks.session import BLOCK_SIZE, HORIZON, Measurement, Session
 from benchmarks.timing import Effort, ResultRow, summarise_turns
 
-MAX_REPEATS = 3  # each takes seconds
+MAX_BLOCK_REPEATS = 3  # each takes seconds
 MIN_STEPS = 200  # the file written at the end would have too large a share of fewer
 TIMED_CASES = {
     "harness.racing": ("racing_paper", BLOCK_SIZE),
@@ -40,7 +40,9 @@ def _time_shares(effort: Effort, key: str, agent: str, num_lanes: int) -> list[R
     sizes = {"horizon": horizon, "block_size": effort.width(num_lanes)}
     run = Experiment(["BernoulliBandit-v0"], [agent], **sizes).runs[0]
     simulate_block(run, 0)  # compiles
-    shares = [_time_share(run, block) for block in range(MAX_REPEATS if effort.is_full else 1)]
+    shares = [
+        _time_share(run, block) for block in range(MAX_BLOCK_REPEATS if effort.is_full else 1)
+    ]
     title = f"harness / whole {agent} run, {run.block_size} lanes x {run.horizon} steps"
     return [summarise_turns(key, title, shares, "x")]
 
@@ -54,7 +56,7 @@ def _time_share(run: Run, block: int) -> float:
 
 def _other_seconds(run: Run, block: int, num_steps: int) -> float:
     """Time the agent in its first steps, which blocks leave out, and the environment alone."""
-    agent, env = build(run)
+    agent, env = make_agent_and_environment(run)
     seeds, agent_seed = run.environment_seeds(block), run.agent_seed(block)
     steps = play(agent, env, env_seed=seeds, agent_seed=agent_seed)
     agent_seconds = sum(step.agent_seconds for step in islice(steps, num_steps))

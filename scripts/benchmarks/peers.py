@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.timing import Contestant
 
 WORKERS = Path(__file__).parent / "workers"
-HOME = Path(__file__).parents[2] / "results" / "peers"
+PEERS_FOLDER = Path(__file__).parents[2] / "results" / "peers"
 NOT_ASKED_FOR = "run with --with-peers"
 PEERS = {
     "gymnax": ("gymnax==1.0.1", "jax<0.7", "six"),  # imports six, does not ask for it
@@ -43,15 +43,15 @@ class Worker(subprocess.Popen):
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self.versions: dict[str, str] = json.loads(self._answer("ready"))
+        self.versions: dict[str, str] = json.loads(self._read_answer("ready"))
 
     def __call__(self, num_rounds: int, clock: str) -> tuple[float, float]:
         """Have it do some rounds."""
         print(num_rounds, clock, file=self.stdin, flush=True)
-        seconds, work = self._answer("done").split()
+        seconds, work = self._read_answer("done").split()
         return float(seconds), float(work)
 
-    def _answer(self, word: str) -> str:
+    def _read_answer(self, word: str) -> str:
         """Return what follows the word; libraries may print other lines before it."""
         line = "it ended without a word"
         for line in self.stdout:
@@ -96,7 +96,7 @@ class Peers(ExitStack):
 
 def _install(name: str) -> Path:
     """Make the peer's environment unless it is there; return its interpreter."""
-    home, requirements = HOME / name, PEERS[name]
+    home, requirements = PEERS_FOLDER / name, PEERS[name]
     python = home / "bin" / "python"
     record = home / "requirements.txt"
     wanted = "\n".join(requirements)

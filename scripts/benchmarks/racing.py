@@ -25,10 +25,10 @@ from benchmarks.games import (
 )
 from benchmarks.plain_numpy import reference_sampler
 from benchmarks.session import BLOCK_SIZE, Contestants, Measurement, Session
-from benchmarks.timing import Contestant, rounds_of
+from benchmarks.timing import Contestant, make_contestant
 
 DELTA, SIGMA = 0.1, 0.1
-WORK = "sample"
+WORK_UNIT = "sample"
 NUM_MATCHED_STEPS = 200
 
 RACED_PRIORS: dict[Likelihood, TruncatedNormal] = {
@@ -44,27 +44,27 @@ def measurements(session: Session) -> Iterator[Measurement]:
     """Yield the measurements of every likelihood, and of matched races."""
     for likelihood, prior in RACED_PRIORS.items():
         problem = BanditProblem(likelihood, prior, NUM_ARMS)
-        yield _against_numpy(session, problem)
-    yield _matched(session)
+        yield _time_against_numpy(session, problem)
+    yield _time_matched_races(session)
 
 
-def _against_numpy(session: Session, problem: BanditProblem) -> Measurement:
+def _time_against_numpy(session: Session, problem: BanditProblem) -> Measurement:
     label = problem.likelihood.name
     num_lanes = session.effort.width(BLOCK_SIZE)
 
     def contestants() -> Contestants:
         counts, sums = play_histories(problem, num_lanes)
-        ours, num_samples = _ours(problem, counts, sums)
+        ours, num_samples = _make_race_contestant(problem, counts, sums)
         return {
             "ours": ours,
-            "bulk draws": _bulk_draws(problem.likelihood, counts, sums, num_samples),
+            "bulk draws": _make_bulk_draws(problem.likelihood, counts, sums, num_samples),
         }
 
     ratios = {f"racing.{label}.bulk": ("ours", "bulk draws")}
-    return session.match(f"Racing, {label}, {num_lanes} lanes: ", ratios, WORK, contestants)
+    return session.match(f"Racing, {label}, {num_lanes} lanes: ", ratios, WORK_UNIT, contestants)
 
 
-def _matched(session: Session) -> Measurement:
+def _time_matched_races(session: Session) -> Measurement:
     """Announce races between draws of the posterior itself, against such draws alone."""
     num_lanes = session.effort.width(BLOCK_SIZE)
     num_steps = session.effort.length(NUM_MATCHED_STEPS, minimum=3)
@@ -79,7 +79,7 @@ def _matched(session: Session) -> Measurement:
     return session.match(title, {"racing.matched": ("matched", "exact")}, "decision", contestants)
 
 
-def _ours(
+def _make_race_contestant(
     problem: BanditProblem, counts: np.ndarray, sums: np.ndarray
 ) -> tuple[Contestant, np.ndarray]:
     """Return the contestant, and the (N,) lengths of its first races."""
@@ -92,13 +92,13 @@ def _ours(
         return float(agent.diagnostics()["num_samples"].sum())
 
     decide()
-    return rounds_of(decide), agent.diagnostics()["num_samples"]
+    return make_contestant(decide), agent.diagnostics()["num_samples"]
 
 
-def _bulk_draws(
+def _make_bulk_draws(
     likelihood: Likelihood, counts: np.ndarray, sums: np.ndarray, num_samples: np.ndarray
 ) -> Contestant:
     """Draw as many samples of K variates as the races did, in one call, and do nothing else."""
     counts, sums = (np.repeat(array, num_samples, axis=0) for array in (counts, sums))
     sampler = reference_sampler(likelihood.name, np.random.default_rng(0), counts, sums)
-    return rounds_of(sampler, len(counts))
+    return make_contestant(sampler, len(counts))

@@ -15,8 +15,8 @@ from benchmarks.games import conjugate_problem, play_from_start
 from benchmarks.session import HORIZON, Measurement, Session
 from benchmarks.timing import ResultRow, summarise_turns, time_contestants
 
-NUM_LANES = 100
-NUM_STEPS = 200
+NUM_RULE_LANES = 100
+NUM_RULE_STEPS = 200
 
 RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "ucb-tuned": ("ucb_tuned", {}),
@@ -37,13 +37,15 @@ RULES: dict[str, tuple[str, dict[str, Any]]] = {
 def measurements(session: Session) -> Iterator[Measurement]:
     """Yield the measurements of a row for each rule."""
     for key, (name, options) in RULES.items():
-        take = partial(_take, session, f"rules.{key}", name, options)
+        take = partial(_time_rule, session, f"rules.{key}", name, options)
         yield Measurement((f"rules.{key}",), take)
 
 
-def _take(session: Session, key: str, name: str, options: dict[str, Any]) -> Iterator[ResultRow]:
-    steps = session.effort.length(NUM_STEPS, minimum=3)
-    lanes = min(session.effort.width(NUM_LANES), NUM_LANES)
+def _time_rule(
+    session: Session, key: str, name: str, options: dict[str, Any]
+) -> Iterator[ResultRow]:
+    steps = session.effort.length(NUM_RULE_STEPS, minimum=3)
+    lanes = min(session.effort.width(NUM_RULE_LANES), NUM_RULE_LANES)
     agent = make_agent(name, conjugate_problem(1.0), **options)
     costs = time_contestants(play_from_start({key: agent}, steps, lanes), session.effort)
     title = f"{key.partition('.')[2]}, {lanes} lanes x {steps} steps: a decision"

@@ -32,7 +32,7 @@ class Measurement(NamedTuple):
     keys: tuple[str, ...]
     take: Callable[[], Iterable[ResultRow]]
 
-    def has(self, name: str) -> bool:
+    def is_named(self, name: str) -> bool:
         """Say whether the key of a row is this one or begins with its words."""
         return any(f"{key}.".startswith(f"{name}.") for key in self.keys)
 

@@ -13,7 +13,7 @@ from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
 from benchmarks.games import play_from_start, truncated_problem
 from benchmarks.session import BLOCK_SIZE, Contestants, Measurement, Session
-from benchmarks.timing import rounds_of
+from benchmarks.timing import make_contestant
 from benchmarks.workers.one_lane import NUM_STEPS as GAME_STEPS
 from benchmarks.workers.one_lane import new_game
 
@@ -21,7 +21,7 @@ NUM_PARTICLES = 1000
 NUM_STEPS = 50
 
 
-class DrawnBefore:
+class FixedDraws:
     """A prior that hands out the same draws again, so that steps are all that is compared.
 
     Arguments:
@@ -41,7 +41,7 @@ class DrawnBefore:
 def measurements(session: Session) -> Iterator[Measurement]:
     """Yield the measurements of the library `particles` in one lane, and of ours."""
     problem = truncated_problem()
-    drawn = replace(problem, prior=DrawnBefore(problem.prior))
+    drawn = replace(problem, prior=FixedDraws(problem.prior))
     num_lanes = session.effort.width(BLOCK_SIZE)
 
     def contestants() -> Contestants:
@@ -52,9 +52,9 @@ def measurements(session: Session) -> Iterator[Measurement]:
             return one.act, one.observe
 
         return {
-            "ours, one lane": rounds_of(new_game(start), GAME_STEPS),
+            "ours, one lane": make_contestant(new_game(start), GAME_STEPS),
             **play_from_start({f"ours, {num_lanes} lanes": many}, NUM_STEPS, num_lanes),
-            "plain NumPy": rounds_of(new_game(lambda: _plain(drawn)), GAME_STEPS),
+            "plain NumPy": make_contestant(new_game(lambda: _make_plain_numpy(drawn)), GAME_STEPS),
             "particles": session.peers.contestant("particles"),
         }
 
@@ -66,7 +66,7 @@ def measurements(session: Session) -> Iterator[Measurement]:
     yield session.match(f"SMC, {NUM_PARTICLES} particles: ", ratios, "decision", contestants)
 
 
-def _plain(problem: BanditProblem) -> tuple[Callable, Callable]:
+def _make_plain_numpy(problem: BanditProblem) -> tuple[Callable, Callable]:
     """Return how ten lines of NumPy choose and learn in one lane, of no use in another."""
     rng = np.random.default_rng(0)
     means = problem.prior.sample(rng, (NUM_PARTICLES, problem.num_arms))

@@ -87,7 +87,7 @@ class ResultRow:
     note: str = ""
 
 
-def rounds_of(function: Callable[[], Any], work: float | None = None) -> Contestant:
+def make_contestant(function: Callable[[], Any], work: float | None = None) -> Contestant:
     """Make a contestant of a function that does one round.
 
     Args:

@@ -30,8 +30,8 @@ def draw_mutants(prefix: str, size: int, seed: int) -> list[Any]:
     database = WorkDB(":memory:", WorkDB.Mode.create)
     paths = [path.relative_to(ROOT) for path in list_sources(prefix)]
     init(paths, database, {})
-    every = sorted(database.work_items, key=lambda item: identity(item.mutations[0]))
-    annotations = {path: list(annotations_in(path)) for path in paths}
+    every = sorted(database.work_items, key=lambda item: identify_mutant(item.mutations[0]))
+    annotations = {path: list(find_annotations(path)) for path in paths}
     random.Random(seed).shuffle(every)
     able = (item for item in every if not _is_inside(item.mutations[0], annotations))
     return list(islice((item for item in able if _is_python(item.mutations[0])), size))
@@ -48,12 +48,12 @@ def _is_python(mutation: MutationSpec) -> bool:
     return True
 
 
-def identity(mutation: MutationSpec) -> tuple:
+def identify_mutant(mutation: MutationSpec) -> tuple:
     """Return what distinguishes a mutant from all others."""
     return str(mutation.module_path), mutation.operator_name, mutation.occurrence
 
 
-def annotations_in(path: Path) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+def find_annotations(path: Path) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     """Yield where the annotations of a file begin and end, as (line, column)."""
     for node in ast.walk(ast.parse(path.read_text())):
         for name in ("annotation", "returns"):

@@ -33,14 +33,14 @@ CONTRACTS = {  # what each is about, where that is one room
     },
 }
 
-PATIENCE = {"plain": 0.5, "compiled": 40.0}
+MAX_SECONDS_PER_TEST = {"plain": 0.5, "compiled": 40.0}
 """Seconds of the processor that a test may take on the unbroken code, compilation included."""
 
-BUDGET = {"plain": 8.0, "compiled": 30.0}
+MAX_SECONDS_PER_MUTANT = {"plain": 8.0, "compiled": 30.0}
 """Seconds of tests, on the unbroken code, that a mutant meets."""
 
 TIMES_LONGER, OUT_OF_TIME = 20, 99
-"""Than `PATIENCE` a test may take on broken code, or the exit status says that it did not end."""
+"""Times `MAX_SECONDS_PER_TEST` after which a test is ended, and the exit status that says so."""
 
 
 class Stopwatch:
@@ -77,7 +77,7 @@ class Tree:
     Attributes:
         folder: where it is.
         seconds: mode -> test -> its seconds on the unbroken code; modes are among those of
-            `BUDGET`. They are kept in the given notes, for a run that goes on.
+            `MAX_SECONDS_PER_MUTANT`. They are kept in the given notes, for a run that goes on.
     """
 
     def __init__(self, folder: Path, modes: list[str], notes: Path) -> None:
@@ -92,7 +92,7 @@ class Tree:
 
     def _measure(self, mode: str, tests: list[str]) -> dict[str, float]:
         """Return the seconds of the tests that pass, in any order."""
-        seconds = self._time(mode, tests, PATIENCE[mode])
+        seconds = self._time(mode, tests, MAX_SECONDS_PER_TEST[mode])
         again = self._time(mode, sorted(seconds, key=lambda test: seconds[test]), 3600.0)
         if not again:
             raise ValueError(f"tests must be found that pass on the unbroken code, got {tests}.")
@@ -100,10 +100,10 @@ class Tree:
 
     def _time(self, mode: str, tests: list[str], patience: float) -> dict[str, float]:
         found = self.folder / f"{mode}.json"
-        _fork(self._pytest, mode, tests, Stopwatch(patience, _leave_out), found)
+        _run_in_fork(self._run_pytest, mode, tests, Stopwatch(patience, _leave_out), found)
         return dict(json.loads(found.read_text()))
 
-    def _pytest(
+    def _run_pytest(
         self, mode: str, tests: list[str], watch: Stopwatch, found: Path | None = None
     ) -> int:
         self._import_from_tree(mode)
@@ -122,12 +122,12 @@ class Tree:
         os.environ.update(NUMBA_DISABLE_JIT=str(int(mode == "plain")), PYTHONPATH=str(self.folder))
         numba.config.reload_config()  # type: ignore[no-untyped-call]
 
-    def notices(self, source: Path) -> str:
+    def run_nearest_tests(self, source: Path) -> str:
         """Return what became of the tests nearest to a source file, "" if they all passed."""
         met: set[str] = set()
         for mode, every in self.seconds.items():
             others = {test: seconds for test, seconds in every.items() if test not in met}
-            tests = list(nearest(source, others, BUDGET[mode]))
+            tests = list(list_nearest_tests(source, others, MAX_SECONDS_PER_MUTANT[mode]))
             met |= set(tests)
             code = self._run(mode, tests) if tests else 0
             if code != 0:
@@ -135,8 +135,14 @@ class Tree:
         return ""
 
     def _run(self, mode: str, tests: list[str]) -> int | None:
-        watch = Stopwatch(TIMES_LONGER * PATIENCE[mode], _end_all)
-        code = _fork(self._pytest, mode, ["-x", *tests], watch, limit=60 + 40 * BUDGET[mode])
+        watch = Stopwatch(TIMES_LONGER * MAX_SECONDS_PER_TEST[mode], _end_all)
+        code = _run_in_fork(
+            self._run_pytest,
+            mode,
+            ["-x", *tests],
+            watch,
+            limit=60 + 40 * MAX_SECONDS_PER_MUTANT[mode],
+        )
         for path in set(self.folder.rglob("*.nbc")) - set(self._kernels):
             path.unlink()  # which took the place of a kernel that is not broken
         for path in set(self._kernels) - set(self.folder.rglob("*.nbc")):
@@ -144,16 +150,18 @@ class Tree:
         return code
 
 
-def nearest(source: Path, seconds: dict[str, float], left: float) -> Iterator[str]:
+def list_nearest_tests(source: Path, seconds: dict[str, float], left: float) -> Iterator[str]:
     """Yield the tests whose path shares most with the source's, quick ones first, in the time."""
-    for test in sorted(seconds, key=lambda test: (-_kinship(test, source), seconds[test])):
+    for test in sorted(
+        seconds, key=lambda test: (-_count_common_parts(test, source), seconds[test])
+    ):
         left -= seconds[test]
         if left < 0:
             return
         yield test
 
 
-def _kinship(test: str, source: Path) -> int:
+def _count_common_parts(test: str, source: Path) -> int:
     """Count the leading parts that `tests/a/test_b.py::...` and `a/b/c.py` have in common.
 
     A contract is as near as if it lay with the room that it is about.
@@ -167,7 +175,7 @@ def _kinship(test: str, source: Path) -> int:
     return next((i for i, (a, b) in enumerate(pairs) if a != b), len(parts))
 
 
-def _fork(function: Any, *arguments: Any, limit: float = 3600.0) -> int | None:
+def _run_in_fork(function: Any, *arguments: Any, limit: float = 3600.0) -> int | None:
     """Return the exit status of a function run in a fork; None if it took longer than the limit."""
     process = get_context("fork").Process(target=_exit_with, args=(function, *arguments))
     process.start()

@@ -34,13 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(map(str, write_pages())))
         return 0
     try:
-        print(f"page: {_measure(options)}")
+        print(f"page: {_measure_from_options(options)}")
     except (TypeError, ValueError) as error:
         parser.error(str(error))
     return 0
 
 
-def _measure(options: argparse.Namespace) -> Path:
+def _measure_from_options(options: argparse.Namespace) -> Path:
     study = Study(check_choice("name", options.name, NAMES))
     scale = study.scale if options.scale is None else options.scale
     check_real("scale", scale, above=0.0, maximum=MAX_SCALE)

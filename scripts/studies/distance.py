@@ -26,7 +26,7 @@ from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import mean_interval
 from scripts.studies.study import Found, StudyTask, markdown_rows, play_agents, verdict
 
-ALL = "all"
+ALL_KINDS = "all"
 """Environments of every kind of prior."""
 
 SAME, COSTS, GAINS, OPEN = "no difference", "costs", "gains", "undecided"
@@ -34,7 +34,7 @@ SAME, COSTS, GAINS, OPEN = "no difference", "costs", "gains", "undecided"
 
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for each agent."""
-    return {label: partial(_measure, task, label) for label in task.settings["agents"]}
+    return {label: partial(_measure_agent, task, label) for label in task.settings["agents"]}
 
 
 def _environments(task: StudyTask, label: str) -> dict[str, list[Case]]:
@@ -47,7 +47,7 @@ def _environments(task: StudyTask, label: str) -> dict[str, list[Case]]:
     return environments
 
 
-def _measure(task: StudyTask, label: str) -> dict[str, Any]:
+def _measure_agent(task: StudyTask, label: str) -> dict[str, Any]:
     """Return an agent's distance and regret lost, by kind of prior; and where it failed."""
     settings, environments = task.settings, _environments(task, label)
     entry = {**settings["agents"][label], "label": label}
@@ -69,22 +69,24 @@ def _measure(task: StudyTask, label: str) -> dict[str, Any]:
         if not run.is_usable:
             failed[environment] = next(iter(run.failures.values()), "not played").splitlines()[-1]
             continue
-        distances = [_distance(task, entry, case) for case in cases]
-        reference = np.mean([_at(steps, each) for each in references[environment].values()], axis=0)
-        lost = (_at(steps, run) - reference) / reference.mean(axis=0)
-        for kind in (cases[0].kind, ALL):
+        distances = [_measure_distance(task, entry, case) for case in cases]
+        reference = np.mean(
+            [_interpolate_regrets(steps, each) for each in references[environment].values()], axis=0
+        )
+        lost = (_interpolate_regrets(steps, run) - reference) / reference.mean(axis=0)
+        for kind in (cases[0].kind, ALL_KINDS):
             rows.setdefault(kind, []).append((*np.mean(distances, axis=0), lost))
-    pooled = [pool(task, kind, found) for kind, found in rows.items()]
+    pooled = [pool_environments(task, kind, found) for kind, found in rows.items()]
     return {"agent": label, "pooled": pooled, "failed": failed}
 
 
-def _at(steps: list[int], run: RunResults) -> np.ndarray:
+def _interpolate_regrets(steps: list[int], run: RunResults) -> np.ndarray:
     """Return the (R, H) regrets at some steps, on a line from one recorded step to the next."""
     curves = run.curves("cumulative_regret")
     return np.array([[np.interp(t, run.steps, curve) for t in steps] for curve in curves])
 
 
-def _distance(task: StudyTask, entry: Mapping[str, Any], case: Case) -> tuple[float, float]:
+def _measure_distance(task: StudyTask, entry: Mapping[str, Any], case: Case) -> tuple[float, float]:
     """Return the TV over noise, and what the exact distribution's favourite gets too much.
 
     Of agents that keep what they drew (SMC) the distance is that of a single run's distribution.
@@ -105,7 +107,7 @@ def _distance(task: StudyTask, entry: Mapping[str, Any], case: Case) -> tuple[fl
     return float(excess), float(shares[leader] - case.probabilities[leader])
 
 
-def pool(task: StudyTask, kind: str, found: list[tuple[Any, ...]]) -> dict[str, Any]:
+def pool_environments(task: StudyTask, kind: str, found: list[tuple[Any, ...]]) -> dict[str, Any]:
     """Average over environments in each replication: they share their seeds, and luck.
 
     Intervals hold together for all agents, kinds of priors and horizons (Bonferroni).
@@ -129,9 +131,12 @@ def write_tables(found: Found) -> dict[str, str]:
         for environment, words in part["failed"].items()
     ]
     return {
-        "verdicts": markdown_rows(list(verdicts(rows[rows["kind"] != ALL], settings))),
+        "verdicts": markdown_rows(list(judge_claims(rows[rows["kind"] != ALL_KINDS], settings))),
         "lost": markdown_rows(
-            [_cells(row, settings) for _, row in rows[rows["kind"] == ALL].iterrows()]
+            [
+                _distance_cells(row, settings)
+                for _, row in rows[rows["kind"] == ALL_KINDS].iterrows()
+            ]
         ),
         "failed": "\n".join(failed) or "Nothing.",
     }
@@ -154,13 +159,16 @@ def judge_interval(interval: list[float], margin: float) -> str:
     return COSTS if low > 0 else GAINS if high < 0 else OPEN
 
 
-def verdicts(rows: pd.DataFrame, settings: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    near, last = settings["near"], max(settings["horizons"])
+def judge_claims(rows: pd.DataFrame, settings: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    tolerance, last = settings["near"], max(settings["horizons"])
     words = rows["lost"].map(lambda lost: judge_interval(lost[-1], settings["margin"]))
-    is_distant = rows["excess"] > near
-    too_little, too_much = is_distant & (rows["lean"] < -near), is_distant & (rows["lean"] > near)
+    is_distant = rows["excess"] > tolerance
+    too_little, too_much = (
+        is_distant & (rows["lean"] < -tolerance),
+        is_distant & (rows["lean"] > tolerance),
+    )
     claims = {
-        f"Within {near} of the exact distribution there is no difference in regret": (
+        f"Within {tolerance} of the exact distribution there is no difference in regret": (
             ~is_distant,
             SAME,
         ),
@@ -180,7 +188,7 @@ def verdicts(rows: pd.DataFrame, settings: Mapping[str, Any]) -> Iterator[dict[s
         }
 
 
-def _cells(row: pd.Series, settings: Mapping[str, Any]) -> dict[str, str]:
+def _distance_cells(row: pd.Series, settings: Mapping[str, Any]) -> dict[str, str]:
     cells = {"agent": row["agent"], "environments": f"{row['worlds']}"}
     cells |= {"distance": f"{row['excess']:.3f}", "favourite's excess": f"{row['lean']:+.3f}"}
     for horizon, lost in zip(settings["horizons"], row["lost"], strict=True):
@@ -194,14 +202,17 @@ def draw(found: Found) -> dict[str, Figure]:
     """Draw what is lost against distance at the last horizon."""
     figure = Figure(figsize=(6.8, 4.4), layout="constrained")
     axes, rows = figure.subplots(), _rows(found)
-    rows, named = rows[rows["kind"] == ALL].set_index("agent"), found["settings"]["named"]
+    rows, named = rows[rows["kind"] == ALL_KINDS].set_index("agent"), found["settings"]["named"]
     for agent, row in rows.loc[rows.index.isin(list(named))].iterrows():
         (share, low, high), side = row["lost"][-1], named[agent]
         colour = COLOURS[0] if row["lean"] > 0 else COLOURS[1]
         point, ends = (row["excess"], share), [[share - low], [high - share]]
         axes.errorbar(*point, ends, fmt="o", color=colour, capsize=2)
-        place: dict[str, Any] = {"xytext": (7 * side, 4), "ha": "left" if side > 0 else "right"}
-        axes.annotate(agent, point, textcoords="offset points", color=colour, **place)
+        annotation: dict[str, Any] = {
+            "xytext": (7 * side, 4),
+            "ha": "left" if side > 0 else "right",
+        }
+        axes.annotate(agent, point, textcoords="offset points", color=colour, **annotation)
     axes.axhline(0, color="#888888", lw=0.8, ls=":")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.set_xlabel("distance from exact Thompson sampling (TV over noise)")

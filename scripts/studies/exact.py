@@ -14,7 +14,7 @@ from bandit_gym.fidelity.benchmark import draw_leaderboard, leaderboard_cells
 from bandit_gym.fidelity.trial import WRONG
 from scripts.studies.study import Found, StudyTask, markdown_rows, verdict
 
-KEPT = ["case", "kind", "status", "verdict", "words", "decisions", "excess", "flagged"]
+KEPT_COLUMNS = ["case", "kind", "status", "verdict", "words", "decisions", "excess", "flagged"]
 BAYESIAN_AGENTS = ("exact", "racing")
 OPEN, HARD = "fidelity-v1", "adversarial"
 
@@ -22,13 +22,13 @@ OPEN, HARD = "fidelity-v1", "adversarial"
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for each agent in each suite."""
     return {
-        f"{suite}: {label}": partial(_measure, task, suite, label)
+        f"{suite}: {label}": partial(_measure_suite, task, suite, label)
         for suite, chosen in task.settings["suites"].items()
         for label in chosen["agents"]
     }
 
 
-def _measure(task: StudyTask, suite: str, label: str) -> dict[str, Any]:
+def _measure_suite(task: StudyTask, suite: str, label: str) -> dict[str, Any]:
     """Put one agent to a suite; return its row of the leaderboard and a row per case."""
     agents = {label: task.settings["agents"][label]}
     found = run_suite(
@@ -42,20 +42,20 @@ def _measure(task: StudyTask, suite: str, label: str) -> dict[str, Any]:
     return {
         "agent": label,
         "suite": suite,
-        "row": _plain(found.leaderboard())[0],
-        "cases": _plain(found.distances[KEPT]),
+        "row": _to_json(found.leaderboard())[0],
+        "cases": _to_json(found.distances[KEPT_COLUMNS]),
         "failures": found.failures,
     }
 
 
-def _plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
+def _to_json(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Return rows as JSON can hold them: None for what is not a number."""
     return list(rows.astype(object).where(rows.notna(), None).to_dict("records"))
 
 
 def write_tables(found: Found) -> dict[str, str]:
     """Return the tables of the page."""
-    board, cases, hard = _board(found), _cases(found, OPEN), _cases(found, HARD)
+    board, cases, hard = _read_leaderboard(found), _cases(found, OPEN), _cases(found, HARD)
     counts = hard.groupby(["agent", "verdict"], sort=False).size().unstack(fill_value=0)
     failures = [line for part in found["numbers"].values() for line in part["failures"]]
     return {
@@ -70,10 +70,10 @@ def write_tables(found: Found) -> dict[str, str]:
 
 def draw(found: Found) -> dict[str, Figure]:
     """Draw distance against cost."""
-    return {"exact": draw_leaderboard(_board(found))}
+    return {"exact": draw_leaderboard(_read_leaderboard(found))}
 
 
-def _board(found: Found) -> pd.DataFrame:
+def _read_leaderboard(found: Found) -> pd.DataFrame:
     """Return the leaderboard of the open suite, in its own order."""
     rows = [part["row"] for part in found["numbers"].values() if part["suite"] == OPEN]
     board = pd.DataFrame(rows)
@@ -94,12 +94,13 @@ def _cases(found: Found, suite: str) -> pd.DataFrame:
 
 def _claim_distance(found: Found, board: pd.DataFrame) -> dict[str, str]:
     """Say whether the agents that claim the posterior are near it."""
-    near, ours = found["settings"]["near"], board[board["agent"].isin(BAYESIAN_AGENTS)]
-    is_near, is_far = ours["excess_high"] <= near, ours["excess_low"] > near
+    tolerance, ours = found["settings"]["near"], board[board["agent"].isin(BAYESIAN_AGENTS)]
+    is_within, is_beyond = ours["excess_high"] <= tolerance, ours["excess_low"] > tolerance
     means = [f"{row.agent}: {row.excess:.4f}, at most {row.worst:.3f}" for row in ours.itertuples()]
+    claim = f"Exact and racing Thompson sampling are within {tolerance:g} of the truth on average"
     return {
-        "claim": f"Exact and racing Thompson sampling are within {near:g} of the truth on average",
-        "verdict": verdict(bool(is_near.all()), bool(is_far.any())),
+        "claim": claim,
+        "verdict": verdict(bool(is_within.all()), bool(is_beyond.any())),
         "evidence": "; ".join(means),
     }
 

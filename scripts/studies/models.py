@@ -73,7 +73,7 @@ def make_training_env(env: Mapping[str, Any], horizon: int, observation: str, nu
     return gym.make_vec(name, num_envs=num_envs, autoreset_mode="SameStep", **options)
 
 
-def described(settings: Mapping[str, Any], label: str) -> dict[str, Any]:
+def resolve_model_settings(settings: Mapping[str, Any], label: str) -> dict[str, Any]:
     """Return a model's settings, with those of the model that it is like."""
     details = settings["models"][label]
     return settings["models"].get(details.get("like"), {}) | details

@@ -48,10 +48,10 @@ def ratios(task: StudyTask, name: str) -> list[dict[str, Any]]:
             for label, rule in task.settings["rules"].items()
         }
         for horizon in sorted({max(1, last_horizon // 5), max(1, last_horizon // 2), last_horizon}):
-            least = optimal_regret(environment, horizon)
-            ratios = {label: float(each[horizon - 1] / least) for label, each in curves.items()}
+            optimum = optimal_regret(environment, horizon)
+            ratios = {label: float(each[horizon - 1] / optimum) for label, each in curves.items()}
             rows.append(
-                {"prior": name, "arms": num_arms, "horizon": horizon, "least": float(least)}
+                {"prior": name, "arms": num_arms, "horizon": horizon, "least": float(optimum)}
                 | {"ratios": ratios}
             )
     return rows
@@ -126,12 +126,12 @@ def _ratio_cells(row: Mapping[str, Any]) -> dict[str, str]:
 
 def _played_cells(row: Mapping[str, Any]) -> dict[str, str]:
     """Write a row; of a bracket, what follows from either end."""
-    played, gain, least = row["exact"][0], row["gain"][0], row["least"]
-    cells = {"environment": row["world"], "least": _range(least, "{:.2f}")}
+    played, gain, optimum = row["exact"][0], row["gain"][0], row["least"]
+    cells = {"environment": row["world"], "least": _range(optimum, "{:.2f}")}
     cells |= {"Thompson": _interval(row["exact"])}
-    cells |= {"times the least": _range([played / each for each in least[::-1]], "{:.2f}")}
+    cells |= {"times the least": _range([played / each for each in optimum[::-1]], "{:.2f}")}
     cells |= {"paper's race": _interval(row["racing"]), "its gain": _interval(row["gain"])}
-    shares = [gain / (played - each) for each in least]
+    shares = [gain / (played - each) for each in optimum]
     return cells | {"of the avoidable": _range(shares, "{:.0%}")}
 
 
@@ -149,9 +149,9 @@ def draw(found: Found) -> dict[str, Figure]:
     axes = figure.subplots()
     for row in parts_of(found, "agent").values():
         if row["is_drawn"]:
-            place = row["microseconds"], row["ratio"]
-            axes.plot(*place, "o", color=COLOURS[0], markersize=7)
-            axes.annotate(row["rule"], place, xytext=(7, 4), textcoords="offset points")
+            point = row["microseconds"], row["ratio"]
+            axes.plot(*point, "o", color=COLOURS[0], markersize=7)
+            axes.annotate(row["rule"], point, xytext=(7, 4), textcoords="offset points")
     axes.axhline(1.0, color="0.7", linewidth=1, zorder=0)
     axes.set(xscale="log", xlabel="microseconds per decision", ylabel="regret, times the least")
     axes.xaxis.set_major_formatter("{x:g}")

@@ -260,7 +260,7 @@ class EnsembleSampling(Agent):
         return (is_best / is_best.sum(axis=-1, keepdims=True)).mean(axis=1)
 
 
-WAVERING = 0.1
+UNIFORM_SHARE = 0.1
 """Share of pulls of an arm drawn evenly from all."""
 
 
@@ -318,9 +318,10 @@ class Wavering(ExactThompson):
 
     def _action_probabilities(self) -> np.ndarray:
         return np.asarray(
-            (1 - WAVERING) * super()._action_probabilities() + WAVERING / self.problem.num_arms
+            (1 - UNIFORM_SHARE) * super()._action_probabilities()
+            + UNIFORM_SHARE / self.problem.num_arms
         )
 
     def _choose(self) -> np.ndarray:
         other = self.rng.integers(self.problem.num_arms, size=self.num_lanes)
-        return np.where(self.rng.random(self.num_lanes) < WAVERING, other, super()._choose())
+        return np.where(self.rng.random(self.num_lanes) < UNIFORM_SHARE, other, super()._choose())

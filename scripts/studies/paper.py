@@ -48,12 +48,12 @@ from scripts.studies.study import (
     play_agents,
 )
 
-WORDS = [HOLDS, FAILS, UNDECIDED]
+VERDICTS = [HOLDS, FAILS, UNDECIDED]
 MIN_CLUSTERS = 16
 """Below it a mean of several values has no interval."""
 
-EXACT = {"agent": "exact", "label": "exact Thompson"}
-THOMPSON = {"agent": "exact", "prior": "reference", "label": "Thompson, Beta(1,1)"}
+EXACT_AGENT = {"agent": "exact", "label": "exact Thompson"}
+THOMPSON_AGENT = {"agent": "exact", "prior": "reference", "label": "Thompson, Beta(1,1)"}
 RACING, SMC = "Racing", "SMC"
 
 
@@ -70,11 +70,11 @@ class RacingByDraws(RacingThompson):
         self.inner.thresholds = self.inner.thresholds._replace(gaps=gaps)
 
 
-def entry(
-    settings: Mapping[str, Any], reading: str, delta: float = 0.1, sigma: float = 0.1
+def make_entry(
+    settings: Mapping[str, Any], variant: str, delta: float = 0.1, sigma: float = 0.1
 ) -> dict[str, Any]:
     """Return the agent of a reading as an experiment names it."""
-    details = settings["readings"][reading]
+    details = settings["readings"][variant]
     if "threshold" not in details:
         return {"agent": "racing", "label": RACING} | details
     agent = f"{details['agent']}.paper" if "agent" in details else "racing_paper"
@@ -84,7 +84,7 @@ def entry(
 # -- When a claim is settled --------------------------------------------------------------------
 
 
-class Measure(NamedTuple):
+class ClaimMeasure(NamedTuple):
     """A quantity in each of C independent clusters, and the limits that a claim names.
 
     Attributes:
@@ -172,7 +172,7 @@ def num_cells(settings: Mapping[str, Any], num_problems: int) -> int:
     return in_figures * len(settings["readings"]) + (in_table_2 + num_problems) * with_stop
 
 
-def decide_claim(task: StudyTask, measure: Callable[[int], Measure]) -> dict[str, Any]:
+def decide_claim(task: StudyTask, measure: Callable[[int], ClaimMeasure]) -> dict[str, Any]:
     """Play more and more until a claim is decided, or to the last stage."""
     stages = task.settings["looks"]
     cells = num_cells(task.settings, task.size("problems"))
@@ -260,15 +260,15 @@ def make_topics_problem(number: int) -> dict[str, Any]:
     return {"env": "DependentPriorBandit-v0", "arm_seed": number, "label": f"topics {number}"}
 
 
-def _figure(task: StudyTask, name: str, reading: str) -> dict[str, Any]:
+def _judge_figure(task: StudyTask, name: str, variant: str) -> dict[str, Any]:
     """Settle the claims of a figure under a reading; keep the curves of the one that is shown."""
     settings = task.settings
-    racing, kept = entry(settings, reading), dict[int, PlayedRuns]()
+    racing, kept = make_entry(settings, variant), dict[int, PlayedRuns]()
 
     def look(number: int) -> PlayedRuns:
         if number not in kept:
             own = _play_environments(task, name, [racing], number)
-            others = _play_environments(task, name, [EXACT, THOMPSON], number)
+            others = _play_environments(task, name, [EXACT_AGENT, THOMPSON_AGENT], number)
             first = (
                 PlayedRuns(own) if number == settings["looks"][0] else look(settings["looks"][0])
             )
@@ -277,22 +277,23 @@ def _figure(task: StudyTask, name: str, reading: str) -> dict[str, Any]:
             kept[number] = PlayedRuns([a | b | c for a, b, c in zip(own, others, smc, strict=True)])
         return kept[number]
 
-    def measure(number: int, claim: str) -> Measure:
-        return _measure(settings, claim, look(number))
+    def measure(number: int, claim: str) -> ClaimMeasure:
+        return _measure_claim(settings, claim, look(number))
 
     try:
         claims = settings["figures"][name]["claims"]
         cells = {claim: decide_claim(task, partial(measure, claim=claim)) for claim in claims}
     except ValueError:
-        if settings["readings"][reading].get("scale") != "supremum":
+        if settings["readings"][variant].get("scale") != "supremum":
             raise
         return {"claims": {}}  # the supremum of w is unknown for this prior and proposal
     found = {"claims": cells}
-    if reading != settings["shown"]:
+    if variant != settings["shown"]:
         return found
     last = kept[max(kept)]
     curves = {
-        label: last.curves(label) for label in (RACING, EXACT["label"], THOMPSON["label"], SMC)
+        label: last.curves(label)
+        for label in (RACING, EXACT_AGENT["label"], THOMPSON_AGENT["label"], SMC)
     }
     return found | {
         "steps": last.environments[0][RACING].steps.tolist(),
@@ -306,26 +307,30 @@ def _figure(task: StudyTask, name: str, reading: str) -> dict[str, Any]:
     }
 
 
-def _measure(settings: Mapping[str, Any], claim: str, look: PlayedRuns) -> Measure:
+def _measure_claim(settings: Mapping[str, Any], claim: str, look: PlayedRuns) -> ClaimMeasure:
     """Return the quantity of a claim and its limits."""
-    exact, early = EXACT["label"], settings["early"]
+    exact, early = EXACT_AGENT["label"], settings["early"]
     if claim == "samples":
-        return Measure(look.samples(), 300.0, 500.0)
+        return ClaimMeasure(look.samples(), 300.0, 500.0)
     step = early if claim == "early" else None
     margin = settings["margin"] * look.regrets(exact, step)
     racing = look.regrets(RACING, step)
     if claim == "competitive":
-        return Measure(racing - look.regrets(exact), high=margin)
-    other = look.regrets(THOMPSON["label"] if claim == "thompson" else SMC, step)
-    return Measure(other - racing, -margin, margin) if step else Measure(other - racing, low=margin)
+        return ClaimMeasure(racing - look.regrets(exact), high=margin)
+    other = look.regrets(THOMPSON_AGENT["label"] if claim == "thompson" else SMC, step)
+    return (
+        ClaimMeasure(other - racing, -margin, margin)
+        if step
+        else ClaimMeasure(other - racing, low=margin)
+    )
 
 
-def _table_2(task: StudyTask, reading: str) -> dict[str, Any]:
+def _table_2(task: StudyTask, variant: str) -> dict[str, Any]:
     """Return both numbers of each cell of Table 2, and what is read from them."""
     settings = task.settings
     deltas, sigmas = settings["deltas"], settings["sigmas"]
     agents = [
-        entry(settings, reading, delta, sigma) | {"label": f"{delta}, {sigma}"}
+        make_entry(settings, variant, delta, sigma) | {"label": f"{delta}, {sigma}"}
         for delta, sigma in product(deltas, sigmas)
     ]
     prior = {"name": "beta", "alpha": 5.0, "beta": 5.0}
@@ -342,7 +347,7 @@ def _table_2(task: StudyTask, reading: str) -> dict[str, Any]:
             sizes = {"horizon": task.size("horizon_table2"), "seed": settings["seed"]}
             sizes |= {"replications": number * task.size("replications_table2"), "block_size": 8}
             kept[number] = PlayedRuns(
-                [play_agents(task, [environment], [*agents, EXACT], **sizes)["Beta(5, 5)"]]
+                [play_agents(task, [environment], [*agents, EXACT_AGENT], **sizes)["Beta(5, 5)"]]
             )
         return kept[number]
 
@@ -352,19 +357,19 @@ def _table_2(task: StudyTask, reading: str) -> dict[str, Any]:
         )
         return np.mean([getattr(look(number), which)(f"{d}, {s}") for d, s in pairs], axis=0)
 
-    def rise(number: int, axis: int) -> Measure:
+    def rise(number: int, axis: int) -> ClaimMeasure:
         share = np.mean(settings["regrets"], axis=1 - axis)
         effect = float((share[-1] - share[0]) / np.mean(settings["regrets"])) / 2
         values = edge(number, axis, -1, "regrets") - edge(number, axis, 0, "regrets")
-        return Measure(values, low=effect * look(number).regrets(EXACT["label"]))
+        return ClaimMeasure(values, low=effect * look(number).regrets(EXACT_AGENT["label"]))
 
-    def fall(number: int, axis: int) -> Measure:
-        return Measure(
+    def fall(number: int, axis: int) -> ClaimMeasure:
+        return ClaimMeasure(
             edge(number, axis, 0, "samples") - edge(number, axis, -1, "samples"), low=0.0
         )
 
-    def near(number: int, which: str, at: str, low: float, high: float) -> Measure:
-        return Measure(getattr(look(number), which)(at), low, high)
+    def measure_cell(number: int, which: str, at: str, low: float, high: float) -> ClaimMeasure:
+        return ClaimMeasure(getattr(look(number), which)(at), low, high)
 
     cells, around = {}, settings["ten_runs"]
     for (i, delta), (j, sigma) in product(enumerate(deltas), enumerate(sigmas)):
@@ -373,7 +378,7 @@ def _table_2(task: StudyTask, reading: str) -> dict[str, Any]:
         limits |= {"regrets": (regret - around, regret + around)}
         for which, (low, high) in limits.items():
             at = f"{delta}, {sigma}"
-            measure = partial(near, which=which, at=at, low=low, high=high)
+            measure = partial(measure_cell, which=which, at=at, low=low, high=high)
             paper = {"paper": settings[which][i][j]}
             cells[f"{which} at {at}"] = decide_claim(task, measure) | paper
     for axis, parameter in enumerate("δσ"):
@@ -388,7 +393,7 @@ def _table_2(task: StudyTask, reading: str) -> dict[str, Any]:
 
 # -- Table 1 ------------------------------------------------------------------------------------
 
-ROWS: tuple[tuple[Likelihood, Prior, str], ...] = (
+TABLE_1_ROWS: tuple[tuple[Likelihood, Prior, str], ...] = (
     (Bernoulli(), Beta(1.0, 1.0), "Beta(1+s, 1+n-s)"),
     (Exponential(), InverseGamma(1.0, 1.0), "λ ~ Γ(1+n, 1+s), so μ ~ InverseGamma(1+n, 1+s)"),
     (Gaussian(), Normal(0.0, 1.0), "Normal(s/n, 1/n)"),
@@ -408,7 +413,7 @@ def _table_1() -> list[dict[str, Any]]:
             "error": quantile_error(*row[:2]),
             "from Jeffreys": distance_from_jeffreys(row[0]),
         }
-        for row in ROWS
+        for row in TABLE_1_ROWS
     ]
 
 
@@ -457,7 +462,7 @@ def log_reference(likelihood: Likelihood, means: Any) -> Any:
 # -- Theorem 1 ----------------------------------------------------------------------------------
 
 DELTA, SIGMA, NUM_ARMS = 0.01, 0.1, 4
-PROMISE = NUM_ARMS * DELTA
+MAX_ERROR_PROBABILITY = NUM_ARMS * DELTA
 MAX_SAMPLES = 50_000
 
 
@@ -486,17 +491,21 @@ def random_case(number: int) -> RandomCase:
     return RandomCase(problem, counts, sums)
 
 
-def _theorem_1(task: StudyTask, reading: str) -> dict[str, Any]:
+def _theorem_1(task: StudyTask, variant: str) -> dict[str, Any]:
     """Judge the promise in each of some random problems, by itself."""
     cells, samples = {}, []
     for number in range(task.size("problems")):
         case, kept = random_case(number), list[np.ndarray]()
 
-        def errors(look: int, case: RandomCase = case, kept: list[np.ndarray] = kept) -> Measure:
+        def errors(
+            look: int, case: RandomCase = case, kept: list[np.ndarray] = kept
+        ) -> ClaimMeasure:
             while len(kept) < look:
                 seed = SeedSequence(task.settings["seed"], spawn_key=(len(kept),))
-                kept.append(race(case, task.settings, reading, task.size("races"), seed))
-            return Measure(np.concatenate(kept, axis=1)[0], high=PROMISE, are_outcomes=True)
+                kept.append(race(case, task.settings, variant, task.size("races"), seed))
+            return ClaimMeasure(
+                np.concatenate(kept, axis=1)[0], high=MAX_ERROR_PROBABILITY, are_outcomes=True
+            )
 
         cells[f"problem {number + 1}"] = decide_claim(task, errors)
         samples.append(float(kept[0][1].mean()))
@@ -504,7 +513,7 @@ def _theorem_1(task: StudyTask, reading: str) -> dict[str, Any]:
 
 
 def race(
-    case: RandomCase, settings: Mapping[str, Any], reading: str, num_races: int, seed: SeedSequence
+    case: RandomCase, settings: Mapping[str, Any], variant: str, num_races: int, seed: SeedSequence
 ) -> np.ndarray:
     """Race by the paper's stop, and compare each winner's expectation with the best.
 
@@ -512,7 +521,7 @@ def race(
         (2, R): whether each race returned an arm with E[v] < max E[v] - sigma, in units of v after
         scaling, and its samples.
     """
-    options = {**settings["readings"][reading]}
+    options = {**settings["readings"][variant]}
     make = RacingByDraws.paper if options.pop("agent", None) else RacingThompson.paper
     options = {"proposal": "reference", "delta": DELTA, "sigma": SIGMA} | options
     agent = make(case.problem, max_samples=MAX_SAMPLES, **options)
@@ -534,12 +543,12 @@ def race(
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for Table 1, and for each table, figure and theorem under each reading."""
     found: dict[str, Callable[[], Any]] = {"Table 1": _table_1}
-    for reading, details in task.settings["readings"].items():
+    for variant, details in task.settings["readings"].items():
         if "threshold" in details:
-            found[f"Table 2: {reading}"] = partial(_table_2, task, reading)
-            found[f"Theorem 1: {reading}"] = partial(_theorem_1, task, reading)
+            found[f"Table 2: {variant}"] = partial(_table_2, task, variant)
+            found[f"Theorem 1: {variant}"] = partial(_theorem_1, task, variant)
         for name in task.settings["figures"]:
-            found[f"{name}: {reading}"] = partial(_figure, task, name, reading)
+            found[f"{name}: {variant}"] = partial(_judge_figure, task, name, variant)
     return found
 
 
@@ -557,7 +566,7 @@ def write_tables(found: Found) -> dict[str, str]:
     ]
     return {
         "verdicts": markdown_rows(_claims(verdicts)),
-        "readings": markdown_rows(_by_reading(verdicts, [*settings["readings"]])),
+        "readings": markdown_rows(_count_by_variant(verdicts, [*settings["readings"]])),
         "table1": markdown_rows(jeffreys),
         "table2": _cells_of_table_2(found),
         "figures": markdown_rows([_figure_row(name, numbers[name]) for name in _shown(settings)]),
@@ -572,33 +581,35 @@ def _verdicts(found: Found) -> pd.DataFrame:
     """Return a row per cell: where its claim stands, the claim, the reading and the verdict."""
     rows = []
     for part, details in found["numbers"].items():
-        where, _, reading = part.rpartition(": ")
+        where, _, variant = part.rpartition(": ")
         for claim, cell in details["claims"].items() if where else ():
             sentence = found["settings"]["claims"].get(claim, claim)
             if sentence.startswith(("samples at", "regrets at")):
                 sentence = f"the {sentence.split()[0]} of a cell: as in the paper"
             elif sentence.startswith("problem"):
-                sentence = f"a race errs with probability at most Kδ = {PROMISE:g}"
-            rows.append((where, sentence, reading, cell["verdict"]))
+                sentence = f"a race errs with probability at most Kδ = {MAX_ERROR_PROBABILITY:g}"
+            rows.append((where, sentence, variant, cell["verdict"]))
     return pd.DataFrame(rows, columns=["where", "claim", "reading", "verdict"])
 
 
 def _claims(rows: pd.DataFrame) -> list[dict[str, str]]:
     """Return a row per claim: the readings under which it holds, fails, or is undecided."""
-    claims = rows.groupby(["where", "claim", "verdict"], sort=False)["reading"].agg(_named)
+    claims = rows.groupby(["where", "claim", "verdict"], sort=False)["reading"].agg(_name_variants)
     order = rows[["where", "claim"]].drop_duplicates().apply(tuple, axis=1)
-    details = claims.unstack(fill_value="").reindex(index=order, columns=WORDS, fill_value="")
+    details = claims.unstack(fill_value="").reindex(index=order, columns=VERDICTS, fill_value="")
     return details.reset_index(names=["where", "claim"]).to_dict("records")
 
 
-def _named(readings: pd.Series) -> str:
-    counts = readings.value_counts(sort=False)
+def _name_variants(variants: pd.Series) -> str:
+    counts = variants.value_counts(sort=False)
     return "; ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
 
 
-def _by_reading(rows: pd.DataFrame, readings: Sequence[str]) -> list[dict[str, str]]:
+def _count_by_variant(rows: pd.DataFrame, variants: Sequence[str]) -> list[dict[str, str]]:
     counts = pd.crosstab(rows["reading"], rows["verdict"])
-    counts = counts.reindex(index=pd.Index(readings, name="reading"), columns=WORDS, fill_value=0)
+    counts = counts.reindex(
+        index=pd.Index(variants, name="reading"), columns=VERDICTS, fill_value=0
+    )
     return counts.astype(str).reset_index().to_dict("records")
 
 
@@ -657,14 +668,14 @@ def _draw_table_2(found: Found) -> Figure:
     figure, settings = Figure(figsize=(7.0, 6.0), layout="constrained"), found["settings"]
     names = [name for name, details in settings["readings"].items() if "threshold" in details]
     for axes, which in zip(figure.subplots(2, 1), ("samples", "regrets"), strict=True):
-        for place, name in enumerate(names):
+        for position, name in enumerate(names):
             cells = found["numbers"][f"Table 2: {name}"]["claims"]
             ratios = [
                 cell["estimate"] / cell["paper"]
                 for claim, cell in cells.items()
                 if f"{which} at" in claim
             ]
-            axes.plot(ratios, np.full(len(ratios), place), "o", alpha=0.4, markeredgewidth=0)
+            axes.plot(ratios, np.full(len(ratios), position), "o", alpha=0.4, markeredgewidth=0)
         axes.axvline(1, color="0.6", linewidth=0.8)
         axes.set_yticks(range(len(names)), names, fontsize=8)
         axes.set(xscale="log", xlabel=f"{which}: ours over the paper's")

@@ -17,7 +17,12 @@ from agents.sb3 import SB3Agent
 from bandit_gym.checks.styles import COLOURS
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.rollout import rollout
-from scripts.studies.models import Checkpoints, described, make_model, make_training_env
+from scripts.studies.models import (
+    Checkpoints,
+    make_model,
+    make_training_env,
+    resolve_model_settings,
+)
 from scripts.studies.study import Found, StudyTask, markdown_rows, parts_of, play_agents
 
 EVALUATION_SEED = 20_261_120
@@ -27,11 +32,13 @@ EVALUATION_SEED = 20_261_120
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for each variant, and for each environment."""
     settings = task.settings
-    found: dict[str, Callable[[], Any]] = {"bounds": partial(bounds, settings["short"])}
+    found: dict[str, Callable[[], Any]] = {
+        "bounds": partial(find_reference_returns, settings["short"])
+    }
     for label in settings["variants"]:
         found[f"learning: {label}"] = partial(_learn, task, label)
     for environment in settings["worlds"]:
-        found[f"world: {environment['title']}"] = partial(_compare, task, environment)
+        found[f"world: {environment['title']}"] = partial(_compare_agents, task, environment)
     return found
 
 
@@ -39,7 +46,7 @@ def _learn(task: StudyTask, label: str) -> list[dict[str, Any]]:
     """Train one variant a few times, and return what each training found at its checkpoints."""
     short, found = task.settings["short"], []
     for seed in range(task.settings["trainings"]):
-        details = described(task.settings, label)
+        details = resolve_model_settings(task.settings, label)
         model = make_model(details, short, short["horizon"], seed)
         watch = Checkpoints(partial(mean_return, short, task.size("episodes")))
         model.learn(task.size("learning"), callback=watch)
@@ -56,7 +63,7 @@ def mean_return(short: Mapping[str, Any], num_episodes: int, model: Any) -> floa
     return float(best - np.sum(played, axis=1).mean())
 
 
-def bounds(short: Mapping[str, Any]) -> dict[str, float]:
+def find_reference_returns(short: Mapping[str, Any]) -> dict[str, float]:
     """Return what random play, Thompson sampling and the best possible policy return, exactly."""
     horizon = short["horizon"]
     problem = make_training_env(short, horizon, "constant", 1).unwrapped.problem
@@ -68,7 +75,7 @@ def bounds(short: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _compare(task: StudyTask, environment: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _compare_agents(task: StudyTask, environment: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Train the models of an environment, and return a row for each agent on the same episodes.
 
     A mode of observation is an experiment of its own with the same seed: means and noise of a
@@ -79,7 +86,7 @@ def _compare(task: StudyTask, environment: Mapping[str, Any]) -> list[dict[str, 
     entries = {"constant": [entry | {"label": label} for label, entry in learners.items()]}
     trained = {label: _train(task, environment, label) for label in environment["models"]}
     for label, (path, _, _) in trained.items():
-        details = described(settings, label)
+        details = resolve_model_settings(settings, label)
         entry = {"agent": "agents.sb3:saved_model", "path": str(path), "label": label}
         entry["deterministic"] = details.get("deterministic", False)
         entries.setdefault(details["observation"], []).append(entry)
@@ -105,7 +112,7 @@ def _compare(task: StudyTask, environment: Mapping[str, Any]) -> list[dict[str, 
 
 def _train(task: StudyTask, environment: Mapping[str, Any], label: str) -> tuple[Path, int, float]:
     """Train and store a model; return its file, the pulls, and the processor time."""
-    begin, details = process_time(), described(task.settings, label)
+    begin, details = process_time(), resolve_model_settings(task.settings, label)
     model = make_model(details, environment["env"], environment["horizon"], task.settings["seed"])
     model.learn(task.size(details["algorithm"]))
     path = task.folder / f"{environment['title']}, {label}.zip"
@@ -116,7 +123,7 @@ def _train(task: StudyTask, environment: Mapping[str, Any], label: str) -> tuple
 def write_tables(found: Found) -> dict[str, str]:
     """Return the table of the variants, and one for each environment."""
     environments = [
-        f"### {title}\n\n{markdown_rows([_cells(row) for row in rows])}"
+        f"### {title}\n\n{markdown_rows([_return_cells(row) for row in rows])}"
         for title, rows in parts_of(found, "world").items()
     ]
     variants = parts_of(found, "learning").items()
@@ -137,7 +144,7 @@ def _variant_cells(found: Found, label: str, trainings: list[dict[str, Any]]) ->
     }
 
 
-def _cells(row: Mapping[str, Any]) -> dict[str, str]:
+def _return_cells(row: Mapping[str, Any]) -> dict[str, str]:
     titles = {"return": "return", "regret": "regret", "difference": "less exact TS's"}
     cells = {"agent": row["agent"]}
     cells |= {t: "{:.2f} [{:.2f}, {:.2f}]".format(*row[name]) for name, t in titles.items()}

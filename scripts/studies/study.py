@@ -188,9 +188,9 @@ def fill_blocks(page: str, blocks: Mapping[str, str]) -> str:
     Raises:
         ValueError: if a block has no place, or a place no block.
     """
-    places = [name for _, name, _ in STUDY_BLOCK.findall(page)]
-    if sorted(places) != sorted(blocks):
-        raise ValueError(f"page must have the places {sorted(blocks)}, got {sorted(places)}.")
+    block_names = [name for _, name, _ in STUDY_BLOCK.findall(page)]
+    if sorted(block_names) != sorted(blocks):
+        raise ValueError(f"page must have the places {sorted(blocks)}, got {sorted(block_names)}.")
     return STUDY_BLOCK.sub(lambda place: f"{place[1]}{blocks[place[2]]}\n{place[3]}", page)
 
 

@@ -175,12 +175,12 @@ def test_agents_observe_late_rewards_for_the_actions_they_belong_to():
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_late_environments_are_played_alike_however_lanes_are_reset(mode):
     options = {"num_arms": 4, "max_episode_steps": 40}
-    worlds = [
+    environments = [
         wrap(gym.make_vec("bandit_gym:BernoulliBandit-v0", 3, autoreset_mode=each, **options), LATE)
         for each in ("Disabled", mode)
     ]
-    agents = [agent_for(env, "exact") for env in worlds]
-    one, other = (rollout(a, env, seed=3) for a, env in zip(agents, worlds, strict=True))
+    agents = [agent_for(env, "exact") for env in environments]
+    one, other = (rollout(a, env, seed=3) for a, env in zip(agents, environments, strict=True))
     assert (one.actions == other.actions).all() and (one.rewards == other.rewards).all()
     assert (lane_counts(agents[0]) == lane_counts(agents[1])).all()
 

@@ -35,8 +35,8 @@ def read(folder):
 def log(experiment, folder):
     """Run an experiment; return name of an agent's folder -> tags, and the results."""
     pytest.importorskip("tensorboard")
-    told = {"workers": SERIAL, "callbacks": [TensorBoard(folder / "logs")]}
-    results = run_experiment(experiment, folder / "results", **told)
+    settings = {"workers": SERIAL, "callbacks": [TensorBoard(folder / "logs")]}
+    results = run_experiment(experiment, folder / "results", **settings)
     newest = max((folder / "logs").iterdir(), key=lambda path: int(path.name))
     return {path.name: read(path) for path in newest.iterdir()}, results
 

@@ -251,7 +251,9 @@ def test_compare_stores_propensities_and_other_priors_where_asked(tmp_path, caps
     agents = ["racing:stopping=9", f"exact:prior={prior}", f"racing:stopping=20,prior={prior}"]
     assert compare(tmp_path, "--agents", *agents, "--propensities") == 0
     printed = capsys.readouterr().out
-    assert "exact, given beta(5, 5)" in printed and "racing(stopping=20), given beta(5, 5)" in printed
+    assert (
+        "exact, given beta(5, 5)" in printed and "racing(stopping=20), given beta(5, 5)" in printed
+    )
     table = pd.read_parquet(tmp_path / "blocks")
     is_exact = table["agent"].astype(str).str.startswith("exact")  # races are approximate
     assert (table["propensity"] > 0).all()

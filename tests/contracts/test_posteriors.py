@@ -246,7 +246,9 @@ def assert_densities(case):
     """Where there is a law, on average over what lies between its quantiles 0.2 and 0.8."""
     snapshot, _ = snapshot_of(case)
     if case[0] not in LAWS:
-        with pytest.raises(TypeError, match="density must be asked of distributions, got .*; use sample"):
+        with pytest.raises(
+            TypeError, match="density must be asked of distributions, got .*; use sample"
+        ):
             snapshot.density(0.5)
         return
     for history, arm in np.ndindex(4, NUM_ARMS):

@@ -8,12 +8,12 @@ from pathlib import Path
 import benchmark
 import numpy as np
 import pytest
-from benchmarks.bars import TARGETS, at_least, at_most, list_by_verdict, verdict
 from benchmarks.peers import WORKERS, Peers, Worker
 from benchmarks.processes import run_process
 from benchmarks.report import MARKER, format_seconds, format_value, write_markdown
 from benchmarks.session import Measurement, Session
-from benchmarks.timing import Effort, ResultRow, rounds_of, time_contestants
+from benchmarks.thresholds import TARGETS, at_least, at_most, judge_row, list_by_verdict
+from benchmarks.timing import Effort, ResultRow, make_contestant, time_contestants
 from scripts_run import TINY, run_benchmark, run_study
 
 NEEDS_PEERS = {
@@ -77,7 +77,7 @@ def test_every_bar_has_its_row(found):
 
 
 @pytest.mark.slow
-def test_growth_has_all_its_bars_and_so_has_end_to_end(tmp_path, monkeypatch):
+def test_growth_has_all_its_thresholds_and_so_has_end_to_end(tmp_path, monkeypatch):
     """A row of each kind is measured here, by one process of each kind; all would take a minute."""
     taken = {}
 
@@ -93,7 +93,7 @@ def test_growth_has_all_its_bars_and_so_has_end_to_end(tmp_path, monkeypatch):
     assert all(math.isfinite(value) and value > 0 for value in values.values())
 
 
-def test_harness_has_its_bars_and_takes_a_share(tmp_path):
+def test_harness_has_its_thresholds_and_takes_a_share(tmp_path):
     values = {row["key"]: row["value"] for row in run_families(tmp_path, "harness")["rows"]}
     assert {key for key in TARGETS if key.startswith("harness.")} <= values.keys()
     assert all(value < 1 for value in values.values())
@@ -151,7 +151,7 @@ def test_measure_enlarges_rounds_until_a_timing_is_long_enough():
 
 def test_rounds_are_counted_in_the_units_told_or_returned():
     for work in (None, 7.0):
-        seconds, done = rounds_of(lambda: 7.0, work)(3, "processor")
+        seconds, done = make_contestant(lambda: 7.0, work)(3, "processor")
         assert done == 21 and seconds >= 0
 
 
@@ -159,13 +159,17 @@ TELLING = Session(benchmark.QUICK, Peers(is_wanted=False))
 
 
 def keys_chosen(*names: str) -> set[str]:
-    return {key for measurement in benchmark.choose(names, TELLING) for key in measurement.keys}
+    return {
+        key
+        for measurement in benchmark.choose_measurements(names, TELLING)
+        for key in measurement.keys
+    }
 
 
 def test_every_row_can_be_asked_for_by_its_key():
-    for measurement in benchmark.choose(list(benchmark.FAMILIES), TELLING):
+    for measurement in benchmark.choose_measurements(list(benchmark.FAMILIES), TELLING):
         for key in measurement.keys:
-            chosen = benchmark.choose([key], TELLING)
+            chosen = benchmark.choose_measurements([key], TELLING)
             assert chosen[0].keys == measurement.keys
             assert all(
                 any(f"{other}.".startswith(f"{key}.") for other in one.keys) for one in chosen
@@ -204,7 +208,7 @@ def test_verdict_compares_the_value_or_the_interval_with_the_bar():
         (at_most(20, 8), 20.0, "met"),
         (at_most(1.1), None, "absent"),
     ]:
-        assert verdict(make_row("a", value), {"a": bar}) == expected
+        assert judge_row(make_row("a", value), {"a": bar}) == expected
     for bar, interval, expected in [
         (at_least(2, 4), (1.8, 1.99), "MISSED"),  # wholly beyond the bar
         (at_least(2, 4), (1.8, 2.0), "noisy"),  # reaches it from beyond
@@ -215,21 +219,26 @@ def test_verdict_compares_the_value_or_the_interval_with_the_bar():
         (at_most(1.1), (1.0, 1.1), "aim"),
         (at_most(10, 3), (2.5, 9.7), "met"),
     ]:
-        assert verdict(make_row("a", sum(interval) / 2, *interval), {"a": bar}) == expected
+        assert judge_row(make_row("a", sum(interval) / 2, *interval), {"a": bar}) == expected
 
 
-def test_judged_names_the_rows_of_a_verdict_and_their_bars():
-    bars = {"slow": at_least(30), "dear": at_most(0.5), "good": at_least(1), "gone": at_least(2)}
+def test_list_by_verdict_names_the_rows_and_their_thresholds():
+    thresholds = {
+        "slow": at_least(30),
+        "dear": at_most(0.5),
+        "good": at_least(1),
+        "gone": at_least(2),
+    }
     rows = [make_row("slow", 12.5), make_row("dear", 0.7, 0.61, 0.8), make_row("good", 3.0)]
     rows += [make_row("gone", None, note="absent"), make_row("free", 9.0)]
-    assert list_by_verdict(rows, "MISSED", bars) == [
+    assert list_by_verdict(rows, "MISSED", thresholds) == [
         "slow: 12.5 x, must be at least 30",
         "dear: 0.7 x [0.61, 0.8], must be at most 0.5",
     ]
     missing = ["gone: absent", "other: not run"]
-    assert list_by_verdict(rows, "absent", bars | {"other": at_most(1)}) == missing
+    assert list_by_verdict(rows, "absent", thresholds | {"other": at_most(1)}) == missing
     coin = make_row("good", 1.1, 0.9, 1.2)
-    assert list_by_verdict([*rows, coin], "noisy", bars) == [
+    assert list_by_verdict([*rows, coin], "noisy", thresholds) == [
         "good: 1.1 x [0.9, 1.2], must be at least 1"
     ]
 
@@ -242,7 +251,7 @@ def test_check_exits_with_one_only_when_a_bar_is_surely_missed(
     monkeypatch, capsys, measured, state, code
 ):
     rows = [make_row("exact.many.numpy", *measured)]
-    monkeypatch.setattr(benchmark, "_measure", lambda chosen: rows)
+    monkeypatch.setattr(benchmark, "_measure_chosen", lambda chosen: rows)
     assert benchmark.main(["--check"], TINY) == code
     printed = capsys.readouterr()
     assert (f"{state}: exact.many.numpy: " in printed.err) == (state != "met")

@@ -13,10 +13,12 @@ from bandit_gym.checks.files import RESULTS_VERSION
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("world", ENVIRONMENTS, ids=lambda world: f"{world[0]} {[*world[1]]}")
-def test_numbers_are_those_of_the_results_version(world):
+@pytest.mark.parametrize(
+    "environment", ENVIRONMENTS, ids=lambda environment: f"{environment[0]} {[*environment[1]]}"
+)
+def test_numbers_are_those_of_the_results_version(environment):
     """With other packages than those of constraints.txt they are the same a second time."""
-    cases = {golden.name_case(*case): case for case in CASES if case[:2] == world}
+    cases = {golden.name_case(*case): case for case in CASES if case[:2] == environment}
     found = {name: golden.digest(*case) for name, case in cases.items()}
     if golden.is_reference_machine():
         expected = {name: golden.load_digests()["digests"][name] for name in cases}
@@ -32,9 +34,13 @@ def test_numbers_are_those_of_the_results_version(world):
     not golden.is_reference_machine(), reason="package versions differ from constraints.txt"
 )
 def test_linear_algebra_of_another_processor_draws_the_same_numbers():
-    worlds = ("Poisson", "DependentPrior")  # sums of products, and matrices
+    environment_names = ("Poisson", "DependentPrior")  # sums of products, and matrices
     learners = ("exact", "racing", "smc", "bayes_ucb")  # other rules ask the same posteriors
-    cases = [case for case in CASES if case[0].startswith(worlds) and case[2].startswith(learners)]
+    cases = [
+        case
+        for case in CASES
+        if case[0].startswith(environment_names) and case[2].startswith(learners)
+    ]
     code = f"import golden; print(*[golden.digest(*case) for case in {cases!r}])"
     found = subprocess.check_output(
         [sys.executable, "-W", "ignore", "-c", code],

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("cosmic_ray", reason='mutants need pip install -e ".[mutants]"')
 
 import mutants
-from mutation.sample import annotations_in, draw_mutants, identity, sources_of
-from mutation.tree import nearest
+from mutation.sample import draw_mutants, find_annotations, identify_mutant, list_sources
+from mutation.tree import list_nearest_tests
 
 ROOM = "bandit_gym/results/"
 
@@ -17,7 +17,7 @@ ROOM = "bandit_gym/results/"
 def few_sources():
     """Break three files of a room, which takes a second; all of one take ten."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mutation.sample.sources_of", lambda prefix: sources_of(prefix)[-3:])
+        patch.setattr("mutation.sample.sources_of", lambda prefix: list_sources(prefix)[-3:])
         yield
 
 
@@ -27,7 +27,7 @@ def drawn():
 
 
 def places(items):
-    return [identity(item.mutations[0]) for item in items]
+    return [identify_mutant(item.mutations[0]) for item in items]
 
 
 def test_the_same_seed_draws_the_same_mutants(drawn):
@@ -39,13 +39,13 @@ def test_the_same_seed_draws_the_same_mutants(drawn):
 def test_mutants_are_of_the_files_that_were_asked_for(drawn):
     paths = {item.mutations[0].module_path.as_posix() for item in drawn}
     assert all(path.startswith(ROOM) for path in paths)
-    assert len(sources_of("")) == len(sources_of("agents/")) + len(sources_of("bandit_gym/"))
+    assert len(list_sources("")) == len(list_sources("agents/")) + len(list_sources("bandit_gym/"))
 
 
 def test_annotations_are_not_broken(tmp_path):
     path = tmp_path / "some.py"
     path.write_text("def f(x: int | None) -> int | str:\n    y: int | None = 1 | 2\n    return y\n")
-    assert list(annotations_in(path)) == [
+    assert list(find_annotations(path)) == [
         ((1, 24), (1, 33)),
         ((2, 7), (2, 17)),
         ((1, 9), (1, 19)),
@@ -54,7 +54,7 @@ def test_annotations_are_not_broken(tmp_path):
 
 def test_a_mutant_is_named_by_its_file_and_line():
     before, after = "a = 1\nif a:\n    b = 2  # two\n", "a = 1\nif a:\n    b = 3  # two\n"
-    name = mutants.name_of(Path("x/y.py"), before, after)
+    name = mutants.name_mutant(Path("x/y.py"), before, after)
     assert name == "`x/y.py`: `b = 2  # two` -> `b = 3  # two`"
 
 
@@ -65,6 +65,6 @@ def test_tests_of_the_same_file_come_first_and_quick_ones_before_slow_ones():
         "tests/agents/racing/test_sites.py::test_c": 0.5,
         "tests/agents/racing/test_normal.py::test_d[1-2]": 1.0,
     }
-    found = list(nearest(Path("agents/racing/normal.py"), seconds, left=4.0))
+    found = list(list_nearest_tests(Path("agents/racing/normal.py"), seconds, left=4.0))
     assert [test[-6:] for test in found] == ["d[1-2]", "test_b", "test_c", "test_a"]
-    assert list(nearest(Path("agents/racing/normal.py"), seconds, left=1.5)) == found[:1]
+    assert list(list_nearest_tests(Path("agents/racing/normal.py"), seconds, left=1.5)) == found[:1]

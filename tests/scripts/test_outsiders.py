@@ -73,10 +73,12 @@ def test_ensemble_tells_the_law_by_which_a_run_decides():
     agent = EnsembleSampling(BY_HAND, num_models=5)
     agent.reset(1, seed=0)
     agent.warm_start(COUNTS, SUMS)
-    law = agent.action_probabilities()[0]
-    np.testing.assert_allclose(law * 5, np.round(law * 5))
+    probabilities = agent.action_probabilities()[0]
+    np.testing.assert_allclose(probabilities * 5, np.round(probabilities * 5))
     shares = np.bincount([agent.act()[0] for _ in range(500)], minlength=3) / 500
-    assert (np.abs(shares - law) <= 4 * np.sqrt(law * (1 - law) / 500)).all()
+    assert (
+        np.abs(shares - probabilities) <= 4 * np.sqrt(probabilities * (1 - probabilities) / 500)
+    ).all()
 
 
 @pytest.mark.parametrize("kind", [Agreeing, Wavering])
@@ -86,8 +88,12 @@ def test_bent_agents_draw_from_the_law_that_they_tell(kind):
     for each in (exact, agent):
         each.reset(SIZE, seed=0)
         each.warm_start([9, 0, 3], [6.0, 0.0, 1.0])
-    law, own = (each.action_probabilities()[0] for each in (exact, agent))
-    bent = law**2 / (law**2).sum() if kind is Agreeing else 0.9 * law + 0.1 / 3
+    probabilities, own = (each.action_probabilities()[0] for each in (exact, agent))
+    bent = (
+        probabilities**2 / (probabilities**2).sum()
+        if kind is Agreeing
+        else 0.9 * probabilities + 0.1 / 3
+    )
     np.testing.assert_allclose(own, bent)
     shares = np.bincount(agent.act(), minlength=3) / SIZE
     assert (np.abs(shares - own) < 4 * np.sqrt(own * (1 - own) / SIZE)).all()

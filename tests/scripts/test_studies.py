@@ -13,7 +13,7 @@ from agents.racing.stopping import threshold_function
 from scripts.studies import distance, optimal, paper
 from scripts.studies import study as studies
 from scripts.studies.__main__ import main
-from scripts.studies.paper import Measure, share_interval, skewed_interval
+from scripts.studies.paper import ClaimMeasure, share_interval, skewed_interval
 from scripts.studies.study import (
     DOCS,
     FAILS,
@@ -186,13 +186,15 @@ def test_worlds_are_averaged_in_each_replication_which_they_share():
     luck = np.random.default_rng(0).normal(0.0, 1.0, (40, 1))
     settings = {"agents": ["a", "b"], "level": 0.05}
     task = studies.StudyTask(settings, 1.0, DOCS, studies.Workers("serial"))
-    alike = distance.pool(task, "rare", [(0.1, 0.2, luck), (0.3, 0.4, luck)])
+    alike = distance.pool_environments(task, "rare", [(0.1, 0.2, luck), (0.3, 0.4, luck)])
     assert (alike["excess"], alike["lean"]) == (pytest.approx(0.2), pytest.approx(0.3))
     tail = 0.05 / (2 * (5 + 1) * 1) / 2  # of two agents, five kinds and all, one horizon
     half = stats.t.ppf(1 - tail, 39) * luck.std(ddof=1) / np.sqrt(40)  # as of one world
     middle = luck.mean()
     np.testing.assert_allclose(alike["lost"], [[middle, middle - half, middle + half]])
-    opposed = distance.pool(task, "rare", [(0.1, 0.2, 0.5 + luck), (0.1, 0.2, 0.5 - luck)])
+    opposed = distance.pool_environments(
+        task, "rare", [(0.1, 0.2, 0.5 + luck), (0.1, 0.2, 0.5 - luck)]
+    )
     np.testing.assert_allclose(opposed["lost"], [[0.5] * 3])  # luck that cancels out
 
 
@@ -212,7 +214,7 @@ def test_a_claim_fails_by_what_is_against_it(intervals, word):
     row = {"agent": "a", "kind": "rare", "excess": 0.0, "lean": 0.0}
     settings = {"near": 0.02, "horizons": [9], "margin": 0.1, "most": 0.75}
     rows = pd.DataFrame([row | {"lost": [each]} for each in intervals])
-    assert next(distance.verdicts(rows, settings))["verdict"] == word
+    assert next(distance.judge_claims(rows, settings))["verdict"] == word
 
 
 # -- How much is avoidable? ---------------------------------------------------------------------
@@ -233,14 +235,14 @@ def sb3():
 
 
 def test_training_is_compared_with_what_is_known_exactly(sb3):
-    known = {label: round(value, 4) for label, value in sb3.bounds(SHORT).items()}
+    known = {label: round(value, 4) for label, value in sb3.find_reference_returns(SHORT).items()}
     assert known == {"random play": 10.0, "exact Thompson": 12.5489, "best possible": 13.4658}
 
 
 def test_return_of_a_policy_is_the_exact_one(sb3):
-    told = sb3.described(Study("sb3").settings, "PPO, ended")
+    told = sb3.resolve_model_settings(Study("sb3").settings, "PPO, ended")
     model = sb3.make_model(told, SHORT, SHORT["horizon"], 0)
-    world = sb3.make_training_env(SHORT, SHORT["horizon"], "counts", 1)
+    environment = sb3.make_training_env(SHORT, SHORT["horizon"], "counts", 1)
     agent = sb3.SB3Agent(model)
 
     def rule(counts, sums):
@@ -251,7 +253,7 @@ def test_return_of_a_policy_is_the_exact_one(sb3):
         law = agent.action_probabilities(shown.astype(np.float32)).astype(float)
         return law / law.sum(axis=1, keepdims=True)
 
-    problem, horizon = world.unwrapped.problem, SHORT["horizon"]
+    problem, horizon = environment.unwrapped.problem, SHORT["horizon"]
     best = horizon * sb3.expected_best_mean(problem)
     exact = best - sb3.expected_regret(problem, rule, horizon)[-1]
     # A regret is at most 20 ranges of three uniform means, whose squares are 0.3 on average.
@@ -278,7 +280,7 @@ def test_claim_at_its_limit_is_settled_no_more_often_than_the_level_allows(sign)
     rng, level, count = np.random.default_rng(0), 0.05, 1500
     wrong = 0
     for values in sign * (rng.gamma(4.0, size=(count, 64)) - 4.0):
-        looks = (Measure(values[:n], low=0.0).verdict(level / 3) for n in (16, 32, 64))
+        looks = (ClaimMeasure(values[:n], low=0.0).verdict(level / 3) for n in (16, 32, 64))
         wrong += any(verdict != UNDECIDED for verdict in looks)
     assert wrong / count <= level + 3 * np.sqrt(level * (1 - level) / count)
 
@@ -286,26 +288,26 @@ def test_claim_at_its_limit_is_settled_no_more_often_than_the_level_allows(sign)
 def test_claim_between_two_limits_needs_both():
     for mean, verdict in [(0.0, HOLDS), (1.9, UNDECIDED), (5.0, FAILS), (-5.0, FAILS)]:
         values = np.random.default_rng(0).normal(mean, size=100)
-        assert Measure(values, low=-2.0, high=2.0).verdict(0.001) == verdict
+        assert ClaimMeasure(values, low=-2.0, high=2.0).verdict(0.001) == verdict
 
 
 def test_limit_that_is_paired_with_the_values_is_taken_with_its_noise():
     """Values follow their limit closely: apart, neither could be told from the other."""
     rng = np.random.default_rng(0)
     limit = rng.normal(0.0, 10.0, size=50)
-    assert Measure(limit + rng.normal(0.5, 0.1, size=50), low=limit).verdict(0.001) == HOLDS
+    assert ClaimMeasure(limit + rng.normal(0.5, 0.1, size=50), low=limit).verdict(0.001) == HOLDS
 
 
 def test_few_values_settle_nothing_and_one_that_was_worked_out_does():
-    assert Measure(np.arange(15.0) + 100, low=0.0).verdict(0.05) == UNDECIDED
-    assert Measure(np.full(15, 1.0), high=2.0).verdict(0.05) == UNDECIDED
-    assert Measure(np.full(16, 1.0), high=2.0).verdict(0.05) == HOLDS
-    assert Measure(np.full(1, 1.0), high=2.0).verdict(0.05) == HOLDS
+    assert ClaimMeasure(np.arange(15.0) + 100, low=0.0).verdict(0.05) == UNDECIDED
+    assert ClaimMeasure(np.full(15, 1.0), high=2.0).verdict(0.05) == UNDECIDED
+    assert ClaimMeasure(np.full(16, 1.0), high=2.0).verdict(0.05) == HOLDS
+    assert ClaimMeasure(np.full(1, 1.0), high=2.0).verdict(0.05) == HOLDS
 
 
 def test_quantity_that_is_exactly_its_limit_does_not_lie_beyond_it():
     """No fewer samples at another delta: "more" is then wrong, and no matter of chance."""
-    assert Measure(np.zeros(20), low=0.0).verdict(0.05) == FAILS
+    assert ClaimMeasure(np.zeros(20), low=0.0).verdict(0.05) == FAILS
 
 
 def test_interval_of_symmetric_values_is_students():
@@ -328,12 +330,12 @@ def test_interval_of_a_share_that_never_happened_is_clopper_and_pearsons():
         ({1: 0.0, 2: 0.0, 4: 0.0}, "undecided", 80, [1, 2, 4]),
     ],
 )
-def test_a_claim_is_looked_at_until_it_is_settled(means, word, count, looks):
+def test_a_claim_is_measured_until_it_is_decided(means, word, count, looks):
     asked = []
 
     def measure(look):
         asked.append(look)
-        return Measure(np.random.default_rng(0).normal(means[look], size=20 * look), low=0.0)
+        return ClaimMeasure(np.random.default_rng(0).normal(means[look], size=20 * look), low=0.0)
 
     settings = Study("paper").settings | {"looks": [1, 2, 4]}
     task = studies.StudyTask(settings, 0.3, DOCS, studies.Workers("serial"))
@@ -343,7 +345,7 @@ def test_a_claim_is_looked_at_until_it_is_settled(means, word, count, looks):
 
 def test_every_reading_is_another_agent():
     settings = Study("paper").settings
-    entries = [paper.entry(settings, name) for name in settings["readings"]]
+    entries = [paper.make_entry(settings, name) for name in settings["readings"]]
     assert len({json.dumps(each, sort_keys=True) for each in entries}) == len(entries) == 11
 
 
@@ -363,7 +365,7 @@ def test_race_divides_by_its_draws_or_by_one_more(make):
     assert 1 < np.median(ends) < ends.max()
 
 
-@pytest.mark.parametrize("row", paper.ROWS, ids=lambda row: row[0].name)
+@pytest.mark.parametrize("row", paper.TABLE_1_ROWS, ids=lambda row: row[0].name)
 def test_posteriors_of_table_1_follow_from_its_priors_two_of_which_are_jeffreys(row):
     assert paper.quantile_error(*row[:2]) < 1e-6
     is_jeffreys = row[0].name in ("gaussian", "poisson")

@@ -17,16 +17,16 @@ class Listener(Callback):
     """Notes what it is told, in which process."""
 
     def __init__(self):
-        self.told = []
+        self.calls = []
 
     def on_start(self, experiment, directory):
-        self.told.append(("start", experiment, directory, os.getpid()))
+        self.calls.append(("start", experiment, directory, os.getpid()))
 
     def on_block(self, outcome):
-        self.told.append(("block", outcome.run, outcome.block, os.getpid()))
+        self.calls.append(("block", outcome.run, outcome.block, os.getpid()))
 
     def on_end(self, experiment, directory):
-        self.told.append(("end", experiment, directory, os.getpid()))
+        self.calls.append(("end", experiment, directory, os.getpid()))
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +43,12 @@ def test_callbacks_are_told_here_whoever_works_and_change_no_number(
     listener = Listener()
     run_experiment(EXPERIMENT, tmp_path, workers=workers, callbacks=[listener])
     assert files_of(tmp_path) == files_without
-    first, *blocks, last = listener.told
+    first, *blocks, last = listener.calls
     assert first == ("start", EXPERIMENT, tmp_path, os.getpid())
     assert last == ("end", EXPERIMENT, tmp_path, os.getpid())
-    told = [(run.name, block, process) for _, run, block, process in blocks]
+    calls = [(run.name, block, process) for _, run, block, process in blocks]
     expected = [(run.name, block, os.getpid()) for run in EXPERIMENT.runs for block in range(3)]
-    assert sorted(told) == sorted(expected)
+    assert sorted(calls) == sorted(expected)
 
 
 def test_callback_that_raises_ends_the_run_and_all_are_told_of_the_end(tmp_path):
@@ -59,7 +59,7 @@ def test_callback_that_raises_ends_the_run_and_all_are_told_of_the_end(tmp_path)
     listener = Listener()
     with pytest.raises(OSError, match="no room"):
         run_experiment(EXPERIMENT, tmp_path, workers=SERIAL, callbacks=[Failing(), listener])
-    assert [each[0] for each in listener.told] == ["start", "end"]
+    assert [each[0] for each in listener.calls] == ["start", "end"]
     assert len(files_of(tmp_path)) == 1
 
 

@@ -8,11 +8,11 @@ import pytest
 from documents import run
 
 from bandit_gym.experiments.catalogue import (
+    display_name,
     is_packed,
-    pack,
+    pack_object,
     pickles_of,
-    shown,
-    unpack,
+    unpack_object,
     unpack_options,
 )
 from bandit_gym.experiments.experiment import Entry
@@ -29,8 +29,8 @@ def own():
 
 def test_name_stands_for_the_object(own):
     value = own(3)
-    name = pack(value)
-    assert is_packed(name) and shown(name) == "Own" and unpack(name) is value
+    name = pack_object(value)
+    assert is_packed(name) and display_name(name) == "Own" and unpack_object(name) is value
     options = {"prior": {"name": name}, "list": [1, {"name": "beta"}]}
     assert unpack_options(options) == options | {"prior": value}
     assert list(pickles_of(options)) == [name]
@@ -43,11 +43,11 @@ def test_other_values_stand_for_themselves(text):
 
 def test_object_of_another_session_is_told_of():
     with pytest.raises(ValueError, match="Lost must be importable .* name it 'module:Lost'"):
-        unpack(UNKNOWN)
+        unpack_object(UNKNOWN)
 
 
 def test_entry_takes_its_objects_along(own):
-    entry = Entry(pack(own), {"prior": {"name": pack(own(3))}}, "mine")
+    entry = Entry(pack_object(own), {"prior": {"name": pack_object(own(3))}}, "mine")
     assert pickle.loads(pickle.dumps(entry)) == entry
     code = "import pickle, sys\nfrom bandit_gym.experiments import catalogue\n"
     code += "entry = pickle.load(sys.stdin.buffer)\n"

@@ -7,7 +7,7 @@ from scipy import stats
 from bandit_gym.results.statistics import (
     MIN_REPLICATIONS,
     bootstrap_interval,
-    holm,
+    correct_by_holm,
     interquartile_mean,
     is_coverage_doubtful,
     is_normality_doubtful,
@@ -185,9 +185,9 @@ def test_bootstrap_interval_of_one_value_among_nine_zeros_by_hand(confidence, en
 
 def test_holm_corrects_no_more_than_to_one_and_leaves_out_what_was_not_tested():
     """Sorted 0.02, 0.3, 0.8 times 3, 2, 1: 0.06, 0.6, 0.8; NaN stands for no test."""
-    corrected = holm([0.8, np.nan, 0.02, 0.3])
+    corrected = correct_by_holm([0.8, np.nan, 0.02, 0.3])
     assert corrected.tolist() == pytest.approx([0.8, np.nan, 0.06, 0.6], nan_ok=True)
-    assert holm([0.7, 0.9]).tolist() == [1.0, 1.0]
+    assert correct_by_holm([0.7, 0.9]).tolist() == [1.0, 1.0]
 
 
 def test_interquartile_mean_drops_whole_scores_only_and_takes_many_tables():

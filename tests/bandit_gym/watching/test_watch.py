@@ -85,12 +85,12 @@ def test_a_posterior_is_drawn_by_its_density_each_arm_to_its_own_height(monkeypa
     text = printed(monkeypatch, agent="exact", horizon=9, **options)
     assert "posterior, from the conjugate posterior" in text
     for arm, (pulls, mean, strip) in rows_of(text).items():
-        law = stats.beta(1, 1 + pulls) if arm == 0 else stats.beta(1 + pulls, 1)
-        assert float(mean) == pytest.approx(law.mean(), abs=5e-4)
+        distribution = stats.beta(1, 1 + pulls) if arm == 0 else stats.beta(1 + pulls, 1)
+        assert float(mean) == pytest.approx(distribution.mean(), abs=5e-4)
         width = text.splitlines()[3].rindex("1") - text.splitlines()[3].index("0") + 1
         cells = strip.lstrip("< ").rjust(width) if arm else strip.removeprefix("<").strip()
         levels = [" ▁▂▃▄▅▆▇█".find(letter) for letter in cells.ljust(width)[:width]]
-        density = law.pdf((np.arange(width) + 0.5) / width)
+        density = distribution.pdf((np.arange(width) + 0.5) / width)
         is_height = np.array(levels) >= 0  # where the true mean does not stand
         gap = np.array(levels) - 8 * density / density.max()
         assert is_height.sum() >= width - 1 and (np.abs(gap)[is_height] <= 1.2).all()

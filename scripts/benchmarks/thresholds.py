@@ -10,7 +10,7 @@ from benchmarks.timing import ResultRow
 
 
 @dataclass(frozen=True)
-class Bar:
+class Threshold:
     """A value that a row must not miss, and a better one to aim at.
 
     Attributes:
@@ -25,41 +25,41 @@ class Bar:
     reason: str = ""
     is_floor: bool = True
 
-    def admits(self, value: float) -> bool:
+    def is_met_by(self, value: float) -> bool:
         """Say whether a value keeps to the bar."""
         return value >= self.value if self.is_floor else value <= self.value
 
 
-at_least = partial(Bar, is_floor=True)
+at_least = partial(Threshold, is_floor=True)
 """Asks for a ratio of this size or more."""
 
-at_most = partial(Bar, is_floor=False)
+at_most = partial(Threshold, is_floor=False)
 """Asks for a cost of this size or less."""
 
-CONTROL = "control.load"
+CONTROL_KEY = "control.load"
 """The row that says whether the machine did other things meanwhile."""
 
 RULE_MICROSECONDS = at_most(100, None, "below a decision of the paper's race")
 """A decision of a rule whose cost does not grow with the pulls left."""
 
-PEER = "no slower than what you would take instead"
-FLAT = "statistics are sufficient: a step costs the same at any t"
+PEER_REASON = "no slower than what you would take instead"
+CONSTANT_COST_REASON = "statistics are sufficient: a step costs the same at any t"
 
-TARGETS: Mapping[str, Bar] = {
-    CONTROL: at_most(1.1, 1.02, "more: other processes took the processor, all rows are void"),
+TARGETS: Mapping[str, Threshold] = {
+    CONTROL_KEY: at_most(1.1, 1.02, "more: other processes took the processor, all rows are void"),
     "environment.bernoulli.many.sync": at_least(300, 500, "what it was at results version 2"),
     "environment.bernoulli.many.limit": at_most(2.5, 1.5, "checks and infos, beside the pull"),
-    "environment.bernoulli.gymnax.t1000": at_least(1, 8, PEER),
+    "environment.bernoulli.gymnax.t1000": at_least(1, 8, PEER_REASON),
     "exact.many.numpy": at_least(1.7, 2.3, "the limit found: 26 ns a variate, half of NumPy's"),
     "exact.many.grid": at_most(9, 6, "a table a reward is copied, and ten are searched"),
-    "exact.one.mabwiser": at_least(1, 3, PEER),
-    "exact.one.river": at_least(1, 3, PEER),
+    "exact.one.mabwiser": at_least(1, 3, PEER_REASON),
+    "exact.one.river": at_least(1, 3, PEER_REASON),
     "exact.one.numpy": at_least(0.85, 1, "checks cost as much as NumPy's one call"),
     "racing.bernoulli.bulk": at_most(
         0.75, 0.45, "the limit found: variates alone are 0.45; then weights, and the loop"
     ),
     "racing.matched": at_most(1.5, 1.1, "a race that need not race must cost no more"),
-    "smc.many.particles": at_least(1, 3, PEER),
+    "smc.many.particles": at_least(1, 3, PEER_REASON),
     "smc.one.particles": at_least(0.75, 1, "the limit found: checks, and the best arm of a draw"),
     "smc.one.numpy": at_most(3, 2, "ten lines check nothing"),
     "rules.ucb-tuned": RULE_MICROSECONDS,
@@ -74,9 +74,9 @@ TARGETS: Mapping[str, Bar] = {
     "rules.finite-horizon-gittins": RULE_MICROSECONDS,
     "rules.optimistic-gittins": RULE_MICROSECONDS,
     "rules.irs-fh": RULE_MICROSECONDS,
-    "growth.steps.exact": at_most(1.1, None, FLAT),
-    "growth.steps.racing": at_most(1.1, None, FLAT),
-    "growth.steps.smc": at_most(1.1, None, FLAT),
+    "growth.steps.exact": at_most(1.1, None, CONSTANT_COST_REASON),
+    "growth.steps.racing": at_most(1.1, None, CONSTANT_COST_REASON),
+    "growth.steps.smc": at_most(1.1, None, CONSTANT_COST_REASON),
     "growth.memory.ratio": at_most(1.1, None, "what is recorded does not grow with T"),
     "growth.memory.replications": at_most(1.1, None, "a block is forgotten when it is stored"),
     "harness.racing": at_most(0.05, None, "a user pays for the agent, not for us"),
@@ -87,7 +87,7 @@ TARGETS: Mapping[str, Bar] = {
 }
 
 
-def verdict(row: ResultRow, bars: Mapping[str, Bar] = TARGETS) -> str:
+def judge_row(row: ResultRow, thresholds: Mapping[str, Threshold] = TARGETS) -> str:
     """Judge a row by the interval between its quartiles, or by its value if it has none.
 
     Returns:
@@ -96,34 +96,34 @@ def verdict(row: ResultRow, bars: Mapping[str, Bar] = TARGETS) -> str:
     """
     if row.value is None:
         return "absent"
-    if row.key not in bars:
+    if row.key not in thresholds:
         return ""
-    bar = bars[row.key]
+    threshold = thresholds[row.key]
     ends = [row.value if end is None else end for end in (row.low, row.high)]
-    num_met = sum(bar.admits(end) for end in ends)
+    num_met = sum(threshold.is_met_by(end) for end in ends)
     if num_met < 2:
         return "noisy" if num_met else "MISSED"
-    goal = bar if bar.aim is None else replace(bar, value=bar.aim)
-    return "aim" if goal.admits(row.value) else "met"
+    goal = threshold if threshold.aim is None else replace(threshold, value=threshold.aim)
+    return "aim" if goal.is_met_by(row.value) else "met"
 
 
 def list_by_verdict(
-    rows: Iterable[ResultRow], state: str, bars: Mapping[str, Bar] = TARGETS
+    rows: Iterable[ResultRow], state: str, thresholds: Mapping[str, Threshold] = TARGETS
 ) -> list[str]:
     """Return one line for each bar whose row got this verdict: what it is and must be.
 
     A bar without a row is "absent"; where there is no value, the line says why.
     """
-    found = {key: ResultRow(key, "", None, note="not run") for key in bars}
-    found |= {row.key: row for row in rows if row.key in bars}
+    found = {key: ResultRow(key, "", None, note="not run") for key in thresholds}
+    found |= {row.key: row for row in rows if row.key in thresholds}
     return [
-        f"{key}: {row.note if row.value is None else _comparison(row, bars[key])}"
+        f"{key}: {row.note if row.value is None else _write_comparison(row, thresholds[key])}"
         for key, row in found.items()
-        if verdict(row, bars) == state
+        if judge_row(row, thresholds) == state
     ]
 
 
-def _comparison(row: ResultRow, bar: Bar) -> str:
+def _write_comparison(row: ResultRow, threshold: Threshold) -> str:
     interval = "" if row.low is None else f" [{row.low:.3g}, {row.high:.3g}]"
-    condition = f"{'at least' if bar.is_floor else 'at most'} {bar.value:g}"
+    condition = f"{'at least' if threshold.is_floor else 'at most'} {threshold.value:g}"
     return f"{row.value:.3g} {row.unit}{interval}, must be {condition}"
