@@ -153,7 +153,7 @@ def test_problem_with_a_name_need_not_be_given(tmp_path):
     path = saved(CASES["table"], tmp_path)
     assert agents.load(path).problem == TABLE
     other = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.3), 4)
-    with pytest.raises(ValueError, match="problem must be the one that the agent in .* was told"):
+    with pytest.raises(ValueError, match="problem must be the one that the agent in .* was given"):
         agents.load(path, other)
 
 

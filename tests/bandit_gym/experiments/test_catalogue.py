@@ -52,7 +52,7 @@ def test_entry_takes_its_objects_along(own):
     code = "import pickle, sys\nfrom bandit_gym.experiments import catalogue\n"
     code += "entry = pickle.load(sys.stdin.buffer)\n"
     code += "options = catalogue.unpack_options(entry.options)\n"
-    code += "print(catalogue.unpack(entry.target)(options['prior'].x).x)"
+    code += "print(catalogue.unpack_object(entry.target)(options['prior'].x).x)"
     done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(entry), check=True,
                           capture_output=True)  # fmt: skip
     assert done.stdout == b"3\n"
