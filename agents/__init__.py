@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from agents.rules.information_directed import InformationDirected as InformationDirected
     from agents.rules.information_relaxation import InformationRelaxation as InformationRelaxation
     from agents.rules.knowledge_gradient import KnowledgeGradient as KnowledgeGradient
+    from agents.rules.linear import LaplaceThompson as LaplaceThompson
+    from agents.rules.linear import LinUCB as LinUCB
     from agents.rules.thompson import SlidingWindow as SlidingWindow
     from agents.rules.thompson import Thompson as Thompson
     from agents.rules.top_two import TopTwoThompson as TopTwoThompson
@@ -59,6 +61,10 @@ _TARGETS = {
         "discounted_gittins": "rules.gittins:DiscountedGittins",
         "finite_horizon_gittins": "rules.gittins:FiniteHorizonGittins",
         "optimistic_gittins": "rules.gittins:OptimisticGittins",
+    },
+    "with features": {
+        "laplace": "rules.linear:LaplaceThompson",
+        "lin_ucb": "rules.linear:LinUCB",
     },
     "looking ahead": {
         "knowledge_gradient": "rules.knowledge_gradient:KnowledgeGradient",

@@ -30,6 +30,9 @@ class ExactThompson(Thompson):
             with two (31), and 0.009, 0.009, 0.006 and 0.003 with four (59), where the noise floor
             was 0.008, 0.008, 0.005 and 0.003.
 
+    Where arms have features, rewards are to be Gaussian and the prior of the coefficients normal;
+    the posterior is then normal, see `agents.regression.gaussian`.
+
     Arguments:
         problem: likelihood and prior.
         prior: see `Agent`. With "reference" this is the paper's "Thompson" baseline.

@@ -54,7 +54,8 @@ from agents.posteriors.base import favour_missing_arms
 from agents.racing.races import Races
 from agents.racing.stopping import EFFECTIVE_SAMPLES, MAX_SAMPLES_PER_RACE, Paper, Stop
 from agents.rules.thompson import Thompson
-from bandit_gym.problem import BanditProblem
+from bandit_gym.checks import check_plain_options
+from bandit_gym.problem import BanditProblem, ContextualProblem
 
 
 class RacingThompson(Thompson):
@@ -63,7 +64,9 @@ class RacingThompson(Thompson):
     Where the proposal is the posterior itself, a conjugate one, tables of independent arms or a
     mixture of these, all weights are equal and one sample is exact Thompson sampling. Else a race
     takes as many samples as are worth `effective_samples` draws of the posterior, and more where
-    weights are skewed. `RacingThompson.paper` is the paper's own setting.
+    weights are skewed. `RacingThompson.paper` is the paper's own setting. Where arms have features,
+    samples are of their coefficients (see `agents.regression.posterior`), and of the options below
+    only `effective_samples` is taken.
 
     Arguments:
         problem: likelihood and prior. The prior's density may be unnormalised.
@@ -104,14 +107,13 @@ class RacingThompson(Thompson):
         stopping: Stop | Mapping[str, Any] = None,
         unpulled_arms: str = "matched",
     ) -> None:
-        posterior = {
-            "name": "racing",
-            "effective_samples": effective_samples,
-            "proposal": proposal,
-            "stopping": stopping,
-            "unpulled_arms": unpulled_arms,
-        }
-        super().__init__(problem, posterior=posterior)
+        posterior = {"name": "racing", "effective_samples": effective_samples}
+        options = {"stopping": stopping, "proposal": proposal, "unpulled_arms": unpulled_arms}
+        if isinstance(problem, ContextualProblem):
+            plain = {"stopping": None, "proposal": "matched", "unpulled_arms": "matched"}
+            check_plain_options(options, plain)
+            options = {}
+        super().__init__(problem, posterior=posterior | options)
 
     @classmethod
     def paper(
@@ -154,6 +156,6 @@ class RacingThompson(Thompson):
 
     def _action_probabilities(self) -> np.ndarray:
         probabilities = super()._action_probabilities()
-        if not self.inner.pulls_first:
+        if self._has_features or not self.inner.pulls_first:
             return probabilities
         return favour_missing_arms(self.inner.raced.is_missing(self.lane_counts), probabilities)

@@ -12,12 +12,13 @@ from bandit_gym.registration import ENV_IDS
 
 if TYPE_CHECKING:
     from bandit_gym.experiments import Experiment, Workers, load_experiment, run_experiment
-    from bandit_gym.problem import BanditProblem
+    from bandit_gym.problem import BanditProblem, ContextualProblem
     from bandit_gym.results import load_results
     from bandit_gym.session import compare, make, make_vec
 
 LAZY_NAMES = {
     "BanditProblem": "bandit_gym.problem",
+    "ContextualProblem": "bandit_gym.problem",
     "Experiment": "bandit_gym.experiments",
     "Workers": "bandit_gym.experiments",
     "action_probabilities": "agents.oracle",
@@ -31,7 +32,7 @@ LAZY_NAMES = {
 }
 """Names that load on first use, and the modules that they are in."""
 
-LAZY_MODULES = "likelihoods", "priors", "wrappers"
+LAZY_MODULES = "contexts", "likelihoods", "priors", "wrappers"
 """Modules of this package that load on first use."""
 
 __all__ = ["ENV_IDS", "__version__", *LAZY_NAMES, *LAZY_MODULES]  # noqa: PLE0604

@@ -1,4 +1,4 @@
-"""BanditProblem: all that a Bayesian agent knows of the environment it acts in."""
+"""BanditProblem and ContextualProblem: all that a Bayesian agent knows of its environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ import numpy as np
 
 from bandit_gym.checks import check_integer, check_keys, check_object, message
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.likelihoods import LIKELIHOODS, Likelihood, likelihood_from_dict
+from bandit_gym.likelihoods import LIKELIHOODS, LINKS, Likelihood, Link, likelihood_from_dict
 from bandit_gym.likelihoods.checker import check_values
-from bandit_gym.priors import BuiltInPrior, Prior, prior_from_dict
+from bandit_gym.priors import BuiltInPrior, Prior, UnknownPrior, prior_from_dict
 from bandit_gym.priors.base import get_stated_support, offers
-from bandit_gym.priors.checker import check_draws
+from bandit_gym.priors.checker import ANY_MEAN, check_draws
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,59 @@ class BanditProblem:
         }
 
 
+@dataclass(frozen=True)
+class ContextualProblem(BanditProblem):
+    """A bandit with features: the mean of arm a is g^-1(x_a . theta), see `likelihoods.links`.
+
+    Args:
+        likelihood: one of the four built-in distributions of a reward, which fixes the link g.
+        prior: distribution of the (d,) coefficients theta; any with `sample` and `log_density`
+            whose last axis are the coefficients, such as `Normal(0, 1)`.
+        num_arms: K, at least 2.
+        num_features: d, at least 1.
+
+    Raises:
+        TypeError: if an argument is of the wrong kind, or the prior lacks a method.
+        ValueError: if the prior is for another number of coefficients.
+    """
+
+    num_features: int
+
+    def __post_init__(self) -> None:
+        if type(self.likelihood) not in LINKS:
+            condition = "be Bernoulli, Gaussian, Poisson or Exponential where arms have features"
+            raise TypeError(message("likelihood", condition, self.likelihood))
+        if not self.offers("log_density"):
+            condition = "be a prior such as Normal(0, 1), or have sample and log_density"
+            raise TypeError(message("prior", condition, self.prior))
+        num_features = check_integer("num_features", self.num_features, minimum=1)
+        object.__setattr__(self, "num_features", num_features)
+        object.__setattr__(self, "num_arms", check_integer("num_arms", self.num_arms, minimum=2))
+        prior_arms = getattr(self.prior, "num_arms", None)
+        if isinstance(prior_arms, int) and prior_arms != num_features:
+            condition = f"have {num_features} values in its parameters, one per coefficient"
+            raise ValueError(message("prior", condition, prior_arms))
+        if not isinstance(self.prior, UnknownPrior):
+            check_draws(self.prior, ANY_MEAN, num_features)
+
+    @property
+    def link(self) -> Link:
+        """How means follow from linear predictors."""
+        return LINKS[type(self.likelihood)]
+
+    def means(self, theta: FloatArray, features: FloatArray) -> FloatArray:
+        """Return the (..., K) means of arms with (..., K, d) features, given (..., d) theta."""
+        return self.link.mean(np.einsum("...kd,...d->...k", features, theta))
+
+    def arm_support(self) -> FloatArray:
+        """Return the (K, 2) lowest and highest mean that the likelihood allows."""
+        return np.tile(np.asarray(self.likelihood.support), (self.num_arms, 1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON-able dict from which `problem_from_dict` makes an equal problem."""
+        return super().to_dict() | {"num_features": self.num_features}
+
+
 def check_problem(problem: Any) -> BanditProblem:
     """Return the problem, or refuse what is none.
 
@@ -92,9 +145,13 @@ def check_problem(problem: Any) -> BanditProblem:
 
 def problem_from_dict(settings: Mapping[str, Any]) -> BanditProblem:
     """Make the problem that `BanditProblem.to_dict` described."""
-    check_keys("problem", settings, required=["likelihood", "prior", "num_arms"])
+    required = ["likelihood", "prior", "num_arms"]
+    check_keys("problem", settings, required=required, optional=["num_features"])
     likelihood = likelihood_from_dict(settings["likelihood"])
-    return BanditProblem(likelihood, prior_from_dict(settings["prior"]), settings["num_arms"])
+    prior, num_arms = prior_from_dict(settings["prior"]), settings["num_arms"]
+    if "num_features" in settings:
+        return ContextualProblem(likelihood, prior, num_arms, settings["num_features"])
+    return BanditProblem(likelihood, prior, num_arms)
 
 
 def _check_built_in(prior: BuiltInPrior, likelihood: Likelihood) -> None:

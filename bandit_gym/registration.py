@@ -3,6 +3,11 @@
 **BernoulliBandit-v0**: A pull pays 1 with probability equal to its arm's mean, otherwise 0. The
 default prior is Beta(1, 1), uniform on [0, 1].
 
+**ContextualBandit-v0**: What an arm pays depends on its features, `num_features` numbers that are
+shown before each pull; `bandit_gym.envs.ContextualBanditEnv` is the manual. `likelihood` is one of
+the four below, and `prior` that of the coefficients, Normal(0, 1) by default. `contexts` says how
+features arise: "normal", "fixed", "disjoint", "hierarchical", or a function `module:name`.
+
 **CustomBandit-v0**: Rewards of any `likelihood`: "bernoulli", "exponential", "gaussian" or
 "poisson", a dict like {"name": "gaussian", "std": 0.5}, `module:Class` for your own subclass of
 `bandit_gym.likelihoods.Likelihood`, or an object of such a class. The default prior is that of the
@@ -25,6 +30,10 @@ by default), which the agent is given. The default prior is Normal(0, 1), which 
 
 **PoissonBandit-v0**: Rewards are Poisson counts: 0, 1, 2, ... The default prior is gamma with shape
 2 and rate 1, which has mean 2 and variance 2 and is conjugate.
+
+**TableBandit-v0**: The rows of a table of yours in random order, each with a visitor's features and
+the reward of every arm; `bandit_gym.envs.TableBanditEnv` is the manual. It ends after the last row,
+and knows no prior, so that agents must be told one.
 """
 
 from gymnasium.envs.registration import register
@@ -32,19 +41,25 @@ from gymnasium.envs.registration import register
 MAX_EPISODE_STEPS = 1000
 
 
-def _register(env_id: str, family: str) -> str:
+def _register(
+    env_id: str, family: str, limit: int | None = MAX_EPISODE_STEPS, module: str = "families"
+) -> str:
     # Gymnasium resolves strings when it first makes an environment, so that this imports none.
-    entry_point = f"bandit_gym.envs.families:{family}"
-    limit = MAX_EPISODE_STEPS
+    entry_point = f"bandit_gym.envs.{module}:{family}"
     register(env_id, entry_point, max_episode_steps=limit, vector_entry_point=entry_point)
     return env_id
 
 
 ENV_IDS = (
     _register("BernoulliBandit-v0", "bernoulli"),
+    _register("ContextualBandit-v0", "contextual"),
     _register("CustomBandit-v0", "custom"),
     _register("DependentPriorBandit-v0", "dependent_prior"),
     _register("ExponentialBandit-v0", "exponential"),
     _register("GaussianBandit-v0", "gaussian"),
     _register("PoissonBandit-v0", "poisson"),
+    _register("TableBandit-v0", "make_table_env", None, "table"),
 )
+
+FEATURE_ENV_IDS = "ContextualBandit-v0", "TableBandit-v0"
+"""The ids of environments that show features of the arms, and so no counts or histories."""

@@ -40,7 +40,11 @@ class BanditAgent(Protocol):
         """Choose an action, (N,) of them for N lanes."""
 
     def observe(self, action: Any, reward: Any, mask: Any = None) -> None:
-        """Learn from what the actions paid, in the lanes where `mask` is True (None: in all)."""
+        """Learn from what the actions paid, in the lanes where `mask` is True (None: in all).
+
+        Where arms have features, those are what the last `act` saw; late rewards come with
+        `observation=`, the (N, d) features of the arms that earned them, (d,) for a single run.
+        """
 
 
 class Step(NamedTuple):
@@ -55,6 +59,7 @@ class Step(NamedTuple):
     agent_seconds: float = 0.0  # spent in `act` and `observe`
     propensities: FloatArray | None = None  # (N,) of the actions, None where not asked for
     has_exact_probabilities: bool = False  # whether they are the agent's exact probabilities
+    observation: Any = None  # what the agent saw when it acted
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,7 @@ def play(
     while is_alive.any():
         if propensities:
             probabilities = np.atleast_2d(asked.action_probabilities(observation))
-        start = perf_counter()
+        seen, start = observation, perf_counter()
         action = agent.act(observation)
         chosen = perf_counter()
         observation, reward, terminated, truncated, info = env.step(action)
@@ -162,6 +167,7 @@ def play(
             agent_seconds=seconds,
             propensities=played,
             has_exact_probabilities=propensities and bool(asked.has_exact_probabilities),
+            observation=seen,
         )
         has_ended = np.logical_or(terminated, truncated)
         if has_ended.any():

@@ -2,7 +2,8 @@
 
 A suite is a file of problems and histories; see `bandit_gym/fidelity/suites/`. The oracle treats
 arms that are independent, also where a case is `density_only`, and correlated normal arms, whose
-answers by chains are good to 0.002. Other cases it leaves alone, and says so.
+answers by chains are good to 0.002. Other cases it leaves alone, and says so. A case with features
+has a `recipe` of its data; its answer stays out where chains differ from it by more than 0.005.
 
     python scripts/make_suite.py bandit_gym/fidelity/suites/fidelity-v1.json
     python scripts/make_suite.py my-suite.json    # writes `law` and `error` where a case
@@ -25,12 +26,17 @@ from typing import Any
 import numpy as np
 
 from agents.oracle import ToleranceError, action_probabilities_with_error
+from agents.oracle.contextual import probabilities_by_chains
 from bandit_gym.checks.files import to_json, write_atomically
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.problem import problem_from_dict
+from bandit_gym.fidelity.recipes import Recipe
+from bandit_gym.problem import ContextualProblem, problem_from_dict
 
 ANSWER_TOLERANCE = 1e-9
 """Difference of two answers that are the same but for the rounding of other processors."""
+
+MAX_CHAINS_DISTANCE = 5e-3
+"""Total variation distance of an answer with features from that of chains."""
 
 NUM_ERRORS = 2
 """Times its error by which an answer may be off: that of chains is two standard errors."""
@@ -73,8 +79,23 @@ def check_answer(case: dict[str, Any]) -> str:
 def find_answer(case: dict[str, Any]) -> tuple[FloatArray, float]:
     """Return the (K,) best-arm probabilities by the oracle, and its largest error."""
     problem = problem_from_dict(case["problem"])
+    if isinstance(problem, ContextualProblem):
+        return find_contextual(problem, case)
     probabilities, error = action_probabilities_with_error(problem, case["counts"], case["sums"])
     return probabilities, float(error)
+
+
+def find_contextual(problem: ContextualProblem, case: dict[str, Any]) -> tuple[FloatArray, float]:
+    """Return the same for a case with features; a new one must have the chains' answer too."""
+    features, rows, rewards = Recipe(**case["recipe"]).make_data(problem)
+    found, error = action_probabilities_with_error(problem, (rows, rewards), features)
+    if "law" not in case:
+        by_chains = probabilities_by_chains(problem, (rows, rewards), features)
+        distance = 0.5 * float(np.abs(by_chains - found).sum())
+        if distance > MAX_CHAINS_DISTANCE:
+            raise ToleranceError(f"chains are {distance:.4f} off", distance)
+        case["chains_distance"] = distance
+    return found, float(error)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import sys
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,6 +28,7 @@ from agents.numerics.choices import argmax_probabilities, random_argmax
 from bandit_gym.checks import (
     check_actions,
     check_choices,
+    check_features,
     check_integer,
     check_keys,
     check_mask,
@@ -39,7 +41,7 @@ from bandit_gym.checks import (
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.renamed import CurrentNames
 from bandit_gym.priors import make_prior
-from bandit_gym.problem import BanditProblem, check_problem
+from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 
 
 def unwrap_problem(problem_or_env: Any) -> Any:
@@ -67,6 +69,10 @@ def with_prior(problem: Any, prior: Any) -> BanditProblem:
     """
     problem = check_problem(unwrap_problem(problem))
     if isinstance(prior, str) and ":" not in prior:
+        if isinstance(problem, ContextualProblem):
+            raise ValueError(
+                message("prior", "be an object or a dict where arms have features", prior)
+            )
         if prior != REFERENCE:
             raise ValueError(message("prior", f"be an object, a dict or {REFERENCE!r}", prior))
         return replace(problem, prior=reference_prior(problem.likelihood))
@@ -113,6 +119,10 @@ class AgentMeta(type):
         problem, takes_prior = unwrap_problem(first), "prior" in cls.__signature__.parameters
         if not takes_prior and (prior := options.pop("prior", None)) is not None:
             problem = with_prior(problem, prior)
+        if isinstance(problem, ContextualProblem) and not cls.takes_features:  # type: ignore[attr-defined]
+            condition = f"have no features for {cls.__name__}"
+            remedy = "RacingThompson, Greedy, BayesUCB and LinUCB are among those that take them"
+            raise ValueError(message("problem", condition, problem, remedy))
         return super().__call__(problem, *others, **options)
 
 
@@ -178,21 +188,26 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         evidence: what it keeps of its data.
         has_exact_probabilities: whether `action_probabilities` is the distribution of the next
             `act` itself, and not one that the agent approximates.
+        takes_features: whether it takes a `ContextualProblem`, of arms with features; those that
+            are shown for a decision are `evidence.offered`, (N, K, d).
     """
 
     has_exact_probabilities: bool = True
+    takes_features: ClassVar[bool] = False
     state_names: ClassVar[tuple[str, ...]] = ("evidence", "_diagnostics")
 
     def __init__(
         self, problem: BanditProblem, *, discount: float = 1.0, window: int | None = None
     ) -> None:
         self.problem = check_problem(problem)
-        self.evidence = make_evidence(self.problem.num_arms, discount, window)
+        self.evidence = make_evidence(self.problem, discount, window)
+        self._has_features = isinstance(problem, ContextualProblem)
+        self._num_arms = self.problem.num_arms  # of the decision at hand: features may be of others
         self._diagnostics: dict[str, np.ndarray] = {}
 
     @property
     def lane_counts(self) -> np.ndarray:
-        """(N, K) pulls of each arm so far, N = 1 for a single run."""
+        """(N, K) pulls of each arm so far, N = 1 for a single run; with features, of each row."""
         return self.evidence.counts
 
     @property
@@ -249,21 +264,28 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         """Choose an arm in every lane; the posterior stays as it was.
 
         Args:
-            observation: what the environment showed. Bayesian agents do not need it.
+            observation: the (N, K, d) features of the arms, (K, d) for a single run, where the
+                problem has features; K may be another at each decision. Not read otherwise.
 
         Returns:
             (N,) int64 arms, or one `int` for a single run.
 
         Raises:
-            ValueError: if what was chosen is no arm, which is an error of the agent's; names it.
+            TypeError: if features are needed, and there are none.
+            ValueError: if features have another shape, or are NaN or infinite; or if what was
+                chosen is no arm, which is an error of the agent's; names it.
         """
         self._require_reset()
+        if self._has_features:
+            self._show(observation)
         actions = self._choose()
         if not self._are_arms(actions):
-            check_choices(f"{type(self).__name__}._choose", actions, self.problem.num_arms)
+            check_choices(f"{type(self).__name__}._choose", actions, self._num_arms)
         return int(actions.item(0)) if self.num_envs is None else actions
 
-    def observe(self, action: Any, reward: Any, mask: np.ndarray | None = None) -> None:
+    def observe(
+        self, action: Any, reward: Any, mask: np.ndarray | None = None, *, observation: Any = None
+    ) -> None:
         """Learn what each lane's pulled arm paid. Logged data are as good as the agent's own.
 
         Nothing changes unless everything is valid.
@@ -272,21 +294,34 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             action: (N,) arms pulled, or one arm for a single run.
             reward: (N,) rewards, or one reward for a single run.
             mask: (N,) bool, the lanes to update; the others' actions and rewards are not read.
+            observation: the features that the rewards are for, where the problem has features:
+                (N, K, d), or (N, d) of the arms pulled; (K, d) or (d,) for a single run. None is
+                the last `act`'s, which serve one reward of each lane.
 
         Raises:
             gymnasium.error.InvalidAction: if an action is not an arm.
+            TypeError: if features are needed, and there are none.
             ValueError: if a reward is NaN, infinite or impossible under the likelihood, or too
                 large for the sum of an arm's rewards to remain finite.
         """
         self._require_reset()
         if mask is not None:
             mask = check_mask("mask", mask, self.num_lanes)
-        actions = check_actions(action, self.problem.num_arms, self.num_envs, mask=mask)
+        features, num_arms = None, self._num_arms
+        if self._has_features:
+            features = self.evidence.find_offered(observation, self.num_envs, mask)
+            num_arms = features.shape[1] if features.ndim == 3 else sys.maxsize
+        actions = check_actions(action, num_arms, self.num_envs, mask=mask)
         rewards = check_rewards(reward, self.problem.likelihood, self.num_envs, mask)
         lanes = self._lanes
+        if features is not None and features.ndim == 3:
+            features = features[lanes, actions]
         if mask is not None:
             lanes, actions, rewards = lanes[mask], actions[mask], rewards[mask]
-        self.evidence.add(lanes, actions, rewards)
+            features = None if features is None else features[mask]
+        self.evidence.add(lanes, actions if features is None else features, rewards)
+        if features is not None and observation is None:
+            self.evidence.mark_used(lanes)
         self._learn(lanes, actions, rewards)
 
     def warm_start(self, counts: Any, sums: Any) -> None:
@@ -300,16 +335,25 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             sums: (K,) or (N, K) total reward of those pulls, in reward units.
 
         Raises:
+            TypeError: if arms have features, which totals do not tell.
             ValueError: if the statistics are impossible under the likelihood; names the arm.
         """
         self._require_reset()
+        if self._has_features:
+            condition = "be left out where arms have features"
+            remedy = "observe each reward with its observation"
+            raise TypeError(message("warm_start", condition, counts, remedy))
         shape = self.lane_counts.shape
         self.evidence.add_totals(*check_statistics(counts, sums, self.problem.likelihood, shape))
 
-    def posterior(self) -> Any:
+    def posterior(self, observation: Any = None) -> Any:
         """Return what is known of the means now; what is observed later does not change it.
 
         Asking moves neither the agent nor its generator.
+
+        Args:
+            observation: the features of the arms whose means are asked for, as for `act`; without
+                them, only the coefficients can be asked.
 
         Returns:
             An `agents.snapshots.snapshot.PosteriorSnapshot`.
@@ -349,9 +393,11 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             ValueError: if its `_action_probabilities` does not sum to one.
         """
         self._require_reset()
+        copied = self._copy_agent()
+        if self._has_features:
+            copied._show(observation)
         probabilities = check_probabilities(
-            f"{type(self).__name__}._action_probabilities",
-            self._copy_agent()._action_probabilities(),
+            f"{type(self).__name__}._action_probabilities", copied._action_probabilities()
         )
         return probabilities[0] if self.num_envs is None else probabilities
 
@@ -389,10 +435,17 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
     def _are_arms(self, choices: np.ndarray) -> bool:
         """Say whether (N,) choices are arms; one is checked in a tenth of the time of arrays."""
         if len(choices) == 1:
-            return 0 <= choices.item(0) < self.problem.num_arms
+            return 0 <= choices.item(0) < self._num_arms
         if choices.dtype == np.int64:  # seen as unsigned, a negative choice is a huge one
-            return bool(choices.view(np.uint64).max() < self.problem.num_arms)
-        return bool(choices.min() >= 0 and choices.max() < self.problem.num_arms)
+            return bool(choices.view(np.uint64).max() < self._num_arms)
+        return bool(choices.min() >= 0 and choices.max() < self._num_arms)
+
+    def _show(self, observation: Any) -> None:
+        """Take the features of the decision at hand."""
+        num_features = self.problem.num_features  # type: ignore[attr-defined]
+        features = check_features(observation, num_features, self.num_envs)
+        self.evidence.offer(features)
+        self._num_arms = features.shape[1]
 
 
 def make_agent_generator(seed: int | SeedSequence | None, name: str) -> Generator:

@@ -7,17 +7,23 @@ Notation: K arms, N lanes, R of them that are paid, w rewards in a window.
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from importlib import import_module
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from bandit_gym.checks import check_integer, check_real, message
+from bandit_gym.checks import check_integer, check_plain_options, check_real, message
+from bandit_gym.problem import BanditProblem, ContextualProblem
 
 MAX_STATISTICS = 10**9
 """Counts of all lanes and arms: 8 GB of them."""
 
 MAX_REWARDS = 10**8
 """In the windows of all lanes: 1.2 GB."""
+
+
+EVIDENCE_WITH_FEATURES = "agents.regression.decisions"
+"""The module of it, by name: it loads for problems with features alone."""
 
 
 class CountsAndSums:
@@ -191,15 +197,19 @@ class WindowedCountsAndSums(RecentCountsAndSums):
         self.sums[lanes, arms] = self._totals[lanes, arms] + paid
 
 
-def make_evidence(num_arms: int, discount: float, window: int | None) -> CountsAndSums:
-    """Return the kind of counts and sums that the options of an agent ask for.
+def make_evidence(problem: BanditProblem, discount: float, window: int | None) -> Any:
+    """Return the kind of evidence that a problem and the options of an agent ask for.
 
     Args:
-        num_arms: K.
+        problem: whose rewards are kept, in `agents.regression.rows` if arms have features.
         discount: in (0, 1].
         window: w >= 1, or None.
     """
-    discount = check_real("discount", discount, above=0.0, maximum=1.0)
+    discount, num_arms = check_real("discount", discount, above=0.0, maximum=1.0), problem.num_arms
+    if isinstance(problem, ContextualProblem):
+        given, plain = {"discount": discount, "window": window}, {"discount": 1.0, "window": None}
+        check_plain_options(given, plain)
+        return import_module(EVIDENCE_WITH_FEATURES).DecisionRows(problem.num_features)
     if window is not None:
         window = check_integer("window", window, minimum=1, maximum=MAX_REWARDS)
         if discount < 1.0:

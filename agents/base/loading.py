@@ -10,7 +10,7 @@ from typing import Any
 from agents.base.agent import Agent
 from agents.base.saved import raise_file_errors, read_agent_file, restore_problem, set_state
 from bandit_gym.checks import check_keys, check_path, message
-from bandit_gym.problem import BanditProblem, check_problem
+from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 
 
 def load(
@@ -49,8 +49,9 @@ def load(
         agent = kind(problem, **options)
         agent.reset(content["num_envs"], seed=0)
         set_state(agent, content["state"])
-        shape = (agent.num_lanes, agent.problem.num_arms)
-        if agent.lane_counts.shape != shape or agent.lane_sums.shape != shape:
+        shape, found = (agent.num_lanes, agent.problem.num_arms), agent.lane_counts.shape
+        is_wrong = found != shape or agent.lane_sums.shape != shape
+        if is_wrong and not isinstance(agent.problem, ContextualProblem):  # rows check themselves
             raise ValueError(f"counts and sums must have shape {shape}")
         agent.rng.bit_generator.state = content["generator"]
     return agent

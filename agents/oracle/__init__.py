@@ -25,6 +25,7 @@ import numpy as np
 
 from agents.oracle.arms import ArmPosteriors, Arms
 from agents.oracle.chains import chain_probabilities
+from agents.oracle.contextual import contextual_probabilities
 from agents.oracle.panels import (
     Panels,
     ToleranceError,
@@ -36,7 +37,7 @@ from agents.oracle.panels import (
 from agents.oracle.search import find_first_edges
 from bandit_gym.checks import check_arms, check_real, check_statistics, message
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.problem import BanditProblem, check_problem
+from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 
 __all__ = ["ToleranceError", "action_probabilities", "action_probabilities_with_error"]
 
@@ -55,10 +56,13 @@ def action_probabilities(
     Args:
         problem: likelihood and prior. The prior is either independent across arms and offers
             `arm_log_density(means (..., K)) -> (..., K)`, or a `TruncatedMultivariateNormal`.
-        counts: (..., K) number of pulls of each arm.
-        sums: (..., K) total reward of each arm, in reward units.
+        counts: (..., K) number of pulls of each arm. For a `ContextualProblem` all rewards, as a
+            pair of (t, d) features and (t,) rewards.
+        sums: (..., K) total reward of each arm, in reward units. For a `ContextualProblem` the
+            (K, d) features of this decision.
         tolerance: largest error of a probability that is accepted. Default 1e-6 for independent
-            priors, 2e-3 for the dependent one, whose cost grows like 1 / tolerance^2.
+            priors, 2e-3 for the dependent one, whose cost grows like 1 / tolerance^2. With
+            features that of the total variation distance: 1e-4 for d <= 3, otherwise 1e-3.
 
     Returns:
         (..., K) probabilities, each row summing to one.
@@ -80,16 +84,20 @@ def action_probabilities_with_error(
 
     For quadrature the error adds the change under refinement, the deviation of the sum from one,
     unresolved panels, rounding, and the mass outside the grid. For chains it is two standard
-    errors.
+    errors. With features it is that of the total variation distance: by quadrature what more nodes
+    change, by sampling two standard errors.
 
     Returns:
         (..., K) probabilities and (...) errors, none above the tolerance.
     """
     num_arms = check_problem(problem).num_arms
-    shape = check_arms("counts", counts, num_arms)
-    num_pulls, totals = check_statistics(counts, sums, problem.likelihood, shape)
     if tolerance is not None:
         check_real("tolerance", tolerance, above=0.0, below=1.0)
+    if isinstance(problem, ContextualProblem):
+        found, error = contextual_probabilities(problem, counts, sums, tolerance)
+        return found, np.array(error)
+    shape = check_arms("counts", counts, num_arms)
+    num_pulls, totals = check_statistics(counts, sums, problem.likelihood, shape)
     solve = _make_solver(problem, tolerance)
     rows = np.stack([num_pulls, totals], axis=-2).reshape(-1, 2, num_arms)
     answers = [solve(*row) for row in rows]

@@ -12,8 +12,8 @@ import numpy as np
 from agents.base import Agent
 from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.factory import make_posterior
-from agents.snapshots.snapshot import PosteriorSnapshot
-from bandit_gym.checks import message
+from agents.snapshots.snapshot import ContextualSnapshot, PosteriorSnapshot
+from bandit_gym.checks import check_features, message
 from bandit_gym.problem import BanditProblem, check_problem
 
 
@@ -41,6 +41,7 @@ class PosteriorAgent(Agent):
     uses_draws: ClassVar[bool] = False
     inner: Any
     _found: dict[str, np.ndarray] | None = None
+    _decided_on: Belief | None = None  # where it is another than the posterior
 
     def __init__(
         self,
@@ -84,19 +85,43 @@ class PosteriorAgent(Agent):
             raise TypeError(message("posterior", condition, type(self.inner).__name__))
         super().warm_start(counts, sums)
 
-    def belief(self) -> Belief:
-        """Return what is known after all that was observed."""
+    def belief(self, features: Any = None) -> Belief:
+        """Return what is known after all that was observed.
+
+        Args:
+            features: of the arms, as for `act`, where the problem has features; None is those of
+                the last `act`.
+        """
         self._require_reset()
+        if self._has_features:
+            features = self._features(features)
         self.inner.update(self.rng, self.evidence)
         self._found = None
-        return self.inner.predict()  # type: ignore[no-any-return]
+        return self._predict(features) if self._has_features else self.inner.predict()
 
-    def posterior(self) -> PosteriorSnapshot:
+    def _predict(self, features: np.ndarray) -> Belief:
+        """Return the belief of the means under (N, K, d) features, and keep it for diagnostics."""
+        self._decided_on = belief = self.inner.predict(features)
+        if self.uses_draws:
+            self.has_exact_probabilities = belief.has_exact_propensities
+        return belief  # type: ignore[no-any-return]
+
+    def posterior(self, observation: Any = None) -> PosteriorSnapshot:
         """Return what is known of the means now, see `Agent.posterior`."""
         if self.inner is None:
             super().posterior()
         self._require_reset()
-        return PosteriorSnapshot(self, self.inner)
+        if not self._has_features:
+            return PosteriorSnapshot(self, self.inner)
+        features = None if observation is None else self._features(observation)
+        return ContextualSnapshot(self, self.inner, features)
+
+    def _features(self, observation: Any) -> np.ndarray:
+        """Return (N, K, d) features, those of the last decision for None."""
+        offered: np.ndarray = self.evidence.offered
+        if observation is None and offered.size:
+            return offered
+        return check_features(observation, offered.shape[2], self.num_envs)
 
     @property
     def _diagnostics(self) -> dict[str, np.ndarray]:
@@ -105,7 +130,7 @@ class PosteriorAgent(Agent):
         It is found when it is asked for: of particles, that takes as long as a decision.
         """
         if self._found is None:
-            self._found = self.inner.diagnostics()
+            self._found = (self._decided_on or self.inner).diagnostics()
         return self._found
 
     @_diagnostics.setter

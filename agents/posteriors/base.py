@@ -41,10 +41,12 @@ class Belief(CurrentNames, ABC):
         source: what its answers are taken from, in words.
         has_exact_propensities: whether `best_arm_probabilities` are those of `draw_best`, and not
             an approximation of them.
+        keeps_state: whether answers may move it, so that it is asked by a copy.
     """
 
     source: str = f"{NUM_ANSWER_DRAWS:,} draws"
     has_exact_propensities: bool = False
+    keeps_state: ClassVar[bool] = False
     _answers: WeightedDraws | None = None
     _shortages: np.ndarray | int = 0
 
@@ -216,8 +218,12 @@ class Posterior(Belief):
             evidence: all data so far; its arrays are not copied: `update` again after a change.
         """
 
-    def predict(self) -> Belief:
-        """Return the belief for the next decision, after `update`."""
+    def predict(self, features: np.ndarray | None = None) -> Belief:
+        """Return the belief for the next decision, after `update`.
+
+        Args:
+            features: (N, K, d) of its arms, for a posterior of coefficients.
+        """
         self._answers, self._shortages = None, 0
         return self
 

@@ -10,7 +10,9 @@
 | race      | nothing more            | `log_density`                                              |
 
 The first four are tried in that order; a grid takes mixtures too, all components by tables.
-Particles and races approximate any posterior (`SMCThompson`, `RacingThompson`).
+Particles and races approximate any posterior (`SMCThompson`, `RacingThompson`). Where arms have
+features, the kinds of `agents.regression` take their place, of which a normal posterior under
+Gaussian rewards is the one that is conjugate.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ from agents.base.conjugacy import is_compiled, is_conjugate
 from agents.posteriors.base import Posterior
 from agents.posteriors.conjugate import conjugate_posterior
 from bandit_gym.checks import check_arguments, check_choice, load_named, message, split_name
-from bandit_gym.problem import BanditProblem
+from bandit_gym.likelihoods import Gaussian
+from bandit_gym.priors import MultivariateNormal, Normal, UnknownPrior
+from bandit_gym.priors.coefficients import UNKNOWN
+from bandit_gym.problem import BanditProblem, ContextualProblem
 
 APPROXIMATE_ALTERNATIVES = "RacingThompson and SMCThompson take any prior"
 
@@ -44,6 +49,9 @@ EXPECTED_POSTERIOR = "be a name, a dict with the key 'name', or a Posterior with
 
 def find_methods(problem: BanditProblem) -> list[str]:
     """Return the METHODS that can treat the problem, the best first."""
+    if isinstance(problem, ContextualProblem):
+        is_normal = type(problem.prior) in (Normal, MultivariateNormal)
+        return ["conjugate"] if is_normal and isinstance(problem.likelihood, Gaussian) else []
     fits = {
         "conjugate": is_conjugate(problem.likelihood, problem.prior),
         "mixture": problem.offers("shared_components"),
@@ -98,20 +106,29 @@ POSTERIORS = {
 }
 """What rules call a posterior, and where its factory is."""
 
+POSTERIORS_WITH_FEATURES = {
+    "exact": "agents.regression.gaussian:GaussianCoefficients",
+    "racing": "agents.regression.posterior:CoefficientRace",
+    "laplace": "agents.regression.posterior:LaplaceCoefficients",
+}
+"""The same where arms have features, of their coefficients."""
+
 
 def make_posterior(problem: BanditProblem, posterior: Any) -> Posterior:
     """Return a posterior of its own.
 
     Args:
         problem: likelihood and prior.
-        posterior: one of POSTERIORS; `module:name` of the factory of a user's own, given the
-            problem; a dict of such a name and options; or a posterior of the problem, which is
-            copied.
+        posterior: one of POSTERIORS, or of POSTERIORS_WITH_FEATURES; `module:name` of the factory
+            of a user's own, given the problem; a dict of such a name and options; or a posterior of
+            the problem, which is copied.
 
     Raises:
         TypeError: if it is anything else, or makes no posterior.
         ValueError: if the name or an option is unknown, or the posterior is of another problem.
     """
+    if isinstance(problem.prior, UnknownPrior):
+        raise ValueError(UNKNOWN)
     if isinstance(posterior, Posterior):
         own = getattr(posterior, "problem", None)
         if own != problem:
@@ -124,7 +141,9 @@ def make_posterior(problem: BanditProblem, posterior: Any) -> Posterior:
         raise TypeError(message("posterior", EXPECTED_POSTERIOR, posterior))
     name, options = split_name("posterior", posterior)
     is_own = isinstance(name, str) and ":" in name
-    target = name if is_own else POSTERIORS[check_choice("posterior", name, POSTERIORS)]
+    has_features = isinstance(problem, ContextualProblem)
+    known = POSTERIORS_WITH_FEATURES if has_features else POSTERIORS
+    target = name if is_own else known[check_choice("posterior", name, known)]
     make = partial(load_named("posterior", target), problem)
     check_arguments(f"posterior {name}", make, posterior)
     found = make(**options)

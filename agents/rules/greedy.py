@@ -12,8 +12,8 @@ import numpy as np
 from agents.base import Agent
 from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.factory import find_methods
-from bandit_gym.checks import check_choice, check_real
-from bandit_gym.problem import BanditProblem, check_problem
+from bandit_gym.checks import check_choice, check_real, message
+from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 
 ESTIMATES = ("average", "posterior")
 
@@ -21,11 +21,13 @@ ESTIMATES = ("average", "posterior")
 class UniformRandom(Agent):
     """Pull an arm uniformly at random, regardless of the data."""
 
+    takes_features = True
+
     def _choose(self) -> np.ndarray:
-        return self.rng.integers(self.problem.num_arms, size=self.num_lanes)
+        return self.rng.integers(self._num_arms, size=self.num_lanes)
 
     def _action_probabilities(self) -> np.ndarray:
-        return np.full(self.lane_counts.shape, 1 / self.problem.num_arms)
+        return np.full((self.num_lanes, self._num_arms), 1 / self._num_arms)
 
 
 class Greedy(PosteriorAgent):
@@ -35,7 +37,9 @@ class Greedy(PosteriorAgent):
         problem: likelihood and prior.
         estimate: "posterior" is the expectation under the posterior; "average" is the average
             reward so far, infinite for an arm without any. None is "posterior" where there is one,
-            else "average". Infinite expectations come first.
+            else "average". Infinite expectations come first. Where arms have features it is
+            "posterior", of the Laplace approximation unless there is an exact one: `posterior=
+            "racing"` has no error but chance, at six times the cost.
         posterior: see `Thompson`.
         discount: in (0, 1], see `Thompson`.
         window: w >= 1, likewise.
@@ -43,6 +47,8 @@ class Greedy(PosteriorAgent):
     Diagnostics, for "posterior": `doubts` and `is_unreliable`, where the posterior cannot represent
     what it holds.
     """
+
+    takes_features = True
 
     def __init__(
         self,
@@ -53,6 +59,8 @@ class Greedy(PosteriorAgent):
         discount: float = 1.0,
         window: int | None = None,
     ) -> None:
+        if isinstance(problem, ContextualProblem):
+            estimate, posterior = _with_features(problem, estimate, posterior)
         if estimate is None:
             has_posterior = posterior != "exact" or bool(find_methods(check_problem(problem)))
             estimate = "posterior" if has_posterior else "average"
@@ -97,14 +105,21 @@ class EpsilonGreedy(Greedy):
 
     def _choose(self) -> np.ndarray:
         greedy = super()._choose()
-        random = self.rng.integers(self.problem.num_arms, size=self.num_lanes)
+        random = self.rng.integers(self._num_arms, size=self.num_lanes)
         return np.where(self.rng.random(self.num_lanes) < self.epsilon, random, greedy)
 
     def _action_probabilities(self) -> np.ndarray:
-        return (
-            self.epsilon / self.problem.num_arms
-            + (1 - self.epsilon) * super()._action_probabilities()
-        )
+        return self.epsilon / self._num_arms + (1 - self.epsilon) * super()._action_probabilities()
+
+
+def _with_features(
+    problem: ContextualProblem, estimate: str | None, posterior: Any
+) -> tuple[str, Any]:
+    """Return what `Greedy` estimates by where arms have features, which have no averages."""
+    if estimate == "average":
+        raise ValueError(message("estimate", "be 'posterior' where arms have features", estimate))
+    is_left_open = estimate is None and posterior == "exact"
+    return "posterior", "laplace" if is_left_open and not find_methods(problem) else posterior
 
 
 def empirical_means(agent: Agent) -> np.ndarray:

@@ -55,9 +55,11 @@ class HorizonRule(Agent):
         self.lane_decisions = self.lane_decisions + 1  # anew: copies share the array
         return actions
 
-    def observe(self, action: Any, reward: Any, mask: np.ndarray | None = None) -> None:
+    def observe(
+        self, action: Any, reward: Any, mask: np.ndarray | None = None, *, observation: Any = None
+    ) -> None:
         """Learn what each lane's pulled arm paid, in the lanes where `mask` is True."""
-        super().observe(action, reward, mask)
+        super().observe(action, reward, mask, observation=observation)
         if mask is not None and self._is_new.any():
             is_first = self._is_new & (self.lane_decisions == 1)
             # `deliver` gives the action -1 to a lane that has acted, but whose reward is late.

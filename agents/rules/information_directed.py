@@ -56,6 +56,8 @@ class InformationDirected(PosteriorAgent):
         that two arms are enough, and variance-based IDS.
     """
 
+    takes_features = True
+
     def __init__(
         self, problem: BanditProblem, *, gain: str = "variance", posterior: Any = "exact"
     ) -> None:

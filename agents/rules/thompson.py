@@ -20,8 +20,9 @@ class Thompson(PosteriorAgent):
 
     Arguments:
         problem: likelihood and prior.
-        posterior: "exact", "smc", "racing", one of your own as `module:name`, a dict of such a name
-            and options, or an object; see "The posterior of an agent" in the docs.
+        posterior: "exact", "smc", "racing", or "laplace" where arms have features (and no "smc");
+            one of your own as `module:name`, a dict of such a name and options, or an object; see
+            "The posterior of an agent" in the docs.
         discount: in (0, 1]; each reward multiplies the weight of the lane's earlier ones by it, so
             that about the last 1 / (1 - discount) of them matter: for environments that change. The
             prior stays as it is.
@@ -33,6 +34,7 @@ class Thompson(PosteriorAgent):
     """
 
     uses_draws = True
+    takes_features = True
 
     def _action_probabilities(self) -> np.ndarray:
         return self.belief().best_arm_probabilities()

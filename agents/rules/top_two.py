@@ -39,6 +39,7 @@ class TopTwoThompson(PosteriorAgent):
     """
 
     uses_draws = True
+    takes_features = True
 
     def __init__(
         self,
@@ -74,12 +75,12 @@ class TopTwoThompson(PosteriorAgent):
         Of m draws the first other than i is arm j with probability p_j (1 - p_i^m) / (1 - p_i).
         """
         posterior = self.belief()
-        best, num_arms = posterior.best_arm_probabilities(), self.problem.num_arms
+        best = posterior.best_arm_probabilities()
         with np.errstate(invalid="ignore"):
             found = np.where(best < 1, (1 - best**self.max_draws) / (1 - best), 0.0)
         drawn = best * ((best * found).sum(axis=1, keepdims=True) - best * found)
         no_challenger = best ** (self.max_draws + 1)
-        for arm in range(num_arms):
+        for arm in range(best.shape[1]):
             nearest = argmax_probabilities(_closeness(posterior, np.full(len(best), arm)))
             drawn += no_challenger[:, arm, None] * nearest
         return self.beta * best + (1 - self.beta) * drawn

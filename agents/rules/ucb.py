@@ -160,6 +160,8 @@ class BayesUCB(PosteriorAgent):
         Kaufmann, Cappe and Garivier (2012), Algorithm 1 with c = 0.
     """
 
+    takes_features = True
+
     def _scores(self) -> np.ndarray:
         level = 1 - 1 / (self.lane_counts.sum(axis=1, keepdims=True) + 1.0)
         return self.belief().quantile(level)

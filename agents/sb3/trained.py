@@ -158,13 +158,16 @@ class SB3Agent(Lanes):
         probabilities, _ = self._compute_probabilities(observation)
         return probabilities[0] if self.num_envs is None else probabilities
 
-    def observe(self, action: Any, reward: Any, mask: np.ndarray | None = None) -> None:
+    def observe(
+        self, action: Any, reward: Any, mask: np.ndarray | None = None, *, observation: Any = None
+    ) -> None:
         """End the step: a recurrent model keeps what it made of the last observation.
 
         Args:
             action: (N,) arms pulled, or one arm for a single run.
             reward: not used; a frozen model knows only what its observations show.
             mask: (N,) bool, the lanes to move on; None means all.
+            observation: not looked at either.
         """
         self._require_reset()
         lanes = np.ones(self.num_lanes, bool)

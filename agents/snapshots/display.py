@@ -37,7 +37,7 @@ def draw_posterior(snapshot: Any, ax: Axes | None, lane: int) -> Axes:
         ax: where; None makes a figure.
         lane: which lane.
     """
-    num_arms = snapshot.counts.shape[1]
+    num_arms = snapshot.num_arms
     from matplotlib.axes import Axes
 
     if ax is not None:
@@ -54,11 +54,13 @@ def draw_posterior(snapshot: Any, ax: Axes | None, lane: int) -> Axes:
     else:
         x, densities = curves
         for arm in range(num_arms):
-            label = f"arm {arm}, {snapshot.counts[lane, arm]} pulls"
+            label = f"{snapshot.noun} {arm}"
+            if snapshot.has_pulls:
+                label += f", {snapshot.counts[lane, arm]} pulls"
             ax.plot(x, densities[:, arm], label=label, **line_style(arm).line)
         ax.set(xlim=(x[0], x[-1]), ylim=(0, None), ylabel="posterior density")
         ax.legend()
-    ax.set_xlabel("mean reward")
+    ax.set_xlabel("mean reward" if snapshot.noun == "arm" else snapshot.noun)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -80,49 +82,53 @@ def _find_densities(
 
 
 def _draw_intervals(snapshot: Any, ax: Axes, lane: int) -> None:
-    num_arms = snapshot.counts.shape[1]
+    num_arms = snapshot.num_arms
     low, high = snapshot.interval(0.95).reshape(2, -1, num_arms)[:, lane]
     mean = snapshot.mean().reshape(-1, num_arms)[lane]
     order, positions = np.argsort(mean, kind="stable"), np.arange(num_arms)
     ax.hlines(positions, low[order], high[order], color=COLOURS[0])
     ax.plot(mean[order], positions, "o", color=COLOURS[0])
-    ax.set_yticks(positions, [f"arm {arm}" for arm in order.tolist()])
+    ax.set_yticks(positions, [f"{snapshot.noun} {arm}" for arm in order.tolist()])
     ax.set_title("posterior means and 95 % intervals")
 
 
 def make_title(snapshot: Any) -> str:
     """Return the title: how many arms and pulls, and the source of the answers."""
-    num_lanes, num_arms = snapshot.counts.shape
+    num_lanes, num_arms = len(snapshot.counts), snapshot.num_arms
     lanes = "" if snapshot.num_envs is None else f", lane 0 of {num_lanes}"
     pulls = int(snapshot.counts[0].sum())
     after = f"{pulls} pull" if pulls == 1 else f"{pulls} pulls"
     size, accuracy = np.ravel(snapshot.effective_sample_size())[0], ""
-    if np.isfinite(size):
+    if np.isfinite(size) and snapshot.noun == "arm":
         accuracy = (
             f", worth {size:,.0f}: P(best) within {np.ravel(snapshot.best_arm_error())[0]:.2g}"
         )
     words = Doubt(np.ravel(snapshot.doubts)[0]).words
     accuracy += f"; doubted: {words}" if words else ""
-    return f"Posterior of {num_arms} arms after {after}{lanes}, from {snapshot.source}{accuracy}"
+    what = f"{num_arms} {snapshot.noun}s after {after}{lanes}"
+    return f"Posterior of {what}, from {snapshot.source}{accuracy}"
 
 
 def as_frame(snapshot: Any) -> DataFrame:
     """Return the first lane's arms, each as the words of a row."""
     from pandas import DataFrame
 
-    num_arms = snapshot.counts.shape[1]
+    num_arms = snapshot.num_arms
     low, high = snapshot.interval(0.95).reshape(2, -1, num_arms)[:, 0]
     mean, best = (
         found.reshape(-1, num_arms)[0]
         for found in (snapshot.mean(), snapshot.best_arm_probabilities())
     )
+    pulls = [f"{pulls:.4g}" if pulls % 1 else str(int(pulls)) for pulls in snapshot.counts[0]]
     columns = {
-        "arm": range(num_arms),
-        "pulls": [f"{pulls:.4g}" if pulls % 1 else str(int(pulls)) for pulls in snapshot.counts[0]],
+        snapshot.noun: range(num_arms),
+        **({"pulls": pulls} if snapshot.has_pulls else {}),
         "mean": [f"{value:.4g}" for value in mean],
         "95 %": [f"[{ends[0]:.4g}, {ends[1]:.4g}]" for ends in zip(low, high, strict=True)],
         "P(best)": [f"{value:.3f}" for value in best],
     }
+    if snapshot.noun != "arm":
+        return DataFrame(columns).drop(columns="P(best)").iloc[:MAX_TABLE_ROWS]
     return DataFrame(columns).iloc[np.sort(np.argsort(-best, kind="stable")[:MAX_TABLE_ROWS])]
 
 
@@ -141,5 +147,6 @@ def as_html(snapshot: Any) -> str:
 
 def _list_omitted(snapshot: Any) -> list[str]:
     """Say how many arms are left out."""
-    left = snapshot.counts.shape[1] - MAX_TABLE_ROWS
-    return [f"and {left} arms less likely to be the best"] if left > 0 else []
+    left = snapshot.num_arms - MAX_TABLE_ROWS
+    which = " less likely to be the best" if snapshot.noun == "arm" else ""
+    return [f"and {left} {snapshot.noun}s{which}"] if left > 0 else []

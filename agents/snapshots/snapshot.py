@@ -9,7 +9,7 @@ Notation: K arms, N lanes.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -42,6 +42,9 @@ class PosteriorSnapshot:
         num_envs: N, or None for a single run, of which N is 1.
     """
 
+    noun: ClassVar[str] = "arm"
+    has_pulls: ClassVar[bool] = True  # of each arm in `counts`
+
     def __init__(self, agent: Any, posterior: Any) -> None:
         self.problem = agent.problem
         self.num_envs = agent.num_envs
@@ -57,6 +60,10 @@ class PosteriorSnapshot:
         )
 
     def update_posterior(self) -> Any:
+        """Return the belief of the means."""
+        return self._bring_to_data()
+
+    def _bring_to_data(self) -> Any:
         """Return the posterior, brought to the data when first needed.
 
         Particles and chains follow them as the agent itself will, with a copy of its generator.
@@ -72,10 +79,8 @@ class PosteriorSnapshot:
 
         What follows from the statistics is found again from these: tables are no part of pickles.
         """
-        return self.__dict__ | {
-            "_posterior": self.update_posterior(),
-            "_is_updated": self._posterior.keeps_state,
-        }
+        posterior = self._bring_to_data()
+        return self.__dict__ | {"_posterior": posterior, "_is_updated": posterior.keeps_state}
 
     def mean(self) -> np.ndarray:
         """Return the expectations; inf where they are, as for an arm without a proper posterior."""
@@ -187,6 +192,11 @@ class PosteriorSnapshot:
         return as_html(self)
 
     @property
+    def num_arms(self) -> int:
+        """K."""
+        return int(self.counts.shape[1])
+
+    @property
     def _shape(self) -> tuple[int, ...]:
         return self.counts.shape if self.num_envs is not None else self.counts.shape[1:]
 
@@ -206,6 +216,68 @@ class PosteriorSnapshot:
         return self._shape_answers(
             (posterior.fork() if posterior.keeps_state else posterior).sample_many(rng, size)
         )
+
+
+class ContextualSnapshot(PosteriorSnapshot):
+    """What an agent knew of the coefficients of features, and of the means that follow from them.
+
+    Attributes:
+        features: (N, K, d) of the arms whose means are asked for; None if only coefficients are.
+        counts: (N, n) rewards of each distinct row of features.
+        sums: (N, n) their totals, in reward units.
+    """
+
+    has_pulls = False
+
+    def __init__(self, agent: Any, posterior: Any, features: np.ndarray | None) -> None:
+        super().__init__(agent, posterior)
+        self.features = features
+        self._belief: Any = None
+
+    @property
+    def coefficients(self) -> PosteriorSnapshot:
+        """What was known of the (N, d) coefficients, in place of the (N, K) means."""
+        twin = copy.copy(self)
+        twin.__class__ = CoefficientSnapshot
+        num_lanes, num_features = len(self.counts), self.problem.num_features
+        twin.features = np.tile(np.eye(num_features), (num_lanes, 1, 1))
+        twin._belief = self._bring_to_data().predict(twin.features).coefficients
+        return twin
+
+    def __repr__(self) -> str:
+        """Show the arms of the first lane, or the coefficients, as a small table."""
+        return as_text(self.coefficients if self.features is None else self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self.coefficients if self.features is None else self)
+
+    @property
+    def num_arms(self) -> int:
+        """K, of the features."""
+        return self._asked().shape[1]
+
+    def update_posterior(self) -> Any:
+        """Return the belief of the means under the features."""
+        if self._belief is None:
+            self._belief = self._bring_to_data().predict(self._asked())
+            self.source = self._belief.source
+        return self._belief
+
+    def _asked(self) -> np.ndarray:
+        if self.features is None:
+            condition = "be given to posterior where more than coefficients is asked of it"
+            raise TypeError(message("observation", condition, None))
+        return self.features
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return self._asked().shape[:2] if self.num_envs is not None else (self.num_arms,)
+
+
+class CoefficientSnapshot(ContextualSnapshot):
+    """What an agent knew of the coefficients, which stand where others have means of arms."""
+
+    noun = "coefficient"
 
 
 def _make_seeded_generator(seed: int | None) -> Generator:

@@ -273,14 +273,11 @@ def find_misspecification(believed: Any, true: Any) -> str | None:
     Beliefs about another likelihood's means differ too, so the likelihood is reported first.
     """
     for part in ("likelihood", "prior"):
-        believed_part, true_part = (getattr(problem, part, None) for problem in (believed, true))
-        if (
-            believed_part is not None
-            and true_part is not None
-            and _is_other(believed_part, true_part)
-        ):
-            believed_part, true_part = _describe_part(believed_part), _describe_part(true_part)
-            return f"believes in the {part} {believed_part}, where the environment's is {true_part}"
+        given, true_part = (getattr(problem, part, None) for problem in (believed, true))
+        is_known = not (given is None or true_part is None or hasattr(true_part, "is_unknown"))
+        if is_known and _is_other(given, true_part):
+            given, true_part = _describe_part(given), _describe_part(true_part)
+            return f"believes in the {part} {given}, where the environment's is {true_part}"
     return None
 
 

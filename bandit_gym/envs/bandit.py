@@ -8,7 +8,7 @@ Notation: N lanes, M selected lanes, K arms.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -16,6 +16,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
 
 from bandit_gym.checks import (
     check_actions,
@@ -23,15 +24,13 @@ from bandit_gym.checks import (
     check_integer,
     check_mask,
     check_options,
-    check_parameter,
     check_seed,
-    message,
 )
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
-from bandit_gym.envs.observations import add_info, make_record, unbatch
+from bandit_gym.envs.instances import check_means, compute_gaps, draw_instances, take_arms
+from bandit_gym.envs.observations import add_info, make_record, of_lane, unbatch
 from bandit_gym.envs.rendering import RENDER_FPS, RENDER_MODES, render
 from bandit_gym.numerics.streams import (
-    MEANS,
     NOISE,
     LaneNoise,
     LaneStreams,
@@ -39,7 +38,6 @@ from bandit_gym.numerics.streams import (
     draw_seeds,
     spread_seeds,
 )
-from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem, check_problem
 
 LANE = np.array([0])
@@ -49,9 +47,6 @@ NO_TIME_LIMIT = np.iinfo(np.int64).max
 
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": RENDER_FPS}
 
-MAX_ABS_MEAN = 1e150
-"""The squares of larger rewards overflow."""
-
 
 class BanditLanes:
     """N lanes of a problem, one for a single environment; wrappers may change means and arms.
@@ -59,7 +54,12 @@ class BanditLanes:
     Attributes:
         problem: the likelihood and the prior.
         streams: the numbers of the lanes' episodes, for wrappers that draw some too.
+        features: (N, K, d) features of the arms that an agent sees now, or None.
+        reset_options: what `reset` can be told beside a mask.
     """
+
+    features: FloatArray | None = None
+    reset_options: ClassVar[tuple[str, ...]] = ("means",)
 
     def __init__(
         self,
@@ -85,6 +85,11 @@ class BanditLanes:
     @property
     def means(self) -> FloatArray:
         """(N, K) true means now; a copy."""
+        return self._means.copy()
+
+    @property
+    def played_means(self) -> FloatArray:
+        """(N, K) true means that the last pulls were played on; a copy."""
         return self._means.copy()
 
     @property
@@ -115,12 +120,22 @@ class BanditLanes:
             self._record.clear(lanes)
         return means.argmax(axis=-1)  # the first of several
 
-    def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the (N,) rewards and regrets of a pull in each lane."""
-        rewards = self.problem.likelihood.sample(take_arms(self._means, actions), uniforms)
+    def _pull_arms(
+        self, actions: IntArray, uniforms: FloatArray
+    ) -> tuple[FloatArray, dict[str, np.ndarray]]:
+        """Return the (N,) rewards of a pull in each lane, and what a step tells of it."""
+        rewards = self._pay(take_arms(self._means, actions), uniforms)
         if self._is_recorded:
             self._record.add(actions, rewards)
-        return rewards, take_arms(self._gaps, actions)
+        return rewards, {"regret": take_arms(self._gaps, actions)}
+
+    def _pay(self, means: FloatArray, uniforms: FloatArray) -> FloatArray:
+        """Return the (N,) rewards of arms of these means."""
+        return self.problem.likelihood.sample(means, uniforms)
+
+    def _observe(self) -> NDArray[Any]:
+        """Return what an agent sees in each lane."""
+        return self._record.observe()
 
     def render(self) -> Any:
         """Draw every lane's episode so far, each frame as the single environment draws it."""
@@ -201,7 +216,8 @@ class BanditEnv(BanditLanes, gym.Env[Any, Any]):
         class does not use.
         """
         seed = check_seed("seed", seed)
-        given_means = check_means(check_options(options, ["means"]).get("means"), self.problem)
+        known = check_options(options, self.reset_options)
+        given_means = check_means(known.get("means"), self.problem)
         if seed is not None or not self._has_begun:
             super().reset(seed=draw_seeds(1)[0] if seed is None else seed)
             self.streams.seed(LANE, [self.np_random_seed])
@@ -209,15 +225,17 @@ class BanditEnv(BanditLanes, gym.Env[Any, Any]):
         [self._noise] = self.streams.generators(NOISE, LANE)
         self._has_begun = True
         info = {"means": self._means[0].copy(), "optimal_action": int(best[0])}
-        return unbatch(self._record.observe())[0], info
+        return unbatch(self._observe())[0], info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Pull one arm."""
         self.check_can_step()
         actions = check_actions(action, self.problem.num_arms, None)
-        rewards, regrets = self._pull_arms(actions, self._noise.random(1))
-        seen, info = unbatch(self._record.observe())[0], {"regret": float(regrets[0])}
-        return seen, float(rewards[0]), False, False, info
+        rewards, told = self._pull_arms(actions, self._noise.random(1))
+        info = {"regret": float(told.pop("regret")[0])}  # alone as a rule, without a loop
+        if told:
+            info |= of_lane(told)
+        return unbatch(self._observe())[0], float(rewards[0]), False, False, info
 
     def render(self) -> Any:
         """Draw the episode so far: a text (ansi) or an RGB picture, (H, W, 3) uint8."""
@@ -289,12 +307,12 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
 
         They are played on fresh means, or on the (K,) of `options["means"]`.
         """
-        known = check_options(options, ["means", "reset_mask"])
+        known = check_options(options, [*self.reset_options, "reset_mask"])
         mask = self._check_reset_mask(known)
         given_means = check_means(known.get("means"), self.problem)
         self._seed_lanes(mask, seed)
-        info = self._restart(mask, given_means)
-        return self._record.observe(), info
+        info = self._restart(mask, {}, given_means)
+        return self._observe(), info
 
     def step(
         self, actions: Any
@@ -305,21 +323,21 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         played = None if restarted is None else ~restarted
         actions = check_actions(actions, self.problem.num_arms, self.num_envs, mask=played)
         self._clock += 1
-        rewards, regrets = self._pull_arms(actions, self._noise.draw_uniforms())
+        rewards, reported = self._pull_arms(actions, self._noise.draw_uniforms())
         if restarted is None:
-            info = {"regret": regrets, "_regret": np.ones(self.num_envs, dtype=np.bool_)}
+            info = reported | {f"_{name}": np.ones(self.num_envs, dtype=np.bool_) for name in reported}
         else:
-            info = add_info({}, ~restarted, {"regret": regrets}) | self._restart(restarted)
+            info = self._restart(restarted, add_info({}, ~restarted, reported))
             rewards[restarted] = 0.0
         terminated = np.zeros(self.num_envs, dtype=np.bool_)
         truncated = np.zeros(self.num_envs, dtype=np.bool_)
         if self._clock >= self._next_end:
             truncated = self._clock >= self._ends
             if self._autoreset_mode is AutoresetMode.SAME_STEP:
-                info = self._end_in_same_step(truncated, regrets)
+                info = self._end_in_same_step(truncated, told)
             else:
                 self._waiting = truncated.copy()
-        return self._record.observe(), rewards, terminated, truncated, info
+        return self._observe(), rewards, terminated, truncated, info
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -340,8 +358,14 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
                 "pass options={'reset_mask': terminated | truncated}."
             )
 
-    def _restart(self, mask: BoolArray, means: FloatArray | None = None) -> dict[str, Any]:
-        """Start new episodes in the lanes of the mask, none of which waits any longer."""
+    def _restart(
+        self, mask: BoolArray, info: dict[str, Any], means: FloatArray | None = None
+    ) -> dict[str, Any]:
+        """Start new episodes in the lanes of the mask, none of which waits any longer.
+
+        Returns:
+            `info`, which tells of them too.
+        """
         lanes = np.flatnonzero(mask)
         actions = np.zeros(self.num_envs, dtype=np.int64)
         actions[lanes] = self._start_episodes(lanes, means)
@@ -351,20 +375,21 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         if self._waiting is not None:
             waiting = self._waiting & ~mask
             self._waiting = waiting if waiting.any() else None
-        return add_info({}, mask, {"means": self._means, "optimal_action": actions})
+        return add_info(info, mask, {"means": self._means, "optimal_action": actions})
 
-    def _end_in_same_step(self, truncated: BoolArray, regrets: FloatArray) -> dict[str, Any]:
+    def _end_in_same_step(
+        self, truncated: BoolArray, told: Mapping[str, np.ndarray]
+    ) -> dict[str, Any]:
         final_obs = np.full(self.num_envs, None, dtype=object)
-        observations = unbatch(self._record.observe())
+        observations = unbatch(self._observe())
         for lane in np.flatnonzero(truncated):
             final_obs[lane] = observations[lane]
         return {
             "final_obs": final_obs,
             "_final_obs": truncated.copy(),
-            "final_info": add_info({}, truncated, {"regret": regrets}),
+            "final_info": add_info({}, truncated, told),
             "_final_info": truncated.copy(),
-            **add_info({}, ~truncated, {"regret": regrets}),
-            **self._restart(truncated),
+            **self._restart(truncated, add_info({}, ~truncated, told)),
         }
 
     def _seed_lanes(self, mask: BoolArray, seed: Seeds) -> None:
@@ -390,103 +415,3 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         if not (self._has_begun or mask.all()):
             raise ResetNeeded("reset must be called for all lanes before it is for some.")
         return mask
-
-
-# -- Physics: draw means, pull arms, measure pseudo-regret; batched functions of arrays ------------
-
-
-def draw_means(prior: Prior, rng: np.random.Generator, num_arms: int) -> FloatArray:
-    """Draw one instance, the (K,) means of its arms, from the prior."""
-    return np.array(prior.sample(rng, (num_arms,)), dtype=np.float64)
-
-
-def take_arms(table: FloatArray, actions: IntArray) -> FloatArray:
-    """Pick the (N,) entries of the pulled arms from an (N, K) table.
-
-    The flat index makes this twice as fast as `table[arange(N), actions]` at N = 2,000.
-    """
-    return table.take(np.arange(0, table.size, table.shape[1]) + actions)
-
-
-def compute_gaps(means: FloatArray) -> FloatArray:
-    """Compute each arm's pseudo-regret, how far it falls short of the best: (N, K)."""
-    return means.max(axis=-1, keepdims=True) - means  # type: ignore[no-any-return]
-
-
-def check_means(means: Any, problem: BanditProblem) -> FloatArray | None:
-    """Return the means of a fixed instance as a (K,) array, or None."""
-    if means is None:
-        return None
-    checked = check_parameter("means", means)
-    if isinstance(checked, float):
-        raise TypeError(f"means must be a list of one number per arm, got {means!r}.")
-    values = np.array(checked)
-    if len(values) != problem.num_arms:
-        raise ValueError(
-            f"means must have num_arms={problem.num_arms} entries, got {len(values)}; "
-            f"pass num_arms={len(values)} too."
-        )
-    if not problem.likelihood.contains(values).all():
-        low, high = problem.likelihood.support
-        raise ValueError(
-            f"means must be possible for {problem.likelihood.name} rewards, "
-            f"from {low:g} to {high:g}, got {means!r}."
-        )
-    check_size("means", values)
-    return values
-
-
-def draw_instances(
-    problem: BanditProblem,
-    fixed_means: FloatArray | None,
-    streams: LaneStreams,
-    lanes: IntArray,
-) -> FloatArray:
-    """Return the (M, K) means of the episodes that the listed lanes are in.
-
-    Built-in priors of independent arms make them of the lanes' numbers. Any other draws from a
-    generator at the beginning of the lane's stream; one whose draws cost more one by one may offer
-    `sample_each(rngs)`, equal to the last bit.
-    """
-    if fixed_means is not None:
-        return np.tile(fixed_means, (len(lanes), 1))
-    draw = _propose_means if problem.offers("propose") else _sample_means
-    means = draw(problem, streams, lanes)
-    check_size("prior.sample", means)
-    return means
-
-
-def check_size(name: str, means: FloatArray) -> None:
-    """Refuse (..., K) means that are NaN, infinite or so large that rewards would overflow."""
-    is_good = np.abs(means) <= MAX_ABS_MEAN
-    if not is_good.all():
-        condition = f"stay within [{-MAX_ABS_MEAN:g}, {MAX_ABS_MEAN:g}]"
-        raise ValueError(message(name, condition, means[~is_good][0]))
-
-
-def _sample_means(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:
-    prior: Any = problem.prior
-    rngs = streams.generators(MEANS, lanes)
-    if problem.offers("sample_each"):
-        return np.array(prior.sample_each(rngs), dtype=np.float64)
-    return np.stack([draw_means(prior, rng, problem.num_arms) for rng in rngs])
-
-
-def _propose_means(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:
-    """Propose means until each is kept: the j-th attempt at arm k reads W numbers from (j K + k) W.
-
-    All first attempts of a lane are one read; the later ones, of few arms, are a read each.
-    """
-    prior: Any = problem.prior
-    num_arms, width = problem.num_arms, prior.num_uniforms
-    uniforms = streams.uniforms(MEANS, lanes, np.zeros_like(lanes), num_arms * width)
-    by_arm = uniforms.reshape(num_arms, width, len(lanes)).swapaxes(0, 1)
-    means, is_kept = prior.propose(by_arm, np.arange(num_arms)[:, None])
-    attempt = 0
-    while not is_kept.all():
-        attempt += 1
-        arms, columns = np.nonzero(~is_kept)
-        first = (attempt * num_arms + arms) * width
-        again = streams.uniforms(MEANS, lanes[columns], first, width)
-        means[arms, columns], is_kept[arms, columns] = prior.propose(again, arms)
-    return means.T

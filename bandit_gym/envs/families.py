@@ -14,7 +14,9 @@ import numpy as np
 
 from bandit_gym.checks import MAX_DEPENDENT_ARMS, check_integer, check_keys, message
 from bandit_gym.checks.typing import FloatArray
+from bandit_gym.contexts.drawn import count_coefficients
 from bandit_gym.envs.bandit import METADATA, BanditEnv, BanditVectorEnv
+from bandit_gym.envs.contextual import ContextualBanditEnv, ContextualBanditVectorEnv
 from bandit_gym.likelihoods import (
     Bernoulli,
     Exponential,
@@ -32,7 +34,7 @@ from bandit_gym.priors import (
     TruncatedMultivariateNormal,
     make_prior,
 )
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, ContextualProblem
 
 PriorLike = Prior | Mapping[str, Any] | Sequence[Any] | str | None
 
@@ -51,17 +53,23 @@ class EnvironmentFactory:
 
     Attributes:
         problem: function from the arguments of its own to the problem.
+        kinds: the environment, single and natively vectorised.
     """
 
     metadata = METADATA
 
-    def __init__(self, problem: Callable[..., BanditProblem]) -> None:
-        self.problem = problem
-        self.__doc__, self.__name__ = problem.__doc__, problem.__name__
+    def __init__(
+        self,
+        problem: Callable[..., BanditProblem],
+        kinds: tuple[type[BanditEnv], type[BanditVectorEnv]] = (BanditEnv, BanditVectorEnv),
+    ) -> None:
+        self.problem, self.kinds = problem, kinds
+        self.__doc__, self.__name__ = problem.__doc__, problem.__name__.strip("_")
         self._problem_parameters = dict(signature(problem).parameters)
-        common = [*signature(BanditEnv).parameters.values()][1:]  # all but the problem
+        common = dict(signature(kinds[0]).parameters)
+        del common["problem"]
         parameters = sorted(
-            [*common, *self._problem_parameters.values()], key=lambda each: each.kind
+            (common | self._problem_parameters).values(), key=lambda each: each.kind
         )
         self.__signature__ = Signature(parameters)
 
@@ -71,12 +79,15 @@ class EnvironmentFactory:
         Raises:
             ValueError: if an option is unknown; names the nearest.
         """
-        kind = BanditVectorEnv if "num_envs" in options else BanditEnv
+        kind = self.kinds["num_envs" in options]
         shared = set(signature(kind).parameters) - {"problem"}
         known = sorted({*self._problem_parameters, *shared, "max_episode_steps"})
         check_keys(f"options of the {self.__name__} bandit", options, optional=known)
         problem_options = {
-            name: options.pop(name) for name in self._problem_parameters if name in options
+            name: options[name] for name in self._problem_parameters if name in options
+        }
+        options = {
+            name: options[name] for name in options if name in shared or name not in problem_options
         }
         return kind(problem=self.problem(**problem_options), **options)
 
@@ -134,6 +145,25 @@ def custom(
 ) -> BanditProblem:
     """Custom bandit: rewards of the likelihood that is named, also a user's."""
     return _build(make_likelihood(likelihood), num_arms, prior)
+
+
+def _contextual(
+    num_arms: int = 10,
+    num_features: int = 5,
+    prior: PriorLike = None,
+    *,
+    likelihood: Likelihood | Mapping[str, Any] | str = "bernoulli",
+    contexts: Any = "normal",
+) -> ContextualProblem:
+    """Contextual bandit: what an arm pays depends on its features, which change at each step."""
+    num_arms = check_integer("num_arms", num_arms, minimum=2)
+    num_features = check_integer("num_features", num_features, minimum=1)
+    num_coefficients = count_coefficients(contexts, num_arms, num_features)
+    chosen = Normal(0.0, 1.0) if prior is None else make_prior(prior)
+    return ContextualProblem(make_likelihood(likelihood), chosen, num_arms, num_coefficients)
+
+
+contextual = EnvironmentFactory(_contextual, (ContextualBanditEnv, ContextualBanditVectorEnv))
 
 
 def _build(likelihood: Likelihood, num_arms: int, prior: PriorLike) -> BanditProblem:

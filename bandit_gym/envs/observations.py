@@ -150,6 +150,12 @@ def unbatch(observations: NDArray[Any]) -> list[Any]:
     return observations.tolist() if observations.ndim == 1 else list(observations)
 
 
+def of_lane(new_info: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Return what is told of the only lane, as numbers and arrays of their own."""
+    first = {name: values[0] for name, values in new_info.items()}
+    return {name: v.copy() if isinstance(v, np.ndarray) else v.item() for name, v in first.items()}
+
+
 def add_info(
     info: dict[str, Any], mask: BoolArray, new_info: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:

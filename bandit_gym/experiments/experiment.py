@@ -229,7 +229,8 @@ def _name_problem(problem: BanditProblem) -> dict[str, Any]:
     """Return settings of a problem: an id and options, or a packed name."""
     likelihood = problem.likelihood
     env_id = f"{type(likelihood).__name__}Bandit-v0"
-    if type(likelihood) in LIKELIHOODS.values() and env_id in ENV_IDS:
+    is_plain = type(problem) is BanditProblem and type(likelihood) in LIKELIHOODS.values()
+    if is_plain and env_id in ENV_IDS:
         options = {"num_arms": problem.num_arms, "prior": problem.prior}
         return {"env": env_id} | options | vars(likelihood)
     return {"env": pack_object(problem)}

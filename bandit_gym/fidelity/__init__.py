@@ -2,7 +2,7 @@
 
 `run_suite` puts agents and samplers, also one's own, to the cases of a suite, whose exact answers
 are stored: `fidelity-v1` is the open benchmark, `adversarial` has priors and histories chosen to be
-hard. Agents are reached by name, through the catalogue.
+hard, and in `contextual-v1` arms have features. Agents are reached by name, through the catalogue.
 """
 
 from bandit_gym.fidelity.benchmark import (

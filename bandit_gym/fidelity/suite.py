@@ -9,7 +9,7 @@ Notation: K arms.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from numpy.random import Generator
 
 from bandit_gym.checks import check_choice, check_object, message
 from bandit_gym.checks.typing import FloatArray, IntArray
-from bandit_gym.problem import BanditProblem, problem_from_dict
+from bandit_gym.fidelity.recipes import Recipe
+from bandit_gym.problem import BanditProblem, ContextualProblem, problem_from_dict
 
 FOLDER = Path(__file__).parent / "suites"
 DEFAULT_SUITE = "fidelity-v1"
@@ -75,6 +76,26 @@ class Case:
 
 
 @dataclass(frozen=True)
+class ContextualCase(Case):
+    """A case with features; its `counts` and `sums` are (1,) totals of all rewards.
+
+    Attributes:
+        features: (K, d) of the arms at the decision.
+        rows: (t, d) features of the arms that paid.
+        rewards: (t,) in reward units.
+        method: by which `law` was found: "polar", "importance" or "blocks". Its `error` is that of
+            the total variation distance.
+        chains_distance: total variation distance from what Markov chains found.
+    """
+
+    features: FloatArray = field(kw_only=True)
+    rows: FloatArray = field(kw_only=True)
+    rewards: FloatArray = field(kw_only=True)
+    method: str = field(kw_only=True)
+    chains_distance: float = field(kw_only=True)
+
+
+@dataclass(frozen=True)
 class Suite:
     """Cases, by a name that stands for these numbers and no others.
 
@@ -128,6 +149,8 @@ def read_case(stored: dict[str, Any]) -> Case:
     """
     fields = {STORED_KEYS.get(key, key): value for key, value in stored.items()}
     problem, types = problem_from_dict(fields["problem"]), {"counts": np.int64}
+    if isinstance(problem, ContextualProblem):
+        return _read_contextual(fields, problem)
     if fields.get("density_only"):
         problem = replace(problem, prior=DensityOnly(problem.prior))
     arrays = {
@@ -136,3 +159,14 @@ def read_case(stored: dict[str, Any]) -> Case:
     }
     others = {key: value for key, value in fields.items() if key not in ("density_only", "is_game")}
     return Case(**others | arrays | {"problem": problem})
+
+
+def _read_contextual(stored: dict[str, Any], problem: ContextualProblem) -> ContextualCase:
+    data = Recipe(**stored["recipe"]).make_data(problem)
+    arrays = {
+        "counts": np.array([len(data.rewards)]),
+        "sums": np.array([data.rewards.sum()]),
+        "probabilities": np.array(stored["probabilities"]),
+    }
+    others = {key: value for key, value in stored.items() if key != "recipe"}
+    return ContextualCase(**others | arrays | data._asdict() | {"problem": problem})

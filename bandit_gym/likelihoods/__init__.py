@@ -11,3 +11,4 @@ from bandit_gym.likelihoods.built_in import (
     make_likelihood,
 )
 from bandit_gym.likelihoods.checker import check_likelihood
+from bandit_gym.likelihoods.links import LINKS, Link

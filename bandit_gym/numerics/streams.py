@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from bandit_gym.checks import check_seed
 from bandit_gym.checks.typing import FloatArray, IntArray
 
-MEANS, NOISE, DELAYS, ARMS, MOVES, SWITCHES = range(6)
-"""Purposes: the means of an episode's arms and the noise of its rewards; and what wrappers draw,
-delays of rewards, and means that move a little or are drawn anew; one is kept free."""
+MEANS, NOISE, DELAYS, ARMS, MOVES, SWITCHES, FEATURES = range(7)
+"""Purposes: the means of an episode's arms and the noise of its rewards; what wrappers draw, delays
+of rewards, and means that move a little or are drawn anew; one is kept free; and features."""
 
 MAX_SEED = 2**64 - 1
 WORTH_COMPILING = 10_000

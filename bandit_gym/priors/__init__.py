@@ -7,6 +7,7 @@ disagree. A user's prior needs nothing but these two methods; `check_prior` trie
 from bandit_gym.checks.renamed import missing_attribute
 from bandit_gym.priors.base import CAPABILITIES, BuiltInPrior, Prior
 from bandit_gym.priors.checker import check_prior
+from bandit_gym.priors.coefficients import Laplace, MultivariateNormal, StudentT, UnknownPrior
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
 from bandit_gym.priors.independent import (
     Beta,

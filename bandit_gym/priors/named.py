@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from bandit_gym.checks import check_arguments, load_named, make_named, message, split_name
 from bandit_gym.priors.base import BuiltInPrior, Prior, offers
+from bandit_gym.priors.coefficients import Laplace, MultivariateNormal, StudentT
 from bandit_gym.priors.mixtures import (
     HierarchicalBeta,
     LogitNormal,
@@ -27,6 +28,7 @@ PRIORS: dict[str, Callable[..., Prior]] = {
         prior_class.name: prior_class
         for prior_class in (LogitNormal, Mixture, SharedMixture, HierarchicalBeta, PerArm)
     },
+    **{prior_class.name: prior_class for prior_class in (StudentT, Laplace, MultivariateNormal)},
     "spike_and_slab": spike_and_slab,
 }
 """Name -> the prior's factory, with its parameters as arguments."""

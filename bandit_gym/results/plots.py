@@ -35,6 +35,7 @@ from bandit_gym.results.statistics import (
     MIN_REPLICATIONS,
     half_widths,
     paired_differences,
+    regret_definition,
     regret_name,
 )
 
@@ -46,7 +47,6 @@ LEGEND_ROW = 0.019  # inches, for each point of the font size
 NUM_SPANS = 40
 
 CUMULATIVE_REGRET = COLUMNS["cumulative_regret"]
-DEFINITION = f"({CUMULATIVE_REGRET.definition.replace('-', '−')}, summed)"
 
 
 class Picture(Figure):
@@ -100,9 +100,14 @@ class Chart(NamedTuple):
     top: float | None = None
 
 
+def _title_regret(environment: Entry) -> str:
+    definition = regret_definition(environment).replace(" - ", " − ")
+    return f"{regret_name(environment)} so far\n({definition}, summed)"
+
+
 def chart_regret(results: Results, environment: Entry) -> Chart | None:
     """Return the mean regret of each agent over time."""
-    y_title = f"{regret_name(environment)} so far\n{DEFINITION}"
+    y_title = _title_regret(environment)
     return _make_chart(results, environment, "Regret over time", y_title, _regret, bottom=0.0)
 
 
@@ -111,9 +116,7 @@ def chart_differences(results: Results, environment: Entry) -> Chart | None:
     reference = results.reference(environment)
     if reference is None or len(results.usable(environment)) < 2:
         return None
-    y_title = (
-        f"{regret_name(environment)} so far\n{DEFINITION},\nless that of the reference, paired"
-    )
+    y_title = f"{_title_regret(environment)},\nless that of the reference, paired"
     measure = partial(_differences, reference)
     chart = _make_chart(results, environment, "Paired differences over time", y_title, measure)
     if chart is not None:

@@ -23,7 +23,9 @@ from bandit_gym.results.statistics import (
     MIN_REPLICATIONS,
     SIGNIFICANCE_LEVEL,
     aggregate,
+    is_table,
     list_unscored,
+    regret_definition,
     regret_name,
     summarise,
 )
@@ -321,9 +323,10 @@ def _write_cell(name: str, row: SummaryRow) -> str:
 
 def _define_regret(environment: Entry) -> str:
     over = "the noise" if "means" in environment.options else "instances drawn from the prior"
+    over = "orders of the rows" if is_table(environment) else over
     return (
         f"{regret_name(environment).capitalize()}: sum over steps of "
-        f"{COLUMNS['cumulative_regret'].definition}, averaged over {over}."
+        f"{regret_definition(environment)}, averaged over {over}."
     )
 
 

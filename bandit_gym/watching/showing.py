@@ -42,6 +42,7 @@ from bandit_gym.envs.rendering import (
 from bandit_gym.experiments.catalogue import find_prior_option, make_agent_and_environment
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.likelihoods import Likelihood
+from bandit_gym.problem import ContextualProblem
 from bandit_gym.rollout import AGENT_STREAM, Step, play
 
 NUM_DRAWS = 2000
@@ -92,7 +93,9 @@ def watch(run: Run) -> Iterator[Frame]:
             regret += np.nan if step.regrets is None else float(step.regrets[0])
             if number in run.steps:
                 pulls, means = record.plays.pulls[0].copy(), find_means(step, env, problem.num_arms)
-                belief = find_belief(agent, problem.likelihood, pulls, record.plays.reward_sums[0])
+                sums = record.plays.reward_sums[0]
+                shown = (step.observation,) if isinstance(problem, ContextualProblem) else ()
+                belief = find_belief(agent, problem.likelihood, pulls, sums, *shown)
                 cells = find_range(means, belief, problem.likelihood, cells)
                 title = (
                     run.environment.label,
@@ -109,7 +112,7 @@ def _describe_step(run: Run, number: int, step: Step, regret: float) -> str:
 
 def find_means(step: Step, env: Any, num_arms: int) -> FloatArray | None:
     """Return the (K,) true means that a step was played on; where they move, `env` has them."""
-    regret_text = getattr(env.unwrapped, "means", None) if step.means is None else step.means
+    regret_text = getattr(env.unwrapped, "played_means", None) if step.means is None else step.means
     return (
         np.array(regret_text[0])
         if regret_text is not None and np.shape(regret_text) == (1, num_arms)
@@ -118,7 +121,7 @@ def find_means(step: Step, env: Any, num_arms: int) -> FloatArray | None:
 
 
 def find_belief(
-    agent: Any, likelihood: Likelihood, counts: IntArray, sums: FloatArray
+    agent: Any, likelihood: Likelihood, counts: IntArray, sums: FloatArray, *shown: Any
 ) -> ArmEstimates:
     """Return the posterior of an agent's single lane, or what averages say if it has none.
 
@@ -129,10 +132,11 @@ def find_belief(
         likelihood: of the rewards.
         counts: (K,) pulls of each arm that the averages are taken over.
         sums: (K,) their rewards.
+        *shown: (1, K, d) features of the arms, if they have any.
     """
     posterior: Any = None
     with contextlib.suppress(AttributeError, TypeError):  # rules that need no prior
-        posterior = agent.posterior()
+        posterior = agent.posterior(*shown)
     if not all(hasattr(posterior, name) for name in POSTERIOR_MEMBERS):
         return estimate_averages(likelihood, counts, sums)
     centre = np.ravel(posterior.mean())

@@ -22,7 +22,8 @@ from scipy import special
 
 from bandit_gym.checks import check_integer, check_mask, check_real, make_named, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
-from bandit_gym.envs.bandit import BanditLanes, draw_means
+from bandit_gym.envs.bandit import BanditLanes
+from bandit_gym.envs.instances import draw_means
 from bandit_gym.numerics.streams import DELAYS, MOVES, SWITCHES
 
 LaneInfos = dict[str, np.ndarray]
@@ -78,7 +79,8 @@ def check_wrappable(env: Any, effect_class: type[Effect]) -> None:
             condition = f"have no other wrapper that changes its {effect_class.kind}"
             raise ValueError(message("env", condition, env))
     space = getattr(env, "single_observation_space", env.observation_space)
-    if effect_class.kind == "delays" and not isinstance(space, Discrete):
+    shows_rewards = env.unwrapped.features is None and not isinstance(space, Discrete)
+    if effect_class.kind == "delays" and shows_rewards:
         condition = "have observation='constant', for others show rewards at once"
         raise ValueError(message("env", condition, space))
 
@@ -92,6 +94,9 @@ NO_ARRIVAL = np.iinfo(np.int64).max
 
 FEEDBACK = "feedback_step", "feedback_action", "feedback_reward"
 """What a step reports of the rewards that arrive in it."""
+
+FEEDBACK_FEATURES = "feedback_features"
+"""The same of the features of their arms, where arms have any."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +134,10 @@ class FeedbackBuffer(Effect):
         self._due, self._pulled = np.full(shape, -1), np.zeros(shape, dtype=np.int64)
         self._actions, self._rewards = np.zeros(shape, dtype=np.int64), np.zeros(shape)
         self._next_arrivals = np.zeros(self.num_lanes, dtype=np.int64)  # of the rewards to come
+        self._kept: list[np.ndarray] = [self._pulled, self._actions, self._rewards]
+        if env.features is not None:
+            self._features = np.zeros((*shape, env.features.shape[-1]))
+            self._kept.append(self._features)
 
     @abstractmethod
     def find_arrivals(self, lanes: IntArray) -> IntArray:
@@ -140,8 +149,11 @@ class FeedbackBuffer(Effect):
         return super().restart(lanes)
 
     def before_step(self, lanes: IntArray, actions: IntArray) -> None:
-        """Draw when the rewards of this step will arrive."""
+        """Draw when the rewards of this step will arrive, and keep the features of the arms."""
         self._next_arrivals[lanes] = self.find_arrivals(lanes)
+        if self.env.features is not None:
+            places = self.steps[lanes] % self._due.shape[1]
+            self._features[lanes, places] = self.env.features[lanes, actions[lanes]]
 
     def after_step(
         self, lanes: IntArray, actions: IntArray, rewards: FloatArray
@@ -155,12 +167,14 @@ class FeedbackBuffer(Effect):
         order = np.argsort(np.where(is_due, self._pulled[lanes], NO_ARRIVAL), axis=1, kind="stable")
         rows, chosen = lanes[:, None], order[:, : self._width]
         is_real = np.take_along_axis(is_due, chosen, axis=1)
-        shape = self.num_lanes, self._width
         infos = {"pull_reward": np.array(rewards, dtype=np.float64)}
-        kept = (self._pulled, -1), (self._actions, -1), (self._rewards, 0)
-        for name, (values, blank) in zip(FEEDBACK, kept, strict=True):
+        names = (*FEEDBACK, FEEDBACK_FEATURES)[: len(self._kept)]
+        for name, values, blank in zip(names, self._kept, (-1, -1, 0, 0), strict=False):
+            shape = self.num_lanes, self._width, *values.shape[2:]
             infos[name] = np.full(shape, blank, dtype=values.dtype)
-            infos[name][lanes] = np.where(is_real, values[rows, chosen], blank)
+            found = values[rows, chosen]
+            found[~is_real] = blank
+            infos[name][lanes] = found
         delivered = np.array(rewards, dtype=np.float64)
         delivered[lanes] = infos["feedback_reward"][lanes].sum(axis=1)
         super().after_step(lanes, actions, rewards)
@@ -226,12 +240,16 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
             has_arrived &= check_mask(name, lanes, len(steps))[:, None]
     has_reset = not has_arrived.all()
     has_arrived &= steps >= 0
-    for arrived, arms, paid in zip(has_arrived.T, actions.T, rewards.T, strict=True):
+    features = info.get(FEEDBACK_FEATURES)
+    for place, (arrived, arms, paid) in enumerate(
+        zip(has_arrived.T, actions.T, rewards.T, strict=True)
+    ):
+        infos = {} if features is None else {"observation": features[..., place, :]}
         if np.ndim(info["feedback_step"]) == 1:  # a single run
             if arrived[0]:
-                agent.observe(int(arms[0]), float(paid[0]))
+                agent.observe(int(arms[0]), float(paid[0]), **infos)
         elif arrived.any() or has_reset:
-            agent.observe(arms, paid, mask=arrived)
+            agent.observe(arms, paid, mask=arrived, **infos)
 
 
 def _observe_nothing(agent: Any) -> None:
@@ -259,6 +277,8 @@ class NonStationary(Effect):
         probability: float | None,
     ) -> None:
         super().__init__(env)
+        if env.features is not None:
+            raise ValueError(message("env", "have no features where means move", env))
         given = std, period, probability
         if sum(value is None for value in given) != 2:  # an array equals nothing at once
             raise ValueError(message(DRIFT_OPTIONS, "be a number and None twice", given))

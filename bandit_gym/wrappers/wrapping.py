@@ -29,15 +29,8 @@ from bandit_gym.checks import (
 )
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.envs.bandit import LANE
-from bandit_gym.envs.observations import add_info
-from bandit_gym.wrappers.effects import (
-    Batches,
-    Delay,
-    Effect,
-    LaneInfos,
-    NonStationary,
-    check_wrappable,
-)
+from bandit_gym.envs.observations import add_info, of_lane
+from bandit_gym.wrappers.effects import Batches, Delay, Effect, NonStationary, check_wrappable
 
 if TYPE_CHECKING:
     BaseVectorWrapper = VectorWrapper[Any, Any, Any, Any, Any]
@@ -71,7 +64,7 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode."""
         observation, info = self.env.reset(seed=seed, options=options)
-        return observation, info | _take_only_lane(self.effect.restart(LANE))
+        return observation, info | of_lane(self.effect.restart(LANE))
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Pull one arm."""
@@ -80,13 +73,7 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self.effect.before_step(LANE, actions)
         observation, reward, terminated, truncated, info = self.env.step(action)
         rewards, infos = self.effect.after_step(LANE, actions, np.array([reward], dtype=np.float64))
-        return observation, float(rewards[0]), terminated, truncated, info | _take_only_lane(infos)
-
-
-def _take_only_lane(infos: LaneInfos) -> dict[str, Any]:
-    """Return what is reported the only lane, as numbers and arrays of their own."""
-    first = {name: values[0] for name, values in infos.items()}
-    return {name: v.copy() if isinstance(v, np.ndarray) else v.item() for name, v in first.items()}
+        return observation, float(rewards[0]), terminated, truncated, info | of_lane(infos)
 
 
 class LaneVectorWrapper(BaseVectorWrapper):
@@ -148,8 +135,10 @@ class DelayedReward(LaneWrapper):
     episode (0 is the first) that a reward belongs to, the arm pulled then, and the reward; -1, -1
     and 0 where fewer than W rewards arrive. W is 1 for a fixed delay, otherwise one more than the
     longest. `pull_reward` is what this pull has earned, whenever it arrives: the truth, as `regret`
-    is. The reward of a step is the sum of what arrives; `bandit_gym.wrappers.deliver` lets an agent
-    observe it. What is still on its way when an episode ends is lost.
+    is. Where arms have features, `feedback_features`, (W, d), are those of the pulled arms, and 0
+    where no reward arrives. The reward of a step is the sum of what arrives;
+    `bandit_gym.wrappers.deliver` lets an agent observe it. What is still on its way when an episode
+    ends is lost.
 
     Args:
         env: an environment of bandit_gym's with observation="constant", for others show rewards.

@@ -17,6 +17,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from bandit_gym import ENV_IDS
 from bandit_gym.numerics.streams import WORTH_COMPILING
+from bandit_gym.registration import FEATURE_ENV_IDS
 from benchmarks.session import HORIZON, Contestants, Measurement, Session
 from benchmarks.timing import Contestant, make_contestant
 
@@ -26,6 +27,8 @@ NUM_LANES_BY_LABEL = {"few": 64, "many": 2000}
 def measurements(session: Session) -> Iterator[Measurement]:
     """Yield the measurements of steps of every id, and of Bernoulli steps against gymnax."""
     for env_id in ENV_IDS:
+        if env_id in FEATURE_ENV_IDS:
+            continue
         yield _time_steps(session, env_id, "few")
         if session.effort.is_full or env_id == ENV_IDS[0]:
             yield _time_steps(session, env_id, "many")

@@ -50,6 +50,41 @@ class CountdownBandit(gym.Env):
         return self.t, float(action), self.t == self.length, False, {"regret": 2.0 - action}
 
 
+class Follower:
+    """Pulls the arm whose features have the largest sum, and writes down what it is told."""
+
+    def reset(self, num_envs=None, seed=None):
+        self.seen, self.heard = [], []
+
+    def act(self, observation=None):
+        self.seen.append(observation)
+        arms = observation.sum(axis=-1).argmax(axis=-1)
+        return arms if arms.ndim else int(arms)
+
+    def observe(self, action, reward, mask=None, *, observation=None):
+        self.heard.append((action, reward, mask, observation))
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+def test_agents_see_features_before_they_act_and_those_of_late_rewards_when_they_observe(num_envs):
+    def make(*wrappers):
+        options = {"num_envs": num_envs} if num_envs else {}
+        world = (gym.make_vec if num_envs else gym.make)("ContextualBandit-v0", **options)
+        return wrap(world, wrappers)
+
+    agent = Follower()
+    found = rollout(agent, make(), seed=0, horizon=6)
+    assert all(heard[3] is None for heard in agent.heard) and len(agent.heard) == 6
+    features = np.array(agent.seen).reshape(6, -1, 10, 5).swapaxes(0, 1)
+    assert found.actions.tolist() == features.sum(axis=-1).argmax(axis=-1).tolist()
+    late, told = Follower(), {"name": "DelayedReward", "delay": 2}
+    delayed = rollout(late, make(told), seed=0, horizon=6)
+    assert delayed.regret.tolist() == found.regret.tolist() and (found.regret >= 0).all()
+    played = np.take_along_axis(features, found.actions[:, :, None, None], axis=2)[:, :, 0]
+    heard = np.array([heard[3] for heard in late.heard]).reshape(4, -1, 5).swapaxes(0, 1)
+    assert heard.tolist() == played[:, :4].tolist()
+
+
 class Tape:
     """An agent that plays 0, 1, 2, 0, ... and writes down what it is told."""
 

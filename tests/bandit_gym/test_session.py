@@ -11,7 +11,7 @@ import agents
 import bandit_gym as bg
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Mixture, Normal, TruncatedNormal
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, ContextualProblem
 
 SESSION = """
 import numpy as np
@@ -58,12 +58,25 @@ def test_made_environments_are_those_of_gymnasium():
     assert bg.make_vec("BernoulliBandit-v0", 5, num_arms=3).num_envs == 5
 
 
+def test_rules_that_see_features_are_compared_in_a_world_of_a_problem_with_them():
+    problem = ContextualProblem(Gaussian(0.1), Normal(0.0, 1.0), 3, 2)
+    found = bg.compare(
+        ["exact", "lin_ucb"], env=problem, **SMALL, workers=bg.Workers(num_workers=2)
+    )
+    again = bg.compare(["exact", "lin_ucb"], env=problem, **SERIAL)
+    curves = [curves_of(each, "exact").tolist() for each in (found, again)]
+    assert curves[0] == curves[1] and curves_of(found, "exact").shape[0] == 4
+
+
 def test_any_problem_is_made_an_environment():
     problem = BanditProblem(Gaussian(2.0), Normal(0.0, 1.0), 3)
     env, lanes = bg.make(problem, max_episode_steps=2), bg.make_vec(problem, 4, max_episode_steps=2)
     env.reset(seed=0), lanes.reset(seed=0)
     ends = [(env.step(0)[3], lanes.step([0] * 4)[3].tolist()) for _ in range(2)]
     assert ends == [(False, [False] * 4), (True, [True] * 4)]
+    contextual = ContextualProblem(Gaussian(2.0), Normal(0.0, 1.0), 3, 6)
+    env, lanes = bg.make(contextual, contexts="disjoint"), bg.make_vec(contextual, 4)
+    assert env.reset(seed=0)[0].shape == (3, 6) and lanes.reset(seed=0)[0].shape == (4, 3, 6)
     with pytest.raises(TypeError, match="problem must be a BanditProblem"):
         bg.make(7)
 

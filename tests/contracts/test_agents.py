@@ -18,11 +18,12 @@ from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
 from bandit_gym.priors import (
     Beta,
     HierarchicalBeta,
+    MultivariateNormal,
     Normal,
     TruncatedMultivariateNormal,
     TruncatedNormal,
 )
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, ContextualProblem
 from bandit_gym.rollout import rollout
 
 CONJUGATE = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 4)
@@ -32,7 +33,12 @@ CHAINS = BanditProblem(
 )
 NORMAL = BanditProblem(Gaussian(), Normal(0.0, 1.0), 4)
 MIXTURE = BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 3.0], [3.0, 2.0]), 4)
+COVARIANCE = [[1.0, 0.5, 0.0], [0.5, 2.0, 0.3], [0.0, 0.3, 1.0]]
+LINEAR = ContextualProblem(Gaussian(0.5), MultivariateNormal([0.2, 0.0, -0.1], COVARIANCE), 4, 3)
+LOGISTIC = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 4, 3)
 PROBLEMS = {
+    "linear": LINEAR,
+    "logistic": LOGISTIC,
     "conjugate": CONJUGATE,
     "grid": GRID,
     "chains": CHAINS,
@@ -41,7 +47,10 @@ PROBLEMS = {
 }
 FOR_LIKE_ARMS = "discounted_gittins", "information_relaxation"
 """Rules that refuse dependent arms, and take seconds where arms are not conjugate."""
-WITHOUT_POSTERIOR = "random", "ucb1", "kl_ucb", "ucb_tuned", "moss"
+WITHOUT_POSTERIOR = "random", "ucb1", "kl_ucb", "ucb_tuned", "moss", "lin_ucb"
+WITHOUT_TIES = "greedy", "information_directed", "lin_ucb", "bayes_ucb"
+"""Rules that leave nothing to chance where no two arms are alike."""
+FEATURED = "linear", "logistic"
 KNOWS_THE_HORIZON = (
     *("moss", "finite_horizon_gittins", "knowledge_gradient", "information_relaxation"),
 )
@@ -49,6 +58,12 @@ FOR_BERNOULLI = "discounted_gittins", "ucb_tuned"
 SAMPLERS = "exact", "racing", "racing_paper", "smc", "smc_paper"
 RULES = [name for name in ALL_AGENTS if name not in (*SAMPLERS, *FOR_LIKE_ARMS, *WITHOUT_POSTERIOR)]
 """Those that ask a posterior, of whichever kind."""
+WITH_FEATURES = (
+    *("exact", "random", "greedy", "epsilon_greedy", "bayes_ucb", "top_two"),
+    *("information_directed", "racing", "laplace", "lin_ucb"),
+)
+"""Agents that take features."""
+BY_A_RACE = "bayes_ucb", "top_two", "information_directed", "thompson"
 OF_THEIR_OWN = "finite_horizon_gittins", "optimistic_gittins"
 """Rules that `test_beliefs.py` does not put on every posterior."""
 SETTINGS = {
@@ -64,6 +79,9 @@ SETTINGS = {
     "racing, reference": ("racing", "grid", {"proposal": "reference"}),
     "racing, fixed": ("racing", "grid", {"proposal": "reference", "stopping": 20}),
     "racing_paper, pull": ("racing_paper", "normal", {"unpulled_arms": "pull"}),
+    **{f"{name}, linear": (name, "linear", {}) for name in WITH_FEATURES},
+    **{f"{name}, logistic": (name, "logistic", {}) for name in ("racing", "laplace", "greedy")},
+    **{f"{name}, race": (name, "logistic", {"posterior": "racing"}) for name in BY_A_RACE},
 }
 every_agent = pytest.mark.parametrize("name", ALL_AGENTS)
 every_setting = pytest.mark.parametrize("setting", SETTINGS)
@@ -77,11 +95,19 @@ def make(setting, num_envs, num_steps=0):
     return agent
 
 
+def shown(agent, seed=1):
+    """Return the features that an agent is shown, if its problem has any."""
+    if not isinstance(agent.problem, ContextualProblem):
+        return None
+    lanes = () if agent.num_envs is None else (agent.num_envs,)
+    return np.random.default_rng(seed).normal(size=(4, 3)) * np.ones((*lanes, 1, 1))
+
+
 def play(agent, num_steps, seed=2):
     """Let the agent play for rewards that are the same whatever it does; return its actions."""
     rng, history = np.random.default_rng(seed), []
-    for _ in range(num_steps):
-        history.append(agent.act())
+    for step in range(num_steps):
+        history.append(agent.act(shown(agent, step % 5)))
         rewards = rng.integers(2, size=agent.num_envs).astype(float)
         agent.observe(history[-1], rewards)
     return np.array(history)
@@ -96,14 +122,14 @@ def assert_same(first, second):
 @every_setting
 def test_a_single_run_has_plain_ints_and_one_policy_and_plays_as_a_lane_does(setting):
     alone, lane = make(setting, None), make(setting, 1)
-    probabilities = alone.action_probabilities()
+    probabilities = alone.action_probabilities(shown(alone))
     assert (
         probabilities.shape == (4,)
         and (probabilities >= 0).all()
         and probabilities.sum() == pytest.approx(1.0)
     )
-    assert type(alone.act()) is int
-    actions = lane.act()
+    assert type(alone.act(shown(alone))) is int
+    actions = lane.act(shown(lane))
     assert actions.shape == (1,) and actions.dtype == np.int64
     assert_same(play(alone, 8), play(lane, 8)[:, 0])
 
@@ -148,9 +174,11 @@ def test_same_seed_same_play_and_another_seed_another(setting):
     for seed in (3, 3, 4):
         agent = make(setting, 20)
         agent.reset(20, seed=seed)
-        plays.append(np.array([agent.act() for _ in range(4)]))
+        plays.append(np.array([agent.act(shown(agent, seed)) for seed in range(4)]))
     assert_same(plays[0], plays[1])
-    assert (plays[0] != plays[2]).any()
+    name, kind, _ = SETTINGS[setting]
+    if kind not in FEATURED or name not in WITHOUT_TIES:
+        assert (plays[0] != plays[2]).any()
 
 
 def test_agents_of_two_kinds_share_no_stream():
@@ -166,19 +194,20 @@ def test_asking_moves_nothing(setting):
     """`act` moves the generator alone; propensities and posteriors do not even that."""
     asked, unasked = (make(setting, 3, 3) for _ in range(2))
     counts, sums = lane_counts(asked).copy(), lane_sums(asked).copy()
-    asked.action_probabilities()
+    asked.action_probabilities(shown(asked))
     if setting.split(",")[0] not in WITHOUT_POSTERIOR or "posterior" in setting:
-        snapshot = asked.posterior()
+        snapshot = asked.posterior(shown(asked))
         snapshot.mean(), snapshot.quantile(0.3), snapshot.best_arm_probabilities()
         snapshot.sample(3, seed=0)
-    assert_same(asked.act(), unasked.act())
-    asked.action_probabilities()
+    assert_same(asked.act(shown(asked)), unasked.act(shown(asked)))
+    asked.action_probabilities(shown(asked, 7))
     assert_same([lane_counts(asked), lane_sums(asked)], [counts, sums])
     assert_same(play(asked, 4), play(unasked, 4))
     assert asked.rng.random() == unasked.rng.random()
 
 
 ALONE = [f"{name}, {kind}" for name in SAMPLERS for kind in ("conjugate", "grid")]
+ALONE += ["exact, linear", "racing, logistic", "laplace, logistic", "lin_ucb, linear"]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +216,7 @@ ALONE = [f"{name}, {kind}" for name in SAMPLERS for kind in ("conjugate", "grid"
 def test_copies_and_files_go_on_bit_for_bit(setting, num_envs, tmp_path):
     agent = make(setting, num_envs, 7)
     if num_envs is None:
-        agent.act()  # between an act and what is observed of it, too
+        agent.act(shown(agent))  # between an act and what is observed of it, too
     agent.save(tmp_path / "agent")
     copies = [
         pickle.loads(pickle.dumps(agent)),
@@ -208,7 +237,8 @@ def test_a_snapshot_taken_before_a_reward_does_not_change_with_it(setting):
         return
     agent = make(setting, 3, 4)
     twin = pickle.loads(pickle.dumps(agent))
-    snapshot, expected = agent.posterior(), twin.posterior().best_arm_probabilities()
+    asked = shown(agent)
+    snapshot, expected = agent.posterior(asked), twin.posterior(asked).best_arm_probabilities()
     play(agent, 4)
     assert_same(snapshot.best_arm_probabilities(), expected)
 
@@ -246,13 +276,13 @@ def test_lanes_that_begin_again_know_nothing_and_the_others_what_they_knew(setti
     agent = make(setting, 3, 6)
     counts = lane_counts(agent).copy()
     agent.reset_lanes(np.array([True, False, False]))
-    assert lane_counts(agent)[0].tolist() == [0, 0, 0, 0]
+    assert not lane_counts(agent)[0].any() and not lane_sums(agent)[0].any()
     assert_same(lane_counts(agent)[1:], counts[1:])
     if (
         agent.has_exact_probabilities and "chains" not in setting and "smc" not in setting
     ):  # else of draws
-        fresh = make(setting, 3).action_probabilities()
-        assert agent.action_probabilities()[0] == pytest.approx(fresh[0], abs=1e-12)
+        fresh = make(setting, 3).action_probabilities(shown(agent))
+        assert agent.action_probabilities(shown(agent))[0] == pytest.approx(fresh[0], abs=1e-12)
 
 
 @every_agent
@@ -311,9 +341,9 @@ def test_arms_are_played_as_often_as_the_probabilities_say(setting, num_steps):
     is_chain = "chains" in setting  # whose answers cost milliseconds
     num_lanes, num_rounds = (20, 1) if is_chain else (200, 10)
     agent = make(setting, num_lanes, min(num_steps, 2) if is_chain else num_steps)
-    probabilities = agent.action_probabilities()
+    probabilities = agent.action_probabilities(shown(agent))
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-12)
-    acts = np.array([agent.act() for _ in range(num_rounds)])
+    acts = np.array([agent.act(shown(agent)) for _ in range(num_rounds)])
     shares = (acts[..., None] == np.arange(4)).mean(axis=0)
     allowed = 4 * np.sqrt((probabilities * (1 - probabilities)).sum(axis=0) / num_rounds) + 1e-9
     if (
@@ -380,7 +410,9 @@ def test_ties_between_particles_are_shared(prior):
     assert (np.abs(shares - probabilities.mean(axis=0)) <= allowed).all()
 
 
-@pytest.mark.parametrize("setting", [each for each in SETTINGS if "chains" not in each])
+@pytest.mark.parametrize(
+    "setting", [s for s, (_, kind, _) in SETTINGS.items() if kind not in ("chains", *FEATURED)]
+)
 def test_numpy_draws_by_the_probabilities_of_any_data(setting, rng):
     """It refuses probabilities whose sum is off by more than 1.5e-8."""
     num_lanes = 5 if "information_relaxation" in setting or "racing" in setting else 30

@@ -8,7 +8,7 @@ from itertools import cycle
 import gymnasium as gym
 import numpy as np
 import pytest
-from families import ALL_ENV_IDS
+from families import ALL_ENV_IDS, FEATURE_ENVS
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.utils.env_checker import check_env, data_equivalence
@@ -24,6 +24,7 @@ def in_turn(number):
 
 
 every_id = pytest.mark.parametrize("env_id", ALL_ENV_IDS)
+every_feature = pytest.mark.parametrize(("env_id", "options"), FEATURE_ENVS)
 every_observation = pytest.mark.parametrize("observation", OBSERVATIONS)
 
 
@@ -60,6 +61,55 @@ def test_it_passes_sb3s_check_without_a_warning(env_id, observation):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sb3_checker.check_env(gym.make(env_id, observation=observation, horizon=9).unwrapped)
+
+
+@pytest.mark.filterwarnings("ignore:Your observation  has an unconventional shape")
+@every_feature
+def test_it_passes_both_checks_where_arms_have_features(env_id, options):
+    sb3_checker = pytest.importorskip("stable_baselines3.common.env_checker")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", module="gymnasium")
+        env = gym.make(env_id, render_mode="ansi", **options)
+        check_env(env.unwrapped)
+    sb3_checker.check_env(env.unwrapped)
+
+
+@every_feature
+def test_features_come_with_each_step_and_explain_the_means_and_rewards_of_the_next(
+    env_id, options
+):
+    env = gym.make(env_id, num_arms=3, num_features=2, **options)
+    problem, seen = problem_of(env), []
+    env.reset(seed=11)
+    features, started = env.reset()
+    theta = problem.prior.sample(
+        lane_stream(11, episode=1, purpose="means"), (problem.num_features,)
+    )
+    uniforms = lane_stream(11, episode=1, purpose="noise").random(30)
+    for number, arm in enumerate(np.random.default_rng(0).integers(3, size=30).tolist()):
+        means = problem.means(theta, features)
+        shown, reward, *_, info = env.step(arm)
+        seen.append(features)
+        assert info["means"].tolist() == means.tolist()
+        assert info["optimal_action"] == means.argmax()
+        assert info["regret"] == means.max() - means[arm]
+        assert reward == problem.likelihood.sample(means[[arm]], uniforms[[number]]).item()
+        assert number or data_equivalence({"regret": info["regret"], **started}, info, exact=True)
+        assert env.unwrapped.played_means.tolist() == [means.tolist()]
+        features = shown
+    assert len(np.unique(seen, axis=0)) == (1 if options["contexts"] == "fixed" else 30)
+    assert (env.reset()[0] != seen[0]).any()
+
+
+@every_feature
+def test_with_features_a_seed_repeats_it_and_a_pickled_copy_continues_identically(env_id, options):
+    env = gym.make(env_id, **options)
+    runs = [(env.reset(seed=5), play(env, 5)) for _ in range(2)]
+    assert data_equivalence(*runs, exact=True)
+    twin = pickle.loads(pickle.dumps(env))
+    assert data_equivalence((play(env, 5), env.reset()), (play(twin, 5), twin.reset()), exact=True)
+    spec = EnvSpec.from_json(env.spec.to_json())
+    assert problem_of(gym.make(spec)) == problem_of(env)
 
 
 @every_id

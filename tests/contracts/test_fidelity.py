@@ -91,7 +91,12 @@ def row(found, agent, pulls):
 
 
 @pytest.mark.parametrize(
-    ("name", "digest"), [("fidelity-v1", "69f2611fc063"), ("adversarial", "66ed9cd40b0b")]
+    ("name", "digest"),
+    [
+        ("fidelity-v1", "69f2611fc063"),
+        ("adversarial", "66ed9cd40b0b"),
+        ("contextual-v1", "e493305b8a7e"),
+    ],
 )
 def test_suite_is_what_it_was_when_it_was_published(name, digest):
     assert hashlib.sha256(suite_file(name).read_bytes()).hexdigest().startswith(digest)
@@ -459,7 +464,10 @@ def test_reasons_stand_beside_the_share_of_decisions_that_are_flagged():
         ({"scale": float("nan")}, "scale must be"),
         ({"seed": -1}, "seed must be"),
         ({"suite": "fidelity-v0"}, "suite must be .* nearest known one is 'fidelity-v1'"),
-        ({"suite": ["x"]}, r"suite must be one of 'adversarial', 'fidelity-v1', got \['x'\]"),
+        (
+            {"suite": ["x"]},
+            r"suite must be one of 'adversarial', 'contextual-v1', 'fidelity-v1', got \['x'\]",
+        ),
         ({"only": "nothing like it"}, "only must be part of a case's name in fidelity-v1"),
         ({"agents": []}, "agents must have at least one entry"),
         ({"agents": [3]}, "agent must be a name"),

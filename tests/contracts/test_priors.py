@@ -52,6 +52,13 @@ NAMED = {
         "mean": 0.5,
         "covariance": [[1, 0.5, 0], [0.5, 1, 0.5], [0, 0.5, 1]],
     },
+    "student_t": {"name": "student_t", "df": 3, "mean": [0, 1, 2], "scale": 1},
+    "laplace": {"name": "laplace", "mean": [0, 1, 2], "scale": 1},
+    "multivariate_normal": {
+        "name": "multivariate_normal",
+        "mean": 0.5,
+        "covariance": [[1, 0.5, 0], [0.5, 1, 0.5], [0, 0.5, 1]],
+    },
     "logit_normal": {"name": "logit_normal", "mean": [0, 1, 2], "std": 1},
     "mixture": MIXTURE,
     "camps": MIXTURE | {"name": "camps"},

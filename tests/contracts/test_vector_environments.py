@@ -7,7 +7,7 @@ from itertools import cycle
 import gymnasium as gym
 import numpy as np
 import pytest
-from families import ALL_ENV_IDS
+from families import ALL_ENV_IDS, FEATURE_ENVS
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.vector import AutoresetMode
@@ -93,6 +93,15 @@ def transcript(venv, steps):
 @given(observation=st.sampled_from(OBSERVATIONS), limit=st.integers(1, 5), steps=STEPS)
 def test_native_equals_sync_when_episodes_are_ragged(env_id, mode, observation, limit, steps):
     options = {"observation": observation, "horizon": limit, "max_episode_steps": limit}
+    native = transcript(make_native(env_id, mode, **options), steps)
+    assert_same(native, transcript(make_sync(env_id, mode, **options), steps))
+
+
+@every_mode
+@pytest.mark.parametrize(("env_id", "options"), FEATURE_ENVS)
+@given(limit=st.integers(1, 5), steps=STEPS)
+def test_native_equals_sync_where_arms_have_features(env_id, options, mode, limit, steps):
+    options = options | {"num_features": 2, "max_episode_steps": limit}
     native = transcript(make_native(env_id, mode, **options), steps)
     assert_same(native, transcript(make_sync(env_id, mode, **options), steps))
 

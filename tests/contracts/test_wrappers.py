@@ -71,6 +71,31 @@ def test_vector_form_equals_single_ones(name, options, mode):
         assert data_equivalence(one, other, exact=True)
 
 
+@pytest.mark.parametrize("mode", AutoresetMode)
+@pytest.mark.parametrize(
+    ("name", "options"), [each for each in WRAPPER_OPTIONS if each[0] != "Drift"]
+)
+def test_late_rewards_come_with_the_features_of_the_arms_that_earned_them(name, options, mode):
+    settings = {"env": "ContextualBandit-v0", "num_features": 3}
+    ours = make_env(name, options, num_envs=NUM_ENVS, autoreset_mode=mode, **settings)
+    singles = [lambda: make_env(name, options, **settings)] * NUM_ENVS
+    for one, other in play_both(ours, SyncVectorEnv(singles, autoreset_mode=mode), 20):
+        assert data_equivalence(one, other, exact=True)
+    env, shown = make_env(name, options, **settings), []
+    seen, _ = env.reset(seed=1)
+    for step in range(7):
+        shown.append(seen[step % NUM_ARMS])
+        seen, *_, info = env.step(step % NUM_ARMS)
+        steps, features = info["feedback_step"], info["feedback_features"]
+        assert features[steps >= 0].tolist() == [shown[i].tolist() for i in steps[steps >= 0]]
+        assert not features[steps < 0].any()
+
+
+def test_means_do_not_drift_where_arms_have_features():
+    with pytest.raises(ValueError, match="env must have no features where means move, got"):
+        make_env("Drift", {"std": 0.1}, env="ContextualBandit-v0")
+
+
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: " ".join(one["name"] for one in order))
 def test_stacks_in_any_order_equal_stacked_single_ones_and_play_the_same_environment(order):
     name, settings = "bandit_gym:PoissonBandit-v0", {"num_arms": NUM_ARMS, "max_episode_steps": 6}

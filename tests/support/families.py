@@ -18,10 +18,26 @@ from bandit_gym.priors import (
     TruncatedNormal,
 )
 from bandit_gym.problem import BanditProblem
+from bandit_gym.registration import FEATURE_ENV_IDS
 
-ALL_ENV_IDS = ENV_IDS
-ALL_AGENTS = tuple(name for name in AGENTS if name != "optimal")
-"""All but the Bayes-optimal agent, which must be told its horizon and leaves nothing to chance."""
+ALL_ENV_IDS = tuple(env_id for env_id in ENV_IDS if env_id not in FEATURE_ENV_IDS)
+"""Those whose means last an episode, and which can show counts and histories."""
+FEATURE_ENVS = tuple(
+    (env_id, {"contexts": contexts, "likelihood": likelihood})
+    for env_id in ["ContextualBandit-v0"]
+    for contexts, likelihood in (
+        ("normal", "bernoulli"),
+        ("fixed", "gaussian"),
+        ("disjoint", "poisson"),
+        ("hierarchical", "exponential"),
+        ("features_drawn:in_turn", "bernoulli"),
+    )
+)
+"""Environments whose arms have features that change: ids and options."""
+FOR_FEATURES = "laplace", "lin_ucb"
+ALL_AGENTS = tuple(name for name in AGENTS if name not in ("optimal", *FOR_FEATURES))
+"""All but those for arms with features alone, and the Bayes-optimal agent, which must be told its
+horizon and leaves nothing to chance."""
 
 
 class Conjugate(NamedTuple):

@@ -62,6 +62,8 @@ RUNS = {
     "particles": ("smc", "PoissonBandit-v0", {"num_arms": 3}, []),
     "ucb1": ("ucb1", "GaussianBandit-v0", {"num_arms": 3}, []),
     "drift": ("exact", "BernoulliBandit-v0", {"num_arms": 3}, MOVING),
+    "features": ("racing", "ContextualBandit-v0", {"num_arms": 3}, []),
+    "features without posterior": ("lin_ucb", "ContextualBandit-v0", {"num_arms": 3}, LATE),
     "delay": ("exact", "BernoulliBandit-v0", {"num_arms": 3}, LATE),
 }
 

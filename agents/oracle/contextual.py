@@ -1,0 +1,335 @@
+r"""Probability that each arm is the best where arms have features, to judge samplers by.
+
+Arm a is the best where x_a . theta is the largest. These regions are cones with their tip at the
+origin, so that in up to three dimensions polar coordinates have exact ends: a region is cut into
+cones over simplices with corners V, and
+
+.. math:: P_a \propto \sum_V |\det V|
+    \int_\Delta d\lambda \int_0^\infty r^{d-1} f(r V \lambda) \, dr
+
+with f the posterior density. First cuts are the planes on which a coefficient is 0, where the
+density of a prior may have a kink. Beyond three dimensions see `agents.oracle.importance`.
+
+A prior's density and draws and a link's log-likelihood are all that it shares with the agents.
+
+Notation: K arms, d features, t rewards, S simplices, R rays, M points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.polynomial.legendre import leggauss
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import cdist
+from scipy.special import logsumexp
+
+from agents.oracle.importance import average_chains, independent_arms, one_posterior, temper
+from agents.oracle.panels import ToleranceError
+from agents.oracle.target import Target
+from bandit_gym.checks import check_numbers, message
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.numerics.streams import make_generator
+from bandit_gym.problem import ContextualProblem
+
+MAX_POLAR = 3
+"""Features up to which polar coordinates are used."""
+
+POLAR_TOLERANCE, SAMPLING_TOLERANCE = 1e-4, 1e-3
+"""Total variation errors that are accepted by default."""
+
+SIMPLEX_TOLERANCE = {1: 0.0, 2: 1e-9, 3: 1e-7}
+"""Of all mass, by d: change of a simplex's share when it is halved, below which it is done."""
+
+NUM_DIRECTIONS = 256
+"""Draws of the posterior that show where its mass lies."""
+
+MAX_HALVINGS = {1: 0, 2: 60, 3: 90}
+"""Of a simplex, by d. One of a single corner is a half line and has nothing to halve."""
+
+NUM_ANGLES, NUM_RADII, NUM_FINER = 7, 12, 4
+"""Gauss-Legendre nodes an axis of a simplex and a panel of a ray; how many more for the error."""
+
+DEPTH = 30.0
+"""Logarithm of how far below its largest value along a ray the integrand is left out."""
+
+PANELS = np.array([0.0, 0.12, 0.4, 1.0])
+"""Ends of a ray's panels, as shares of the distance from its largest value."""
+
+GRID_STEP = 2.0
+MODE_GRID = np.arange(-14.0, 15.0, GRID_STEP)
+"""Of log r, where the largest value is looked for."""
+
+GOLDEN, NUM_GOLDEN = (5**0.5 - 1) / 2, 34
+"""Share of an interval that golden section keeps, and how often."""
+
+REACHES = 1e-7 * 3.0 ** np.arange(19.0)
+"""Distances from the largest value, in log r, at which the integrand may be negligible."""
+
+MAX_VALUES = 1 << 21
+"""Predictors of all rows that are held at once."""
+
+
+Density = Callable[[FloatArray], FloatArray]
+"""From (R, M) values of log r on R rays to as many log-densities."""
+
+
+def contextual_probabilities(
+    problem: ContextualProblem, evidence: Any, features: Any, tolerance: float | None
+) -> tuple[FloatArray, float]:
+    """Return the (K,) probabilities that each arm is the best, and their total variation error.
+
+    Arms with equal features share theirs equally.
+
+    Args:
+        problem: likelihood and prior of the (d,) coefficients.
+        evidence: (t, d) features and (t,) rewards.
+        features: (K, d) of this decision.
+        tolerance: largest total variation error that is accepted.
+
+    Raises:
+        ToleranceError: if the error is larger.
+    """
+    targets, distinct, copies = _prepare(problem, evidence, features)
+    default = POLAR_TOLERANCE if problem.num_features <= MAX_POLAR else SAMPLING_TOLERANCE
+    tolerance = tolerance or default
+    if len(targets) > 1:
+        found, error = independent_arms(targets, distinct, tolerance)
+    elif problem.num_features <= MAX_POLAR:
+        found, error = polar_probabilities(targets[0], distinct)
+    else:
+        found, error = one_posterior(targets[0], distinct, tolerance)
+    if not error <= tolerance:
+        condition = f"tolerance must be within reach, got {tolerance!r} where the error is"
+        raise ToleranceError(f"{condition} {error:.2g}.", error)
+    return copies @ found, error
+
+
+def probabilities_by_chains(problem: ContextualProblem, evidence: Any, features: Any) -> FloatArray:
+    """Return the (K,) probabilities by elliptical slice sampling alone, to check the others by."""
+    targets, distinct, copies = _prepare(problem, evidence, features)
+    return copies @ average_chains(targets, distinct)
+
+
+def _prepare(
+    problem: ContextualProblem, evidence: Any, features: Any
+) -> tuple[list[Target], FloatArray, FloatArray]:
+    """Return the posterior, (k, d) distinct features, and the (K, k) share of each arm in them.
+
+    The posterior is in blocks, one for each distinct arm, where these are independent and d is too
+    large for polar coordinates.
+    """
+    rows, rewards, arms = _check(problem, evidence, features)
+    distinct, which, sizes = np.unique(arms, axis=0, return_inverse=True, return_counts=True)
+    copies = (np.eye(len(distinct)) / sizes)[which.ravel()]
+    rows, order, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+    sums = np.bincount(order.ravel(), rewards, len(rows)).astype(np.float64)
+    target = Target(problem, rows, counts.astype(np.float64), sums)
+    is_polar = problem.num_features <= MAX_POLAR
+    blocks = [] if is_polar else find_blocks(target, distinct)
+    targets = [target.block(chosen) for chosen in blocks] or [target]
+    return [each.compress() for each in targets], distinct, copies
+
+
+def _check(
+    problem: ContextualProblem, evidence: Any, features: Any
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    if not isinstance(evidence, tuple | list) or len(evidence) != 2:
+        condition = "be a pair of (t, d) features and (t,) rewards"
+        raise TypeError(message("evidence", condition, evidence))
+    rows, rewards = (check_numbers("evidence", part) for part in evidence)
+    arms, num_features = check_numbers("features", features), problem.num_features
+    if rewards.ndim != 1 or rows.shape != (len(rewards), num_features):
+        condition = f"be (t, {num_features}) features and (t,) rewards"
+        raise ValueError(message("evidence", condition, (rows.shape, rewards.shape)))
+    if arms.ndim != 2 or arms.shape[1] != num_features or len(arms) < 2:
+        condition = f"have the shape (K, {num_features}) with K of at least 2"
+        raise ValueError(message("features", condition, arms.shape))
+    if not np.all(problem.likelihood.is_possible(rewards)):
+        raise ValueError(message("evidence", "have rewards that the likelihood allows", rewards))
+    return rows, rewards, arms
+
+
+def find_blocks(target: Target, arms: FloatArray) -> list[IntArray]:
+    """Return the coefficients of each arm if no two arms depend on each other, otherwise nothing.
+
+    Two coefficients belong together where a row or an arm has both.
+    """
+    if len(arms) == 1 or not target.problem.offers("arm_log_density"):
+        return []
+    used = np.concatenate([target.rows, arms]) != 0
+    _, labels = connected_components(used.T.astype(int) @ used.astype(int))
+    blocks = [np.flatnonzero(np.isin(labels, labels[arm != 0])) for arm in arms]
+    all_used = np.concatenate(blocks)
+    return blocks if len(all_used) == len(np.unique(all_used)) and all(map(len, blocks)) else []
+
+
+def polar_probabilities(target: Target, arms: FloatArray) -> tuple[FloatArray, float]:
+    """Return the (K,) probabilities of d <= 3, and an estimate of their error.
+
+    Simplices are halved until their shares stay and they are no longer than their distance from the
+    mass of the posterior, which lies where draws lie: a narrow peak at an edge would be missed.
+    Then all are done again with more nodes, and the change is the error.
+    """
+    rng = make_generator("directions of the oracle")
+    directions = _unit(temper(rng, target, NUM_DIRECTIONS))
+    corners, owners = winning_cones(arms)
+    tolerance = SIMPLEX_TOLERANCE[arms.shape[1]]
+    values = integrate_cones(target, corners, 0)
+    done: list[tuple[FloatArray, IntArray, FloatArray]] = []
+    for _ in range(MAX_HALVINGS[arms.shape[1]]):
+        halves = halve(corners)
+        new = integrate_cones(target, halves, 0)
+        total = logsumexp(np.concatenate([values, new, *(each[2] for each in done)]))
+        change = np.abs(np.exp(values - total) - np.exp(new.reshape(-1, 2) - total).sum(axis=1))
+        is_done = np.repeat((change <= tolerance) & _are_short(corners, directions), 2)
+        owners = np.repeat(owners, 2)
+        done.append((halves[is_done], owners[is_done], new[is_done]))
+        corners, owners, values = halves[~is_done], owners[~is_done], new[~is_done]
+        if not len(corners):
+            break
+    parts = [np.concatenate(part) for part in zip(*done, (corners, owners, values), strict=True)]
+    finer = integrate_cones(target, parts[0], NUM_FINER)
+    found, before = (_shares(parts[1], each, len(arms)) for each in (finer, parts[2]))
+    return found, 0.5 * float(np.abs(found - before).sum()) + len(corners) * tolerance
+
+
+def _are_short(corners: FloatArray, directions: FloatArray) -> BoolArray:
+    """Return whether (S, d, d) simplices are short beside their distance from (L, d) directions."""
+    if corners.shape[1] == 1:
+        return np.ones(len(corners), dtype=np.bool_)
+    lengths = np.linalg.norm(corners[:, :, None] - corners[:, None], axis=-1).max(axis=(1, 2))
+    distances = cdist(_unit(corners.sum(axis=1)), directions).min(axis=1)
+    spread = np.sqrt(np.maximum(np.linalg.eigvalsh(np.cov(directions.T))[1], 0.0))
+    return np.asarray(lengths <= distances + 2 * spread)
+
+
+def _unit(vectors: FloatArray) -> FloatArray:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True))
+
+
+def _shares(owners: IntArray, values: FloatArray, num_arms: int) -> FloatArray:
+    return np.bincount(owners, np.exp(values - logsumexp(values)), num_arms).astype(np.float64)
+
+
+def winning_cones(arms: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the (S, d, d) corners, one a row, of simplices where one arm wins, and (S,) which."""
+    num_features = arms.shape[1]
+    corners, owners = [], []
+    for arm, mine in enumerate(arms):
+        cones: list[FloatArray] = [
+            np.diag(np.array(signs)) for signs in product([-1.0, 1.0], repeat=num_features)
+        ]
+        for other in np.delete(arms, arm, axis=0):
+            cones = [part for cone in cones for part in clip(cone, cone @ (mine - other))]
+        corners += cones
+        owners += [arm] * len(cones)
+    return np.array(corners), np.array(owners)
+
+
+def clip(cone: FloatArray, heights: FloatArray) -> Iterable[FloatArray]:
+    """Return simplices that fill the part of a cone where a linear function is positive.
+
+    Args:
+        cone: (d, d) corners.
+        heights: (d,) values of the function there.
+    """
+    above, below = cone[heights > 0], cone[heights <= 0]
+    up, down = heights[heights > 0], heights[heights <= 0]
+    if not len(below) or not len(above):
+        return [cone] if len(above) else []
+    cuts = _unit(up[:, None, None] * below - down[None, :, None] * above[:, None])
+    if len(above) == 1:
+        parts = [np.vstack([above, cuts[0]])]
+    else:
+        parts = [np.vstack([above, cuts[0]]), np.vstack([above[1:], cuts[:, 0]])]
+    return [part for part in parts if abs(np.linalg.det(part)) > 1e-14]
+
+
+def halve(corners: FloatArray) -> FloatArray:
+    """Return the (2 S, d, d) halves of (S, d, d) simplices, cut across their longest edges."""
+    num_features = corners.shape[1]
+    pairs = np.array([(i, j) for i in range(num_features) for j in range(i)])
+    lengths = np.linalg.norm(corners[:, pairs[:, 0]] - corners[:, pairs[:, 1]], axis=-1)
+    ends = pairs[lengths.argmax(axis=1)]
+    each = np.arange(len(corners))
+    halves = np.repeat(corners[:, None], 2, axis=1)
+    middle = corners[each, ends[:, 0]] + corners[each, ends[:, 1]]
+    for side in (0, 1):
+        halves[each, side, ends[:, side]] = _unit(middle)
+    return halves.reshape(-1, num_features, num_features)
+
+
+def integrate_cones(target: Target, corners: FloatArray, num_more: int) -> FloatArray:
+    """Return the (S,) logs of the posterior mass of cones, up to a constant.
+
+    Args:
+        target: density of the posterior.
+        corners: (S, d, d) of each, one a row.
+        num_more: nodes in excess of the fewest.
+    """
+    shares, weights = simplex_rule(corners.shape[1], NUM_ANGLES + num_more)
+    rays = (shares @ corners).reshape(-1, corners.shape[1])
+    step = max(1, MAX_VALUES // (4 * NUM_RADII * max(1, len(target.rows))))
+    parts = [
+        integrate_rays(target, rays[first : first + step], NUM_RADII + num_more)
+        for first in range(0, len(rays), step)
+    ]
+    logs = np.concatenate(parts).reshape(len(corners), -1)
+    with np.errstate(divide="ignore"):
+        return logsumexp(logs + np.log(weights), axis=1) + np.linalg.slogdet(corners)[1]
+
+
+def simplex_rule(num_features: int, num_nodes: int) -> tuple[FloatArray, FloatArray]:
+    """Return (Q, d) barycentric coordinates and (Q,) weights, by Duffy's map of a square."""
+    nodes, weights = leggauss(num_nodes)
+    x, w = (nodes + 1) / 2, weights / 2
+    if num_features == 1:
+        return np.ones((1, 1)), np.ones(1)
+    if num_features == 2:
+        return np.column_stack([x, 1 - x]), w
+    first, second = (each.ravel() for each in np.meshgrid(x, x, indexing="ij"))
+    shares = np.column_stack([first, (1 - first) * second, (1 - first) * (1 - second)])
+    return shares, np.outer(w * (1 - x), w).ravel()
+
+
+def integrate_rays(target: Target, rays: FloatArray, num_nodes: int) -> FloatArray:
+    """Return the (R,) logs of int r^(d - 1) f(r p) dr along (R, d) rays p.
+
+    The integrand is taken as one of log r. Its largest value is found on a grid and by golden
+    section, and Gauss-Legendre panels on both sides reach to where it is negligible.
+    """
+    density = target.along(rays)
+    best = MODE_GRID[
+        density(np.broadcast_to(MODE_GRID, (len(rays), len(MODE_GRID)))).argmax(axis=1)
+    ]
+    best = golden_section(density, best - GRID_STEP, best + GRID_STEP)
+    top = density(best[:, None])
+    ends = []
+    for side in (-1.0, 1.0):
+        is_low = density(best[:, None] + side * REACHES) < top - DEPTH
+        ends.append(side * REACHES[np.where(is_low.any(axis=1), is_low.argmax(axis=1), -1)])
+    nodes, weights = leggauss(num_nodes)
+    lengths = np.diff(PANELS)
+    places = (PANELS[:-1, None] + lengths[:, None] * (nodes + 1) / 2).ravel()
+    masses = (lengths[:, None] * weights / 2).ravel()
+    both = np.concatenate([end[:, None] * places for end in ends], axis=1)
+    logs = np.concatenate([np.log(np.abs(end))[:, None] + np.log(masses) for end in ends], axis=1)
+    return np.asarray(logsumexp(density(best[:, None] + both) + logs, axis=1))
+
+
+def golden_section(density: Density, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return (R,) places where a function with one peak between (R,) ends is largest."""
+    left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    at_left, at_right = density(np.stack([left, right], axis=1)).T
+    for _ in range(NUM_GOLDEN):
+        is_left = at_left > at_right
+        low, high = np.where(is_left, low, left), np.where(is_left, right, high)
+        inner = np.where(is_left, high - GOLDEN * (high - low), low + GOLDEN * (high - low))
+        at_inner = density(inner[:, None])[:, 0]
+        left, right = np.where(is_left, inner, right), np.where(is_left, left, inner)
+        at_left, at_right = np.where(is_left, [at_inner, at_left], [at_right, at_inner])
+    return (low + high) / 2

@@ -1,0 +1,288 @@
+"""Probability that each arm is the best, by importance sampling in many dimensions, and by chains.
+
+Draws of the prior become draws of the posterior while the likelihood's power rises from 0 to 1:
+they are resampled by what each rise changes, and moved by elliptical slice sampling. A mixture of t
+distributions is fitted to them. Draws of that mixture, weighted by the posterior's density, give
+the probabilities; six times as many draws without weights, which cost next to nothing, take away
+what the mixture itself contributes to the variance (a control variate).
+
+The chains alone are the second method, that says which cases can be trusted.
+
+Notation: K arms, d coefficients, M draws, L chains, B batches.
+
+References:
+    Del Moral, Doucet and Jasra (2006), "Sequential Monte Carlo samplers".
+    Nishihara, Murray and Adams (2014), "Parallel MCMC with generalized elliptical slice sampling".
+    Hesterberg (1995), "Weighted average importance sampling and defensive mixture distributions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+import scipy
+from numpy.random import Generator
+from scipy.special import gammaln, logsumexp
+
+from agents.oracle.target import Target
+from bandit_gym.checks.typing import FloatArray
+from bandit_gym.numerics.streams import make_generator
+
+NUM_CHAINS = 2048
+NUM_MOVES = 4
+"""After each rise of the likelihood's power, and of each chain before its first draw counts."""
+
+NUM_SWEEPS = 150
+"""Moves of all chains where they alone give the answer, to 0.002 or so."""
+
+BATCH_SIZE = 20_000
+"""Draws of a batch with weights."""
+
+NUM_UNWEIGHTED = 6
+"""Draws without weights, for each with one."""
+
+MIN_BATCHES, MAX_BATCHES = 16, 2000
+
+LOW_DEGREES, HIGH_DEGREES, HIGH_DIMENSION = 8.0, 30.0, 10
+"""Degrees of freedom of the main t distribution, below and from a number of coefficients."""
+
+WEIGHTS = np.array([0.85, 0.1, 0.05])
+WIDTH, WIDE_DEGREES, COEFFICIENT_DEGREES = 1.5, 3.0, 2.0
+"""Shares of the three distributions of t; width and degrees of the second; degrees of the third."""
+
+Move = Callable[[Generator, FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Three distributions of t: one like the draws, a wider one, and independent coefficients.
+
+    The last has the heaviest tails along each coefficient, as priors of independent coefficients
+    have them: a multivariate t with as few degrees of freedom falls faster there.
+
+    Attributes:
+        mean: (d,) of the draws.
+        cholesky: (d, d) lower factor of their covariance.
+    """
+
+    mean: FloatArray
+    cholesky: FloatArray
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of the first."""
+        return LOW_DEGREES if len(self.mean) < HIGH_DIMENSION else HIGH_DEGREES
+
+    @property
+    def deviations(self) -> FloatArray:
+        """(d,) standard deviations of the draws that it is like."""
+        return np.asarray(np.sqrt(np.square(self.cholesky).sum(axis=1)))
+
+    def sample(self, rng: Generator, size: int) -> FloatArray:
+        """Return (size, d) draws, in pairs that mirror each other: means of both vary less."""
+        sizes = rng.multinomial(size // 2, WEIGHTS)
+        num_coefficients = len(self.mean)
+        main, wide = (
+            rng.standard_normal((n, num_coefficients))
+            * np.sqrt(df / rng.chisquare(df, (n, 1)))
+            @ self.cholesky.T
+            for n, df in zip(sizes, (self.degrees, WIDE_DEGREES), strict=False)
+        )
+        t = rng.standard_t(COEFFICIENT_DEGREES, (sizes[2], num_coefficients))
+        draws = np.concatenate([main, WIDTH * wide, t * self.deviations])
+        return np.asarray(self.mean + np.concatenate([draws, -draws]))
+
+    def log_density(self, theta: FloatArray) -> FloatArray:
+        """Return the (M,) log-densities of (M, d) coefficients."""
+        off, size = theta - self.mean, len(self.mean)
+        inverse = np.linalg.inv(self.cholesky)
+        squares = np.square(off @ inverse.T).sum(axis=1)
+        shrinkage = np.log(np.diag(self.cholesky)).sum()
+        wide = squares / WIDTH**2, shrinkage + size * np.log(WIDTH)
+        each = scipy.stats.t.logpdf(off / self.deviations, COEFFICIENT_DEGREES)
+        logs = [
+            _log_t(squares, self.degrees, size) - shrinkage,
+            _log_t(wide[0], WIDE_DEGREES, size) - wide[1],
+            each.sum(axis=1) - np.log(self.deviations).sum(),
+        ]
+        return np.asarray(logsumexp(np.stack(logs, axis=1) + np.log(WEIGHTS), axis=1))
+
+
+def _log_t(squares: FloatArray, degrees: float, size: int) -> FloatArray:
+    constant = gammaln((degrees + size) / 2) - gammaln(degrees / 2)
+    constant -= 0.5 * size * np.log(degrees * np.pi)
+    return np.asarray(constant - 0.5 * (degrees + size) * np.log1p(squares / degrees))
+
+
+def one_posterior(target: Target, arms: FloatArray, tolerance: float) -> tuple[FloatArray, float]:
+    """Return the (K,) probabilities of arms that share coefficients, and their error.
+
+    With normalised weights w_i, wins 1_i of an arm and P = sum_i w_i 1_i, the estimate is P less a
+    multiple of what the mean of 1_i is off; the multiple is that of least squares.
+    """
+    rng = make_generator("importance sampling of the oracle")
+    mixture = fit_mixture(temper(rng, target))
+
+    def estimate() -> FloatArray:
+        theta, weights = _draw(rng, target, mixture)
+        wins = _wins(theta, arms)
+        found, centred = weights @ wins, wins - wins.mean(axis=0)
+        influence = BATCH_SIZE * weights[:, None] * (wins - found)
+        spread = np.maximum(np.square(centred).sum(axis=0), 1.0)
+        slopes = (influence * centred).sum(axis=0) / spread
+        slopes *= NUM_UNWEIGHTED / (NUM_UNWEIGHTED + 1)
+        known = _wins(mixture.sample(rng, NUM_UNWEIGHTED * BATCH_SIZE), arms).mean(axis=0)
+        return np.asarray(found - slopes * (wins.mean(axis=0) - known))
+
+    return average_batches(estimate, tolerance)
+
+
+def independent_arms(
+    blocks: Sequence[Target], arms: FloatArray, tolerance: float
+) -> tuple[FloatArray, float]:
+    """Return the (K,) probabilities of arms with coefficients of their own, and their error.
+
+    P_a is the integral of the distribution of arm a's predictor times the other arms' distribution
+    functions, all of them weighted draws.
+    """
+    rng = make_generator("importance sampling of the oracle")
+    mixtures = [fit_mixture(temper(rng, block)) for block in blocks]
+
+    def estimate() -> FloatArray:
+        draws = [
+            _draw(rng, block, mixture) for block, mixture in zip(blocks, mixtures, strict=True)
+        ]
+        predictors = [
+            theta @ arm[block.chosen]
+            for (theta, _), arm, block in zip(draws, arms, blocks, strict=True)
+        ]
+        return combine_arms(predictors, [weights for _, weights in draws])
+
+    return average_batches(estimate, tolerance)
+
+
+def average_chains(targets: Sequence[Target], arms: FloatArray) -> FloatArray:
+    """Return the (K,) probabilities by chains: of one posterior, or of a block for each arm."""
+    rng = make_generator("chains that check the oracle")
+    states = [temper(rng, target) for target in targets]
+    moves = [slice_moves(target, state) for target, state in zip(targets, states, strict=True)]
+    equal = [np.full(NUM_CHAINS, 1 / NUM_CHAINS)] * len(arms)
+    total = np.zeros(len(arms))
+    for _ in range(NUM_SWEEPS):
+        states = [move(rng, state) for move, state in zip(moves, states, strict=True)]
+        if len(targets) == 1:
+            total += _wins(states[0], arms).mean(axis=0)
+        else:
+            parts = zip(states, arms, targets, strict=True)
+            total += combine_arms([state @ arm[each.chosen] for state, arm, each in parts], equal)
+    return np.asarray(total / NUM_SWEEPS)
+
+
+def combine_arms(predictors: Sequence[FloatArray], weights: Sequence[FloatArray]) -> FloatArray:
+    """Return the (K,) probabilities of the largest of independent predictors.
+
+    Args:
+        predictors: for each arm (M,) draws.
+        weights: for each arm (M,) weights that sum to one.
+    """
+    orders = [np.argsort(each) for each in predictors]
+    places = [each[order] for each, order in zip(predictors, orders, strict=True)]
+    chances = [each[order] for each, order in zip(weights, orders, strict=True)]
+    steps = [np.concatenate([[0.0], np.cumsum(each)]) for each in chances]
+    for arm, other in permutations(range(len(predictors)), 2):
+        chances[arm] = chances[arm] * steps[other][np.searchsorted(places[other], places[arm])]
+    return np.array([each.sum() for each in chances])
+
+
+def average_batches(
+    estimate: Callable[[], FloatArray], tolerance: float
+) -> tuple[FloatArray, float]:
+    """Return the (K,) mean of independent estimates, and two standard errors in total variation.
+
+    There are as many as the tolerance needs. Half the sum of two standard errors of each
+    probability is more than twice what the total variation distance is on average.
+    """
+    found: list[FloatArray] = []
+    while True:
+        found.append(estimate())
+        if len(found) < MIN_BATCHES:
+            continue
+        error = float(np.std(found, axis=0, ddof=1).sum() / np.sqrt(len(found)))
+        if error <= tolerance or len(found) == MAX_BATCHES:
+            mean = np.maximum(np.mean(found, axis=0), 0.0)
+            return mean / mean.sum(), error
+
+
+def fit_mixture(draws: FloatArray) -> Mixture:
+    """Return the mixture that is like (L, d) draws."""
+    covariance = np.atleast_2d(np.cov(draws.T))
+    return Mixture(draws.mean(axis=0), np.linalg.cholesky(covariance).astype(np.float64))
+
+
+def temper(rng: Generator, target: Target, num_chains: int = NUM_CHAINS) -> FloatArray:
+    """Return (L, d) draws of the posterior, near enough to fit a proposal to, or to start chains.
+
+    Each rise of the power is the largest that leaves half the chains effective.
+    """
+    theta, power = target.sample_prior(rng, num_chains), 0.0
+    while power < 1.0:
+        logs = target.log_likelihoods(theta)
+        steps = np.append(2.0 ** np.arange(-60.0, 0.0, 0.25), 1.0) * (1.0 - power)
+        weights = np.exp(steps[:, None] * (logs - logs.max()))
+        sizes = weights.sum(axis=1) ** 2 / np.square(weights).sum(axis=1)
+        chosen = int(np.flatnonzero(sizes >= num_chains / 2).max(initial=0))
+        power = 1.0 if chosen == len(steps) - 1 else power + steps[chosen]
+        shares = weights[chosen] / weights[chosen].sum()
+        theta = theta[rng.choice(num_chains, num_chains, p=shares)]
+        for _ in range(NUM_MOVES):
+            theta = slice_moves(target, theta, power)(rng, theta)
+    return theta
+
+
+def slice_moves(target: Target, draws: FloatArray, power: float = 1.0) -> Move:
+    """Return the elliptical slice move of all chains at once, with the normal that is like draws.
+
+    It leaves the posterior alone whose likelihood has the power, whatever the draws.
+    """
+    normal = fit_mixture(draws)
+    inverse = np.linalg.inv(normal.cholesky)
+
+    def ratio(off: FloatArray) -> FloatArray:
+        theta = normal.mean + off
+        squares = np.square(off @ inverse.T).sum(axis=1)
+        return target.log_prior(theta) + power * target.log_likelihoods(theta) + 0.5 * squares
+
+    def move(rng: Generator, theta: FloatArray) -> FloatArray:
+        start = theta - normal.mean
+        turned = rng.standard_normal(start.shape) @ normal.cholesky.T
+        level = ratio(start) - rng.standard_exponential(len(start))
+        angles = rng.uniform(0.0, 2 * np.pi, len(start))
+        low, high = angles - 2 * np.pi, angles.copy()
+        found, left = start.copy(), np.arange(len(start))
+        while len(left):
+            angle = angles[left, None]
+            off = start[left] * np.cos(angle) + turned[left] * np.sin(angle)
+            is_above = ratio(off) > level[left]
+            found[left[is_above]] = off[is_above]
+            left = left[~is_above]
+            low[left] = np.where(angles[left] < 0, angles[left], low[left])
+            high[left] = np.where(angles[left] >= 0, angles[left], high[left])
+            angles[left] = rng.uniform(low[left], high[left])
+        return normal.mean + found
+
+    return move
+
+
+def _draw(rng: Generator, target: Target, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
+    """Return (M, d) draws of the mixture and (M,) weights that sum to one."""
+    theta = mixture.sample(rng, BATCH_SIZE)
+    return theta, scipy.special.softmax(target.log_density(theta) - mixture.log_density(theta))
+
+
+def _wins(theta: FloatArray, arms: FloatArray) -> FloatArray:
+    """Return (M, K) ones where an arm is the best under (M, d) coefficients."""
+    best = (theta @ arms.T).argmax(axis=1)
+    return np.asarray(best[:, None] == np.arange(len(arms)), dtype=np.float64)

@@ -1,0 +1,183 @@
+"""Proposals of the coefficients: normal fits of all lanes, what their draws are worth, lengths.
+
+Notation: N lanes, n rows of a lane at most, d features, B blocks, m draws.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+from scipy.sparse.csgraph import connected_components
+
+from agents.posteriors.weighted_draws import normalise
+from agents.regression.draws import weigh_draws
+from agents.regression.likelihoods import make_link_code
+from agents.regression.priors import PriorFit
+from agents.regression.rows import Rows
+from agents.regression.sites import Data, Fit, add_rows, join_blocks, place_rows, refine
+from bandit_gym.checks.doubts import Doubt
+from bandit_gym.numerics.streams import make_generator
+from bandit_gym.problem import ContextualProblem
+
+NUM_PILOTS = 256, 1024
+"""Draws that decide nothing, but give the effective samples that a draw is worth, its share; and
+as many where that is below FAIR_SHARE, as few overstate a small one."""
+
+MIN_SHARE = 0.1
+"""Below it a lane is flagged: so few pilots overstate small shares."""
+
+FAIR_SHARE, MORE = 0.75, 4.0
+"""Share below which more effective samples are drawn, and how many times as many at most."""
+
+MAX_DRAWS = 4096
+"""Of a block, for one decision."""
+
+NUM_SWEEPS = 2
+"""Over all sites, whenever rewards have grown by a share:"""
+
+GROWTH = 0.1, 0.25
+"""Where a draw is worth less than FAIR_SHARE, and elsewhere."""
+
+
+class CoefficientFits:
+    """Normal fits of N lanes, block by block, and what draws around them are worth.
+
+    Coefficients that share a row in any lane are in one block; so all lanes have the same blocks.
+
+    Arguments:
+        problem: likelihood and prior.
+        effective_samples: that the draws of a decision are to be worth.
+        is_laplace: whether the fits are Laplace approximations, else those of EP.
+
+    Attributes:
+        labels: (d,) block of each coefficient, named by the lowest one in it.
+        shares: (N, B) effective samples that a draw is worth.
+        lengths: (N, B) draws of a decision.
+        num_rewards: (N, B) of each block.
+        due: (N, B) rewards at which sites and shares are renewed.
+    """
+
+    state_names = "labels", "shares", "lengths", "num_rewards", "due", "fit"
+    fit: Fit
+    labels: np.ndarray
+    shares: np.ndarray
+    lengths: np.ndarray
+    num_rewards: np.ndarray
+    due: np.ndarray
+
+    def __init__(
+        self, problem: ContextualProblem, effective_samples: float, is_laplace: bool = False
+    ) -> None:
+        self.problem, self.is_laplace = problem, is_laplace
+        self.effective_samples = effective_samples
+        self.link = make_link_code(problem)
+        self.prior = PriorFit(problem)
+        self.has_normal_prior = self.prior.is_normal
+        self.start(0)
+
+    def start(self, num_lanes: int) -> None:
+        """Prepare for so many lanes without data."""
+        self.labels = label_blocks(self.prior.is_dependent)
+        no_rows = np.zeros((num_lanes, 0), dtype=np.int64), np.zeros((num_lanes, 0, 2))
+        self._arrange(*no_rows, np.tile(self.prior.first_sites, (num_lanes, 1, 1)))
+
+    def restart(self, mask: np.ndarray) -> None:
+        """Remove the data of the (N,) masked lanes."""
+        for values in (self.fit.seen, self.fit.sites, self.fit.row_starts, self.fit.point):
+            values[mask] = 0
+        self.fit.prior_sites[mask] = self.prior.first_sites
+        self.num_rewards[mask], self.due[mask] = 0, 0
+
+    def update(self, rows: Rows) -> None:
+        """Bring all lanes to their data."""
+        self.data = Data(rows.columns, rows.counts, rows.sums, rows.sizes)
+        fit = self.fit
+        if more := rows.counts.shape[1] - fit.seen.shape[1]:
+            extra = (0, 0), (0, more)
+            seen, sites = np.pad(fit.seen, extra), np.pad(fit.sites, (*extra, (0, 0)))
+            self.fit = fit._replace(rows=np.pad(fit.rows, extra), seen=seen, sites=sites)
+        is_split = fit.starts.size > 2
+        if is_split and join_blocks(self.data, self.fit.seen, self.labels):
+            self._arrange(self.fit.seen, self.fit.sites, self.fit.prior_sites)
+            place_rows(self.data, self.fit, self.num_rewards)
+        if (is_new := self.due == 0).any():
+            refine(self.link, self.data, self.fit, is_new, 0)
+        add_rows(self.link, self.data, self.fit, self.num_rewards, self.is_laplace)
+        if (is_due := self.num_rewards >= self.due).any():
+            self._renew(is_due)
+
+    def draw(self, rng: Generator, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N, d, m) draws of (N, B) lengths, and their (N, B, m) log-weights."""
+        is_normal = self.has_normal_prior
+        prior = self.prior.components
+        options = self.link, self.data, self.fit, prior, lengths, is_normal
+        draws, log_weights = weigh_draws(rng, *options)
+        if not is_normal:
+            log_weights += self.prior.log_densities(draws, self.fit)
+        return draws, log_weights
+
+    def find_lengths(self, effective_samples: float) -> np.ndarray:
+        """Return (N, B) draws that are worth so many effective samples; MAX_DRAWS at most.
+
+        Where a draw is worth little, weights differ much, and choices among draws of the same worth
+        are biased more: there are up to MORE times as many then.
+        """
+        more = np.clip(np.square(FAIR_SHARE / self.shares), 1.0, MORE)
+        wanted = np.ceil(effective_samples * more / self.shares)
+        return np.minimum(wanted, MAX_DRAWS).astype(np.int64)
+
+    def doubts(self) -> np.ndarray:
+        """Return (N,) where a draw of some block is worth too little to trust the pilots."""
+        is_few = (self.shares < MIN_SHARE).any(axis=1)
+        return np.where(is_few, Doubt.FEW_EFFECTIVE_SAMPLES.value, 0)
+
+    def _renew(self, is_due: np.ndarray) -> None:
+        """Renew the sites of the (N, B) blocks that are due, and what draws of theirs are worth."""
+        for _ in range(NUM_SWEEPS):
+            self.prior.match_sites(self.fit, is_due)
+            refine(self.link, self.data, self.fit, is_due, 0 if self.is_laplace else 1)
+        is_low = is_due & (not self.is_laplace)
+        for num_pilots in NUM_PILOTS:
+            if is_low.any():
+                _, log_weights = self.draw(make_generator("pilots"), num_pilots * is_low)
+                weights = normalise(log_weights[is_low])[0]
+                self.shares[is_low] = 1 / np.square(weights).sum(axis=1) / num_pilots
+            is_low &= self.shares < FAIR_SHARE
+        growth = np.where(self.shares < FAIR_SHARE, *GROWTH) * self.num_rewards
+        due = self.num_rewards + np.maximum(growth, 1).astype(np.int64)
+        self.due = np.where(is_due, due, self.due)
+        self.lengths = self.find_lengths(self.effective_samples)
+
+    def _resume(self) -> None:
+        """Name the arrays of a saved agent again."""
+        self.fit = Fit(*self.fit)
+
+    def _arrange(self, seen: np.ndarray, sites: np.ndarray, prior_sites: np.ndarray) -> None:
+        """Make room for the blocks that labels say, given what rows and coefficients have."""
+        names, sizes = np.unique(self.labels, return_counts=True)
+        num_lanes, num_blocks, size = len(seen), len(names), len(self.labels)
+        self.fit = Fit(
+            order=np.argsort(self.labels, kind="stable"),
+            starts=np.concatenate([[0], sizes.cumsum()]),
+            rows=np.zeros(seen.shape, dtype=np.int64),
+            row_starts=np.zeros((num_lanes, num_blocks + 1), dtype=np.int64),
+            seen=seen,
+            sites=sites,
+            prior=self.prior.normal,
+            prior_sites=prior_sites,
+            point=np.zeros((num_lanes, size)),
+            mean=np.zeros((num_lanes, size)),
+            covariance=np.zeros((num_lanes, size, size)),
+            factor=np.zeros((num_lanes, size, size)),
+        )
+        self.shares = np.ones((num_lanes, num_blocks))
+        self.lengths = np.ones((num_lanes, num_blocks), dtype=np.int64)
+        self.num_rewards = np.zeros((num_lanes, num_blocks), dtype=np.int64)
+        self.due = np.zeros((num_lanes, num_blocks), dtype=np.int64)
+
+
+def label_blocks(is_dependent: np.ndarray) -> np.ndarray:
+    """Return (d,) the lowest coefficient that each is connected with where (d, d) pairs depend."""
+    _, groups = connected_components(is_dependent)
+    _, first, which = np.unique(groups, return_index=True, return_inverse=True)
+    return np.asarray(first[which])

@@ -1,0 +1,172 @@
+"""The closed form: coefficients under a normal prior and Gaussian rewards of known deviation.
+
+With prior N(m_0, S_0), rewards y_i under features x_i and their deviation s, the posterior of the
+coefficients is normal, with
+
+    precision  A = S_0^-1 + sum_i x_i x_i' / s^2,
+    mean       m = A^-1 (S_0^-1 m_0 + sum_i y_i x_i / s^2).
+
+The means of arms with features X are X theta, which is N(X m, X A^-1 X').
+
+Notation: K arms, N lanes, d features, m draws.
+
+References:
+    Bishop (2006), "Pattern Recognition and Machine Learning", Section 3.3.1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from scipy import special
+
+from agents.numerics.choices import share_largest
+from agents.posteriors.base import NUM_DRAWS, Belief, Posterior
+from agents.posteriors.factory import find_methods
+from agents.regression.rows import Rows
+from bandit_gym.checks import check_choice, message
+from bandit_gym.checks.typing import FloatArray
+from bandit_gym.priors import MultivariateNormal
+from bandit_gym.problem import ContextualProblem
+
+MAX_PRODUCTS = 10**9
+"""Of features, in the matrices of all lanes: 8 GB of them."""
+
+MIN_SPREAD = 1e-150
+"""Of a difference of two means; its square is a normal number."""
+
+
+class NormalBelief(Belief):
+    """Means that are X theta with normal coefficients theta, whose answers are formulas.
+
+    Best-arm probabilities are exact for two arms, and frequencies in draws of more.
+
+    Arguments:
+        features: (N, K, d), X.
+        mean: (N, d) expectations of the coefficients.
+        factor: (N, d, d) C, where C C' is their covariance.
+    """
+
+    def __init__(self, features: FloatArray, mean: FloatArray, factor: FloatArray) -> None:
+        self._mean = (features @ mean[..., None])[..., 0]
+        self._spread = features @ factor  # the means are X m + X C z with z standard normal
+        self._of_coefficients = mean, factor
+        self.has_exact_propensities = self._mean.shape[1] <= 2
+
+    @property
+    def source(self) -> str:  # type: ignore[override]
+        """What its answers are taken from, in words."""
+        of_best = "" if self.has_exact_propensities else f" and, of best arms, {NUM_DRAWS:,} draws"
+        return f"{GaussianCoefficients.source}{of_best}"
+
+    @property
+    def coefficients(self) -> NormalBelief:
+        """What is known of the (N, d) coefficients."""
+        mean, factor = self._of_coefficients
+        return NormalBelief(np.broadcast_to(np.eye(mean.shape[1]), factor.shape), mean, factor)
+
+    def sample(self, rng: Generator) -> np.ndarray:
+        """Return one (N, K) draw of the means."""
+        noise = rng.standard_normal((len(self._mean), self._spread.shape[2], 1))
+        return self._mean + (self._spread @ noise)[..., 0]
+
+    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
+        """Return (size, N, K) draws of the means."""
+        noise = rng.standard_normal((size, len(self._mean), self._spread.shape[2], 1))
+        return self._mean + (self._spread @ noise)[..., 0]
+
+    def mean(self) -> np.ndarray:
+        """Return the (N, K) expectations of the means."""
+        return self._mean
+
+    def std(self) -> np.ndarray:
+        """Return the (N, K) standard deviations of the means; 0 of an arm whose features are 0."""
+        return np.asarray(np.linalg.norm(self._spread, axis=2))
+
+    def quantile(self, p: np.ndarray | float) -> np.ndarray:
+        """Return the (N, K) quantiles of the means."""
+        return np.asarray(self._mean + self.std() * special.ndtri(p))
+
+    def density(self, x: np.ndarray) -> np.ndarray:
+        """Return the (M, N, K) densities of the means at (M,) places."""
+        std = np.maximum(self.std(), MIN_SPREAD)
+        z = (x[:, None, None] - self._mean) / std
+        return np.asarray(np.exp(-0.5 * z * z) / (np.sqrt(2 * np.pi) * std))
+
+    def best_arm_probabilities(self) -> np.ndarray:
+        """Return the (N, K) probabilities that each arm has the largest mean; ties are shared."""
+        if not self.has_exact_propensities:
+            return super().best_arm_probabilities()
+        if self._mean.shape[1] == 1:
+            return np.ones(self._mean.shape)
+        gaps = self._mean - self._mean[:, ::-1]
+        std = np.linalg.norm(self._spread - self._spread[:, ::-1], axis=2)
+        is_certain = std < MIN_SPREAD
+        best = special.ndtr(gaps / np.where(is_certain, 1.0, std))
+        return np.where(is_certain, share_largest(self._mean), best)
+
+    def effective_sample_size(self) -> np.ndarray:
+        """Return (N,) what best-arm probabilities are worth; inf for formulas."""
+        if self.has_exact_propensities:
+            return np.full(len(self._mean), np.inf)
+        return super().effective_sample_size()
+
+
+class GaussianCoefficients(Posterior):
+    """The posterior of coefficients that is normal, which needs no more than sums of products.
+
+    Arguments:
+        problem: Gaussian rewards, and a `Normal` or `MultivariateNormal` prior of coefficients.
+        method: "conjugate", or "auto", which is the same.
+
+    Raises:
+        ValueError: if the problem is another; names the agent that takes it.
+    """
+
+    method = "conjugate"
+    source = "the normal distribution"
+    keeps_state = False
+
+    problem: ContextualProblem
+
+    def __init__(self, problem: ContextualProblem, *, method: str = "auto") -> None:
+        check_choice("method", method, ("auto", self.method))
+        self.problem = problem
+        if not find_methods(problem):
+            condition = "have Gaussian rewards and a normal prior for an exact posterior"
+            raise ValueError(message("problem", condition, problem, "RacingThompson takes any"))
+        mean, covariance = normal_moments(problem)
+        self._noise = problem.likelihood.std**2  # type: ignore[attr-defined]
+        self._precision = np.linalg.inv(covariance)
+        self._offset = self._precision @ mean
+        self.max_lanes = MAX_PRODUCTS // problem.num_features**2
+        self.has_exact_propensities = problem.num_arms == 2
+
+    def update(self, rng: Generator, evidence: Rows) -> None:  # type: ignore[override]
+        """Take note of the rows."""
+        self.evidence = evidence
+
+    def predict(self, features: np.ndarray | None = None) -> Belief:
+        """Return the belief of the means of arms with (N, K, d) features."""
+        assert features is not None
+        squares, moments = self.evidence.products()
+        lower = np.linalg.cholesky(self._precision + squares / self._noise)
+        factor = np.linalg.inv(lower).swapaxes(1, 2)
+        offset = (self._offset + moments / self._noise)[..., None]
+        mean = (factor @ (factor.swapaxes(1, 2) @ offset))[..., 0]
+        return NormalBelief(features, mean, factor)
+
+    def sample(self, rng: Generator) -> np.ndarray:
+        """Return one (N, d) draw of the coefficients, whose link is the identity."""
+        return self.predict(np.eye(self.problem.num_features)[None]).sample(rng)
+
+
+def normal_moments(problem: ContextualProblem) -> tuple[FloatArray, FloatArray]:
+    """Return the (d,) mean and the (d, d) covariance of a prior that is one of two normal ones."""
+    prior: Any = problem.prior
+    mean = np.broadcast_to(np.asarray(prior.mean), problem.num_features)
+    if isinstance(prior, MultivariateNormal):
+        return mean, np.asarray(prior.covariance)
+    return mean, np.diag(np.broadcast_to(np.square(prior.std), problem.num_features))

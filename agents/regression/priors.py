@@ -1,0 +1,152 @@
+"""Priors of coefficients as fits see them: normal, or mixtures of normal distributions.
+
+A normal prior is taken as it is. Student's t, Laplace's distribution and mixtures are mixtures of
+normal distributions, of each coefficient or (`SharedMixture`) of all at once; where there are
+infinitely many components, those at some quantiles of their variances stand for all. Any other
+prior is stood in for by the normal distribution with the moments of its draws. Weights have the
+prior's own density in any case.
+
+Each coefficient of a mixture has a *site*, a normal factor of the coefficient alone that is matched
+as those of rows are, to the moments of the mixture beside everything else.
+
+Notation: N lanes, L of them that are due, d features, B blocks, C components, m draws.
+
+References:
+    Andrews and Mallows (1974), "Scale mixtures of normal distributions".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaincinv
+
+from agents.posteriors.weighted_draws import normalise
+from agents.regression.draws import MIN_CAVITY
+from agents.regression.sites import Components, Fit
+from bandit_gym.numerics.streams import make_generator
+from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, SharedMixture, StudentT
+from bandit_gym.problem import ContextualProblem
+
+NUM_DRAWS = 4096
+"""Of the prior, for its moments."""
+
+EDGES = np.concatenate([np.arange(16) / 16, 1 - 4.0 ** -np.arange(2, 8) / 4, [1.0]])
+"""Shares of a distribution of variances at which components begin and end; fine in the tail."""
+
+MIN_SITE = 0.01
+"""Least precision of a site, beside that of the prior's widest component: a cavity between two
+modes would have it negative."""
+
+
+class PriorFit:
+    """What fits know of a prior.
+
+    Arguments:
+        problem: whose prior it is.
+
+    Attributes:
+        normal: (d, d + 1) precision matrix, and that times the mean, of a normal prior or of one
+            that stands in; 0 where coefficients have sites.
+        components: of a mixture; none of a normal prior, or of one that is stood in for.
+        first_sites: (d, 2) tau and nu of sites before data; 0 where there are none.
+        is_dependent: (d, d) which coefficients depend on each other.
+    """
+
+    def __init__(self, problem: ContextualProblem) -> None:
+        prior: Any = problem.prior
+        self.problem, size = problem, problem.num_features
+        self.is_normal = isinstance(prior, Normal | MultivariateNormal)
+        parts = [] if self.is_normal else describe_components(prior, size)
+        is_shared = bool(parts) and isinstance(prior, SharedMixture)
+        stacked = np.array(parts).reshape(-1, 3, size).transpose(1, 2, 0)
+        weights, means, precisions = np.ascontiguousarray(stacked)
+        log_scales = 0.5 * np.log(precisions)
+        options = weights, np.log(weights), means, precisions, log_scales, is_shared
+        self.components = Components(*options)
+        self.has_sites = bool(parts) and not is_shared
+        self.first_sites, self.normal = np.zeros((size, 2)), np.zeros((size, size + 1))
+        if self.has_sites:
+            self.first_sites[:, 0] = self.components.precisions.min(axis=1)
+            self.first_sites[:, 1] = self.first_sites[:, 0] * self.components.means.mean(axis=1)
+        else:
+            mean, covariance = find_normal(problem)
+            matrix = np.linalg.inv(covariance)
+            self.normal[:] = np.column_stack([matrix, matrix @ mean])
+        self.is_dependent = self.normal[:, :size] != 0
+
+    def match_sites(self, fit: Fit, is_due: np.ndarray) -> None:
+        """Renew the sites of the coefficients in (N, B) due blocks of a mixture."""
+        if not self.has_sites:
+            return
+        lanes = np.flatnonzero(is_due.any(axis=1))
+        place = np.argsort(fit.order)  # of each coefficient
+        is_own = np.repeat(is_due[lanes], np.diff(fit.starts), axis=1)[:, place, None]
+        variance = np.diagonal(fit.covariance, axis1=1, axis2=2)[lanes][:, place]
+        tau, nu = np.moveaxis(fit.prior_sites[lanes], 2, 0)
+        cavity = np.maximum(1 / variance - tau, MIN_CAVITY / variance)
+        centre = (fit.mean[lanes][:, place] / variance - nu) / cavity
+        means, precisions = self.components.means, self.components.precisions
+        both = cavity[..., None] + precisions
+        mean = (cavity * centre)[..., None] / both + precisions * means / both
+        joint = 1 / (1 / cavity[..., None] + 1 / precisions)
+        log_choices = 0.5 * np.log(joint) - 0.5 * joint * np.square(centre[..., None] - means)
+        choices = normalise(self.components.log_weights + log_choices)[0]
+        average = (choices * mean).sum(axis=2)
+        variance = (choices * (1 / both + np.square(mean - average[..., None]))).sum(axis=2)
+        tau = np.maximum(1 / variance - cavity, MIN_SITE * self.first_sites[:, 0])
+        sites = np.stack([tau, average * (tau + cavity) - centre * cavity], axis=2)
+        fit.prior_sites[lanes] = np.where(is_own, sites, fit.prior_sites[lanes])
+
+    def log_densities(self, draws: np.ndarray, fit: Fit) -> np.ndarray:
+        """Return the (N, B, m) log-densities of (N, d, m) draws, to a constant, by block."""
+        prior: Any = self.problem.prior
+        theta = draws.swapaxes(1, 2)
+        if len(fit.starts) == 2:
+            return np.asarray(prior.log_density(theta))[:, None]
+        each = prior.arm_log_density(theta)[..., fit.order]
+        return np.add.reduceat(each, fit.starts[:-1], axis=2).swapaxes(1, 2)
+
+
+def describe_components(prior: Any, size: int) -> list[np.ndarray]:
+    """Return (3, d) arrays of weights, means and precisions, one a component; [] if not known."""
+    if isinstance(prior, Mixture | SharedMixture):
+        parts = [describe_components(each, size) for each in prior.components]
+        if not all(parts) or (isinstance(prior, SharedMixture) and max(map(len, parts)) > 1):
+            return []
+        shares = np.array([[[share]] for share in prior.weights])  # of weights alone
+        scale = np.concatenate([shares, np.ones_like(shares), np.ones_like(shares)], axis=1)
+        return [part * s for each, s in zip(parts, scale, strict=True) for part in each]
+    if not isinstance(prior, Normal | StudentT | Laplace):
+        return []
+    if isinstance(prior, Normal):
+        shares, variances = np.ones(1), np.square(np.broadcast_to(prior.std, (1, size)))
+    else:
+        shares, middles = np.diff(EDGES), (EDGES[1:, None] + EDGES[:-1, None]) / 2
+        variances = -2 * np.log1p(-middles) * np.ones(size)
+        if isinstance(prior, StudentT):
+            half = np.asarray(prior.df) / 2
+            variances = half / gammaincinv(half, 1 - middles) * np.ones(size)
+        variances = variances * np.square(prior.scale)
+    mean = np.broadcast_to(prior.mean, size)
+    return [
+        np.stack([np.full(size, share), mean, 1 / variance])
+        for share, variance in zip(shares, variances, strict=True)
+    ]
+
+
+def find_normal(problem: ContextualProblem) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and covariance of a normal prior, or of another's draws."""
+    prior: Any = problem.prior
+    size = problem.num_features
+    if isinstance(prior, MultivariateNormal):
+        return np.broadcast_to(prior.mean, size), np.asarray(prior.covariance)
+    if isinstance(prior, Normal):
+        covariance = np.diag(np.broadcast_to(np.square(prior.std), size))
+        return np.broadcast_to(prior.mean, size), covariance
+    draws = prior.sample(make_generator("prior sample"), (NUM_DRAWS, size))
+    covariance = np.atleast_2d(np.cov(draws, rowvar=False))
+    if problem.offers("arm_log_density"):
+        covariance = np.diag(np.diag(covariance))
+    return draws.mean(axis=0), covariance

@@ -1,0 +1,147 @@
+"""Evidence with features: each reward beside the features of the arm that paid it.
+
+Equal features collapse into one row with a count and a sum, all that a generalised linear model
+needs, so that a finite set of features costs the same at any t.
+
+Notation: N lanes, R of them that are paid, d features, n distinct rows of a lane at most.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from bandit_gym.checks import message
+from bandit_gym.checks.typing import FloatArray
+
+MAX_ROW_VALUES = 10**9
+"""Features of all lanes and rows: 8 GB of them."""
+
+MIN_CAPACITY = 16
+"""Rows of a lane for which there is room at first; it doubles when it is full."""
+
+
+class Rows:
+    """The distinct features of each lane, and the count and sum of the rewards under them.
+
+    Arguments:
+        num_features: d.
+
+    Attributes:
+        columns: (N, d, n) features; zeros beyond a lane's rows. The rows of a column lie side by
+            side, as loops over them want it.
+        counts: (N, n) rewards of each row, int64; 0 beyond a lane's rows.
+        sums: (N, n) total rewards, in reward units.
+        sizes: (N,) distinct rows of each lane.
+        is_cumulative: True; rows are neither discounted nor removed.
+        max_lanes: how many lanes there is memory for.
+    """
+
+    state_names: ClassVar[tuple[str, ...]] = ("columns", "counts", "sums", "sizes", "_products")
+    is_cumulative = True
+    _products: tuple[FloatArray, FloatArray] | None = None
+
+    def __init__(self, num_features: int) -> None:
+        self.max_lanes = MAX_ROW_VALUES // (MIN_CAPACITY * num_features)
+        self._num_features = num_features
+        self.start(0)
+
+    @property
+    def features(self) -> np.ndarray:
+        """(N, n, d) features of the rows, a view of `columns`."""
+        return self.columns.swapaxes(1, 2)
+
+    @property
+    def num_rewards(self) -> np.ndarray:
+        """(N,) rewards of each lane."""
+        return np.asarray(self.counts.sum(axis=1))
+
+    def start(self, num_lanes: int) -> None:
+        """Prepare for so many lanes without data."""
+        shape = num_lanes, MIN_CAPACITY
+        self.columns = np.zeros((num_lanes, self._num_features, MIN_CAPACITY))
+        self.counts, self.sums = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        self.sizes = np.zeros(num_lanes, dtype=np.int64)
+        self._index: list[dict[bytes, int]] = [{} for _ in range(num_lanes)]
+        self._products = None
+
+    def restart(self, mask: np.ndarray) -> None:
+        """Remove the data of the (N,) masked lanes."""
+        for values in (self.columns, self.counts, self.sums, self.sizes):
+            values[mask] = 0
+        for lane in np.flatnonzero(mask):
+            self._index[lane] = {}
+        for values in self._products or ():
+            values[mask] = 0.0
+
+    def add(self, lanes: np.ndarray, features: np.ndarray, rewards: np.ndarray) -> None:
+        """Add one reward in each of (R,) lanes, under (R, d) features.
+
+        Lane by lane, at 3 microseconds each: one lane alone would wait five times as long for
+        arrays of indices.
+        """
+        paid = rewards.tolist()
+        for lane, values, reward in zip(lanes.tolist(), features + 0.0, paid, strict=True):
+            known = self._index[lane]  # adding 0.0 turns -0.0 into 0.0, which is equal to it
+            row = known.setdefault(values.tobytes(), len(known))
+            if row == self.counts.shape[1]:
+                self._grow()
+            self.columns[lane, :, row] = values
+            self.counts[lane, row] += 1
+            self.sums[lane, row] += reward
+            self.sizes[lane] = len(known)
+            if self._products is not None:
+                self._products[0][lane] += np.multiply.outer(values, values)
+                self._products[1][lane] += values * reward
+
+    def products(self) -> tuple[FloatArray, FloatArray]:
+        """Return the (N, d, d) sums of x x' and the (N, d) sums of y x over all rewards y under x.
+
+        They are all that Gaussian rewards say of the coefficients. From the first call on they are
+        kept, at d^2 operations a reward.
+        """
+        if self._products is None:
+            weighted = self.columns * self.counts[:, None]
+            sums = (self.columns @ self.sums[..., None])[..., 0]
+            self._products = weighted @ self.features, sums
+        return self._products
+
+    def copy_totals(self) -> Self:
+        """Return a copy of the present rows, which stay as they are."""
+        return copy.deepcopy(self)
+
+    def __deepcopy__(self, _: Any) -> Self:
+        """Copy arrays, and the index without its keys: a tenth of the time for 1,000 rows."""
+        twin = copy.copy(self)
+        for name, values in vars(self).items():
+            if isinstance(values, np.ndarray):
+                setattr(twin, name, values.copy())
+        twin._index = [known.copy() for known in self._index]
+        if self._products is not None:
+            twin._products = self._products[0].copy(), self._products[1].copy()
+        return twin
+
+    def _resume(self) -> None:
+        """Index the rows of a saved agent.
+
+        Raises:
+            ValueError: if the arrays do not fit each other.
+        """
+        lanes, num_rows = len(self._index), self.counts.shape[-1]
+        expected = (lanes, self._num_features, num_rows), (lanes, num_rows), (lanes, num_rows)
+        found = self.columns.shape, self.counts.shape, self.sums.shape
+        if found != expected or self.sizes.shape != (lanes,):
+            raise ValueError(message("rows", f"have the shapes {expected}", found))
+        self._index = [
+            {row.tobytes(): place for place, row in enumerate(rows[:size] + 0.0)}
+            for rows, size in zip(self.features, self.sizes.tolist(), strict=True)
+        ]
+
+    def _grow(self) -> None:
+        """Make room for twice as many rows."""
+        more = self.counts.shape[1]
+        self.columns = np.pad(self.columns, ((0, 0), (0, 0), (0, more)))
+        self.counts = np.pad(self.counts, ((0, 0), (0, more)))
+        self.sums = np.pad(self.sums, ((0, 0), (0, more)))

@@ -1,0 +1,214 @@
+"""Bandits whose arms have features, single and natively vectorised; see `ContextualBanditEnv`.
+
+Notation: N lanes, M selected lanes, K arms, d features of an arm.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from bandit_gym.checks import check_object
+from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.contexts.drawn import MAX_FEATURE, make_contexts
+from bandit_gym.envs.bandit import BanditEnv, BanditVectorEnv, World
+from bandit_gym.envs.instances import check_size, draw_means, shortfalls
+from bandit_gym.numerics.streams import FEATURES, MEANS
+from bandit_gym.problem import BanditProblem, ContextualProblem
+
+REMEDY = "as ContextualProblem(Bernoulli(), Normal(0, 1), num_arms=10, num_features=5)"
+
+
+class FeatureLanes(World):
+    """N lanes whose arms have other features, and so other means, at each step.
+
+    A mixin before `BanditEnv` or `BanditVectorEnv`; a subclass says how an episode starts, and
+    which features and means come next.
+    """
+
+    features: FloatArray
+    reset_options: ClassVar[tuple[str, ...]] = ()
+
+    def _equip(self, num_features: int, low: Any, high: Any) -> Box:
+        """Return the space of one lane's features, which lie between the ends."""
+        shape, num_lanes = (self.problem.num_arms, num_features), len(self.streams.seeds)
+        self.features = np.zeros((num_lanes, *shape))
+        self._played_means = self.means
+        self._rngs: list[Generator] = [
+            np.random.default_rng(0)
+        ] * num_lanes  # until the first reset
+        return Box(low, high, shape, dtype=np.float64)
+
+    @property
+    def played_means(self) -> FloatArray:
+        """(N, K) true means that the last pulls were played on; a copy."""
+        return self._played_means.copy()
+
+    @property
+    def draws_means(self) -> bool:
+        """False: what the prior draws are coefficients."""
+        return False
+
+    @abstractmethod
+    def _start(self, lane: int, rng: Generator) -> None:
+        """Begin the episode that the lane is in."""
+
+    @abstractmethod
+    def _draw(self, lanes: IntArray) -> FloatArray:
+        """Put the features of the (M,) lanes' next decisions in place; return (M, K) means."""
+
+    def _begin(self, lanes: IntArray, instance: FloatArray | None) -> IntArray:
+        """Start episodes in the (M,) lanes; return the best arms of their first decisions."""
+        self.streams.advance(lanes)
+        firsts = self.streams.generators(MEANS, lanes)
+        rngs = self.streams.generators(FEATURES, lanes)
+        for lane, first, rng in zip(lanes.tolist(), firsts, rngs, strict=True):
+            self._rngs[lane] = rng
+            self._start(lane, first)
+        self._show(lanes)
+        if self._is_recorded:
+            self._record.forget(lanes)
+        return self._means[lanes].argmax(axis=-1)  # type: ignore[no-any-return]
+
+    def _play(
+        self, actions: IntArray, uniforms: FloatArray
+    ) -> tuple[FloatArray, dict[str, np.ndarray]]:
+        """Play on the features that are shown, and show the next ones."""
+        rewards, told = super()._play(actions, uniforms)
+        self._played_means = self.means
+        told |= {"means": self.played_means, "optimal_action": self._means.argmax(axis=-1)}
+        self._show(np.arange(len(rewards)))
+        return rewards, told
+
+    def _observe(self) -> NDArray[Any]:
+        return self.features.copy()
+
+    def _show(self, lanes: IntArray) -> None:
+        """Go on to the next decision of the (M,) lanes."""
+        means = self._draw(lanes)
+        self._means[lanes], self._shortfalls[lanes] = means, shortfalls(means)
+
+
+class DrawnLanes(FeatureLanes):
+    """N lanes of a `ContextualProblem`, with features that are drawn."""
+
+    problem: ContextualProblem
+
+    def _prepare(self, contexts: Any) -> Box:
+        """Return the space of one lane's features."""
+        num_arms, num_features = self.problem.num_arms, self.problem.num_features
+        self._contexts = make_contexts(contexts, num_arms, num_features, self.problem.link.name)
+        num_lanes = len(self.streams.seeds)
+        self._theta = np.zeros((num_lanes, num_features))
+        self._is_new = np.zeros(num_lanes, dtype=np.bool_)  # without features yet
+        return self._equip(num_features, -MAX_FEATURE, MAX_FEATURE)
+
+    def _start(self, lane: int, rng: Generator) -> None:
+        self._theta[lane] = draw_means(self.problem.prior, rng, self.problem.num_features)
+        self._is_new[lane] = True
+
+    def _draw(self, lanes: IntArray) -> FloatArray:
+        news = lanes[self._is_new[lanes]] if self._contexts.is_fixed else lanes
+        rngs = [self._rngs[lane] for lane in news.tolist()]
+        if rngs:
+            self.features[news] = self._contexts.draw(rngs, *self.features.shape[1:])
+        self._is_new[lanes] = False
+        means = self.problem.means(self._theta[lanes], self.features[lanes])
+        check_size("means of features", means)
+        return means
+
+
+class ContextualBanditEnv(DrawnLanes, BanditEnv):
+    """A bandit whose arms have features: the mean of arm a is g^-1(x_a . theta).
+
+    Description:
+        The coefficients theta are drawn from the problem's prior at each reset, and stay. Features
+        come anew at each step. See `bandit_gym.likelihoods.links` for g.
+
+    Actions:
+        Discrete(K): the arm to pull.
+
+    Observation:
+        Box(K, d): the features of each arm for the next pull.
+
+    Reward:
+        Of the problem's likelihood, with the mean of the pulled arm.
+
+    Info:
+        `reset` gives `means`, the (K,) true means of the first pull, and `optimal_action`. `step`
+        gives both as they were for this pull, and `regret`: max(means) - means[action].
+
+    Episode end:
+        As of `BanditEnv`.
+
+    Arguments:
+        problem: likelihood, prior of the coefficients, K and d. The id takes `num_arms`,
+            `num_features`, `likelihood` and `prior` in its place.
+        contexts: how features arise. "normal": of each arm by itself; "fixed": the same, but drawn
+            once an episode; "disjoint" and "hierarchical": of one visitor with an intercept, in
+            blocks of `num_features` coefficients, see `bandit_gym.contexts`; or `module:name` of a
+            function from a generator, K and d to (K, d) numbers. Of the first four, x_a . theta has
+            the deviation 2 under coefficients of unit variance, and .5 under a log link.
+        render_mode: None, "ansi" (text) or "rgb_array" (picture); both show the true means.
+    """
+
+    def __init__(
+        self,
+        problem: ContextualProblem,
+        *,
+        contexts: Any = "normal",
+        render_mode: str | None = None,
+    ) -> None:
+        check_object("problem", problem, ContextualProblem, REMEDY)
+        super().__init__(problem, render_mode=render_mode)
+        self.observation_space = self._prepare(contexts)
+
+
+class ContextualBanditVectorEnv(DrawnLanes, BanditVectorEnv):
+    """N lanes of one problem with features; `ContextualBanditEnv` is the manual.
+
+    Args:
+        num_envs: N.
+        problem: the same in all lanes.
+        contexts: how features arise.
+        render_mode: None, "ansi" or "rgb_array".
+        max_episode_steps: pulls after which an episode is truncated; None, 0 and -1 mean never.
+        autoreset_mode: an `AutoresetMode` or its value, "NextStep", "SameStep" or "Disabled".
+        disable_env_checker: without effect.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        problem: ContextualProblem,
+        *,
+        contexts: Any = "normal",
+        render_mode: str | None = None,
+        max_episode_steps: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        disable_env_checker: bool | None = None,
+    ) -> None:
+        check_object("problem", problem, ContextualProblem, REMEDY)
+        super().__init__(
+            num_envs,
+            problem,
+            render_mode=render_mode,
+            max_episode_steps=max_episode_steps,
+            autoreset_mode=autoreset_mode,
+        )
+        self.single_observation_space = self._prepare(contexts)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+
+
+def kinds_for(problem: BanditProblem) -> tuple[type[BanditEnv], type[BanditVectorEnv]]:
+    """Return the environments of a problem, single and natively vectorised."""
+    if isinstance(problem, ContextualProblem):
+        return ContextualBanditEnv, ContextualBanditVectorEnv
+    return BanditEnv, BanditVectorEnv

@@ -1,0 +1,305 @@
+"""Posteriors of coefficients against quadrature in two dimensions, closed forms, and themselves."""
+
+import numpy as np
+import pytest
+import scipy
+
+from agents.base.saved import get_state, set_state
+from agents.regression.likelihoods import TILE_ROWS, log_likelihood, make_link_code
+from agents.regression.posterior import CoefficientRace, LaplaceCoefficients
+from agents.regression.rows import Rows
+from bandit_gym.checks.doubts import Doubt
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, SharedMixture, StudentT
+from bandit_gym.problem import ContextualProblem
+
+
+class RingPrior:
+    """A prior of a user's own, around the origin, of which only draws and a density are known."""
+
+    def sample(self, rng, shape):
+        angle, radius = rng.uniform(0, 2 * np.pi, shape[:-1]), rng.gamma(4.0, 0.3, shape[:-1])
+        return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
+
+    def log_density(self, theta):
+        radius = np.linalg.norm(theta, axis=-1)
+        return 2 * np.log(radius + 1e-300) - radius / 0.3
+
+
+LIKELIHOODS = [Bernoulli(), Gaussian(0.5), Poisson(), Exponential()]
+PRIORS = [
+    Normal([0.3, 0.0], [1.0, 0.5]),
+    MultivariateNormal([0.5, 0.0], ((1.0, 0.5), (0.5, 2.0))),
+    StudentT(3.0),
+    Laplace(0.0, 0.7),
+    Mixture([Normal(-1.0, 0.4), Normal(1.0, 0.4)], [0.4, 0.6]),
+    SharedMixture([Normal([-1.0, 0.0], 0.5), Normal([1.0, 0.5], 0.5)], [0.4, 0.6]),
+    RingPrior(),
+]
+KINDS = [CoefficientRace, LaplaceCoefficients]
+
+
+def draw_rewards(rng, likelihood, eta):
+    match likelihood:
+        case Bernoulli():
+            return (rng.random(eta.shape) < scipy.special.expit(eta)).astype(float)
+        case Gaussian():
+            return rng.normal(eta, likelihood.std)
+        case Poisson():
+            return rng.poisson(np.exp(eta)).astype(float)
+    return rng.exponential(np.exp(eta))
+
+
+def learn(posterior, features, rewards, num_lanes=1, step=1):
+    """Give all lanes the same rewards, in parts of so many."""
+    rows, rng, lanes = Rows(features.shape[1]), np.random.default_rng(0), np.arange(num_lanes)
+    rows.start(num_lanes)
+    posterior.start(rng, num_lanes)
+    posterior.update(rng, rows)
+    for start in range(0, len(rewards), step):
+        for x, reward in zip(features[start:][:step], rewards[start:][:step], strict=True):
+            rows.add(lanes, np.tile(x, (num_lanes, 1)), np.full(num_lanes, reward))
+        posterior.update(rng, rows)
+    return rows
+
+
+def make_data(likelihood, num_rewards, num_features=2, seed=1):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(num_rewards, num_features))
+    features[num_rewards // 2 :] = features[: num_rewards - num_rewards // 2]  # equal rows
+    theta = rng.normal(size=num_features) * 0.5
+    return features, draw_rewards(rng, likelihood, features @ theta)
+
+
+def tabulate(problem, features, rewards):
+    """Return the points of a grid in the plane and the posterior's weights there."""
+    x = np.linspace(-9, 9, 901)
+    points = np.stack(np.meshgrid(x, x), axis=-1).reshape(-1, 2)
+    std = getattr(problem.likelihood, "std", 1.0)
+    log_density = problem.prior.log_density(points)
+    for row, reward in zip(features, rewards, strict=True):
+        log_density = log_density + problem.link.log_likelihood(points @ row, 1, reward, std)
+    weights = np.exp(log_density - log_density.max())
+    return points, weights / weights.sum()
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: each.name)
+def test_weighted_draws_have_the_moments_of_quadrature(likelihood, prior):
+    problem = ContextualProblem(likelihood, prior, 3, 2)
+    features, rewards = make_data(likelihood, 10)
+    posterior = CoefficientRace(problem)
+    learn(posterior, features, rewards, step=3)
+    points, weights = tabulate(problem, features, rewards)
+    mean = weights @ points
+    draws = posterior.coefficients
+    size = draws.effective_sample_size()[0]
+    std = np.sqrt(weights @ np.square(points - mean))
+    fourth = np.sqrt(weights @ np.square(np.square(points - mean) - std**2))
+    assert size > 500
+    np.testing.assert_array_less(abs(draws.mean()[0] - mean), 4 * std / np.sqrt(size))
+    np.testing.assert_array_less(abs(draws.std()[0] ** 2 - std**2), 4 * fourth / np.sqrt(size))
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
+def test_race_plays_arms_as_often_as_they_are_best(prior):
+    problem = ContextualProblem(Bernoulli(), prior, 4, 2)
+    features, rewards = make_data(Bernoulli(), 12)
+    arms = np.random.default_rng(2).normal(size=(4, 2))
+    posterior, num_lanes, num_plays = CoefficientRace(problem), 100, 100
+    learn(posterior, features, rewards, num_lanes, step=3)
+    belief = posterior.predict(np.tile(arms, (num_lanes, 1, 1)))
+    rng = np.random.default_rng(3)
+    played = np.concatenate([belief.draw_best(rng) for _ in range(num_plays)])
+    points, weights = tabulate(problem, features, rewards)
+    best = np.bincount((points @ arms.T).argmax(axis=1), weights, 4)
+    found = np.bincount(played, minlength=4) / played.size
+    error = np.sqrt(best * (1 - best) / played.size)
+    bias = 0.01  # of choosing among draws that are worth 12, which `num_plays` does not reduce
+    np.testing.assert_array_less(abs(found - best), 4 * error + bias)
+
+
+def test_gaussian_rewards_under_a_normal_prior_are_fitted_exactly():
+    problem = ContextualProblem(Gaussian(0.5), Normal(0.3, 2.0), 3, 4)
+    features, rewards = make_data(problem.likelihood, 40, 4)
+    precision = np.eye(4) / 4 + features.T @ features / 0.25
+    mean = np.linalg.solve(precision, features.T @ rewards / 0.25 + 0.3 / 4)
+    for kind in KINDS:
+        posterior = kind(problem)
+        learn(posterior, features, rewards)
+        np.testing.assert_allclose(posterior.fits.fit.mean[0], mean, rtol=1e-9)
+        covariance = posterior.fits.fit.covariance[0]
+        np.testing.assert_allclose(covariance, np.linalg.inv(precision), rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("std", [1.0, 10.0])
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: each.name)
+def test_laplace_is_centred_where_the_density_is_flat(likelihood, std):
+    problem = ContextualProblem(likelihood, Normal(0.0, std), 3, 4)
+    features, rewards = make_data(likelihood, 40, 4)
+    posterior = LaplaceCoefficients(problem)
+    learn(posterior, features, rewards)
+    fit, noise = posterior.fits.fit, getattr(likelihood, "std", 1.0)
+    slope = problem.link.score(features @ fit.mean[0], 1, rewards, noise) @ features
+    slope -= fit.mean[0] / std**2
+    # One step of Newton's from a point within .1 standard deviations is within their square.
+    assert np.sqrt(slope @ fit.covariance[0] @ slope) < 2 * 0.1**2
+
+
+@pytest.mark.parametrize("rewards", ["zeros", "separated"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_separated_data_are_fitted(kind, rewards):
+    problem = ContextualProblem(Bernoulli(), Normal(0.0, 10.0), 3, 5)
+    features = np.random.default_rng(0).normal(size=(60, 5))
+    posterior = kind(problem)
+    learn(posterior, features, (features[:, 0] > 0) * float(rewards == "separated"))
+    draws = posterior.predict(features[None, :3]).sample_many(np.random.default_rng(0), 100)
+    assert np.isfinite(draws).all()
+
+
+def disjoint(arm, values, num_arms):
+    """Return features that are an arm's own."""
+    x = np.zeros((num_arms, len(values)))
+    x[arm] = values
+    return x.ravel()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("prior", "rtol"), [(Normal(0.5, 2.0), 1e-9), (StudentT(4.0), 1e-3)], ids=["normal", "t"]
+)  # sites of a prior begin where its draws say, which differ, and are swept twice
+def test_blocks_that_share_no_row_are_fitted_each_alone(kind, prior, rtol):
+    values, rewards = make_data(Bernoulli(), 30, 3)
+    arms = np.arange(30) % 2
+    features = np.array([disjoint(a, x, 2) for a, x in zip(arms, values, strict=True)])
+    joint = kind(ContextualProblem(Bernoulli(), prior, 3, 6))
+    learn(joint, features, rewards, step=30)
+    assert joint.fits.labels.tolist() == [0, 0, 0, 3, 3, 3]
+    for arm in range(2):
+        alone = kind(ContextualProblem(Bernoulli(), prior, 3, 3))
+        learn(alone, values[arms == arm], rewards[arms == arm], step=15)
+        own = slice(3 * arm, 3 * arm + 3)
+        mean, covariance = joint.fits.fit.mean[0, own], joint.fits.fit.covariance[0, own, own]
+        np.testing.assert_allclose(mean, alone.fits.fit.mean[0], rtol=rtol)
+        np.testing.assert_allclose(covariance, alone.fits.fit.covariance[0], rtol=rtol)
+
+
+def test_blocks_are_joined_by_a_row_or_by_the_prior():
+    prior = MultivariateNormal(0.0, ((1.0, 0.0, 0.0), (0.0, 1.0, 0.5), (0.0, 0.5, 1.0)))
+    problem = ContextualProblem(Bernoulli(), prior, 2, 3)
+    apart, together = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 0.0]]), np.array([[1.0, 1.0, 0.0]])
+    posterior, rewards = CoefficientRace(problem), np.array([1.0, 0.0, 1.0])
+    learn(posterior, apart, rewards[:2])
+    assert posterior.fits.labels.tolist() == [0, 1, 1]
+    features = np.concatenate([apart, together])
+    learn(posterior, features, rewards)
+    assert posterior.fits.labels.tolist() == [0, 0, 0]
+    at_once = CoefficientRace(problem)
+    learn(at_once, features, rewards, step=3)
+    np.testing.assert_allclose(
+        posterior.fits.fit.mean, at_once.fits.fit.mean, atol=0.02
+    )  # sites were swept another number of times
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lane_is_fitted_alike_alone_and_among_others_and_after_a_restart(kind):
+    problem, rng = ContextualProblem(Poisson(), StudentT(3.0), 3, 2), np.random.default_rng(0)
+    features, rewards = make_data(Poisson(), 20)
+    alone, lanes = kind(problem), kind(problem)
+    learn(alone, features, rewards)
+    rows = learn(lanes, features[::-1], rewards[::-1], num_lanes=3)
+    mask = np.array([False, True, False])
+    rows.restart(mask)
+    lanes.restart(rng, mask)
+    lanes.update(rng, rows)
+    for x, reward in zip(features, rewards, strict=True):
+        rows.add(np.array([1]), x[None], np.array([reward]))
+        lanes.update(rng, rows)
+    np.testing.assert_allclose(lanes.fits.fit.mean[1], alone.fits.fit.mean[0], rtol=1e-12)
+    np.testing.assert_allclose(lanes.fits.shares[1], alone.fits.shares[0], rtol=0.2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_posterior_goes_on_from_its_saved_state_as_it_would_have(kind):
+    problem = ContextualProblem(Bernoulli(), Laplace(), 3, 2)
+    features, rewards = make_data(Bernoulli(), 20)
+    posterior, resumed = kind(problem), kind(problem)
+    rows = learn(posterior, features, rewards)
+    resumed.start(np.random.default_rng(0), 1)
+    set_state(resumed, get_state(posterior))
+    rows.add(np.array([0]), np.ones((1, 2)), np.ones(1))
+    drawn = []
+    for each in (posterior, resumed):
+        rng = np.random.default_rng(0)
+        each.update(rng, rows)
+        drawn.append([each.predict(np.eye(2)[None]).sample(rng) for _ in range(5)])
+    np.testing.assert_array_equal(*drawn)
+
+
+def test_a_fork_stays_as_it_is_and_answers_leave_the_posterior_alone():
+    problem, rng = ContextualProblem(Bernoulli(), Normal(0, 1), 3, 2), np.random.default_rng(0)
+    features, rewards = make_data(Bernoulli(), 20)
+    posterior = CoefficientRace(problem)
+    rows = learn(posterior, features, rewards)
+    belief = posterior.predict(features[None, :3])
+    copy, before = belief.fork(), belief.best_arm_probabilities()
+    rows.add(np.array([0]), np.ones((1, 2)), np.ones(1))
+    posterior.update(rng, rows)
+    np.testing.assert_array_equal(copy.best_arm_probabilities(), before)
+    assert before.sum() == pytest.approx(1)
+    assert belief.diagnostics()["num_samples"][0] >= 12
+
+
+def test_a_draw_that_is_worth_little_is_flagged():
+    problem = ContextualProblem(Bernoulli(), Normal(0.0, 30.0), 3, 20)
+    features, rewards = make_data(Bernoulli(), 50, 20)
+    posterior = CoefficientRace(problem)
+    learn(posterior, features, rewards, step=50)
+    is_low = posterior.fits.shares[0, 0] < 0.1
+    assert (posterior.doubts()[0] == Doubt.FEW_EFFECTIVE_SAMPLES) == is_low
+    assert is_low
+
+
+@pytest.mark.parametrize("counts", [1, 3])
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: each.name)
+def test_weights_are_those_of_all_rows(likelihood, counts):
+    problem = ContextualProblem(likelihood, Normal(0, 1), 3, 5)
+    rng, num_rows = np.random.default_rng(0), TILE_ROWS + 7
+    features = rng.normal(size=(num_rows, 5))
+    rewards = draw_rewards(rng, likelihood, features @ np.full(5, 0.2))
+    posterior = CoefficientRace(problem)
+    data = np.repeat(features, counts, axis=0), np.repeat(rewards, counts)
+    learn(posterior, *data, step=num_rows * counts)
+    draws, fit = posterior.coefficients, posterior.fits.fit
+    eta, std = draws.means[0] @ features.T, getattr(likelihood, "std", 1.0)
+    target = problem.link.log_likelihood(eta, counts, counts * rewards, std).sum(axis=1)
+    target += problem.prior.log_density(draws.means[0])
+    off = scipy.linalg.solve_triangular(fit.factor[0], (draws.means - fit.mean)[0].T, lower=True)
+    target += (8 + 5) / 2 * np.log1p(np.square(off).sum(axis=0) / 8)
+    np.testing.assert_allclose(np.diff(draws.log_weights[0] - target), 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: each.name)
+def test_compiled_log_likelihoods_have_the_slopes_of_the_links(likelihood):
+    problem = ContextualProblem(likelihood, Normal(0, 1), 3, 5)
+    code, std = make_link_code(problem), getattr(likelihood, "std", 1.0)
+    for eta in (-30.0, -1.0, 0.0, 2.0, 30.0):
+        _, score, information = log_likelihood(code, eta, 3.0, 2.0)
+        assert score == pytest.approx(float(problem.link.score(eta, 3, 2.0, std)))
+        assert information == pytest.approx(float(problem.link.information(eta, 3, 2.0, std)))
+
+
+def test_rows_collapse_equal_features_and_forget_restarted_lanes():
+    rows, lanes = Rows(2), np.arange(2)
+    rows.start(2)
+    for i in range(20):
+        rows.add(lanes, np.array([[0.0, i], [-0.0, 1.0]]), np.array([1.0, 2.0]))
+    rows.add(np.array([1]), np.array([[0.0, 1.0]]), np.array([2.0]))
+    assert rows.sizes.tolist() == [20, 1]
+    assert (rows.counts[1, 0], rows.sums[1, 0]) == (21, 42.0)
+    assert rows.num_rewards.tolist() == [20, 21]
+    np.testing.assert_array_equal(rows.features[0, :20, 1], np.arange(20))
+    rows.restart(np.array([True, False]))
+    rows.add(np.array([0]), np.array([[3.0, 4.0]]), np.array([1.0]))
+    assert rows.sizes.tolist() == [1, 1]
+    np.testing.assert_array_equal(rows.features[0, 0], [3.0, 4.0])

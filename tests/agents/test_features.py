@@ -1,0 +1,294 @@
+"""Agents whose arms have features: what they take, refuse and learn, and the closed form."""
+
+import re
+
+import numpy as np
+import pytest
+from gymnasium.error import InvalidAction
+from scipy import stats
+
+from agents import load, make_agent
+from agents.regression.rows import Rows
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Laplace, MultivariateNormal, Normal
+from bandit_gym.problem import BanditProblem, ContextualProblem
+
+STD = 0.5
+COVARIANCE = np.array([[1.0, 0.5, 0.0], [0.5, 2.0, 0.3], [0.0, 0.3, 1.0]])
+PRIOR = MultivariateNormal([0.2, 0.0, 0.0], COVARIANCE.tolist())
+LINEAR = ContextualProblem(Gaussian(STD), PRIOR, 4, 3)
+X = np.random.default_rng(0).normal(size=(6, 4, 3))
+
+
+def started(num_envs=None, problem=LINEAR, name="exact", **options):
+    agent = make_agent(name, problem, **options)
+    agent.reset(num_envs, seed=3)
+    return agent
+
+
+def joint(rows, rewards, features):
+    """Return mean and covariance of (K, d) @ theta given rewards, by conditioning them jointly.
+
+    It inverts the (t, t) covariance of rewards, and shares no formula with the agent.
+    """
+    prior, rows = np.array([0.2, 0, 0]), np.array(rows)
+    gain = COVARIANCE @ rows.T
+    gain = gain @ np.linalg.inv(rows @ gain + STD**2 * np.eye(len(rows)))
+    mean = prior + gain @ (np.array(rewards) - rows @ prior)
+    return features @ mean, features @ (COVARIANCE - gain @ rows @ COVARIANCE) @ features.T
+
+
+def test_the_closed_form_is_that_of_jointly_normal_rewards(rng):
+    agent, rows, rewards = started(2), [[], []], [[], []]
+    for step in range(30):
+        shown = X[[step % 5, rng.integers(6)]]  # some come again, and are collapsed
+        actions, paid = agent.act(shown), rng.normal(size=2)
+        agent.observe(actions, paid)
+        for lane in range(2):
+            rows[lane].append(shown[lane, actions[lane]])
+            rewards[lane].append(paid[lane])
+    snapshot = agent.posterior(X[[1, 2]])
+    for lane, features in enumerate(X[[1, 2]]):
+        mean, covariance = joint(rows[lane], rewards[lane], features)
+        expected = stats.norm(mean, np.sqrt(np.diag(covariance)))
+        np.testing.assert_allclose(snapshot.mean()[lane], expected.mean(), atol=1e-12)
+        np.testing.assert_allclose(snapshot.std()[lane], expected.std(), atol=1e-12)
+        np.testing.assert_allclose(snapshot.quantile(0.9)[lane], expected.ppf(0.9), atol=1e-12)
+        np.testing.assert_allclose(snapshot.density([0.1])[0, lane], expected.pdf(0.1), atol=1e-12)
+        mean, covariance = joint(rows[lane], rewards[lane], np.eye(3))
+        np.testing.assert_allclose(snapshot.coefficients.mean()[lane], mean, atol=1e-12)
+
+
+def test_sums_of_products_are_the_same_whenever_they_are_first_asked_for(rng):
+    early, late = Rows(3), Rows(3)
+    for rows in (early, late):
+        rows.start(2)
+    early.products()
+    for _ in range(9):
+        lanes = np.arange(2)[rng.random(2) < 0.7]
+        features, rewards = X[rng.integers(3, size=len(lanes)), 0], rng.normal(size=len(lanes))
+        for rows in (early, late):
+            rows.add(lanes, features, rewards)
+    for rows in (early, late):
+        rows.restart(np.array([False, True]))
+    for first, second in zip(early.products(), late.products(), strict=True):
+        np.testing.assert_allclose(first, second, atol=1e-13)
+        assert first[0].any() and not first[1].any()
+
+
+def test_two_arms_have_exact_probabilities_and_more_have_those_of_draws():
+    agent, features = started(), X[0]
+    agent.observe(1, 0.7, observation=features)
+    for num_arms in (2, 4):
+        mean, covariance = joint([features[1]], [0.7], features[:num_arms])
+        draws = np.random.default_rng(1).multivariate_normal(mean, covariance, 200_000)
+        expected = np.bincount(draws.argmax(axis=1), minlength=num_arms) / len(draws)
+        found = agent.action_probabilities(features[:num_arms])
+        size = min(np.ravel(agent.posterior(features[:num_arms]).effective_sample_size())[0], 2e5)
+        np.testing.assert_array_less(abs(found - expected), 4 * np.sqrt(0.25 / size + 0.25 / 2e5))
+        acts = [agent.act(features[:num_arms]) for _ in range(2000)]
+        assert agent.has_exact_probabilities == (num_arms == 2)
+        shares = np.bincount(acts, minlength=num_arms) / 2000
+        np.testing.assert_array_less(abs(shares - expected), 4 * np.sqrt(0.25 / 2000))
+
+
+def test_equal_features_are_a_tie_that_is_shared():
+    agent = started()
+    assert agent.action_probabilities(X[0][[1, 1]]).tolist() == [0.5, 0.5]
+    assert agent.action_probabilities(X[0][[1, 1]] * 0).tolist() == [0.5, 0.5]
+    assert agent.action_probabilities(X[0][:1]).tolist() == [1.0]
+
+
+def test_a_reward_is_for_the_features_of_the_last_act_in_any_of_five_ways():
+    actions, rewards, masks = np.array([1, 3]), np.array([0.5, -1.0]), np.eye(2, dtype=bool)
+    ways = [
+        [(None, None)],
+        [(mask, None) for mask in masks],
+        [(None, X[:2])],
+        [(None, X[[0, 1], actions])],
+        [(mask, np.where(mask[:, None, None], X[:2], np.nan)) for mask in masks],
+    ]
+    found = []
+    for calls in ways:
+        agent = started(2)
+        agent.act(X[:2])
+        for mask, observation in calls:
+            agent.observe(actions, rewards, mask, observation=observation)
+        found.append(agent.posterior(X[2:4]).mean())
+    assert (np.array(found) == found[0]).all()
+
+
+def test_a_saved_agent_still_knows_which_features_wait_for_a_reward(tmp_path):
+    agent = started(2)
+    agent.act(X[:2])
+    agent.observe([1, 1], [1.0, 0.0], np.array([True, False]))
+    agent.save(tmp_path / "agent")
+    loaded = load(tmp_path / "agent")
+    with pytest.raises(TypeError, match="observation must be given"):
+        loaded.observe([1, 1], [1.0, 0.0])
+    for each in (agent, loaded):
+        each.observe([1, 1], [1.0, 0.0], np.array([False, True]))
+    assert (loaded.posterior(X[:2]).mean() == agent.posterior(X[:2]).mean()).all()
+
+
+def test_a_late_reward_leaves_the_features_of_the_last_act_for_their_own():
+    late, prompt = started(), started()
+    first = late.act(X[0])
+    second = late.act(X[1])
+    late.observe(first, 1.0, observation=X[0][first])
+    late.observe(second, -1.0)
+    for features, action, reward in [(X[0], first, 1.0), (X[1], second, -1.0)]:
+        prompt.observe(action, reward, observation=features)
+    found, expected = (agent.posterior(X[2]).mean() for agent in (late, prompt))
+    np.testing.assert_allclose(found, expected, atol=1e-13)
+
+
+def test_a_run_takes_any_number_of_arms_at_each_step():
+    for name in ("exact", "random", "epsilon_greedy", "top_two", "bayes_ucb"):
+        agent = started(name=name)
+        for num_arms in (2, 9, 1, 4):
+            features = np.random.default_rng(num_arms).normal(size=(num_arms, 3))
+            assert agent.action_probabilities(features).shape == (num_arms,)
+            action = agent.act(features)
+            assert 0 <= action < num_arms
+            agent.observe(action, 0.5)
+
+
+NAN = np.where(np.eye(4, 3, dtype=bool), np.nan, X[0])
+SHAPE = "be features of shape (K, 3)"
+GIVEN, ROW = {"observation": X[0]}, {"observation": X[0, 0, :2]}
+FINITE, NEEDED = (
+    "observation must have finite features, got nan.",
+    "observation must be given where",
+)
+WARM = "warm_start must be left out where arms have features, got [1, 0, 0, 0]; observe each"
+BAD_FEATURES = [
+    ("act", (), {}, TypeError, f"observation must {SHAPE}, got None."),
+    ("act", (X[0].T,), {}, ValueError, f"observation must {SHAPE}, got shape (3, 4)."),
+    ("act", (X[0, 0],), {}, ValueError, f"observation must {SHAPE}, got shape (3,)."),
+    ("act", (X[0][:0],), {}, ValueError, f"observation must {SHAPE}, got shape (0, 3)."),
+    ("act", (NAN,), {}, ValueError, FINITE),
+    ("act", ("abc",), {}, TypeError, f"observation must {SHAPE}, got 'abc'."),
+    ("action_probabilities", (), {}, TypeError, f"observation must {SHAPE}, got None."),
+    ("posterior", (NAN,), {}, ValueError, FINITE),
+    ("observe", (0, 0.5), {"observation": NAN}, ValueError, FINITE),
+    ("observe", (4, 0.5), GIVEN, InvalidAction, "from 0 to 3, got 4."),
+    ("observe", (0, np.nan), GIVEN, ValueError, "reward must be a finite"),
+    ("observe", (0, 0.5), ROW, ValueError, f"{SHAPE}, or (3,) of the arm pulled, got shape (2,)."),
+    ("observe", (0, 0.5), {}, TypeError, NEEDED),
+    ("warm_start", ([1, 0, 0, 0], [1.0, 0, 0, 0]), {}, TypeError, WARM),
+]
+
+
+def test_lanes_have_features_each_and_bad_problems_are_refused():
+    agent = started(2)
+    for wrong in (X[:3], X[0]):
+        with pytest.raises(ValueError, match=re.escape("of shape (2, K, 3), got shape")):
+            agent.act(wrong)
+    for arguments, text in [
+        ((Normal(0.0, 1.0), 1, 3), "num_arms must be an integer of at least 2, got 1"),
+        ((Normal(0.0, 1.0), 4, 0), "num_features must be a positive integer, got 0"),
+        ((PRIOR, 4, 2), "prior must have 2 values in its parameters, one per coefficient, got 3"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            ContextualProblem(Gaussian(STD), *arguments)
+
+
+@pytest.mark.parametrize(("method", "arguments", "options", "error", "text"), BAD_FEATURES)
+def test_bad_calls_are_refused_and_nothing_is_learned(method, arguments, options, error, text):
+    agent, twin = started(), started()
+    for each in (agent, twin):
+        each.observe(each.act(X[0]), 0.5)
+    with pytest.raises(error, match=re.escape(text)):
+        getattr(agent, method)(*arguments, **options)
+    assert agent.act(X[1]) == twin.act(X[1])
+    assert agent.posterior(X[2]).mean().tolist() == twin.posterior(X[2]).mean().tolist()
+    assert agent.rng.random() == twin.rng.random()
+
+
+def test_a_lane_that_begins_again_has_no_features_for_a_reward():
+    agent = started(2)
+    agent.act(X[:2])
+    agent.reset_lanes(np.array([True, False]))
+    agent.observe([0, 0], [1.0, 1.0], np.array([False, True]))
+    with pytest.raises(TypeError, match="observation must be given"):
+        agent.observe([0, 0], [1.0, 1.0], np.array([True, False]))
+    assert agent.evidence.num_rewards.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["exact", "racing", "laplace"])
+def test_a_posterior_without_features_knows_coefficients_alone(name):
+    agent = started(name=name)
+    agent.observe(0, 1.0, observation=X[0])
+    snapshot = agent.posterior()
+    assert snapshot.coefficients.mean().shape == snapshot.coefficients.std().shape == (3,)
+    assert snapshot.coefficients.sample(5, seed=0).shape == (5, 3)
+    mean, covariance = joint(X[0][:1], [1.0], np.eye(3))
+    std = np.sqrt(np.diag(covariance))  # of 1,000 draws, or of none
+    np.testing.assert_array_less(abs(snapshot.coefficients.mean() - mean), 4 * std / 1000**0.5)
+    assert "3 coefficients after 1 pull" in repr(snapshot) == repr(snapshot.coefficients)
+    assert "4 arms after 1 pull" in repr(agent.posterior(X[0]))
+    with pytest.raises(TypeError, match="observation must be given to posterior"):
+        snapshot.mean()
+
+
+LOGISTIC = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 4, 3)
+PLAIN = BanditProblem(Gaussian(1.0), Normal(0.0, 1.0), 4)
+HEAVY = ContextualProblem(Gaussian(1.0), Laplace(), 4, 3)
+REFUSED = [
+    ("exact", LOGISTIC, {}, "an exact posterior, got .*; RacingThompson takes any"),
+    ("exact", HEAVY, {}, "an exact posterior, got .*; RacingThompson takes any"),
+    ("exact", LINEAR, {"method": "grid"}, "method must be one of 'auto', 'conjugate', got 'grid'"),
+    ("exact", LINEAR, {"discount": 0.9}, "discount must be 1.0 where arms have features"),
+    ("exact", LINEAR, {"window": 9}, "window must be None where arms have features"),
+    ("exact", LINEAR, {"prior": "reference"}, "prior must be an object or a dict where arms have"),
+    ("greedy", LINEAR, {"estimate": "average"}, "estimate must be 'posterior' where arms have"),
+    ("racing", LINEAR, {"stopping": 9}, "stopping must be None where arms have features, got 9"),
+    ("racing_paper", LINEAR, {}, "stopping must be None where arms have features, got Paper"),
+    ("smc", LINEAR, {}, "problem must have no features for SMCThompson, got .*; RacingThompson"),
+    ("thompson", LINEAR, {"posterior": "smc"}, "posterior must be one of 'exact', 'racing', 'lap"),
+    ("laplace", PLAIN, {}, "problem must be a ContextualProblem for LaplaceThompson, which"),
+    ("lin_ucb", PLAIN, {}, "problem must be a ContextualProblem for LinUCB, which decides on feat"),
+    ("thompson", PLAIN, {"posterior": "laplace"}, "posterior must be one of 'exact', 'smc', 'rac"),
+    ("lin_ucb", LINEAR, {"ridge": 0}, "ridge must be a finite number above 0, got 0"),
+    ("sliding_window", LINEAR, {}, "window must be None where arms have features"),
+    ("optimal", LINEAR, {"horizon": 9}, "problem must have no features for BayesOptimal"),
+    *((name, LINEAR, {}, "problem must have no features for") for name in (
+        *("ucb1", "kl_ucb", "moss", "ucb_tuned", "information_relaxation"),
+        *("discounted_gittins", "finite_horizon_gittins", "optimistic_gittins"),
+        "knowledge_gradient",
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "problem", "options", "text"), REFUSED)
+def test_agents_that_cannot_take_features_say_so_at_once(name, problem, options, text):
+    with pytest.raises((TypeError, ValueError), match=text):
+        make_agent(name, problem, **options)
+
+
+def test_lin_ucb_with_a_block_of_features_an_arm_is_algorithm_1_of_its_paper(rng):
+    """Li et al. (2010): A_a = I + D' D and b_a = D' c of each arm's own visits."""
+    num_arms, size, alpha = 4, 3, 0.7
+    problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), num_arms, num_arms * size)
+    agent = started(problem=problem, name="lin_ucb", alpha=alpha)
+    a, b = np.tile(np.eye(size), (num_arms, 1, 1)), np.zeros((num_arms, size))
+    for _ in range(50):
+        x, reward = rng.normal(size=size), float(rng.random() < 0.4)
+        inverse = np.linalg.inv(a)
+        bounds = np.einsum("aij,aj->ai", inverse, b) @ x
+        bounds += alpha * np.sqrt(np.einsum("i,aij,j->a", x, inverse, x))
+        action = agent.act(np.kron(np.eye(num_arms), x))
+        assert bounds[action] == pytest.approx(bounds.max(), rel=1e-12)
+        agent.observe(action, reward)
+        a[action] += np.outer(x, x)
+        b[action] += reward * x
+
+
+def test_separation_and_rewards_of_zeros_alone_are_no_errors():
+    for name in ("racing", "laplace", "lin_ucb", "greedy"):
+        agent = started(problem=LOGISTIC, name=name)
+        for reward in (0.0, 1.0):
+            for step in range(20):
+                agent.observe(0, reward, observation=(2 * reward - 1) * abs(X[step % 6]))
+                assert agent.action_probabilities(X[0]).sum() == pytest.approx(1.0)

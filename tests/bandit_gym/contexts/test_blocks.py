@@ -1,0 +1,77 @@
+"""How features arise: blocks of coefficients, and the deviation of linear predictors."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from bandit_gym.contexts import disjoint, hierarchical
+from bandit_gym.contexts.drawn import CONTEXTS, count_coefficients, make_contexts
+
+VISITORS = np.random.default_rng(0).standard_normal((4, 2))
+
+
+def test_predictors_in_blocks_are_those_of_each_arms_own_coefficients_and_the_shared_ones():
+    rng, num_arms = np.random.default_rng(1), 3
+    with_intercept = np.column_stack([np.ones(4), VISITORS])
+    for intercept, vectors in ((True, with_intercept), (False, VISITORS)):
+        shared, own = (
+            rng.standard_normal(vectors.shape[1]),
+            rng.standard_normal((num_arms, vectors.shape[1])),
+        )
+        features = disjoint(VISITORS, num_arms, intercept)
+        np.testing.assert_allclose(features @ own.ravel(), vectors @ own.T)
+        theta = np.concatenate([shared, own.ravel()])
+        features = hierarchical(VISITORS, num_arms, intercept)
+        np.testing.assert_allclose(features @ theta, vectors @ (shared + own).T)
+        assert hierarchical(VISITORS[0], num_arms, intercept).tolist() == features[0].tolist()
+
+
+@pytest.mark.parametrize("make", [disjoint, hierarchical])
+@pytest.mark.parametrize(
+    ("x", "num_arms", "intercept", "error", "text"),
+    [
+        ([1.0, np.inf], 2, True, ValueError, "x must be finite, got"),
+        (["a"], 2, True, TypeError, "x must"),
+        (1.0, 2, True, ValueError, "x must have a last axis of features, got 1.0"),
+        ([], 2, False, ValueError, "x must have a last axis of features, got"),
+        ([1.0], 1, True, ValueError, "num_arms must be an integer of at least 2"),
+    ],
+)
+def test_what_is_no_visitor_is_refused(make, x, num_arms, intercept, error, text):
+    with pytest.raises(error, match=text):
+        make(x, num_arms, intercept)
+
+
+@pytest.mark.parametrize(("link", "deviation"), [("logit", 2.0), ("log", 0.5)])
+@pytest.mark.parametrize("contexts", CONTEXTS)
+def test_linear_predictors_have_the_stated_deviation(contexts, link, deviation):
+    """Over 10,000 draws of features and coefficients; squares of predictors have a deviation of
+    at most 3 times their mean under these contexts, whose fourth moments are below 10."""
+    rng, num_draws, d = np.random.default_rng(0), 10_000, count_coefficients(contexts, 3, 4)
+    made = make_contexts(contexts, 3, d, link)
+    found = [made.draw([rng], 3, d)[0] @ rng.standard_normal(d) for _ in range(num_draws)]
+    assert np.abs(np.mean(np.square(found)) / deviation**2 - 1) <= 4 * 3 / num_draws**0.5
+
+
+def constant(rng, num_arms, num_features):
+    """Return features that are no numbers."""
+    return np.full((num_arms, num_features), np.inf)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"contexts": "nomal"}, ValueError, "contexts must be .*normal"),
+        ({"contexts": 3}, TypeError, "contexts must be a function, got 3"),
+        ({"contexts": constant}, ValueError, r"contexts\(.*\) must return numbers within"),
+        ({"num_features": 0}, ValueError, "num_features must be a positive integer, got 0"),
+        ({"num_arms": 1}, ValueError, "num_arms must be an integer of at least 2, got 1"),
+        ({"prior": {"name": "normal", "mean": [0, 0], "std": 1}}, ValueError, "prior must have 5"),
+        ({"likelihood": "gauss"}, ValueError, "likelihood"),
+        ({"observation": "counts"}, ValueError, "options of the contextual bandit must"),
+    ],
+)
+def test_arguments_of_the_environment_that_are_wrong_are_refused(options, error, text):
+    for make in (gym.make, gym.make_vec):
+        with pytest.raises(error, match=text):
+            make("ContextualBandit-v0", **options)

@@ -1,0 +1,133 @@
+"""TableBandit-v0: rows of a table in random order, for agents that are told a prior."""
+
+import gymnasium as gym
+import numpy as np
+import pandas as pd
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from surface import SERIAL
+
+import bandit_gym as bg
+from agents import LinUCB, RacingThompson
+from bandit_gym.contexts import disjoint, hierarchical
+from bandit_gym.priors import Normal
+from bandit_gym.problem import ContextualProblem
+from bandit_gym.rollout import rollout
+from bandit_gym.wrappers import DelayedReward
+
+ID, REWARDS, NUM_ROWS, NUM_ARMS = "TableBandit-v0", ["left", "middle", "right"], 8, 3
+RNG = np.random.default_rng(0)
+VISITORS = RNG.standard_normal((NUM_ROWS, 2)).round(3)
+PAID = RNG.integers(2, size=(NUM_ROWS, NUM_ARMS)).astype(float)
+FRAME = pd.DataFrame(np.hstack([PAID, VISITORS]), columns=[*REWARDS, "age", "time"])
+PRIOR = {"name": "normal", "mean": 0.0, "std": 1.0}
+
+
+def make(**options):
+    return gym.make(ID, **{"features": VISITORS, "rewards": PAID} | options)
+
+
+def transcript(env, num_steps=NUM_ROWS):
+    """Return what an episode of arm 1 says, from a reset on."""
+    return [env.reset(seed=3), *(env.step(1) for _ in range(num_steps))]
+
+
+def test_a_table_is_the_same_from_arrays_a_frame_and_files(tmp_path):
+    FRAME.to_parquet(tmp_path / "rows.parquet"), FRAME.to_csv(tmp_path / "rows.csv", index=False)
+    expected = transcript(make())
+    for table in (FRAME, str(tmp_path / "rows.parquet"), tmp_path / "rows.csv"):
+        for names in (None, ["age", "time"]):
+            env = make(table=table, rewards=REWARDS, features=names)
+            assert data_equivalence(transcript(env), expected, exact=True)
+    given = make(features=disjoint(VISITORS, NUM_ARMS))
+    assert data_equivalence(transcript(given), expected, exact=True)
+    shared = make(contexts="hierarchical").reset(seed=3)[0]
+    assert shared.tolist() in hierarchical(VISITORS, NUM_ARMS).tolist()
+
+
+def test_an_episode_has_each_row_once_in_an_order_of_its_own_and_ends_after_the_last():
+    env, orders = make(), []
+    check_env(env.unwrapped)
+    rows = disjoint(VISITORS, NUM_ARMS).tolist()
+    for _ in range(2):
+        seen, _ = env.reset(seed=None if orders else 3)
+        orders.append([])
+        for number in range(NUM_ROWS):
+            row = rows.index(seen.tolist())
+            seen, reward, terminated, truncated, info = env.step(number % NUM_ARMS)
+            paid = PAID[row]
+            assert (reward, info["regret"]) == (paid[number % NUM_ARMS], paid.max() - reward)
+            assert info["optimal_action"] == paid.argmax() and info["means"].tolist() == [*paid]
+            assert (terminated, truncated) == (False, number == NUM_ROWS - 1)
+            orders[-1].append(row)
+        assert seen in env.observation_space
+        with pytest.raises(ResetNeeded, match="reset must be called after the last row"):
+            env.step(0)
+    assert [sorted(order) for order in orders] == [[*range(NUM_ROWS)]] * 2
+    assert orders[0] != orders[1]
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+@pytest.mark.parametrize("limit", [None, 3, 20])
+@pytest.mark.parametrize("delay", [None, 2])
+def test_native_equals_sync(mode, limit, delay):
+    def wrapped(env):
+        return env if delay is None else DelayedReward(env, delay)
+
+    arrays = {"features": VISITORS, "rewards": PAID, "max_episode_steps": limit}
+    native = wrapped(gym.make_vec(ID, 3, autoreset_mode=mode, **arrays))
+    sync = SyncVectorEnv([lambda: wrapped(make(max_episode_steps=limit))] * 3, autoreset_mode=mode)
+    assert data_equivalence(native.reset(seed=1), sync.reset(seed=1), exact=True)
+    for arms in np.random.default_rng(0).integers(NUM_ARMS, size=(20, 3)):
+        both = [env.step(arms) for env in (native, sync)]
+        assert data_equivalence(*both, exact=True)
+        if mode is AutoresetMode.DISABLED and (both[0][3]).any():
+            options = {"reset_mask": both[0][3]}
+            both = [env.reset(options=options) for env in (native, sync)]
+            assert data_equivalence(*both, exact=True)
+
+
+def test_agents_are_told_a_prior_or_ask_for_one_in_a_sentence():
+    env = make()
+    d = env.observation_space.shape[1]
+    problem = ContextualProblem(env.unwrapped.problem.likelihood, Normal(0.0, 1.0), NUM_ARMS, d)
+    played = [
+        rollout(agent, env, seed=0, horizon=20)
+        for agent in (RacingThompson(problem), RacingThompson(env, prior=Normal(0.0, 1.0)))
+    ]
+    assert played[0].actions.tolist() == played[1].actions.tolist()
+    assert played[0].lengths.tolist() == [NUM_ROWS]
+    assert rollout(LinUCB(env), env, seed=0, horizon=NUM_ROWS).lengths.tolist() == [NUM_ROWS]
+    with pytest.raises(ValueError, match="prior must be given where the environment knows none"):
+        RacingThompson(env)
+
+
+def test_it_is_compared_and_its_regret_is_named_for_what_it_is(tmp_path):
+    FRAME.to_parquet(tmp_path / "rows.parquet")
+    env = {"env": ID, "table": str(tmp_path / "rows.parquet"), "rewards": REWARDS}
+    agents = [{"agent": "laplace", "prior": PRIOR}, "lin_ucb"]
+    sizes = {"replications": 4, "horizon": 10, "block_size": 2, "progress": False}
+    found = bg.compare(agents, env=env, workers=SERIAL, **sizes)
+    assert "Regret to the best reward of each row: sum over steps of the row's best" in str(found)
+    with pytest.raises(ValueError, match="prior must be given"):
+        bg.compare(["laplace"], env=env, workers=SERIAL, **sizes)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"rewards": PAID[:3]}, r"features must have shape \(3, p\) or \(3, 3, d\), as"),
+        ({"rewards": PAID[:, :1]}, "rewards must have a row for each visitor and 2 arms or more"),
+        ({"rewards": PAID + 0.5}, "rewards must be 0 or 1 under bernoulli rewards, got"),
+        ({"features": np.full(VISITORS.shape, np.inf)}, "features and rewards must be finite"),
+        ({"contexts": "normal"}, "contexts must be"),
+        ({"table": FRAME}, "rewards must be a list of names of columns, of"),
+        ({"table": FRAME, "rewards": ["lift", "right"]}, "rewards must be a list of names"),
+        ({"table": "rows.txt", "rewards": REWARDS}, "end of table must be"),
+    ],
+)
+def test_what_is_no_table_is_refused(options, text):
+    with pytest.raises(ValueError, match=text):
+        make(**({"features": None} if "table" in options else {}) | options)

@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+
+from agents.oracle import action_probabilities_with_error, importance
+from bandit_gym.fidelity.recipes import Recipe
+from bandit_gym.fidelity.suite import load_suite
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Normal
+from bandit_gym.problem import ContextualProblem
+
+CASES = load_suite("contextual-v1").cases
+MAX_ERRORS = {"polar": 1e-6, "blocks": 1e-3, "importance": 1e-3}
+
+
+def test_cases_cover_likelihoods_priors_coefficients_and_rows():
+    assert len({case.name for case in CASES}) == len(CASES) >= 40
+    names = {"bernoulli", "exponential", "gaussian", "poisson"}
+    assert {case.problem.likelihood.name for case in CASES} == names
+    kinds = [case.kind for case in CASES]
+    assert kinds.count("disjoint") >= 12
+    others = {"normal", "rare", "separation", "collinear", "wide", "heavy", "hierarchical"}
+    assert set(kinds) == others | {"disjoint"}
+    assert {case.problem.num_features for case in CASES} >= {2, 3, 5, 10, 20}
+    rows = [len(case.rewards) for case in CASES]
+    assert min(rows) == 10 and max(rows) == 5000
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_answers_are_uncertain_and_their_errors_small(case):
+    assert case.features.shape == (case.problem.num_arms, case.problem.num_features)
+    assert case.rows.shape == (case.counts.sum(), case.problem.num_features)
+    assert case.law.sum() == pytest.approx(1, abs=1e-9)
+    assert 0.2 <= case.law.max() <= 0.9
+    assert case.error <= MAX_ERRORS[case.method]
+    assert case.chains_distance <= 5e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "tolerance"),
+    [
+        ("Bernoulli, d = 2, separated", 1e-6),
+        ("Bernoulli, disjoint, 3 arms of 2, 60 rows", 6e-3),
+        ("Exponential, d = 5, 100 rows", 6e-3),
+    ],
+)
+def test_answers_are_found_again(name, tolerance, monkeypatch):
+    """Sampling runs with fewer draws; errors are two standard errors and are taken twice."""
+    monkeypatch.setattr(importance, "BATCH_SIZE", 2000)
+    (case,) = (each for each in CASES if each.name == name)
+    found, error = action_probabilities_with_error(
+        case.problem, (case.rows, case.rewards), case.features, tolerance=tolerance
+    )
+    assert np.abs(found - case.law).sum() / 2 <= 2 * (error + case.error)
+
+
+@pytest.mark.parametrize(
+    ("design", "num_features"), [("shared", 3), ("disjoint", 12), ("hierarchical", 15)]
+)
+def test_arms_that_are_close_have_lost_their_true_differences(design, num_features):
+    """All of them: where the data decide everything, all predictors are 0 in the end."""
+    problem = ContextualProblem(Bernoulli(), Normal(0, 1), 4, num_features)
+    recipe = Recipe(seed=3, num_rows=50, design=design, closeness=1.0)
+    data = recipe.make_data(problem)
+    apart = Recipe(seed=3, num_rows=50, design=design).make_data(problem)
+    assert data.rewards.tolist() == apart.rewards.tolist()
+    moved = apart.features - data.features
+    directions = moved / np.linalg.norm(moved, axis=1, keepdims=True)
+    assert np.abs((directions * data.features).sum(axis=1)).max() < 1e-12
+    assert ((data.features != 0) == (apart.features != 0)).all()
