@@ -33,7 +33,7 @@ by default), which the agent is given. The default prior is Normal(0, 1), which 
 
 **TableBandit-v0**: The rows of a table of yours in random order, each with a visitor's features and
 the reward of every arm; `bandit_gym.envs.TableBanditEnv` is the manual. It ends after the last row,
-and knows no prior, so that agents must be told one.
+and knows no prior, so that agents must be given one.
 """
 
 from gymnasium.envs.registration import register

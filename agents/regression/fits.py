@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.sparse.csgraph import connected_components
 
-from agents.posteriors.weighted_draws import normalise
+from agents.posteriors.weighted_draws import normalise_weights
 from agents.regression.draws import weigh_draws
 from agents.regression.likelihoods import make_link_code
 from agents.regression.priors import PriorFit
@@ -140,7 +140,7 @@ class CoefficientFits:
         for num_pilots in NUM_PILOTS:
             if is_low.any():
                 _, log_weights = self.draw(make_generator("pilots"), num_pilots * is_low)
-                weights = normalise(log_weights[is_low])[0]
+                weights = normalise_weights(log_weights[is_low])[0]
                 self.shares[is_low] = 1 / np.square(weights).sum(axis=1) / num_pilots
             is_low &= self.shares < FAIR_SHARE
         growth = np.where(self.shares < FAIR_SHARE, *GROWTH) * self.num_rewards

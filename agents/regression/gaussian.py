@@ -22,8 +22,8 @@ import numpy as np
 from numpy.random import Generator
 from scipy import special
 
-from agents.numerics.choices import share_largest
-from agents.posteriors.base import NUM_DRAWS, Belief, Posterior
+from agents.numerics.choices import argmax_probabilities
+from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief, Posterior
 from agents.posteriors.factory import find_methods
 from agents.regression.rows import Rows
 from bandit_gym.checks import check_choice, message
@@ -58,7 +58,9 @@ class NormalBelief(Belief):
     @property
     def source(self) -> str:  # type: ignore[override]
         """What its answers are taken from, in words."""
-        of_best = "" if self.has_exact_propensities else f" and, of best arms, {NUM_DRAWS:,} draws"
+        of_best = (
+            "" if self.has_exact_propensities else f" and, of best arms, {NUM_ANSWER_DRAWS:,} draws"
+        )
         return f"{GaussianCoefficients.source}{of_best}"
 
     @property
@@ -105,7 +107,7 @@ class NormalBelief(Belief):
         std = np.linalg.norm(self._spread - self._spread[:, ::-1], axis=2)
         is_certain = std < MIN_SPREAD
         best = special.ndtr(gaps / np.where(is_certain, 1.0, std))
-        return np.where(is_certain, share_largest(self._mean), best)
+        return np.where(is_certain, argmax_probabilities(self._mean), best)
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) what best-arm probabilities are worth; inf for formulas."""

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaincinv
 
-from agents.posteriors.weighted_draws import normalise
+from agents.posteriors.weighted_draws import normalise_weights
 from agents.regression.draws import MIN_CAVITY
 from agents.regression.sites import Components, Fit
 from bandit_gym.numerics.streams import make_generator
@@ -92,7 +92,7 @@ class PriorFit:
         mean = (cavity * centre)[..., None] / both + precisions * means / both
         joint = 1 / (1 / cavity[..., None] + 1 / precisions)
         log_choices = 0.5 * np.log(joint) - 0.5 * joint * np.square(centre[..., None] - means)
-        choices = normalise(self.components.log_weights + log_choices)[0]
+        choices = normalise_weights(self.components.log_weights + log_choices)[0]
         average = (choices * mean).sum(axis=2)
         variance = (choices * (1 / both + np.square(mean - average[..., None]))).sum(axis=2)
         tau = np.maximum(1 / variance - cavity, MIN_SITE * self.first_sites[:, 0])

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from bandit_gym.checks import call, check_callback, check_choice, load_named, message
+from bandit_gym.checks import call_method, check_callback, check_choice, load_named, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.contexts.blocks import add_intercept, put_in_both_blocks, put_in_own_block
 from bandit_gym.numerics.streams import make_generator
@@ -124,7 +124,7 @@ def _draw_checked(
 ) -> FloatArray:
     """Return what a user's function draws for each lane, if it is (K, d) features."""
     name, shape = "contexts(rng, num_arms, num_features)", (num_arms, num_features)
-    features = np.stack([call(name, shape, draw, rng, *shape) for rng in rngs])
+    features = np.stack([call_method(name, shape, draw, rng, *shape) for rng in rngs])
     if not (np.abs(features) <= MAX_FEATURE).all():
         condition = f"return numbers within [{-MAX_FEATURE:g}, {MAX_FEATURE:g}]"
         raise ValueError(message(name, condition, features))

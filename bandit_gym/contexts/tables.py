@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bandit_gym.checks import check_choice, check_numbers, check_path, listed, message
+from bandit_gym.checks import check_choice, check_numbers, check_path, message, quote_words
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.contexts.blocks import add_intercept, put_in_both_blocks, put_in_own_block
 
@@ -88,6 +88,6 @@ def _choose_columns(frame: Any, features: Any, rewards: Any) -> tuple[FloatArray
     for kind, names in (("rewards", rewards), ("features", features)):
         is_named = isinstance(names, Sequence) and not isinstance(names, str)
         if not is_named or not {*names} <= {*frame.columns}:
-            condition = f"be a list of names of columns, of {listed(map(str, frame.columns))}"
+            condition = f"be a list of names of columns, of {quote_words(map(str, frame.columns))}"
             raise ValueError(message(kind, condition, names))
     return frame[list(features)].to_numpy(), frame[list(rewards)].to_numpy()

@@ -55,7 +55,7 @@ class BanditLanes:
         problem: the likelihood and the prior.
         streams: the numbers of the lanes' episodes, for wrappers that draw some too.
         features: (N, K, d) features of the arms that an agent sees now, or None.
-        reset_options: what `reset` can be told beside a mask.
+        reset_options: what `reset` can be reported beside a mask.
     """
 
     features: FloatArray | None = None
@@ -123,7 +123,7 @@ class BanditLanes:
     def _pull_arms(
         self, actions: IntArray, uniforms: FloatArray
     ) -> tuple[FloatArray, dict[str, np.ndarray]]:
-        """Return the (N,) rewards of a pull in each lane, and what a step tells of it."""
+        """Return the (N,) rewards of a pull in each lane, and what a step reports of it."""
         rewards = self._pay(take_arms(self._means, actions), uniforms)
         if self._is_recorded:
             self._record.add(actions, rewards)
@@ -231,10 +231,10 @@ class BanditEnv(BanditLanes, gym.Env[Any, Any]):
         """Pull one arm."""
         self.check_can_step()
         actions = check_actions(action, self.problem.num_arms, None)
-        rewards, told = self._pull_arms(actions, self._noise.random(1))
-        info = {"regret": float(told.pop("regret")[0])}  # alone as a rule, without a loop
-        if told:
-            info |= of_lane(told)
+        rewards, reported = self._pull_arms(actions, self._noise.random(1))
+        info = {"regret": float(reported.pop("regret")[0])}  # alone as a rule, without a loop
+        if reported:
+            info |= of_lane(reported)
         return unbatch(self._observe())[0], float(rewards[0]), False, False, info
 
     def render(self) -> Any:
@@ -325,7 +325,9 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         self._clock += 1
         rewards, reported = self._pull_arms(actions, self._noise.draw_uniforms())
         if restarted is None:
-            info = reported | {f"_{name}": np.ones(self.num_envs, dtype=np.bool_) for name in reported}
+            info = reported | {
+                f"_{name}": np.ones(self.num_envs, dtype=np.bool_) for name in reported
+            }
         else:
             info = self._restart(restarted, add_info({}, ~restarted, reported))
             rewards[restarted] = 0.0
@@ -334,7 +336,7 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         if self._clock >= self._next_end:
             truncated = self._clock >= self._ends
             if self._autoreset_mode is AutoresetMode.SAME_STEP:
-                info = self._end_in_same_step(truncated, told)
+                info = self._end_in_same_step(truncated, reported)
             else:
                 self._waiting = truncated.copy()
         return self._observe(), rewards, terminated, truncated, info
@@ -364,7 +366,7 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         """Start new episodes in the lanes of the mask, none of which waits any longer.
 
         Returns:
-            `info`, which tells of them too.
+            `info`, which reports of them too.
         """
         lanes = np.flatnonzero(mask)
         actions = np.zeros(self.num_envs, dtype=np.int64)
@@ -378,7 +380,7 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         return add_info(info, mask, {"means": self._means, "optimal_action": actions})
 
     def _end_in_same_step(
-        self, truncated: BoolArray, told: Mapping[str, np.ndarray]
+        self, truncated: BoolArray, reported: Mapping[str, np.ndarray]
     ) -> dict[str, Any]:
         final_obs = np.full(self.num_envs, None, dtype=object)
         observations = unbatch(self._observe())
@@ -387,9 +389,9 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         return {
             "final_obs": final_obs,
             "_final_obs": truncated.copy(),
-            "final_info": add_info({}, truncated, told),
+            "final_info": add_info({}, truncated, reported),
             "_final_info": truncated.copy(),
-            **self._restart(truncated, add_info({}, ~truncated, told)),
+            **self._restart(truncated, add_info({}, ~truncated, reported)),
         }
 
     def _seed_lanes(self, mask: BoolArray, seed: Seeds) -> None:

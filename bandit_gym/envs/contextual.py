@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from bandit_gym.checks import check_object
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.contexts.drawn import MAX_FEATURE, make_contexts
-from bandit_gym.envs.bandit import BanditEnv, BanditVectorEnv, World
-from bandit_gym.envs.instances import check_size, draw_means, shortfalls
+from bandit_gym.envs.bandit import BanditEnv, BanditLanes, BanditVectorEnv
+from bandit_gym.envs.instances import check_size, compute_gaps, draw_means
 from bandit_gym.numerics.streams import FEATURES, MEANS
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
 REMEDY = "as ContextualProblem(Bernoulli(), Normal(0, 1), num_arms=10, num_features=5)"
 
 
-class FeatureLanes(World):
+class FeatureLanes(BanditLanes):
     """N lanes whose arms have other features, and so other means, at each step.
 
     A mixin before `BanditEnv` or `BanditVectorEnv`; a subclass says how an episode starts, and
@@ -74,18 +74,18 @@ class FeatureLanes(World):
             self._start(lane, first)
         self._show(lanes)
         if self._is_recorded:
-            self._record.forget(lanes)
+            self._record.clear(lanes)
         return self._means[lanes].argmax(axis=-1)  # type: ignore[no-any-return]
 
-    def _play(
+    def _pull_arms(
         self, actions: IntArray, uniforms: FloatArray
     ) -> tuple[FloatArray, dict[str, np.ndarray]]:
         """Play on the features that are shown, and show the next ones."""
-        rewards, told = super()._play(actions, uniforms)
+        rewards, reported = super()._pull_arms(actions, uniforms)
         self._played_means = self.means
-        told |= {"means": self.played_means, "optimal_action": self._means.argmax(axis=-1)}
+        reported |= {"means": self.played_means, "optimal_action": self._means.argmax(axis=-1)}
         self._show(np.arange(len(rewards)))
-        return rewards, told
+        return rewards, reported
 
     def _observe(self) -> NDArray[Any]:
         return self.features.copy()
@@ -93,7 +93,7 @@ class FeatureLanes(World):
     def _show(self, lanes: IntArray) -> None:
         """Go on to the next decision of the (M,) lanes."""
         means = self._draw(lanes)
-        self._means[lanes], self._shortfalls[lanes] = means, shortfalls(means)
+        self._means[lanes], self._gaps[lanes] = means, compute_gaps(means)
 
 
 class DrawnLanes(FeatureLanes):

@@ -30,7 +30,7 @@ def take_arms(table: FloatArray, actions: IntArray) -> FloatArray:
     return table.take(np.arange(0, table.size, table.shape[1]) + actions)
 
 
-def shortfalls(means: FloatArray) -> FloatArray:
+def compute_gaps(means: FloatArray) -> FloatArray:
     """Compute each arm's pseudo-regret, how far it falls short of the best: (N, K)."""
     return means.max(axis=-1, keepdims=True) - means  # type: ignore[no-any-return]
 

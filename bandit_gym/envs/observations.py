@@ -151,7 +151,7 @@ def unbatch(observations: NDArray[Any]) -> list[Any]:
 
 
 def of_lane(new_info: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Return what is told of the only lane, as numbers and arrays of their own."""
+    """Return what is reported of the only lane, as numbers and arrays of their own."""
     first = {name: values[0] for name, values in new_info.items()}
     return {name: v.copy() if isinstance(v, np.ndarray) else v.item() for name, v in first.items()}
 

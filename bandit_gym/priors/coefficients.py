@@ -16,12 +16,12 @@ from scipy.special import gammaln
 
 from bandit_gym.checks import check_covariance, check_parameter, check_same_length
 from bandit_gym.checks.typing import FloatArray, Parameter
-from bandit_gym.priors.independent import IndependentPrior, ParametricPrior, columns
+from bandit_gym.priors.independent import IndependentPrior, ParametricPrior, stack_columns
 
 
 @dataclass(frozen=True)
 class UnknownPrior:
-    """Stands for a prior where nobody knows one, as of a table of visitors: agents need another."""
+    """Stands for a prior where no one knows one, as of a table of visitors: agents need another."""
 
     is_unknown: ClassVar[bool] = True
 
@@ -112,7 +112,7 @@ class MultivariateNormal(ParametricPrior):
 
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (d, 2) ends, which are infinite."""
-        return columns(num_arms, -inf, inf)
+        return stack_columns(num_arms, -inf, inf)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw coefficients of the given shape, whose last axis is theirs."""
