@@ -64,7 +64,7 @@ class FeatureLanes(BanditLanes):
     def _draw(self, lanes: IntArray) -> FloatArray:
         """Put the features of the (M,) lanes' next decisions in place; return (M, K) means."""
 
-    def _begin(self, lanes: IntArray, instance: FloatArray | None) -> IntArray:
+    def _start_episodes(self, lanes: IntArray, instance: FloatArray | None) -> IntArray:
         """Start episodes in the (M,) lanes; return the best arms of their first decisions."""
         self.streams.advance(lanes)
         firsts = self.streams.generators(MEANS, lanes)

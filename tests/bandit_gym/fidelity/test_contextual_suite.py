@@ -29,8 +29,8 @@ def test_cases_cover_likelihoods_priors_coefficients_and_rows():
 def test_answers_are_uncertain_and_their_errors_small(case):
     assert case.features.shape == (case.problem.num_arms, case.problem.num_features)
     assert case.rows.shape == (case.counts.sum(), case.problem.num_features)
-    assert case.law.sum() == pytest.approx(1, abs=1e-9)
-    assert 0.2 <= case.law.max() <= 0.9
+    assert case.probabilities.sum() == pytest.approx(1, abs=1e-9)
+    assert 0.2 <= case.probabilities.max() <= 0.9
     assert case.error <= MAX_ERRORS[case.method]
     assert case.chains_distance <= 5e-3
 
@@ -50,7 +50,7 @@ def test_answers_are_found_again(name, tolerance, monkeypatch):
     found, error = action_probabilities_with_error(
         case.problem, (case.rows, case.rewards), case.features, tolerance=tolerance
     )
-    assert np.abs(found - case.law).sum() / 2 <= 2 * (error + case.error)
+    assert np.abs(found - case.probabilities).sum() / 2 <= 2 * (error + case.error)
 
 
 @pytest.mark.parametrize(
