@@ -27,7 +27,7 @@ FEW_DEGREES, MANY_DEGREES = 8.0, 30.0
 few degrees, draws in many dimensions are all far out or all close by."""
 
 PRIOR_SHARE = 0.1
-"""Of the components of a mixture drawn by their prior probabilities, whatever data say."""
+"""Of the components of a mixture drawn by their prior probabilities, regardless of data."""
 
 MIN_CAVITY = 1e-3
 """Least precision of a coefficient's cavity, as a share of that with the site."""
@@ -46,10 +46,10 @@ def draw_noise(rng: Generator, out: np.ndarray, degrees: float) -> float:
 
 @inner
 def draw_block(
-    rng: Generator, fit: Fit, place: tuple[int, int], theta: np.ndarray, out: np.ndarray
+    rng: Generator, fit: Fit, index: tuple[int, int], theta: np.ndarray, out: np.ndarray
 ) -> None:
     """Draw (m, size) coefficients of a block; set (m,) values to minus their log-densities."""
-    lane, block = place
+    lane, block = index
     first, size = fit.starts[block], theta.shape[1]
     noise = np.empty(size)
     degrees = FEW_DEGREES if size < MANY_FEATURES else MANY_DEGREES
@@ -67,7 +67,7 @@ def draw_mixture(
     rng: Generator,
     prior: Components,
     fit: Fit,
-    place: tuple[int, int],
+    index: tuple[int, int],
     theta: np.ndarray,
     out: np.ndarray,
 ) -> None:
@@ -79,12 +79,12 @@ def draw_mixture(
 
         log prior(c) + log prior(theta | c) - log q(c) - log Q(theta) - log P(theta).
     """
-    lane, block = place
+    lane, block = index
     size, own = theta.shape[1], fit.order[fit.starts[block] : fit.starts[block + 1]]
     rest, right = np.empty((size, size)), np.empty(size)
-    find_row_sites(fit, place, rest, right)
+    find_row_sites(fit, index, rest, right)
     choices = np.empty((size, prior.weights.shape[1]))
-    find_choices(prior, fit, place, rest, right, choices)
+    find_choices(prior, fit, index, rest, right, choices)
     degrees = FEW_DEGREES if size < MANY_FEATURES else MANY_DEGREES
     matrix, factor = np.empty((size, size)), np.empty((size, size))
     noise, shift, chosen = np.empty(size), np.empty(size), np.empty(size, dtype=np.int64)
@@ -105,9 +105,9 @@ def draw_mixture(
 
 
 @inner
-def find_row_sites(fit: Fit, place: tuple[int, int], rest: np.ndarray, right: np.ndarray) -> None:
+def find_row_sites(fit: Fit, index: tuple[int, int], rest: np.ndarray, right: np.ndarray) -> None:
     """Set the precision (size, size) and shift (size,) of all sites of a block's rows."""
-    lane, block = place
+    lane, block = index
     part = slice(fit.starts[block], fit.starts[block + 1])
     own, mean = fit.order[part], fit.mean[lane, part]
     invert(fit.covariance[lane, part, part], rest)
@@ -142,7 +142,7 @@ def solve_with_noise(
 def find_choices(
     prior: Components,
     fit: Fit,
-    place: tuple[int, int],
+    index: tuple[int, int],
     rest: np.ndarray,
     right: np.ndarray,
     out: np.ndarray,
@@ -154,12 +154,12 @@ def find_choices(
     """
     size, num_components = out.shape
     for a in range(1 if prior.is_shared else size):
-        i = fit.order[fit.starts[place[1]] + a]
+        i = fit.order[fit.starts[index[1]] + a]
         for c in range(num_components):
             if prior.is_shared:
-                value = find_shared_evidence(prior, fit, place, (rest, right), c)
+                value = find_shared_evidence(prior, fit, index, (rest, right), c)
             else:
-                value = find_evidence(prior, fit, place, a, c)
+                value = find_evidence(prior, fit, index, a, c)
             out[a, c] = prior.log_weights[i, c] + value
         top, total = out[a].max(), 0.0
         for c in range(num_components):
@@ -171,9 +171,9 @@ def find_choices(
 
 
 @inner
-def find_evidence(prior: Components, fit: Fit, place: tuple[int, int], a: int, c: int) -> float:
+def find_evidence(prior: Components, fit: Fit, index: tuple[int, int], a: int, c: int) -> float:
     """Return the log-density of the cavity of a block's coefficient a under its component c."""
-    lane, first = place[0], fit.starts[place[1]]
+    lane, first = index[0], fit.starts[index[1]]
     tau, nu = fit.prior_sites[lane, fit.order[first + a]]
     variance = fit.covariance[lane, first + a, first + a]
     cavity = max(1.0 / variance - tau, MIN_CAVITY / variance)
@@ -188,13 +188,13 @@ def find_evidence(prior: Components, fit: Fit, place: tuple[int, int], a: int, c
 def find_shared_evidence(
     prior: Components,
     fit: Fit,
-    place: tuple[int, int],
+    index: tuple[int, int],
     sites: tuple[np.ndarray, np.ndarray],
     c: int,
 ) -> float:
     """Return the log-evidence of the sites of rows, precision and shift, under component c."""
     value, matrix, shift = 0.0, sites[0].copy(), sites[1].copy()
-    own = fit.order[fit.starts[place[1]] : fit.starts[place[1] + 1]]
+    own = fit.order[fit.starts[index[1]] : fit.starts[index[1] + 1]]
     for a in range(own.size):
         mean, precision = prior.means[own[a], c], prior.precisions[own[a], c]
         matrix[a, a] += precision
@@ -327,10 +327,10 @@ def predict_linearly(tile: np.ndarray, theta: np.ndarray, eta: np.ndarray) -> No
 
 @inner
 def add_likelihood(
-    link: LinkCode, data: Data, fit: Fit, place: tuple[int, int], theta: np.ndarray, out: np.ndarray
+    link: LinkCode, data: Data, fit: Fit, index: tuple[int, int], theta: np.ndarray, out: np.ndarray
 ) -> None:
     """Add to (m,) values the log-likelihoods of (m, size) draws of a block over all its rows."""
-    lane, block = place
+    lane, block = index
     own = fit.order[fit.starts[block] : fit.starts[block + 1]]
     start, stop = fit.row_starts[lane, block], fit.row_starts[lane, block + 1]
     tile, work = np.empty((own.size + 2, TILE_ROWS)), np.empty((3, TILE_ROWS))
@@ -442,7 +442,7 @@ def draw_normal(rng: Generator, fit: Fit, size: int) -> np.ndarray:
 def find_best_arms(rng: Generator, features: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
     """Return the (N,) arms of (N, K, d) features with the largest predictor, ties at random."""
     num_lanes, num_arms, size = features.shape
-    arms = np.empty(num_lanes, dtype=np.int64)
+    arms = np.zeros(num_lanes, dtype=np.int64)
     for lane in range(num_lanes):
         best, num_best = -np.inf, 0
         for arm in range(num_arms):

@@ -14,7 +14,7 @@ from agents.regression.draws import weigh_draws
 from agents.regression.likelihoods import make_link_code
 from agents.regression.priors import PriorFit
 from agents.regression.rows import Rows
-from agents.regression.sites import Data, Fit, add_rows, join_blocks, place_rows, refine
+from agents.regression.sites import Data, Fit, add_rows, join_blocks, refine, sort_rows
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import ContextualProblem
@@ -99,7 +99,7 @@ class CoefficientFits:
         is_split = fit.starts.size > 2
         if is_split and join_blocks(self.data, self.fit.seen, self.labels):
             self._arrange(self.fit.seen, self.fit.sites, self.fit.prior_sites)
-            place_rows(self.data, self.fit, self.num_rewards)
+            sort_rows(self.data, self.fit, self.num_rewards)
         if (is_new := self.due == 0).any():
             refine(self.link, self.data, self.fit, is_new, 0)
         add_rows(self.link, self.data, self.fit, self.num_rewards, self.is_laplace)
@@ -141,7 +141,8 @@ class CoefficientFits:
             if is_low.any():
                 _, log_weights = self.draw(make_generator("pilots"), num_pilots * is_low)
                 weights = normalise_weights(log_weights[is_low])[0]
-                self.shares[is_low] = 1 / np.square(weights).sum(axis=1) / num_pilots
+                sizes = np.nan_to_num(1 / np.square(weights).sum(axis=1), nan=1.0)
+                self.shares[is_low] = sizes / num_pilots  # NaN: no draw is in reach of numbers
             is_low &= self.shares < FAIR_SHARE
         growth = np.where(self.shares < FAIR_SHARE, *GROWTH) * self.num_rewards
         due = self.num_rewards + np.maximum(growth, 1).astype(np.int64)

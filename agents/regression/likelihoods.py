@@ -30,7 +30,7 @@ CODES = {
 TILE_ROWS = 512
 """Rows taken at once: a product of so many factors of at most 2 does not overflow."""
 
-MAX_EXPONENT = 700.0
+TINY, MAX_EXPONENT = 1e-300, 700.0
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
 ROUND_TO_INTEGER = 6755399441055744.0
@@ -72,6 +72,15 @@ def log_likelihood(link: LinkCode, eta: float, n: float, s: float) -> tuple[floa
         return s * eta - mean, s - mean, mean
     mean = s * math.exp(min(-eta, MAX_EXPONENT))
     return -n * eta - mean, mean - n, mean
+
+
+@inner
+def find_peak(link: LinkCode, n: float, s: float) -> float:
+    """Return where the likelihood of one row is largest, or a number far out."""
+    if link.kind == IDENTITY:
+        return s / n
+    rest = n - s if link.kind == LOGIT else n
+    return math.log(max(s, TINY)) - math.log(max(rest, TINY))
 
 
 @inner

@@ -36,8 +36,8 @@ EDGES = np.concatenate([np.arange(16) / 16, 1 - 4.0 ** -np.arange(2, 8) / 4, [1.
 """Shares of a distribution of variances at which components begin and end; fine in the tail."""
 
 MIN_SITE = 0.01
-"""Least precision of a site, beside that of the prior's widest component: a cavity between two
-modes would have it negative."""
+"""Least precision of a site, beside that before data: a cavity between two modes would have
+it negative."""
 
 
 class PriorFit:
@@ -68,8 +68,8 @@ class PriorFit:
         self.has_sites = bool(parts) and not is_shared
         self.first_sites, self.normal = np.zeros((size, 2)), np.zeros((size, size + 1))
         if self.has_sites:
-            self.first_sites[:, 0] = self.components.precisions.min(axis=1)
-            self.first_sites[:, 1] = self.first_sites[:, 0] * self.components.means.mean(axis=1)
+            tau = np.exp(2 * (weights * log_scales).sum(axis=1))
+            self.first_sites[:] = np.stack([tau, tau * (weights * means).sum(axis=1)], axis=1)
         else:
             mean, covariance = find_normal(problem)
             matrix = np.linalg.inv(covariance)
@@ -81,12 +81,12 @@ class PriorFit:
         if not self.has_sites:
             return
         lanes = np.flatnonzero(is_due.any(axis=1))
-        place = np.argsort(fit.order)  # of each coefficient
-        is_own = np.repeat(is_due[lanes], np.diff(fit.starts), axis=1)[:, place, None]
-        variance = np.diagonal(fit.covariance, axis1=1, axis2=2)[lanes][:, place]
+        position = np.argsort(fit.order)  # of each coefficient
+        is_own = np.repeat(is_due[lanes], np.diff(fit.starts), axis=1)[:, position, None]
+        variance = np.diagonal(fit.covariance, axis1=1, axis2=2)[lanes][:, position]
         tau, nu = np.moveaxis(fit.prior_sites[lanes], 2, 0)
         cavity = np.maximum(1 / variance - tau, MIN_CAVITY / variance)
-        centre = (fit.mean[lanes][:, place] / variance - nu) / cavity
+        centre = (fit.mean[lanes][:, position] / variance - nu) / cavity
         means, precisions = self.components.means, self.components.precisions
         both = cavity[..., None] + precisions
         mean = (cavity * centre)[..., None] / both + precisions * means / both

@@ -26,12 +26,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.regression.likelihoods import LinkCode, log_likelihood
+from agents.regression.likelihoods import LinkCode, find_peak, log_likelihood
 from bandit_gym.numerics.compiled import inner, kernel
 
 MAX_MODE_STEPS = 60
 MODE_PRECISION = 1e-6
 """Of a mode, in standard deviations there."""
+
+MAX_FINITE_PEAK = 100.0
+"""Linear predictor beyond which a likelihood is at its largest in the limit alone."""
 
 NODE_STEP, NUM_NODES = 0.5, 14
 """Standard deviations between nodes of the trapezoidal rule, and nodes on either side."""
@@ -126,8 +129,15 @@ def match_site(
         precision: of the cavity.
     """
     _, score, information = log_likelihood(link, centre, n, s)
-    low, high = min(0.0, score / precision), max(0.0, score / precision)  # of mode - centre
-    x = score / (information + precision)
+    # The mode is between the centre and where the likelihood is largest, less the centre here.
+    peak = find_peak(link, n, s) - centre
+    low = max(min(0.0, score / precision), min(0.0, peak))
+    high = min(max(0.0, score / precision), max(0.0, peak))
+    x = min(max(score / (information + precision), low), high)
+    if (
+        abs(peak + centre) < MAX_FINITE_PEAK
+    ):  # from there Newton's steps under a log link are not of 1
+        x = min(max(peak, low), high)
     for _ in range(MAX_MODE_STEPS):
         _, score, information = log_likelihood(link, centre + x, n, s)
         slope, curvature = score - precision * x, information + precision
@@ -158,7 +168,7 @@ def match_site(
 
 @inner
 def update_site(
-    link: LinkCode, data: Data, fit: Fit, place: tuple[int, int, int], is_laplace: bool
+    link: LinkCode, data: Data, fit: Fit, index: tuple[int, int, int], is_laplace: bool
 ) -> None:
     """Renew the site of one row, and bring mean and covariance to it.
 
@@ -168,10 +178,10 @@ def update_site(
         link: of the likelihood.
         data: all rows.
         fit: is changed.
-        place: lane, block and row.
-        is_laplace: whether to expand at the point in place of matching moments.
+        index: lane, block and row.
+        is_laplace: whether to expand at the point in index of matching moments.
     """
-    lane, block, row = place
+    lane, block, row = index
     first, last = fit.starts[block], fit.starts[block + 1]
     size = last - first
     x, image = np.empty(size), np.zeros(size)
@@ -374,7 +384,7 @@ def insert_row(fit: Fit, lane: int, block: int, row: int) -> None:
 
 
 @kernel
-def place_rows(data: Data, fit: Fit, num_rewards: np.ndarray) -> None:
+def sort_rows(data: Data, fit: Fit, num_rewards: np.ndarray) -> None:
     """Sort all rows that have sites into blocks that are new, and count (N, B) rewards."""
     for lane in range(len(data.sizes)):
         for row in range(data.sizes[lane]):
@@ -407,7 +417,10 @@ def add_rows(
                 touched[block] = True
         for block in np.flatnonzero(touched):
             part = slice(fit.starts[block], fit.starts[block + 1])
-            factorise(fit.covariance[lane, part, part], fit.factor[lane, part, part])
+            factor = fit.factor[lane, part, part]
+            factorise(fit.covariance[lane, part, part], factor)
+            if not factor[-1, -1] > 0.0:  # what was subtracted has cancelled
+                rebuild(data, fit, lane, block)
             if is_laplace and find_decrement(fit, lane, block) > MAX_DECREMENT:
                 find_mode(link, data, fit, lane, block)
 
@@ -420,6 +433,6 @@ def refine(link: LinkCode, data: Data, fit: Fit, due: np.ndarray, num_sweeps: in
             rebuild(data, fit, lane, block)
             for _ in range(num_sweeps):
                 for i in range(fit.row_starts[lane, block], fit.row_starts[lane, block + 1]):
-                    place = lane, block, fit.rows[lane, i]
-                    update_site(link, data, fit, place, False)
+                    index = lane, block, fit.rows[lane, i]
+                    update_site(link, data, fit, index, False)
                 rebuild(data, fit, lane, block)

@@ -157,6 +157,15 @@ def test_separated_data_are_fitted(kind, rewards):
     assert np.isfinite(draws).all()
 
 
+@pytest.mark.parametrize("likelihood", [Poisson(), Exponential()], ids=lambda each: each.name)
+@pytest.mark.parametrize("prior", [Normal(0, 1), Laplace()], ids=["normal", "laplace"])
+def test_rewards_that_the_prior_did_not_expect_are_fitted(likelihood, prior):
+    posterior = CoefficientRace(ContextualProblem(likelihood, prior, 3, 1))
+    learn(posterior, np.ones((40, 1)), np.full(40, 1000.0))
+    assert posterior.coefficients.mean()[0, 0] == pytest.approx(np.log(1000.0), abs=0.3)
+    assert posterior.fits.shares.min() > 0.5
+
+
 def disjoint(arm, values, num_arms):
     """Return features that are an arm's own."""
     x = np.zeros((num_arms, len(values)))
@@ -202,7 +211,7 @@ def test_blocks_are_joined_by_a_row_or_by_the_prior():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_lane_is_fitted_alike_alone_and_among_others_and_after_a_restart(kind):
+def test_a_lane_has_one_fit_alone_among_others_and_after_a_restart(kind):
     problem, rng = ContextualProblem(Poisson(), StudentT(3.0), 3, 2), np.random.default_rng(0)
     features, rewards = make_data(Poisson(), 20)
     alone, lanes = kind(problem), kind(problem)
@@ -289,7 +298,7 @@ def test_compiled_log_likelihoods_have_the_slopes_of_the_links(likelihood):
         assert information == pytest.approx(float(problem.link.information(eta, 3, 2.0, std)))
 
 
-def test_rows_collapse_equal_features_and_forget_restarted_lanes():
+def test_rows_collapse_equal_features_and_restart_lanes_alone():
     rows, lanes = Rows(2), np.arange(2)
     rows.start(2)
     for i in range(20):
