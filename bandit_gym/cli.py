@@ -384,7 +384,7 @@ _RUN_ARGUMENTS = (
 _OUT = _declare_argument("--out", "folder; default: results/NAME-CONTENT")
 _REFERENCE = f"first the reference of the differences; default: {' '.join(DEFAULT_AGENTS)}"
 _SAMPLERS = "agents and samplers, by short name or module:name; default: exact"
-_SUITES = "fidelity-v1, or adversarial for a verdict on each case"
+_SUITES = "fidelity-v1, contextual-v1, or adversarial for a verdict on each case"
 
 COMMANDS: dict[Any, tuple[Any, ...]] = {
     _list: (

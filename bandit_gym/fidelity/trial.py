@@ -45,7 +45,7 @@ from bandit_gym.experiments.catalogue import (
 )
 from bandit_gym.experiments.experiment import Entry
 from bandit_gym.fidelity.distance import measure_excess, noise_floor, total_variation
-from bandit_gym.fidelity.suite import Case
+from bandit_gym.fidelity.suite import Case, ContextualCase
 from bandit_gym.problem import BanditProblem
 
 Sampler = Callable[[BanditProblem, IntArray, FloatArray, Generator, int], FloatArray]
@@ -57,6 +57,9 @@ MAX_EXCESS, FLAGGED_SHARE, CHANCE_LEVEL = 0.02, 0.9, 0.999
 
 NUM_FIRST_LANES, MAX_LANE_ARMS = 10, 10_000
 """Decisions made first; lanes times arms at a time, thereafter."""
+
+NUM_LANES_ON_ROWS = 4
+"""Lanes that learn from all rows of a case with features, each for a part of the decisions."""
 
 MAX_DRAWN_MEANS = 30_000_000
 """Samples times arms after which no more lanes are asked: races without end get few decisions."""
@@ -165,6 +168,8 @@ def is_refusal(error: BaseException, entry: Entry) -> bool:
 def decide(entry: Entry, case: Case, num_decisions: int, seed: SeedSequence) -> Decisions:
     """Decide once in each of many fresh lanes; in fewer where that takes too many samples."""
     agent = make_suite_agent(entry, case.problem, num_decisions)
+    if isinstance(case, ContextualCase):
+        return _decide_on_features(agent, case, num_decisions, seed)
     num_arms, num_samples, microseconds = len(case.probabilities), 0.0, 0.0
     has_probabilities = hasattr(agent, "action_probabilities")
     num_kept = int(np.max(getattr(agent, "num_particles", 0))) if has_probabilities else 0
@@ -187,6 +192,25 @@ def decide(entry: Entry, case: Case, num_decisions: int, seed: SeedSequence) -> 
         np.concatenate(part) for part in zip(*parts, strict=True)
     )
     return Decisions(arms, flags, doubts, samples, microseconds, num_kept, run_tv)
+
+
+def _decide_on_features(
+    agent: Any, case: ContextualCase, num_decisions: int, seed: SeedSequence
+) -> Decisions:
+    """Learn from all rows in a few lanes, then decide in them over and over."""
+    agent.reset(num_envs=NUM_LANES_ON_ROWS, seed=seed)
+    lanes = np.zeros(NUM_LANES_ON_ROWS, dtype=np.int64)
+    for row, reward in zip(case.rows, case.rewards, strict=True):
+        agent.observe(lanes, lanes + reward, observation=np.tile(row, (len(lanes), 1)))
+    features = np.tile(case.features, (len(lanes), 1, 1))
+    agent.act(features)  # which compiles, and fits the posterior
+    parts, start_time = [], process_time()
+    for _ in range(-(-num_decisions // len(lanes))):
+        arms = check_actions(agent.act(features), len(case.features), len(lanes))
+        parts.append((arms, *read_diagnostics(agent, len(lanes))))
+    microseconds = 1e6 * (process_time() - start_time) / (len(parts) * len(lanes))
+    arms, flags, doubts, samples = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Decisions(arms, flags, doubts, samples, microseconds, 0)
 
 
 def batches(
