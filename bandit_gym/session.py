@@ -39,20 +39,22 @@ def make(env: str | BanditProblem, **options: Any) -> gym.Env[Any, Any]:
         return gym.make(env, **options)  # type: ignore[return-value]
     from gymnasium.wrappers import TimeLimit
 
-    from bandit_gym.envs import kinds_for
+    from bandit_gym.envs.contextual import find_env_classes
 
     steps = options.pop("max_episode_steps", MAX_EPISODE_STEPS)
     check_integer("max_episode_steps", steps, minimum=1)
-    return TimeLimit(kinds_for(env)[0](env, **options), steps)  # type: ignore[return-value]
+    return TimeLimit(find_env_classes(env)[0](env, **options), steps)  # type: ignore[return-value]
 
 
 def make_vec(env: str | BanditProblem, num_envs: int = 1, **options: Any) -> BanditVectorEnv:
     """Make N lanes of an environment, stepped as one batch; see `make`."""
     if isinstance(env, str):
         return gym.make_vec(env, num_envs=num_envs, **options)  # type: ignore[return-value]
-    from bandit_gym.envs import kinds_for
+    from bandit_gym.envs.contextual import find_env_classes
 
-    return kinds_for(env)[1](num_envs, env, **{"max_episode_steps": MAX_EPISODE_STEPS} | options)
+    return find_env_classes(env)[1](
+        num_envs, env, **{"max_episode_steps": MAX_EPISODE_STEPS} | options
+    )
 
 
 def compare(

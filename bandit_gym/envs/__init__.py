@@ -6,5 +6,4 @@ take any `BanditProblem`, with a user's likelihood or prior.
 
 from bandit_gym.envs.bandit import BanditEnv, BanditVectorEnv
 from bandit_gym.envs.contextual import ContextualBanditEnv, ContextualBanditVectorEnv
-from bandit_gym.envs.contextual import kinds_for as kinds_for
 from bandit_gym.envs.table import TableBanditEnv, TableBanditVectorEnv

@@ -207,7 +207,7 @@ class ContextualBanditVectorEnv(DrawnLanes, BanditVectorEnv):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
 
 
-def kinds_for(problem: BanditProblem) -> tuple[type[BanditEnv], type[BanditVectorEnv]]:
+def find_env_classes(problem: BanditProblem) -> tuple[type[BanditEnv], type[BanditVectorEnv]]:
     """Return the environments of a problem, single and natively vectorised."""
     if isinstance(problem, ContextualProblem):
         return ContextualBanditEnv, ContextualBanditVectorEnv

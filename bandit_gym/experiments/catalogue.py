@@ -38,7 +38,7 @@ from bandit_gym.checks import (
     find_problem,
     message,
 )
-from bandit_gym.envs import kinds_for
+from bandit_gym.envs.contextual import find_env_classes
 from bandit_gym.experiments.provenance import find_module, find_sources, find_texts
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS, make_prior
@@ -168,7 +168,7 @@ def load_target(target: str) -> Any:
 def _find_environment(target: str) -> Any:
     """Return an environment's factory."""
     if is_packed(target):  # a problem of a session
-        return kinds_for(unpack_object(target))[0]
+        return find_env_classes(unpack_object(target))[0]
     module, _, env_id = target.rpartition(":")
     if module:
         import_module(module)  # which registers the id
@@ -280,7 +280,7 @@ def _make_lanes(run: Run) -> gym.vector.VectorEnv:
     options.pop("wrappers", None)
     if is_packed(target):
         problem = unpack_object(target)
-        return kinds_for(problem)[1](run.block_size, problem, **options)
+        return find_env_classes(problem)[1](run.block_size, problem, **options)
     return gym.make_vec(target, num_envs=run.block_size, **options)
 
 

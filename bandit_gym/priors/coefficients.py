@@ -67,7 +67,7 @@ class StudentT(IndependentPrior):
 
 @dataclass(frozen=True)
 class Laplace(IndependentPrior):
-    """Laplace: density proportional to exp(-|x - mean| / scale)."""
+    """Laplace: density proportional to exp(-abs(x - mean) / scale)."""
 
     mean: Parameter = 0.0
     scale: Parameter = 1.0

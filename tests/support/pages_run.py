@@ -48,6 +48,7 @@ REDUCED = {
     r"bandit-gym compare( --(agents|env).*)?": FIRST,
     r"bandit-gym watch .* --gif .*": "--horizon 5",
     r"bandit-gym fidelity --suite adversarial.*": "--only sure --scale 0.01",
+    r"bandit-gym fidelity --suite contextual-v1 .*": "--scale 0.001 --only 'd = 2, 10 rows'",
     r"bandit-gym report DIR": "--format png",
     r"bandit-gym fidelity .*": "--scale 0.001 --only 'Beta(5, 5), 100 pulls'",
     r"pytest -m .*": "--collect-only tests/docs tests/scripts/test_studies.py",
