@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from bandit_gym.checks import check_seed
 from bandit_gym.checks.typing import FloatArray, IntArray
 
-MEANS, NOISE, DELAYS, ARMS, MOVES, SWITCHES = range(6)
+MEANS, NOISE, DELAYS, ARMS, MOVES, SWITCHES, BINARY = range(7)
 """Purposes: the means of an episode's arms and the noise of its rewards; and what wrappers draw,
-delays of rewards, and means that move a little or are drawn anew; one is kept free."""
+delays of rewards, means that move a little or are drawn anew, and rewards made 0 or 1; one is kept
+free."""
 
 MAX_SEED = 2**64 - 1
 WORTH_COMPILING = 10_000

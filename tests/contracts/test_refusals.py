@@ -47,7 +47,7 @@ from bandit_gym.priors import TruncatedMultivariateNormal as Joint
 from bandit_gym.problem import BanditProblem, problem_from_dict
 from bandit_gym.results import load_results
 from bandit_gym.rollout import rollout
-from bandit_gym.wrappers import BatchedFeedback, DelayedReward, Drift, wrap
+from bandit_gym.wrappers import BatchedFeedback, BinaryReward, DelayedReward, Drift, wrap
 
 ENV = "bandit_gym:BernoulliBandit-v0"
 PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
@@ -467,6 +467,7 @@ WRAPPERS = [
     ("Drift", {"std": 0.0}, "std must be a finite number above 0"),
     ("Drift", {"std": np.array([0.1])}, "std must be a finite number"),
     ("Drift", {"period": 0}, "period must be a positive integer, got 0"),
+    ("BinaryReward", {"observation": "counts", "horizon": 9}, "others show rewards as they were"),
     ("Drift", {"probability": 2.0}, "probability must be a finite number above 0 and at most 1"),
 ]
 
@@ -491,6 +492,24 @@ def test_wrappers_that_do_not_go_around_each_other():
         env = make_env(PROBLEM, num_envs)
         with refused(ValueError, "env must have no other wrapper that changes its delays"):
             BatchedFeedback(Drift(DelayedReward(env), std=0.1))
+        with refused(ValueError, "env must deliver each reward at once where rewards become 0 or"):
+            BinaryReward(DelayedReward(env))
+
+
+class Unbounded(Gaussian):
+    """Has means in [0, 1], and pays any number."""
+
+    name, support = "unbounded", (0.0, 1.0)
+
+
+def test_rewards_that_cannot_become_0_or_1():
+    with refused(ValueError, r"env must have rewards in \[0, 1\], got Poisson\(\)"):
+        BinaryReward(gym.make("bandit_gym:PoissonBandit-v0"))
+    env = BinaryReward(make_env(BanditProblem(Unbounded(1.0), Beta(1.0, 1.0), 2), 1))
+    env.reset(seed=0)
+    with refused(ValueError, r"rewards must be in \[0, 1\] to become 0 or 1, got \["):
+        for _ in range(20):
+            env.step([0])
 
 
 LISTED = [
