@@ -73,6 +73,15 @@ class Effect:
         return terminated, truncated
 
 
+def list_effects(env: Any) -> list[Effect]:
+    """Return the effects of an environment's wrappers, the outermost first."""
+    found = []
+    while hasattr(env, "env"):
+        found.append(vars(env).get("effect"))
+        env = env.env
+    return [effect for effect in found if isinstance(effect, Effect)]
+
+
 def check_wrappable(env: Any, effect_class: type[Effect]) -> None:
     """Refuse a second effect of a kind, one in the wrong order, and rewards that would be seen.
 
@@ -82,15 +91,13 @@ def check_wrappable(env: Any, effect_class: type[Effect]) -> None:
         env: an environment of this package, with wrappers or without.
         effect_class: what is to go around it.
     """
-    inner = env
-    while hasattr(inner, "env"):
-        effect, inner = vars(inner).get("effect"), inner.env
-        if isinstance(effect, Effect) and effect.kind == effect_class.kind:
-            condition = f"have no other wrapper that changes its {effect_class.kind}"
-            raise ValueError(message("env", condition, env))
-        if isinstance(effect, Effect) and (effect.kind, effect_class.kind) == ("delays", "rewards"):
-            condition = "deliver each reward at once where rewards become 0 or 1"
-            raise ValueError(message("env", condition, env, "delay the wrapper's rewards instead"))
+    kinds = {effect.kind for effect in list_effects(env)}
+    if effect_class.kind in kinds:
+        condition = f"have no other wrapper that changes its {effect_class.kind}"
+        raise ValueError(message("env", condition, env))
+    if effect_class.kind == "rewards" and "delays" in kinds:
+        condition = "deliver each reward at once where rewards become 0 or 1"
+        raise ValueError(message("env", condition, env, "delay the wrapper's rewards instead"))
     space = getattr(env, "single_observation_space", env.observation_space)
     if effect_class.kind in ("delays", "rewards") and not isinstance(space, Discrete):
         shown = "at once" if effect_class.kind == "delays" else "as they were"
