@@ -12,6 +12,7 @@ from bandit_gym.registration import ENV_IDS
 
 if TYPE_CHECKING:
     from bandit_gym.experiments import Experiment, Workers, load_experiment, run_experiment
+    from bandit_gym.in_context import in_context_dataset
     from bandit_gym.problem import BanditProblem, ContextualProblem
     from bandit_gym.results import load_results
     from bandit_gym.session import compare, make, make_vec
@@ -23,6 +24,7 @@ LAZY_NAMES = {
     "Workers": "bandit_gym.experiments",
     "action_probabilities": "agents.oracle",
     "compare": "bandit_gym.session",
+    "in_context_dataset": "bandit_gym.in_context",
     "load_experiment": "bandit_gym.experiments",
     "load_results": "bandit_gym.results",
     "make": "bandit_gym.session",

@@ -110,7 +110,7 @@ def rollout(
     """
     check_fit(agent, env)
     seed = check_integer("seed", seed, minimum=0)
-    num_steps = _find_num_steps(env, horizon)
+    num_steps = find_num_steps(env, horizon)
     agent_seed = SeedSequence(seed, spawn_key=(AGENT_STREAM,))
     steps = play(agent, env, env_seed=seed, agent_seed=agent_seed)
     return _stack_steps(list(islice(steps, num_steps)))
@@ -175,8 +175,13 @@ def play(
             observation = _restart_idle_lanes(env, observation, has_ended)
 
 
-def _find_num_steps(env: Environment, horizon: int | None) -> int:
-    limit = getattr(env.spec, "max_episode_steps", None) or 0  # None and -1 mean no limit
+def find_num_steps(env: Environment, horizon: int | None) -> int:
+    """Return the steps to play: the horizon, or the environment's time limit where it is None.
+
+    A native vector environment knows its own limit; its spec has the default of the id.
+    """
+    own = getattr(env.unwrapped, "max_episode_steps", None)
+    limit = own or getattr(env.spec, "max_episode_steps", None) or 0  # None and -1 mean no limit
     if horizon is None:
         if limit < 1:
             condition = "be given for an environment without max_episode_steps"

@@ -235,7 +235,7 @@ def make_posterior_tables(problem: BanditProblem, horizon: int) -> list[list[Arm
     """Return the posteriors of arm i after n < T pulls, `tables[i][n]`, on common nodes."""
     kinds = group_arms(Arms(problem))
     arms = {kind: OneArm(problem, kind) for kind in kinds}
-    edges = np.unique(np.concatenate([_edges(arm, horizon) for arm in arms.values()]))
+    edges = np.unique(np.concatenate([find_edges(arm, horizon) for arm in arms.values()]))
     tables = {kind: _tables(arm, horizon, edges) for kind, arm in arms.items()}
     max_shares = np.max([t.shares.max(axis=0) for each in tables.values() for t in each], axis=0)
     is_seen = max_shares > MIN_NODE_MASS
@@ -245,7 +245,7 @@ def make_posterior_tables(problem: BanditProblem, horizon: int) -> list[list[Arm
     return [tables[kind] for kind in kinds]
 
 
-def _edges(arm: OneArm, horizon: int) -> FloatArray:
+def find_edges(arm: OneArm, horizon: int) -> FloatArray:
     """Return edges that resolve an arm's posteriors before any pull and after all of them."""
     sums, pulls = np.arange(float(horizon)), float(horizon - 1)
     groups = np.split(sums, range(SUMS_PER_BATCH, horizon, SUMS_PER_BATCH))
@@ -257,12 +257,15 @@ def _edges(arm: OneArm, horizon: int) -> FloatArray:
 def _tables(arm: OneArm, horizon: int, edges: FloatArray) -> list[ArmTable]:
     tables = []
     for n in range(horizon):
-        posteriors = ArmPosteriors(arm, np.full(n + 1, float(n)), np.arange(n + 1.0))
-        panels = make_panels(posteriors.shared_log_density, edges, arm.line.find_rounding)
-        tables.append(
-            ArmTable(_by_state(panels.shares), _by_state(panels.cumulative_probabilities()))
-        )
+        tables.append(make_table(arm, np.full(n + 1, float(n)), np.arange(n + 1.0), edges))
     return tables
+
+
+def make_table(arm: OneArm, counts: FloatArray, sums: FloatArray, edges: FloatArray) -> ArmTable:
+    """Return the posteriors of an arm after (S,) pulls and successes, a row for each."""
+    posteriors = ArmPosteriors(arm, counts, sums)
+    panels = make_panels(posteriors.shared_log_density, edges, arm.line.find_rounding)
+    return ArmTable(_by_state(panels.shares), _by_state(panels.cumulative_probabilities()))
 
 
 def _by_state(values: FloatArray) -> FloatArray:

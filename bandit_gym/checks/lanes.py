@@ -261,10 +261,13 @@ def check_fit(agent: Any, env: Any, *, warns: bool = True) -> None:
 
 
 def find_problem(env: Any) -> Any:
-    """Return what an environment, or the first one of several, has for agents; None if nothing."""
-    inner = getattr(env, "unwrapped", None)
-    first = next(iter(getattr(inner, "envs", ())), inner)
-    return getattr(getattr(first, "unwrapped", None), "problem", None)
+    """Return what an environment, or the first one of several, has for agents; None if nothing.
+
+    A wrapper that changes rewards has a problem of its own, which comes first.
+    """
+    problem = getattr(env, "problem", None)
+    inner = next(iter(getattr(env, "envs", ())), getattr(env, "env", None))
+    return problem if problem is not None or inner is None else find_problem(inner)
 
 
 def find_misspecification(believed: Any, true: Any) -> str | None:

@@ -285,14 +285,14 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         self.metadata = METADATA | {"autoreset_mode": self._autoreset_mode}
         limit = -1 if max_episode_steps is None else max_episode_steps
         limit = check_integer("max_episode_steps", limit, minimum=-1)
-        self._limit = limit if limit > 0 else None
-        horizon = self._limit if horizon is None else horizon
+        self.max_episode_steps = limit if limit > 0 else None
+        horizon = self.max_episode_steps if horizon is None else horizon
         super().__init__(self.num_envs, problem, means, observation, horizon, render_mode)
         self.single_observation_space = self._record.space
         self.single_action_space = Discrete(problem.num_arms)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self._noise = LaneNoise(self.streams, self._limit)
+        self._noise = LaneNoise(self.streams, self.max_episode_steps)
         # Every lane's end is kept as a reading of one clock, so that a step need not count in every
         # lane, and searches for ended lanes only when the earliest end has come.
         self._clock = 0
@@ -372,7 +372,11 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         actions = np.zeros(self.num_envs, dtype=np.int64)
         actions[lanes] = self._start_episodes(lanes, means)
         self._noise.restart(lanes)
-        self._ends[lanes] = NO_TIME_LIMIT if self._limit is None else self._clock + self._limit
+        self._ends[lanes] = (
+            NO_TIME_LIMIT
+            if self.max_episode_steps is None
+            else self._clock + self.max_episode_steps
+        )
         self._next_end = int(self._ends.min())
         if self._waiting is not None:
             waiting = self._waiting & ~mask

@@ -257,7 +257,7 @@ def make_agent_and_environment(run: Run) -> tuple[BanditAgent, gym.vector.Vector
         ValueError: if the environment is no Bayesian bandit, an option has a wrong value, or the
             agent cannot give the propensities that are asked for.
     """
-    env = _make_lanes(run)
+    env = make_environment(run)
     problem = find_problem(env)
     if problem is None:
         target = run.environment.target
@@ -266,12 +266,14 @@ def make_agent_and_environment(run: Run) -> tuple[BanditAgent, gym.vector.Vector
     if run.propensities and not hasattr(agent, "action_probabilities"):
         condition = "have the method action_probabilities where propensities are recorded"
         raise ValueError(message("agent", condition, run.agent.target))
-    return agent, _add_wrappers(run, env)
+    return agent, env
 
 
 def make_environment(run: Run) -> gym.vector.VectorEnv:
     """Make the native vector environment of a run, in its wrappers."""
-    return _add_wrappers(run, _make_lanes(run))
+    wrappers = unpack_options(run.environment.options).get("wrappers")
+    env = _make_lanes(run)
+    return wrap(env, wrappers) if wrappers else env  # type: ignore[no-any-return]
 
 
 def _make_lanes(run: Run) -> gym.vector.VectorEnv:
@@ -282,11 +284,6 @@ def _make_lanes(run: Run) -> gym.vector.VectorEnv:
         problem = unpack_object(target)
         return find_env_classes(problem)[1](run.block_size, problem, **options)
     return gym.make_vec(target, num_envs=run.block_size, **options)
-
-
-def _add_wrappers(run: Run, env: gym.vector.VectorEnv) -> gym.vector.VectorEnv:
-    wrappers = unpack_options(run.environment.options).get("wrappers")
-    return wrap(env, wrappers) if wrappers else env  # type: ignore[no-any-return]
 
 
 def _make_agent(run: Run, problem: Any) -> BanditAgent:

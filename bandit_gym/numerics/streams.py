@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from bandit_gym.checks import check_seed
 from bandit_gym.checks.typing import FloatArray, IntArray
 
-MEANS, NOISE, DELAYS, ARMS, MOVES, SWITCHES, FEATURES = range(7)
+MEANS, NOISE, DELAYS, ARMS, MOVES, SWITCHES, FEATURES, BINARY = range(8)
 """Purposes: the means of an episode's arms and the noise of its rewards; what wrappers draw, delays
-of rewards, and means that move a little or are drawn anew; one is kept free; and features."""
+of rewards, and means that move a little or are drawn anew; one is kept free; features; and rewards
+made 0 or 1."""
 
 MAX_SEED = 2**64 - 1
 WORTH_COMPILING = 10_000

@@ -8,8 +8,10 @@ single environments with their seeds, to the last bit. All arguments are JSON-ab
 from bandit_gym.wrappers.effects import deliver
 from bandit_gym.wrappers.wrapping import (
     BatchedFeedback,
+    BinaryReward,
     DelayedReward,
     Drift,
+    EndsAtHorizon,
     check_wrappers,
     wrap,
 )

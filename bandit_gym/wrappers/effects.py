@@ -1,7 +1,8 @@
 """What a wrapper does to N lanes of an environment, for any kind of environment it wraps.
 
-Rewards arrive later than the pulls that earned them (`Delay`, `Batches`), or the means move while
-the episode goes on (`NonStationary`). A single environment is one lane. All that is drawn comes
+Rewards arrive later than the pulls that earned them (`Delay`, `Batches`) or become 0 or 1
+(`BinaryDraws`), the means move while the episode goes on (`NonStationary`), or the time limit is
+the end (`Termination`). A single environment is one lane. All that is drawn comes
 from the lanes' own addressed streams, at the lane's step, so that a lane is the same alone and
 among others.
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,9 @@ from bandit_gym.checks import check_integer, check_mask, check_real, make_named,
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.envs.bandit import BanditLanes
 from bandit_gym.envs.instances import draw_means
-from bandit_gym.numerics.streams import DELAYS, MOVES, SWITCHES
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.numerics.streams import BINARY, DELAYS, MOVES, SWITCHES
+from bandit_gym.problem import BanditProblem
 
 LaneInfos = dict[str, np.ndarray]
 """Infos: name -> (N, ...) values, of which those of the lanes at hand mean something."""
@@ -37,9 +40,11 @@ class Effect:
         kind: what it changes; an environment has one effect of a kind.
         env: the environment.
         steps: (N,) steps that the lanes' episodes have had.
+        problem: what agents are given in place of the environment's; None if it is unchanged.
     """
 
     kind: ClassVar[str]
+    problem: BanditProblem | None = None
 
     def __init__(self, env: BanditLanes) -> None:
         self.env = env
@@ -64,24 +69,41 @@ class Effect:
         self.steps[lanes] += 1
         return rewards, {}
 
+    def change_ends(self, terminated: Any, truncated: Any) -> tuple[Any, Any]:
+        """Return whether the episodes have ended, and whether they were cut off: (N,) each."""
+        return terminated, truncated
+
+
+def list_effects(env: Any) -> list[Effect]:
+    """Return the effects of an environment's wrappers, the outermost first."""
+    found = []
+    while hasattr(env, "env"):
+        found.append(vars(env).get("effect"))
+        env = env.env
+    return [effect for effect in found if isinstance(effect, Effect)]
+
 
 def check_wrappable(env: Any, effect_class: type[Effect]) -> None:
     """Refuse a second effect of a kind, one in the wrong order, and rewards that would be seen.
+
+    Rewards become 0 or 1 before they are delayed, as a sum of several may be any number.
 
     Args:
         env: an environment of this package, with wrappers or without.
         effect_class: what is to go around it.
     """
-    inner = env
-    while hasattr(inner, "env"):
-        effect, inner = vars(inner).get("effect"), inner.env
-        if isinstance(effect, Effect) and effect.kind == effect_class.kind:
-            condition = f"have no other wrapper that changes its {effect_class.kind}"
-            raise ValueError(message("env", condition, env))
+    kinds = {effect.kind for effect in list_effects(env)}
+    if effect_class.kind in kinds:
+        condition = f"have no other wrapper that changes its {effect_class.kind}"
+        raise ValueError(message("env", condition, env))
+    if effect_class.kind == "rewards" and "delays" in kinds:
+        condition = "deliver each reward at once where rewards become 0 or 1"
+        raise ValueError(message("env", condition, env, "delay the wrapper's rewards instead"))
     space = getattr(env, "single_observation_space", env.observation_space)
     shows_rewards = env.unwrapped.features is None and not isinstance(space, Discrete)
-    if effect_class.kind == "delays" and shows_rewards:
-        condition = "have observation='constant', for others show rewards at once"
+    if effect_class.kind in ("delays", "rewards") and shows_rewards:
+        shown = "at once" if effect_class.kind == "delays" else "as they were"
+        condition = f"have observation='constant', for others show rewards {shown}"
         raise ValueError(message("env", condition, space))
 
 
@@ -257,6 +279,43 @@ def _observe_nothing(agent: Any) -> None:
     if num_envs := getattr(agent, "num_envs", None):
         none = np.zeros(num_envs, dtype=bool)
         agent.observe(none.astype(np.int64), none.astype(np.float64), mask=none)
+
+
+# -- Rewards of 0 and 1, and ends ------------------------------------------------------------------
+
+
+class BinaryDraws(Effect):
+    """A reward becomes 1 with a probability that is the reward, otherwise 0; see `BinaryReward`."""
+
+    kind = "rewards"
+
+    def __init__(self, env: BanditLanes) -> None:
+        super().__init__(env)
+        low, high = env.problem.likelihood.support  # of means, and so the least and largest reward
+        if not 0.0 <= low <= high <= 1.0:
+            raise ValueError(message("env", "have rewards in [0, 1]", env.problem.likelihood))
+        self.problem = replace(env.problem, likelihood=Bernoulli())
+
+    def after_step(
+        self, lanes: IntArray, actions: IntArray, rewards: FloatArray
+    ) -> tuple[FloatArray, LaneInfos]:
+        """Draw the reward of step t with number t of its stream."""
+        binary, paid = np.array(rewards, dtype=np.float64), rewards[lanes]
+        if not ((paid >= 0.0) & (paid <= 1.0)).all():
+            raise ValueError(message("rewards", "be in [0, 1] to become 0 or 1", paid.tolist()))
+        uniforms = self.env.streams.uniforms(BINARY, lanes, self.steps[lanes], 1)[0]
+        binary[lanes] = Bernoulli().sample(paid, uniforms)
+        return super().after_step(lanes, actions, binary)
+
+
+class Termination(Effect):
+    """The time limit terminates episodes; see `EndsAtHorizon`."""
+
+    kind = "ends"
+
+    def change_ends(self, terminated: Any, truncated: Any) -> tuple[Any, Any]:
+        """Call every end a termination."""
+        return terminated | truncated, truncated & False
 
 
 # -- Moving means ----------------------------------------------------------------------------------

@@ -30,7 +30,15 @@ from bandit_gym.checks import (
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.envs.bandit import LANE
 from bandit_gym.envs.observations import add_info, of_lane
-from bandit_gym.wrappers.effects import Batches, Delay, Effect, NonStationary, check_wrappable
+from bandit_gym.wrappers.effects import (
+    Batches,
+    BinaryDraws,
+    Delay,
+    Effect,
+    NonStationary,
+    Termination,
+    check_wrappable,
+)
 
 if TYPE_CHECKING:
     BaseVectorWrapper = VectorWrapper[Any, Any, Any, Any, Any]
@@ -58,6 +66,7 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         check_wrappable(env, self.effect_class)
         super().__init__(env)
         self.effect = self.effect_class(env.unwrapped, **options)
+        self.problem = self.effect.problem
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -73,7 +82,8 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self.effect.before_step(LANE, actions)
         observation, reward, terminated, truncated, info = self.env.step(action)
         rewards, infos = self.effect.after_step(LANE, actions, np.array([reward], dtype=np.float64))
-        return observation, float(rewards[0]), terminated, truncated, info | of_lane(infos)
+        ends = self.effect.change_ends(terminated, truncated)
+        return observation, float(rewards[0]), *ends, info | of_lane(infos)
 
 
 class LaneVectorWrapper(BaseVectorWrapper):
@@ -92,6 +102,7 @@ class LaneVectorWrapper(BaseVectorWrapper):
         check_wrappable(env, wrapper.effect_class)
         super().__init__(env)
         self.effect = wrapper.effect_class(env.unwrapped, **options)
+        self.problem = self.effect.problem
         self._name = wrapper.__name__
 
     def __repr__(self) -> str:
@@ -125,7 +136,7 @@ class LaneVectorWrapper(BaseVectorWrapper):
         add_info(info, ~restarted, infos)
         if restarted.any():
             add_info(info, restarted, self.effect.restart(np.flatnonzero(restarted)))
-        return observation, rewards, terminated, truncated, info
+        return observation, rewards, *self.effect.change_ends(terminated, truncated), info
 
 
 class DelayedReward(LaneWrapper):
@@ -194,8 +205,46 @@ class Drift(LaneWrapper):
         super().__init__(env, std=std, period=period, probability=probability)
 
 
+class BinaryReward(LaneWrapper):
+    """A reward r in [0, 1] becomes 1 with probability r, otherwise 0, so that Beta priors apply.
+
+    The means, and so `regret`, stay as they are. Agents that are built from this environment are
+    given its prior with the Bernoulli likelihood; `env.unwrapped.problem` is that of the rewards as
+    they were. Put `DelayedReward` or `BatchedFeedback` around it, not inside.
+
+    Args:
+        env: an environment of bandit_gym's with a likelihood of rewards in [0, 1] and
+            observation="constant", for others show the rewards as they were.
+
+    References:
+        Agrawal and Goyal (2012), algorithm 2.
+    """
+
+    effect_class = BinaryDraws
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+
+
+class EndsAtHorizon(LaneWrapper):
+    """The time limit is the end: an episode is terminated after its last pull, not truncated.
+
+    That is true where only the T pulls count. Learners such as PPO or DQN then add no estimate of
+    later rewards to the last one.
+
+    Args:
+        env: an environment of bandit_gym's with a time limit.
+    """
+
+    effect_class = Termination
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+
+
 WRAPPERS: dict[str, type[LaneWrapper]] = {
-    each.__name__: each for each in (BatchedFeedback, DelayedReward, Drift)
+    each.__name__: each
+    for each in (BatchedFeedback, BinaryReward, DelayedReward, Drift, EndsAtHorizon)
 }
 
 

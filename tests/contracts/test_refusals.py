@@ -14,6 +14,8 @@ import pytest
 from geometric import Geometric
 from gymnasium.error import InvalidAction
 from gymnasium.spaces import Box
+from gymnasium.wrappers.vector import TransformReward
+from stub_agents import Constant
 from surface import MISSPELT, lane_counts, lane_sums, make_env
 from wrapped_envs import make_env as make_wrapped
 
@@ -23,6 +25,7 @@ from agents.posteriors.base import Posterior
 from bandit_gym.checks import check_choice
 from bandit_gym.checks.renamed import RENAMED
 from bandit_gym.experiments.blocks import COLUMNS
+from bandit_gym.in_context import in_context_dataset
 from bandit_gym.likelihoods import (
     Bernoulli,
     Exponential,
@@ -47,7 +50,7 @@ from bandit_gym.priors import TruncatedMultivariateNormal as Joint
 from bandit_gym.problem import BanditProblem, problem_from_dict
 from bandit_gym.results import load_results
 from bandit_gym.rollout import rollout
-from bandit_gym.wrappers import BatchedFeedback, DelayedReward, Drift, wrap
+from bandit_gym.wrappers import BatchedFeedback, BinaryReward, DelayedReward, Drift, wrap
 
 ENV = "bandit_gym:BernoulliBandit-v0"
 PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
@@ -467,6 +470,7 @@ WRAPPERS = [
     ("Drift", {"std": 0.0}, "std must be a finite number above 0"),
     ("Drift", {"std": np.array([0.1])}, "std must be a finite number"),
     ("Drift", {"period": 0}, "period must be a positive integer, got 0"),
+    ("BinaryReward", {"observation": "counts", "horizon": 9}, "others show rewards as they were"),
     ("Drift", {"probability": 2.0}, "probability must be a finite number above 0 and at most 1"),
 ]
 
@@ -491,6 +495,49 @@ def test_wrappers_that_do_not_go_around_each_other():
         env = make_env(PROBLEM, num_envs)
         with refused(ValueError, "env must have no other wrapper that changes its delays"):
             BatchedFeedback(Drift(DelayedReward(env), std=0.1))
+        with refused(ValueError, "env must deliver each reward at once where rewards become 0 or"):
+            BinaryReward(DelayedReward(env))
+
+
+class Unbounded(Gaussian):
+    """Has means in [0, 1], and pays any number."""
+
+    name, support = "unbounded", (0.0, 1.0)
+
+
+def test_rewards_that_cannot_become_0_or_1():
+    with refused(ValueError, r"env must have rewards in \[0, 1\], got Poisson\(\)"):
+        BinaryReward(gym.make("bandit_gym:PoissonBandit-v0"))
+    env = BinaryReward(make_env(BanditProblem(Unbounded(1.0), Beta(1.0, 1.0), 2), 1))
+    env.reset(seed=0)
+    with refused(ValueError, r"rewards must be in \[0, 1\] to become 0 or 1, got \["):
+        for _ in range(20):
+            env.step([0])
+
+
+DATASETS = [
+    ({"env": None}, "env must be an environment with a BanditProblem, got None"),
+    ({"env": bg.make(PROBLEM)}, "horizon must be given for an environment without"),
+    ({"policy": "exat"}, "policy must be one of .*; the nearest known one is 'exact'"),
+    ({"policy": 3}, "policy must be a function, got 3"),
+    ({"num_episodes": 0}, "num_episodes must be a positive integer, got 0"),
+    ({"seed": -1}, "seed must be "),
+    ({"env": Drift(gym.make(ENV), std=0.1)}, "env must pay each pull at once, and report means"),
+    ({"env": DelayedReward(gym.make(ENV))}, "env must pay each pull at once, and report means"),
+    (
+        {"env": TransformReward(make_env(PROBLEM, 2), lambda paid: paid + 0.5), "policy": Constant},
+        "env must pay bernoulli rewards, as its problem says, got <Trans",
+    ),
+]
+
+
+def test_in_context_datasets(tmp_path):
+    given = {"env": gym.make(ENV, max_episode_steps=3), "policy": "exact", "num_episodes": 1}
+    for wrong, text in DATASETS:
+        with refused(REFUSALS, text):
+            in_context_dataset(**{**given, "seed": 0, **wrong})
+    with refused(ValueError, "path must end in .npz or .parquet, got '.*data.csv'"):
+        in_context_dataset(**given, seed=0).save(tmp_path / "data.csv")
 
 
 LISTED = [

@@ -1,4 +1,4 @@
-"""The wrappers, each with options of every kind, and worlds under them."""
+"""The wrappers, each with options of every kind, and environments under them."""
 
 import gymnasium as gym
 
@@ -11,11 +11,14 @@ WRAPPER_OPTIONS = (
     ("Drift", {"std": 0.1}),
     ("Drift", {"period": 3}),
     ("Drift", {"probability": 0.3}),
+    ("BinaryReward", {}),
+    ("EndsAtHorizon", {}),
 )
 
 
 def make_env(name, options, *, env="BernoulliBandit-v0", limit=7, num_envs=None, **more):
-    """Make a wrapped world of four arms, single or, given `num_envs`, a vector one."""
+    """Make a wrapped environment of four arms, single or, given `num_envs`, a vector one."""
+    env = "BernoulliBandit-v0" if name == "BinaryReward" else env  # which takes no other id
     settings = {"num_arms": 4, "max_episode_steps": limit, **more}
     if num_envs is None:
         wrapped_env = gym.make(f"bandit_gym:{env}", **settings)

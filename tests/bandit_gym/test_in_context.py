@@ -1,0 +1,110 @@
+"""Data sets for in-context learners: what is played, and labels given the history of each pull."""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bandit_gym as bg
+from agents import ExactThompson
+from agents.oracle import action_probabilities
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Beta, Normal, TruncatedNormal
+from bandit_gym.problem import BanditProblem
+from bandit_gym.wrappers import BinaryReward, EndsAtHorizon
+
+HORIZON, NUM_ARMS = 5, 3
+UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), NUM_ARMS)
+PROBLEMS = (
+    UNIFORM,
+    BanditProblem(Bernoulli(), Beta([1.0, 4.0, 1.0], [2.0, 4.0, 2.0]), NUM_ARMS),
+    BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), NUM_ARMS),
+    BanditProblem(Gaussian(0.5), Normal(0.0, 1.0), NUM_ARMS),
+)
+
+
+def make_lanes(problem, num_envs=7):
+    return bg.make_vec(problem, num_envs, max_episode_steps=HORIZON)
+
+
+def totals_before(data, episode, step):
+    arms, paid = data.actions[episode, :step], data.rewards[episode, :step]
+    return np.bincount(arms, minlength=NUM_ARMS), np.bincount(arms, paid, NUM_ARMS)
+
+
+@cache
+def best_value(problem, counts, sums):
+    """Return the value of a state by the plain recursion, and those of its actions."""
+    if sum(counts) == HORIZON:
+        return 0.0, ()
+    alpha, beta = np.broadcast_arrays(problem.prior.alpha, problem.prior.beta, np.ones(NUM_ARMS))[
+        :2
+    ]
+    values = []
+    for arm in range(NUM_ARMS):
+        pulls = tuple(n + (i == arm) for i, n in enumerate(counts))
+        paid = tuple(s + (i == arm) for i, s in enumerate(sums))
+        mean = (alpha[arm] + sums[arm]) / (alpha[arm] + beta[arm] + counts[arm])
+        after = 1 + best_value(problem, pulls, paid)[0], best_value(problem, pulls, sums)[0]
+        values.append(mean * after[0] + (1 - mean) * after[1])
+    return max(values), tuple(values)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
+def test_labels_are_what_exact_rules_do_given_what_came_before(problem):
+    """The oracle errs by 1e-6 at most; the plain recursion rounds at 1e-16 a pull."""
+    data = bg.in_context_dataset(make_lanes(problem), "exact", 10, seed=1)
+    assert (data.bayes_optimal_actions is None) == (problem.likelihood != Bernoulli())
+    assert (data.optimal_actions == data.means.argmax(axis=1)).all() and len(data.means) == 10
+    for episode, step in np.ndindex(data.actions.shape):
+        counts, sums = totals_before(data, episode, step)
+        expected = action_probabilities(problem, counts, sums)
+        assert data.thompson_probabilities[episode, step] == pytest.approx(expected, abs=2e-6)
+        if isinstance(problem.prior, Beta):
+            value, values = best_value(problem, tuple(counts.tolist()), tuple(sums.tolist()))
+            is_best = np.array(values) > value - 1e-12
+            assert (data.bayes_optimal_actions[episode, step] == is_best).all()
+
+
+@pytest.mark.parametrize("policy", ["exact", ExactThompson, "uniform", "optimal"])
+def test_policies_play_as_they_do_elsewhere(policy):
+    """Thompson's arms have the labels' probabilities, to 4 standard errors, at most .5 / sqrt(n).
+
+    The optimum takes the first of its arms.
+    """
+    data = bg.in_context_dataset(EndsAtHorizon(make_lanes(UNIFORM, 400)), policy, 1000, seed=2)
+    pulled = data.actions[:, :, None] == np.arange(NUM_ARMS)
+    expected = data.thompson_probabilities
+    if policy == "uniform":
+        expected = np.full(3, 1 / 3)
+    if policy == "optimal":
+        assert (data.actions == data.bayes_optimal_actions.argmax(axis=2)).all()
+    else:
+        assert np.abs((pulled - expected).mean(axis=0)).max() < 4 * 0.5 / 1000**0.5
+    again = bg.in_context_dataset(make_lanes(UNIFORM, 400), policy, 1000, seed=2)
+    assert np.array_equal(again.rewards, data.rewards)
+
+
+def test_a_single_environment_is_played_one_episode_after_the_other():
+    env = BinaryReward(bg.make("BernoulliBandit-v0", num_arms=NUM_ARMS))
+    data = bg.in_context_dataset(env, "exact", 3, seed=0, horizon=4)
+    assert data.actions.shape == (3, 4) and len(np.unique(data.means)) == 9
+
+
+@pytest.mark.parametrize("problem", [UNIFORM, PROBLEMS[-1]], ids=repr)
+def test_files_hold_what_was_made(problem, tmp_path):
+    data = bg.in_context_dataset(make_lanes(problem), "exact", 2, seed=0)
+    data.save(tmp_path / "data.npz")
+    data.save(tmp_path / "data.parquet")
+    arrays, table = np.load(tmp_path / "data.npz"), pd.read_parquet(tmp_path / "data.parquet")
+    kept = {name: value for name, value in vars(data).items() if value is not None}
+    assert {*arrays} == {*kept} == {*table} - {"episode", "step"}
+    for name, value in kept.items():
+        assert np.array_equal(arrays[name], value)
+        is_of_episode = name in ("means", "optimal_actions")
+        rows, value = (
+            np.stack(table[name]),
+            np.repeat(value, HORIZON if is_of_episode else 1, axis=0),
+        )
+        assert np.array_equal(rows, value.reshape(rows.shape))
