@@ -11,6 +11,7 @@ from bandit_gym.checks.renamed import missing_attribute
 from bandit_gym.registration import ENV_IDS
 
 if TYPE_CHECKING:
+    from bandit_gym.empirical_bayes import fit_prior
     from bandit_gym.experiments import Experiment, Workers, load_experiment, run_experiment
     from bandit_gym.problem import BanditProblem
     from bandit_gym.results import load_results
@@ -22,6 +23,7 @@ LAZY_NAMES = {
     "Workers": "bandit_gym.experiments",
     "action_probabilities": "agents.oracle",
     "compare": "bandit_gym.session",
+    "fit_prior": "bandit_gym.empirical_bayes",
     "load_experiment": "bandit_gym.experiments",
     "load_results": "bandit_gym.results",
     "make": "bandit_gym.session",
@@ -31,7 +33,7 @@ LAZY_NAMES = {
 }
 """Names that load on first use, and the modules that they are in."""
 
-LAZY_MODULES = "likelihoods", "priors", "wrappers"
+LAZY_MODULES = "likelihoods", "logs", "off_policy", "priors", "wrappers"
 """Modules of this package that load on first use."""
 
 __all__ = ["ENV_IDS", "__version__", *LAZY_NAMES, *LAZY_MODULES]  # noqa: PLE0604

@@ -23,6 +23,9 @@ from bandit_gym.priors import Beta, Gamma, InverseGamma, LogitNormal, Normal, Pr
 MAX_LOG = 14.0
 """Bound of the logarithm of a parameter: a maximum beyond has run to infinity."""
 
+MIN_GAIN = 1e-6
+"""Of log-likelihood over arms that are all the same; less is rounding."""
+
 NODES, NODE_WEIGHTS = special.roots_hermitenorm(64)
 
 
@@ -124,16 +127,15 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
     References:
         Efron, "Large-Scale Inference" (2010), chapter 1.
     """
-    check_object("likelihood", likelihood, Likelihood)
+    check_object("likelihood", likelihood, Likelihood)  # type: ignore[type-abstract]
     row = FAMILIES[check_choice("family", family, FAMILIES)]
     if not isinstance(likelihood, row.likelihood):
         fitting = [
             name for name, each in FAMILIES.items() if isinstance(likelihood, each.likelihood)
         ]
         raise ValueError(message("family", f"be one of {fitting} for {likelihood}", family))
-    n, s = check_statistics(counts, sums, likelihood, (1, np.size(counts)))
-    n, s = (np.asarray(each, dtype=np.float64).ravel() for each in (n, s))
-    n, s = n[n > 0], s[n > 0]
+    found_counts, found_sums = check_statistics(counts, sums, likelihood, (np.size(counts),))
+    n, s = found_counts[found_counts > 0].astype(np.float64), found_sums[found_counts > 0]
     if len(n) < 2:
         raise ValueError(message("counts", "have at least 2 arms with pulls", counts))
 
@@ -145,10 +147,13 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
     found = optimize.minimize(
         loss, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000}
     )
-    scale = start[1] if row.is_location else 0.0
-    if np.abs(found.x[1] - scale).max() > MAX_LOG or (
-        not row.is_location and abs(found.x[0]) > MAX_LOG
-    ):
+    if row.is_location:
+        # At a maximum of std = 0 the likelihood is flat: one with a hundredth of std is as good.
+        narrow = found.x - [0.0, np.log(100)]
+        is_infinite = loss(narrow) <= found.fun + MIN_GAIN or found.x[1] > start[1] + MAX_LOG
+    else:
+        is_infinite = np.abs(found.x).max() > MAX_LOG
+    if is_infinite:
         condition = "have means that differ by more than chance, for the maximum to be finite"
         remedy = "give a prior by hand, such as one worth as many pulls as all arms have together"
         raise ValueError(message("sums", condition, sums, remedy))

@@ -1,4 +1,4 @@
-"""Logs of decisions: a table of pulled arms and rewards, read and checked, for agents to learn from.
+"""Logs of decisions: tables of pulled arms and rewards, read and checked, to learn from.
 
 Notation: K arms, t rows, d features.
 """
@@ -57,7 +57,7 @@ class Log:
     @property
     def sums(self) -> FloatArray:
         """(K,) total reward of each arm."""
-        return np.bincount(self.actions, self.rewards, minlength=self.num_arms)
+        return np.bincount(self.actions, self.rewards, minlength=self.num_arms).astype(np.float64)
 
 
 def read_log(
