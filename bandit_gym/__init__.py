@@ -11,6 +11,7 @@ from bandit_gym.checks.renamed import missing_attribute
 from bandit_gym.registration import ENV_IDS
 
 if TYPE_CHECKING:
+    from bandit_gym.empirical_bayes import fit_prior
     from bandit_gym.experiments import Experiment, Workers, load_experiment, run_experiment
     from bandit_gym.in_context import in_context_dataset
     from bandit_gym.problem import BanditProblem, ContextualProblem
@@ -24,6 +25,7 @@ LAZY_NAMES = {
     "Workers": "bandit_gym.experiments",
     "action_probabilities": "agents.oracle",
     "compare": "bandit_gym.session",
+    "fit_prior": "bandit_gym.empirical_bayes",
     "in_context_dataset": "bandit_gym.in_context",
     "load_experiment": "bandit_gym.experiments",
     "load_results": "bandit_gym.results",
@@ -34,7 +36,7 @@ LAZY_NAMES = {
 }
 """Names that load on first use, and the modules that they are in."""
 
-LAZY_MODULES = "contexts", "likelihoods", "priors", "wrappers"
+LAZY_MODULES = "contexts", "likelihoods", "logs", "off_policy", "priors", "wrappers"
 """Modules of this package that load on first use."""
 
 __all__ = ["ENV_IDS", "__version__", *LAZY_NAMES, *LAZY_MODULES]  # noqa: PLE0604

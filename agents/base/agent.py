@@ -14,7 +14,7 @@ import sys
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import gymnasium as gym
 import numpy as np
@@ -42,6 +42,9 @@ from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.renamed import CurrentNames
 from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
+
+if TYPE_CHECKING:
+    from bandit_gym.logs import Log
 
 
 def unwrap_problem(problem_or_env: Any) -> Any:
@@ -345,6 +348,41 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             raise TypeError(message("warm_start", condition, counts, remedy))
         shape = self.lane_counts.shape
         self.evidence.add_totals(*check_statistics(counts, sums, self.problem.likelihood, shape))
+
+    def observe_log(self, log: Log) -> None:
+        """Learn all rows of a log in every lane, as if each had been observed in order.
+
+        Nothing changes unless all rows are valid.
+
+        Args:
+            log: see `bandit_gym.logs.read_log`; its arms, in order, are the agent's.
+
+        Raises:
+            TypeError: if it is no log.
+            ValueError: if the log has another number of arms, a reward is impossible, or arms have
+                features.
+        """
+        self._require_reset()
+        if self._has_features:
+            remedy = "observe each row with observation= its arm's features"
+            raise ValueError(message("log", "be of arms without features", self.problem, remedy))
+        if not hasattr(log, "num_arms"):
+            raise TypeError(message("log", "be a Log, such as read_log returns", log))
+        if log.num_arms != self.problem.num_arms:
+            raise ValueError(message("log", f"have {self.problem.num_arms} arms", log.num_arms))
+        rewards = check_rewards(log.rewards, self.problem.likelihood, len(log))
+        if self.evidence.is_cumulative and self._can_warm_start:
+            self.warm_start(log.counts, log.sums)
+            return
+        for action, reward in zip(log.actions, rewards, strict=True):
+            actions, paid = np.full(self.num_lanes, action), np.full(self.num_lanes, reward)
+            self.evidence.add(self._lanes, actions, paid)
+            self._learn(self._lanes, actions, paid)
+
+    @property
+    def _can_warm_start(self) -> bool:
+        """Whether totals without order say all that single rewards do."""
+        return type(self)._learn is Agent._learn
 
     def posterior(self, observation: Any = None) -> Any:
         """Return what is known of the means now; what is observed later does not change it.

@@ -80,10 +80,14 @@ class PosteriorAgent(Agent):
         Raises:
             TypeError: if the posterior learns from single rewards.
         """
-        if self.inner is not None and type(self.inner).learn is not Posterior.learn:
+        if not self._can_warm_start:
             condition = "be one that does without learn, for warm_start, where no reward is known"
             raise TypeError(message("posterior", condition, type(self.inner).__name__))
         super().warm_start(counts, sums)
+
+    @property
+    def _can_warm_start(self) -> bool:
+        return self.inner is None or type(self.inner).learn is Posterior.learn
 
     def belief(self, features: Any = None) -> Belief:
         """Return what is known after all that was observed.

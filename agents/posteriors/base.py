@@ -115,6 +115,16 @@ class Belief(CurrentNames, ABC):
         best, means = self._answer(WeightedDraws.best_arm_moments)
         return best, means
 
+    def expected_loss(self) -> np.ndarray:
+        """Return the (N, K) expected regrets of stopping with each arm, E[max mean] - E[mean].
+
+        Both expectations come from the same draws or tables, so that what errs in them cancels.
+        """
+        best, means = self.best_arm_moments()
+        weighted = np.where(best[..., None] > 0, best[..., None] * means, 0.0)
+        largest = np.einsum("naa->n", weighted)
+        return np.asarray(largest[:, None] - weighted.sum(axis=1))
+
     def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return how likely the means are to be at most a level, and the partial moment below it.
 

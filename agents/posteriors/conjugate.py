@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
+from scipy import special
 
 from agents.base.conjugacy import data_weights, find_row, is_conjugate, reference_prior
 from agents.base.evidence import CountsAndSums
@@ -27,6 +28,10 @@ NUM_BUFFERED_DRAWS = 32
 
 MAX_BUFFERED_ARMS = 64
 """Arms up to which draws ahead, which cost a call per arm now and then, beat a kernel."""
+
+
+NUM_LEVELS = 49
+"""Quantiles of each arm between which expected losses are integrated."""
 
 
 class ConjugatePosterior(ExactPosterior):
@@ -132,6 +137,23 @@ class ConjugatePosterior(ExactPosterior):
         first, second, is_missing = self._current_parameters()
         below, total = self.distribution.partial_moment(first, second, level)
         return np.where(is_missing, 0.0, below), np.where(is_missing, 0.0, level * below - total)
+
+    def expected_loss(self) -> np.ndarray:
+        """Return (N, K) integrals of F_a(x) - prod_i F_i(x); NaN where an arm has no posterior.
+
+        By Gauss-Legendre nodes between all arms' quantiles, where the distribution functions bend.
+        """
+        first, second, is_missing = self._current_parameters()
+        levels = special.expit(np.linspace(-28, 28, NUM_LEVELS))[:, None, None]
+        ends = np.sort(self.distribution.quantile(first, second, levels), axis=0)
+        ends = np.sort(ends.transpose(1, 0, 2).reshape(len(first), -1), axis=1)  # (N, B)
+        nodes, weights = special.roots_legendre(4)
+        half, middle = np.diff(ends) / 2, (ends[:, 1:] + ends[:, :-1]) / 2
+        x = (middle[..., None] + half[..., None] * nodes).reshape(len(first), -1).T  # (M, N)
+        below, _ = self.distribution.partial_moment(first, second, x[..., None])  # (M, N, K)
+        sizes = (half[..., None] * weights).reshape(len(first), -1).T[..., None]
+        found = ((below - below.prod(axis=-1, keepdims=True)) * sizes).sum(axis=0)
+        return np.where(is_missing.any(axis=1, keepdims=True), np.nan, found)
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities from tables; arms without a posterior share them."""

@@ -138,6 +138,14 @@ class PosteriorSnapshot:
         """
         return self._drop_lane_axis(self.update_posterior().best_arm_error())
 
+    def expected_loss(self) -> np.ndarray:
+        """Return the expected regret of stopping with each arm: E[max mean] - E[its mean].
+
+        NaN where an arm has no proper posterior. It is in reward units per decision: to stop is
+        right once the least is below what another pull costs.
+        """
+        return self._shape_answers(self.update_posterior().expected_loss())
+
     def effective_sample_size(self) -> np.ndarray:
         """Return how many independent draws the answers are worth; inf if they are exact."""
         return self._drop_lane_axis(self.update_posterior().effective_sample_size())

@@ -1,0 +1,179 @@
+"""A prior from earlier arms: empirical Bayes by marginal maximum likelihood.
+
+Each arm's mean is a draw of the prior; its rewards have integrated it out. The likelihood of the
+prior's two parameters is a product over arms, in closed form for the conjugate pairs and by
+Gauss-Hermite quadrature for `logit_normal`.
+
+Notation: K arms, n pulls and s total reward of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import optimize, special
+
+from bandit_gym.checks import check_choice, check_object, check_statistics, message
+from bandit_gym.checks.typing import FloatArray
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
+from bandit_gym.priors import Beta, Gamma, InverseGamma, LogitNormal, Normal, Prior
+
+MAX_LOG = 14.0
+"""Bound of the logarithm of a parameter: a maximum beyond has run to infinity."""
+
+MIN_GAIN = 1e-6
+"""Of log-likelihood over arms that are all the same; less is rounding."""
+
+NODES, NODE_WEIGHTS = special.roots_hermitenorm(64)
+
+
+def _beta_bernoulli(
+    a: float, b: float, n: FloatArray, s: FloatArray, likelihood: Any
+) -> FloatArray:
+    return special.betaln(a + s, b + n - s) - special.betaln(a, b)
+
+
+def _logit_normal_bernoulli(
+    mean: float, std: float, n: FloatArray, s: FloatArray, likelihood: Any
+) -> FloatArray:
+    # Nodes about the mode of each arm's posterior, with the curvature there.
+    eta = np.full(len(n), mean)
+    for _ in range(30):
+        p = special.expit(eta)
+        curvature = n * p * (1 - p) + std**-2
+        eta = eta + np.clip((s - n * p - (eta - mean) / std**2) / curvature, -3.0, 3.0)
+    width = 1 / np.sqrt(n * special.expit(eta) * special.expit(-eta) + std**-2)
+    x = eta[:, None] + width[:, None] * NODES
+    log_joint = s[:, None] * x - n[:, None] * np.logaddexp(0, x) - ((x - mean) / std) ** 2 / 2
+    total: FloatArray = special.logsumexp(log_joint + NODES**2 / 2 + np.log(NODE_WEIGHTS), axis=1)
+    return total + np.log(width / std) - np.log(2 * np.pi) / 2
+
+
+def _normal_gaussian(
+    mean: float, std: float, n: FloatArray, s: FloatArray, likelihood: Any
+) -> FloatArray:
+    variance = std**2 + likelihood.std**2 / n
+    return -((s / n - mean) ** 2) / variance / 2 - np.log(variance) / 2
+
+
+def _gamma_poisson(a: float, b: float, n: FloatArray, s: FloatArray, likelihood: Any) -> FloatArray:
+    gamma: FloatArray = special.gammaln(a + s) - special.gammaln(a)
+    return gamma + a * np.log(b) - (a + s) * np.log(b + n)
+
+
+def _inverse_gamma_exponential(
+    a: float, b: float, n: FloatArray, s: FloatArray, likelihood: Any
+) -> FloatArray:
+    gamma: FloatArray = special.gammaln(a + n) - special.gammaln(a)
+    return gamma + a * np.log(b) - (a + n) * np.log(b + s)
+
+
+class Family(NamedTuple):
+    """A prior's family under a likelihood.
+
+    Attributes:
+        likelihood: the class of the likelihood.
+        prior: the class of the prior.
+        log_marginal: (first, second, n, s, likelihood) -> (K,) log-likelihoods, up to constants.
+        is_location: whether the first parameter is a location, else both are positive.
+    """
+
+    likelihood: type[Any]
+    prior: Callable[[float, float], Prior]
+    log_marginal: Callable[..., FloatArray]
+    is_location: bool
+
+
+FAMILIES = {
+    "beta": Family(Bernoulli, Beta, _beta_bernoulli, False),
+    "logit_normal": Family(Bernoulli, LogitNormal, _logit_normal_bernoulli, True),
+    "normal": Family(Gaussian, Normal, _normal_gaussian, True),
+    "gamma": Family(Poisson, Gamma, _gamma_poisson, False),
+    "inverse_gamma": Family(Exponential, InverseGamma, _inverse_gamma_exponential, False),
+}
+"""Name of a prior's family -> the likelihood that it goes with, and the marginal likelihood."""
+
+
+class FittedPrior(NamedTuple):
+    """A prior, and how well it was found.
+
+    Attributes:
+        prior: at the maximum.
+        log_likelihood: there, up to a constant of the data.
+        num_arms: arms with data, from which it was fitted.
+    """
+
+    prior: Prior
+    log_likelihood: float
+    num_arms: int
+
+
+def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "beta") -> FittedPrior:
+    """Fit a prior to the totals of earlier arms, by marginal maximum likelihood.
+
+    Args:
+        likelihood: of the rewards.
+        counts: (K,) pulls of each arm; arms without pulls say nothing.
+        sums: (K,) total rewards.
+        family: "beta" or "logit_normal" for Bernoulli rewards, "normal" for Gaussian, "gamma" for
+            Poisson, "inverse_gamma" for exponential ones.
+
+    Raises:
+        ValueError: if the family does not go with the likelihood, fewer than two arms have data, or
+            the maximum is at infinity, as where arms differ no more than chance makes them.
+
+    References:
+        Efron, "Large-Scale Inference" (2010), chapter 1.
+    """
+    check_object("likelihood", likelihood, Likelihood)  # type: ignore[type-abstract]
+    row = FAMILIES[check_choice("family", family, FAMILIES)]
+    if not isinstance(likelihood, row.likelihood):
+        fitting = [
+            name for name, each in FAMILIES.items() if isinstance(likelihood, each.likelihood)
+        ]
+        raise ValueError(message("family", f"be one of {fitting} for {likelihood}", family))
+    found_counts, found_sums = check_statistics(counts, sums, likelihood, (np.size(counts),))
+    n, s = found_counts[found_counts > 0].astype(np.float64), found_sums[found_counts > 0]
+    if len(n) < 2:
+        raise ValueError(message("counts", "have at least 2 arms with pulls", counts))
+
+    def loss(x: FloatArray) -> float:
+        first = x[0] if row.is_location else np.exp(x[0])
+        return -float(row.log_marginal(first, np.exp(x[1]), n, s, likelihood).sum())
+
+    start = _find_start(row, n, s)
+    found = optimize.minimize(
+        loss, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000}
+    )
+    if row.is_location:
+        # At a maximum of std = 0 the likelihood is flat: one with a hundredth of std is as good.
+        narrow = found.x - [0.0, np.log(100)]
+        is_infinite = loss(narrow) <= found.fun + MIN_GAIN or found.x[1] > start[1] + MAX_LOG
+    else:
+        is_infinite = np.abs(found.x).max() > MAX_LOG
+    if is_infinite:
+        condition = "have means that differ by more than chance, for the maximum to be finite"
+        remedy = "give a prior by hand, such as one worth as many pulls as all arms have together"
+        raise ValueError(message("sums", condition, sums, remedy))
+    first = float(found.x[0] if row.is_location else np.exp(found.x[0]))
+    prior = row.prior(first, float(np.exp(found.x[1])))
+    return FittedPrior(prior, -float(found.fun), len(n))
+
+
+def _find_start(row: Family, n: FloatArray, s: FloatArray) -> FloatArray:
+    """Return where the search starts: by moments of the arms' averages."""
+    means = s / n
+    if row.prior is LogitNormal:
+        means = special.logit((s + 0.5) / (n + 1))
+    mean, spread = means.mean(), max(means.std(), 1e-3 * (abs(means.mean()) + 1e-3))
+    if row.is_location:
+        return np.array([mean, np.log(spread)])
+    if row.prior is Beta:
+        size = max(mean * (1 - mean) / spread**2 - 1, 0.1)
+        return np.log([max(mean * size, 0.01), max((1 - mean) * size, 0.01)])
+    if row.prior is Gamma:
+        return np.log([max((mean / spread) ** 2, 0.01), max(mean, 1e-6) / spread**2])
+    shape = (mean / spread) ** 2 + 2
+    return np.log([shape, mean * (shape - 1)])

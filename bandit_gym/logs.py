@@ -1,0 +1,184 @@
+"""Logs of decisions: tables of pulled arms and rewards, read and checked, to learn from.
+
+Notation: K arms, t rows, d features.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bandit_gym.checks import check_choice, message
+from bandit_gym.checks.typing import FloatArray, IntArray
+
+READERS = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
+"""Endings of files, and what reads them."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """Decisions in the order in which they were made.
+
+    Attributes:
+        actions: (t,) arms, from 0.
+        rewards: (t,).
+        arms: (K,) labels; `arms[i]` is arm i's.
+        propensities: (t,) probabilities with which the actions were taken; None if not recorded.
+        features: (t, d) of each row's visitor; None if there are none.
+        num_dropped: rows of the table that had no reward.
+    """
+
+    actions: IntArray
+    rewards: FloatArray
+    arms: tuple[Hashable, ...]
+    propensities: FloatArray | None = None
+    features: FloatArray | None = field(default=None, repr=False)
+    num_dropped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    @property
+    def num_arms(self) -> int:
+        """K."""
+        return len(self.arms)
+
+    @property
+    def counts(self) -> IntArray:
+        """(K,) rows of each arm."""
+        return np.bincount(self.actions, minlength=self.num_arms)
+
+    @property
+    def sums(self) -> FloatArray:
+        """(K,) total reward of each arm."""
+        return np.bincount(self.actions, self.rewards, minlength=self.num_arms).astype(np.float64)
+
+
+def read_log(
+    source: Any,
+    *,
+    arm: str,
+    reward: str,
+    features: Sequence[str] | None = None,
+    propensity: str | None = None,
+    arms: Sequence[Hashable] | None = None,
+) -> Log:
+    """Read a log of decisions; rows without a reward are left out, with a warning that counts them.
+
+    Args:
+        source: a DataFrame, or the path of a CSV or Parquet file; a row for each decision, in
+            order.
+        arm: column of the arm's label: text, numbers from any start, or a categorical.
+        reward: column of the reward.
+        features: columns of the visitor's features.
+        propensity: column of the probability with which the arm was chosen, in (0, 1].
+        arms: all labels, arm 0 first. None: a categorical's, otherwise those met, sorted. An arm
+            that was never pulled is in the log only if it is named here.
+
+    Raises:
+        TypeError: if the source is neither a table nor a path.
+        ValueError: if a column is missing, a label is missing or not in `arms`, or a number is
+            none.
+    """
+    table = _read_table(source)
+    listed = [*features] if features is not None else []
+    for name in (arm, reward, *listed, *([propensity] if propensity else [])):
+        check_choice("column", name, [str(column) for column in table.columns])
+    has_reward = table[reward].notna().to_numpy()
+    num_dropped = int(np.count_nonzero(~has_reward))
+    if num_dropped:
+        text = f"{num_dropped:,} of {len(table):,} rows have no {reward!r} and are left out."
+        warnings.warn(text, stacklevel=2)
+    table = table[has_reward]
+    if table.empty:
+        raise ValueError(message("source", f"have a row with a {reward!r}", len(has_reward)))
+    labels = _find_labels(table[arm], arms)
+    chances = None if propensity is None else _read_numbers(table, [propensity])[:, 0]
+    if chances is not None and not ((chances > 0) & (chances <= 1)).all():
+        wrong = chances[~((chances > 0) & (chances <= 1))][0]
+        raise ValueError(message(f"column {propensity!r}", "be in (0, 1]", wrong))
+    return Log(
+        actions=table[arm].map({label: i for i, label in enumerate(labels)}).to_numpy(np.int64),
+        rewards=_read_numbers(table, [reward])[:, 0],
+        arms=labels,
+        propensities=chances,
+        features=_read_numbers(table, listed) if features is not None else None,
+        num_dropped=num_dropped,
+    )
+
+
+def fit_propensities(log: Log, by: Any = None) -> Log:
+    """Return the log with propensities: each arm's share of the rows, or of those of a group.
+
+    It assumes that the policy that made the log chose at random with probabilities that depend on
+    the group alone; where they depend on more, estimates from these propensities are biased.
+
+    Args:
+        log: without propensities.
+        by: (t,) group of each row, such as a segment of visitors; None takes all rows as one.
+    """
+    groups = np.zeros(len(log)) if by is None else np.asarray(by)
+    if groups.shape != (len(log),):
+        raise ValueError(message("by", f"have one entry for each of {len(log)} rows", groups.shape))
+    codes = pd.factorize(groups)[0]
+    shares = np.zeros((codes.max() + 1, log.num_arms))
+    np.add.at(shares, (codes, log.actions), 1.0)
+    shares /= shares.sum(axis=1, keepdims=True)
+    return replace(log, propensities=shares[codes, log.actions])
+
+
+def _read_table(source: Any) -> pd.DataFrame:
+    if isinstance(source, pd.DataFrame):
+        return source
+    if not isinstance(source, str | Path):
+        raise TypeError(message("source", "be a DataFrame or the path of a file", source))
+    path = Path(source)
+    ending = check_choice("the ending of source", path.suffix.lower(), READERS)
+    if not path.is_file():
+        raise ValueError(message("source", "be a file that exists", str(source)))
+    return READERS[ending](path)  # type: ignore[no-any-return, operator]
+
+
+def _find_labels(column: pd.Series[Any], arms: Sequence[Hashable] | None) -> tuple[Hashable, ...]:
+    """Return the labels of all arms; refuse a row that has none of them."""
+    if column.isna().any():
+        row = column.index[column.isna()][0]
+        raise ValueError(message(f"column {column.name!r}", "have a label in every row", row))
+    if arms is not None:
+        labels = tuple(arms)
+        if len({*labels}) < len(labels):
+            raise ValueError(message("arms", "be labels that differ", labels))
+        unknown = [label for label in column.unique() if label not in labels]
+        if unknown:
+            condition = f"have no labels but those of arms, {shorten_labels(labels)}"
+            raise ValueError(message(f"column {column.name!r}", condition, unknown[0]))
+    elif isinstance(column.dtype, pd.CategoricalDtype):
+        labels = tuple(column.cat.categories)
+    else:
+        labels = tuple(sorted(column.unique().tolist()))
+    if len(labels) < 2:
+        raise ValueError(message("arms", "be at least 2 labels", labels))
+    return labels
+
+
+def shorten_labels(labels: Sequence[Hashable]) -> str:
+    """Return up to five labels, and how many more there are."""
+    rest = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
+    return ", ".join(repr(label) for label in labels[:5]) + rest
+
+
+def _read_numbers(table: pd.DataFrame, columns: Sequence[str]) -> FloatArray:
+    """Return (t, C) finite numbers of columns."""
+    values = np.empty((len(table), len(columns)))
+    for i, name in enumerate(columns):
+        values[:, i] = pd.to_numeric(table[name], errors="coerce")
+        if not np.isfinite(values[:, i]).all():
+            wrong = table[name].to_numpy()[~np.isfinite(values[:, i])][0]
+            raise ValueError(message(f"column {name!r}", "have finite numbers only", wrong))
+    return values

@@ -1,0 +1,161 @@
+"""What another policy would have earned on the visitors of a log: off-policy evaluation.
+
+Notation: K arms, t rows, d features, F folds.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bandit_gym.checks import check_choice, check_probabilities, message
+from bandit_gym.checks.typing import FloatArray
+from bandit_gym.logs import Log
+from bandit_gym.results.statistics import Interval, mean_interval
+
+NUM_FOLDS = 5
+"""F: each row's rewards are predicted from the rows of the other folds."""
+
+ESTIMATORS = "ips", "snips", "dr"
+
+
+class PolicyValue(NamedTuple):
+    """The mean reward of a decision, in reward units, and a 95 % interval.
+
+    Attributes:
+        value: the estimate.
+        low: end of the interval.
+        high: end of the interval.
+        effective_sample_size: rows that the weighted rows are worth, (sum w)^2 / sum w^2.
+        num_rows: rows that were used.
+    """
+
+    value: float
+    low: float
+    high: float
+    effective_sample_size: float
+    num_rows: int
+
+
+def evaluate(policy: Any, log: Log, estimator: str = "snips") -> PolicyValue:
+    """Estimate the mean reward of a frozen policy from another policy's log.
+
+    With weights w_i = pi(a_i | x_i) / p_i, "ips" is the mean of w_i r_i, "snips" the weighted mean
+    of r_i, and "dr" the mean of r(x_i, pi) + w_i (r_i - r(x_i, a_i)). There r predicts rewards, by
+    means of arms, or least squares on the features of each arm, from other folds of the log.
+
+    Args:
+        policy: (K,) or (t, K) probabilities; a function of (t, d) features that returns (t, K); or
+            an agent of one run, whose `action_probabilities()` are taken as they are now.
+        log: with propensities.
+        estimator: "ips", "snips" or "dr".
+
+    Raises:
+        ValueError: if the log has no propensities, or the probabilities do not sum to 1.
+
+    References:
+        Swaminathan and Joachims, "The self-normalized estimator for counterfactual learning"
+        (2015). Dudik, Langford and Li, "Doubly robust policy evaluation and learning" (2011).
+    """
+    check_choice("estimator", estimator, ESTIMATORS)
+    if log.propensities is None:
+        remedy = "record them, or see fit_propensities(log, by=...) and what it assumes"
+        raise ValueError(message("log", "have propensities", None, remedy))
+    _warn_of_adaptive_log(log)
+    probabilities = _find_probabilities(policy, log)
+    weights = probabilities[np.arange(len(log)), log.actions] / log.propensities
+    if estimator == "ips":
+        values = weights * log.rewards
+    elif estimator == "dr":
+        predicted = _cross_fit(log)
+        played = predicted[np.arange(len(log)), log.actions]
+        values = (probabilities * predicted).sum(axis=1) + weights * (log.rewards - played)
+    else:
+        if not weights.any():
+            raise ValueError(message("policy", "play some action of the log", probabilities[0]))
+        value = float(weights @ log.rewards / weights.sum())
+        values = value + weights * (log.rewards - value) / weights.mean()  # by the delta method
+    found = mean_interval(values)
+    size = float(weights.sum() ** 2 / (weights @ weights)) if weights.any() else 0.0
+    return PolicyValue(found.estimate, found.low, found.high, size, len(log))
+
+
+def replay(make_agent: Callable[[], Any], log: Log) -> PolicyValue:
+    """Estimate the mean reward of a learning agent from a log of uniformly random actions.
+
+    The agent acts on each row; where it chooses the logged arm, it observes the reward, and all
+    other rows are skipped. On a log of any other policy this is biased, so it is refused.
+
+    Args:
+        make_agent: returns an agent of one run, reset.
+        log: whose propensities are 1 / K in every row.
+
+    References:
+        Li, Chu, Langford and Wang, "Unbiased offline evaluation of contextual-bandit-based news
+        article recommendation algorithms" (2011).
+    """
+    chances = log.propensities
+    if chances is None or not np.allclose(chances, 1 / log.num_arms):
+        found = None if chances is None else chances[~np.isclose(chances, 1 / log.num_arms)][0]
+        raise ValueError(message("log.propensities", f"be 1 / {log.num_arms} in each row", found))
+    agent, rewards = make_agent(), []
+    for action, reward in zip(log.actions.tolist(), log.rewards.tolist(), strict=True):
+        if agent.act() == action:
+            agent.observe(action, reward)
+            rewards.append(reward)
+    if not rewards:
+        raise ValueError(message("log", "have a row with an arm that the agent plays", len(log)))
+    found_interval: Interval = mean_interval(np.array(rewards))
+    return PolicyValue(*found_interval, float(len(rewards)), len(rewards))
+
+
+def _find_probabilities(policy: Any, log: Log) -> FloatArray:
+    """Return the (t, K) probabilities of a policy on the rows of a log."""
+    shape = len(log), log.num_arms
+    if hasattr(policy, "action_probabilities"):
+        num_pulls = float(np.sum(getattr(policy, "counts", 0)))
+        if num_pulls:
+            text = (
+                f"policy has learned from {num_pulls:,.0f} rewards: if they are of this log, its "
+                "value is overestimated; evaluate on rows that it has not seen."
+            )
+            warnings.warn(text, stacklevel=3)
+        policy = policy.action_probabilities()
+    elif callable(policy):
+        policy = policy(log.features)
+    given = np.asarray(policy, dtype=np.float64)
+    if given.shape not in (shape[1:], shape):
+        raise ValueError(message("policy", f"be probabilities of shape {shape}", given.shape))
+    return check_probabilities("policy", np.broadcast_to(given, shape))
+
+
+def _warn_of_adaptive_log(log: Log) -> None:
+    """Warn where propensities without features vary: then the policy of the log was learning."""
+    assert log.propensities is not None
+    if log.features is not None:
+        return
+    ends = [log.propensities[log.actions == arm] for arm in range(log.num_arms)]
+    if any(len(each) and np.ptp(each) > 1e-6 for each in ends):
+        text = (
+            "log has propensities that vary for an arm, as of a policy that learned: its intervals "
+            "cover less than 95 %."
+        )
+        warnings.warn(text, stacklevel=3)
+
+
+def _cross_fit(log: Log) -> FloatArray:
+    """Return (t, K) predicted rewards, each from the rows of the other folds."""
+    folds = np.arange(len(log)) % NUM_FOLDS
+    columns = [np.ones((len(log), 1)), *([] if log.features is None else [log.features])]
+    x = np.concatenate(columns, axis=1)
+    predicted = np.zeros((len(log), log.num_arms))
+    for fold in range(NUM_FOLDS):
+        for arm in range(log.num_arms):
+            rows = (folds != fold) & (log.actions == arm)
+            gram = x[rows].T @ x[rows] + 1e-6 * np.eye(x.shape[1])
+            weights = np.linalg.solve(gram, x[rows].T @ log.rewards[rows])
+            predicted[folds == fold, arm] = x[folds == fold] @ weights
+    return predicted

@@ -1,0 +1,74 @@
+"""A log is read with its labels and order, refused by name, and learned row by row."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from agents import ExactThompson
+from bandit_gym import BanditProblem
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.logs import fit_propensities, read_log
+from bandit_gym.priors import Beta
+
+TABLE = pd.DataFrame({"ad": ["b", "a", "b", "b"], "click": [1, 0, 0, 1], "p": [0.5, 0.5, 0.5, 1]})
+
+
+def test_labels_are_mapped_and_order_is_kept(tmp_path):
+    TABLE.to_csv(tmp_path / "log.csv", index=False)
+    log = read_log(tmp_path / "log.csv", arm="ad", reward="click", arms=["c", "b", "a"])
+    assert log.actions.tolist() == [1, 2, 1, 1] and log.counts.tolist() == [0, 3, 1]
+    assert log.sums.tolist() == [0, 2, 0]
+
+
+def test_rows_without_a_reward_are_counted_aloud():
+    table = TABLE.assign(click=[1, None, 0, 1], ad=["b", "a", "a", "b"])
+    with pytest.warns(UserWarning, match="1 of 4 rows"):
+        log = read_log(table, arm="ad", reward="click")
+    assert len(log) == 3 and log.num_dropped == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"arms": ["a", "c"]}, "got 'b'"),
+        ({"propensity": "wrong"}, r"in \(0, 1\], got 0.0"),
+        ({"features": ["colour"]}, "colour"),
+    ],
+)
+def test_what_is_wrong_is_named(options, words):
+    table = TABLE.assign(wrong=[0.0, 0.5, 0.5, 0.5])
+    with pytest.raises(ValueError, match=words):
+        read_log(table, arm="ad", reward="click", **options)
+
+
+def test_fitted_propensities_are_shares_of_a_group():
+    log = read_log(TABLE, arm="ad", reward="click")
+    assert fit_propensities(log).propensities.tolist() == [0.75, 0.25, 0.75, 0.75]
+    assert fit_propensities(log, by=[0, 0, 1, 1]).propensities.tolist() == [0.5, 0.5, 1, 1]
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+@pytest.mark.parametrize("options", [{}, {"discount": 0.5}, {"window": 2}])
+def test_observing_a_log_is_observing_its_rows(num_envs, options):
+    log = read_log(TABLE, arm="ad", reward="click")
+    first, second = (
+        ExactThompson(BanditProblem(Bernoulli(), Beta(1, 1), 2), **options) for _ in range(2)
+    )
+    for agent in (first, second):
+        agent.reset(num_envs, seed=1)
+    first.observe_log(log)
+    for action, reward in zip(log.actions, log.rewards, strict=True):
+        shape = () if num_envs is None else num_envs
+        second.observe(np.full(shape, action), np.full(shape, reward))
+    np.testing.assert_array_equal(first.counts, second.counts)
+    np.testing.assert_array_equal(first.sums, second.sums)
+
+
+def test_a_log_that_does_not_fit_changes_nothing():
+    agent = ExactThompson(BanditProblem(Bernoulli(), Beta(1, 1), 2))
+    agent.reset(seed=1)
+    with pytest.raises(ValueError, match="log must have 2 arms, got 3"):
+        agent.observe_log(read_log(TABLE, arm="ad", reward="click", arms="abc"))
+    with pytest.raises(ValueError, match="must be 0 or 1"):
+        agent.observe_log(read_log(TABLE.assign(click=[1, 0, 0, 2]), arm="ad", reward="click"))
+    assert agent.counts.sum() == 0
