@@ -10,7 +10,8 @@ Notation: K arms, n pulls and s total reward of each.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import optimize, special
@@ -70,7 +71,8 @@ def _inverse_gamma_exponential(
     return gamma + a * np.log(b) - (a + n) * np.log(b + s)
 
 
-class Family(NamedTuple):
+@dataclass(frozen=True)
+class Family:
     """A prior's family under a likelihood.
 
     Attributes:
@@ -96,7 +98,8 @@ FAMILIES = {
 """Name of a prior's family -> the likelihood that it goes with, and the marginal likelihood."""
 
 
-class FittedPrior(NamedTuple):
+@dataclass(frozen=True)
+class FittedPrior:
     """A prior, and how well it was found.
 
     Attributes:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,8 @@ NUM_FOLDS = 5
 ESTIMATORS = "ips", "snips", "dr"
 
 
-class PolicyValue(NamedTuple):
+@dataclass(frozen=True)
+class PolicyValue:
     """The mean reward of a decision, in reward units, and a 95 % interval.
 
     Attributes:

@@ -19,6 +19,7 @@ from bandit_gym.wrappers import wrap
 
 ENVS = ("BernoulliBandit-v0", "GaussianBandit-v0")
 NUM_ENVS, NUM_ARMS = 3, 4
+LATE = ("DelayedReward", "BatchedFeedback")
 MASK = np.array([True, False, True])
 STACKED = (
     {"name": "Drift", "std": 0.1},
@@ -72,9 +73,7 @@ def test_vector_form_equals_single_ones(name, options, mode):
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
-@pytest.mark.parametrize(
-    ("name", "options"), [each for each in WRAPPER_OPTIONS if each[0] != "Drift"]
-)
+@pytest.mark.parametrize(("name", "options"), [each for each in WRAPPER_OPTIONS if each[0] in LATE])
 def test_late_rewards_come_with_the_features_of_the_arms_that_earned_them(name, options, mode):
     settings = {"env": "ContextualBandit-v0", "num_features": 3}
     ours = make_env(name, options, num_envs=NUM_ENVS, autoreset_mode=mode, **settings)
