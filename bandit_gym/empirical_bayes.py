@@ -88,7 +88,7 @@ class Family:
     is_location: bool
 
 
-FAMILIES = {
+PRIOR_FAMILIES = {
     "beta": Family(Bernoulli, Beta, _beta_bernoulli, False),
     "logit_normal": Family(Bernoulli, LogitNormal, _logit_normal_bernoulli, True),
     "normal": Family(Gaussian, Normal, _normal_gaussian, True),
@@ -131,10 +131,10 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
         Efron, "Large-Scale Inference" (2010), chapter 1.
     """
     check_object("likelihood", likelihood, Likelihood)  # type: ignore[type-abstract]
-    row = FAMILIES[check_choice("family", family, FAMILIES)]
+    row = PRIOR_FAMILIES[check_choice("family", family, PRIOR_FAMILIES)]
     if not isinstance(likelihood, row.likelihood):
         fitting = [
-            name for name, each in FAMILIES.items() if isinstance(likelihood, each.likelihood)
+            name for name, each in PRIOR_FAMILIES.items() if isinstance(likelihood, each.likelihood)
         ]
         raise ValueError(message("family", f"be one of {fitting} for {likelihood}", family))
     found_counts, found_sums = check_statistics(counts, sums, likelihood, (np.size(counts),))

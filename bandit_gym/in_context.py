@@ -39,7 +39,7 @@ from bandit_gym.rollout import (
 )
 from bandit_gym.wrappers.effects import list_effects
 
-FORMATS = (".npz", ".parquet")
+SAVED_FORMATS = (".npz", ".parquet")
 MEANS_CONDITION = "pay each pull at once, and report means that do not move"
 
 
@@ -71,7 +71,7 @@ class InContextDataset:
         is None is left out.
         """
         file_path = check_file("path", path)
-        if file_path.suffix not in FORMATS:
+        if file_path.suffix not in SAVED_FORMATS:
             raise ValueError(message("path", "end in .npz or .parquet", str(path)))
         arrays = {name: array for name, array in asdict(self).items() if array is not None}
         with replacing(file_path, is_typed=True) as file:
@@ -130,7 +130,7 @@ def in_context_dataset(
     num_steps = find_num_steps(env, horizon)
     num_episodes = check_integer("num_episodes", num_episodes, minimum=1)
     seed = check_integer("seed", seed, minimum=0)
-    agent = _make_agent(policy, problem, num_steps)
+    agent = _make_policy(policy, problem, num_steps)
     check_fit(agent, env)
     blocks = list(_play_blocks(agent, env, seed, num_episodes, num_steps))
     actions, rewards, means = (
@@ -154,7 +154,7 @@ def in_context_dataset(
     )
 
 
-def _make_agent(
+def _make_policy(
     policy: str | Callable[..., BanditAgent], problem: BanditProblem, horizon: int
 ) -> BanditAgent:
     make: Any = policy

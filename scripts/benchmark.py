@@ -33,7 +33,7 @@ from benchmarks.timing import Effort, ResultRow  # noqa: E402
 from benchmarks.workers.protocol import CLOCKS  # noqa: E402
 
 FAMILIES = (
-    *("control", "environment", "exact", "racing", "smc", "rules", "growth", "harness"),
+    *("control", "environment", "exact", "racing", "smc", "rules", "features", "growth", "harness"),
     "end-to-end",
 )
 """First words of the keys of rows; each family is a module of `benchmarks`."""

@@ -29,7 +29,7 @@ from scipy.special import logsumexp
 
 from agents.oracle.importance import average_chains, independent_arms, one_posterior, temper
 from agents.oracle.panels import ToleranceError
-from agents.oracle.target import Target
+from agents.oracle.target import PosteriorTarget
 from bandit_gym.checks import check_numbers, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.numerics.streams import make_generator
@@ -73,7 +73,7 @@ MAX_VALUES = 1 << 21
 """Predictors of all rows that are held at once."""
 
 
-Density = Callable[[FloatArray], FloatArray]
+RayDensity = Callable[[FloatArray], FloatArray]
 """From (R, M) values of log r on R rays to as many log-densities."""
 
 
@@ -116,25 +116,25 @@ def probabilities_by_chains(problem: ContextualProblem, evidence: Any, features:
 
 def _prepare(
     problem: ContextualProblem, evidence: Any, features: Any
-) -> tuple[list[Target], FloatArray, FloatArray]:
+) -> tuple[list[PosteriorTarget], FloatArray, FloatArray]:
     """Return the posterior, (k, d) distinct features, and the (K, k) share of each arm in them.
 
     The posterior is in blocks, one for each distinct arm, where these are independent and d is too
     large for polar coordinates.
     """
-    rows, rewards, arms = _check(problem, evidence, features)
+    rows, rewards, arms = _check_evidence(problem, evidence, features)
     distinct, which, sizes = np.unique(arms, axis=0, return_inverse=True, return_counts=True)
     copies = (np.eye(len(distinct)) / sizes)[which.ravel()]
     rows, order, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
     sums = np.bincount(order.ravel(), rewards, len(rows)).astype(np.float64)
-    target = Target(problem, rows, counts.astype(np.float64), sums)
+    target = PosteriorTarget(problem, rows, counts.astype(np.float64), sums)
     is_polar = problem.num_features <= MAX_POLAR
     blocks = [] if is_polar else find_blocks(target, distinct)
     targets = [target.block(chosen) for chosen in blocks] or [target]
     return [each.compress() for each in targets], distinct, copies
 
 
-def _check(
+def _check_evidence(
     problem: ContextualProblem, evidence: Any, features: Any
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     if not isinstance(evidence, tuple | list) or len(evidence) != 2:
@@ -153,7 +153,7 @@ def _check(
     return rows, rewards, arms
 
 
-def find_blocks(target: Target, arms: FloatArray) -> list[IntArray]:
+def find_blocks(target: PosteriorTarget, arms: FloatArray) -> list[IntArray]:
     """Return the coefficients of each arm if no two arms depend on each other, otherwise nothing.
 
     Two coefficients belong together where a row or an arm has both.
@@ -167,7 +167,7 @@ def find_blocks(target: Target, arms: FloatArray) -> list[IntArray]:
     return blocks if len(all_used) == len(np.unique(all_used)) and all(map(len, blocks)) else []
 
 
-def polar_probabilities(target: Target, arms: FloatArray) -> tuple[FloatArray, float]:
+def polar_probabilities(target: PosteriorTarget, arms: FloatArray) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities of d <= 3, and an estimate of their error.
 
     Simplices are halved until their shares stay and they are no longer than their distance from the
@@ -263,7 +263,7 @@ def halve(corners: FloatArray) -> FloatArray:
     return halves.reshape(-1, num_features, num_features)
 
 
-def integrate_cones(target: Target, corners: FloatArray, num_more: int) -> FloatArray:
+def integrate_cones(target: PosteriorTarget, corners: FloatArray, num_more: int) -> FloatArray:
     """Return the (S,) logs of the posterior mass of cones, up to a constant.
 
     Args:
@@ -296,7 +296,7 @@ def simplex_rule(num_features: int, num_nodes: int) -> tuple[FloatArray, FloatAr
     return shares, np.outer(w * (1 - x), w).ravel()
 
 
-def integrate_rays(target: Target, rays: FloatArray, num_nodes: int) -> FloatArray:
+def integrate_rays(target: PosteriorTarget, rays: FloatArray, num_nodes: int) -> FloatArray:
     """Return the (R,) logs of int r^(d - 1) f(r p) dr along (R, d) rays p.
 
     The integrand is taken as one of log r. Its largest value is found on a grid and by golden
@@ -321,7 +321,7 @@ def integrate_rays(target: Target, rays: FloatArray, num_nodes: int) -> FloatArr
     return np.asarray(logsumexp(density(best[:, None] + both) + logs, axis=1))
 
 
-def golden_section(density: Density, low: FloatArray, high: FloatArray) -> FloatArray:
+def golden_section(density: RayDensity, low: FloatArray, high: FloatArray) -> FloatArray:
     """Return (R,) places where a function with one peak between (R,) ends is largest."""
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_left, at_right = density(np.stack([left, right], axis=1)).T

@@ -27,15 +27,15 @@ import scipy
 from numpy.random import Generator
 from scipy.special import gammaln, logsumexp
 
-from agents.oracle.target import Target
+from agents.oracle.target import PosteriorTarget
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.streams import make_generator
 
-NUM_CHAINS = 2048
+NUM_TEMPERED_CHAINS = 2048
 NUM_MOVES = 4
 """After each rise of the likelihood's power, and of each chain before its first draw counts."""
 
-NUM_SWEEPS = 150
+NUM_CHAIN_SWEEPS = 150
 """Moves of all chains where they alone give the answer, to 0.002 or so."""
 
 BATCH_SIZE = 20_000
@@ -57,7 +57,7 @@ Move = Callable[[Generator, FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class TMixture:
     """Three distributions of t: one like the draws, a wider one, and independent coefficients.
 
     The last has the heaviest tails along each coefficient, as priors of independent coefficients
@@ -117,7 +117,9 @@ def _log_t(squares: FloatArray, degrees: float, size: int) -> FloatArray:
     return np.asarray(constant - 0.5 * (degrees + size) * np.log1p(squares / degrees))
 
 
-def one_posterior(target: Target, arms: FloatArray, tolerance: float) -> tuple[FloatArray, float]:
+def one_posterior(
+    target: PosteriorTarget, arms: FloatArray, tolerance: float
+) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities of arms that share coefficients, and their error.
 
     With normalised weights w_i, wins 1_i of an arm and P = sum_i w_i 1_i, the estimate is P less a
@@ -141,7 +143,7 @@ def one_posterior(target: Target, arms: FloatArray, tolerance: float) -> tuple[F
 
 
 def independent_arms(
-    blocks: Sequence[Target], arms: FloatArray, tolerance: float
+    blocks: Sequence[PosteriorTarget], arms: FloatArray, tolerance: float
 ) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities of arms with coefficients of their own, and their error.
 
@@ -164,21 +166,21 @@ def independent_arms(
     return average_batches(estimate, tolerance)
 
 
-def average_chains(targets: Sequence[Target], arms: FloatArray) -> FloatArray:
+def average_chains(targets: Sequence[PosteriorTarget], arms: FloatArray) -> FloatArray:
     """Return the (K,) probabilities by chains: of one posterior, or of a block for each arm."""
     rng = make_generator("chains that check the oracle")
     states = [temper(rng, target) for target in targets]
     moves = [slice_moves(target, state) for target, state in zip(targets, states, strict=True)]
-    equal = [np.full(NUM_CHAINS, 1 / NUM_CHAINS)] * len(arms)
+    equal = [np.full(NUM_TEMPERED_CHAINS, 1 / NUM_TEMPERED_CHAINS)] * len(arms)
     total = np.zeros(len(arms))
-    for _ in range(NUM_SWEEPS):
+    for _ in range(NUM_CHAIN_SWEEPS):
         states = [move(rng, state) for move, state in zip(moves, states, strict=True)]
         if len(targets) == 1:
             total += _wins(states[0], arms).mean(axis=0)
         else:
             parts = zip(states, arms, targets, strict=True)
             total += combine_arms([state @ arm[each.chosen] for state, arm, each in parts], equal)
-    return np.asarray(total / NUM_SWEEPS)
+    return np.asarray(total / NUM_CHAIN_SWEEPS)
 
 
 def combine_arms(predictors: Sequence[FloatArray], weights: Sequence[FloatArray]) -> FloatArray:
@@ -216,13 +218,15 @@ def average_batches(
             return mean / mean.sum(), error
 
 
-def fit_mixture(draws: FloatArray) -> Mixture:
+def fit_mixture(draws: FloatArray) -> TMixture:
     """Return the mixture that is like (L, d) draws."""
     covariance = np.atleast_2d(np.cov(draws.T))
-    return Mixture(draws.mean(axis=0), np.linalg.cholesky(covariance).astype(np.float64))
+    return TMixture(draws.mean(axis=0), np.linalg.cholesky(covariance).astype(np.float64))
 
 
-def temper(rng: Generator, target: Target, num_chains: int = NUM_CHAINS) -> FloatArray:
+def temper(
+    rng: Generator, target: PosteriorTarget, num_chains: int = NUM_TEMPERED_CHAINS
+) -> FloatArray:
     """Return (L, d) draws of the posterior, near enough to fit a proposal to, or to start chains.
 
     Each rise of the power is the largest that leaves half the chains effective.
@@ -242,7 +246,7 @@ def temper(rng: Generator, target: Target, num_chains: int = NUM_CHAINS) -> Floa
     return theta
 
 
-def slice_moves(target: Target, draws: FloatArray, power: float = 1.0) -> Move:
+def slice_moves(target: PosteriorTarget, draws: FloatArray, power: float = 1.0) -> Move:
     """Return the elliptical slice move of all chains at once, with the normal that is like draws.
 
     It leaves the posterior alone whose likelihood has the power, whatever the draws.
@@ -276,7 +280,9 @@ def slice_moves(target: Target, draws: FloatArray, power: float = 1.0) -> Move:
     return move
 
 
-def _draw(rng: Generator, target: Target, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
+def _draw(
+    rng: Generator, target: PosteriorTarget, mixture: TMixture
+) -> tuple[FloatArray, FloatArray]:
     """Return (M, d) draws of the mixture and (M,) weights that sum to one."""
     theta = mixture.sample(rng, BATCH_SIZE)
     return theta, scipy.special.softmax(target.log_density(theta) - mixture.log_density(theta))

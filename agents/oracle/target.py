@@ -21,7 +21,7 @@ MAX_PREDICTORS = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class PosteriorTarget:
     """The posterior of all coefficients, or of a block that is independent of the others.
 
     Attributes:
@@ -43,13 +43,13 @@ class Target:
         """How many coefficients the target has: d, or those of the block."""
         return self.rows.shape[1]
 
-    def block(self, chosen: IntArray) -> Target:
+    def block(self, chosen: IntArray) -> PosteriorTarget:
         """Return the posterior of some coefficients, which must be independent of the others."""
         used = (self.rows[:, chosen] != 0).any(axis=1)
         rows = np.ascontiguousarray(self.rows[used][:, chosen])
-        return Target(self.problem, rows, self.counts[used], self.sums[used], chosen)
+        return PosteriorTarget(self.problem, rows, self.counts[used], self.sums[used], chosen)
 
-    def compress(self) -> Target:
+    def compress(self) -> PosteriorTarget:
         """Return the target with d rows or fewer where rewards are Gaussian, otherwise itself.
 
         By QR of [X y], the squares of y - X theta add up to those of d rows and a constant.

@@ -30,7 +30,7 @@ MAX_BUFFERED_ARMS = 64
 """Arms up to which draws ahead, which cost a call per arm now and then, beat a kernel."""
 
 
-NUM_LEVELS = 49
+NUM_LOSS_LEVELS = 49
 """Quantiles of each arm between which expected losses are integrated."""
 
 
@@ -144,7 +144,7 @@ class ConjugatePosterior(ExactPosterior):
         By Gauss-Legendre nodes between all arms' quantiles, where the distribution functions bend.
         """
         first, second, is_missing = self._current_parameters()
-        levels = special.expit(np.linspace(-28, 28, NUM_LEVELS))[:, None, None]
+        levels = special.expit(np.linspace(-28, 28, NUM_LOSS_LEVELS))[:, None, None]
         ends = np.sort(self.distribution.quantile(first, second, levels), axis=0)
         ends = np.sort(ends.transpose(1, 0, 2).reshape(len(first), -1), axis=1)  # (N, B)
         nodes, weights = special.roots_legendre(4)

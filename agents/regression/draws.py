@@ -459,7 +459,7 @@ def find_best_arms(rng: Generator, features: np.ndarray, coefficients: np.ndarra
 
 
 @kernel
-def race(
+def race_blocks(
     rng: Generator,
     link: LinkCode,
     data: Data,

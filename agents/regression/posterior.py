@@ -17,7 +17,7 @@ from numpy.random import Generator
 from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.racing.stopping import EFFECTIVE_SAMPLES
-from agents.regression.draws import choose_coefficients, draw_normal, find_best_arms, race
+from agents.regression.draws import choose_coefficients, draw_normal, find_best_arms, race_blocks
 from agents.regression.fits import CoefficientFits
 from agents.regression.rows import Rows
 from bandit_gym.checks import check_real
@@ -187,7 +187,7 @@ class CoefficientRace(CoefficientPosterior):
         if not fits.has_normal_prior:
             return super().draw_best_arms(rng, features)
         options = fits.link, fits.data, fits.fit, fits.prior.components
-        return np.asarray(race(rng, *options, fits.lengths, features))
+        return np.asarray(race_blocks(rng, *options, fits.lengths, features))
 
     def report_draws(self) -> dict[str, np.ndarray]:
         """Return (N,) draws that a decision takes, and what those of the worst block are worth."""

@@ -29,7 +29,7 @@ from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, SharedMixture, StudentT
 from bandit_gym.problem import ContextualProblem
 
-NUM_DRAWS = 4096
+NUM_STAND_IN_DRAWS = 4096
 """Of the prior, for its moments."""
 
 EDGES = np.concatenate([np.arange(16) / 16, 1 - 4.0 ** -np.arange(2, 8) / 4, [1.0]])
@@ -58,7 +58,7 @@ class PriorFit:
         prior: Any = problem.prior
         self.problem, size = problem, problem.num_features
         self.is_normal = isinstance(prior, Normal | MultivariateNormal)
-        parts = [] if self.is_normal else describe_components(prior, size)
+        parts = [] if self.is_normal else stack_components(prior, size)
         is_shared = bool(parts) and isinstance(prior, SharedMixture)
         stacked = np.array(parts).reshape(-1, 3, size).transpose(1, 2, 0)
         weights, means, precisions = np.ascontiguousarray(stacked)
@@ -109,10 +109,10 @@ class PriorFit:
         return np.add.reduceat(each, fit.starts[:-1], axis=2).swapaxes(1, 2)
 
 
-def describe_components(prior: Any, size: int) -> list[np.ndarray]:
+def stack_components(prior: Any, size: int) -> list[np.ndarray]:
     """Return (3, d) arrays of weights, means and precisions, one a component; [] if not known."""
     if isinstance(prior, Mixture | SharedMixture):
-        parts = [describe_components(each, size) for each in prior.components]
+        parts = [stack_components(each, size) for each in prior.components]
         if not all(parts) or (isinstance(prior, SharedMixture) and max(map(len, parts)) > 1):
             return []
         shares = np.array([[[share]] for share in prior.weights])  # of weights alone
@@ -145,7 +145,7 @@ def find_normal(problem: ContextualProblem) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(prior, Normal):
         covariance = np.diag(np.broadcast_to(np.square(prior.std), size))
         return np.broadcast_to(prior.mean, size), covariance
-    draws = prior.sample(make_generator("prior sample"), (NUM_DRAWS, size))
+    draws = prior.sample(make_generator("prior sample"), (NUM_STAND_IN_DRAWS, size))
     covariance = np.atleast_2d(np.cov(draws, rowvar=False))
     if problem.offers("arm_log_density"):
         covariance = np.diag(np.diag(covariance))

@@ -43,7 +43,7 @@ MAX_STEPS, MAX_DECREMENT, MIN_DECREMENT = 50, 0.1, 1e-5
 """Newton's steps at most; how far the mean may be from the point of expansion, in standard
 deviations, before it is moved, and how near it then is."""
 
-MIN_CAVITY = 1e-6
+MIN_SITE_CAVITY = 1e-6
 """Least precision of a cavity, as a share of the precision with the site."""
 
 
@@ -202,7 +202,7 @@ def update_site(
         _, score, tau = log_likelihood(link, at_point, n, s)
         nu = score + tau * at_point
     else:
-        precision = max(1.0 / variance - old_tau, MIN_CAVITY / variance)
+        precision = max(1.0 / variance - old_tau, MIN_SITE_CAVITY / variance)
         centre = (eta / variance - old_nu) / precision
         tau, nu = match_site(link, n, s, centre, precision)
     fit.sites[lane, row, 0], fit.sites[lane, row, 1] = tau, nu
@@ -321,7 +321,7 @@ def expand(link: LinkCode, data: Data, fit: Fit, lane: int, block: int) -> float
 
 
 @inner
-def find_mode(link: LinkCode, data: Data, fit: Fit, lane: int, block: int) -> None:
+def find_site_mode(link: LinkCode, data: Data, fit: Fit, lane: int, block: int) -> None:
     """Move the point of a block to the mode by Newton's steps, halved while they lead down."""
     part = slice(fit.starts[block], fit.starts[block + 1])
     point, value = fit.point[lane, part], expand(link, data, fit, lane, block)
@@ -422,7 +422,7 @@ def add_rows(
             if not factor[-1, -1] > 0.0:  # what was subtracted has cancelled
                 rebuild(data, fit, lane, block)
             if is_laplace and find_decrement(fit, lane, block) > MAX_DECREMENT:
-                find_mode(link, data, fit, lane, block)
+                find_site_mode(link, data, fit, lane, block)
 
 
 @kernel

@@ -36,7 +36,7 @@ from bandit_gym.likelihoods.built_in import (
 MAX_LOG_MEAN = 700.0
 """Of a linear predictor under the log link: e^eta overflows at 709."""
 
-Formula = Callable[[FloatArray, RealArray, RealArray, float], FloatArray]
+LinkFormula = Callable[[FloatArray, RealArray, RealArray, float], FloatArray]
 """Of linear predictors, counts n, sums s, and the std of Gaussian noise."""
 
 
@@ -55,9 +55,9 @@ class Link:
 
     name: str
     mean: Callable[[FloatArray], FloatArray]
-    log_likelihood: Formula
-    score: Formula
-    information: Formula
+    log_likelihood: LinkFormula
+    score: LinkFormula
+    information: LinkFormula
 
 
 def _mean_of_log(eta: FloatArray) -> FloatArray:

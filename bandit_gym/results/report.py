@@ -307,7 +307,7 @@ def _make_estimates(
         *_flag_notes(rows),
         *_belief_notes(results, environment),
     ]
-    return make_table(title, rows, cells, notes)
+    return tabulate_rows(title, rows, cells, notes)
 
 
 def _make_cells(names: Iterable[str]) -> Cells:
@@ -388,7 +388,7 @@ def make_aggregate(results: Results, rows: Sequence[SummaryRow]) -> Iterator[Tab
         },
     }
     notes = [*_score_notes(results), *interval_notes(scores, ["score_iqm"])]
-    yield make_table(title, scores, cells, notes)
+    yield tabulate_rows(title, scores, cells, notes)
 
 
 def _score_notes(results: Results) -> Iterator[str]:
@@ -404,7 +404,9 @@ def _count_verdicts(verdicts: Counter[tuple[str, str]], word: str, row: SummaryR
     return str(verdicts[row["agent"], word]) if is_judged else MISSING_CELL
 
 
-def make_table(title: str, rows: Sequence[SummaryRow], cells: Cells, notes: Iterable[str]) -> Table:
+def tabulate_rows(
+    title: str, rows: Sequence[SummaryRow], cells: Cells, notes: Iterable[str]
+) -> Table:
     """Make a table by writing the cells of each row."""
     lines = [[write(row) for write in cells.values()] for row in rows]
     written = pd.DataFrame(lines, columns=list(cells))

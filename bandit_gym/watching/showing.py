@@ -45,7 +45,7 @@ from bandit_gym.likelihoods import Likelihood
 from bandit_gym.problem import ContextualProblem
 from bandit_gym.rollout import AGENT_STREAM, Step, play
 
-NUM_DRAWS = 2000
+NUM_SHOWN_DRAWS = 2000
 """Of posteriors that are held as draws, for a histogram."""
 
 POSTERIOR_MEMBERS = ("mean", "density", "sample", "source")
@@ -156,7 +156,7 @@ def _find_masses(posterior: Any, cells: Range) -> FloatArray:
     try:
         found = posterior.density((edges[1:] + edges[:-1]) / 2).reshape(NUM_CELLS, -1).T
     except TypeError:
-        draws = posterior.sample(NUM_DRAWS, seed=0).reshape(NUM_DRAWS, -1).T
+        draws = posterior.sample(NUM_SHOWN_DRAWS, seed=0).reshape(NUM_SHOWN_DRAWS, -1).T
         found = np.array([np.histogram(each, edges)[0] for each in draws], dtype=float)
     return np.nan_to_num(found, nan=0.0, posinf=0.0)
 

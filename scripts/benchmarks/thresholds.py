@@ -74,6 +74,12 @@ TARGETS: Mapping[str, Threshold] = {
     "rules.finite-horizon-gittins": RULE_MICROSECONDS,
     "rules.optimistic-gittins": RULE_MICROSECONDS,
     "rules.irs-fh": RULE_MICROSECONDS,
+    "features.one": at_most(
+        150, 90, "behind its aim: each draw weighs all rows, by a call of kernels"
+    ),
+    "features.many": at_most(90, 60, "the same a lane, where calls are shared"),
+    "features.large": at_most(700, 400, "it grows with rows alone"),
+    "features.numpy": at_least(1, 2, PEER_REASON),
     "growth.steps.exact": at_most(1.1, None, CONSTANT_COST_REASON),
     "growth.steps.racing": at_most(1.1, None, CONSTANT_COST_REASON),
     "growth.steps.smc": at_most(1.1, None, CONSTANT_COST_REASON),

@@ -1,0 +1,110 @@
+"""Decisions of agents where arms have features: logistic rewards, N(0, 1) coefficients, K = 10.
+
+A decision is `act` on fresh features and the `observe` of its reward, after many rows. Plain NumPy
+takes one draw of the Laplace approximation, which it fits anew by Newton's method each time.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from agents import RacingThompson
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Normal
+from bandit_gym.problem import ContextualProblem
+from benchmarks.session import Contestants, Measurement, Session
+from benchmarks.timing import Contestant, ResultRow, make_contestant, summarise_turns
+from benchmarks.timing import time_contestants as time_all
+
+NUM_ARMS, NUM_DECISIONS = 10, 200
+"""Of a round, which begins with a copy of the agent that has learned the rows."""
+
+SIZES = {
+    "features.one": (5, 1000, 1),
+    "features.many": (5, 1000, 50),
+    "features.large": (20, 5000, 1),
+}
+"""Key of a row -> features, rows and lanes."""
+
+
+def measurements(session: Session) -> Iterator[Measurement]:
+    """Yield the measurements of a decision by size, and of ours against plain NumPy."""
+    for key, size in SIZES.items():
+        yield Measurement((key,), partial(_time_decision, session, key, *size))
+
+    def contestants() -> Contestants:
+        return {
+            "ours": _ours(*SIZES["features.one"]),
+            "plain NumPy": make_contestant(_play_numpy, NUM_DECISIONS),
+        }
+
+    ratios = {"features.numpy": ("plain NumPy", "ours")}
+    yield session.match("racing with features, one lane: ", ratios, "decision", contestants)
+
+
+def _time_decision(
+    session: Session, key: str, num_features: int, num_rows: int, num_lanes: int
+) -> Iterator[ResultRow]:
+    costs = time_all({key: _ours(num_features, num_rows, num_lanes)}, session.effort)
+    title = f"racing, d = {num_features}, {num_rows:,} rows, {num_lanes} lanes: a decision"
+    yield summarise_turns(key, title, 1e6 * costs[key], "us")
+
+
+def _ours(num_features: int, num_rows: int, num_lanes: int) -> Contestant:
+    problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), NUM_ARMS, num_features)
+    agent, draws = RacingThompson(problem), _Visitors(num_features, num_lanes)
+    agent.reset(num_lanes, seed=0)
+    arms = np.zeros(num_lanes, dtype=np.int64)
+    for _ in range(num_rows):
+        features = draws.features()[:, 0]
+        agent.observe(arms, draws.rewards(features), observation=features)
+    agent.act(draws.features())
+    shown = [draws.features() for _ in range(NUM_DECISIONS)]
+
+    def play() -> None:
+        player: Any = copy.deepcopy(agent)
+        for features in shown:
+            chosen = player.act(features)
+            player.observe(chosen, draws.rewards(features[np.arange(num_lanes), chosen]))
+
+    return make_contestant(play, NUM_DECISIONS * num_lanes)
+
+
+class _Visitors:
+    """Draws features and rewards: linear predictors have deviation 2."""
+
+    def __init__(self, num_features: int, num_lanes: int) -> None:
+        self.rng, self.shape = np.random.default_rng(0), (num_lanes, NUM_ARMS, num_features)
+        self.theta = self.rng.normal(size=num_features)
+
+    def features(self) -> np.ndarray:
+        """Return (N, K, d)."""
+        return self.rng.normal(0.0, 2 / np.sqrt(self.shape[-1]), self.shape)
+
+    def rewards(self, features: np.ndarray) -> np.ndarray:
+        """Return (N,) rewards of (N, d) features."""
+        chances = 1 / (1 + np.exp(-features @ self.theta))
+        return (self.rng.random(len(features)) < chances).astype(float)
+
+
+def _play_numpy() -> None:
+    num_features, num_rows, _ = SIZES["features.one"]
+    draws, rng = _Visitors(num_features, 1), np.random.default_rng(1)
+    rows = np.concatenate([draws.features()[0, :1] for _ in range(num_rows)])
+    rewards, mode = draws.rewards(rows), np.zeros(num_features)
+    for _ in range(NUM_DECISIONS):
+        for _ in range(3):  # Newton steps
+            p = 1 / (1 + np.exp(-rows @ mode))
+            precision = np.eye(num_features) + (rows * (p * (1 - p))[:, None]).T @ rows
+            mode = mode + np.linalg.solve(precision, rows.T @ (rewards - p) - mode)
+        theta = mode + np.linalg.solve(
+            np.linalg.cholesky(precision).T, rng.normal(size=num_features)
+        )
+        features = draws.features()[0]
+        chosen = features[(features @ theta).argmax()]
+        rows, rewards = np.vstack([rows, chosen]), np.append(rewards, draws.rewards(chosen[None]))
