@@ -11,7 +11,7 @@ from agents.oracle import (
 )
 from agents.oracle.contextual import find_blocks, polar_probabilities
 from agents.oracle.importance import NUM_TEMPERED_CHAINS, combine_arms, one_posterior, temper
-from agents.oracle.target import Target
+from agents.oracle.target import PosteriorTarget
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Normal
@@ -66,7 +66,7 @@ def test_sampling_matches_a_normal_posterior():
 
 def test_chains_end_as_draws_of_a_normal_posterior():
     problem, (rows, rewards), _, mean, covariance = _posterior(5)
-    draws = temper(make_generator("chains"), Target(problem, rows, np.ones(12), rewards))
+    draws = temper(make_generator("chains"), PosteriorTarget(problem, rows, np.ones(12), rewards))
     tolerance = 5 * np.sqrt(np.diag(covariance) / NUM_TEMPERED_CHAINS)
     assert (np.abs(draws.mean(axis=0) - mean) < tolerance).all()
     assert np.trace(np.cov(draws.T)) == pytest.approx(np.trace(covariance), rel=0.1)
@@ -103,7 +103,7 @@ def test_quadrature_and_sampling_agree(likelihood, prior):
     rng = make_generator("rows")
     problem = ContextualProblem(likelihood, prior, 3, 2)
     rows, features = rng.normal(size=(15, 2)), rng.normal(size=(3, 2))
-    target = Target(problem, rows, np.ones(15), rng.random(15).round())
+    target = PosteriorTarget(problem, rows, np.ones(15), rng.random(15).round())
     (exact, error), (found, noise) = (
         polar_probabilities(target, features),
         one_posterior(target, features, 5e-3),
@@ -118,7 +118,7 @@ def test_arms_of_their_own_are_treated_one_by_one():
     problem = ContextualProblem(Bernoulli(), Normal(0, 1), 2, 6)
     rows = np.kron(np.eye(2), rng.normal(size=(10, 3)))
     rewards = (rng.random(20) < expit(rows.sum(axis=1))).astype(float)
-    target = Target(problem, rows, np.ones(20), rewards)
+    target = PosteriorTarget(problem, rows, np.ones(20), rewards)
     assert [block.tolist() for block in find_blocks(target, features)] == [[0, 1, 2], [3, 4, 5]]
     found, error = action_probabilities_with_error(
         problem, (rows, rewards), features, tolerance=4e-3
@@ -126,7 +126,7 @@ def test_arms_of_their_own_are_treated_one_by_one():
     joint, noise = one_posterior(target, features, 4e-3)
     assert np.abs(found - joint).max() < 2 * (error + noise)
     together = MultivariateNormal(0.0, tuple(map(tuple, np.eye(6) + 0.1)))
-    dependent = Target(ContextualProblem(Bernoulli(), together, 2, 6), rows, np.ones(20), rewards)
+    dependent = PosteriorTarget(ContextualProblem(Bernoulli(), together, 2, 6), rows, np.ones(20), rewards)
     assert not find_blocks(dependent, features)
 
 
