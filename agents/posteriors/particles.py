@@ -319,7 +319,7 @@ class ParticlePosterior(Posterior):
             gains = (
                 np.where(np.abs(at_best) > MAX_LOG_LIKELIHOOD, np.inf, at_best - at_reference) - 0.5
             )
-            gains = np.where(self.counts > 0, gains, 0.0)  # discounting may leave an arm without data
+            gains = np.where(self.counts > 0, gains, 0.0)  # discounted to none
             return gains.reshape(-1, self._size).sum(axis=1) + self._log_weights[:, -1]
 
     def _add_one_reward(self, arm: int, reward: float) -> None:

@@ -87,7 +87,7 @@ class Races(NamedTuple):
             num_left = self.lengths - self.num_samples
             lanes = lanes[num_left[lanes].argsort(kind="stable")]
             may_have_weight = self.num_samples[lanes[0]] == 0 or self.weight_sums[lanes, 0].any()
-            # A call draws equally many samples in all lanes. If all weights are zero, one lane runs.
+            # A call draws equally many samples in all lanes; if all weights are zero, in one lane.
             num_same_length = np.searchsorted(num_left[lanes], 2 * num_left[lanes[0]], side="right")
             part = lanes[: num_same_length if may_have_weight else 1]
             size, over = self._round_size(part), []
