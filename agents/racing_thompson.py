@@ -12,9 +12,8 @@ trick, Eq. 3 of the paper). Choosing an arm thus means finding the largest of K 
 
     E[f_i],  f_i(mu) = e^{eps_i} w(mu) 1{i = argmax mu},
 
-which are estimated by averages over the *same* samples of mu. How many samples are taken is all
-that the default and the paper differ in, beside what they draw from. Algorithm 2 and where its
-lines are:
+which are estimated by averages over the *same* samples of mu. The paper's agent and the default
+differ in the proposal q and in the number of samples. Algorithm 2, and the code of each line:
 
     1   input: prior pi, delta, sigma, T    `RacingThompson.paper`
     2-3 t = 0, X_i empty                    `Agent.reset`
@@ -35,12 +34,12 @@ lines are:
     17    take I_t, receive x_t, add it     `Agent.observe`
     18  end while
 
-The default has no gap in line 12: a race ends at a length that pilots have fixed before it. Its arm
-is then that of one draw, taken by weight: importance resampling. `docs/racing-thompson.md` says
-what either promises, and where the printed formula fails.
+The default does not test line 12. Pilot samples fix the number of samples before the race. The arm
+played is then the best arm of one sample, drawn in proportion to its weight: importance resampling.
+`docs/racing-thompson.md` states the guarantees of both, and where the printed formula fails.
 
-Notation: K arms, N lanes. Weights live on the log scale, so the prior's density need not be
-normalised.
+Notation: K arms, N lanes (independent copies of the agent). Weights are kept as logarithms. The
+prior's density may be unnormalised.
 """
 
 from __future__ import annotations
@@ -59,39 +58,39 @@ from bandit_gym.problem import BanditProblem, ContextualProblem
 
 
 class RacingThompson(Thompson):
-    """Thompson sampling for every prior with a `log_density`, by weighted draws of a proposal.
+    """Thompson sampling for every prior with a `log_density`, by importance sampling.
 
-    Where the proposal is the posterior itself, a conjugate one, tables of independent arms or a
-    mixture of these, all weights are equal and one sample is exact Thompson sampling. Else a race
-    takes as many samples as are worth `effective_samples` draws of the posterior, and more where
-    weights are skewed. `RacingThompson.paper` is the paper's own setting. Where arms have features,
-    samples are of their coefficients (see `agents.regression.posterior`), and of the options below
-    only `effective_samples` is taken.
+    The proposal may be the posterior itself: conjugate, tabulated for independent arms, or a
+    mixture of these. Then all weights are equal, and one sample is exact Thompson sampling.
+    Otherwise a race draws samples until their effective sample size is about `effective_samples`,
+    and more if the weights are skewed. `RacingThompson.paper` has the paper's settings. If arms
+    have features, the samples are regression coefficients (see `agents.regression.posterior`).
+    `effective_samples` is then the only option below that may be set.
 
     Arguments:
         problem: likelihood and prior. The prior's density may be unnormalised.
-        effective_samples: draws of the posterior that the samples of a race are to be worth, > 0.
-            Pilots fix how many samples that takes before the race; 100,000 at most.
-        proposal: what the race samples from. "matched" is each arm's own posterior, conjugate or
-            from a table, or, where arms depend on each other closely, a truncated normal
-            distribution with their correlation (see `agents.racing.matching.match_proposals`).
-            "reference" is the paper's Table 1. Weights are exact for each; one near the true
-            posterior needs few samples.
-        stopping: another rule for the length of a race, in place of `effective_samples`: an
-            integer fixes the number of samples, and a `Paper` of `agents.racing.stopping` or a dict
-            of its options, such as `{"sigma": 0.2}`, is line 12 of Algorithm 2.
-        unpulled_arms: the Gaussian and Poisson reference priors of Table 1 are improper, so that an
-            arm without data has no posterior. "matched" draws such an arm from the conjugate prior
-            with the moments of the problem's own; "pull" pulls every arm once first, in random
-            order, as where the prior is improper itself. Ignored where the proposal is proper.
+        effective_samples: target effective sample size of a race, > 0. Pilot samples fix the
+            number of samples before the race, at most 100,000.
+        proposal: the distribution that a race samples from. "matched" is each arm's own posterior,
+            conjugate or tabulated. For strongly dependent arms it is a truncated normal
+            distribution with their correlations (see `agents.racing.matching.match_proposals`).
+            "reference" is the conjugate posterior of the paper's Table 1. Weights are exact for
+            every proposal; a proposal near the true posterior needs fewer samples.
+        stopping: a stopping rule that replaces `effective_samples`. An integer fixes the number of
+            samples. A `Paper` of `agents.racing.stopping`, or a dict of its options such as
+            `{"sigma": 0.2}`, is line 12 of Algorithm 2.
+        unpulled_arms: how to treat an arm without data if its reference prior in Table 1 is
+            improper (Gaussian and Poisson rewards). "matched" draws its mean from the conjugate
+            prior with the mean and variance of the problem's prior. "pull" pulls every arm once
+            first, in random order, as for an improper prior. Ignored if the proposal is proper.
 
-    Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped`,
-    `doubts` (see `bandit_gym.checks.doubts.Doubt`), `is_unreliable` where there are any, and
-    `last_checked`, the pulls at which the lane's proposal was last checked
-    (see `agents.racing.coverage`).
+    Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped` for a
+    race that reached its maximal number of samples, `doubts` (`bandit_gym.checks.doubts.Doubt`),
+    `is_unreliable` if there are doubts, and `last_checked`, the number of pulls at the last check
+    of the lane's proposal (see `agents.racing.coverage`).
 
     Raises:
-        ValueError: if no proposal can stand in for the prior, or a number is out of range.
+        ValueError: if no proposal suits the prior, or a number is out of range.
 
     References:
         Zhou, Zhu and Zhuo, "Racing Thompson: an Efficient Algorithm for Thompson Sampling with
@@ -129,15 +128,16 @@ class RacingThompson(Thompson):
         unpulled_arms: str = "matched",
         prior: Any = None,
     ) -> Self:
-        """Race as in the paper: draw from the posterior of Table 1, and stop by line 12.
+        """Return the paper's agent: proposals from Table 1, and the stopping rule of line 12.
 
         Args:
             problem: likelihood and prior.
-            delta: see `agents.racing.stopping.Paper`, as for the next four.
-            sigma: slack.
-            threshold: which reading of beta.
-            scale: of the values.
-            max_samples: of a race.
+            delta: error probability of the stopping rule; see `agents.racing.stopping.Paper`,
+                also for the next four arguments.
+            sigma: slack subtracted from the threshold.
+            threshold: reading of the formula of beta.
+            scale: divisor of the values f_i.
+            max_samples: largest number of samples in a race.
             proposal: see the class.
             unpulled_arms: see the class.
             prior: see `Agent`.
@@ -150,7 +150,7 @@ class RacingThompson(Thompson):
         return cls(problem, stopping=stopping, **options)
 
     def race(self) -> Races:
-        """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
+        """Return finished races, one per lane, after lines 5 to 15 of Algorithm 2."""
         self.belief()
         return self.inner.race(self.rng)  # type: ignore[no-any-return]
 

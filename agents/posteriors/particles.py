@@ -1,17 +1,16 @@
-"""The posterior as weighted particles: reweighted only, or resampled and moved as well.
+"""The posterior as weighted particles: importance sampling, or SMC with resampling and moves.
 
-Particles are drawn from the prior and reweighted as data arrive, and fewer and fewer carry the
-weight. What helps is to *resample* a population whose effective sample size has fallen, and to
-*move* the copies by Metropolis steps that leave the posterior invariant (resample-move, Gilks and
-Berzuini 2001). Data that say much, at once or by a single reward, are added by stages: with
-their likelihood raised to powers that rise to one. `agents.posteriors.genealogy` says what the
-particles cannot represent in the end.
+Particles are drawn from the prior and reweighted as data arrive. Over time the weight concentrates
+on few particles. When the effective sample size falls, SMC *resamples* the particles. It then
+*moves* the copies by Metropolis steps that leave the posterior invariant (resample-move, Gilks and
+Berzuini 2001). Very informative data are added in stages (tempering): their likelihood is raised to
+powers that rise to one. `agents.posteriors.genealogy` detects particles that have become too alike.
 
-Notation: K arms, N lanes, P particles. Where the prior is independent across arms, so is the
-posterior, and each arm has a population of its own, which P particles cover much better than K
-dimensions; otherwise a lane has one. R populations of D-dimensional particles: (N K, 1) or (N, K),
-so that the flat cell of a lane and an arm, lane K + arm, belongs to population cell // D. The last
-of their P + 1 columns is a *reference*: a mean that bears no weight and never moves.
+Notation: K arms, N lanes, P particles. A *population* is one set of P particles. If arms are
+independent, each arm has a population of dimension D = 1, so that R = N K. Otherwise each lane has
+one population of dimension D = K, so that R = N. The *cell* of a lane and an arm is the flat index
+lane K + arm; it belongs to population cell // D. Arrays have P + 1 columns. The last one is a
+*reference*: a fixed point without weight, at which log-likelihoods are evaluated for comparison.
 
 References:
     Chopin (2002); Del Moral, Doucet and Jasra (2006).
@@ -48,45 +47,44 @@ RESAMPLING_OPTIONS = ("never", "systematic")
 MOVE_OPTIONS = ("none", "random-walk")
 
 MAX_PARTICLES = 10**7
-"""In a lane; each takes 8 bytes an arm."""
+"""Most particles in a lane; each takes 8 bytes per arm."""
 
 MAX_PARTICLE_MEANS = 5 * 10**8
-"""Means of particles in all lanes together: 4 GB, and as much again for what is made of them."""
+"""Most means in all lanes together: 4 GB, and as much again for temporary arrays."""
 
 MAX_STAGED_STEPS = 1500
-"""Stages times arms times steps a sweep that lead particles to many data that come at once."""
+"""Most Metropolis steps for new data in an update: stages times arms times steps per sweep."""
 
 MAX_LOG_LIKELIHOOD = 1e13
-"""Log-likelihoods beyond it, either way, are rounded by more than a thousandth."""
+"""Absolute log-likelihood above which rounding errors exceed a thousandth."""
 
 LOG_LIKELIHOODS_PER_BLOCK = 65_536
-"""Log-likelihoods that are worked on at once. More than caches hold takes longer: with 1,000
-particles in 500 lanes, a decision takes 5.7 us a lane, and 15.5 in one piece."""
+"""Log-likelihoods computed per block, so that they fit in the cache. With 1,000 particles in 500
+lanes, a decision takes 5.7 us per lane, and 15.5 us without blocks."""
 
 MIN_LOG2_SHARE = -100
-"""Base 2 logarithm of the least share of new data that is taken at once."""
+"""Base 2 logarithm of the smallest power of the likelihood that a stage adds."""
 
 MIN_EFFECTIVE_SHARE = 0.5
-"""Share of P below which the effective sample size calls for new particles."""
+"""Fraction of P; a population is resampled if its effective sample size falls below it."""
 
 MIN_UNSTAGED_SHARE = 0.2
-"""Share of the least effective sample size that new data may leave without a stage between."""
+"""Fraction of the resampling threshold; new data that reduce the size below it need stages."""
 
 SWEEPS_PER_RESAMPLING = 3
-"""Sweeps after a resampling."""
+"""Sweeps of Metropolis steps after a resampling."""
 
 
 class ParticlePosterior(Posterior):
-    """Populations of weighted particles, renewed when their effective sample size falls.
+    """Weighted particles, resampled and moved when their effective sample size falls.
 
     Arguments:
         problem: likelihood and prior.
-        num_particles: how many; without resampling also a sequence, how many of them take part
-            after 0, 1, ... pulls, of which the last holds on.
-        resampling: "systematic" resamples a population once half of its effective size is lost;
-            "never" does not.
-        move: "random-walk" lets sweeps of Metropolis steps follow; "none" leaves copies where they
-            are.
+        num_particles: number of particles P. Without resampling, it may be a sequence: the numbers
+            of particles in use after 0, 1, ... pulls. Its last entry holds for all later pulls.
+        resampling: "systematic" resamples a population once its effective sample size is below
+            P / 2; "never" only reweights.
+        move: "random-walk" runs sweeps of Metropolis steps after resampling; "none" does not.
     """
 
     source = "weighted particles"
@@ -123,7 +121,7 @@ class ParticlePosterior(Posterior):
         self.sums = self.counts
 
     def start(self, rng: Generator, num_lanes: int) -> None:
-        """Make room for the particles of so many lanes, and draw them."""
+        """Allocate the particles of all lanes, and draw them from the prior."""
         num_arms, size, num_particles = self.problem.num_arms, self._size, self._schedule.max()
         num_rows = num_lanes * num_arms // size
         self.counts, self.sums = np.zeros((2, num_lanes, num_arms))
@@ -143,18 +141,18 @@ class ParticlePosterior(Posterior):
         cells = np.flatnonzero(mask.repeat(num_arms))
         rows = np.flatnonzero(mask.repeat(num_arms // size))
         self._means[cells, :-1] = draws.swapaxes(1, 2).reshape(-1, num_particles)
-        # An average is inside, where a draw may be at an end.
+        # The reference is an average: inside the support, while a draw may be at its end.
         self._means[cells, -1] = draws[:, :16].mean(axis=1).ravel()
         self.counts[mask] = self.sums[mask] = 0.0
         self.lineage.restart(rows, self._particles()[rows])
         self._set_log_weights(rows, np.zeros((len(rows), num_particles + 1)))
 
     def _resume(self) -> None:
-        """Sum up the weights, which follow from their logarithms."""
+        """Recompute the weights and their sums from the log-weights."""
         self._set_log_weights(np.arange(len(self._log_weights)), self._log_weights)
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
-        """Reweight by the new data; in stages, where they would leave few particles of weight."""
+        """Reweight by the new data, in stages if the effective sample size would fall too far."""
         counts, sums, self._is_cumulative = evidence.counts, evidence.sums, evidence.is_cumulative
         new_counts = counts - self.counts
         is_new = new_counts if self._is_cumulative else (new_counts != 0) | (sums != self.sums)
@@ -177,14 +175,14 @@ class ParticlePosterior(Posterior):
                 self._add_data(rng, cells[some], (new_data[0][some], new_data[1][some]), before)
 
     def sample(self, rng: Generator) -> np.ndarray:
-        """Return one (N, K) draw: of each population, a particle by its weight."""
+        """Return one (N, K) draw: a particle of each population, in proportion to its weight."""
         if len(self._weights) == 1:
             return self._means[:, draw_particle(rng, self._weights[0])][None]
         chosen = draw_particles(rng, self._weights)
         return self._particles()[np.arange(len(chosen)), chosen].reshape(self.counts.shape)
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
-        """Return (size, N, K) draws: particles by their weight."""
+        """Return (size, N, K) draws: particles in proportion to their weight."""
         return self._populations().resample(rng, size).reshape(size, *self.counts.shape)
 
     def best_arm_probabilities(self) -> np.ndarray:
@@ -199,25 +197,25 @@ class ParticlePosterior(Posterior):
         return probabilities
 
     def num_active(self) -> np.ndarray:
-        """Return (N,) how many particles take part in a decision."""
+        """Return (N,) numbers of particles in use."""
         if len(self._schedule) == 1:
             return self._schedule.repeat(len(self.counts))
         pulls = np.minimum(self.counts.sum(axis=1), len(self._schedule) - 1)
         return self._schedule[pulls.astype(np.int64)]
 
     def effective_sample_size(self) -> np.ndarray:
-        """Return (N,) that of each lane's poorest population."""
+        """Return (N,) smallest effective sample sizes of each lane's populations."""
         return self._by_lane(self._weight_sums()[0]).min(axis=1)
 
     def is_degenerate(self) -> np.ndarray:
-        """Return (N,) whether in some population every particle rules out the data.
+        """Return (N,) True where all particles of some population give the data likelihood 0.
 
-        It is treated as if all were equally likely.
+        Its particles then get equal weights.
         """
         return np.any(self._by_lane(self._max_log_weights) == -np.inf, axis=1)
 
     def doubts(self) -> np.ndarray:
-        """Return (N,) where particles are too few or too alike, or may have missed a part."""
+        """Return (N,) `Doubt` flags: particles collapsed, or posterior mass perhaps missed."""
         num_particles = self._num_active()
         lineage, (sizes, log_totals) = self.lineage, self._weight_sums()
         has_few_effective = lineage.has_few_effective(sizes, num_particles, self.problem.num_arms)
@@ -228,7 +226,7 @@ class ParticlePosterior(Posterior):
         return found | self._shortages
 
     def diagnostics(self) -> dict[str, np.ndarray]:
-        """Return (N,) arrays by name that say how far the particles can be relied on."""
+        """Return (N,) arrays by name that measure the quality of the particles."""
         return super().diagnostics() | {
             "num_samples": self.num_active(),
             "effective_sample_size": self.effective_sample_size(),
@@ -236,7 +234,7 @@ class ParticlePosterior(Posterior):
         }
 
     def _by_lane(self, values: np.ndarray) -> np.ndarray:
-        """Return (R,) values of populations as an (N, G) array."""
+        """Return (R,) values of populations as an (N, R / N) array."""
         return values.reshape(len(self.counts), -1)
 
     def _particles(self) -> np.ndarray:
@@ -244,7 +242,7 @@ class ParticlePosterior(Posterior):
         return self._means.reshape(len(self._sizes), self._size, -1)[..., :-1].swapaxes(1, 2)
 
     def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N, K) probabilities and (N, K, K) conditional means, of draws of all K means."""
+        """Return (N, K) best-arm probabilities and (N, K, K) means given which arm is best."""
         is_joint = self._size == self.problem.num_arms
         return (self._populations() if is_joint else self._draws()).best_arm_moments()
 
@@ -256,31 +254,31 @@ class ParticlePosterior(Posterior):
         return own.quantile(levels).reshape(self.counts.shape)
 
     def _answer(self, question: Callable[..., Any], *options: Any) -> Any:
-        """Return what populations say of their own arms, (N, K)."""
+        """Return (N, K) values of a `WeightedDraws` method, applied to each population."""
         own, shape = self._populations(), self.counts.shape
         rows = [np.broadcast_to(each, shape).reshape(len(own.means), -1) for each in options]
         found = np.asarray(question(own, *rows))
         return found.reshape(*found.shape[:-2], *shape)
 
     def _populations(self) -> WeightedDraws:
-        """Return the populations as if each were a lane of D arms."""
+        """Return the R populations as weighted draws with R lanes of D arms."""
         log_weights = self._active_log_weights(np.arange(len(self._sizes)), self._log_weights)
         return WeightedDraws(self._particles(), log_weights)
 
     def _num_active(self) -> np.ndarray:
-        """Return (R,) how many particles of each population take part."""
+        """Return (R,) numbers of particles in use in each population."""
         return self.num_active().repeat(self.problem.num_arms // self._size)
 
     def _active_log_weights(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> np.ndarray:
-        """Return (R, P) log-weights of some populations, -inf for particles that take no part."""
+        """Return (R, P) log-weights of the given populations, -inf for particles not in use."""
         if len(self._schedule) == 1:
             return log_weights[:, :-1]
         is_in = np.arange(self._weights.shape[1]) < self._num_active()[rows, None]
         return np.where(is_in, log_weights[:, :-1], -np.inf)
 
     def _set_log_weights(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> None:
-        """Set the (R, P + 1) log-weights of some populations."""
-        if not self._is_cumulative:  # what has ruled out a particle fades, and leaves it ruled out
+        """Set the (R, P + 1) log-weights of the given populations."""
+        if not self._is_cumulative:  # discounted data of likelihood 0 still rule a particle out
             log_weights[np.isnan(log_weights)] = -np.inf
         self._log_weights[rows] = log_weights
         weights, self._max_log_weights[rows] = scale_weights(
@@ -292,25 +290,24 @@ class ParticlePosterior(Posterior):
             self._sum_weights(rows, weights)
 
     def _sum_weights(self, rows: np.ndarray | slice, weights: np.ndarray) -> None:
-        """Find the effective sizes of some populations, and the logs of what they add up to."""
+        """Compute effective sample sizes and log weight sums of the given populations."""
         total = weights.sum(axis=1)
         self._sizes[rows] = total**2 / np.vecdot(weights, weights)
         self._log_totals[rows] = self._max_log_weights[rows] + np.log(total)
 
     def _weight_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return what `_sum_weights` finds for all lanes, computed when first asked for."""
+        """Return (R,) effective sample sizes and log weight sums, computed when first needed."""
         if not self._is_summed:
             self._sum_weights(slice(None), self._weights)
             self._is_summed = True
         return self._sizes, self._log_totals
 
     def _max_log_likelihood(self) -> np.ndarray:
-        """Return (R,) log-likelihoods that the best means may give, the fit to noise set aside.
+        """Return (R,) maximal log-likelihoods, less the expected overfit of 1/2 per arm.
 
-        That fit is half a unit an arm. Infinite where numbers are too coarse to distinguish means.
-        Likelihoods are known up to a constant, which is another for all data at once than for their
-        parts; two means differ by the same in both, so the likeliest are compared with means that
-        are followed.
+        Infinite where rounding errors are too large to distinguish means. Log-likelihoods lack a
+        constant, which differs between all data and their increments. So the maximum is taken
+        relative to the reference, whose log-likelihood is accumulated like the particles'.
         """
         reference = self._means[:, -1].reshape(self.counts.shape)
         low, high = self._support.T
@@ -322,14 +319,14 @@ class ParticlePosterior(Posterior):
             gains = (
                 np.where(np.abs(at_best) > MAX_LOG_LIKELIHOOD, np.inf, at_best - at_reference) - 0.5
             )
-            gains = np.where(self.counts > 0, gains, 0.0)  # data may have left
+            gains = np.where(self.counts > 0, gains, 0.0)  # discounted to none
             return gains.reshape(-1, self._size).sum(axis=1) + self._log_weights[:, -1]
 
     def _add_one_reward(self, arm: int, reward: float) -> None:
-        """Update with one Bernoulli reward in a lane alone, where particles never move.
+        """Update a single lane with one Bernoulli reward, if particles never move.
 
-        It does what `_add_data` does, from log-likelihoods that are kept: a decision takes two
-        thirds of the time.
+        The result is that of `_add_data`. Cached log-likelihoods cut the time of a decision to two
+        thirds.
         """
         if (arm, reward) not in self._kept_gains:
             self._kept_gains[arm, reward] = self._bernoulli_gain(
@@ -348,7 +345,7 @@ class ParticlePosterior(Posterior):
         new_data: tuple[np.ndarray, np.ndarray],
         before: tuple[np.ndarray, np.ndarray],
     ) -> None:
-        """Add the (C,) new counts and sums of cells to the (N, K) ones of before."""
+        """Reweight by (C,) new counts and sums, given the (N, K) totals `before`."""
         counts, sums = new_data[0][:, None], new_data[1][:, None]
         owners = cells // self._size
         rows = np.unique(owners) if np.count_nonzero(owners[1:] == owners[:-1]) else owners
@@ -398,9 +395,9 @@ class ParticlePosterior(Posterior):
         counts: np.ndarray,
         sums: np.ndarray,
     ) -> np.ndarray:
-        """Return (R, P + 1) log-likelihoods of (C, 1) data in cells that populations own.
+        """Return (R, P + 1) log-likelihoods of the (C, 1) new data, summed by population.
 
-        One Bernoulli reward a cell takes a third of the time that any data take.
+        One Bernoulli reward per cell takes a third of the time of the general case.
         """
         if type(self.problem.likelihood) is Bernoulli and not np.count_nonzero(counts != 1):
             gain = self._bernoulli_gain(cells, sums)
@@ -410,7 +407,7 @@ class ParticlePosterior(Posterior):
         return gain if is_single else np.add.reduceat(gain, owners.searchsorted(rows))
 
     def _bernoulli_gain(self, cells: np.ndarray, sums: np.ndarray) -> np.ndarray:
-        """Return (C, P + 1) log-likelihoods of one Bernoulli reward a cell, (C, 1)."""
+        """Return (C, P + 1) log-likelihoods of (C, 1) Bernoulli rewards, one per cell."""
         gain = self._means[cells]
         gain -= sums == 0
         with np.errstate(divide="ignore"):
@@ -418,11 +415,11 @@ class ParticlePosterior(Posterior):
         return gain
 
     def _affordable_share(self, old: np.ndarray, gain: np.ndarray) -> np.ndarray:
-        """Return (R,) how much of new data each population can take without getting poor.
+        """Return (R,) largest powers of the new likelihood that keep enough effective particles.
 
         Args:
             old: (R, P) log-weights.
-            gain: (R, P) log-likelihood of all of the new data.
+            gain: (R, P) log-likelihoods of all new data.
         """
         low, high = np.full(len(old), float(MIN_LOG2_SHARE)), np.zeros(len(old))  # base 2
         share = high
@@ -436,9 +433,9 @@ class ParticlePosterior(Posterior):
     def _population_data(
         self, rows: np.ndarray, before: tuple[np.ndarray, np.ndarray], power: np.ndarray
     ) -> PopulationData:
-        """Return what populations know that were updated with a part of the new data, (R,) powers.
+        """Return the data of populations with the new likelihood raised to (R,) powers.
 
-        Log-likelihoods are linear in counts and sums, up to a term without the mean.
+        Log-likelihoods are linear in counts and sums, up to a term free of the mean.
         """
         old, new = (
             np.stack(pair).reshape(2, -1, self._size)[:, rows]
@@ -448,7 +445,7 @@ class ParticlePosterior(Posterior):
         return PopulationData(arms, *(old + power[:, None] * (new - old)))
 
     def _renew(self, rng: Generator, rows: np.ndarray, data: PopulationData) -> None:
-        """Resample and move some populations."""
+        """Resample and move the given populations."""
         weights, _ = normalise_weights(self._log_weights[rows, :-1])
         chosen = resample(rng, weights)
         particles = np.take_along_axis(self._particles()[rows], chosen[:, :, None], axis=1)
@@ -464,7 +461,7 @@ class ParticlePosterior(Posterior):
 
 
 def check_schedule(num_particles: int | Sequence[int], resampling: str) -> list[int]:
-    """Return numbers of particles after 0, 1, ... pulls."""
+    """Return the checked numbers of particles after 0, 1, ... pulls."""
     is_sequence = isinstance(num_particles, Sequence | np.ndarray)
     is_sequence &= not isinstance(num_particles, str | bytes)
     sizes = list(num_particles) if is_sequence else [num_particles]  # type: ignore[arg-type]

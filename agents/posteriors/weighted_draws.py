@@ -1,7 +1,7 @@
-"""Weighted draws of the means, and what they say of a posterior.
+"""Posterior summaries from weighted draws of the means, and functions that normalise and resample.
 
-Particles, a chain's states, the draws of a race: all of them are m vectors of means in each lane,
-with weights. What they say of the posterior is worked out here, and weights are normalised here.
+Particles, states of a Markov chain and samples of a race share one form: m weighted vectors of
+means in each lane.
 
 Notation: N lanes, m draws, K arms.
 """
@@ -18,32 +18,32 @@ import numpy as np
 from numpy.random import Generator
 
 WEIGHTS_PER_BLOCK = 32
-"""Weights that are added up at once where one of many is searched."""
+"""Weights per block in the two-level search of a cumulative sum."""
 
 BELOW_ONE = math.nextafter(1.0, 0.0)
-"""Of a sum: rounding may lead beyond it."""
+"""Largest float below 1: the upper limit of a fraction that rounding may raise to 1."""
 
 
 MIN_DRAWS_BEYOND = 4
-"""Effective draws beyond a quantile, without which it is not resolved."""
+"""Least effective sample size in the tail beyond a quantile estimate."""
 
 TARGET_BEST_ARM_ERROR, MAX_BEST_ARM_ERROR = 0.02, 0.05
-"""Of best-arm probabilities: down to the first more draws are taken, up to their limit; above the
-second their effective size is doubted."""
+"""Errors of best-arm probabilities. More draws are taken until the error is below the first, or
+their limit is reached. An error above the second raises a doubt."""
 
 PRODUCT_ROUNDING = 1e-9
-"""Of a product that should be a whole number."""
+"""Relative tolerance for rounding in a product that should be an integer."""
 
 
 def normalise_weights(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights that sum to one, and the logarithms of what they summed to before.
+    """Return weights that sum to one, and the logarithms of their sums before that.
 
     Args:
         log_weights: (..., m), -inf for a draw that rules out the data.
 
     Returns:
-        (..., m) weights, all equal where all log-weights are -inf; and (...) the logarithm of their
-        sum, -inf there.
+        (..., m) weights and (...) logarithms of their sums. If all log-weights of a row are -inf,
+        its weights are equal and the logarithm is -inf.
     """
     weights, top = scale_weights(log_weights)
     total = weights.sum(axis=-1)
@@ -52,7 +52,7 @@ def normalise_weights(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scale_weights(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (..., m) weights over the largest, all 1 where none is possible, and its (...) log."""
+    """Return (..., m) weights over their maximum, all 1 if it is 0, and the (...) log maxima."""
     top = np.maximum.reduce(log_weights, axis=-1, keepdims=True)
     is_void = top == -np.inf
     if np.count_nonzero(is_void):
@@ -66,9 +66,9 @@ class WeightedDraws:
     """Draws of the means of K arms, with weights.
 
     Attributes:
-        means: (N, m, K).
-        log_weights: (N, m), up to a constant in each lane; -inf for a draw of weight 0.
-        autocorrelation: (N,) of successive draws, in [0, 1); 0 of independent ones.
+        means: (N, m, K) draws of the means.
+        log_weights: (N, m) log-weights, up to a constant in each lane; -inf for a draw of weight 0.
+        autocorrelation: (N,) autocorrelation of successive draws, in [0, 1); 0 if independent.
     """
 
     means: np.ndarray
@@ -81,18 +81,18 @@ class WeightedDraws:
         return normalise_weights(self.log_weights)[0]
 
     def mean(self) -> np.ndarray:
-        """Return the (N, K) expectations of the means."""
+        """Return the (N, K) posterior means."""
         return np.einsum("nm,nmk->nk", self.weights, self.means)
 
     def std(self) -> np.ndarray:
-        """Return the (N, K) standard deviations of the means."""
+        """Return the (N, K) posterior standard deviations."""
         off = self.means - self.mean()[:, None]
         return np.sqrt(np.einsum("nm,nmk->nk", self.weights, off * off))
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
-        """Return the (N, K) smallest draws with at least the share p, (N, K) or one, at or below.
+        """Return the (N, K) p-quantiles of the weighted draws; p is a number or (N, K).
 
-        The last draw in order stands for shares that rounding takes above the sum of all weights.
+        That is the smallest draw whose cumulative weight is at least p.
         """
         order = np.argsort(self.means, axis=1)
         below = np.take_along_axis(self.weights[..., None], order, axis=1).cumsum(axis=1)
@@ -102,15 +102,15 @@ class WeightedDraws:
         return np.take_along_axis(self.means, chosen, axis=1)[:, 0]
 
     def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) weights of the draws in which an arm is the best; ties are shared."""
+        """Return (N, K) total weights of the draws in which an arm is best; ties share evenly."""
         is_best = self.means == self.means.max(axis=2, keepdims=True)
         return np.einsum("nm,nmk->nk", self.weights / is_best.sum(axis=2), is_best)
 
     def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N, K) weights of the draws in which an arm is the best, and their averages.
+        """Return (N, K) best-arm probabilities and (N, K, K) conditional means.
 
-        At [lane, a, i] of the (N, K, K) averages is that of arm i where a is best; where no draw
-        has a as the best, that of all draws.
+        Entry [lane, a, i] of the means is the mean of arm i given that arm a is best. If a is best
+        in no draw, it is the unconditional mean.
         """
         is_best = self.means.argmax(axis=2)[..., None] == np.arange(self.means.shape[2])
         weights = self.weights[..., None] * is_best
@@ -120,44 +120,45 @@ class WeightedDraws:
         return best, np.where(best[..., None] > 0, averages, self.mean()[:, None])
 
     def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weights at most (N, K) levels and the (N, K) expectations of what lacks."""
+        """Return (N, K) P(mean <= level) and (N, K) expected shortfalls E[(level - mean)+]."""
         gaps = level[:, None] - self.means
         below = np.einsum("nm,nmk->nk", self.weights, gaps >= 0)
         return below, np.einsum("nm,nmk->nk", self.weights, np.maximum(gaps, 0.0))
 
     def effective_sample_size(self) -> np.ndarray:
-        """Return (N,) how many independent draws they are worth; 0 where none has weight.
+        """Return (N,) effective sample sizes; 0 where all weights are zero.
 
-        That is 1 / sum of squared weights, and less of a chain whose correlations fade like powers.
+        That is 1 / sum of squared weights, times (1 - a) / (1 + a) for a Markov chain whose
+        autocorrelation at lag k is a^k.
         """
         sizes = (1 - self.autocorrelation) / (1 + self.autocorrelation)
         sizes = sizes / np.square(self.weights).sum(axis=1)
         return np.where(self.log_weights.max(axis=1) == -np.inf, 0.0, sizes)
 
     def has_few_beyond(self, p: np.ndarray | float) -> np.ndarray:
-        """Return (N,) True where too few draws are beyond a quantile p, (N, K) or one."""
+        """Return (N,) True where the tail beyond a p-quantile has too few effective draws."""
         counts = self.effective_sample_size()[:, None] * np.minimum(p, np.subtract(1.0, p))
         return np.asarray((counts < (1 - PRODUCT_ROUNDING) * MIN_DRAWS_BEYOND).any(axis=1))
 
     def best_arm_error(self) -> np.ndarray:
-        """Return (N,) how far off best-arm probabilities may be; see the function."""
+        """Return (N,) expected errors of best-arm probabilities; see the function of that name."""
         return best_arm_error(self.best_arm_probabilities(), self.effective_sample_size())
 
     def resample(self, rng: Generator, size: int) -> np.ndarray:
-        """Return (size, N, K) draws, each taken by its weight."""
+        """Return (size, N, K) draws, each chosen in proportion to its weight."""
         chosen = find_particles(self.weights, rng.random((len(self.weights), size)))
         return self.means[np.arange(len(chosen)), chosen.T]
 
 
 def best_arm_error(probabilities: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return (N,) twice the total variation to expect of frequencies in independent draws.
+    """Return (N,) twice the expected total variation error of frequencies in independent draws.
 
-    A share p of n draws is off by sqrt(2 p (1 - p) / (pi n)) on average. One more draw, of all arms
-    alike, keeps p away from 0 and 1.
+    A frequency p in n draws has a mean absolute error of about sqrt(2 p (1 - p) / (pi n)). A
+    pseudo-draw, shared evenly by all arms, keeps p away from 0 and 1.
 
     Args:
         probabilities: (N, K) frequencies.
-        sizes: (N,) how many draws they are of; inf where they are none.
+        sizes: (N,) numbers of draws; inf where the probabilities are not from draws.
     """
     share = 1 / (1 + sizes[:, None])
     p = probabilities + share * (1 / probabilities.shape[1] - probabilities)
@@ -165,10 +166,10 @@ def best_arm_error(probabilities: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def resample(rng: Generator, weights: np.ndarray) -> np.ndarray:
-    """Return the (R, P) indices of the particles that go on; the expected number of copies is P w.
+    """Return (R, P) indices of resampled particles, with P w expected copies of each.
 
-    By systematic resampling: at the same place of each P-th of the cumulative weights. A particle
-    of weight zero never goes on.
+    Resampling is systematic: one uniform offset serves all P strata of the cumulative weights. A
+    particle of weight zero is never selected.
 
     Args:
         rng: source of randomness.
@@ -183,9 +184,9 @@ def resample(rng: Generator, weights: np.ndarray) -> np.ndarray:
 
 
 def find_particles(weights: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Return the (R, M) particles at which the cumulative weights pass the (R, M) places in [0, 1).
+    """Return (R, M) indices at which the cumulative weights exceed (R, M) positions in [0, 1).
 
-    A row at a time is as fast as one search over all rows.
+    A loop over rows is as fast as one search over all of them.
     """
     below = weights.cumsum(axis=1)
     positions = np.minimum(positions, BELOW_ONE) * below[:, -1:]  # rounding may make it 1
@@ -194,10 +195,11 @@ def find_particles(weights: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 def compare_populations(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return (K,) how likely each of K independent (K, P) populations has the largest mean.
+    """Return (K,) probabilities that an arm has the largest mean, from (K, P) populations.
 
-    Arms that tie share it evenly: each is the best where its uniform u is, so that the chance is
-    the integral over u of a polynomial, which Gauss's nodes give exactly.
+    Populations are independent. Ties are broken at random: each tied arm gets a uniform variable,
+    and the largest wins. Given an arm's variable u, its probability is a polynomial in u.
+    Gauss-Legendre quadrature integrates it over u exactly.
     """
     positions = np.unique(means, return_inverse=True)[1].reshape(means.shape)
     masses = np.zeros((len(means), positions.max() + 1))
@@ -215,10 +217,10 @@ def compare_populations(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def draw_particles(rng: Generator, weights: np.ndarray) -> np.ndarray:
-    """Return (R,) places, one in each row of (R, P) weights, taken by its weight.
+    """Return (R,) indices, one per row of (R, P) weights, drawn in proportion to weight.
 
-    Sums of blocks are searched first and then one block, in a fifth of the time that it takes to
-    sum up a thousand weights one by one.
+    A search over sums of blocks finds a block, and a search inside it the index. With 1,000 weights
+    this takes a fifth of the time of a full cumulative sum.
     """
     rows, size = np.arange(len(weights)), weights.shape[1]
     starts = np.arange(0, size, WEIGHTS_PER_BLOCK)
@@ -236,7 +238,7 @@ def draw_particles(rng: Generator, weights: np.ndarray) -> np.ndarray:
 
 
 def draw_particle(rng: Generator, weights: np.ndarray) -> int:
-    """Return what `draw_particles` does for one row, (P,): the same sums, in lists of Python."""
+    """Return the index of `draw_particles` for one row of (P,) weights, by Python lists."""
     sums = np.add.reduceat(weights, np.arange(0, len(weights), WEIGHTS_PER_BLOCK)).tolist()
     below = list(accumulate(sums))
     level = rng.random() * below[-1]

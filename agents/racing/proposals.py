@@ -1,10 +1,9 @@
-"""What a race draws from: posteriors q of the means that are easy to sample.
+"""Proposal distributions of a race: posteriors q of the means that are easy to sample.
 
-A proposal answers for q alone. What its draws weigh under the true posterior is written once, in
-`agents.racing.weighing`; weights are exact for any q, and a q near the true posterior needs few
-samples.
+A proposal samples q and evaluates its density. `agents.racing.weighing` computes the importance
+weights. Weights are exact for any q, and a q near the true posterior needs fewer samples.
 
-Notation: K arms, N lanes, R of them drawn for, m samples.
+Notation: K arms, N lanes, R of these lanes in a call, m samples.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from bandit_gym.priors import Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 MAX_SUPPORT_DEVIATIONS = 1000.0
-"""Standard deviations from the mean at which an unbounded support is cut for a stand-in."""
+"""Standard deviations from the mean at which an approximating prior cuts an unbounded support."""
 
 FEATURES: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
     np.log,
@@ -39,16 +38,16 @@ FEATURES: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
     np.square,
     np.reciprocal,
 )
-"""In which natural parameters are coefficients of log-densities."""
+"""Sufficient statistics of the families: a log-density is natural parameters times these."""
 
 
 class Draws(NamedTuple):
     """Draws of the means from q, for R lanes.
 
     Attributes:
-        means: (R, K, m).
+        means: (R, K, m) means of the arms.
         winners: (R, m) arm with the largest mean, ties broken at random.
-        log_densities: (R, m) what `Proposal.log_density` says of them; None if it was not asked.
+        log_densities: (R, m) `Proposal.log_density` of the draws; None if not computed.
     """
 
     means: np.ndarray
@@ -57,26 +56,25 @@ class Draws(NamedTuple):
 
 
 def make_draws(num_lanes: int, num_arms: int, num_samples: int) -> Draws:
-    """Return room for the means and winners of draws."""
+    """Return uninitialised arrays for the means and winners of draws."""
     means = np.empty((num_lanes, num_arms, num_samples))
     return Draws(means, np.empty((num_lanes, num_samples), dtype=np.int64))
 
 
 class Proposal(ABC):
-    """A distribution q of the means in each lane, which is updated with the data.
+    """A distribution q of the means in each lane, updated with the data.
 
     Arguments:
-        problem: the likelihood, and the prior to resemble.
+        problem: the likelihood, and the prior that q should approximate.
 
     Attributes:
-        counts: (N, K) pulls that are followed.
-        sums: (N, K) total rewards that are followed.
-        posterior: q as a posterior, where q is the posterior of the problem itself; else None. Then
-            all weights are equal.
+        counts: (N, K) pulls in the data of the last update.
+        sums: (N, K) total rewards in the data of the last update.
+        posterior: the exact posterior, if q equals it; all weights are then equal. Else None.
         has_likelihood: whether the likelihood of the data is a factor of q.
-        natural: the (1, K, 5) natural parameters of the problem's prior and the (K, 1) ends of its
-            support, where it says them: weights by them take a third of the time. The ends are
-            left out where they are the likelihood's, which no draw passes.
+        natural: (1, K, 5) natural parameters of the problem's prior and (K, 1) ends of its support;
+            None if the prior has no `natural_parameters`. Weights from them take a third of the
+            time. The ends are omitted if they equal the likelihood's, as draws are always inside.
     """
 
     posterior: Posterior | None = None
@@ -94,22 +92,22 @@ class Proposal(ABC):
             self.natural = (parameters, *(ends.T[..., None] if is_cut else ()))
 
     def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Bring every lane to its data; see `Posterior.update`."""
+        """Condition every lane on its data; see `Posterior.update`."""
         self.counts, self.sums = counts, sums
 
     @abstractmethod
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
-        """Draw m vectors of means for each of the given (R,) lanes."""
+        """Return m vectors of means for each of the given (R,) lanes."""
 
     @abstractmethod
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log q of (R, K, m) means, up to a constant in each lane.
 
-        Where `has_likelihood`, the likelihood of the data is left out of it.
+        If `has_likelihood`, the likelihood of the data is omitted, as it cancels from the weights.
         """
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
-        """Return (N, K) True where an arm has no posterior of its own, given its pulls."""
+        """Return (N, K) True where an arm has no proper posterior, given its pulls."""
         return np.zeros(counts.shape, dtype=bool)
 
     def is_unreliable(self) -> np.ndarray:
@@ -117,7 +115,7 @@ class Proposal(ABC):
         return np.zeros(len(self.counts), dtype=bool)
 
     def log_supremum(self) -> float:
-        """Return the log of the largest weight there is.
+        """Return the log of the supremum of the weights.
 
         Raises:
             ValueError: if it is unknown or infinite.
@@ -130,7 +128,7 @@ class Proposal(ABC):
         )
 
     def fork(self) -> Self:
-        """Return a copy that may follow other data; they share the problem."""
+        """Return a copy that can be updated with other data; both share the problem."""
         return copy.deepcopy(self, {id(self.problem): self.problem})
 
 
@@ -138,7 +136,7 @@ class ConjugateProposal(Proposal):
     """The paper's proposal: a conjugate posterior, in which arms are independent.
 
     Arguments:
-        problem: the likelihood, and the prior to weigh for.
+        problem: the likelihood, and the prior of the true posterior.
         distribution: the conjugate posterior to draw from.
         stand_in: replaces `distribution` for an arm without data whose conjugate prior is improper.
     """
@@ -155,11 +153,11 @@ class ConjugateProposal(Proposal):
         self._coefficients = [q.natural_parameters() for q in (distribution, stand_in)]
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
-        """Return (N, K) True where an arm has no posterior of its own and the stand-in serves."""
+        """Return (N, K) True where an arm has no proper posterior, so that `stand_in` is used."""
         return (counts == 0) & ~self.distribution.is_proper()
 
     def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Find the parameters of every arm; see `Posterior.update`."""
+        """Compute the parameters of every arm's posterior; see `Posterior.update`."""
         super().update(rng, counts, sums)
         self._missing = self.is_missing(counts)
         own, other = (
@@ -170,7 +168,7 @@ class ConjugateProposal(Proposal):
         self._parameters = [np.where(self._missing, b, a) for a, b in pairs]
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
-        """Draw m vectors of means for each lane; see `Proposal.draw`."""
+        """Return m vectors of means for each lane; see `Proposal.draw`."""
         first, second = self._parameters
         draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
         distributions = MeanDistributions(self._family, first, second)
@@ -178,7 +176,7 @@ class ConjugateProposal(Proposal):
         return draws
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """Return (R, m) log-densities of the conjugate prior; the likelihood is left out."""
+        """Return (R, m) log-densities of the conjugate prior, without the likelihood."""
         own, other = self._coefficients
         missing = self._missing[lanes]
         coefficients = np.where(missing[..., None], other, own) if missing.any() else own[None]
@@ -194,7 +192,7 @@ class ConjugateProposal(Proposal):
 
 
 def add_features(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the (R, m) sums over arms of c . (log x, log(1 - x), x, x^2, 1/x), x (R, K, m)."""
+    """Return (R, m) sums over arms of c . (log x, log(1 - x), x, x^2, 1/x) at (R, K, m) x."""
     total = np.zeros((x.shape[0], x.shape[2]))
     with np.errstate(divide="ignore", invalid="ignore"):  # outside a prior's support
         for k, feature in enumerate(FEATURES):
@@ -205,7 +203,7 @@ def add_features(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> float:
-    """Maximise c_0 log x + c_1 log(1 - x) + c_2 x + c_3 x^2 + c_4 / x over (low, high).
+    """Return the maximum of c_0 log x + c_1 log(1 - x) + c_2 x + c_3 x^2 + c_4 / x on (low, high).
 
     The stationary points are roots of a polynomial: the derivative times x^2 (1 - x).
     """
@@ -227,16 +225,16 @@ def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> f
 
 
 class TableProposal(Proposal):
-    """Each arm's own posterior, from a table, as if arms were independent.
+    """Product of the arms' tabulated posteriors, as if arms were independent.
 
     Arguments:
-        problem: the likelihood, and the prior to weigh for. Its marginals are its own where arms
-            are independent, else normal distributions cut to the support, with the moments of its
-            draws.
-        draws: (M, K) from the prior, for the moments.
+        problem: the likelihood, and the prior of the true posterior. If its arms are independent,
+            the tables use its own marginals. Otherwise they use normal distributions truncated to
+            the support, with the mean and variance of `draws`.
+        draws: (M, K) draws from the prior.
 
     Raises:
-        ValueError: if the marginals do not integrate or are too rough for tables.
+        ValueError: if the marginals cannot be integrated, or are too rough for tables.
     """
 
     def __init__(self, problem: BanditProblem, draws: np.ndarray) -> None:
@@ -247,7 +245,7 @@ class TableProposal(Proposal):
             self.posterior = self.grid
 
     def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Build the tables that have changed; see `GridPosterior.update`."""
+        """Rebuild the tables of arms with new data; see `GridPosterior.update`."""
         super().update(rng, counts, sums)
         self.grid.update(rng, CountsAndSums.from_totals(counts, sums))
 
@@ -256,19 +254,19 @@ class TableProposal(Proposal):
         return self.grid.is_unreliable()
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
-        """Draw m vectors of means for each lane; see `Proposal.draw`."""
+        """Return m vectors of means for each lane; see `Proposal.draw`."""
         shape = len(lanes), self.problem.num_arms, num_samples
         positions = self.grid.positions(rng.random(shape), lanes)
         return Draws(self.grid.coordinate.means(positions), positions.argmax(axis=1))
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """Return (R, m) log-densities of the marginal priors; the likelihood is left out."""
-        with np.errstate(invalid="ignore"):  # where arms are impossible, and infinitely likely
+        """Return (R, m) log-densities of the marginal priors, without the likelihood."""
+        with np.errstate(invalid="ignore"):  # one arm has density 0, another infinity
             return np.asarray(self.marginals.arm_log_density(means.swapaxes(1, 2)).sum(axis=-1))
 
 
 class MixtureProposal(Proposal):
-    """The posterior itself, of a prior with `shared_components`."""
+    """The exact posterior, for a prior that is a mixture with `shared_components`."""
 
     posterior: MixturePosterior
 
@@ -277,7 +275,7 @@ class MixtureProposal(Proposal):
         self.posterior = MixturePosterior(problem)
 
     def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Weigh the components; see `MixturePosterior.update`."""
+        """Update the weights of the components; see `MixturePosterior.update`."""
         super().update(rng, counts, sums)
         self.posterior.update(rng, CountsAndSums.from_totals(counts, sums))
 
@@ -286,22 +284,22 @@ class MixtureProposal(Proposal):
         return self.posterior.is_unreliable()
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
-        """Draw m vectors of means for each lane; see `Proposal.draw`."""
+        """Return m vectors of means for each lane; see `Proposal.draw`."""
         means, winners = self.posterior.draw(rng, np.repeat(lanes, num_samples))
         rows = np.ascontiguousarray(means.reshape(len(lanes), num_samples, -1).swapaxes(1, 2))
         return Draws(rows, winners.reshape(len(lanes), num_samples))
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """Return (R, m) log-densities of the prior; the likelihood is left out."""
+        """Return (R, m) log-densities of the prior, without the likelihood."""
         return self.problem.prior.log_density(means.swapaxes(1, 2))
 
 
 def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
-    """Return a prior under which arms are independent, with marginals like those of the problem's.
+    """Return a prior with independent arms that approximates the marginals of the problem's.
 
     Args:
         problem: likelihood and prior.
-        draws: (M, K) from the prior.
+        draws: (M, K) draws from the prior.
     """
     if problem.offers("arm_log_density"):
         return problem.prior

@@ -17,31 +17,32 @@ from agents.racing.weighing import MEANS_PER_TILE, find_log_weights, make_weight
 from bandit_gym.numerics.compiled import inner, kernel
 
 CALL_COST = 5000.0
-"""What a round of drawing, weighing and racing costs at any size, in draws of a mean."""
+"""Fixed time of a round (drawing, weighting, racing), in units of the time to draw one mean."""
 
 ROW_COST = 10.0
-"""What each arm of each race costs in a round at any size, in draws of its mean."""
+"""Fixed time per arm and race in a round, in units of the time to draw one mean."""
 
 FIRST_ROUND_SAMPLES = 16.0
-"""Samples that line 12 is expected to take at first; then, as many more as were drawn."""
+"""Samples expected before line 12 first holds; later, as many again as were drawn so far."""
 
 MIN_EFFECTIVE_RACE_SAMPLES = 3.0
-"""Effective samples on which a race may rest where nothing but itself says what it misses."""
+"""Least effective sample size of a race that no other sample checks."""
 
 MIN_POSITIVE, LOG_ZERO = 5e-324, -1e300
-"""The least positive number, to divide 0 by, and what stands for the logarithm of 0."""
+"""Smallest positive float, a divisor in place of 0; and a finite stand-in for log 0."""
 
 
 class Races(NamedTuple):
-    """N races, in the form that kernels read; arrays change as samples come in.
+    """State of N races, as compiled kernels read it; samples change its arrays in place.
 
     Attributes:
-        stop: what ends a race before its length.
-        lengths: (N,) samples that end each; all that are allowed where these have no weight.
-        gumbels: (N, K) eps.
-        totals: (N, K) sum over samples of v_i, divided by e^{log_scale}.
-        log_scale: (N,) log of what v is divided by.
-        weight_sums: (N, 2) sums of w and of w^2, on the same scale and its square.
+        stop: thresholds that may end a race before its fixed length.
+        lengths: (N,) number of samples at which each race ends. If all their weights are zero, it
+            becomes the maximum allowed.
+        gumbels: (N, K) Gumbel variables eps_i.
+        totals: (N, K) sums over samples of f_i (line 10), divided by e^{log_scale}.
+        log_scale: (N,) logarithm of the divisor of f_i.
+        weight_sums: (N, 2) sums of w and of w^2, divided by e^{log_scale} and by its square.
         num_samples: (N,) samples drawn.
     """
 
@@ -57,7 +58,7 @@ class Races(NamedTuple):
     def start(
         cls, rng: Generator, stop: StoppingThresholds, lengths: np.ndarray, num_arms: int
     ) -> Races:
-        """Return races without samples (lines 5 and 6), given the (N,) samples that end them."""
+        """Return races without samples (lines 5 and 6) that end after (N,) lengths."""
         num_lanes = len(lengths)
         return cls(
             stop=stop,
@@ -72,12 +73,12 @@ class Races(NamedTuple):
     def run(self, rng: Generator, proposal: Proposal, lanes: np.ndarray) -> None:
         """Run the races of the given (R,) lanes to their end (lines 7 to 15).
 
-        Races run in rounds, so that a user's log-density is called for many at once.
+        Races run in rounds, so that each call of a user's log-density gets many samples.
 
         Args:
             rng: source of randomness.
-            proposal: to draw from.
-            lanes: (R,) whose races to run.
+            proposal: distribution of the samples.
+            lanes: (R,) lanes of the races to run.
 
         Raises:
             ValueError: if a race ended at its last sample with every weight zero.
@@ -86,7 +87,7 @@ class Races(NamedTuple):
             num_left = self.lengths - self.num_samples
             lanes = lanes[num_left[lanes].argsort(kind="stable")]
             may_have_weight = self.num_samples[lanes[0]] == 0 or self.weight_sums[lanes, 0].any()
-            # What one call draws is as long in all its lanes. If no lane has weight, one tries on.
+            # A call draws equally many samples in all lanes; if all weights are zero, in one lane.
             num_same_length = np.searchsorted(num_left[lanes], 2 * num_left[lanes[0]], side="right")
             part = lanes[: num_same_length if may_have_weight else 1]
             size, over = self._round_size(part), []
@@ -99,9 +100,10 @@ class Races(NamedTuple):
             lanes = np.concatenate([part[~np.concatenate(over)], lanes[part.size :]])
 
     def _round_size(self, part: np.ndarray) -> int:
-        """Return how many samples to draw in a round; as nothing is lost by it, as many as fit.
+        """Return the number of samples per round: as many as fit, if lengths are fixed.
 
-        Where a gap may end races, what is drawn beyond that is lost, and costs as much as rounds.
+        If line 12 may end races early, samples after that are wasted. The number then balances the
+        time of wasted samples against the fixed time of rounds.
         """
         num_arms = self.gumbels.shape[1]
         if not self.stop.has_gaps:
@@ -115,19 +117,19 @@ class Races(NamedTuple):
         return total**2 / np.maximum(squares, MIN_POSITIVE)
 
     def log_sums_of_others(self) -> np.ndarray:
-        """Return (N,) logs of what the weights of all samples but one add up to; low if nothing."""
+        """Return (N,) logs of the expected weight sum without one sample; `LOG_ZERO` if none."""
         with np.errstate(divide="ignore"):
             logs = np.log(self.weight_sums[:, 0]) + np.log1p(-1.0 / np.maximum(self.num_samples, 1))
         return np.maximum(logs + self.log_scale, LOG_ZERO)
 
     def has_few_effective(self) -> np.ndarray:
-        """Return (N,) True where effective samples are few, and not because the race is short."""
+        """Return (N,) True where the effective sample size is low for the race's length."""
         return self.effective_sample_size() < np.minimum(
             MIN_EFFECTIVE_RACE_SAMPLES, 0.9 * self.num_samples
         )
 
     def _require_weight(self, proposal: Proposal, lanes: np.ndarray) -> None:
-        """Refuse races that ended at their last sample with every weight zero."""
+        """Raise an error for races that reached their last sample with every weight zero."""
         has_none = (self.weight_sums[lanes, 0] == 0.0) & (self.num_samples[lanes] > 0)
         if has_none.any():
             where = f"{self.stop.max_samples} samples of the race"
@@ -139,12 +141,12 @@ class Races(NamedTuple):
 def update_races(
     races: Races, lanes: np.ndarray, log_weights: np.ndarray, winners: np.ndarray
 ) -> np.ndarray:
-    """Do lines 9 to 14 of Algorithm 2: the leader and the second change by one sample at a time.
+    """Return which races are over after lines 9 to 14 of Algorithm 2, sample by sample.
 
     Args:
-        races: N of them; they change.
-        lanes: (R,) whose races are fed, each until it is over.
-        log_weights: (R, m) of the samples.
+        races: N races; updated in place.
+        lanes: (R,) lanes of the races that get samples, each until it is over.
+        log_weights: (R, m) log-weights of the samples.
         winners: (R, m) best arms of the samples.
 
     Returns:

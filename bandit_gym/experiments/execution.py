@@ -1,12 +1,13 @@
-"""Running an experiment: here, on all cores, or on a cluster, with the same numbers everywhere.
+"""Execution of an experiment in one process, on all cores or on a cluster, with equal results.
 
-A block depends on (run, block) alone. The process, the machine's load, the number of threads and
-the order of blocks do not change it. Workers receive settings and send back finished blocks; only
-this process writes, so that a cluster needs no shared disk.
+A run is one agent in one environment; a block is a fixed number of its replications. The results of
+a block depend on (run, block) alone. They do not depend on the process, the load, the number of
+threads or the order of blocks. Workers receive settings and return finished blocks. Only the main
+process writes, so that a cluster needs no shared disk.
 
-A back end is one function that yields a `Pool`. Calls are made one by one as workers become free,
-and a call that takes its process down costs itself alone: when a worker dies, the calls that were
-under way are made once more, each alone; the one that kills its process again is reported.
+A back end is a function that yields a `Pool`. Calls are submitted one by one as workers become
+free. When a worker dies, the pending calls are repeated, each in a pool of its own. A call that
+kills its worker again is reported as failed; the others are not affected.
 """
 
 from __future__ import annotations
@@ -55,23 +56,23 @@ from bandit_gym.experiments.provenance import find_code, versions
 from bandit_gym.experiments.store import Store, to_parquet
 
 FEW_DECISIONS = 5_000
-"""Up to this many decisions are taken in this process, for a worker needs a second to start."""
+"""Most decisions that run in the main process: starting a worker takes a second."""
 
 MAX_PROGRESS_NAME = 20
-"""Characters of the name of the agent that has finished a block, beside the bar."""
+"""Most characters of the agent's name beside the progress bar."""
 
 BlockTask = tuple[Run, int]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run of an experiment is; handed to `on_progress` at the start and at each block.
+    """Progress of an experiment, passed to `on_progress` at the start and after each block.
 
     Attributes:
         num_blocks: blocks of the experiment.
-        num_stored: blocks that were there before, and count.
-        num_done: blocks simulated since, failed ones included.
-        damaged: names of block files that were torn or altered and are computed again.
+        num_stored: valid blocks that were stored before the start.
+        num_done: blocks simulated since the start, failed ones included.
+        damaged: names of incomplete or altered block files, which are simulated again.
         outcome: the block that was just finished; None at the start.
     """
 
@@ -83,22 +84,21 @@ class Progress:
 
 
 class Callback:
-    """Follows an experiment while it runs. Override what you need; the rest does nothing.
+    """Base class of callbacks; its methods do nothing until overridden.
 
-    All methods are called in the process that called `run_experiment`, one at a time, after the
-    block was stored. So a callback needs to be neither picklable nor fast, and numbers do not
-    depend on it. If it raises, the run ends; stored blocks stay, and the next run goes on with
-    them.
+    `run_experiment` calls the methods in its own process, one at a time. `on_block` is called after
+    the block was stored. So a callback need not be picklable, and results do not depend on it. If a
+    callback raises, the experiment stops. Stored blocks stay, and the next call resumes from them.
     """
 
     def on_start(self, experiment: Experiment, directory: Path) -> None:
-        """Take notice of the start; the folder of results may hold some blocks already."""
+        """Called at the start; the results folder may already hold blocks."""
 
     def on_block(self, outcome: Outcome) -> None:
-        """Take notice of a block, with its results or what went wrong, when it is finished."""
+        """Called for each finished block, with its results or its traceback."""
 
     def on_end(self, experiment: Experiment, directory: Path) -> None:
-        """Take notice of the end, also if the run is interrupted; close what was opened."""
+        """Called at the end, also after an interrupt; close open resources here."""
 
 
 def run_experiment(
@@ -109,36 +109,36 @@ def run_experiment(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     recompute: bool = False,
     callbacks: Sequence[Callback] = (),
-) -> Any:  # of `Results`, a room above that is loaded by its name
-    """Simulate the blocks that the folder does not hold yet, and store each as it comes.
+) -> Any:  # a `Results`, loaded by name because this layer may not import it
+    """Return the results of an experiment, after simulating and storing its missing blocks.
 
-    If an agent or environment raises, only its own blocks fail: the traceback is stored, and
-    `Results.failed` lists the run. A crashed worker counts the same; with "serial" a crash ends the
-    whole run. Running again does what is missing, damaged or failed.
+    If an agent or environment raises, only its own blocks fail. Their tracebacks are stored, and
+    `Results.failed` lists the run. A crashed worker counts as a failure too; with "serial" a crash
+    ends this process. The next call simulates missing, damaged and failed blocks.
 
     Args:
         experiment: what to simulate.
         directory: folder for this experiment; see `store`.
-        workers: who does it; None takes every core of this machine.
-        on_progress: called in this process; what it raises ends the run.
-        recompute: whether to redo blocks made by other code: your modules, a file that an option
-            names, or the results version changed. Each old block stays until its successor is
+        workers: the back end; None uses every core of this machine.
+        on_progress: called in this process; an exception that it raises stops the experiment.
+        recompute: whether to simulate blocks again that other code wrote: your modules, a file that
+            an option names, or the results version changed. An old block stays until the new one is
             stored.
         callbacks: called in this process; see `bandit_gym.callbacks`.
 
     Returns:
-        What the folder holds of the experiment.
+        The stored results of the experiment.
 
     Raises:
-        ValueError: if an environment or agent cannot be built; nothing has been run then.
-        FileExistsError: if the folder holds something else, or blocks that no longer fit.
-        BlockingIOError: if another process is at work in the folder.
+        ValueError: if an environment or agent cannot be built; nothing is simulated then.
+        FileExistsError: if the folder holds another experiment, or blocks of other code.
+        BlockingIOError: if another process writes to the folder.
         ConnectionError: if the scheduler does not answer.
     """
     check_object("experiment", experiment, Experiment)
     folder = check_folder("directory", directory)
     workers = Workers() if workers is None else check_object("workers", workers, Workers)
-    for run in experiment.runs:  # those seen before are skipped
+    for run in experiment.runs:  # runs with stored blocks are skipped
         problem = "" if Store(folder).has_blocks(run) else try_run(run)
         if problem:
             raise ValueError(
@@ -156,7 +156,7 @@ def run_experiment(
         )
         if has_few_decisions and workers.backend == "loky":
             workers = Workers("serial")
-        seconds: dict[str, float] = {}  # an agent's last block
+        seconds: dict[str, float] = {}  # of each agent's last block
         tasks = _schedule_tasks(experiment, found.complete, seconds, workers.width)
         counts = total, len(found.complete)
         on_progress(Progress(*counts, 0, tuple(found.damaged), None))
@@ -185,10 +185,10 @@ def run_experiment(
 def _schedule_tasks(
     experiment: Experiment, complete: set[BlockTask], seconds: dict[str, float], width: int
 ) -> Iterator[BlockTask]:
-    """Yield what is to be done: first blocks first, so that all runs advance.
+    """Yield missing blocks in about the order of their numbers, so that all runs advance.
 
-    At a time it considers as many block numbers as there are workers. Agents that have not finished
-    a block go first, then those that were slowest on their last one.
+    The next block is chosen among `width` successive block numbers. Agents without a finished block
+    go first, then those whose last block took longest.
     """
     window: list[BlockTask] = []
     for block in range(experiment.num_blocks + width):
@@ -202,9 +202,9 @@ def _schedule_tasks(
 
 @contextlib.contextmanager
 def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
-    """Give a callback for `run_experiment` that shows its progress on standard error.
+    """Yield an `on_progress` function that prints to standard error.
 
-    There are lines, and a live bar on a terminal.
+    It prints lines, and on a terminal also a progress bar.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
@@ -240,17 +240,17 @@ Sources = dict[str, dict[str, str]]
 
 
 def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outcome:
-    """Simulate one block; an exception of the agent or the environment becomes a failure.
+    """Return the outcome of one block; an exception of agent or environment is a failure.
 
     Args:
-        run: the run.
+        run: the agent, the environment and their settings.
         block: index of the block.
-        sources: what this process must find as `Run.sources`, None if it does not matter.
+        sources: the digests that `Run.sources` must return in this process; None skips the check.
     """
     facts: dict[str, Any] = {"process": os.getpid(), "host": platform.node()}
     start = perf_counter()
     try:
-        # Nested threads would fight for the cores, and may change the last bit of a product.
+        # More threads would oversubscribe the cores, and may change the last bit of a product.
         with threadpool_limits(limits=1):
             data, measured = _simulate(run, block, sources)
     except KeyboardInterrupt:
@@ -283,27 +283,27 @@ def _simulate(run: Run, block: int, sources: Sources | None) -> tuple[bytes, dic
 # -- Workers ---------------------------------------------------------------------------------------
 
 EXTRA_CALLS = 2
-"""Calls under way beyond one a worker, so that no worker waits. Few, for what is under way can no
-longer be put behind a more expensive call: 16 workers play README's comparison 12.2 times as fast
-as one,
-and with one extra call a worker 10.8 times (simulated from the times of its blocks)."""
+"""Calls submitted beyond one per worker, so that no worker waits. Few, because a submitted call can
+no longer be put behind a slower one. With 16 workers the README's comparison runs 12.2 times as
+fast as with one; with one extra call per worker, 10.8 times (simulated from times of its blocks).
+"""
 
 SCHEDULER_TIMEOUT = 6.0
 PR_SET_PDEATHSIG = 1
 
 Call = tuple[Any, ...]
 FinishedCall = tuple[Call, Any]
-"""A call, and what it returned or the error that took its process down."""
+"""The arguments of a call, and its result or the error of a worker that died."""
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Who does the work.
+    """The back end that runs the blocks, and its size.
 
     Attributes:
         backend: "loky" (processes on this machine), "serial" (this process) or "dask".
-        num_workers: how many; None means one per core, or all that a scheduler has.
-        scheduler: address of a running Dask scheduler; None starts one here.
+        num_workers: number of workers; None means one per core, or all of a running scheduler.
+        scheduler: address of a running Dask scheduler; None starts one on this machine.
     """
 
     backend: str = "loky"
@@ -323,21 +323,21 @@ class Workers:
 
     @property
     def width(self) -> int:
-        """The number of workers, unless a running scheduler has others."""
+        """The number of workers, if the back end is not a running scheduler."""
         if self.backend == "serial":
             return 1
-        from joblib import cpu_count  # which knows of a container's share of the cores
+        from joblib import cpu_count  # respects a container's limit of cores
 
         return self.num_workers or cpu_count()
 
 
 class Pool(NamedTuple):
-    """Workers that are there.
+    """Running workers.
 
     Attributes:
         submit: makes a call and returns its future.
-        limit: how many calls are to be under way at a time.
-        crash_errors: what a future raises if its worker died.
+        limit: largest number of pending calls.
+        crash_errors: exceptions that a future raises if its worker died.
     """
 
     submit: Callable[..., Future[Any]]
@@ -348,11 +348,10 @@ class Pool(NamedTuple):
 def make_calls(
     workers: Workers, function: Callable[..., Any], calls: Iterable[Call]
 ) -> Generator[FinishedCall, None, None]:
-    """Yield each call's arguments and what came of it, in the order of finishing.
+    """Yield each call's arguments and result, in the order of finishing.
 
-    Of a call that took its process down, that is the error of its future.
-
-    Workers are there from the first call on, and end with the last one or as this is closed.
+    For a call that killed its worker, the result is the error of its future. Workers start at the
+    first call. They stop after the last call, or when the generator is closed.
     """
     waiting = iter(calls)
     for call in waiting:
@@ -369,7 +368,7 @@ def make_calls(
 def _make_while_alive(
     pool: Pool, function: Callable[..., Any], calls: Iterator[Call], lost: list[FinishedCall]
 ) -> Iterator[FinishedCall]:
-    """Make calls until all are made, or a worker dies; `lost` are those that died with it."""
+    """Yield finished calls until a worker dies; calls lost with it are appended to `lost`."""
     under_way: dict[Future[Any], Call] = {}
     while True:
         for call in calls if not lost else ():
@@ -388,7 +387,7 @@ def _make_while_alive(
 
 
 def _submit_call(pool: Pool, function: Callable[..., Any], call: Call) -> Future[Any]:
-    """Make a call; where no worker is alive to take it, its future says so."""
+    """Return the future of a call; if no worker is alive, the future raises that error."""
     try:
         return pool.submit(function, *call)
     except pool.crash_errors as error:
@@ -411,7 +410,7 @@ def _open_serial_pool(workers: Workers) -> Iterator[Pool]:
 def _open_loky_pool(workers: Workers) -> Iterator[Pool]:
     from joblib.externals.loky import ProcessPoolExecutor
 
-    # The worker's first imports take nothing from the current folder, where a random.py may lie.
+    # Keep a worker's first imports off the current folder, which may hold a random.py.
     environment = {"PYTHONSAFEPATH": "1"}
     arguments = os.getpid(), sys.path.copy()
     pool = ProcessPoolExecutor(
@@ -421,14 +420,14 @@ def _open_loky_pool(workers: Workers) -> Iterator[Pool]:
         yield Pool(pool.submit, workers.width + EXTRA_CALLS)
     except BaseException:
         hook, threading.excepthook = threading.excepthook, lambda error: None
-        pool.shutdown(kill_workers=True)  # its thread may miss a call that has gone, and say so
+        pool.shutdown(kill_workers=True)  # its thread may report a missing call
         threading.excepthook = hook
         raise
     pool.shutdown()
 
 
 def _start_worker(parent: int, path: list[str]) -> None:
-    """Start a worker: with what its parent can import, and Ctrl-C left to the parent."""
+    """Initialise a worker with its parent's import path; it ignores Ctrl-C."""
     end_with_parent(parent)
     sys.path[:] = path
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -436,14 +435,14 @@ def _start_worker(parent: int, path: list[str]) -> None:
 
 @contextlib.contextmanager
 def _open_dask_pool(workers: Workers) -> Iterator[Pool]:
-    """Use a running scheduler, or start one process per worker here."""
+    """Yield a pool on a running scheduler, or on a local cluster with a process per worker."""
     try:
         dask, distributed = import_module("dask"), import_module("distributed")
     except ImportError as error:
         text = "the backend 'dask' needs its extra: pip install \".[dask]\"."
         raise ImportError(text) from error
     with contextlib.ExitStack() as stack:
-        # What is under way when a worker dies is reported at once.
+        # Pending calls fail at once when their worker dies, instead of being retried by Dask.
         stack.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": 0}))
         if workers.scheduler is None:
             cluster = stack.enter_context(
@@ -451,7 +450,7 @@ def _open_dask_pool(workers: Workers) -> Iterator[Pool]:
                     n_workers=workers.width,
                     threads_per_worker=1,
                     dashboard_address=None,
-                    silence_logs=logging.CRITICAL,  # it reports each worker that is killed
+                    silence_logs=logging.CRITICAL,  # Dask logs each killed worker
                 )
             )
             client = stack.enter_context(distributed.Client(cluster))
@@ -459,7 +458,7 @@ def _open_dask_pool(workers: Workers) -> Iterator[Pool]:
         else:
             try:
                 client = distributed.Client(workers.scheduler, timeout=SCHEDULER_TIMEOUT)
-            except Exception as error:  # something stands at the address, it is no scheduler
+            except Exception as error:  # such as another server at that address
                 reason = " ".join(str(error).split()).rstrip(".") or "no answer"
                 text = message("scheduler", "be reachable", workers.scheduler, reason)
                 raise ConnectionError(text) from error
@@ -477,13 +476,13 @@ BACKENDS: dict[str, Callable[[Workers], contextlib.AbstractContextManager[Pool]]
 
 
 def end_with_parent(parent: int | None = None) -> None:
-    """Let this process be killed when its parent ends, however that happens and whatever it does.
+    """Have the operating system kill this process when its parent ends, even by SIGKILL.
 
-    Only Linux does this, at the end of the thread that started the process; elsewhere a worker
-    ends when it has finished its block.
+    Linux only: the signal is sent when the thread that started this process ends. On other systems
+    a worker ends after its current block.
 
     Args:
-        parent: the process to end with, if that may have ended by now.
+        parent: id of the parent; if it has already ended, this process exits.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
