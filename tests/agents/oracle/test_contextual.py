@@ -126,7 +126,9 @@ def test_arms_of_their_own_are_treated_one_by_one():
     joint, noise = one_posterior(target, features, 4e-3)
     assert np.abs(found - joint).max() < 2 * (error + noise)
     together = MultivariateNormal(0.0, tuple(map(tuple, np.eye(6) + 0.1)))
-    dependent = PosteriorTarget(ContextualProblem(Bernoulli(), together, 2, 6), rows, np.ones(20), rewards)
+    dependent = PosteriorTarget(
+        ContextualProblem(Bernoulli(), together, 2, 6), rows, np.ones(20), rewards
+    )
     assert not find_blocks(dependent, features)
 
 
