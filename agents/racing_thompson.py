@@ -53,7 +53,7 @@ from agents.posteriors.base import favour_missing_arms
 from agents.racing.races import Races
 from agents.racing.stopping import EFFECTIVE_SAMPLES, MAX_SAMPLES_PER_RACE, Paper, Stop
 from agents.rules.thompson import Thompson
-from bandit_gym.checks import check_plain_options
+from bandit_gym.checks import check_plain_options, message
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
 
@@ -150,7 +150,13 @@ class RacingThompson(Thompson):
         return cls(problem, stopping=stopping, **options)
 
     def race(self) -> Races:
-        """Return finished races, one per lane, after lines 5 to 15 of Algorithm 2."""
+        """Return finished races, one per lane, after lines 5 to 15 of Algorithm 2.
+
+        Raises:
+            TypeError: if arms have features, where draws are weighted without a race.
+        """
+        if self._has_features:
+            raise TypeError(message("race", "be asked where arms have no features", self.problem))
         self.belief()
         return self.inner.race(self.rng)  # type: ignore[no-any-return]
 

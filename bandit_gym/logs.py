@@ -8,17 +8,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from bandit_gym.checks import check_choice, message
+from bandit_gym.checks.files import read_frame
 from bandit_gym.checks.typing import FloatArray, IntArray
-
-READERS = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
-"""Endings of files, and what reads them."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ def read_log(
         ValueError: if a column is missing, a label is missing or not in `arms`, or a number is
             none.
     """
-    table = _read_table(source)
+    table = read_frame("source", source)
     listed = [*features] if features is not None else []
     for name in (arm, reward, *listed, *([propensity] if propensity else [])):
         check_choice("column", name, [str(column) for column in table.columns])
@@ -131,18 +128,6 @@ def fit_propensities(log: Log, by: Any = None) -> Log:
     np.add.at(shares, (codes, log.actions), 1.0)
     shares /= shares.sum(axis=1, keepdims=True)
     return replace(log, propensities=shares[codes, log.actions])
-
-
-def _read_table(source: Any) -> pd.DataFrame:
-    if isinstance(source, pd.DataFrame):
-        return source
-    if not isinstance(source, str | Path):
-        raise TypeError(message("source", "be a DataFrame or the path of a file", source))
-    path = Path(source)
-    ending = check_choice("the ending of source", path.suffix.lower(), READERS)
-    if not path.is_file():
-        raise ValueError(message("source", "be a file that exists", str(source)))
-    return READERS[ending](path)  # type: ignore[no-any-return, operator]
 
 
 def _find_labels(column: pd.Series[Any], arms: Sequence[Hashable] | None) -> tuple[Hashable, ...]:

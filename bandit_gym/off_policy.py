@@ -131,6 +131,8 @@ def _find_probabilities(policy: Any, log: Log) -> FloatArray:
     given = np.asarray(policy, dtype=np.float64)
     if given.shape not in (shape[1:], shape):
         raise ValueError(message("policy", f"be probabilities of shape {shape}", given.shape))
+    if not (given >= 0).all():
+        raise ValueError(message("policy", "be probabilities of at least 0", given.min()))
     return check_probabilities("policy", np.broadcast_to(given, shape))
 
 

@@ -220,13 +220,20 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
 
     @property
     def counts(self) -> np.ndarray:
-        """(N, K) pulls of each arm so far; (K,) for a single run."""
+        """(N, K) pulls of each arm so far; (K,) for a single run. Arms with features have none."""
+        self._require_totals("counts")
         return self.lane_counts[0] if self.num_envs is None else self.lane_counts
 
     @property
     def sums(self) -> np.ndarray:
-        """(N, K) total reward of each arm so far; (K,) for a single run."""
+        """(N, K) total reward of each arm so far; as `counts`."""
+        self._require_totals("sums")
         return self.lane_sums[0] if self.num_envs is None else self.lane_sums
+
+    def _require_totals(self, name: str) -> None:
+        """Refuse totals of arms that are other ones at each decision."""
+        if self._has_features:
+            raise TypeError(message(name, "be asked where arms have no features", self.problem))
 
     @property
     def max_lanes(self) -> int:

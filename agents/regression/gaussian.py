@@ -138,7 +138,8 @@ class GaussianCoefficients(Posterior):
         self.problem = problem
         if not find_methods(problem):
             condition = "have Gaussian rewards and a normal prior for an exact posterior"
-            raise ValueError(message("problem", condition, problem, "RacingThompson takes any"))
+            remedy = "RacingThompson takes any, and other rules do by posterior='racing'"
+            raise ValueError(message("problem", condition, problem, remedy))
         mean, covariance = normal_moments(problem)
         self._noise = problem.likelihood.std**2  # type: ignore[attr-defined]
         self._precision = np.linalg.inv(covariance)

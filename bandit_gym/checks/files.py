@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from bandit_gym.checks.arguments import check_choice, message
+
 VERSION = "0.1.0"
 RESULTS_VERSION = 11
 """Which numbers this engine draws, raised by hand whenever an agent or an environment draws others.
@@ -66,3 +68,23 @@ def remove_leftovers(folder: Path) -> None:
     """Remove what writers that were killed have left of `replacing` in a folder and below."""
     for path in folder.rglob(f".*{LEFTOVER}"):
         path.unlink(missing_ok=True)
+
+
+def read_frame(name: str, source: Any) -> Any:
+    """Return a data frame, or that of a CSV or Parquet file.
+
+    Raises:
+        TypeError: if it is neither a frame nor a path.
+        ValueError: if there is no such file, or its name ends otherwise.
+    """
+    import pandas as pd  # slow to start, and seldom needed
+
+    if isinstance(source, pd.DataFrame):
+        return source
+    if not isinstance(source, str | Path):
+        raise TypeError(message(name, "be a DataFrame or the path of a file", source))
+    readers = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
+    read = readers[check_choice(f"the ending of {name}", Path(source).suffix.lower(), readers)]
+    if not Path(source).is_file():
+        raise ValueError(message(name, "be a file that exists", str(source)))
+    return read(source)

@@ -38,4 +38,6 @@ class CurrentNames:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise missing_attribute(type(self).__name__, name)
+            if name in RENAMED:
+                raise missing_attribute(type(self).__name__, name)
+            return object.__getattribute__(self, name)  # raises, a property's own error too

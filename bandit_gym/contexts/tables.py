@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bandit_gym.checks import check_choice, check_numbers, check_path, message, quote_words
+from bandit_gym.checks import check_choice, check_numbers, message, quote_words
+from bandit_gym.checks.files import read_frame
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.contexts.blocks import add_intercept, put_in_both_blocks, put_in_own_block
 
@@ -57,7 +57,7 @@ def read_table(features: Any, rewards: Any, table: Any, contexts: str) -> Visito
     """
     check_choice("contexts", contexts, BLOCKS)
     if table is not None:
-        features, rewards = _choose_columns(_read(table), features, rewards)
+        features, rewards = _choose_columns(read_frame("table", table), features, rewards)
     visitors, paid = check_numbers("features", features), check_numbers("rewards", rewards)
     if paid.ndim != 2 or paid.shape[1] < 2 or not len(paid):
         raise ValueError(message("rewards", "have a row for each visitor and 2 arms or more", paid))
@@ -68,17 +68,6 @@ def read_table(features: Any, rewards: Any, table: Any, contexts: str) -> Visito
     if not (np.isfinite(visitors).all() and np.isfinite(paid).all()):
         raise ValueError(message("features and rewards", "be finite", np.inf))
     return VisitorTable(visitors, paid, contexts)
-
-
-def _read(table: Any) -> Any:
-    """Return a data frame."""
-    import pandas as pd  # slow to start, and seldom needed
-
-    if isinstance(table, pd.DataFrame):
-        return table
-    path: Path = check_path("table", table)
-    readers = {".parquet": pd.read_parquet, ".csv": pd.read_csv}
-    return readers[check_choice("end of table", path.suffix, readers)](path)
 
 
 def _choose_columns(frame: Any, features: Any, rewards: Any) -> tuple[FloatArray, FloatArray]:

@@ -25,6 +25,7 @@ from bandit_gym.checks import (
     check_mask,
     check_options,
     check_seed,
+    message,
 )
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.envs.instances import check_means, compute_gaps, draw_instances, take_arms
@@ -38,7 +39,7 @@ from bandit_gym.numerics.streams import (
     draw_seeds,
     spread_seeds,
 )
-from bandit_gym.problem import BanditProblem, check_problem
+from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 
 LANE = np.array([0])
 """The only one of a single environment."""
@@ -59,6 +60,7 @@ class BanditLanes:
     """
 
     features: FloatArray | None = None
+    has_features: ClassVar[bool] = False
     reset_options: ClassVar[tuple[str, ...]] = ("means",)
 
     def __init__(
@@ -70,6 +72,9 @@ class BanditLanes:
         horizon: int | None,
         render_mode: str | None,
     ) -> None:
+        if isinstance(problem, ContextualProblem) and not self.has_features:
+            condition = f"have no features for {type(self).__name__}"
+            raise ValueError(message("problem", condition, problem, "bandit_gym.make takes both"))
         self.problem = problem
         if render_mode is not None:
             check_choice("render_mode", render_mode, RENDER_MODES)

@@ -34,6 +34,7 @@ class FeatureLanes(BanditLanes):
     """
 
     features: FloatArray
+    has_features: ClassVar[bool] = True
     reset_options: ClassVar[tuple[str, ...]] = ()
 
     def _equip(self, num_features: int, low: Any, high: Any) -> Box:

@@ -1,14 +1,16 @@
 """Agents whose arms have features: what they take, refuse and learn, and the closed form."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
 from gymnasium.error import InvalidAction
 from scipy import stats
 
-from agents import load, make_agent
+from agents import RacingThompson, load, make_agent
 from agents.regression.rows import Rows
+from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Laplace, MultivariateNormal, Normal
 from bandit_gym.problem import BanditProblem, ContextualProblem
@@ -292,3 +294,14 @@ def test_separation_and_rewards_of_zeros_alone_are_no_errors():
             for step in range(20):
                 agent.observe(0, reward, observation=(2 * reward - 1) * abs(X[step % 6]))
                 assert agent.action_probabilities(X[0]).sum() == pytest.approx(1.0)
+
+
+def test_what_means_nothing_with_features_is_refused():
+    agent = RacingThompson(LOGISTIC)
+    agent.reset(seed=0)
+    for ask in (agent.race, lambda: agent.counts, lambda: agent.sums):
+        with pytest.raises(TypeError, match="must be asked where arms have no features"):
+            ask()
+    for make in (BanditEnv, partial(BanditVectorEnv, 2)):
+        with pytest.raises(ValueError, match="problem must have no features for Bandit"):
+            make(LOGISTIC)

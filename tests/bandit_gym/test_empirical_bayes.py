@@ -5,19 +5,61 @@ import pytest
 from scipy import stats
 
 from bandit_gym import fit_prior
-from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 
 RNG = np.random.default_rng(3)
 COUNTS = RNG.integers(50, 200, 40)
 SUMS = RNG.binomial(COUNTS, RNG.beta(3, 12, 40)).astype(float)
 
 
-def test_beta_is_the_best_of_a_grid_about_it():
-    prior = fit_prior(Bernoulli(), COUNTS, SUMS).prior
-    a, b = (np.ravel(each).item() for each in (prior.alpha, prior.beta))
-    grid = np.array([[a * x, b * y] for x in (0.99, 1, 1.01) for y in (0.99, 1, 1.01)])
-    found = [stats.betabinom.logpmf(SUMS, COUNTS, *each).sum() for each in grid]
-    assert np.argmax(found) == 4
+def integrate(log_density, log_likelihood, low, high):
+    """Return the log of the integral of a density times a likelihood, scaled by its largest."""
+    grid = np.linspace(low, high, 4001)
+    values = log_density(grid) + log_likelihood(grid)
+    return np.log(np.trapezoid(np.exp(values - values.max()), grid)) + values.max()
+
+
+def logit_normal(n, s, mean, std):
+    return integrate(
+        stats.norm(mean, std).logpdf,
+        lambda x: s * x - n * np.logaddexp(0, x),
+        mean - 9 * std,
+        mean + 9 * std,
+    )
+
+
+def inverse_gamma(n, s, shape, scale):
+    rate = stats.gamma(shape, scale=1 / scale)  # 1 / mean
+    top = (shape + n) / (scale + s)
+    return integrate(rate.logpdf, lambda x: n * np.log(x) - s * x, top / 1000, 4 * top)
+
+
+FAMILIES = {
+    "beta": (Bernoulli(), lambda n, s, *p: stats.betabinom.logpmf(s, n, *p)),
+    "logit_normal": (Bernoulli(), logit_normal),
+    "normal": (
+        Gaussian(0.5),
+        lambda n, s, mean, std: stats.norm.logpdf(s / n, mean, np.hypot(std, 0.5 / n**0.5)),
+    ),
+    "gamma": (Poisson(), lambda n, s, a, b: stats.nbinom.logpmf(s, a, b / (b + n))),
+    "inverse_gamma": (Exponential(), inverse_gamma),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_it_is_the_best_of_a_grid_about_it(family):
+    likelihood, log_marginal = FAMILIES[family]
+    fitted = fit_prior(likelihood, COUNTS, SUMS, family)
+    settings = fitted.prior.to_dict()
+    first, second = (value for key, value in settings.items() if key != "name")
+    found = {
+        (x, y): sum(
+            log_marginal(n, s, first * x, second * y) for n, s in zip(COUNTS, SUMS, strict=True)
+        )
+        for x in (0.98, 1.0, 1.02)
+        for y in (0.98, 1.0, 1.02)
+    }
+    assert max(found, key=found.get) == (1.0, 1.0) and fitted.num_arms == len(COUNTS)
 
 
 @pytest.mark.parametrize("family", ["beta", "logit_normal"])

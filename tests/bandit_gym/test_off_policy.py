@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
+from agents import ExactThompson
+from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.logs import Log
-from bandit_gym.off_policy import ESTIMATORS, evaluate
+from bandit_gym.off_policy import ESTIMATORS, evaluate, replay
+from bandit_gym.priors import Beta
+from bandit_gym.problem import BanditProblem
 
 MEANS, LOGGING, TARGET = (
     np.array([0.1, 0.3, 0.5]),
@@ -33,3 +37,45 @@ def test_without_propensities_it_is_refused():
     log = Log(np.array([0, 1]), np.array([0.0, 1.0]), (0, 1))
     with pytest.raises(ValueError, match="fit_propensities"):
         evaluate([0.5, 0.5], log)
+
+
+def test_probabilities_below_0_are_refused():
+    with pytest.raises(ValueError, match="policy must be probabilities of at least 0, got -0.5"):
+        evaluate([1.5, -0.5, 0.0], make_log())
+
+
+def test_a_learned_policy_and_a_log_of_one_are_warned_of():
+    log = make_log()
+    agent = ExactThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3))
+    agent.reset(seed=0)
+    agent.observe_log(log)
+    assert (agent.counts == log.counts).all() and (agent.sums == log.sums).all()
+    with pytest.warns(UserWarning, match="policy has learned from 4,000 rewards"):
+        evaluate(agent, log)
+    changing = np.where(np.arange(len(log)) < 2000, 0.4, 0.6) * log.propensities
+    with pytest.warns(UserWarning, match="propensities that vary for an arm"):
+        evaluate(TARGET, Log(log.actions, log.rewards, log.arms, changing))
+
+
+class Always:
+    """Plays one arm, and counts what it observes."""
+
+    def __init__(self, arm):
+        self.arm, self.seen = arm, []
+
+    def act(self):
+        return self.arm
+
+    def observe(self, action, reward):
+        self.seen.append((action, reward))
+
+
+def test_replay_shows_an_agent_the_rows_of_its_own_arms_alone():
+    log, agent = make_log(), Always(2)
+    uniform = Log(log.actions, log.rewards, log.arms, np.full(len(log), 1 / 3))
+    found = replay(lambda: agent, uniform)
+    assert found.num_rows == len(agent.seen) == log.counts[2]
+    assert {action for action, _ in agent.seen} == {2}
+    assert found.value == pytest.approx(log.sums[2] / log.counts[2])
+    with pytest.raises(ValueError, match="log.propensities must be 1 / 3 in each row"):
+        replay(lambda: agent, log)

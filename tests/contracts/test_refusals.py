@@ -729,3 +729,13 @@ def test_an_old_name_is_refused_with_the_new_one(old):
 def test_a_subclass_that_overrides_an_old_name_is_refused_at_its_definition(base):
     with refused(TypeError, "Mine must not define '_law': it is '_action_probabilities' now."):
         type(base)("Mine", (base,), {"_law": None})
+
+
+def test_an_error_within_a_property_is_not_hidden_by_the_refusal_of_old_names():
+    class Faulty(UniformRandom):
+        @property
+        def fault(self):
+            return None.missing
+
+    with refused(AttributeError, "'NoneType' object has no attribute 'missing'"):
+        _ = Faulty(PROBLEM).fault

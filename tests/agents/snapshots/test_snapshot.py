@@ -129,3 +129,14 @@ def test_what_cannot_be_asked_is_one_sentence():
     ]:
         with pytest.raises((TypeError, ValueError), match=text):
             getattr(posterior, method)(argument)
+
+
+@every_kind
+def test_expected_loss_is_what_stopping_with_an_arm_loses_on_average(source):
+    snapshot = make(source, 2).posterior()
+    draws = snapshot.sample(40_000, seed=3)  # (M, N, K)
+    losses = draws.max(axis=-1, keepdims=True) - draws
+    # Answers of formulas are exact, others rest on 250 independent draws at least.
+    num_draws = 40_000 if source in ("the conjugate posterior", "tables") else 250
+    tolerance = 4 * losses.std(axis=0) / np.sqrt(num_draws)
+    assert (np.abs(snapshot.expected_loss() - losses.mean(axis=0)) <= tolerance).all()

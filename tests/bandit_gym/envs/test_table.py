@@ -125,7 +125,7 @@ def test_it_is_compared_and_its_regret_is_named_for_what_it_is(tmp_path):
         ({"contexts": "normal"}, "contexts must be"),
         ({"table": FRAME}, "rewards must be a list of names of columns, of"),
         ({"table": FRAME, "rewards": ["lift", "right"]}, "rewards must be a list of names"),
-        ({"table": "rows.txt", "rewards": REWARDS}, "end of table must be"),
+        ({"table": "rows.txt", "rewards": REWARDS}, "ending of table must be"),
     ],
 )
 def test_what_is_no_table_is_refused(options, text):

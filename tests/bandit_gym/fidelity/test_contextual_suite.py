@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from agents.oracle import action_probabilities_with_error, importance
+from bandit_gym.fidelity import run_suite
 from bandit_gym.fidelity.recipes import Recipe
 from bandit_gym.fidelity.suite import load_suite
 from bandit_gym.likelihoods import Bernoulli
@@ -67,3 +68,10 @@ def test_arms_that_are_close_have_lost_their_true_differences(design, num_featur
     directions = moved / np.linalg.norm(moved, axis=1, keepdims=True)
     assert np.abs((directions * data.features).sum(axis=1)).max() < 1e-12
     assert ((data.features != 0) == (apart.features != 0)).all()
+
+
+def test_racing_is_right_where_the_laplace_approximation_is_wrong():
+    agents, only = ["racing", "laplace", "ucb1"], "Bernoulli, d = 2, Laplace prior"
+    table = run_suite(agents, suite="contextual-v1", only=only, workers=1).distances
+    assert table["verdict"].tolist() == ["right", "WRONG", "refused"]
+    assert table["decisions"].tolist()[:2] == [10_000, 10_000]
