@@ -202,10 +202,13 @@ def _differences(reference: RunResults, run: RunResults) -> Measured:
 
 
 def _best_arm_shares(run: RunResults) -> Measured:
-    is_best = run.curves("action_rank") == 0
+    """Return shares of pulls in spans of steps; none where the environment reports no regret."""
     spans = np.array_split(np.arange(len(run.steps)), min(NUM_SPANS, len(run.steps)))
-    times = np.array([np.exp(np.log(run.steps[span]).mean()) for span in spans])
-    return times, np.stack([is_best[:, span].mean(axis=1) for span in spans], axis=1)
+    last = [span[-1] for span in spans]
+    pulls, ends = run.curves("optimal_pulls")[:, last], run.steps[last]
+    lengths = np.diff(ends, prepend=0)
+    shares = np.diff(pulls, axis=1, prepend=0) / lengths
+    return np.sqrt((ends - lengths + 1) * ends), shares[: 0 if np.isnan(pulls).any() else None]
 
 
 def _rates(column: str, run: RunResults) -> Measured:

@@ -444,6 +444,16 @@ def test_pulls_of_the_best_arm_are_drawn_as_shares(results, rows):
         assert lines_of(figure)[agent].get_ydata() == pytest.approx(is_best.mean(axis=0))
 
 
+def test_pulls_of_the_best_arm_are_drawn_where_it_changes_at_each_step(tmp_path):
+    experiment = Experiment(["ContextualBandit-v0"], ["laplace"], replications=3, horizon=20)
+    run_experiment(experiment, tmp_path, workers=SERIAL)
+    results = load_results(tmp_path)
+    pulls = results.frame()["optimal_pulls"].to_numpy().reshape(3, 20)
+    line = results.plot(kind="best-arm").axes[0].lines[0]
+    assert line.get_ydata() == pytest.approx(np.diff(pulls, prepend=0).mean(axis=0))
+    assert pulls[:, -1].all()
+
+
 def test_flagged_decisions_are_drawn_for_agents_that_flag_some(results, rows):
     found = lines_of(results.plot(kind="flagged"))
     told = np.diff(curves(rows, "fixed", "doubting", "is_unreliable"), prepend=0)
