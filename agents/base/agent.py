@@ -345,7 +345,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             sums: (K,) or (N, K) total reward of those pulls, in reward units.
 
         Raises:
-            TypeError: if arms have features, which totals do not tell.
+            TypeError: if arms have features: totals do not contain them.
             ValueError: if the statistics are impossible under the likelihood; names the arm.
         """
         self._require_reset()

@@ -181,7 +181,7 @@ def polar_probabilities(target: PosteriorTarget, arms: FloatArray) -> tuple[Floa
     values = integrate_cones(target, corners, 0)
     done: list[tuple[FloatArray, IntArray, FloatArray]] = []
     for _ in range(MAX_HALVINGS[arms.shape[1]]):
-        halves = halve(corners)
+        halves = halve_simplices(corners)
         new = integrate_cones(target, halves, 0)
         total = logsumexp(np.concatenate([values, new, *(each[2] for each in done)]))
         change = np.abs(np.exp(values - total) - np.exp(new.reshape(-1, 2) - total).sum(axis=1))
@@ -249,7 +249,7 @@ def clip(cone: FloatArray, heights: FloatArray) -> Iterable[FloatArray]:
     return [part for part in parts if abs(np.linalg.det(part)) > 1e-14]
 
 
-def halve(corners: FloatArray) -> FloatArray:
+def halve_simplices(corners: FloatArray) -> FloatArray:
     """Return the (2 S, d, d) halves of (S, d, d) simplices, cut across their longest edges."""
     num_features = corners.shape[1]
     pairs = np.array([(i, j) for i in range(num_features) for j in range(i)])
@@ -302,7 +302,7 @@ def integrate_rays(target: PosteriorTarget, rays: FloatArray, num_nodes: int) ->
     The integrand is taken as one of log r. Its largest value is found on a grid and by golden
     section, and Gauss-Legendre panels on both sides reach to where it is negligible.
     """
-    density = target.along(rays)
+    density = target.log_density_on_rays(rays)
     best = MODE_GRID[
         density(np.broadcast_to(MODE_GRID, (len(rays), len(MODE_GRID)))).argmax(axis=1)
     ]
@@ -314,9 +314,9 @@ def integrate_rays(target: PosteriorTarget, rays: FloatArray, num_nodes: int) ->
         ends.append(side * REACHES[np.where(is_low.any(axis=1), is_low.argmax(axis=1), -1)])
     nodes, weights = leggauss(num_nodes)
     lengths = np.diff(PANELS)
-    places = (PANELS[:-1, None] + lengths[:, None] * (nodes + 1) / 2).ravel()
+    positions = (PANELS[:-1, None] + lengths[:, None] * (nodes + 1) / 2).ravel()
     masses = (lengths[:, None] * weights / 2).ravel()
-    both = np.concatenate([end[:, None] * places for end in ends], axis=1)
+    both = np.concatenate([end[:, None] * positions for end in ends], axis=1)
     logs = np.concatenate([np.log(np.abs(end))[:, None] + np.log(masses) for end in ends], axis=1)
     return np.asarray(logsumexp(density(best[:, None] + both) + logs, axis=1))
 

@@ -191,11 +191,13 @@ def combine_arms(predictors: Sequence[FloatArray], weights: Sequence[FloatArray]
         weights: for each arm (M,) weights that sum to one.
     """
     orders = [np.argsort(each) for each in predictors]
-    places = [each[order] for each, order in zip(predictors, orders, strict=True)]
+    positions = [each[order] for each, order in zip(predictors, orders, strict=True)]
     chances = [each[order] for each, order in zip(weights, orders, strict=True)]
     steps = [np.concatenate([[0.0], np.cumsum(each)]) for each in chances]
     for arm, other in permutations(range(len(predictors)), 2):
-        chances[arm] = chances[arm] * steps[other][np.searchsorted(places[other], places[arm])]
+        chances[arm] = (
+            chances[arm] * steps[other][np.searchsorted(positions[other], positions[arm])]
+        )
     return np.array([each.sum() for each in chances])
 
 
@@ -249,7 +251,7 @@ def temper(
 def slice_moves(target: PosteriorTarget, draws: FloatArray, power: float = 1.0) -> Move:
     """Return the elliptical slice move of all chains at once, with the normal that is like draws.
 
-    It leaves the posterior alone whose likelihood has the power, whatever the draws.
+    It leaves the posterior alone whose likelihood has the power, for any such draws.
     """
     normal = fit_mixture(draws)
     inverse = np.linalg.inv(normal.cholesky)

@@ -94,7 +94,7 @@ class PosteriorTarget:
         """Return the (M,) log-densities of (M, d) coefficients, up to a constant."""
         return self.log_prior(theta) + self.log_likelihoods(theta)
 
-    def along(self, rays: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    def log_density_on_rays(self, rays: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return the log of r^d f(r p), the density of log r along (R, d) rays p."""
         slopes = rays @ self.rows.T
 

@@ -1,6 +1,6 @@
 """Instances: the means of an episode's arms, drawn or given, and what is read off them.
 
-Letters: N lanes, M selected lanes, K arms. Batch axis first.
+Notation: N lanes, M selected lanes, K arms. Batch axis first.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from bandit_gym.numerics.streams import MEANS, LaneStreams
 from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
 
-LARGEST_MEAN = 1e150
+MAX_MEAN = 1e150
 """The squares of larger rewards overflow."""
 
 
@@ -80,9 +80,9 @@ def draw_instances(
 
 def check_size(name: str, means: FloatArray) -> None:
     """Refuse (..., K) means that are NaN, infinite or so large that rewards would overflow."""
-    is_good = np.abs(means) <= LARGEST_MEAN
+    is_good = np.abs(means) <= MAX_MEAN
     if not is_good.all():
-        condition = f"stay within [{-LARGEST_MEAN:g}, {LARGEST_MEAN:g}]"
+        condition = f"stay within [{-MAX_MEAN:g}, {MAX_MEAN:g}]"
         raise ValueError(message(name, condition, means[~is_good][0]))
 
 
