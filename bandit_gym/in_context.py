@@ -35,6 +35,7 @@ from bandit_gym.rollout import (
     BanditAgent,
     Environment,
     find_num_steps,
+    make_agent,
     play,
 )
 from bandit_gym.wrappers.effects import list_effects
@@ -163,7 +164,7 @@ def _make_policy(
         make = load_agent(targets[check_choice("policy", policy, targets)])
     check_callback("policy", make)
     options = {"horizon": horizon} if "horizon" in inspect.signature(make).parameters else {}
-    return make(problem, **options)  # type: ignore[no-any-return]
+    return make_agent(make, problem, **options)
 
 
 def _play_blocks(

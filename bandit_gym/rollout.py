@@ -5,6 +5,8 @@ Notation: N lanes (replications run in lockstep; 1 for a single `Env`), K arms, 
 
 from __future__ import annotations
 
+import inspect
+import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -16,8 +18,16 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.random import SeedSequence
 
-from bandit_gym.checks import check_fit, check_integer, message
+from bandit_gym.checks import (
+    check_actions,
+    check_fit,
+    check_integer,
+    check_object,
+    find_problem,
+    message,
+)
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.problem import BanditProblem
 from bandit_gym.wrappers.effects import deliver
 
 AGENT_STREAM = int.from_bytes(b"agnt", "big")
@@ -45,6 +55,83 @@ class BanditAgent(Protocol):
         Where arms have features, those are what the last `act` saw; late rewards come with
         `observation=`, the (N, d) features of the arms that earned them, (d,) for a single run.
         """
+
+
+class PlainAgents:
+    """N agents that know nothing of lanes, one in each.
+
+    Their class has `act()`, which returns an arm, and `observe(arm, reward)`. It has no `reset`:
+    each episode gets a new agent. The constructor is given those of its arguments that have these
+    names: `num_arms`, `problem`, and for random numbers `rng`, a `numpy.random.Generator`, or
+    `seed`, an integer. No two lanes are given the same random numbers.
+
+    Args:
+        agent_class: the class of the agents.
+        problem: what `problem` and `num_arms` are taken from.
+        **options: other arguments of the constructor.
+
+    Raises:
+        TypeError: if the class lacks one of the methods, or its constructor an argument.
+        gymnasium.error.InvalidAction: if its first action is no arm.
+        ValueError: if it draws from the generator of a whole process, as `numpy.random.rand` does:
+            its results would differ from run to run.
+    """
+
+    def __init__(self, agent_class: Callable[..., Any], problem: Any, **options: Any) -> None:
+        if not all(callable(getattr(agent_class, name, None)) for name in ("act", "observe")):
+            raise TypeError(message("agent", "have the methods act and observe", agent_class))
+        self._class, self._problem, self._options = agent_class, problem, options
+        before = _read_shared_generators()
+        self.reset(seed=0)  # one is tried, so that what fails at once fails before anything runs
+        check_actions(self.act(), problem.num_arms, None)
+        if _read_shared_generators() != before:
+            condition = "draw from the rng or seed that its constructor takes"
+            name = f"{agent_class.__name__}.act"
+            raise ValueError(message(name, condition, "draws from numpy.random or random"))
+
+    def reset(self, num_envs: int | None = None, seed: Any = None) -> None:
+        """Construct an agent for each lane, with a stream of its own."""
+        self._num_envs = num_envs
+        sequence = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
+        self._agents = [self._construct(stream) for stream in sequence.spawn(num_envs or 1)]
+
+    def _construct(self, stream: SeedSequence) -> Any:
+        known = {
+            "num_arms": self._problem.num_arms,
+            "problem": self._problem,
+            "rng": np.random.default_rng(stream),
+            "seed": int(stream.generate_state(1)[0]),
+        }
+        takes = inspect.signature(self._class).parameters
+        given = {name: value for name, value in known.items() if name in takes}
+        return self._class(**(given | self._options))
+
+    def act(self, observation: Any = None) -> Any:
+        """Return an arm, (N,) of them for N lanes."""
+        actions = [agent.act() for agent in self._agents]
+        return actions[0] if self._num_envs is None else np.array(actions)
+
+    def observe(self, action: Any, reward: Any, mask: Any = None, observation: Any = None) -> None:
+        """Give each lane's agent its arm and reward, where `mask` is True."""
+        actions, rewards = np.atleast_1d(action).tolist(), np.atleast_1d(reward).tolist()
+        is_given = [True] * len(actions) if mask is None else mask
+        for lane in np.flatnonzero(is_given).tolist():
+            self._agents[lane].observe(actions[lane], float(rewards[lane]))
+
+
+def _read_shared_generators() -> Any:
+    state: Any = np.random.get_state()  # noqa: NPY002
+    return random.getstate(), state[1].tobytes(), state[2]
+
+
+def is_plain(make: Any) -> bool:
+    """Return whether something is a class of agents for `PlainAgents`."""
+    return inspect.isclass(make) and not hasattr(make, "reset")
+
+
+def make_agent(make: Callable[..., Any], problem: Any, **options: Any) -> BanditAgent:
+    """Make an agent that is given the problem, or `PlainAgents` of a class without `reset`."""
+    return PlainAgents(make, problem, **options) if is_plain(make) else make(problem, **options)
 
 
 class Step(NamedTuple):
@@ -83,7 +170,7 @@ class Rollout:
 
 
 def rollout(
-    agent: BanditAgent, env: Environment, *, seed: int, horizon: int | None = None
+    agent: BanditAgent | type, env: Environment, *, seed: int, horizon: int | None = None
 ) -> Rollout:
     """Play one episode per lane and keep every step of it.
 
@@ -95,7 +182,8 @@ def rollout(
     s + 1, and ten seeds in a row of 100 lanes are 109 instances, not 1,000: step by `num_envs`.
 
     Args:
-        agent: anything with the methods of `BanditAgent`.
+        agent: anything with the methods of `BanditAgent`, or a class of agents: one that takes the
+            problem, or one for `PlainAgents`.
         env: an `Env` or a `VectorEnv` with `Discrete` actions.
         seed: integer >= 0 of the whole episode.
         horizon: number of steps T, at most; None plays to the environment's own time limit.
@@ -108,6 +196,9 @@ def rollout(
         ValueError: if the horizon is missing, not positive, or beyond the environment's limit, or
             the agent was made for another number of arms or other observations.
     """
+    if isinstance(agent, type):
+        problem = check_object("env.problem", find_problem(env), BanditProblem)
+        agent = make_agent(agent, problem)
     check_fit(agent, env)
     seed = check_integer("seed", seed, minimum=0)
     num_steps = find_num_steps(env, horizon)

@@ -2,7 +2,7 @@
 
 Agents are found by name at run time, since this package imports none: a short name is looked up in
 `agents.AGENTS`, and `module:Class` names a class of anybody's with the methods of `BanditAgent`, or
-`module:Class.method` a class method that makes one.
+of agents for `PlainAgents`, or `module:Class.method` a class method that makes an agent.
 
 What has no importable name, such as a class of a notebook, is *packed*. Settings hold a name such
 as `<own>:MyAgent.0123456789abcdef`: its own and a digest. This process keeps the object. Entries
@@ -43,7 +43,7 @@ from bandit_gym.experiments.provenance import find_module, find_sources, find_te
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS, make_prior
 from bandit_gym.registration import ENV_IDS
-from bandit_gym.rollout import BanditAgent
+from bandit_gym.rollout import BanditAgent, is_plain, make_agent
 from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers, wrap
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
     target = name if ":" in name else agent_names()[check_choice("agent", name, agent_names())]
     find_sources(target, options)  # which refuses modules that were edited since their import
     code = load_agent(target)
-    num_given = NUM_SAMPLER_ARGUMENTS if is_sampler(code) else 1
+    num_given = NUM_SAMPLER_ARGUMENTS if is_sampler(code) else int(not is_plain(code))
     known = dict(list(inspect.signature(code).parameters.items())[num_given:])
     if target.startswith("agents:"):  # which all take a prior, and words for one
         known |= {PRIOR_OPTION: inspect.Parameter(PRIOR_OPTION, inspect.Parameter.KEYWORD_ONLY)}
@@ -296,7 +296,7 @@ def _make_agent(run: Run, problem: Any) -> BanditAgent:
         problem = replace(problem, prior=make_prior(options.pop(PRIOR_OPTION)))
     if "horizon" in takes:
         options = {"horizon": run.horizon} | options
-    return make(problem, **options)
+    return make_agent(make, problem, **options)
 
 
 def try_run(run: Run) -> str:

@@ -20,7 +20,7 @@ from agents import ExactThompson, UniformRandom
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
-from bandit_gym.rollout import rollout
+from bandit_gym.rollout import PlainAgents, rollout
 from bandit_gym.wrappers import DelayedReward, wrap
 
 LATE = [
@@ -83,6 +83,67 @@ def test_agents_see_features_before_they_act_and_those_of_late_rewards_when_they
     played = np.take_along_axis(features, found.actions[:, :, None, None], axis=2)[:, :, 0]
     heard = np.array([heard[3] for heard in late.heard]).reshape(4, -1, 5).swapaxes(0, 1)
     assert heard.tolist() == played[:, :4].tolist()
+
+
+class Plain:
+    """Pulls random arms, by the generator that it is given."""
+
+    def __init__(self, num_arms, rng):
+        self.num_arms, self.rng = num_arms, rng
+
+    def act(self):
+        return int(self.rng.integers(self.num_arms))
+
+    def observe(self, arm, reward):
+        assert (type(arm), type(reward)) == (int, float)
+
+
+class Counting(Plain):
+    """Pulls the arm of the number of rewards that it has observed."""
+
+    def __init__(self):
+        self.num_rewards = 0
+
+    def act(self):
+        return self.num_rewards
+
+    def observe(self, arm, reward):
+        self.num_rewards += 1
+
+
+def test_each_lane_has_a_plain_agent_of_its_own_which_plays_as_it_does_alone():
+    lanes = gym.make_vec("BernoulliBandit-v0", num_envs=3)
+    first, again = (rollout(Plain, lanes, seed=0, horizon=40).actions for _ in range(2))
+    alone = rollout(Plain, gym.make("BernoulliBandit-v0"), seed=0, horizon=40).actions
+    assert first.tolist() == again.tolist() and first[:1].tolist() == alone.tolist()
+    assert len({*map(tuple, first.tolist())}) == 3
+    late = wrap(lanes, [{"name": "DelayedReward", "delay": 2}])
+    assert rollout(Counting, late, seed=0, horizon=5).actions.tolist() == [[0, 0, 0, 1, 2]] * 3
+
+
+def test_plain_agents_observe_in_the_lanes_of_the_mask_and_start_anew_at_a_reset():
+    agents = PlainAgents(Counting, problem_of(gym.make("BernoulliBandit-v0")))
+    agents.reset(3, seed=0)
+    agents.observe([0, 0, 0], [1, 0, 1], mask=np.array([True, False, True]))
+    assert agents.act().tolist() == [1, 0, 1]
+    agents.reset(2, seed=0)
+    assert agents.act().tolist() == [0, 0]
+
+
+def test_a_plain_agent_is_given_what_its_constructor_names():
+    class Seeded(Counting):
+        def __init__(self, seed, problem, *, bonus, rng=None):
+            self.num_rewards = seed % problem.num_arms
+            self.given = problem, bonus, rng
+
+    problem = problem_of(gym.make("BernoulliBandit-v0", num_arms=1000))
+    agents = PlainAgents(Seeded, problem, bonus=2)
+    agents.reset(20, seed=5)
+    first = agents.act().tolist()
+    agents.reset(20, seed=5)
+    assert agents.act().tolist() == first and len({*first}) > 10
+    problems, bonuses, generators = zip(*(each.given for each in agents._agents), strict=True)
+    assert {*problems} == {problem} and {*bonuses} == {2} and len({*map(id, generators)}) == 20
 
 
 class Tape:

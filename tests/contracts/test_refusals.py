@@ -4,6 +4,7 @@ What is refused in the middle of a run, and must change nothing, stands in the c
 family; wrong priors and likelihoods of users in `test_users_priors.py`.
 """
 
+import random
 import re
 from importlib import import_module
 from itertools import product
@@ -568,6 +569,35 @@ class Endless(gym.Env):
         return 0, 0.0, False, False, {}
 
 
+class Plain:
+    """A plain agent, in which each case has one thing wrong."""
+
+    def act(self):
+        return 0
+
+    def observe(self, arm, reward):
+        pass
+
+
+class Mute(Plain):
+    act = None
+
+
+class Unfinished(Plain):
+    def act(self):
+        pass
+
+
+class Shared(Plain):
+    def act(self):
+        return random.randrange(2)
+
+
+class Needy(Plain):
+    def __init__(self, arms):
+        pass
+
+
 def continuous():
     env = Endless()
     env.action_space = Box(-1.0, 1.0)
@@ -582,6 +612,8 @@ ROLLOUTS = [
     ((THREE, Endless()), {"horizon": 0}, "horizon must be a positive integer, got 0"),
     ((TWO, Endless()), {"horizon": 1}, "as many arms as the environment, 3, got 2"),
     (("exact", Endless()), {}, "agent must have the methods reset, act and obs"),
+    ((Plain(), Endless()), {}, "if it has no reset, pass its class."),
+    ((Plain, Endless()), {}, "env.problem must be a BanditProblem, got None"),
     ((THREE, ENV), {}, "env must be a Gymnasium environ"),
     ((THREE, continuous()), {"horizon": 1}, "env must have Discrete actions"),
 ]
@@ -605,6 +637,10 @@ COMPARISONS = [
     ({"replication": 3}, ValueError, "'replications'"),
     ({"workers": 2}, TypeError, "workers must be a Workers"),
     ({"agents": [lambda problem: problem]}, ValueError, "must be able to play"),
+    ({"agents": [Mute]}, ValueError, "agent must have the methods act and observe, got <class"),
+    ({"agents": [Unfinished]}, ValueError, "action must be an integer from 0 to 9, got None"),
+    ({"agents": [Shared]}, ValueError, "Shared.act must draw from the rng or seed that its"),
+    ({"agents": [Needy]}, ValueError, "missing 1 required positional argument: 'arms'"),
     ({"out": 5}, TypeError, "out must be a path, as a string or a Path"),
     ({"out": ""}, ValueError, "out must be a path, as a string or a Path"),
 ]
