@@ -18,7 +18,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from bandit_gym.checks import (
     check_file,
@@ -56,9 +56,6 @@ from bandit_gym.results.report import (
     write_report,
 )
 from bandit_gym.results.results import load_results
-
-if TYPE_CHECKING:
-    from bandit_gym.experiments import Run
 
 OK, FAILED, BAD_INPUT, INTERRUPTED, NOBODY_READS, TERMINATED = 0, 1, 2, 130, 141, 143
 
@@ -219,7 +216,8 @@ def _watch(options: argparse.Namespace) -> int:
     fps = check_real("fps", options.fps, above=0, maximum=MAX_FPS)
     path = None if options.gif is None else check_file("gif", options.gif)
     with extend_import_path(CURRENT_FOLDER):
-        run = _read_run(options)
+        environment, agent = _parse_environment(options), _parse_agent(options.agent)
+        run = showing.make_run(agent, environment, options.horizon, options.seed)
         with contextlib.ExitStack() as stack:
             painters = [stack.enter_context(showing.show_on_terminal(fps))]
             if path is not None:
@@ -230,24 +228,6 @@ def _watch(options: argparse.Namespace) -> int:
     if path is not None:
         print(f"Animation: {path}")
     return OK
-
-
-def _read_run(options: argparse.Namespace) -> Run:
-    """Return the run that was typed, of one agent in one environment and one lane."""
-    experiment = Experiment.from_dict(
-        {
-            "environments": [_parse_environment(options)],
-            "agents": [_parse_agent(options.agent)],
-            "horizon": options.horizon,
-            "seed": options.seed,
-            "block_size": 1,
-        }
-    )
-    if len(experiment.runs) > 1:
-        condition = "be one agent in one environment to watch, without a grid"
-        labels = [run.agent.label for run in experiment.runs]
-        raise ValueError(message("--agent", condition, labels))
-    return experiment.runs[0]
 
 
 def _fidelity(options: argparse.Namespace) -> int:

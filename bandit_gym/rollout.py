@@ -85,9 +85,8 @@ class PlainAgents:
         self.reset(seed=0)  # one is tried, so that what fails at once fails before anything runs
         check_actions(self.act(), problem.num_arms, None)
         if _read_shared_generators() != before:
-            condition = "draw from the rng or seed that its constructor takes"
-            name = f"{agent_class.__name__}.act"
-            raise ValueError(message(name, condition, "draws from numpy.random or random"))
+            condition = "draw from its constructor's rng or seed, not from random or numpy.random"
+            raise ValueError(message("agent", condition, agent_class))
 
     def reset(self, num_envs: int | None = None, seed: Any = None) -> None:
         """Construct an agent for each lane, with a stream of its own."""
@@ -96,15 +95,10 @@ class PlainAgents:
         self._agents = [self._construct(stream) for stream in sequence.spawn(num_envs or 1)]
 
     def _construct(self, stream: SeedSequence) -> Any:
-        known = {
-            "num_arms": self._problem.num_arms,
-            "problem": self._problem,
-            "rng": np.random.default_rng(stream),
-            "seed": int(stream.generate_state(1)[0]),
-        }
-        takes = inspect.signature(self._class).parameters
-        given = {name: value for name, value in known.items() if name in takes}
-        return self._class(**(given | self._options))
+        known = {"num_arms": self._problem.num_arms, "problem": self._problem}
+        known |= {"rng": np.random.default_rng(stream), "seed": int(stream.generate_state(1)[0])}
+        given = known.keys() & inspect.signature(self._class).parameters.keys()
+        return self._class(**{name: known[name] for name in given} | self._options)
 
     def act(self, observation: Any = None) -> Any:
         """Return an arm, (N,) of them for N lanes."""
@@ -113,15 +107,13 @@ class PlainAgents:
 
     def observe(self, action: Any, reward: Any, mask: Any = None, observation: Any = None) -> None:
         """Give each lane's agent its arm and reward, where `mask` is True."""
-        actions, rewards = np.atleast_1d(action).tolist(), np.atleast_1d(reward).tolist()
-        is_given = [True] * len(actions) if mask is None else mask
-        for lane in np.flatnonzero(is_given).tolist():
-            self._agents[lane].observe(actions[lane], float(rewards[lane]))
+        actions, rewards = np.atleast_1d(action), np.atleast_1d(reward)
+        for lane in range(len(actions)) if mask is None else np.flatnonzero(mask):
+            self._agents[lane].observe(int(actions[lane]), float(rewards[lane]))
 
 
-def _read_shared_generators() -> Any:
-    state: Any = np.random.get_state()  # noqa: NPY002
-    return random.getstate(), state[1].tobytes(), state[2]
+def _read_shared_generators() -> tuple[Any, str]:
+    return random.getstate(), str(np.random.get_state())  # noqa: NPY002
 
 
 def is_plain(make: Any) -> bool:

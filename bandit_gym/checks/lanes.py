@@ -239,9 +239,8 @@ def check_fit(agent: Any, env: Any, *, warns: bool = True) -> None:
     """
     for name in ("reset", "act", "observe"):
         if not callable(getattr(agent, name, None)):
-            condition = "have the methods reset, act and observe"
-            remedy = "if it has no reset, pass its class"
-            raise TypeError(message("agent", condition, agent, remedy))
+            methods, remedy = "the methods reset, act and observe", "without reset, pass its class"
+            raise TypeError(message("agent", f"have {methods}", agent, remedy))
     if not hasattr(env, "action_space"):
         raise TypeError(message("env", "be a Gymnasium environment", env))
     space = getattr(env, "single_action_space", env.action_space)

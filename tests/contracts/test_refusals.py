@@ -569,33 +569,10 @@ class Endless(gym.Env):
         return 0, 0.0, False, False, {}
 
 
-class Plain:
-    """A plain agent, in which each case has one thing wrong."""
-
-    def act(self):
-        return 0
-
-    def observe(self, arm, reward):
-        pass
-
-
-class Mute(Plain):
-    act = None
-
-
-class Unfinished(Plain):
-    def act(self):
-        pass
-
-
-class Shared(Plain):
-    def act(self):
-        return random.randrange(2)
-
-
-class Needy(Plain):
-    def __init__(self, arms):
-        pass
+def plain(**members):
+    """Return a class of plain agents, in which some members are others."""
+    whole = {"act": lambda self: 0, "observe": lambda self, arm, reward: None}
+    return type("Plain", (), whole | members)
 
 
 def continuous():
@@ -612,8 +589,8 @@ ROLLOUTS = [
     ((THREE, Endless()), {"horizon": 0}, "horizon must be a positive integer, got 0"),
     ((TWO, Endless()), {"horizon": 1}, "as many arms as the environment, 3, got 2"),
     (("exact", Endless()), {}, "agent must have the methods reset, act and obs"),
-    ((Plain(), Endless()), {}, "if it has no reset, pass its class."),
-    ((Plain, Endless()), {}, "env.problem must be a BanditProblem, got None"),
+    ((plain()(), Endless()), {}, "without reset, pass its class."),
+    ((plain(), Endless()), {}, "env.problem must be a BanditProblem, got None"),
     ((THREE, ENV), {}, "env must be a Gymnasium environ"),
     ((THREE, continuous()), {"horizon": 1}, "env must have Discrete actions"),
 ]
@@ -637,10 +614,14 @@ COMPARISONS = [
     ({"replication": 3}, ValueError, "'replications'"),
     ({"workers": 2}, TypeError, "workers must be a Workers"),
     ({"agents": [lambda problem: problem]}, ValueError, "must be able to play"),
-    ({"agents": [Mute]}, ValueError, "agent must have the methods act and observe, got <class"),
-    ({"agents": [Unfinished]}, ValueError, "action must be an integer from 0 to 9, got None"),
-    ({"agents": [Shared]}, ValueError, "Shared.act must draw from the rng or seed that its"),
-    ({"agents": [Needy]}, ValueError, "missing 1 required positional argument: 'arms'"),
+    ({"agents": [plain(act=None)]}, ValueError, "agent must have the methods act and observe, got"),
+    ({"agents": [plain(act=lambda self: None)]}, ValueError, "an integer from 0 to 9, got None"),
+    (
+        {"agents": [plain(act=lambda self: random.randint(0, 1))]},
+        ValueError,
+        "constructor's rng",
+    ),
+    ({"agents": [plain(__init__=lambda self, k: None)]}, ValueError, "positional argument: 'k'"),
     ({"out": 5}, TypeError, "out must be a path, as a string or a Path"),
     ({"out": ""}, ValueError, "out must be a path, as a string or a Path"),
 ]

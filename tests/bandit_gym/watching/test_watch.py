@@ -211,7 +211,7 @@ def test_an_agent_that_fails_leaves_the_film_that_was_there(tmp_path, capsys):
         (["--agent", "racin"], "the nearest known one is 'racing'"),
         (
             ["--agent", 'racing_paper:grid={"delta":[0.1,0.2]}'],
-            "--agent must be one agent in one environment",
+            "agent must be one agent in one environment",
         ),
         (["--seed", str(2**64)], "seed must be at most 18446744073709551615"),
         (["--fps", "0"], "fps must be a finite number above 0 and at most 50, got 0.0"),
