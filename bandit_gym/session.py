@@ -77,9 +77,10 @@ def compare(
     """Play agents against each other in the same environments, and return what came of it.
 
     An agent is a short name, a class or a function that takes the problem (you may define it in a
-    notebook), or a dict `{"agent": any of these, option: value, ...}`. An environment is an id, a
-    `BanditProblem`, or a dict `{"env": either, option: value, ...}`. Options may be priors as
-    objects. Equal settings give equal numbers, however many workers there are.
+    notebook), a class for `bandit_gym.rollout.PlainAgents`, or a dict `{"agent": any of these,
+    option: value, ...}`. An environment is an id, a `BanditProblem`, or a dict `{"env": either,
+    option: value, ...}`. Options may be priors as objects. Equal settings give equal numbers,
+    however many workers there are.
 
     Args:
         agents: label -> agent, or a list of them; paired differences are taken to the first.

@@ -17,7 +17,8 @@ from bandit_gym.problem import ContextualProblem
 from bandit_gym.watching.showing import draw_image, make_run, watch
 
 SHOW_SCRIPT = """
-    this.parentNode.querySelectorAll('img').forEach((e, i) => e.hidden = i != this.value)"""
+    const images = this.parentNode.querySelectorAll('img')
+    images.forEach((image, i) => image.style.display = i == this.value ? '' : 'none')"""
 """Of the slider: show the picture of its place, and hide the others."""
 
 PLAY_SCRIPT = """
@@ -44,8 +45,9 @@ class Film:
 
     def _repr_html_(self) -> str:
         images = "".join(
-            f'<img src="data:image/png;base64,{b64encode(picture).decode()}"{" hidden" * (n > 0)}>'
-            for n, picture in enumerate(self.pictures)
+            f'<img style="display: {"none" if number else ""}" '
+            f'src="data:image/png;base64,{b64encode(picture).decode()}">'
+            for number, picture in enumerate(self.pictures)
         )
         return (
             f'<div><button onclick="{PLAY_SCRIPT}">Play / stop</button> <input type="range" '

@@ -15,7 +15,7 @@ def test_a_film_holds_a_picture_of_each_frame_and_shows_the_first():
     film = bg.film("ucb1", {"env": NAME, "num_arms": 3}, horizon=4)
     html = film._repr_html_()
     sizes = [Image.open(io.BytesIO(picture)).size for picture in film.pictures]
-    assert sizes == [(960, 540)] * 4 and (html.count("<img"), html.count(" hidden>")) == (4, 3)
+    assert sizes == [(960, 540)] * 4 and (html.count("<img"), html.count("display: none")) == (4, 3)
     assert 'max="3"' in html and "\x1b" not in html
 
 
