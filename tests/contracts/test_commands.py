@@ -158,7 +158,7 @@ def test_an_agent_that_fails_makes_the_exit_code_1_and_leaves_the_others(tmp_pat
     failing = ["--agents", "random", "stub_agents:Raising", "--horizon", "60"]
     assert compare(tmp_path, *failing) == 1
     told = capsys.readouterr()
-    assert "Raising failed in BernoulliBandit-v0, block 0: RuntimeError: I have had" in told.err
+    assert "Raising failed in click rates, block 0: RuntimeError: I have had" in told.err
     assert "Traceback" not in told.err
     assert "Left out: Raising" in told.out and "\nrandom " in told.out
 
