@@ -35,12 +35,13 @@ class Thompson(PosteriorAgent):
 
     uses_draws = True
     takes_features = True
+    takes_available = True
 
     def _action_probabilities(self) -> np.ndarray:
-        return self.belief().best_arm_probabilities()
+        return self.belief().best_arm_probabilities(*self._available)
 
     def _choose(self) -> np.ndarray:
-        return self.belief().draw_best(self.rng)
+        return self.belief().draw_best(self.rng, *self._available)
 
 
 class SlidingWindow(Thompson):
