@@ -87,17 +87,15 @@ def check_available(available: Any, num_arms: int, num_envs: int | None) -> Bool
         rule = f"{shape[1:]}" + ("" if num_envs is None else f" or {shape}")
         raise ValueError(message("available", f"have shape {rule}", mask.shape))
     mask = np.broadcast_to(mask, shape).copy()
-    _refuse_lane("available", "have an arm", mask.tolist(), ~mask.any(axis=1))
+    _refuse_lane("available", "have an arm", mask.tolist(), mask.sum(axis=1) == 0)
     return mask
 
 
 def check_played(actions: IntArray, available: BoolArray, mask: BoolArray | None) -> None:
     """Refuse (N,) pulled arms that were not available, in the (N,) masked lanes."""
-    is_wrong: BoolArray = ~available[np.arange(len(actions)), actions]
+    is_wrong = ~available[np.arange(len(actions)), actions] & (True if mask is None else mask)
     condition, remedy = "be an arm that was available at the last act", "or give its observation"
-    _refuse_lane(
-        "action", condition, actions, is_wrong if mask is None else is_wrong & mask, remedy
-    )
+    _refuse_lane("action", condition, actions, is_wrong, remedy)
 
 
 def check_scores(name: str, scores: Any) -> None:
