@@ -162,7 +162,6 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
     has_exact_probabilities: bool = True
     takes_features: ClassVar[bool] = False
     takes_available: ClassVar[bool] = True
-    _available: tuple[np.ndarray, ...] = ()  # of the decision at hand: (N, K), if not all arms are
     state_names: ClassVar[tuple[str, ...]] = ("evidence", "_diagnostics")
 
     def __init__(
@@ -173,6 +172,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         self._has_features = isinstance(problem, ContextualProblem)
         self._num_arms = self.problem.num_arms  # of the decision at hand: features may be of others
         self._diagnostics: dict[str, np.ndarray] = {}
+        self._available: tuple[np.ndarray, ...] = ()  # at the decision at hand: (N, K), if not all
 
     @property
     def lane_counts(self) -> np.ndarray:

@@ -47,8 +47,6 @@ class Storable:
     inner: Any
     evidence: Any
     rng: Any
-    _rng: Any
-    reset: Any
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
@@ -93,7 +91,7 @@ class Storable:
                 none, or it does not go with the present one.
         """
         problem = self.problem.with_arms(num_arms, prior)
-        twin = type(self)(problem, **self.options())  # type: ignore[arg-type, call-arg]
+        twin: Any = type(self)(problem, **self.options())  # type: ignore[arg-type]
         state, twin._rng = get_state(self), copy.deepcopy(self.rng)
         twin.reset(self.num_envs)
         evidence = copy.deepcopy(self.evidence)
@@ -103,7 +101,7 @@ class Storable:
             setattr(twin, name, evidence if name == "evidence" else state[name])
         if hasattr(twin, "_resume"):
             twin._resume()
-        return twin
+        return twin  # type: ignore[no-any-return]
 
     def save(self, path: str | Path) -> None:
         """Write all that this agent is into a file, from which `agents.load` makes it again.

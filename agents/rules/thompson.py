@@ -41,7 +41,9 @@ class Thompson(PosteriorAgent):
         return self.belief().best_arm_probabilities(*self._available)
 
     def _choose(self) -> np.ndarray:
-        return self.belief().draw_best(self.rng, *self._available)
+        if self._available:
+            return self.belief().draw_best(self.rng, *self._available)
+        return self.belief().draw_best(self.rng)
 
 
 class SlidingWindow(Thompson):

@@ -405,23 +405,20 @@ def test_thompson_sampling_plays_the_best_of_the_available_arms_of_a_draw(settin
 
 
 AS_IF = [
-    (name, kind)
-    for kind in ("conjugate", "grid", "mixture", "normal")
-    for name in ALL_AGENTS
-    if not name.startswith(("smc", "racing_paper", *FOR_LIKE_ARMS))
-    and (kind != "normal" or name not in ("ucb_tuned",))
+    name for name in ALL_AGENTS if not name.startswith(("smc", "racing_paper", *FOR_LIKE_ARMS))
 ]
 
 
-@pytest.mark.parametrize(("name", "kind"), AS_IF)
-def test_rules_decide_as_if_there_were_no_other_arms(name, kind):
+@pytest.mark.parametrize("kind", ["conjugate", "grid", "mixture"])
+@pytest.mark.parametrize("name", AS_IF)
+def test_rules_decide_as_if_there_were_no_other_arms(name, kind, rng):
     """An arm without pulls adds nothing to clocks: the agent of three arms is the measure."""
-    problem = PROBLEMS[kind]
-    counts, mask = np.array([[3, 0, 4, 1], [9, 0, 7, 8], [0, 0, 0, 2]]), np.array([1, 0, 1, 1]) > 0
-    sums = np.minimum(counts, [[2, 0, 3, 0], [5, 0, 4, 6], [0, 0, 0, 1]])
-    agent = started(name, problem, 3, counts, sums)
+    problem, mask = PROBLEMS[kind], np.array([True, False, True, True])
     three = BanditProblem(problem.likelihood, problem.prior, 3)
-    fewer = started(name, three, 3, counts[:, mask], sums[:, mask])
+    counts = rng.integers(0, 15, (60, 4)) * mask
+    sums = rng.binomial(counts, 0.3)  # below what the other arm promises
+    agent = started(name, problem, 60, counts, sums)
+    fewer = started(name, three, 60, counts[:, mask], sums[:, mask])
     found = agent.action_probabilities(available=mask)
     assert found[:, mask] == pytest.approx(fewer.action_probabilities(), abs=1e-9)
 
