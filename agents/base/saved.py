@@ -45,6 +45,7 @@ class Storable:
     problem: BanditProblem
     num_envs: int | None
     inner: Any
+    evidence: Any
     rng: Any
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -71,6 +72,36 @@ class Storable:
             found |= value if is_rest else {name: value}
         is_array = np.ndarray | np.generic  # which are not written the same way everywhere
         return {name: v.tolist() if isinstance(v, is_array) else v for name, v in found.items()}
+
+    def with_arms(self, num_arms: int, prior: Any = None) -> Self:
+        """Return an agent for more arms that has observed all that this one has.
+
+        It goes on in this one's place, with a copy of its data in all lanes and of its generator.
+        New arms come last.
+
+        Args:
+            num_arms: K of the new agent, at least as many as now.
+            prior: of the new arms, an object or a dict; None for the present one, which then may
+                have no parameters of each arm.
+
+        Raises:
+            TypeError: if the posterior learns from single rewards, or a class of one's own does not
+                say in `state_names` what its objects remember.
+            ValueError: if there are fewer arms, a prior of the new arms is needed and there is
+                none, or it does not go with the present one.
+        """
+        problem = self.problem.with_arms(num_arms, prior)
+        twin: Any = type(self)(problem, **self.options())  # type: ignore[arg-type]
+        state, twin._rng = get_state(self), copy.deepcopy(self.rng)
+        twin.reset(self.num_envs)
+        evidence = copy.deepcopy(self.evidence)
+        if not hasattr(problem, "num_features"):  # rows know nothing of arms
+            evidence.add_arms(problem.num_arms - self.problem.num_arms)
+        for name in state.keys() - {"inner", "_diagnostics"}:
+            setattr(twin, name, evidence if name == "evidence" else state[name])
+        if hasattr(twin, "_resume"):
+            twin._resume()
+        return twin  # type: ignore[no-any-return]
 
     def save(self, path: str | Path) -> None:
         """Write all that this agent is into a file, from which `agents.load` makes it again.

@@ -85,6 +85,8 @@ class BayesOptimal(HorizonRule):
         ValueError: as `optimal_value`; from `act`, if a lane has no pulls left.
     """
 
+    takes_available = False
+
     def __init__(self, problem: BanditProblem, *, horizon: int) -> None:
         super().__init__(problem)
         self.horizon = horizon

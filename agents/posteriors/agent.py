@@ -80,10 +80,18 @@ class PosteriorAgent(Agent):
         Raises:
             TypeError: if the posterior learns from single rewards.
         """
-        if not self._can_warm_start:
-            condition = "be one that does without learn, for warm_start, where no reward is known"
-            raise TypeError(message("posterior", condition, type(self.inner).__name__))
+        self._refuse_learner("warm_start")
         super().warm_start(counts, sums)
+
+    def with_arms(self, num_arms: int, prior: Any = None) -> Self:
+        """Return an agent for more arms, see `Storable.with_arms`."""
+        self._refuse_learner("with_arms")
+        return super().with_arms(num_arms, prior)
+
+    def _refuse_learner(self, name: str) -> None:
+        if not self._can_warm_start:
+            condition = f"be one that does without learn, for {name}, where no reward is known"
+            raise TypeError(message("posterior", condition, type(self.inner).__name__))
 
     @property
     def _can_warm_start(self) -> bool:

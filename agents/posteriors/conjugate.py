@@ -96,17 +96,19 @@ class ConjugatePosterior(ExactPosterior):
         draws = self.distribution.draw(rng, first, second, (size, *first.shape))
         return np.where(is_missing, np.inf, draws)
 
-    def draw_best(self, rng: Generator) -> np.ndarray:
+    def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) best arms; those without data come first where the prior is improper.
 
         A lane alone, with few arms, has its draws made ahead, which is three times as fast as
         calling a kernel for each decision. Several lanes share that call.
         """
+        if available is not None:
+            return super().draw_best(rng, available)
         counts, sums = self.evidence.counts, self.evidence.sums
         if self._ahead is not None and self.evidence.is_cumulative:
             return self._ahead.draw_best(rng, counts, sums)
         if self.distribution.code is None:
-            return random_argmax(rng, self.sample(rng))
+            return super().draw_best(rng)
         from agents.numerics.kernels import ConjugatePrior, draw_best_arms
 
         actions = np.empty(len(counts), dtype=np.int64)
@@ -155,16 +157,15 @@ class ConjugatePosterior(ExactPosterior):
         found = ((below - below.prod(axis=-1, keepdims=True)) * sizes).sum(axis=0)
         return np.where(is_missing.any(axis=1, keepdims=True), np.nan, found)
 
-    def best_arm_probabilities(self) -> np.ndarray:
+    def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities from tables; arms without a posterior share them."""
         from agents.posteriors.grid import find_best_arm_probabilities
         from agents.posteriors.tables import tabulate_distributions
 
         first, second, is_missing = self._current_parameters()
-        return favour_missing_arms(
-            is_missing,
-            find_best_arm_probabilities(tabulate_distributions(self.distribution, first, second)),
-        )
+        points = tabulate_distributions(self.distribution, first, second)
+        found = find_best_arm_probabilities(points, available)
+        return favour_missing_arms(is_missing, found, available)
 
     def _evaluate(self, formula: Callable[..., np.ndarray], *options: Any) -> np.ndarray:
         """Return the (N, K) results of a formula, infinite without a posterior."""

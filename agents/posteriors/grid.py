@@ -26,7 +26,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.base.evidence import CountsAndSums
-from agents.numerics.choices import random_argmax
+from agents.numerics.choices import hide_arms, random_argmax
 from agents.posteriors.base import ExactPosterior
 from agents.posteriors.cells import find_mean, make_cells
 from agents.posteriors.tables import (
@@ -130,9 +130,10 @@ class GridPosterior(ExactPosterior):
         """Return one (N, K) draw."""
         return self.quantile(rng.random(self.tables.keys.shape[:2]))
 
-    def draw_best(self, rng: Generator) -> np.ndarray:
+    def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) best arms of one draw."""
-        return random_argmax(rng, self.positions(rng.random(self.tables.keys.shape[:2])))
+        u = self.positions(rng.random(self.tables.keys.shape[:2]))
+        return random_argmax(rng, u if available is None else hide_arms(u, available))
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations; infinite, too, where there are none."""
@@ -168,18 +169,21 @@ class GridPosterior(ExactPosterior):
         found = [[_table_density(arm, u) for arm in lane] for lane in self.tables.points]
         return np.moveaxis(np.array(found), -1, 0) * slope[:, None, None]
 
-    def best_arm_probabilities(self) -> np.ndarray:
+    def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities."""
-        return find_best_arm_probabilities(self.tables.points)
+        return find_best_arm_probabilities(self.tables.points, available)
 
-    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+    def best_arm_moments(
+        self, available: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and (N, K, K) conditional means, see above."""
         num_lanes, num_arms = self.tables.keys.shape[:2]
         found, means = np.zeros((num_lanes, num_arms)), np.zeros((num_lanes, num_arms, num_arms))
         x = self._means()
         self._is_guessed |= ~np.isclose(self._integral(x), self.mean(), 1e-3).all(axis=1)
         totals = np.pad(self._parts(x).cumsum(axis=-1), [(0, 0), (0, 0), (1, 0)])
-        compare_tables(self.cells.ends, self.tables.points, x, totals, found, means)
+        points = hide_tables(self.tables.points, available)
+        compare_tables(self.cells.ends, points, x, totals, found, means)
         return found, means
 
     def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -413,8 +417,25 @@ def compare_tables(
                 means[lane, a, i] = sums[a, i + 1] / p if p > 0.0 else totals[lane, i, num_pairs]
 
 
-def find_best_arm_probabilities(points: np.ndarray) -> np.ndarray:
+def hide_tables(points: np.ndarray, available: np.ndarray | None) -> np.ndarray:
+    """Return the (N, K, M + 1, 3) points of tables in which only available arms can be best.
+
+    The others' distribution functions are 1 everywhere. Their points stand where those of an
+    available arm do, and add no step to the integrals.
+    """
+    if available is None:
+        return points
+    (lanes, arms), points = np.nonzero(~available), points.copy()
+    points[lanes, arms] = points[lanes, available.argmax(axis=1)[lanes]]
+    points[lanes, arms, :, MASS], points[lanes, arms, :, DENSITY] = 1.0, 0.0
+    return points
+
+
+def find_best_arm_probabilities(
+    points: np.ndarray, available: np.ndarray | None = None
+) -> np.ndarray:
     """Return the (N, K) best-arm probabilities, given the (N, K, M + 1, 3) points of tables."""
+    points = hide_tables(points, available)
     found = np.empty(points.shape[:2])
     none, means = np.empty((*found.shape, 0)), np.empty((len(found), 0, 0))
     compare_tables(np.zeros(4), points, none, none, found, means)

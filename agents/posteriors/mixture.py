@@ -191,8 +191,10 @@ class MixturePosterior(ExactPosterior):
         lanes = np.tile(np.arange(len(self.counts)), size)
         return self.draw(rng, lanes)[0].reshape(size, *self.counts.shape)
 
-    def draw_best(self, rng: Generator) -> np.ndarray:
+    def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) best arms of one draw."""
+        if available is not None:
+            return super().draw_best(rng, available)
         return self.draw(rng, np.arange(len(self.counts)))[1]
 
     def mean(self) -> np.ndarray:
@@ -241,13 +243,13 @@ class MixturePosterior(ExactPosterior):
         below, moment = self._mix(found)
         return below, moment
 
-    def best_arm_probabilities(self) -> np.ndarray:
+    def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities, from tables of the components."""
         found = np.zeros(self.counts.shape)
         for c, weights in enumerate(self.weights.T):
             lanes = np.flatnonzero(weights > NEGLIGIBLE_WEIGHT)
             found[lanes] += weights[lanes, None] * find_best_arm_probabilities(
-                self._points(c, lanes)
+                self._points(c, lanes), None if available is None else available[lanes]
             )
         return found / found.sum(axis=1, keepdims=True)
 
@@ -263,11 +265,13 @@ class MixturePosterior(ExactPosterior):
             part.distribution, *(np.ascontiguousarray(each[:, arms]) for each in both)
         )
 
-    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+    def best_arm_moments(
+        self, available: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and (N, K, K) conditional means, from tables alone."""
         if self._is_conjugate:
-            return super().best_arm_moments()
-        found = [part.best_arm_moments() for part in self.parts]
+            return super().best_arm_moments(available)
+        found = [part.best_arm_moments(available) for part in self.parts]
         best, means = (np.stack(each, axis=1) for each in zip(*found, strict=True))
         best *= self.weights[..., None]
         total = best.sum(axis=1)

@@ -185,15 +185,16 @@ class ParticlePosterior(Posterior):
         """Return (size, N, K) draws: particles in proportion to their weight."""
         return self._populations().resample(rng, size).reshape(size, *self.counts.shape)
 
-    def best_arm_probabilities(self) -> np.ndarray:
+    def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
         if self._size == self.problem.num_arms:
-            return self._populations().best_arm_probabilities()
+            return self._populations().best_arm_probabilities(available)
         probabilities, (num_lanes, num_arms) = np.zeros(self.counts.shape), self.counts.shape
         means = self._means[:, :-1].reshape(num_lanes, num_arms, -1)
         weights = self._populations().weights.reshape(means.shape)
         for lane in range(num_lanes):
-            probabilities[lane] = compare_populations(means[lane], weights[lane])
+            arms = slice(None) if available is None else available[lane]
+            probabilities[lane, arms] = compare_populations(means[lane][arms], weights[lane][arms])
         return probabilities
 
     def num_active(self) -> np.ndarray:
@@ -241,10 +242,12 @@ class ParticlePosterior(Posterior):
         """Return a (R, P, D) view of the particles."""
         return self._means.reshape(len(self._sizes), self._size, -1)[..., :-1].swapaxes(1, 2)
 
-    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+    def best_arm_moments(
+        self, available: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) best-arm probabilities and (N, K, K) means given which arm is best."""
         is_joint = self._size == self.problem.num_arms
-        return (self._populations() if is_joint else self._draws()).best_arm_moments()
+        return (self._populations() if is_joint else self._draws()).best_arm_moments(available)
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means."""

@@ -94,15 +94,18 @@ class RacePosterior(ImportancePosterior):
         if self.exact is not None:
             self.exact.update(rng, evidence)
 
-    def draw_best(self, rng: Generator) -> np.ndarray:
-        """Return the (N,) arms that races find; one sample decides where weights are equal."""
+    def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
+        """Return the (N,) arms that races find; one sample decides where weights are equal.
+
+        Proposals are checked as if all arms were available.
+        """
         if self._is_one_sample:
-            return np.asarray(self.exact.draw_best(rng))  # type: ignore[union-attr]
+            return np.asarray(self.exact.draw_best(rng, available))  # type: ignore[union-attr]
         due = self.check.find_due(self.counts)
         if due.size:
             self._update_proposal(rng)
             self.check.estimate_shares(due)
-        races = self.race(rng)
+        races = self.race(rng, available)
         if due.size:
             self.check.check_coverage(due, races)
         is_capped = races.num_samples == self.thresholds.max_samples
@@ -116,18 +119,26 @@ class RacePosterior(ImportancePosterior):
         )
         return np.argmax(races.totals, axis=1)  # line 16
 
-    def race(self, rng: Generator) -> Races:
-        """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
+    def race(self, rng: Generator, available: np.ndarray | None = None) -> Races:
+        """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended.
+
+        Args:
+            rng: source of randomness.
+            available: (N, K) arms that race; None for all.
+        """
         self._update_proposal(rng)  # B_t of line 8
         lengths = self.check.find_lengths(self.thresholds.max_samples)
         races = Races.start(rng, self.thresholds, lengths, self.counts.shape[1])  # lines 5 and 6
+        if available is not None:
+            races.gumbels[~available] = -np.inf
         races.log_scale[:] = self._log_supremum + races.gumbels.max(axis=1)
         lanes = np.arange(len(self.counts))
         if self.pulls_first:  # lanes that do not race are given an arm that was never pulled
             is_missing = self.raced.is_missing(self.counts)
+            is_missing &= True if available is None else available
             races.totals[is_missing] = 1.0 + rng.random(np.count_nonzero(is_missing))
             lanes = np.flatnonzero(~is_missing.any(axis=1))
-        races.run(rng, self.raced, lanes)  # lines 7 to 15
+        races.run(rng, self.raced, lanes, available)  # lines 7 to 15
         return races
 
     def diagnostics(self) -> dict[str, np.ndarray]:

@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.random import Generator
 
+from agents.numerics.choices import hide_arms, random_argmax
 from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.racing.stopping import EFFECTIVE_SAMPLES
@@ -57,8 +58,11 @@ class CoefficientBelief(Belief):
         """Return (size, N, K) draws of the means: of the weighted ones, by weight."""
         return self._draws().resample(rng, size)
 
-    def draw_best(self, rng: Generator) -> np.ndarray:
+    def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) arms with the largest predictor under one draw, ties at random."""
+        if available is not None:
+            predictors = self.features @ self.posterior.sample(rng)[..., None]
+            return random_argmax(rng, hide_arms(predictors[..., 0], available))
         return self.posterior.draw_best_arms(rng, self.features)
 
     def doubts(self) -> np.ndarray:

@@ -49,9 +49,9 @@ class HorizonRule(Agent):
         super().reset_lanes(mask)
         self._is_new = self._is_new | mask
 
-    def act(self, observation: Any = None) -> Any:
+    def act(self, observation: Any = None, *, available: Any = None) -> Any:
         """Choose an arm in every lane, which is a decision in each."""
-        actions = super().act(observation)
+        actions = super().act(observation, available=available)
         self.lane_decisions = self.lane_decisions + 1  # anew: copies share the array
         return actions
 

@@ -73,10 +73,14 @@ class KnowledgeGradient(HorizonRule, PosteriorAgent):
     def _scores(self) -> np.ndarray:
         left = remaining_pulls(self) - 1
         posterior = self.belief()
-        mean = posterior.mean()
+        mean = levels = posterior.mean()
+        if self._available:  # the others count as the worst of these
+            (available,) = self._available
+            worst = np.where(available, mean, np.inf).min(axis=1, keepdims=True)
+            levels = np.where(available, mean, worst)
         max_pulls = left[:, 0] if self.variant == "kg*" else np.minimum(left[:, 0], 1)
         with np.errstate(invalid="ignore"):
-            gains = self._gains(mean, posterior.std(), find_best_others(mean), max_pulls)
+            gains = self._gains(mean, posterior.std(), find_best_others(levels), max_pulls)
         scores = mean + left * np.where(np.isfinite(gains), gains, 0.0)
         return np.where(np.isfinite(mean), scores, np.inf)
 

@@ -35,11 +35,14 @@ class Thompson(PosteriorAgent):
 
     uses_draws = True
     takes_features = True
+    takes_available = True
 
     def _action_probabilities(self) -> np.ndarray:
-        return self.belief().best_arm_probabilities()
+        return self.belief().best_arm_probabilities(*self._available)
 
     def _choose(self) -> np.ndarray:
+        if self._available:
+            return self.belief().draw_best(self.rng, *self._available)
         return self.belief().draw_best(self.rng)
 
 

@@ -73,6 +73,31 @@ def check_choices(name: str, choices: Any, num_arms: int) -> None:
         _refuse_lane(name, f"return arms from 0 to {num_arms - 1}", choices, is_wrong)
 
 
+def check_available(available: Any, num_arms: int, num_envs: int | None) -> BoolArray:
+    """Return a copy of a mask of available arms, (K,) or (N, K), as (N, K).
+
+    Raises:
+        TypeError: if it is not boolean.
+        ValueError: if it has another shape, or no arm in a lane.
+    """
+    mask, shape = as_array(available), (num_envs or 1, num_arms)
+    if mask is None or mask.dtype.kind != "b":
+        raise TypeError(message("available", "be an array of booleans", available))
+    if mask.shape != shape[1:] and (num_envs is None or mask.shape != shape):
+        rule = f"{shape[1:]}" + ("" if num_envs is None else f" or {shape}")
+        raise ValueError(message("available", f"have shape {rule}", mask.shape))
+    mask = np.broadcast_to(mask, shape).copy()
+    _refuse_lane("available", "have an arm", mask.tolist(), mask.sum(axis=1) == 0)
+    return mask
+
+
+def check_played(actions: IntArray, available: BoolArray, mask: BoolArray | None) -> None:
+    """Refuse (N,) pulled arms that were not available, in the (N,) masked lanes."""
+    is_wrong = ~available[np.arange(len(actions)), actions] & (True if mask is None else mask)
+    condition, remedy = "be an arm that was available at the last act", "or give its observation"
+    _refuse_lane("action", condition, actions, is_wrong, remedy)
+
+
 def check_scores(name: str, scores: Any) -> None:
     """Refuse (N, K) scores that are NaN."""
     _refuse_arm(

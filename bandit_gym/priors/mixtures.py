@@ -7,7 +7,7 @@ exactly.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -328,3 +328,34 @@ class PerArm:
     def _check_number(self, num_arms: int) -> None:
         if num_arms != self.num_arms:
             raise ValueError(message("laws", f"be one for each of {num_arms} arms", self.num_arms))
+
+
+def join_priors(present: tuple[Any, int], new: Any, num_arms: int) -> Any:
+    """Return the prior of independent arms of which the first have one and the others another.
+
+    Args:
+        present: the prior of the first arms, and their number.
+        new: of the others, and of the same family.
+        num_arms: K, all together.
+
+    Raises:
+        ValueError: if priors are of other families, or for another number of arms.
+    """
+    prior, num_present = present
+    sizes = num_present, num_arms - num_present
+    if isinstance(prior, PerArm) and isinstance(new, IndependentPrior) and new.num_arms is None:
+        return PerArm([*prior.laws, *[new] * sizes[1]])
+    is_alike = isinstance(new, IndependentPrior) and type(new) is type(prior)
+    if not (is_alike and new.num_arms in (None, sizes[1])):
+        condition = f"be for the new arms, {sizes[1]}, and of the same family as {prior!r}"
+        remedy = "else build an agent with the prior of all arms, and use warm_start"
+        raise ValueError(message("prior", condition, new, remedy))
+    pairs = {
+        each.name: (getattr(prior, each.name), getattr(new, each.name)) for each in fields(new)
+    }
+    return type(prior)(
+        **{
+            name: np.concatenate([np.broadcast_to(*each) for each in zip(pair, sizes, strict=True)])
+            for name, pair in pairs.items()
+        }
+    )

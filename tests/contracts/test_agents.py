@@ -352,6 +352,77 @@ def test_arms_are_played_as_often_as_the_probabilities_say(setting, num_steps):
     assert (abs((shares - probabilities).sum(axis=0)) <= allowed).all()
 
 
+MASKED = [each for each in SETTINGS if not each.startswith("information_relaxation")]
+MASKS = np.array(list(np.ndindex(2, 2, 2, 2))[1:], dtype=bool)
+"""All that leave an arm to pull: one, two, three or four arms are available."""
+
+
+@pytest.mark.parametrize(
+    ("setting", "num_steps"),
+    [*((each, 6) for each in MASKED), *((each, 0) for each in MASKED if "conjugate" in each)],
+)
+def test_available_arms_are_played_as_often_as_the_probabilities_say(setting, num_steps):
+    """Each lane has a mask of its own; shares are summed over lanes, to four deviations.
+
+    The features of the other arms are not read, and a mask of all arms is none.
+    """
+    is_chain = "chains" in setting  # whose answers cost milliseconds
+    num_rounds, masks = (2, MASKS) if is_chain else (20, np.tile(MASKS, (4, 1)))
+    agent = make(setting, len(masks), min(num_steps, 2) if is_chain else num_steps)
+    unmasked = agent.action_probabilities(shown(agent), available=[True] * 4)
+    assert_same(unmasked, agent.action_probabilities(shown(agent)))
+    features = shown(agent)
+    if features is not None:
+        features[~masks] = np.nan
+    probabilities = agent.action_probabilities(features, available=masks)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-12)
+    acts = np.array([agent.act(features, available=masks) for _ in range(num_rounds)])
+    assert np.take_along_axis(masks, acts.T, axis=1).all() and not probabilities[~masks].any()
+    variance = (probabilities * (1 - probabilities)).sum(axis=0)
+    allowed = 4 * np.sqrt(variance / num_rounds) + 1e-9
+    if not agent.has_exact_probabilities:  # as above
+        allowed = allowed * np.sqrt(1 + 1 / 100) + len(masks) * 0.01
+    shares = (acts[..., None] == np.arange(4)).mean(axis=0)
+    assert (abs((shares - probabilities).sum(axis=0)) <= allowed).all()
+
+
+BY_POSTERIOR = [f"{name}, {kind}" for name in SAMPLERS for kind in ("conjugate", "grid", "chains")]
+
+
+@pytest.mark.parametrize("setting", [*BY_POSTERIOR, "exact, mixture", "racing, mixture"])
+def test_thompson_sampling_plays_the_best_of_the_available_arms_of_a_draw(setting):
+    """Not renormalised probabilities: draws of the prior, weighted by the likelihood, tell."""
+    (_, kind, _), counts, sums = SETTINGS[setting], np.array([3, 1, 4, 2]), np.array([1, 1, 3, 0])
+    agent = make(setting, len(MASKS))
+    agent.warm_start(counts, sums)
+    means = PROBLEMS[kind].prior.sample(np.random.default_rng(1), (400_000, 4))
+    weights = (means**sums * (1 - means) ** (counts - sums)).prod(axis=1)
+    best = np.array([np.where(mask, means, -1.0).argmax(axis=1) for mask in MASKS])
+    expected = np.array([np.bincount(each, weights, 4) for each in best]) / weights.sum()
+    sizes = weights.sum() ** 2 / (weights**2).sum(), agent.posterior().effective_sample_size().min()
+    allowed = sum(4 * np.sqrt(0.25 / size) for size in sizes)
+    assert abs(agent.action_probabilities(available=MASKS) - expected).max() <= allowed
+
+
+AS_IF = [
+    name for name in ALL_AGENTS if not name.startswith(("smc", "racing_paper", *FOR_LIKE_ARMS))
+]
+
+
+@pytest.mark.parametrize("kind", ["conjugate", "grid", "mixture"])
+@pytest.mark.parametrize("name", AS_IF)
+def test_rules_decide_as_if_there_were_no_other_arms(name, kind, rng):
+    """An arm without pulls adds nothing to clocks: the agent of three arms is the measure."""
+    problem, mask = PROBLEMS[kind], np.array([True, False, True, True])
+    three = BanditProblem(problem.likelihood, problem.prior, 3)
+    counts = rng.integers(0, 15, (60, 4)) * mask
+    sums = rng.binomial(counts, 0.3)  # below what the other arm promises
+    agent = started(name, problem, 60, counts, sums)
+    fewer = started(name, three, 60, counts[:, mask], sums[:, mask])
+    found = agent.action_probabilities(available=mask)
+    assert found[:, mask] == pytest.approx(fewer.action_probabilities(), abs=1e-9)
+
+
 TOLD = {
     "nothing": ([0, 0, 0, 0], [0, 0, 0, 0]),
     "no ties": ([12, 7, 5, 9], [6, 5, 2, 4]),

@@ -262,9 +262,12 @@ def test_sb3_agent_refuses_to_act_before_reset(models):
         SB3Agent(models["PPO"]).act(np.zeros((2, 7)))
 
 
-def test_sb3_agent_refuses_an_action_that_is_no_arm(models):
+def test_sb3_agent_refuses_a_mask_and_an_action_that_is_no_arm(models):
     agent = SB3Agent(models["PPO"])
     agent.reset(num_envs=2, seed=0)
+    for call in (agent.act, agent.action_probabilities):
+        with pytest.raises(TypeError, match="available must be left out for SB3Agent, which"):
+            call(np.zeros((2, 7)), available=[True] * NUM_ARMS)
     with pytest.raises(InvalidAction):
         agent.observe(np.array([0, NUM_ARMS]), np.zeros(2))
 
