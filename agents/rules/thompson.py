@@ -13,6 +13,9 @@ from agents.numerics.choices import draw_arms
 from agents.posteriors.agent import PosteriorAgent
 from bandit_gym.problem import BanditProblem
 
+MIN_DECISIONS_PER_ARM = 5
+"""From so many on, probabilities of all arms cost less than a draw for each decision."""
+
 
 class Thompson(PosteriorAgent):
     """Draw the means from a posterior and pull the arm whose draw is best (Algorithm 1).
@@ -45,7 +48,9 @@ class Thompson(PosteriorAgent):
 
     def _choose_many(self, size: int, features: np.ndarray | None) -> np.ndarray:
         """Return (n,) arms: by probabilities if these are exact, with features by one pool."""
-        is_fast = self.has_exact_probabilities if features is None else self.inner.decides_many
+        is_fast = features is not None and self.inner.decides_many
+        if features is None and size >= MIN_DECISIONS_PER_ARM * self._num_arms:
+            is_fast = self.has_exact_probabilities
         if not is_fast or type(self)._choose is not Thompson._choose:
             return super()._choose_many(size, features)
         if features is None:
