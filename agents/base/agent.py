@@ -30,6 +30,7 @@ from bandit_gym.checks import (
     check_available,
     check_choices,
     check_features,
+    check_integer,
     check_keys,
     check_mask,
     check_played,
@@ -236,26 +237,34 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         if mask.any():
             self._restart(mask)
 
-    def act(self, observation: Any = None, *, available: Any = None) -> Any:
+    def act(
+        self, observation: Any = None, *, available: Any = None, size: int | None = None
+    ) -> Any:
         """Choose an arm in every lane; the posterior stays as it was.
 
         Args:
             observation: the (N, K, d) features of the arms, (K, d) for a single run, where the
-                problem has features; K may be another at each decision. Not read otherwise.
+                problem has features; K may be another at each decision. Not read otherwise. With a
+                size, (n, K, d).
             available: (K,) or (N, K) bool, the arms that can be pulled; None for all. The agent
                 decides as if there were no others at this step. Their features are not read.
+            size: n decisions of a single run on the same data, each distributed as one alone. With
+                features, `observe` then needs the observation that a reward is for.
 
         Returns:
-            (N,) int64 arms, or one `int` for a single run.
+            (N,) int64 arms, or one `int` for a single run; (n,) with a size.
 
         Raises:
             TypeError: if features are needed, and there are none; if `available` is not boolean, or
                 the agent's rule takes none.
             ValueError: if features have another shape, or are NaN or infinite; if `available` has
-                another shape, or no arm in a lane; or if what was chosen is no arm, which is an
-                error of the agent's; names it.
+                another shape, or no arm in a lane, or comes with features and a size; if there are
+                lanes beside a size; or if what was chosen is no arm, which is an error of the
+                agent's; names it.
         """
         self._require_reset()
+        if size is not None:
+            return self._act_many(observation, available, size)
         if self._has_features or available is not None or self._available:
             self._show(observation, available)
         actions = self._choose()
@@ -386,12 +395,13 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         """Say how the last `act` went; empty before the first.
 
         Returns:
-            A dict from names to (N,) arrays, or to numbers for a single run, whose `doubts` are a
-        `bandit_gym.checks.doubts.Doubt`.
+            A dict from names to (N,) arrays, to (n,) arrays after an `act` with a size, or to
+        numbers for a single run, whose `doubts` are a `bandit_gym.checks.doubts.Doubt`.
         """
         if self.num_envs is None:
-            found = {name: values[0] for name, values in self._diagnostics.items()}
-            return found | {"doubts": Doubt(found["doubts"])} if "doubts" in found else found
+            found = {name: values[0].copy() for name, values in self._diagnostics.items()}
+            is_one = np.ndim(found.get("doubts", ())) == 0
+            return found | {"doubts": Doubt(found["doubts"])} if is_one else found
         return {name: values.copy() for name, values in self._diagnostics.items()}
 
     def action_probabilities(self, observation: Any = None, *, available: Any = None) -> np.ndarray:
@@ -417,6 +427,47 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             f"{type(self).__name__}._action_probabilities", copied._action_probabilities()
         )
         return probabilities[0] if self.num_envs is None else probabilities
+
+    def _act_many(self, observation: Any, available: Any, size: Any) -> np.ndarray:
+        """Return the (n,) arms of `act` with a size."""
+        if self.num_envs is not None:
+            condition = f"be None where there are lanes, here {self.num_envs}"
+            raise ValueError(message("size", condition, size, "reset() prepares a single run"))
+        size, features = check_integer("size", size, minimum=1, maximum=self.max_lanes), None
+        if self._has_features:
+            if available is not None:
+                condition = "be None beside a size where arms have features"
+                raise ValueError(message("available", condition, available))
+            num_features = self.problem.num_features  # type: ignore[attr-defined]
+            features = check_features(observation, num_features, size)
+            self._num_arms, self._available = features.shape[1], ()
+        elif available is not None or self._available:
+            self._show(None, available)
+        actions = self._choose_many(size, features)
+        check_choices(f"{type(self).__name__}._choose", actions, self._num_arms)
+        if features is not None:  # which of them a reward is for, only its observation can say
+            self.evidence.offer(features[-1:])
+            self.evidence.mark_used(self._lanes)
+        return actions
+
+    def _choose_many(self, size: int, features: np.ndarray | None) -> np.ndarray:
+        """Return (n,) arms, by `_choose` one after the other; rules that know better override it.
+
+        It leaves (1, n) diagnostics.
+
+        Args:
+            size: n.
+            features: (n, K, d), where there are any.
+        """
+        actions, found = np.empty(size, dtype=np.int64), []
+        for i in range(size):
+            if features is not None:
+                self._show(features[i], None)
+            actions[i] = self._choose().item(0)
+            found.append(self._diagnostics)
+        stacked = {name: np.stack([each[name] for each in found], axis=1) for name in found[0]}
+        self._diagnostics = stacked
+        return actions
 
     def _choose(self) -> np.ndarray:
         """Return (N,) int64 arms; unless a subclass has another rule, those of largest score."""

@@ -210,6 +210,7 @@ class Posterior(Belief):
         state_names: the attributes that a saved agent needs beside the evidence.
         max_lanes: how many lanes there is memory for.
         can_discount: whether it can follow evidence that is discounted or leaves a window.
+        decides_many: whether its belief of one lane under (n, K, d) features draws n best arms.
     """
 
     problem: BanditProblem
@@ -217,6 +218,7 @@ class Posterior(Belief):
     keeps_state: ClassVar[bool] = True
     state_names: ClassVar[tuple[str, ...]] = ()
     can_discount: ClassVar[bool] = False
+    decides_many: ClassVar[bool] = False
 
     def start(self, rng: Generator, num_lanes: int) -> None:
         """Prepare for so many lanes without data."""

@@ -134,6 +134,7 @@ class GaussianCoefficients(Posterior):
     method = "conjugate"
     source = "the normal distribution"
     keeps_state = False
+    decides_many = True
 
     problem: ContextualProblem
 

@@ -9,8 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from agents.numerics.choices import draw_arms
 from agents.posteriors.agent import PosteriorAgent
 from bandit_gym.problem import BanditProblem
+
+MIN_DECISIONS_PER_ARM = 5
+"""From so many on, probabilities of all arms cost less than a draw for each decision."""
 
 
 class Thompson(PosteriorAgent):
@@ -44,6 +48,23 @@ class Thompson(PosteriorAgent):
         if self._available:
             return self.belief().draw_best(self.rng, *self._available)
         return self.belief().draw_best(self.rng)
+
+    def _choose_many(self, size: int, features: np.ndarray | None) -> np.ndarray:
+        """Return (n,) arms: by probabilities if these are exact, with features by one pool."""
+        is_fast = features is not None and self.inner.decides_many
+        if features is None and size >= MIN_DECISIONS_PER_ARM * self._num_arms:
+            is_fast = self.has_exact_probabilities
+        if not is_fast or type(self)._choose is not Thompson._choose:
+            return super()._choose_many(size, features)
+        if features is None:
+            shares = self._action_probabilities()
+            actions = draw_arms(self.rng, np.broadcast_to(shares, (size, self._num_arms)))
+        else:
+            self.evidence.offer(features)
+            actions = self.belief().draw_best(self.rng)
+        found = self._diagnostics.items()
+        self._diagnostics = {name: np.broadcast_to(values, (1, size)) for name, values in found}
+        return actions
 
 
 class SlidingWindow(Thompson):

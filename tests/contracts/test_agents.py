@@ -480,6 +480,119 @@ def test_ties_between_particles_are_shared(prior):
     assert (np.abs(shares - probabilities.mean(axis=0)) <= allowed).all()
 
 
+COSTLY = "gittins", "knowledge", "information", "racing_paper", "bayes_ucb", "chains", "fixed"
+"""Settings of rules that take milliseconds for a decision."""
+
+
+def decide(agent, size):
+    """Make many decisions about features in other orders; return their arms in the first order."""
+    features = shown(agent)
+    if features is None:
+        return agent.act(size=size)
+    orders = np.random.default_rng(4).permuted(np.tile(np.arange(4), (size, 1)), axis=1)
+    arms = agent.act(features[orders], size=size)
+    return np.where(arms >= 0, orders[np.arange(size), arms], arms)
+
+
+@every_setting
+def test_many_decisions_follow_the_probabilities_of_one_and_are_the_same_for_a_seed(setting):
+    """Four deviations of the shares, of a pool worth 4,096 draws, and of what answers are worth."""
+    size = 40 if any(name in setting for name in COSTLY) else 900
+    agent, twin = (make(setting, None, 3) for _ in range(2))
+    probabilities, counts = agent.action_probabilities(shown(agent)), lane_counts(agent).copy()
+    arms = decide(agent, size)
+    assert arms.shape == (size,) and arms.dtype == np.int64
+    worth = np.inf if agent.has_exact_probabilities else 100 if "chains" in setting else 1000
+    variance = probabilities * (1 - probabilities) + 1 / worth  # no draw is not impossible
+    variance *= 1 / size + 1 / 4096 + 1 / worth
+    if setting in (*WITH_PROBABILITIES, "racing, linear", "racing, logistic"):
+        allowed = 4 * np.sqrt(variance) + 1e-5  # of the tables
+        assert (abs(np.bincount(arms, minlength=4) / size - probabilities) <= allowed).all()
+    found = agent.diagnostics()
+    assert found.keys() == make(setting, None, 3).diagnostics().keys()
+    assert all(values.shape == (size,) for values in found.values())
+    assert_same([arms, lane_counts(agent)], [decide(twin, size), counts])
+    assert type(agent.act(shown(agent))) is int
+    assert all(np.ndim(value) == 0 for value in agent.diagnostics().values())
+
+
+@pytest.mark.parametrize("name", ["ucb1", "exact", "greedy", "racing_paper", "moss"])
+def test_first_pulls_that_many_decisions_owe_are_spread_over_the_arms(name):
+    arms = started(name, NORMAL, None, prior="reference").act(size=400)
+    assert (abs(np.bincount(arms) - 100) <= 4 * np.sqrt(400 * 1 / 4 * 3 / 4)).all()
+
+
+@pytest.mark.parametrize("name", ["exact", "racing", "epsilon_greedy", "ucb1"])
+@pytest.mark.parametrize("size", [8, 400])
+def test_many_decisions_know_the_available_arms(name, size):
+    agent, mask = make(f"{name}, conjugate", None, 3), np.array([True, False, True, True])
+    probabilities = agent.action_probabilities(available=mask)
+    shares = np.bincount(agent.act(available=mask, size=size), minlength=4) / size
+    allowed = 4 * np.sqrt(probabilities * (1 - probabilities) / size) + 1e-5  # of the tables
+    assert shares[1] == 0 and (abs(shares - probabilities) <= allowed).all()
+
+
+def test_many_decisions_are_those_of_a_choice_of_ones_own():
+    class Second(agents.ExactThompson):
+        def _choose(self):
+            return (super()._choose() + 1) % 4
+
+    agent = Second(CONJUGATE)
+    agent.reset(seed=0)
+    agent.warm_start([90, 1, 1, 1], [90, 0, 0, 0])
+    assert np.mean(agent.act(size=100) == 1) > 0.9
+
+
+def test_many_decisions_are_counted_and_no_more_than_are_left():
+    agent = started("moss", CONJUGATE, None, horizon=10)
+    agent.act(size=7)
+    with pytest.raises(ValueError, match="size must be at most 3, got 4"):
+        agent.act(size=4)
+    agent.act(size=3)
+    with pytest.raises(ValueError, match="horizon must be more than the 10 decisions"):
+        agent.act(size=1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "num_envs", "size", "shape", "text"),
+    [
+        ("exact, conjugate", 3, 2, None, "size must be None where there are lanes, here 3, got 2"),
+        ("exact, conjugate", None, 0, None, "size must be a positive integer, got 0"),
+        ("exact, conjugate", None, 2.0, None, "size must be a positive integer, got 2.0"),
+        ("racing, logistic", None, 2, (4, 3), r"shape \(2, K, 3\), got shape \(4, 3\)"),
+        ("racing, logistic", None, 2, (3, 4, 3), r"shape \(2, K, 3\), got shape \(3, 4, 3\)"),
+    ],
+)
+def test_many_decisions_of_a_wrong_kind_are_refused_and_change_nothing(
+    setting, num_envs, size, shape, text
+):
+    agent, twin = (make(setting, num_envs, 3) for _ in range(2))
+    with pytest.raises((TypeError, ValueError), match=text):
+        agent.act(None if shape is None else np.ones(shape), size=size)
+    assert_same(play(agent, 5), play(twin, 5))
+
+
+@pytest.mark.parametrize("setting", ["racing, logistic", "exact, linear", "lin_ucb, linear"])
+def test_rewards_of_many_decisions_need_the_features_that_they_are_for(setting):
+    agent = make(setting, None, 3)
+    agent.act(shown(agent))
+    features = np.random.default_rng(0).normal(size=(5, 4, 3))
+    arms = agent.act(features, size=5)
+    with pytest.raises(TypeError, match="observation must be given where no act"):
+        agent.observe(arms[0], 1.0)
+    for shown_arms, arm in zip(features, arms, strict=True):
+        agent.observe(arm, 1.0, observation=shown_arms)
+    assert agent.evidence.num_rewards.tolist() == [8]
+
+
+def test_many_decisions_with_features_rest_on_a_pool_that_says_what_it_is_worth():
+    agent = make("racing, logistic", None, 3)
+    decide(agent, 5000)
+    assert (agent.diagnostics()["effective_sample_size"] >= 4096).all()
+    decide(agent, 1)
+    assert agent.diagnostics()["num_samples"] < 100
+
+
 @pytest.mark.parametrize(
     "setting", [s for s, (_, kind, _) in SETTINGS.items() if kind not in ("chains", *FEATURED)]
 )
