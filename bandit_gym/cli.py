@@ -363,9 +363,10 @@ _ENVIRONMENT = (
     _declare_argument(
         "--env-options", "its arguments; default: none", default="{}", metavar="JSON"
     ),
-    _declare_argument("--horizon", "steps", type=int, default=1000),
     _declare_argument("--seed", "of all draws; default: 0", type=int, default=0),
 )
+_HORIZON = {"type": int, "default": 1000}
+_HORIZONS = "steps; of several, the last, and the tables show the regret at each"
 _DIRECTORY = _declare_argument("directory", "DIR, the folder of an experiment")
 _SHOWN_COLUMNS = "what the printed table shows as well, such as last_switch"
 _COLUMNS = _declare_argument("--columns", _SHOWN_COLUMNS, nargs="+", default=(), metavar="COLUMN")
@@ -396,6 +397,7 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
     _compare: (
         "run agents in one environment and report",
         *_ENVIRONMENT,
+        _declare_argument("--horizon", _HORIZONS, nargs="+", **_HORIZON),
         _declare_argument(
             "--agents", _REFERENCE, nargs="+", default=DEFAULT_AGENTS, metavar=_AGENT_SYNTAX
         ),
@@ -419,6 +421,7 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
     _watch: (
         "show what an agent knows, pulls and loses, as it plays",
         *_ENVIRONMENT,
+        _declare_argument("--horizon", "steps", **_HORIZON),
         _declare_argument("--agent", "who plays", default="racing", metavar=_AGENT_SYNTAX),
         _declare_argument("--fps", "frames a second, at most", type=float, default=10.0),
         _declare_argument("--gif", "write an animation; default: none", metavar="FILE"),

@@ -144,7 +144,7 @@ def _write_html_page(results: Results, library: str) -> Iterator[str]:
         f"{_count_noun(len(experiment.agents), 'agent')} "
         f"in {_count_noun(len(tables), 'environment')}: "
         f"{_count_noun(experiment.replications, 'replication')} "
-        f"of {_count_noun(experiment.horizon, 'step')}"
+        f"of {_count_noun(experiment.horizons[-1], 'step')}"
     )
     yield f"""<!doctype html>
 <html lang="en">

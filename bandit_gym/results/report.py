@@ -283,12 +283,18 @@ def _make_estimates(
     columns: Sequence[str],
 ) -> Table:
     experiment, max_length = results.experiment, max(row["replications"] for row in rows)
+    *earlier, last = experiment.horizons
+    regrets = [f"cumulative_regret_{step}" for step in earlier]
     title = (
         f"{environment.label}: {max_length} replication{'s' * (max_length != 1)} of "
-        f"{experiment.horizon} steps, seed {experiment.seed}. Means ± 95 % intervals."
+        f"{last} steps, seed {experiment.seed}. Means ± 95 % intervals."
     )
     cells: Cells = {
         "agent": lambda row: row["agent"],
+        **{
+            f"after {step} steps": partial(write_estimate, name=name)
+            for step, name in zip(earlier, regrets, strict=True)
+        },
         regret_name(environment): partial(_write_cell, "cumulative_regret"),
         f"less {experiment.agents[0].label}'s, paired": lambda row: write_estimate(
             row, "difference"
@@ -303,7 +309,7 @@ def _make_estimates(
     notes = [
         _define_regret(environment),
         *(f"{COLUMNS[name].title.capitalize()}: {COLUMNS[name].meaning}." for name in columns),
-        *interval_notes(rows, ("cumulative_regret", "difference", *columns)),
+        *interval_notes(rows, (*regrets, "cumulative_regret", "difference", *columns)),
         *_flag_notes(rows),
         *_belief_notes(results, environment),
     ]
@@ -435,7 +441,7 @@ def write_estimate(row: SummaryRow, name: str, digits: int = 1) -> str:
         return f"{mean:z.{digits}f} ± {MISSING_CELL}"
     mark = UNRELIABLE_MARK if _has_unreliable_interval(row, name) else ""
     half = max(high - mean, mean - low)
-    if half > 0:
+    if half > 1e-9 * abs(mean):  # no rounding error of equal values
         digits = max(0, 1 - math.floor(math.log10(half)))
     if abs(high + low - 2 * mean) < 0.5 * 10**-digits:
         return f"{mean:z.{digits}f} ± {high - mean:.{digits}f}{mark}"

@@ -349,6 +349,20 @@ def test_text_tells_each_agents_numbers_by_hand(tmp_path):
     assert "Verdicts: regret below or above a0's with p < 0.05; undecided otherwise." in lines
 
 
+def test_the_regret_at_each_horizon_is_in_all_tables(tmp_path):
+    """An arm that loses 0.7 a step, in one run; few steps of 300 are recorded, 250 among them."""
+    agents, horizons = ["stub_agents:Constant"], [3, 250, 300]
+    experiment = Experiment([FIXED], agents, replications=12, horizon=horizons)
+    results = run_experiment(experiment, tmp_path, workers=SERIAL)
+    columns = [f"{CUMULATIVE_REGRET}{end}" for end in ("_3", "_250", "")]
+    (row,) = results.table()[columns + [f"{CUMULATIVE_REGRET}_250_high"]].to_numpy()
+    assert row == pytest.approx([2.1, 175.0, 210.0, 175.0])
+    for text in (str(results), write_latex(results).replace(r"$\pm$", "±").replace(" &", "")):
+        lines = [" ".join(line.split()) for line in text.splitlines()]
+        assert any("after 3 steps after 250 steps pseudo-regret" in line for line in lines)
+        assert any("Constant 2.1 ± 0.0 175.0 ± 0.0 210.0 ± 0.0" in line for line in lines)
+
+
 def test_text_says_what_verdicts_rest_on_and_how_many_decisions_were_flagged(results):
     text = str(results)
     assert "p < 0.05 after Holm's correction for the 8 comparisons of this report" in text
