@@ -55,7 +55,7 @@ from bandit_gym.results.report import (
     wrap_with_indent,
     write_report,
 )
-from bandit_gym.results.results import load_results
+from bandit_gym.results.results import join_results, load_results
 
 if TYPE_CHECKING:
     from bandit_gym.experiments import Run
@@ -184,10 +184,12 @@ def _folder(options: argparse.Namespace, stem: str, experiment: Experiment) -> P
 
 
 def _report(options: argparse.Namespace) -> int:
-    """Print the tables of a folder and write its report."""
-    found = load_results(options.directory)
-    default = Path(options.directory) / "report"
-    folder = default if options.out is None else check_folder("out", options.out)
+    """Print the tables of all folders as one, and write their report."""
+    first, *others = options.directories
+    if others and options.out is None:
+        raise ValueError("--out must be given for a report of several folders, got none.")
+    found = join_results([load_results(each) for each in options.directories])
+    folder = Path(first) / "report" if options.out is None else check_folder("out", options.out)
     if options.html and (options.format or options.style or options.latex):
         raise ValueError("--html must stand without --format, --style and --latex, got both.")
     print(describe(found, columns=options.columns or DETAIL_COLUMNS, width=_terminal_width()))
@@ -428,7 +430,12 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
     ),
     _report: (
         "tables and figures of what is stored so far",
-        _DIRECTORY,
+        _declare_argument(
+            "directories",
+            "folders of experiments, as one report with one correction",
+            nargs="+",
+            metavar="DIR",
+        ),
         _COLUMNS,
         _declare_argument("--out", "folder of tables and figures; default: DIR/report"),
         _declare_switch(

@@ -402,7 +402,8 @@ def aggregate(results: Results) -> pd.DataFrame:
     for agent in results.experiment.agents:
         runs = [found for found in results.runs if found.run.agent == agent]
         common = reduce(np.intersect1d, [found.replications for found in runs])
-        if all(found.is_usable for found in runs) and len(common):
+        is_everywhere = len(runs) == len(results.experiment.environments)
+        if is_everywhere and all(found.is_usable for found in runs) and len(common):
             scored = [found for found in runs if found.run.environment not in left_out]
             kept = [_scores(found)[np.isin(found.replications, common)] for found in scored]
             scores = np.stack(kept or [np.full(len(common), np.nan)], axis=1)

@@ -25,7 +25,7 @@ from surface import (
 from bandit_gym import load_results
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, load_experiment, run_experiment
-from bandit_gym.results import write_html
+from bandit_gym.results import join_results, write_html
 from bandit_gym.results.report import write_latex
 from bandit_gym.results.statistics import mean_interval, paired_p_value
 
@@ -670,6 +670,57 @@ def test_report_names_what_is_missing_and_what_failed_and_exits_1(tmp_path, caps
     assert "Left out: Raising in BernoulliBandit-v0, which failed in 1 of 1 blocks" in text
     assert "RuntimeError: I have had enough" in text
     assert load_results(tmp_path).table()["agent"].tolist() == ["ucb1"]
+
+
+# -- Several folders ------------------------------------------------------------------------------
+
+ALL = {"replications": REPLICATIONS, "horizon": HORIZON, "block_size": 8}
+
+
+def test_several_results_are_reported_as_if_they_were_one(folder, results):
+    parts = [Experiment(ENVIRONMENTS, agents, **ALL) for agents in (AGENTS[:2], AGENTS[2:])]
+    joined = join_results([load_results(folder, part) for part in parts])
+    assert str(joined) == str(results)
+
+
+def test_agents_and_environments_that_are_not_in_all_folders_are_not_missing(folder):
+    parts = (ENVIRONMENTS[:1], AGENTS[:3]), (ENVIRONMENTS[1:], AGENTS[1:])
+    joined = join_results([load_results(folder, Experiment(*part, **ALL)) for part in parts])
+    table, aggregate = joined.table().set_index("env"), tables_of(joined)["aggregate"]
+    assert table.loc["fixed", "agent"].tolist() == LABELS[:3]
+    assert table.loc["drawn", "agent"].tolist() == LABELS[1:]
+    assert table.loc["drawn", "difference"].isna().all()  # as the first agent was not there
+    assert aggregate["agent"].tolist() == ["ucb1", "smc"] and joined.num_missing == 0
+    assert "Holm's correction for the 2 comparisons" in str(joined)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({}, "a run must be in one folder of a report only, got 'random in fixed'"),
+        ({"seed": 1}, r"seed must be the same in all folders of a report, got \[0, 1\]"),
+        ({"agents": [{"agent": "ucb1", "label": "random"}]}, "agents must have different labels"),
+    ],
+    ids=str,
+)
+def test_results_that_are_not_of_one_comparison_are_refused(results, tmp_path, change, text):
+    settings = {"environments": [ENVIRONMENTS[0]], "agents": ["random"], **ALL, **change}
+    with pytest.raises(ValueError, match=text):
+        join_results([results, run_experiment(Experiment(**settings), tmp_path, workers=SERIAL)])
+
+
+def test_the_command_report_takes_several_folders_of_one_results_version(small, tmp_path, capsys):
+    out, again = ["--out", str(tmp_path / "out")], tmp_path / "again"
+    assert main(["report", str(small), str(small)]) == 2
+    assert "--out must be given for a report of several folders" in capsys.readouterr().err
+    run_experiment(Experiment([FIXED], ["ucb1"], replications=4, horizon=9), again, workers=SERIAL)
+    assert main(["report", str(small), str(again), *out, "--format", "svg"]) == 0
+    assert "ucb1" in (tmp_path / "out" / "report.txt").read_text("utf-8")
+    rewrite_block(next(again.rglob("*.parquet")), {"results_version": 1})
+    assert main(["report", str(small), str(again), *out]) == 2
+    told = capsys.readouterr().err
+    assert "a report must hold blocks of one code, got two of the engine" in told
+    assert told.count("\n") == 1
 
 
 # -- The page -----------------------------------------------------------------------------------
