@@ -29,7 +29,7 @@ from bandit_gym.checks import (
     message,
 )
 from bandit_gym.checks.files import VERSION, replacing
-from bandit_gym.checks.styles import FORMATS, STYLES
+from bandit_gym.checks.styles import FORMATS, SCALES, STYLES
 from bandit_gym.experiments.catalogue import (
     CATALOGUE_GROUPS,
     describe_catalogue,
@@ -72,6 +72,9 @@ EXAMPLES = """examples:
   bandit-gym run experiment.toml --workers 8
   bandit-gym report results/experiment-1a2b3c4d5e6f
 """
+
+LOOKS = ("formats", "style", "xscale", "latex")
+"""Arguments of `write_report`, which one HTML file has no use for."""
 
 DEFAULT_AGENTS = ("racing", "racing_paper", "exact", "smc", "ucb1")
 
@@ -190,14 +193,14 @@ def _report(options: argparse.Namespace) -> int:
         raise ValueError("--out must be given for a report of several folders, got none.")
     found = join_results([load_results(each) for each in options.directories])
     folder = Path(first) / "report" if options.out is None else check_folder("out", options.out)
-    if options.html and (options.format or options.style or options.latex):
-        raise ValueError("--html must stand without --format, --style and --latex, got both.")
+    looks = {name: value for name in LOOKS if (value := getattr(options, name))}
+    if options.html and looks:
+        raise ValueError(message("--html", "stand without options of figures and tables", looks))
     print(describe(found, columns=options.columns or DETAIL_COLUMNS, width=_terminal_width()))
     if options.html:
         print(f"\nReport: {write_html(found, folder / 'report.html')}")
     else:
-        formats, style = options.format or ("png", "svg"), options.style or "screen"
-        write_report(found, folder, formats=formats, style=style, latex=options.latex)
+        write_report(found, folder, **looks)
         print(f"\nTables and figures: {folder}")
     return FAILED if found.failed else OK
 
@@ -442,10 +445,17 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
             "--html", "one file, OUT/report.html, that opens in a browser without a network"
         ),
         _declare_argument(
-            "--format", "of figures; default: png and svg", action="append", choices=FORMATS
+            "--format",
+            "of figures; default: png and svg",
+            dest="formats",
+            action="append",
+            choices=FORMATS,
         ),
         _declare_argument(
             "--style", "screen (default), or paper, a column wide, serif", choices=STYLES
+        ),
+        _declare_argument(
+            "--xscale", "of the steps in figures; default: each's own", choices=SCALES
         ),
         _declare_switch("--latex", "tables.tex too, for booktabs"),
     ),

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 SHOWN_DPI = 100
 LEGEND_ROW = 0.019  # inches, for each point of the font size
 NUM_SPANS = 40
+LEVELS = np.linspace(0, 1, 101)
 
 CUMULATIVE_REGRET = COLUMNS["cumulative_regret"]
 
@@ -67,6 +68,7 @@ class Curve(NamedTuple):
         x: (S,) steps or levels.
         y: (S,) values.
         half: (S,) half widths of their 95 % intervals; None where there are none.
+        dots: indices of the values that have a dot.
     """
 
     label: str
@@ -74,10 +76,11 @@ class Curve(NamedTuple):
     x: np.ndarray
     y: FloatArray
     half: FloatArray | None = None
+    dots: Sequence[int] = ()
 
 
 class Chart(NamedTuple):
-    """What a figure shows over the steps, before it is drawn.
+    """What a figure shows, before it is drawn.
 
     Attributes:
         name: what is shown.
@@ -88,6 +91,7 @@ class Chart(NamedTuple):
         log: letters of the logarithmic axes, of "xy".
         bottom: lower end of the vertical axis; None for that of the values.
         top: its upper end; None for that of the values.
+        x_title: what the horizontal axis shows.
     """
 
     name: str
@@ -98,11 +102,15 @@ class Chart(NamedTuple):
     log: str = ""
     bottom: float | None = None
     top: float | None = None
+    x_title: str = "step"
 
 
 def _title_regret(environment: Entry) -> str:
-    definition = regret_definition(environment).replace(" - ", " − ")
-    return f"{regret_name(environment)} so far\n({definition}, summed)"
+    return f"{regret_name(environment)} so far\n({_define_regret(environment)}, summed)"
+
+
+def _define_regret(environment: Entry) -> str:
+    return regret_definition(environment).replace(" - ", " − ")
 
 
 def chart_regret(results: Results, environment: Entry) -> Chart | None:
@@ -128,9 +136,33 @@ def chart_differences(results: Results, environment: Entry) -> Chart | None:
 def chart_best_arm(results: Results, environment: Entry) -> Chart | None:
     """Return how often each agent plays the best arm, averaged over spans of steps."""
     axes = {"log": "x", "bottom": 0.0, "top": 1.0}
-    y_title = "share of pulls of the best arm"
-    return _make_chart(
-        results, environment, "Pulls of the best arm", y_title, _best_arm_shares, **axes
+    y_title, measure = "share of pulls of the best arm", partial(_average_spans, "optimal_pulls")
+    return _make_chart(results, environment, "Pulls of the best arm", y_title, measure, **axes)
+
+
+def chart_per_step(results: Results, environment: Entry) -> Chart | None:
+    """Return the mean regret of a single step, averaged over spans of steps."""
+    name, measure = "Regret of each step", partial(_average_spans, "cumulative_regret")
+    y_title = f"regret of a step\n({_define_regret(environment)})"
+    return _make_chart(results, environment, name, y_title, measure, log="x", bottom=0.0)
+
+
+def chart_distribution(results: Results, environment: Entry) -> Chart | None:
+    """Return quantiles of each agent's regret at the horizon, with a dot where the mean is."""
+    curves, runs = [], results.usable(environment)
+    for run in runs:
+        values, agent = run.final("cumulative_regret"), run.run.agent
+        quantiles = np.quantile(values, LEVELS)
+        dot = int(np.abs(quantiles - values.mean()).argmin())
+        style = line_style(results.experiment.agents.index(agent))
+        curves.append(Curve(agent.label, style, LEVELS, quantiles, dots=[dot]))
+    return Chart(
+        "Distribution of the regret",
+        environment.label,
+        f"{max(len(run.replications) for run in runs)} replications; dots: means",
+        f"{regret_name(environment)} at the horizon",
+        curves,
+        x_title="share of replications with at most this regret",
     )
 
 
@@ -151,6 +183,8 @@ def chart_flagged(results: Results, environment: Entry) -> Chart | None:
 FIGURES: dict[str, Callable[[Results, Entry], Chart | None]] = {
     "regret": chart_regret,
     "differences": chart_differences,
+    "per-step": chart_per_step,
+    "distribution": chart_distribution,
     "best-arm": chart_best_arm,
     "samples": chart_samples,
     "flagged": chart_flagged,
@@ -201,14 +235,14 @@ def _differences(reference: RunResults, run: RunResults) -> Measured:
     return run.steps, paired_differences(run, reference, "cumulative_regret")[1]
 
 
-def _best_arm_shares(run: RunResults) -> Measured:
-    """Return shares of pulls in spans of steps; none where the environment reports no regret."""
+def _average_spans(column: str, run: RunResults) -> Measured:
+    """Return means per step of sums, in spans of steps; none where they are unknown."""
     spans = np.array_split(np.arange(len(run.steps)), min(NUM_SPANS, len(run.steps)))
     last = [span[-1] for span in spans]
-    pulls, ends = run.curves("optimal_pulls")[:, last], run.steps[last]
+    sums, ends = run.curves(column)[:, last], run.steps[last]
     lengths = np.diff(ends, prepend=0)
-    shares = np.diff(pulls, axis=1, prepend=0) / lengths
-    return np.sqrt((ends - lengths + 1) * ends), shares[: 0 if np.isnan(pulls).any() else None]
+    means = np.diff(sums, axis=1, prepend=0) / lengths
+    return np.sqrt((ends - lengths + 1) * ends), means[: 0 if np.isnan(sums).any() else None]
 
 
 def _rates(column: str, run: RunResults) -> Measured:
@@ -226,32 +260,47 @@ def save_figures(
     kinds: Sequence[str] = tuple(FIGURES),
     style: str = "screen",
     formats: Sequence[str] = ("png", "svg"),
+    xscale: str | None = None,
 ) -> list[Path]:
     """Draw the figures that the results allow, save each in all formats, and return the files."""
     files = []
     for number, environment in enumerate(results.experiment.environments):
         for kind in kinds:
-            figure = draw_chart(results, environment, kind, style)
+            figure = draw_chart(results, environment, kind, style, xscale)
             if figure is not None:
                 files += save_figure(figure, directory / f"{number:02d}-{kind}", formats)
     return files
 
 
 def draw_chart(
-    results: Results, environment: Entry, kind: str, style: str = "screen"
+    results: Results,
+    environment: Entry,
+    kind: str,
+    style: str = "screen",
+    xscale: str | None = None,
 ) -> Figure | None:
     """Draw one of FIGURES for an environment, where there is something to draw."""
     chart = FIGURES[kind](results, environment) if results.usable(environment) else None
-    return chart and draw_figure(chart, style)
+    return chart and draw_figure(chart, style, xscale)
 
 
-def draw_figure(chart: Chart, style: str = "screen") -> Figure:
-    """Draw a chart in one of `styles.STYLES`."""
+def draw_figure(chart: Chart, style: str = "screen", xscale: str | None = None) -> Figure:
+    """Draw a chart in one of `styles.STYLES`.
+
+    Args:
+        chart: what to draw.
+        style: how.
+        xscale: of the horizontal axis where it starts above 0: "log", "linear", or None for the
+            chart's own.
+    """
+    is_log = "x" in chart.log if xscale is None else xscale == "log"
     with matplotlib.rc_context(STYLES[style]):
         figure = Picture(layout="constrained")
         axes = figure.subplots()
         for curve in chart.curves:
-            axes.plot(curve.x, curve.y, label=curve.label, **curve.line_style.line)
+            dots = list(curve.dots)
+            (line,) = axes.plot(curve.x, curve.y, label=curve.label, **curve.line_style.line)
+            line.set(marker="o" if dots else "", markevery=dots)
             if curve.half is not None:
                 ends = curve.y - curve.half, curve.y + curve.half
                 axes.fill_between(
@@ -259,9 +308,9 @@ def draw_figure(chart: Chart, style: str = "screen") -> Figure:
                 )
         axes.spines[["top", "right"]].set_visible(False)
         axes.margins(x=0)
-        axes.set(xlabel="step", ylabel=chart.y_title)
+        axes.set(xlabel=chart.x_title, ylabel=chart.y_title)
         axes.set_ylim(chart.bottom, chart.top)
-        if "x" in chart.log:
+        if is_log and min(curve.x[0] for curve in chart.curves) > 0:
             axes.set_xscale("log")
         if "y" in chart.log:
             axes.set_yscale("log")

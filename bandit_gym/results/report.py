@@ -15,7 +15,7 @@ import pandas as pd
 
 from bandit_gym.checks import check_choice, check_folder
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
-from bandit_gym.checks.styles import FORMATS, STYLES
+from bandit_gym.checks.styles import FORMATS, SCALES, STYLES
 from bandit_gym.experiments.blocks import COLUMNS, DOUBT_COLUMNS
 from bandit_gym.experiments.experiment import Entry
 from bandit_gym.results.statistics import (
@@ -110,6 +110,7 @@ def write_report(
     *,
     formats: Sequence[str] = ("png", "svg"),
     style: str = "screen",
+    xscale: str | None = None,
     latex: bool = False,
 ) -> None:
     """Write tables as CSV, the text of `describe` and all figures into a folder.
@@ -119,15 +120,18 @@ def write_report(
         directory: where to; made unless it is there.
         formats: of the figures: "png", "svg", "pdf".
         style: of the figures: "screen", or "paper" for a column's width, serif and without titles.
+        xscale: of the figures over steps: "linear" or "log"; None for each figure's own.
         latex: whether to write the tables as `tables.tex` too, for the LaTeX package booktabs.
 
     Raises:
-        ValueError: if a format or the style is another.
+        ValueError: if a format, the style or the scale is another.
         OSError: if the folder cannot be made or written to.
     """
     from bandit_gym.results.plots import save_figures  # brings matplotlib, which tables do not need
 
     check_choice("style", style, STYLES)
+    if xscale is not None:
+        check_choice("xscale", xscale, SCALES)
     for name in formats:
         check_choice("formats", name, FORMATS)
     directory = check_folder("directory", directory)
@@ -138,7 +142,7 @@ def write_report(
     write_atomically(directory / "report.txt", f"{text}\n".encode())
     if latex:
         write_atomically(directory / "tables.tex", write_latex(results).encode())
-    save_figures(results, directory, style=style, formats=formats)
+    save_figures(results, directory, style=style, formats=formats, xscale=xscale)
 
 
 def version_notes(results: Results) -> Iterator[str]:

@@ -245,7 +245,7 @@ class Results:
 
         Args:
             env: label of the environment to draw; None is the first that there are results of.
-            kind: "regret", "differences", "best-arm", "samples" or "flagged".
+            kind: one of `plots.FIGURES`, such as "regret", "per-step" or "distribution".
 
         Raises:
             ValueError: if the environment or the kind is unknown, or there is nothing to draw.

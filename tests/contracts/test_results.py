@@ -25,7 +25,7 @@ from surface import (
 from bandit_gym import load_results
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, load_experiment, run_experiment
-from bandit_gym.results import join_results, write_html
+from bandit_gym.results import join_results, plots, write_html
 from bandit_gym.results.report import write_latex
 from bandit_gym.results.statistics import mean_interval, paired_p_value
 
@@ -458,6 +458,23 @@ def test_pulls_of_the_best_arm_are_drawn_as_shares(results, rows):
         assert lines_of(figure)[agent].get_ydata() == pytest.approx(is_best.mean(axis=0))
 
 
+def test_regret_of_each_step_is_drawn(results, rows):
+    found = lines_of(results.plot(env="drawn", kind="per-step"))
+    for agent in LABELS:
+        regret = np.diff(curves(rows, "drawn", agent), prepend=0)
+        assert found[agent].get_ydata() == pytest.approx(regret.mean(axis=0))
+
+
+def test_regret_at_the_horizon_is_drawn_as_quantiles_with_a_dot_at_the_mean(results, rows):
+    figure = results.plot(env="drawn", kind="distribution")
+    for agent, line in lines_of(figure).items():
+        regret, (dot,) = final(rows, "drawn", agent), line.get_markevery()
+        assert line.get_ydata() == pytest.approx(np.quantile(regret, line.get_xdata()))
+        assert abs(line.get_ydata() - regret.mean()).argmin() == dot
+    assert list(lines_of(figure)) == LABELS
+    assert "at most this regret" in figure.axes[0].get_xlabel()
+
+
 def test_pulls_of_the_best_arm_are_drawn_where_it_changes_at_each_step(tmp_path):
     experiment = Experiment(["ContextualBandit-v0"], ["laplace"], replications=3, horizon=20)
     run_experiment(experiment, tmp_path, workers=SERIAL)
@@ -530,7 +547,7 @@ def test_plot_refuses_what_the_results_do_not_allow(folder):
 
 # -- The command report -------------------------------------------------------------------------
 
-KINDS = ("regret", "differences", "best-arm", "samples", "flagged")
+KINDS = "regret differences per-step distribution best-arm samples flagged".split()
 
 
 @pytest.fixture(scope="module")
@@ -652,10 +669,27 @@ def test_report_refuses_looks_that_it_does_not_know(small, tmp_path, capsys, opt
     assert not told.out and not (tmp_path / "new").exists()
 
 
+def test_figures_have_the_scale_of_steps_that_is_asked_for(results, small, tmp_path, monkeypatch):
+    scales = {}
+    monkeypatch.setattr(
+        plots,
+        "save_figure",
+        lambda figure, path, _: scales.update({path.name: figure.axes[0].get_xscale()}) or [],
+    )
+    for asked in ([], ["--xscale", "log"], ["--xscale", "linear"]):
+        assert main(["report", str(small), "--out", str(tmp_path), *asked]) == 0
+        scale = (asked or [None])[-1]
+        assert scales.pop("00-regret") == (scale or "linear")
+        assert scales.pop("00-per-step") == (scale or "log")
+        assert scales.pop("00-distribution") == "linear"  # as it starts at 0
+
+
 def test_report_refuses_looks_of_figures_for_a_page(small, tmp_path, capsys):
     assert main(["report", str(small), "--out", str(tmp_path / "new"), "--html", "--latex"]) == 2
     told = capsys.readouterr()
-    assert "--html must stand without --format, --style and --latex" in told.err
+    assert (
+        "--html must stand without options of figures and tables, got {'latex': True}" in told.err
+    )
     assert not told.out and not (tmp_path / "new").exists()
 
 
@@ -788,7 +822,7 @@ def test_page_asks_the_network_for_nothing(page):
 
 def test_page_has_the_charts_tables_settings_and_versions(page, harmful, tmp_path):
     text = page.read_text("utf-8")
-    assert charts_in(text) == 4  # of all worlds; regret, differences and the best arm
+    assert charts_in(text) == 6  # of all worlds, and those of one without samples and flags
     assert "p (Holm)" in text and "How to cite" in text
     found = re.search(r"<h2>The experiment</h2><pre[^>]*>(.*?)</pre>", text, re.S)
     (tmp_path / "again.json").write_text(unescape(found[1]), encoding="utf-8")
@@ -799,7 +833,7 @@ def test_page_of_agents_that_tell_samples_and_flags_has_charts_of_them(folder, t
     pytest.importorskip("plotly", reason="the extra html is not installed")
     assert main(["report", str(folder), "--html", "--out", str(tmp_path)]) == 0
     text = (tmp_path / "report.html").read_text("utf-8")
-    assert charts_in(text) == 2 * 5 + 1  # the forest, and those of each world
+    assert charts_in(text) == 2 * len(KINDS) + 1  # the forest, and those of each world
 
 
 def test_bands_of_a_page_lie_evenly_about_their_curves(folder, tmp_path, monkeypatch):
@@ -896,7 +930,7 @@ def test_a_browser_draws_and_prints_the_page_and_has_nothing_to_complain_of(page
             box = shown.bounding_box()
             assert box["height"] > 20 and 0 <= box["x"] < box["x"] + box["width"] <= 718
         browser.close()
-    assert printed.count(b"/Alt") == len(charts) == 4
+    assert printed.count(b"/Alt") == len(charts) == 6
     assert [each for each in complaints if not each.startswith((page.as_uri(), "blob:"))] == []
 
 
