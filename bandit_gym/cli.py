@@ -73,7 +73,7 @@ EXAMPLES = """examples:
   bandit-gym report results/experiment-1a2b3c4d5e6f
 """
 
-LOOKS = ("formats", "style", "xscale", "latex")
+LOOKS = ("formats", "style", "xscale", "latex", "markdown")
 """Arguments of `write_report`, which one HTML file has no use for."""
 
 DEFAULT_AGENTS = ("racing", "racing_paper", "exact", "smc", "ucb1")
@@ -458,6 +458,7 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
             "--xscale", "of the steps in figures; default: each's own", choices=SCALES
         ),
         _declare_switch("--latex", "tables.tex too, for booktabs"),
+        _declare_switch("--markdown", "tables.md too"),
     ),
     _export: (
         "write all stored rows into one file",

@@ -1,4 +1,4 @@
-"""What people read: tables in plain text and LaTeX, and the folder `report` with figures."""
+"""What people read: tables in text, LaTeX and Markdown, and the folder `report` with figures."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ LATEX_ESCAPES = {
 }
 """Signs that mean something to LaTeX, alone or with those beside them, and how it shows them."""
 
+MARKDOWN_SIGN = re.compile(r"[\\`*_{}\[\]<>|$~#&]")
 NEGATIVE_NUMBER = re.compile(r"(?<![\w-])-(?=\d)")
 
 
@@ -112,6 +113,7 @@ def write_report(
     style: str = "screen",
     xscale: str | None = None,
     latex: bool = False,
+    markdown: bool = False,
 ) -> None:
     """Write tables as CSV, the text of `describe` and all figures into a folder.
 
@@ -122,6 +124,7 @@ def write_report(
         style: of the figures: "screen", or "paper" for a column's width, serif and without titles.
         xscale: of the figures over steps: "linear" or "log"; None for each figure's own.
         latex: whether to write the tables as `tables.tex` too, for the LaTeX package booktabs.
+        markdown: whether to write them as `tables.md` too.
 
     Raises:
         ValueError: if a format, the style or the scale is another.
@@ -142,6 +145,8 @@ def write_report(
     write_atomically(directory / "report.txt", f"{text}\n".encode())
     if latex:
         write_atomically(directory / "tables.tex", write_latex(results).encode())
+    if markdown:
+        write_atomically(directory / "tables.md", write_markdown(results).encode())
     save_figures(results, directory, style=style, formats=formats, xscale=xscale)
 
 
@@ -201,10 +206,17 @@ def write_text(table: Table, width: int = ENDLESS) -> str:
 
 def write_latex(results: Results) -> str:
     """Write the table of each environment, and that over all of them, ready to be included."""
+    return "\n".join([LATEX_PREAMBLE, *map(_write_latex_table, _list_tables(results))])
+
+
+def write_markdown(results: Results) -> str:
+    """Write the table of each environment, and that over all of them, in Markdown."""
+    return "\n".join(map(_write_markdown_table, _list_tables(results)))
+
+
+def _list_tables(results: Results) -> list[Table]:
     rows = summarise(results).to_dict("records")
-    tables = *make_tables(results, rows).values(), *make_aggregate(results, rows)
-    written = [_write_latex_table(table) for table in tables]
-    return "\n".join([LATEX_PREAMBLE, *written])
+    return [*make_tables(results, rows).values(), *make_aggregate(results, rows)]
 
 
 def escape_latex(text: str) -> str:
@@ -232,6 +244,24 @@ def _write_latex_table(table: Table) -> str:
             "",
         ]
     )
+
+
+def _write_markdown_table(table: Table) -> str:
+    """Write a table, its title above it and its notes below, with all labels as they are."""
+    cells = table.cells.reset_index(names=table.cells.columns.name).map(_escape_markdown)
+    rows = cells.rename(columns=_escape_markdown).to_dict("records")
+    notes = map(_escape_markdown, table.notes)
+    return "\n\n".join([_escape_markdown(table.title), markdown_rows(rows), *notes, ""])
+
+
+def _escape_markdown(text: str) -> str:
+    return MARKDOWN_SIGN.sub(r"\\\g<0>", text)
+
+
+def markdown_rows(rows: Sequence[Mapping[str, str]]) -> str:
+    """Lay out rows that map each column's name to its cell, in Markdown."""
+    lines = [rows[0], ["---"] * len(rows[0]), *(row.values() for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _write_line(cells: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixed_instance import ENV, FIXED
+from markdown_it import MarkdownIt
 from scipy import optimize, stats
 from surface import (
     CUMULATIVE_REGRET,
@@ -26,7 +27,7 @@ from bandit_gym import load_results
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, load_experiment, run_experiment
 from bandit_gym.results import join_results, plots, write_html
-from bandit_gym.results.report import write_latex
+from bandit_gym.results.report import write_latex, write_markdown
 from bandit_gym.results.statistics import mean_interval, paired_p_value
 
 REPLICATIONS, HORIZON = 22, 40
@@ -554,7 +555,12 @@ KINDS = "regret differences per-step distribution best-arm samples flagged".spli
 def report(folder, tmp_path_factory):
     """The folder that the command writes."""
     path = tmp_path_factory.mktemp("report")
-    assert main(["report", str(folder), "--out", str(path), "--format", "svg", "--latex"]) == 0
+    assert (
+        main(
+            ["report", str(folder), "--out", str(path), "--format", "svg", "--latex", "--markdown"]
+        )
+        == 0
+    )
     return path
 
 
@@ -568,7 +574,7 @@ def small(tmp_path_factory):
 
 def test_report_writes_its_tables_text_and_a_figure_of_each_kind(report, results, folder):
     figures = [f"{number:02d}-{kind}" for number in (0, 1) for kind in KINDS]
-    tables = ["summary.csv", "aggregate.csv", "report.txt", "tables.tex"]
+    tables = ["summary.csv", "aggregate.csv", "report.txt", "tables.tex", "tables.md"]
     expected = tables + [f"{name}.svg" for name in figures]
     assert sorted(path.name for path in report.iterdir()) == sorted(expected)
     for name, table in tables_of(results).items():
@@ -969,6 +975,13 @@ def test_text_and_tables_show_every_label_as_it_is(harmful, tmp_path):
     latex = (tmp_path / "tables.tex").read_text("utf-8")
     assert r"\textless{}script\textgreater{}alert(1)\textless{}/script\textgreater{} &" in latex
     assert r"\$x\$ \%\{y\} \&lt;b\&gt; {[}/red{]} \_a\_ &" in latex
+
+
+def test_tables_in_markdown_show_every_label_as_it_is(harmful):
+    html = MarkdownIt().enable("table").render(write_markdown(load_results(harmful)))
+    told, shown = unescape(re.sub("<[^>]*>", " ", html)).split(), str(load_results(harmful)).split()
+    assert html.count("<table") == 1 and told == shown[: len(told)]
+    assert shown[len(told)] == "Verdicts:"
 
 
 # -- The command export -------------------------------------------------------------------------
