@@ -433,12 +433,7 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
     ),
     _report: (
         "tables and figures of what is stored so far",
-        _declare_argument(
-            "directories",
-            "folders of experiments, as one report with one correction",
-            nargs="+",
-            metavar="DIR",
-        ),
+        _declare_argument("directories", "folders, for one report", nargs="+", metavar="DIR"),
         _COLUMNS,
         _declare_argument("--out", "folder of tables and figures; default: DIR/report"),
         _declare_switch(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,6 +47,10 @@ SHOWN_DPI = 100
 LEGEND_ROW = 0.019  # inches, for each point of the font size
 NUM_SPANS = 40
 LEVELS = np.linspace(0, 1, 101)
+UNKNOWN = np.full(MIN_REPLICATIONS, np.nan)
+
+MIN_LOG_RATIO = 20
+"""Of the largest value of a parameter to the smallest, from which its axis is logarithmic."""
 
 CUMULATIVE_REGRET = COLUMNS["cumulative_regret"]
 
@@ -191,9 +196,67 @@ FIGURES: dict[str, Callable[[Results, Entry], Chart | None]] = {
 }
 
 
+def chart_parameter(results: Results, environment: Entry, name: str) -> Chart | None:
+    """Return regret at the horizon against a numeric option of the environment, or else of agents.
+
+    Environments that differ in nothing else share the chart of the first of them. An agent without
+    the option has the same regret at all values.
+    """
+    rest, experiment = _without_option(environment, name), results.experiment
+    group = [each for each in experiment.environments if _without_option(each, name) == rest]
+    runs = [run for each in group for run in results.usable(each)]
+    measured: dict[Entry, dict[float | None, RunResults]] = {}
+    for run in runs:
+        agent = run.run.agent
+        owner = run.run.environment if name in environment.options else agent
+        value = _numbers(owner).get(name)
+        entry = agent if value is None or owner is not agent else _without_option(agent, name)
+        measured.setdefault(entry, {})[value] = run
+    if environment != runs[0].run.environment or max(map(len, measured.values())) < 2:
+        return None
+    x = sorted({value for points in measured.values() for value in points if value is not None})
+    curves = []
+    for entry, points in measured.items():
+        found = [points.get(value, points.get(None)) for value in x]
+        finals = [run.final("cumulative_regret") if run else UNKNOWN for run in found]
+        is_banded = min(map(len, finals)) >= MIN_REPLICATIONS
+        half = np.array([half_widths(values) for values in finals]) if is_banded else None
+        means = np.array([values.mean() for values in finals])
+        style = line_style(experiment.agents.index(next(iter(points.values())).run.agent))
+        dots = () if None in points else range(len(x))
+        curves.append(Curve(entry.label, style, np.array(x), means, half, dots))
+    y_title = f"{regret_name(environment)} at the horizon"
+    axes: dict[str, Any] = {
+        "log": "x" if 0 < MIN_LOG_RATIO * x[0] <= x[-1] else "",
+        "x_title": name,
+    }
+    return Chart(f"Regret by {name}", rest.label, _describe_bands(runs), y_title, curves, **axes)
+
+
+def _without_option(entry: Entry, name: str) -> Entry:
+    """Return an entry without one of its options, labelled by the others."""
+    if name not in entry.options:
+        return entry
+    options = {key: value for key, value in entry.options.items() if key != name}
+    return replace(entry, options=options, label=replace(entry, options=options).name)
+
+
+def _numbers(entry: Entry) -> dict[str, float]:
+    """Return the options that are numbers."""
+    return {name: value for name, value in entry.options.items() if type(value) in (int, float)}
+
+
+def list_figures(results: Results) -> dict[str, Callable[[Results, Entry], Chart | None]]:
+    """Return FIGURES, and "parameter-NAME" for each option that is a number."""
+    entries = *results.experiment.environments, *results.experiment.agents
+    names = {name for entry in entries for name in _numbers(entry) if name.isidentifier()}
+    parameters = {f"parameter-{name}": partial(chart_parameter, name=name) for name in names}
+    return FIGURES | dict(sorted(parameters.items()))
+
+
 def make_charts(results: Results, environment: Entry) -> Iterator[Chart]:
     """Yield all charts of an environment with results that have something to show."""
-    yield from filter(None, (make(results, environment) for make in FIGURES.values()))
+    yield from filter(None, (make(results, environment) for make in list_figures(results).values()))
 
 
 Measured = tuple[np.ndarray, FloatArray]
@@ -220,11 +283,13 @@ def _make_chart(
             curves.append(Curve(agents[number].label, line_style(number), steps, means, half))
     if not curves:
         return None
+    return Chart(name, environment.label, _describe_bands(runs), y_title, curves, **axes)
+
+
+def _describe_bands(runs: Sequence[RunResults]) -> str:
     count = max(len(run.replications) for run in runs)
-    is_banded = count >= MIN_REPLICATIONS
-    bands = "bands: 95 % interval of the mean" if is_banded else "no bands below 10"
-    subtitle = f"{count} replications; {bands}"
-    return Chart(name, environment.label, subtitle, y_title, curves, **axes)
+    bands = "bands: 95 % interval of the mean"
+    return f"{count} replications; {bands if count >= MIN_REPLICATIONS else 'no bands below 10'}"
 
 
 def _regret(run: RunResults) -> Measured:
@@ -257,7 +322,7 @@ def save_figures(
     results: Results,
     directory: Path,
     *,
-    kinds: Sequence[str] = tuple(FIGURES),
+    kinds: Sequence[str] | None = None,
     style: str = "screen",
     formats: Sequence[str] = ("png", "svg"),
     xscale: str | None = None,
@@ -265,7 +330,7 @@ def save_figures(
     """Draw the figures that the results allow, save each in all formats, and return the files."""
     files = []
     for number, environment in enumerate(results.experiment.environments):
-        for kind in kinds:
+        for kind in kinds or list_figures(results):
             figure = draw_chart(results, environment, kind, style, xscale)
             if figure is not None:
                 files += save_figure(figure, directory / f"{number:02d}-{kind}", formats)
@@ -279,8 +344,9 @@ def draw_chart(
     style: str = "screen",
     xscale: str | None = None,
 ) -> Figure | None:
-    """Draw one of FIGURES for an environment, where there is something to draw."""
-    chart = FIGURES[kind](results, environment) if results.usable(environment) else None
+    """Draw one of `list_figures` for an environment, where there is something to draw."""
+    make = list_figures(results)[kind]
+    chart = make(results, environment) if results.usable(environment) else None
     return chart and draw_figure(chart, style, xscale)
 
 
@@ -300,7 +366,7 @@ def draw_figure(chart: Chart, style: str = "screen", xscale: str | None = None) 
         for curve in chart.curves:
             dots = list(curve.dots)
             (line,) = axes.plot(curve.x, curve.y, label=curve.label, **curve.line_style.line)
-            line.set(marker="o" if dots else "", markevery=dots)
+            line.set(marker="o" if dots else "", markevery=dots, clip_on=not dots)
             if curve.half is not None:
                 ends = curve.y - curve.half, curve.y + curve.half
                 axes.fill_between(

@@ -245,14 +245,15 @@ class Results:
 
         Args:
             env: label of the environment to draw; None is the first that there are results of.
-            kind: one of `plots.FIGURES`, such as "regret", "per-step" or "distribution".
+            kind: one of `plots.list_figures`, such as "regret", "distribution" or "parameter-delta"
+                where `delta` has a grid.
 
         Raises:
             ValueError: if the environment or the kind is unknown, or there is nothing to draw.
         """
         from bandit_gym.results import plots  # brings matplotlib
 
-        check_choice("kind", kind, plots.FIGURES)
+        check_choice("kind", kind, plots.list_figures(self))
         environments = self.experiment.environments
         labels = [each.label for each in environments if self.usable(each)]
         if env is not None or not labels:

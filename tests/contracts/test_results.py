@@ -476,6 +476,28 @@ def test_regret_at_the_horizon_is_drawn_as_quantiles_with_a_dot_at_the_mean(resu
     assert "at most this regret" in figure.axes[0].get_xlabel()
 
 
+def test_regret_at_the_horizon_is_drawn_against_an_option_of_a_grid(tmp_path):
+    """Arms of means 0.2, 0.5, 0.9 lose 7, 4 and nothing in 10 steps."""
+    environments = [FIXED, {"env": ENV, "grid": {"num_arms": [3, 60]}}]
+    agents = ["random", {"agent": "stub_agents:Constant", "grid": {"arm": [0, 1, 2]}}]
+    experiment = Experiment(environments, agents, replications=12, horizon=10)
+    results = run_experiment(experiment, tmp_path, workers=SERIAL)
+    fixed, *drawn = (each.label for each in experiment.environments)
+    means = results.table().set_index(["env", "agent"])[CUMULATIVE_REGRET]
+    found = lines_of(results.plot(kind="parameter-arm"))
+    assert found["Constant"].get_xydata() == pytest.approx(np.array([[0, 7], [1, 4], [2, 0]]))
+    assert found["random"].get_ydata() == pytest.approx([means[fixed, "random"]] * 3)
+    figure = results.plot(env=drawn[0], kind="parameter-num_arms")
+    assert (figure.get_suptitle(), figure.axes[0].get_xscale()) == (ENV, "log")
+    assert list(lines_of(figure)) == [agent.label for agent in experiment.agents]
+    for agent, line in lines_of(figure).items():
+        assert line.get_ydata() == pytest.approx([means[each, agent] for each in drawn])
+    assert len(figure.axes[0].collections) == 4  # bands
+    for environment in (fixed, drawn[1]):  # alone, and drawn with the first
+        with pytest.raises(ValueError, match="kind must be one that these results allow"):
+            results.plot(env=environment, kind="parameter-num_arms")
+
+
 def test_pulls_of_the_best_arm_are_drawn_where_it_changes_at_each_step(tmp_path):
     experiment = Experiment(["ContextualBandit-v0"], ["laplace"], replications=3, horizon=20)
     run_experiment(experiment, tmp_path, workers=SERIAL)
@@ -828,7 +850,7 @@ def test_page_asks_the_network_for_nothing(page):
 
 def test_page_has_the_charts_tables_settings_and_versions(page, harmful, tmp_path):
     text = page.read_text("utf-8")
-    assert charts_in(text) == 6  # of all worlds, and those of one without samples and flags
+    assert charts_in(text) == 7  # of all worlds, and of one: none of samples, one of `scale`
     assert "p (Holm)" in text and "How to cite" in text
     found = re.search(r"<h2>The experiment</h2><pre[^>]*>(.*?)</pre>", text, re.S)
     (tmp_path / "again.json").write_text(unescape(found[1]), encoding="utf-8")
@@ -936,7 +958,7 @@ def test_a_browser_draws_and_prints_the_page_and_has_nothing_to_complain_of(page
             box = shown.bounding_box()
             assert box["height"] > 20 and 0 <= box["x"] < box["x"] + box["width"] <= 718
         browser.close()
-    assert printed.count(b"/Alt") == len(charts) == 6
+    assert printed.count(b"/Alt") == len(charts) == 7
     assert [each for each in complaints if not each.startswith((page.as_uri(), "blob:"))] == []
 
 
