@@ -226,11 +226,9 @@ def chart_parameter(results: Results, environment: Entry, name: str) -> Chart | 
         dots = () if None in points else range(len(x))
         curves.append(Curve(entry.label, style, np.array(x), means, half, dots))
     y_title = f"{regret_name(environment)} at the horizon"
-    axes: dict[str, Any] = {
-        "log": "x" if 0 < MIN_LOG_RATIO * x[0] <= x[-1] else "",
-        "x_title": name,
-    }
-    return Chart(f"Regret by {name}", rest.label, _describe_bands(runs), y_title, curves, **axes)
+    log = "x" if 0 < MIN_LOG_RATIO * x[0] <= x[-1] else ""
+    title, subtitle = f"Regret by {name}", _describe_bands(runs)
+    return Chart(title, rest.label, subtitle, y_title, curves, log, x_title=name)
 
 
 def _without_option(entry: Entry, name: str) -> Entry:

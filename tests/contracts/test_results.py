@@ -31,6 +31,7 @@ from bandit_gym.results.report import write_latex, write_markdown
 from bandit_gym.results.statistics import mean_interval, paired_p_value
 
 REPLICATIONS, HORIZON = 22, 40
+SIZES = {"replications": REPLICATIONS, "horizon": HORIZON, "block_size": 8}
 ENVIRONMENTS = ({**FIXED, "label": "fixed"}, {"env": ENV, "num_arms": 3, "label": "drawn"})
 AGENTS = (
     "random",
@@ -45,9 +46,8 @@ LABELS = ["random", "ucb1", "smc", "doubting", "telling"]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Five agents in two worlds; of the last block, six of eight replications are asked for."""
-    sizes = {"replications": REPLICATIONS, "horizon": HORIZON, "block_size": 8}
     path = tmp_path_factory.mktemp("results")
-    run_experiment(Experiment(ENVIRONMENTS, AGENTS, **sizes), path, workers=SERIAL)
+    run_experiment(Experiment(ENVIRONMENTS, AGENTS, **SIZES), path, workers=SERIAL)
     return path
 
 
@@ -400,9 +400,6 @@ def test_below_ten_replications_there_are_no_intervals_and_no_verdicts(folder, r
     assert "for an interval" not in str(results)
 
 
-SIZES = {"horizon": HORIZON, "block_size": 8}
-
-
 def test_notebooks_show_the_text_as_tables(results):
     html = results._repr_html_()
     assert unescape(re.sub("<[^>]*>", " ", html)).split() == str(results).split()
@@ -736,18 +733,16 @@ def test_report_names_what_is_missing_and_what_failed_and_exits_1(tmp_path, caps
 
 # -- Several folders ------------------------------------------------------------------------------
 
-ALL = {"replications": REPLICATIONS, "horizon": HORIZON, "block_size": 8}
-
 
 def test_several_results_are_reported_as_if_they_were_one(folder, results):
-    parts = [Experiment(ENVIRONMENTS, agents, **ALL) for agents in (AGENTS[:2], AGENTS[2:])]
+    parts = [Experiment(ENVIRONMENTS, agents, **SIZES) for agents in (AGENTS[:2], AGENTS[2:])]
     joined = join_results([load_results(folder, part) for part in parts])
     assert str(joined) == str(results)
 
 
 def test_agents_and_environments_that_are_not_in_all_folders_are_not_missing(folder):
     parts = (ENVIRONMENTS[:1], AGENTS[:3]), (ENVIRONMENTS[1:], AGENTS[1:])
-    joined = join_results([load_results(folder, Experiment(*part, **ALL)) for part in parts])
+    joined = join_results([load_results(folder, Experiment(*part, **SIZES)) for part in parts])
     table, aggregate = joined.table().set_index("env"), tables_of(joined)["aggregate"]
     assert table.loc["fixed", "agent"].tolist() == LABELS[:3]
     assert table.loc["drawn", "agent"].tolist() == LABELS[1:]
@@ -766,7 +761,7 @@ def test_agents_and_environments_that_are_not_in_all_folders_are_not_missing(fol
     ids=str,
 )
 def test_results_that_are_not_of_one_comparison_are_refused(results, tmp_path, change, text):
-    settings = {"environments": [ENVIRONMENTS[0]], "agents": ["random"], **ALL, **change}
+    settings = {"environments": [ENVIRONMENTS[0]], "agents": ["random"], **SIZES, **change}
     with pytest.raises(ValueError, match=text):
         join_results([results, run_experiment(Experiment(**settings), tmp_path, workers=SERIAL)])
 
