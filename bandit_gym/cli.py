@@ -29,7 +29,7 @@ from bandit_gym.checks import (
     message,
 )
 from bandit_gym.checks.files import VERSION, replacing
-from bandit_gym.checks.styles import FORMATS, STYLES
+from bandit_gym.checks.styles import FORMATS, SCALES, STYLES
 from bandit_gym.experiments.catalogue import (
     CATALOGUE_GROUPS,
     describe_catalogue,
@@ -55,7 +55,7 @@ from bandit_gym.results.report import (
     wrap_with_indent,
     write_report,
 )
-from bandit_gym.results.results import load_results
+from bandit_gym.results.results import join_results, load_results
 
 OK, FAILED, BAD_INPUT, INTERRUPTED, NOBODY_READS, TERMINATED = 0, 1, 2, 130, 141, 143
 
@@ -82,6 +82,8 @@ CLICK_RATES = (
     '{"label": "click rates", "prior": {"name": "truncated_normal", "mean": 0.2, "std": 0.1}}'
 )
 """Options of the environment that is played where none is named: its prior is not conjugate."""
+LOOKS = ("formats", "style", "xscale", "latex", "markdown")
+"""Arguments of `write_report`, which one HTML file has no use for."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -193,18 +195,20 @@ def _folder(options: argparse.Namespace, stem: str, experiment: Experiment) -> P
 
 
 def _report(options: argparse.Namespace) -> int:
-    """Print the tables of a folder and write its report."""
-    found = load_results(options.directory)
-    default = Path(options.directory) / "report"
-    folder = default if options.out is None else check_folder("out", options.out)
-    if options.html and (options.format or options.style or options.latex):
-        raise ValueError("--html must stand without --format, --style and --latex, got both.")
+    """Print the tables of all folders as one, and write their report."""
+    first, *others = options.directories
+    if others and options.out is None:
+        raise ValueError("--out must be given for a report of several folders, got none.")
+    found = join_results([load_results(each) for each in options.directories])
+    folder = Path(first) / "report" if options.out is None else check_folder("out", options.out)
+    looks = {name: value for name in LOOKS if (value := getattr(options, name))}
+    if options.html and looks:
+        raise ValueError(message("--html", "stand without options of figures and tables", looks))
     print(describe(found, columns=options.columns or DETAIL_COLUMNS, width=_terminal_width()))
     if options.html:
         print(f"\nReport: {write_html(found, folder / 'report.html')}")
     else:
-        formats, style = options.format or ("png", "svg"), options.style or "screen"
-        write_report(found, folder, formats=formats, style=style, latex=options.latex)
+        write_report(found, folder, **looks)
         print(f"\nTables and figures: {folder}")
     return FAILED if found.failed else OK
 
@@ -357,9 +361,10 @@ _ENVIRONMENT = (
     _declare_argument(
         "--env-options", f"its arguments; default without --env: {CLICK_RATES}", metavar="JSON"
     ),
-    _declare_argument("--horizon", "steps", type=int, default=2000),
     _declare_argument("--seed", "of all draws; default: 0", type=int, default=0),
 )
+_HORIZON = {"type": int, "default": 2000}
+_HORIZONS = "steps; of several, the last, and the tables show the regret at each"
 _DIRECTORY = _declare_argument("directory", "DIR, the folder of an experiment")
 _SHOWN_COLUMNS = "what the printed table shows as well, such as last_switch"
 _COLUMNS = _declare_argument("--columns", _SHOWN_COLUMNS, nargs="+", default=(), metavar="COLUMN")
@@ -390,6 +395,7 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
     _compare: (
         "run agents in one environment and report",
         *_ENVIRONMENT,
+        _declare_argument("--horizon", _HORIZONS, nargs="+", **_HORIZON),
         _declare_argument(
             "--agents", _REFERENCE, nargs="+", default=DEFAULT_AGENTS, metavar=_AGENT_SYNTAX
         ),
@@ -413,25 +419,34 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
     _watch: (
         "show what an agent knows, pulls and loses, as it plays",
         *_ENVIRONMENT,
+        _declare_argument("--horizon", "steps", **_HORIZON),
         _declare_argument("--agent", "who plays", default="racing", metavar=_AGENT_SYNTAX),
         _declare_argument("--fps", "frames a second, at most", type=float, default=10.0),
         _declare_argument("--gif", "write an animation; default: none", metavar="FILE"),
     ),
     _report: (
         "tables and figures of what is stored so far",
-        _DIRECTORY,
+        _declare_argument("directories", "folders, for one report", nargs="+", metavar="DIR"),
         _COLUMNS,
         _declare_argument("--out", "folder of tables and figures; default: DIR/report"),
         _declare_switch(
             "--html", "one file, OUT/report.html, that opens in a browser without a network"
         ),
         _declare_argument(
-            "--format", "of figures; default: png and svg", action="append", choices=FORMATS
+            "--format",
+            "of figures; default: png and svg",
+            dest="formats",
+            action="append",
+            choices=FORMATS,
         ),
         _declare_argument(
             "--style", "screen (default), or paper, a column wide, serif", choices=STYLES
         ),
+        _declare_argument(
+            "--xscale", "of the steps in figures; default: each's own", choices=SCALES
+        ),
         _declare_switch("--latex", "tables.tex too, for booktabs"),
+        _declare_switch("--markdown", "tables.md too"),
     ),
     _export: (
         "write all stored rows into one file",

@@ -62,7 +62,7 @@ def compare(
     *,
     env: str | BanditProblem | Mapping[str, Any] | Sequence[Any] = "BernoulliBandit-v0",
     replications: int = 100,
-    horizon: int = 1000,
+    horizon: int | Sequence[int] = 1000,
     seed: int = 0,
     recording: str = "log",
     block_size: int = 50,
@@ -86,7 +86,8 @@ def compare(
         agents: label -> agent, or a list of them; paired differences are taken to the first.
         env: an environment, or a list of environments.
         replications: episodes of each agent in each environment.
-        horizon: T, steps of each episode.
+        horizon: T, steps of each episode; of several, increasing, the last, and tables show the
+            regret at each.
         out: folder to store the results in, and to go on with what is there; None keeps them in
             this process alone.
         seed: integer >= 0 from which every stream is derived.

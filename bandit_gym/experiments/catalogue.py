@@ -294,8 +294,13 @@ def _make_agent(run: Run, problem: Any) -> BanditAgent:
     takes_prior = PRIOR_OPTION in takes and not entry.target.startswith("agents:")
     if find_prior_option(entry.options) is not None and not takes_prior:
         problem = replace(problem, prior=make_prior(options.pop(PRIOR_OPTION)))
-    if "horizon" in takes:
-        options = {"horizon": run.horizon} | options
+    if "horizon" in takes and "horizon" not in options:
+        if run.earlier_horizons:
+            horizons = [*run.earlier_horizons, run.horizon]
+            remedy = "run an experiment for each, or give the agent a horizon"
+            condition = "be one number for an agent that is given it"
+            raise ValueError(message("horizon", condition, horizons, remedy))
+        options["horizon"] = run.horizon
     return make_agent(make, problem, **options)
 
 

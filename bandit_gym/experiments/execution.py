@@ -150,7 +150,8 @@ def run_experiment(
         open_locked = Store.open_locked(folder, experiment, sources, recompute=recompute)
         store, found = stack.enter_context(open_locked)
         total = len(experiment.runs) * experiment.num_blocks
-        num_decisions = (total - len(found.complete)) * experiment.block_size * experiment.horizon
+        decisions_per_block = experiment.block_size * experiment.horizons[-1]
+        num_decisions = (total - len(found.complete)) * decisions_per_block
         has_few_decisions = num_decisions <= FEW_DECISIONS and not find_code(
             experiment, known_targets()
         )

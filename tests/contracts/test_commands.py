@@ -91,6 +91,7 @@ def test_a_good_call_of_each_command_exits_0(
         ('compare --env-options {"num_arm":3}', "the nearest known one is 'num_arms'"),
         ('compare --env-options {"num_arms":1}', "num_arms must be"),
         ("compare --horizon 0", "horizon must be a positive integer, got 0"),
+        ("compare --horizon 9 5", "horizon must be in increasing order, each once, got [9, 5]"),
         ("compare --replications 0", "replications must be a positive integer, got 0"),
         ("compare --seed -1", "seed must be a non-negative integer, got -1"),
         ("compare --workers 0", "num_workers must be a positive integer, got 0"),

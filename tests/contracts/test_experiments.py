@@ -186,7 +186,8 @@ SETTINGS = st.fixed_dictionaries(
     },
     optional={
         "replications": st.integers(1, 10**6),
-        "horizon": st.integers(1, 10**4),
+        "horizon": st.integers(1, 10**4)
+        | st.lists(st.integers(1, 10**4), min_size=1, max_size=3, unique=True).map(sorted),
         "seed": st.integers(0, 2**62),
         "block_size": st.integers(1, 1000),
         "recording": st.sampled_from(["log", "every"]),
@@ -265,6 +266,7 @@ def test_names_come_from_settings_alone():
         {"agents": ["random", {"agent": "ucb1", "scale": 0.5}]},
         {"agents": ["random", {"agent": "ucb1", "prior": FIVE}]},
         {"horizon": 7},
+        {"horizon": [7, 1000]},
         {"seed": 1},
         {"recording": "every"},
         {"block_size": 7},
@@ -560,6 +562,14 @@ def test_an_agent_that_takes_a_horizon_is_told_that_of_the_run(tmp_path, options
     assert set(frame[frame["step"] == 1]["told"]) == {expected}
 
 
+def test_an_agent_that_takes_a_horizon_is_refused_several_unless_it_has_its_own(tmp_path):
+    timed, several = {"agent": "stub_agents:Timed"}, {"environments": [ENV], "horizon": [4, 8]}
+    with pytest.raises(ValueError, match=r"horizon must be one number .*, got \[4, 8\]; run an"):
+        play(tmp_path, agents=[timed], **several)
+    frame = play(tmp_path, agents=[timed | {"horizon": 9}], **several)
+    assert set(frame[frame["step"] == 1]["told"]) == {9}
+
+
 # -- Priors that agents are told ----------------------------------------------------------------
 
 
@@ -645,6 +655,10 @@ def labelled(label):
         ({"replications": 0}, "replications must be a positive integer, got 0"),
         ({"replications": 1.5}, "replications must be a positive integer, got 1.5"),
         ({"horizon": -1}, "horizon must be a positive integer, got -1"),
+        ({"horizon": []}, r"horizon must be a positive integer, got \[\]"),
+        ({"horizon": [0, 9]}, "horizon must be a positive integer, got 0"),
+        ({"horizon": [9, 5]}, r"horizon must be in increasing order, each once, got \[9, 5\]"),
+        ({"horizon": [5, 5]}, r"horizon must be in increasing order, each once, got \[5, 5\]"),
         ({"seed": -1}, "seed must be a non-negative integer, got -1"),
         ({"block_size": 0}, "block_size must be a positive integer, got 0"),
         ({"recording": "each"}, "recording must be one of 'log', 'every', got 'each'"),
