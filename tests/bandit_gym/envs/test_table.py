@@ -115,7 +115,7 @@ def test_it_is_compared_and_its_regret_is_named_for_what_it_is(tmp_path):
     agents = [{"agent": "laplace", "prior": PRIOR}, "lin_ucb"]
     sizes = {"replications": 4, "horizon": 10, "block_size": 2, "progress": False}
     found = bg.compare(agents, env=env, workers=SERIAL, **sizes)
-    assert "Regret to the best reward of each row: sum over steps of the row's best" in str(found)
+    assert "best reward of each row: sum over steps of best reward - reward received" in str(found)
     with pytest.raises(ValueError, match="prior must be given"):
         bg.compare(["laplace"], env=env, workers=SERIAL, **sizes)
 
