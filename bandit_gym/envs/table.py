@@ -34,19 +34,18 @@ class TableLanes(FeatureLanes):
     def _prepare(self, rows: VisitorTable) -> Box:
         """Return the space of one lane's features."""
         num_lanes = len(self.streams.seeds)
-        self._rows = rows
-        self._orders = np.zeros((num_lanes, len(rows.rewards)), dtype=np.int64)
+        self._rows, self.num_rows = rows, len(rows.rewards)
+        self._orders = np.zeros((num_lanes, self.num_rows), dtype=np.int64)
         self._num_shown = np.zeros(num_lanes, dtype=np.int64)
         return self._equip(rows.place(LANE).shape[-1], *rows.ends)
 
     def _start(self, lane: int, rng: Generator) -> None:
-        self._orders[lane] = rng.permutation(self._orders.shape[1])
+        self._orders[lane] = rng.permutation(self.num_rows)
         self._num_shown[lane] = 0
 
     def _draw(self, lanes: IntArray) -> FloatArray:
         """Show the next rows, whose rewards are the means; after the last, the last once more."""
-        last = self._orders.shape[1] - 1
-        rows = self._orders[lanes, np.minimum(self._num_shown[lanes], last)]
+        rows = self._orders[lanes, np.minimum(self._num_shown[lanes], self.num_rows - 1)]
         self._num_shown[lanes] += 1
         self.features[lanes] = self._rows.place(rows)
         return self._rows.rewards[rows]
@@ -108,11 +107,10 @@ class TableBanditEnv(TableLanes, BanditEnv):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Pull one arm."""
-        num_rows = self._orders.shape[1]
-        if self._num_shown[0] > num_rows:
+        if self._num_shown[0] > self.num_rows:
             raise ResetNeeded("reset must be called after the last row before step.")
         seen, reward, is_terminated, _, info = super().step(action)
-        return seen, reward, is_terminated, bool(self._num_shown[0] > num_rows), info
+        return seen, reward, is_terminated, bool(self._num_shown[0] > self.num_rows), info
 
 
 class TableBanditVectorEnv(TableLanes, BanditVectorEnv):

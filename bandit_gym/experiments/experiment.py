@@ -246,6 +246,8 @@ def _plain_options(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, str | bool | int | float | None):
         return value
+    if isinstance(value, Path):
+        return str(value)  # which sources are looked for among
     return _describe_prior(value) or {"name": pack_object(value)}
 
 

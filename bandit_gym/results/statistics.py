@@ -305,7 +305,7 @@ def regret_name(environment: Entry) -> str:
 def regret_definition(environment: Entry) -> str:
     """Say what is summed over the steps."""
     if is_table(environment):
-        return "the row's best reward - the reward received"
+        return "best reward - reward received"
     return COLUMNS["cumulative_regret"].definition
 
 

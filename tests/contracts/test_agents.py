@@ -81,6 +81,7 @@ SETTINGS = {
     "racing_paper, pull": ("racing_paper", "normal", {"unpulled_arms": "pull"}),
     **{f"{name}, linear": (name, "linear", {}) for name in WITH_FEATURES},
     **{f"{name}, logistic": (name, "logistic", {}) for name in ("racing", "laplace", "greedy")},
+    "laplace, diagonal": ("laplace", "logistic", {"covariance": "diagonal"}),
     **{f"{name}, race": (name, "logistic", {"posterior": "racing"}) for name in BY_A_RACE},
 }
 every_agent = pytest.mark.parametrize("name", ALL_AGENTS)
