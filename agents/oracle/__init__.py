@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from agents.oracle.arms import ArmPosteriors, Arms
-from agents.oracle.chains import chain_probabilities
+from agents.oracle.chains import means_probabilities
 from agents.oracle.contextual import contextual_probabilities
 from agents.oracle.panels import (
     Panels,
@@ -112,10 +112,8 @@ def _make_solver(
     if problem.offers("arm_log_density"):
         return partial(quadrature_probabilities, Arms(problem), tolerance or QUADRATURE_TOLERANCE)
     if problem.offers("normal_box"):
-        return partial(chain_probabilities, problem, tolerance=tolerance or GIBBS_TOLERANCE)
-    condition = (
-        "offer arm_log_density (arms independent a priori) or be a TruncatedMultivariateNormal"
-    )
+        return partial(means_probabilities, problem, tolerance=tolerance or GIBBS_TOLERANCE)
+    condition = "offer arm_log_density (independent arms) or be a TruncatedMultivariateNormal"
     raise TypeError(message("problem.prior", condition, problem.prior))
 
 

@@ -1,6 +1,6 @@
-"""Posterior density of the coefficients of features, for quadrature and for sampling.
+"""Posterior densities of coefficients and of means, for quadrature and for sampling.
 
-Notation: d features, n distinct rows, M points, R rays.
+Notation: K arms, d features, n distinct rows, M points, R rays.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import numpy as np
 import scipy
 from numpy.random import Generator
 
+from agents.oracle.arms import require_density
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.likelihoods import Gaussian
-from bandit_gym.problem import ContextualProblem
+from bandit_gym.problem import BanditProblem, ContextualProblem
 
 MAX_PREDICTORS = 1 << 18
 """That are held at once: 2 MB, which stay in the cache."""
@@ -90,9 +91,9 @@ class PosteriorTarget:
         ]
         return np.concatenate(parts)
 
-    def log_density(self, theta: FloatArray) -> FloatArray:
-        """Return the (M,) log-densities of (M, d) coefficients, up to a constant."""
-        return self.log_prior(theta) + self.log_likelihoods(theta)
+    def log_density(self, theta: FloatArray, power: float = 1.0) -> FloatArray:
+        """Return (M,) log-densities of (M, d) coefficients, the likelihood raised to a power."""
+        return self.log_prior(theta) + power * self.log_likelihoods(theta)
 
     def log_density_on_rays(self, rays: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return the log of r^d f(r p), the density of log r along (R, d) rays p."""
@@ -105,3 +106,36 @@ class PosteriorTarget:
             return parts + self.num_coefficients * log_radius
 
         return density
+
+
+@dataclass(frozen=True, eq=False)
+class MeansTarget:
+    """The joint posterior of the means of all arms.
+
+    Attributes:
+        problem: likelihood and prior.
+        counts: (K,) pulls.
+        sums: (K,) total rewards, in reward units.
+    """
+
+    problem: BanditProblem
+    counts: FloatArray
+    sums: FloatArray
+
+    def sample_prior(self, rng: Generator, size: int) -> FloatArray:
+        """Return (size, K) draws of the prior."""
+        return self.problem.prior.sample(rng, (size, self.problem.num_arms))
+
+    def log_likelihoods(self, means: FloatArray) -> FloatArray:
+        """Return the (M,) log-likelihoods of (M, K) means."""
+        with np.errstate(all="ignore"):
+            values = self.problem.likelihood.log_likelihood(means, self.counts, self.sums)
+        require_density("the log-likelihood", values, means)
+        return np.asarray(values.sum(axis=1))
+
+    def log_density(self, means: FloatArray, power: float = 1.0) -> FloatArray:
+        """Return (M,) log-densities of (M, K) means, the likelihood raised to a power."""
+        return self.problem.prior.log_density(means) + power * self.log_likelihoods(means)
+
+
+Target = PosteriorTarget | MeansTarget
