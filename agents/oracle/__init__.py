@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.oracle.arms import ArmPosteriors, Arms
+from agents.oracle.arms import ArmPosteriors, Arms, find_first_edges
 from agents.oracle.chains import means_probabilities
 from agents.oracle.contextual import contextual_probabilities
 from agents.oracle.panels import (
@@ -34,7 +34,6 @@ from agents.oracle.panels import (
     is_unresolved,
     resolve_panels,
 )
-from agents.oracle.search import find_first_edges
 from bandit_gym.checks import check_arms, check_real, check_statistics, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem

@@ -22,10 +22,8 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
-from agents.oracle.arms import ArmPosteriors, Arms
-from agents.oracle.line import Line
+from agents.oracle.arms import ArmPosteriors, Arms, Line, find_first_edges
 from agents.oracle.panels import Panels, exclusive_products, resolve_panels
-from agents.oracle.search import find_first_edges
 from bandit_gym.checks import check_integer, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Bernoulli
