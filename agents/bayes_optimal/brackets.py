@@ -24,7 +24,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from agents.base import Agent
-from agents.numerics.lookahead import split_pulls
+from agents.numerics.kernels import split_pulls
 from agents.oracle.predictive import check_solvable, expected_best_mean, predictive_means
 from agents.rules.gittins import FiniteHorizonGittins
 from bandit_gym.checks import check_integer, check_real, message

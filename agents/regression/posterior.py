@@ -184,7 +184,7 @@ class CoefficientRace(CoefficientPosterior):
     def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
         """Return the (N,) arms of (N, K, d) features that are best under one draw."""
         fits = self.fits
-        if not fits.has_normal_prior:
+        if not fits.prior.is_normal:
             return super().draw_best_arms(rng, features)
         options = fits.link, fits.data, fits.fit, fits.prior.components
         return np.asarray(race_blocks(rng, *options, fits.lengths, features))

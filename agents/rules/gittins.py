@@ -111,7 +111,7 @@ def compute_index_table(means: bytes, depth: int, discount: float, num_pulls: in
 
     Remembered, for agents of one prior often follow each other.
     """
-    from agents.numerics.lookahead import find_indices
+    from agents.numerics.kernels import find_indices
 
     table = np.empty(num_pulls * (num_pulls + 1) // 2)
     find_indices(np.frombuffer(means), depth, discount, np.empty(depth + 2), table)
@@ -220,7 +220,7 @@ def exact_indices(alpha: np.ndarray, beta: np.ndarray, left: int) -> np.ndarray:
         beta: second parameters.
         left: r >= 1.
     """
-    from agents.numerics.lookahead import find_finite_indices  # brings numba
+    from agents.numerics.kernels import find_finite_indices  # brings numba
 
     states, which = np.unique(np.stack([alpha.ravel(), beta.ravel()]), axis=1, return_inverse=True)
     found = np.empty(states.shape[1])

@@ -122,7 +122,7 @@ def choose_by_v_zero(rng: Generator, means: np.ndarray) -> np.ndarray:
         rng: breaks ties.
         means: (N, H, K) posterior means after 0, ..., H - 1 pulls of each arm.
     """
-    from agents.numerics.lookahead import split_pulls
+    from agents.numerics.kernels import split_pulls
 
     num_lanes, num_pulls, num_arms = means.shape
     order = rng.permutation(num_arms)  # of equal shares the first is found

@@ -88,7 +88,7 @@ class KnowledgeGradient(HorizonRule, PosteriorAgent):
             return find_normal_gains(
                 mean, std, levels, list_lookaheads(max_pulls), self.problem.likelihood.std
             )
-        from agents.numerics.lookahead import find_best_gains
+        from agents.numerics.kernels import find_best_gains
 
         gains = np.empty_like(mean)
         with np.errstate(divide="ignore"):
