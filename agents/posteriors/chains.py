@@ -332,10 +332,8 @@ class GibbsPosterior(Posterior):
                 size *= SWEEP_GROWTH
                 for lane in np.flatnonzero(error > TARGET_BEST_ARM_ERROR)[:, None]:
                     draws = self._run_copies(rng, lane, size)
-                    found[lane], error[lane] = (
-                        draws.best_arm_probabilities(),
-                        draws.best_arm_error(),
-                    )
+                    found[lane] = draws.best_arm_probabilities()
+                    error[lane] = draws.best_arm_error()
             self._note_shortage(error > MAX_BEST_ARM_ERROR)
             self._best = found, error
         return self._best
@@ -392,10 +390,8 @@ class GibbsPosterior(Posterior):
     def _draws(self) -> WeightedDraws:
         """Return the means after each of many sweeps of a copy of the chains."""
         if self._answers is None:
-            lanes = np.arange(len(self.counts))
-            self._answers = self._run_copies(
-                make_generator("sweeps for answers"), lanes, NUM_ANSWER_SWEEPS
-            )
+            rng, lanes = make_generator("sweeps for answers"), np.arange(len(self.counts))
+            self._answers = self._run_copies(rng, lanes, NUM_ANSWER_SWEEPS)
         return self._answers
 
     def _run_copies(self, rng: Generator, lanes: np.ndarray, size: int) -> WeightedDraws:
