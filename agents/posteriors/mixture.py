@@ -166,10 +166,8 @@ class MixturePosterior(ExactPosterior):
         if self._is_conjugate:
             (part,) = self.parts
             cells = lanes[:, None], num_arms * chosen[:, None] + np.arange(num_arms)
-            both = part.parameters(part.evidence.counts, part.evidence.sums)
-            distributions = MeanDistributions(
-                part.distribution.code, both[0][cells], both[1][cells]
-            )
+            first, second = part.parameters(part.evidence.counts, part.evidence.sums)
+            distributions = MeanDistributions(part.distribution.code, first[cells], second[cells])
             draw_chunk(rng, distributions, np.arange(num_draws), means, best)
             return means[..., 0], best[:, 0]
         for c in np.unique(chosen):

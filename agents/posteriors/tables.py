@@ -499,10 +499,8 @@ def tabulate_distributions(
     if distribution.code is not None:
         fill_distribution_tables(MeanDistributions(distribution.code, first, second), points)
         return points
-    both, z = (
-        (first[..., None], second[..., None]),
-        np.linspace(-6.0, 6.0, points.shape[2] // 2 + 1),
-    )
+    both = first[..., None], second[..., None]
+    z = np.linspace(-6.0, 6.0, NUM_DISTRIBUTION_POINTS // 2 + 1)
     points[..., ::2, POSITION] = distribution.quantile(*both, ndtr(z))
     points[..., 1::2, POSITION] = (points[..., 2::2, POSITION] + points[..., :-1:2, POSITION]) / 2
     log_density = distribution.log_density(*both, points[..., POSITION])

@@ -177,10 +177,12 @@ def find_evidence(prior: Components, fit: Fit, index: tuple[int, int], a: int, c
     tau, nu = fit.prior_sites[lane, fit.order[first + a]]
     variance = fit.covariance[lane, first + a, first + a]
     cavity = max(1.0 / variance - tau, MIN_CAVITY / variance)
-    off = (fit.mean[lane, first + a] / variance - nu) / cavity - prior.means[
-        fit.order[first + a], c
-    ]
-    joint = 1.0 / (1.0 / cavity + 1.0 / prior.precisions[fit.order[first + a], c])
+    mean, precision = (
+        prior.means[fit.order[first + a], c],
+        prior.precisions[fit.order[first + a], c],
+    )
+    off = (fit.mean[lane, first + a] / variance - nu) / cavity - mean
+    joint = 1.0 / (1.0 / cavity + 1.0 / precision)
     return 0.5 * (math.log(joint) - joint * off * off)
 
 
@@ -394,19 +396,24 @@ def weigh_draws(
 
 @kernel
 def choose_coefficients(
-    rng: Generator, fit: Fit, draws: np.ndarray, log_weights: np.ndarray, size: int
+    rng: Generator,
+    blocks: tuple[np.ndarray, np.ndarray],
+    draws: np.ndarray,
+    log_weights: np.ndarray,
+    size: int,
 ) -> np.ndarray:
     """Return (N, size, d) coefficients, of each block one draw that is taken by its weight.
 
     Args:
         rng: source of randomness.
-        fit: with the blocks.
+        blocks: (d,) coefficients, block by block, and (B + 1,) where blocks begin.
         draws: (N, d, m) to choose from.
         log_weights: (N, B, m) of each block's.
         size: how often to choose, independently.
     """
     num_lanes, num_blocks, num_draws = log_weights.shape
-    chosen = np.empty((num_lanes, size, fit.order.size))
+    order, starts = blocks
+    chosen = np.empty((num_lanes, size, order.size))
     below = np.empty(num_draws)
     for lane in range(num_lanes):
         for block in range(num_blocks):
@@ -417,61 +424,6 @@ def choose_coefficients(
             for i in range(size):
                 winner = np.searchsorted(below, rng.random() * total, side="right")
                 winner = min(winner, num_draws - 1)  # rounding may lead beyond it
-                for a in fit.order[fit.starts[block] : fit.starts[block + 1]]:
+                for a in order[starts[block] : starts[block + 1]]:
                     chosen[lane, i, a] = draws[lane, a, winner]
     return chosen
-
-
-@kernel
-def draw_normal(rng: Generator, fit: Fit, size: int) -> np.ndarray:
-    """Return (N, size, d) draws of the normal fits."""
-    num_lanes, num_features = fit.mean.shape
-    chosen, noise = np.empty((num_lanes, size, num_features)), np.empty(num_features)
-    for lane in range(num_lanes):
-        for i in range(size):
-            for a in range(num_features):
-                noise[a] = rng.standard_normal()
-                value = fit.mean[lane, a]
-                for c in range(a + 1):
-                    value += fit.factor[lane, a, c] * noise[c]
-                chosen[lane, i, fit.order[a]] = value
-    return chosen
-
-
-@kernel
-def find_best_arms(rng: Generator, features: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-    """Return the (N,) arms of (N, K, d) features with the largest predictor, ties at random."""
-    num_lanes, num_arms, size = features.shape
-    arms = np.zeros(num_lanes, dtype=np.int64)
-    for lane in range(num_lanes):
-        best, num_best = -np.inf, 0
-        for arm in range(num_arms):
-            value = 0.0
-            for a in range(size):
-                value += features[lane, arm, a] * coefficients[lane, a]
-            if value > best:
-                best, num_best, arms[lane] = value, 1, arm
-            elif value == best:
-                num_best += 1
-                if rng.random() * num_best < 1.0:
-                    arms[lane] = arm
-    return arms
-
-
-@kernel
-def race_blocks(
-    rng: Generator,
-    link: LinkCode,
-    data: Data,
-    fit: Fit,
-    prior: Components,
-    lengths: np.ndarray,
-    features: np.ndarray,
-) -> np.ndarray:
-    """Return the (N,) best arms of (N, K, d) features under one draw, for a normal prior.
-
-    The steps above in one call, as each call costs as much as 3,000 logarithms.
-    """
-    draws, log_weights = weigh_draws(rng, link, data, fit, prior, lengths, True)
-    chosen = choose_coefficients(rng, fit, draws, log_weights, 1)
-    return find_best_arms(rng, features, chosen.reshape(len(chosen), fit.order.size))

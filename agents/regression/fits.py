@@ -27,6 +27,7 @@ from scipy.special import gammaincinv
 
 from agents.posteriors.weighted_draws import normalise_weights
 from agents.regression.draws import MIN_CAVITY, weigh_draws
+from agents.regression.gaussian import normal_moments
 from agents.regression.likelihoods import make_link_code
 from agents.regression.rows import Rows
 from agents.regression.sites import Components, Data, Fit, add_rows, join_blocks, refine, sort_rows
@@ -306,13 +307,10 @@ def stack_components(prior: Any, size: int) -> list[np.ndarray]:
 def find_normal(problem: ContextualProblem) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean and covariance of a normal prior, or of another's draws."""
     prior: Any = problem.prior
-    size = problem.num_features
-    if isinstance(prior, MultivariateNormal):
-        return np.broadcast_to(prior.mean, size), np.asarray(prior.covariance)
-    if isinstance(prior, Normal):
-        covariance = np.diag(np.broadcast_to(np.square(prior.std), size))
-        return np.broadcast_to(prior.mean, size), covariance
-    draws = prior.sample(make_generator("prior sample"), (NUM_STAND_IN_DRAWS, size))
+    if isinstance(prior, Normal | MultivariateNormal):
+        return normal_moments(problem)
+    shape = NUM_STAND_IN_DRAWS, problem.num_features
+    draws = prior.sample(make_generator("prior sample"), shape)
     covariance = np.atleast_2d(np.cov(draws, rowvar=False))
     if problem.offers("arm_log_density"):
         covariance = np.diag(np.diag(covariance))

@@ -58,10 +58,9 @@ class NormalBelief(Belief):
     @property
     def source(self) -> str:  # type: ignore[override]
         """What its answers are taken from, in words."""
-        of_best = (
-            "" if self.has_exact_propensities else f" and, of best arms, {NUM_ANSWER_DRAWS:,} draws"
-        )
-        return f"{GaussianCoefficients.source}{of_best}"
+        if self.has_exact_propensities:
+            return GaussianCoefficients.source
+        return f"{GaussianCoefficients.source} and, of best arms, {NUM_ANSWER_DRAWS:,} draws"
 
     @property
     def coefficients(self) -> NormalBelief:
@@ -71,8 +70,7 @@ class NormalBelief(Belief):
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw of the means."""
-        noise = rng.standard_normal((len(self._mean), self._spread.shape[2], 1))
-        return self._mean + (self._spread @ noise)[..., 0]
+        return np.asarray(self.sample_many(rng, 1)[0])
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws of the means."""

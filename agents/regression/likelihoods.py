@@ -102,19 +102,16 @@ def sum_log_likelihoods(
     if link.kind == IDENTITY:
         for j in range(total):
             value[j] = link.scale * (s[j] - 0.5 * n[j] * eta[j]) * eta[j]
-    elif link.kind == LOG_OF_POISSON:
+    else:
+        if link.kind == LOG_OF_EXPONENTIAL:  # that of Poisson rewards, with n, s and -eta
+            n, s = s, n
+            for j in range(total):
+                eta[j] = -eta[j]
         for j in range(total):
             value[j] = s[j] * eta[j]
         exponentiate(eta, buffer[1])
         for j in range(total):
             value[j] -= n[j] * eta[j]
-    else:
-        for j in range(total):
-            value[j] = -n[j] * eta[j]
-            eta[j] = -eta[j]
-        exponentiate(eta, buffer[1])
-        for j in range(total):
-            value[j] -= s[j] * eta[j]
     return fold_sum(value, total)
 
 

@@ -14,10 +14,11 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.random import Generator
 
+from agents.numerics.choices import random_argmax
 from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.racing.stopping import EFFECTIVE_SAMPLES
-from agents.regression.draws import choose_coefficients, draw_normal, find_best_arms, race_blocks
+from agents.regression.draws import choose_coefficients
 from agents.regression.fits import CoefficientFits
 from agents.regression.rows import Rows
 from bandit_gym.checks import check_real
@@ -146,7 +147,7 @@ class CoefficientPosterior(Posterior):
 
     def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
         """Return the (N,) arms of (N, K, d) features that are best under one draw."""
-        return np.asarray(find_best_arms(rng, features, self.sample(rng)))
+        return random_argmax(rng, (features @ self.sample(rng)[..., None])[..., 0])
 
     @abstractmethod
     def report_draws(self) -> dict[str, np.ndarray]:
@@ -178,16 +179,8 @@ class CoefficientRace(CoefficientPosterior):
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, d) draw of the coefficients: of each block one, by its weight."""
-        draws, log_weights = self.fits.draw(rng, self.fits.lengths)
-        return np.asarray(choose_coefficients(rng, self.fits.fit, draws, log_weights, 1)[:, 0])
-
-    def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
-        """Return the (N,) arms of (N, K, d) features that are best under one draw."""
-        fits = self.fits
-        if not fits.prior.is_normal:
-            return super().draw_best_arms(rng, features)
-        options = fits.link, fits.data, fits.fit, fits.prior.components
-        return np.asarray(race_blocks(rng, *options, fits.lengths, features))
+        fit, draws = self.fits.fit, self.fits.draw(rng, self.fits.lengths)
+        return np.asarray(choose_coefficients(rng, (fit.order, fit.starts), *draws, 1)[:, 0])
 
     def report_draws(self) -> dict[str, np.ndarray]:
         """Return (N,) draws that a decision takes, and what those of the worst block are worth."""
@@ -199,7 +192,8 @@ class CoefficientRace(CoefficientPosterior):
         draws, log_weights = self.fits.draw(rng, lengths)
         if lengths.shape[1] == 1:
             return WeightedDraws(draws.swapaxes(1, 2), log_weights[:, 0])
-        theta = choose_coefficients(rng, self.fits.fit, draws, log_weights, NUM_EFFECTIVE)
+        blocks = self.fits.fit.order, self.fits.fit.starts
+        theta = choose_coefficients(rng, blocks, draws, log_weights, NUM_EFFECTIVE)
         return WeightedDraws(theta, np.zeros(theta.shape[:2]))
 
 
@@ -217,7 +211,7 @@ class LaplaceCoefficients(CoefficientPosterior):
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, d) draw of the coefficients."""
-        return np.asarray(draw_normal(rng, self.fits.fit, 1)[:, 0])
+        return self._draw_for_answers(rng, 1).means[:, 0]
 
     def report_draws(self) -> dict[str, np.ndarray]:
         """Return nothing: one draw decides."""
@@ -227,6 +221,9 @@ class LaplaceCoefficients(CoefficientPosterior):
         """Return (N,) zeros: that it is an approximation is said by its name."""
         return np.zeros(len(self.fits.shares), dtype=np.int64)
 
-    def _draw_for_answers(self, rng: Generator) -> WeightedDraws:
-        theta = draw_normal(rng, self.fits.fit, NUM_EFFECTIVE)
+    def _draw_for_answers(self, rng: Generator, size: int = NUM_EFFECTIVE) -> WeightedDraws:
+        fit = self.fits.fit
+        noise = rng.standard_normal((len(fit.mean), size, fit.order.size))
+        theta = np.empty(noise.shape)
+        theta[..., fit.order] = fit.mean[:, None] + noise @ fit.factor.swapaxes(1, 2)
         return WeightedDraws(theta, np.zeros(theta.shape[:2]))

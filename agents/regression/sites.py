@@ -133,11 +133,9 @@ def match_site(
     peak = find_peak(link, n, s) - centre
     low = max(min(0.0, score / precision), min(0.0, peak))
     high = min(max(0.0, score / precision), max(0.0, peak))
-    x = min(max(score / (information + precision), low), high)
-    if (
-        abs(peak + centre) < MAX_FINITE_PEAK
-    ):  # from there Newton's steps under a log link are not of 1
-        x = min(max(peak, low), high)
+    # From a finite peak Newton's steps under a log link are not of 1.
+    start = peak if abs(peak + centre) < MAX_FINITE_PEAK else score / (information + precision)
+    x = min(max(start, low), high)
     for _ in range(MAX_MODE_STEPS):
         _, score, information = log_likelihood(link, centre + x, n, s)
         slope, curvature = score - precision * x, information + precision
