@@ -70,17 +70,16 @@ class TMixture:
 
     def sample(self, rng: Generator, size: int) -> FloatArray:
         """Return (size, d) draws, in pairs that mirror each other: means of both vary less."""
-        sizes = rng.multinomial(size // 2, WEIGHTS)
-        num_coefficients = len(self.mean)
-        main, wide = (
-            rng.standard_normal((n, num_coefficients))
-            * np.sqrt(df / rng.chisquare(df, (n, 1)))
-            @ self.cholesky.T
-            for n, df in zip(sizes, (self.degrees, WIDE_DEGREES), strict=False)
-        )
-        t = rng.standard_t(COEFFICIENT_DEGREES, (sizes[2], num_coefficients))
-        draws = np.concatenate([main, WIDTH * wide, t * self.deviations])
+        num_main, num_wide, num_single = rng.multinomial(size // 2, WEIGHTS)
+        main = self._draw_t(rng, num_main, self.degrees)
+        wide = WIDTH * self._draw_t(rng, num_wide, WIDE_DEGREES)
+        t = rng.standard_t(COEFFICIENT_DEGREES, (num_single, len(self.mean)))
+        draws = np.concatenate([main, wide, t * self.deviations])
         return np.asarray(self.mean + np.concatenate([draws, -draws]))
+
+    def _draw_t(self, rng: Generator, size: int, degrees: float) -> FloatArray:
+        noise = rng.standard_normal((size, len(self.mean)))
+        return noise * np.sqrt(degrees / rng.chisquare(degrees, (size, 1))) @ self.cholesky.T
 
     def log_density(self, theta: FloatArray) -> FloatArray:
         """Return the (M,) log-densities of (M, d) coefficients."""

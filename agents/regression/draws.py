@@ -153,14 +153,15 @@ def find_choices(
     the sites of rows, and in the first line.
     """
     size, num_components = out.shape
+    own = fit.order[fit.starts[index[1]] : fit.starts[index[1] + 1]]
     for a in range(1 if prior.is_shared else size):
-        i = fit.order[fit.starts[index[1]] + a]
+        i = own[a]
         for c in range(num_components):
+            out[a, c] = prior.log_weights[i, c]
             if prior.is_shared:
-                value = find_shared_evidence(prior, fit, index, (rest, right), c)
+                out[a, c] += find_shared_evidence(prior, own, (rest, right), c)
             else:
-                value = find_evidence(prior, fit, index, a, c)
-            out[a, c] = prior.log_weights[i, c] + value
+                out[a, c] += find_evidence(prior, fit, index, a, c)
         top, total = out[a].max(), 0.0
         for c in range(num_components):
             out[a, c] = math.exp(out[a, c] - top)
@@ -177,26 +178,18 @@ def find_evidence(prior: Components, fit: Fit, index: tuple[int, int], a: int, c
     tau, nu = fit.prior_sites[lane, fit.order[first + a]]
     variance = fit.covariance[lane, first + a, first + a]
     cavity = max(1.0 / variance - tau, MIN_CAVITY / variance)
-    mean, precision = (
-        prior.means[fit.order[first + a], c],
-        prior.precisions[fit.order[first + a], c],
-    )
-    off = (fit.mean[lane, first + a] / variance - nu) / cavity - mean
-    joint = 1.0 / (1.0 / cavity + 1.0 / precision)
+    i = fit.order[first + a]
+    off = (fit.mean[lane, first + a] / variance - nu) / cavity - prior.means[i, c]
+    joint = 1.0 / (1.0 / cavity + 1.0 / prior.precisions[i, c])
     return 0.5 * (math.log(joint) - joint * off * off)
 
 
 @inner
 def find_shared_evidence(
-    prior: Components,
-    fit: Fit,
-    index: tuple[int, int],
-    sites: tuple[np.ndarray, np.ndarray],
-    c: int,
+    prior: Components, own: np.ndarray, sites: tuple[np.ndarray, np.ndarray], c: int
 ) -> float:
     """Return the log-evidence of the sites of rows, precision and shift, under component c."""
     value, matrix, shift = 0.0, sites[0].copy(), sites[1].copy()
-    own = fit.order[fit.starts[index[1]] : fit.starts[index[1] + 1]]
     for a in range(own.size):
         mean, precision = prior.means[own[a], c], prior.precisions[own[a], c]
         matrix[a, a] += precision

@@ -59,13 +59,9 @@ class PosteriorSnapshot:
         self._evidence = agent.evidence.copy_totals()
         self.counts, self.sums = self._evidence.counts, self._evidence.sums
         self.source = posterior.source
-        self._posterior, self._is_updated = (
-            posterior.fork() if posterior.keeps_state else posterior,
-            False,
-        )
-        self._rng = (
-            copy.deepcopy(agent.rng) if posterior.keeps_state else make_generator("snapshot")
-        )
+        self._posterior, self._rng, self._is_updated = posterior, make_generator("snapshot"), False
+        if posterior.keeps_state:
+            self._posterior, self._rng = posterior.fork(), copy.deepcopy(agent.rng)
 
     def update_posterior(self) -> Any:
         """Return the belief of the means."""
@@ -225,13 +221,10 @@ class PosteriorSnapshot:
 
     def _draw(self, size: int, rng: Generator) -> np.ndarray:
         max_size = MAX_DRAWN_VALUES // self.counts.size
-        size, posterior = (
-            check_integer("size", size, minimum=1, maximum=max_size),
-            self.update_posterior(),
-        )
-        return self._shape_answers(
-            (posterior.fork() if posterior.keeps_state else posterior).sample_many(rng, size)
-        )
+        size = check_integer("size", size, minimum=1, maximum=max_size)
+        posterior = self.update_posterior()
+        posterior = posterior.fork() if posterior.keeps_state else posterior
+        return self._shape_answers(posterior.sample_many(rng, size))
 
 
 class ContextualSnapshot(PosteriorSnapshot):
@@ -385,9 +378,8 @@ def make_title(snapshot: Any) -> str:
     after = f"{pulls} pull" if pulls == 1 else f"{pulls} pulls"
     size, accuracy = np.ravel(snapshot.effective_sample_size())[0], ""
     if np.isfinite(size) and snapshot.noun == "arm":
-        accuracy = (
-            f", worth {size:,.0f}: P(best) within {np.ravel(snapshot.best_arm_error())[0]:.2g}"
-        )
+        error = np.ravel(snapshot.best_arm_error())[0]
+        accuracy = f", worth {size:,.0f}: P(best) within {error:.2g}"
     words = Doubt(np.ravel(snapshot.doubts)[0]).words
     accuracy += f"; doubted: {words}" if words else ""
     what = f"{num_arms} {snapshot.noun}s after {after}{lanes}"
@@ -400,10 +392,8 @@ def as_frame(snapshot: Any) -> DataFrame:
 
     num_arms = snapshot.num_arms
     low, high = snapshot.interval(0.95).reshape(2, -1, num_arms)[:, 0]
-    mean, best = (
-        found.reshape(-1, num_arms)[0]
-        for found in (snapshot.mean(), snapshot.best_arm_probabilities())
-    )
+    mean = snapshot.mean().reshape(-1, num_arms)[0]
+    best = snapshot.best_arm_probabilities().reshape(-1, num_arms)[0]
     pulls = [f"{pulls:.4g}" if pulls % 1 else str(int(pulls)) for pulls in snapshot.counts[0]]
     columns = {
         snapshot.noun: range(num_arms),
