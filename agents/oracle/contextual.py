@@ -27,10 +27,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
-from agents.oracle.chains import chain_probabilities, temper
+from agents.oracle.chains import PosteriorTarget, chain_probabilities, temper
 from agents.oracle.importance import independent_arms, one_posterior
 from agents.oracle.panels import ToleranceError
-from agents.oracle.target import PosteriorTarget
 from bandit_gym.checks import check_numbers, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.numerics.streams import make_generator

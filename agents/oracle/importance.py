@@ -22,8 +22,7 @@ import scipy
 from numpy.random import Generator
 from scipy.special import gammaln, logsumexp
 
-from agents.oracle.chains import temper
-from agents.oracle.target import PosteriorTarget
+from agents.oracle.chains import PosteriorTarget, temper
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.streams import make_generator
 

@@ -9,10 +9,9 @@ from agents.oracle import (
     action_probabilities_with_error,
     importance,
 )
-from agents.oracle.chains import NUM_CHAINS, temper
+from agents.oracle.chains import NUM_CHAINS, PosteriorTarget, temper
 from agents.oracle.contextual import find_blocks, polar_probabilities
 from agents.oracle.importance import combine_arms, one_posterior
-from agents.oracle.target import PosteriorTarget
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Normal
