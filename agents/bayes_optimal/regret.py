@@ -20,7 +20,7 @@ are different, R pulls and successes of an arm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import reduce
 from math import comb
 from typing import Any, NamedTuple
@@ -28,7 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from agents.base import Agent, build_agent
+from agents import make_agent
+from agents.base import Agent
 from agents.oracle import action_probabilities
 from agents.oracle.arms import ArmPosteriors, Arms
 from agents.oracle.panels import make_panels
@@ -40,9 +41,7 @@ from agents.oracle.predictive import (
     group_arms,
     predictive_means,
 )
-from agents.rules.greedy import EpsilonGreedy, Greedy, UniformRandom
 from agents.rules.horizon import HorizonRule
-from agents.rules.ucb import KLUCB, UCB1, BayesUCB
 from bandit_gym.checks import check_choice, check_keys, message
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.likelihoods import Bernoulli
@@ -64,14 +63,7 @@ BlockPolicy = Callable[[tuple[int, ...]], FloatArray]
 """Takes the counts of a block, returns the (K, n_1 + 1, ..., n_K + 1) probabilities of each arm."""
 
 RuleLike = str | Agent | Callable[[np.ndarray, np.ndarray], np.ndarray]
-NAMED_RULES: Mapping[str, type[Agent]] = {
-    "greedy": Greedy,
-    "epsilon_greedy": EpsilonGreedy,
-    "bayes_ucb": BayesUCB,
-    "ucb1": UCB1,
-    "kl_ucb": KLUCB,
-    "random": UniformRandom,
-}
+NAMED_RULES = "greedy", "epsilon_greedy", "bayes_ucb", "ucb1", "kl_ucb", "random"
 """Agents that use counts and sums alone, by their short names; "thompson" is another rule."""
 
 Counts = tuple[int, ...]
@@ -155,7 +147,7 @@ def make_block_policy(
     """
     names = "thompson", *NAMED_RULES
     if isinstance(rule, str) and check_choice("rule", rule, names) != "thompson":
-        rule = build_agent(rule, NAMED_RULES[rule], problem, options)
+        rule = make_agent(rule, problem, **options)
     else:
         check_keys("options", options)
     if rule == "thompson":

@@ -203,9 +203,10 @@ class CoverageCheck:
         """
         due = due[races.num_samples[due] > 0]
         first, which = self._find_different(due)
-        log_sums, middle = races.log_sums_of_others(), races.log_sums_of_others()[due]
-        middle = due[find_middles(middle, which)]
-        for rows in self._split_lanes(np.arange(len(first))):
+        log_sums = races.log_sums_of_others()
+        middle = due[find_middles(log_sums[due], which)]
+        num_means = NUM_REFERENCE * self.proposal.problem.num_arms
+        for rows in split_lanes(np.arange(len(first)), num_means):
             lanes, middles = first[rows], middle[rows]
             self.is_blind[lanes] = self._has_few_pilots[lanes]
             for other in self.others:
@@ -259,9 +260,6 @@ class CoverageCheck:
         log_sums = np.maximum(np.log(num_samples / MIN_PILOTS_PER_CHECK) + log_total, -1e300)
         log_chances = -np.logaddexp(0.0, log_weights - log_sums[:, None])
         return (log_chances < LOG_UNSEEN).any(axis=1) | sample.is_unexplained
-
-    def _split_lanes(self, lanes: np.ndarray) -> list[np.ndarray]:
-        return split_lanes(lanes, NUM_REFERENCE * self.proposal.problem.num_arms)
 
     def _draw_pilots(self, lanes: np.ndarray) -> Iterator[tuple[np.ndarray, WeightedDraws]]:
         """Yield parts of the (R,) lanes and their pilots, the same whenever asked.

@@ -60,7 +60,8 @@ class CoefficientBelief(Belief):
 
     def draw_best(self, rng: Generator) -> np.ndarray:
         """Return the (N,) arms with the largest predictor under one draw, ties at random."""
-        return self.posterior.draw_best_arms(rng, self.features)
+        theta = self.posterior.sample(rng)[..., None]
+        return random_argmax(rng, (self.features @ theta)[..., 0])
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why draws may not follow the posterior."""
@@ -144,10 +145,6 @@ class CoefficientPosterior(Posterior):
         if self._coefficients is None:
             self._coefficients = self._draw_for_answers(make_generator("draws for answers"))
         return self._coefficients
-
-    def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
-        """Return the (N,) arms of (N, K, d) features that are best under one draw."""
-        return random_argmax(rng, (features @ self.sample(rng)[..., None])[..., 0])
 
     @abstractmethod
     def report_draws(self) -> dict[str, np.ndarray]:
