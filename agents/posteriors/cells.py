@@ -221,7 +221,7 @@ def find_arm_signatures(
     Args:
         problem: likelihood and prior.
         support: (K, 2) lowest and highest mean of each arm.
-        draws: (D, K) from the prior, of which NUM_TWIN_DRAWS are used.
+        draws: (D, K) from the prior, of which NUM_COMPARED_DRAWS are used.
     """
     some = draws[:64].ravel()
     some = some[:: max(1, len(some) // NUM_COMPARED_DRAWS)]

@@ -5,10 +5,10 @@ log-density is evaluated where the prior's cells end and where the likelihood al
 shows where the mass is. Then every other point is placed at shares of it, some for the main mode,
 some for the tails and some for each stretch that was evaluated, so that no narrow part is passed
 over. The points between these are midway, so that masses are Simpson's. What densities bend between
-points bounds what the table may be wrong by. Where that is above LARGEST_ERROR, both evaluations
+points bounds what the table may be wrong by. Where that is above MAX_TABLE_ERROR, both evaluations
 are put together and the points are placed again.
 
-A table says that it is unreliable where that error stays above LARGEST_RELIABLE_ERROR, where mass
+A table says that it is unreliable where that error stays above MAX_RELIABLE_ERROR, where mass
 lies in cells that the prior was not resolved in, or beyond the ends of the coordinate, where means
 have no more digits.
 
@@ -50,7 +50,7 @@ LOG_REACH = 21.0
 MAX_TABLE_ERROR, MAX_RELIABLE_ERROR = 1e-3, 1e-2
 """Of a distribution function: more calls for another pass, or for a flag."""
 MAX_LIMIT_DENSITY = 3e-4
-"""Density of u at its limits; where it is higher, more than LARGEST_ERROR may lie beyond."""
+"""Density of u at its limits; where it is higher, more than MAX_TABLE_ERROR may lie beyond."""
 MAX_PASSES = 5
 DIFFERENCE_STEP = 0.01
 """In which second differences of the likelihood are taken."""

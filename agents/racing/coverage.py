@@ -264,8 +264,8 @@ class CoverageCheck:
     def _draw_pilots(self, lanes: np.ndarray) -> Iterator[tuple[np.ndarray, WeightedDraws]]:
         """Yield parts of the (R,) lanes and their pilots, the same whenever asked.
 
-        There are so many that they are worth MIN_EFFECTIVE and none weighs more than
-        MAX_PILOT_WEIGHT, or MAX_PILOTS.
+        There are so many that they are worth MIN_EFFECTIVE_PILOTS draws and none weighs more than
+        MAX_PILOT_WEIGHT, or MAX_PILOTS_PER_CHECK.
         """
         size = MIN_PILOTS_PER_CHECK
         while lanes.size:

@@ -1,7 +1,7 @@
-"""Proposal distributions of a race: posteriors q of the means that are easy to sample.
+"""Proposal distributions of a race, posteriors q that are easy to sample, and their weights.
 
-A proposal samples q and evaluates its density. `agents.racing.posterior` computes the importance
-weights. Weights are exact for any q, and a q near the true posterior needs fewer samples.
+A proposal samples q and evaluates its density. A weight is prior + likelihood - q on the log scale.
+Weights are exact for any q, and a q near the true posterior needs fewer samples.
 
 Notation: K arms, N lanes, R of these lanes in a call, m samples.
 """
@@ -381,6 +381,6 @@ def make_weight_error(proposal: Proposal, lane: int, where: str, remedy: str = "
 
 
 def split_lanes(lanes: np.ndarray, means_per_lane: int) -> list[np.ndarray]:
-    """Split (R,) lanes into parts of about TILE_SIZE means."""
+    """Split (R,) lanes into parts of about MEANS_PER_TILE means."""
     step = max(1, MEANS_PER_TILE // means_per_lane)
     return [lanes[start : start + step] for start in range(0, len(lanes), step)]

@@ -167,8 +167,8 @@ def find_choices(
             out[a, c] = math.exp(out[a, c] - top)
             total += out[a, c]
         for c in range(num_components):
-            own = (1.0 - PRIOR_SHARE) * out[a, c] / total
-            out[a, c] = own + PRIOR_SHARE * prior.weights[i, c]
+            share = (1.0 - PRIOR_SHARE) * out[a, c] / total
+            out[a, c] = share + PRIOR_SHARE * prior.weights[i, c]
 
 
 @inner

@@ -105,9 +105,9 @@ def find_best_others(values: np.ndarray) -> np.ndarray:
 
 
 def list_lookaheads(max_pulls: np.ndarray) -> np.ndarray:
-    """Return the (M, N) pulls m of lookahead: AHEAD up to (N,) `max_pulls`, which ends it.
+    """Return (M, N) pulls m of lookahead: LOOKAHEAD_PULLS below (N,) `max_pulls`, and then these.
 
-    In lanes with fewer to consider than in others it is repeated.
+    In lanes with fewer to consider than in others the last is repeated.
     """
     last = LOOKAHEAD_PULLS.searchsorted(max_pulls.max())
     return np.minimum(LOOKAHEAD_PULLS[: last + 1, None], max_pulls)
