@@ -141,9 +141,9 @@ def in_context_dataset(
         condition = f"pay {problem.likelihood.name} rewards, as its problem says"
         raise ValueError(message("env", condition, env))
     counts, sums = _sum_before_pulls(actions, rewards, problem.num_arms)
-    states = "agents.bayes_optimal.states"
-    probabilities = load_target(f"{states}:thompson_probabilities")(problem, counts, sums)
-    best = load_target(f"{states}:optimal_actions")(problem, counts, sums, num_steps)
+    optimum = "agents.bayes_optimal"
+    probabilities = load_target(f"{optimum}.regret:thompson_probabilities")(problem, counts, sums)
+    best = load_target(f"{optimum}.policy:optimal_actions")(problem, counts, sums, num_steps)
     shape = (*actions.shape, problem.num_arms)
     return InContextDataset(
         actions=actions,

@@ -119,13 +119,13 @@ class Storable:
         """
         generator, options = self.rng.bit_generator.state, self.options()
         module = "agents" if is_project_class(type(self)) else type(self).__module__
-        custom_posterior = (
-            options.pop("posterior") if is_custom_posterior(options.get("posterior")) else None
-        )
+        is_custom = is_custom_posterior(options.get("posterior"))
+        if is_custom:
+            del options["posterior"]
         content = {
             "class": f"{module}:{type(self).__qualname__}",
             "options": options,
-            "posterior": None if custom_posterior is None else type(self.inner).__name__,
+            "posterior": type(self.inner).__name__ if is_custom else None,
             "problem": describe_problem(self.problem),
             "prior": type(self.problem.prior).__name__,
             "num_envs": self.num_envs,
@@ -184,9 +184,8 @@ def read_agent_file(path: Path) -> dict[str, Any]:
     try:
         file = open(path, "rb")  # noqa: SIM115
     except OSError as error:
-        raise type(error)(
-            message("path", FILE_CONDITION, str(path), error.strerror or "")
-        ) from error
+        words = message("path", FILE_CONDITION, str(path), error.strerror or "")
+        raise type(error)(words) from error
     with file, raise_file_errors(path), np.load(file, allow_pickle=False) as parts:
 
         def decode_array(value: dict[str, Any]) -> Any:
@@ -194,9 +193,8 @@ def read_agent_file(path: Path) -> dict[str, Any]:
 
         content = json.loads(parts[CONTENT_KEY].tobytes(), object_hook=decode_array)
         if content["format"] != AGENT_FILE_FORMAT:
-            raise ValueError(
-                f"its format is {content['format']!r} where {AGENT_FILE_FORMAT} is read"
-            )
+            words = f"its format is {content['format']!r} where {AGENT_FILE_FORMAT} is read"
+            raise ValueError(words)
         return dict(content)
 
 
@@ -218,11 +216,8 @@ def get_state(obj: Any) -> Any:
     """
     if hasattr(obj, "state_names"):
         for kind in type(obj).__mro__:
-            if (
-                kind not in (ABC, object)
-                and not is_project_class(kind)
-                and "state_names" not in vars(kind)
-            ):
+            is_ours = kind in (ABC, object) or is_project_class(kind)
+            if not is_ours and "state_names" not in vars(kind):
                 remedy = "list the attributes that change beside counts and sums, () if none do"
                 condition = "have state_names to be saved"
                 raise TypeError(message(kind.__name__, condition, kind, remedy))

@@ -190,11 +190,8 @@ class Belief(CurrentNames, ABC):
         They are taken from a copy, as a chain moves with every draw.
         """
         if self._answers is None:
-            draws = (
-                self.fork()
-                .sample_many(make_generator("draws for answers"), NUM_ANSWER_DRAWS)
-                .swapaxes(0, 1)
-            )
+            rng = make_generator("draws for answers")
+            draws = self.fork().sample_many(rng, NUM_ANSWER_DRAWS).swapaxes(0, 1)
             self._answers = WeightedDraws(draws, np.zeros(draws.shape[:2]))
         return self._answers
 

@@ -398,10 +398,8 @@ class GibbsPosterior(Posterior):
     def _draws(self) -> WeightedDraws:
         """Return the means after each of many sweeps of a copy of the chains."""
         if self._answers is None:
-            lanes = np.arange(len(self.counts))
-            self._answers = self._run_copies(
-                make_generator("sweeps for answers"), lanes, NUM_ANSWER_SWEEPS
-            )
+            rng, lanes = make_generator("sweeps for answers"), np.arange(len(self.counts))
+            self._answers = self._run_copies(rng, lanes, NUM_ANSWER_SWEEPS)
         return self._answers
 
     def _run_copies(self, rng: Generator, lanes: np.ndarray, size: int) -> WeightedDraws:

@@ -30,6 +30,9 @@ MAX_BUFFERED_ARMS = 64
 """Arms up to which draws ahead, which cost a call per arm now and then, beat a kernel."""
 
 
+NUM_MOMENT_DRAWS = 10_000
+"""Of a prior, for the conjugate one with the same moments."""
+
 NUM_LOSS_LEVELS = 49
 """Quantiles of each arm between which expected losses are integrated."""
 
@@ -232,10 +235,8 @@ class DrawBuffer:
         second = self.prior[arm][1] + c * pulls + d * total
         if second == 0.0:
             return [math.inf] * NUM_BUFFERED_DRAWS
-        draws: list[float] = self.distribution.draw(
-            rng, first, second, NUM_BUFFERED_DRAWS - self._place
-        ).tolist()
-        return draws
+        num_draws = NUM_BUFFERED_DRAWS - self._place
+        return self.distribution.draw(rng, first, second, num_draws).tolist()  # type: ignore[no-any-return]
 
 
 def reference_posterior(problem: BanditProblem) -> ConjugatePosterior:
@@ -252,18 +253,17 @@ def conjugate_posterior(problem: BanditProblem) -> ConjugatePosterior:
     return posterior
 
 
-def matched_posterior(problem: BanditProblem, num_draws: int = 10_000) -> ConjugatePosterior:
+def matched_posterior(problem: BanditProblem) -> ConjugatePosterior:
     """Return the posterior under the conjugate prior with the moments of the problem's prior.
 
-    Each arm's mean and variance are those of `num_draws` draws from the prior (with a fixed
-    generator of its own, so that the result is a function of the problem). A proposal built on
-    the fit needs no accuracy from it: importance weights make up for the difference.
+    Each arm's mean and variance are those of draws from the prior (with a fixed generator of its
+    own, so that the result is a function of the problem). A proposal built on the fit needs no
+    accuracy from it: importance weights make up for the difference.
     """
     if is_conjugate(problem.likelihood, problem.prior):
         return conjugate_posterior(problem)
-    draws = problem.prior.sample(
-        make_generator("moments of the prior"), (num_draws, problem.num_arms)
-    )
+    rng = make_generator("moments of the prior")
+    draws = problem.prior.sample(rng, (NUM_MOMENT_DRAWS, problem.num_arms))
     mean, variance = draws.mean(axis=0), np.maximum(draws.var(axis=0), 1e-300)
     fitted = find_row(problem.likelihood).distribution.match_moments(mean, variance)
     return ConjugatePosterior(problem.likelihood, np.stack(fitted, axis=1))

@@ -115,10 +115,8 @@ class GridPosterior(ExactPosterior):
         """Do as `update`, but leave the prior where data are impossible; their errors are NaN."""
         self.counts, self._is_guessed = counts, np.zeros(len(counts), dtype=bool)
         if len(self.tables.keys) != len(counts):
-            num_points, num_recent = (
-                count_points(self.cells),
-                min(2 * counts.size, MAX_RECENT_TABLES),
-            )
+            num_points = count_points(self.cells)
+            num_recent = min(2 * counts.size, MAX_RECENT_TABLES)
             if (counts.size + num_recent) * num_points * 26 > MAX_TABLE_BYTES:
                 condition = f"be so few that tables of {num_points} points fit into 4 GB"
                 raise ValueError(message("num_envs times num_arms", condition, counts.size))
@@ -163,11 +161,10 @@ class GridPosterior(ExactPosterior):
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (m, N, K) densities at (m,) places, as draws from the tables have them."""
         coordinate, u = self.coordinate, self.coordinate.positions(x)
-        slope = np.where(
-            (x > coordinate.low) & (x < coordinate.high), np.exp(-coordinate.log_slope(u)), 0.0
-        )
+        is_inside = (x > coordinate.low) & (x < coordinate.high)
+        slope = np.where(is_inside, np.exp(-coordinate.log_slope(u)), 0.0)[:, None, None]
         found = [[_table_density(arm, u) for arm in lane] for lane in self.tables.points]
-        return np.moveaxis(np.array(found), -1, 0) * slope[:, None, None]
+        return np.moveaxis(np.array(found), -1, 0) * slope
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities."""
@@ -228,9 +225,8 @@ class GridPosterior(ExactPosterior):
         ends = np.stack([first + 2, first, last - 2, last], axis=-1)
         points = np.take_along_axis(self.tables.points, ends[..., None], axis=2)
         off = np.abs(self.coordinate.means(points[..., POSITION]) - centre[..., None])
-        return integrate_tails(off**power * points[..., DENSITY], points[..., POSITION]).sum(
-            axis=-1
-        )
+        weighted = off**power * points[..., DENSITY]
+        return integrate_tails(weighted, points[..., POSITION]).sum(axis=-1)
 
     def _integrate_moment(
         self, cell: tuple[int, int], power: int, centre: float
@@ -256,19 +252,17 @@ class GridPosterior(ExactPosterior):
         """Return the (N, K, M + 1) means at the points."""
         return self.coordinate.means(self.tables.points[..., POSITION])
 
-    def _integral(
-        self, values: np.ndarray | float, fractions: np.ndarray | float = 1.0
-    ) -> np.ndarray:
-        """Return the (N, K) expectations of values at the points, (N, K, M + 1), by parabolas.
-
-        Args:
-            values: (N, K, M + 1).
-            fractions: (N, K, M / 2) which part of each pair of intervals counts, up to 1 for all.
-        """
-        return np.asarray(self._parts(values, fractions).sum(axis=-1))
+    def _integral(self, *values: np.ndarray | float) -> np.ndarray:
+        """Return the (N, K) expectations of values at the points; see `_parts`."""
+        return np.asarray(self._parts(*values).sum(axis=-1))
 
     def _parts(self, values: np.ndarray | float, fractions: np.ndarray | float = 1.0) -> np.ndarray:
-        """Return the (N, K, M / 2) integrals over pairs of intervals."""
+        """Return the (N, K, M / 2) integrals over pairs of intervals, by parabolas.
+
+        Args:
+            values: (N, K, M + 1) at the points.
+            fractions: (N, K, M / 2) which part of each pair of intervals counts, up to 1 for all.
+        """
         weighted = values * self.tables.points[..., DENSITY]
         three = weighted[..., :-2:2], weighted[..., 1::2], weighted[..., 2::2]
         length = np.diff(self.tables.points[..., ::2, POSITION], axis=-1)

@@ -256,8 +256,7 @@ def draw_particle(rng: Generator, weights: np.ndarray) -> int:
     below = list(accumulate(sums))
     level = rng.random() * below[-1]
     block = bisect_right(below, level) % len(below)
-    inside = list(
-        accumulate(weights[WEIGHTS_PER_BLOCK * block : WEIGHTS_PER_BLOCK * (block + 1)].tolist())
-    )
+    first = WEIGHTS_PER_BLOCK * block
+    inside = list(accumulate(weights[first : first + WEIGHTS_PER_BLOCK].tolist()))
     share = min(max((level - below[block]) / sums[block] + 1, 0.0), BELOW_ONE)
-    return WEIGHTS_PER_BLOCK * block + bisect_right(inside, share * inside[-1]) % len(inside)
+    return first + bisect_right(inside, share * inside[-1]) % len(inside)

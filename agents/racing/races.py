@@ -12,9 +12,14 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.numerics.choices import hide_arms, random_argmax
-from agents.racing.proposals import Proposal
+from agents.racing.proposals import (
+    MEANS_PER_TILE,
+    Proposal,
+    find_log_weights,
+    make_weight_error,
+    split_lanes,
+)
 from agents.racing.stopping import StoppingThresholds
-from agents.racing.weighing import MEANS_PER_TILE, find_log_weights, make_weight_error, split_lanes
 from bandit_gym.numerics.compiled import inner, kernel
 
 CALL_COST = 5000.0

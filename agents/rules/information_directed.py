@@ -114,9 +114,8 @@ def minimise_information_ratio(
     gap_i, gap_j, gain_i, gain_j = gaps[..., None], gaps[:, None], gains[..., None], gains[:, None]
     with np.errstate(all="ignore"):
         root = gap_j / (gap_i - gap_j) - 2 * gain_j / (gain_i - gain_j)
-    is_end = np.isclose(gap_i, gap_j, _RATIO_TOLERANCE, 0) | np.isclose(
-        gain_i, gain_j, _RATIO_TOLERANCE, 0
-    )
+    is_end = np.isclose(gap_i, gap_j, _RATIO_TOLERANCE, 0)
+    is_end |= np.isclose(gain_i, gain_j, _RATIO_TOLERANCE, 0)
     is_pair = np.triu(~is_end & (root > _RATIO_TOLERANCE) & (root < 1 - _RATIO_TOLERANCE), 1)
     shares = np.where(is_pair, root, 1.0)  # (N, K, K), of arm i; on the diagonal it is alone
     regret = shares * gap_i + (1 - shares) * gap_j

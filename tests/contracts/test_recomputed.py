@@ -11,7 +11,7 @@ from scipy import stats
 from surface import started
 
 from agents.bayes_optimal import optimal_bracket
-from agents.racing.weighing import NUM_WEIGHTED_DRAWS
+from agents.racing.posterior import NUM_WEIGHTED_DRAWS
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem

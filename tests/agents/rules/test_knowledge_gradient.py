@@ -3,7 +3,7 @@ import pytest
 from scipy import integrate, stats
 
 from agents import KnowledgeGradient
-from agents.numerics.lookahead import find_best_gains
+from agents.numerics.kernels import find_best_gains
 from agents.rules.knowledge_gradient import find_normal_gains, list_lookaheads
 from bandit_gym.likelihoods import Bernoulli, Poisson
 from bandit_gym.priors import Beta, Gamma
