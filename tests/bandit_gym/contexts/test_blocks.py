@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bandit_gym.contexts import disjoint, hierarchical
-from bandit_gym.contexts.drawn import CONTEXTS, count_coefficients, make_contexts
+from bandit_gym.contexts import CONTEXTS, count_coefficients, make_contexts
 
 VISITORS = np.random.default_rng(0).standard_normal((4, 2))
 
