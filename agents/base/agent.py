@@ -26,6 +26,7 @@ from agents.base.evidence import MAX_STATISTICS, make_evidence
 from agents.base.saved import Storable
 from agents.numerics.choices import argmax_probabilities, random_argmax
 from bandit_gym.checks import (
+    CurrentNames,
     check_actions,
     check_choices,
     check_features,
@@ -39,7 +40,6 @@ from bandit_gym.checks import (
     message,
 )
 from bandit_gym.checks.doubts import Doubt
-from bandit_gym.checks.renamed import CurrentNames
 from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 

@@ -22,8 +22,7 @@ from wrapped_envs import make_env as make_wrapped
 import bandit_gym as bg
 from agents import Agent, UniformRandom, make_agent
 from agents.posteriors.base import Posterior
-from bandit_gym.checks import check_choice
-from bandit_gym.checks.renamed import RENAMED
+from bandit_gym.checks import RENAMED, check_choice
 from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.in_context import in_context_dataset
 from bandit_gym.likelihoods import (

@@ -4,8 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from bandit_gym.contexts import disjoint, hierarchical
-from bandit_gym.contexts import CONTEXTS, count_coefficients, make_contexts
+from bandit_gym.contexts import CONTEXTS, count_coefficients, disjoint, hierarchical, make_contexts
 
 VISITORS = np.random.default_rng(0).standard_normal((4, 2))
 

@@ -3,8 +3,7 @@ import pytest
 
 from agents.oracle import action_probabilities_with_error, importance
 from bandit_gym.fidelity import run_suite
-from bandit_gym.fidelity.recipes import Recipe
-from bandit_gym.fidelity.suite import load_suite
+from bandit_gym.fidelity.suite import Recipe, load_suite
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Normal
 from bandit_gym.problem import ContextualProblem
