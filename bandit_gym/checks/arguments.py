@@ -136,10 +136,8 @@ def check_options(options: Any, known: Collection[str]) -> Mapping[str, Any]:
         raise TypeError(message("options", "be a dict or None", options))
     for key in options:
         if key not in known:
-            text = message(
-                "options", f"have no keys but {quote_words(known)} to have an effect", key
-            )
-            warnings.warn(text, stacklevel=4)  # the caller of reset
+            condition = f"have no keys but {quote_words(known)} to have an effect"
+            warnings.warn(message("options", condition, key), stacklevel=4)  # the caller of reset
     return options
 
 
@@ -391,9 +389,8 @@ class CurrentNames:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name in RENAMED.keys() & vars(cls).keys():
-            raise TypeError(
-                f"{cls.__name__} must not define {name!r}: it is {RENAMED[name]!r} now."
-            )
+            text = f"{cls.__name__} must not define {name!r}: it is {RENAMED[name]!r} now."
+            raise TypeError(text)
 
     if not TYPE_CHECKING:
 

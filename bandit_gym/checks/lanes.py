@@ -76,9 +76,8 @@ def check_choices(name: str, choices: Any, num_arms: int) -> None:
 
 def check_scores(name: str, scores: Any) -> None:
     """Refuse (N, K) scores that are NaN."""
-    _refuse_arm(
-        f"scores of {name}", "have no NaN", scores, np.isnan(scores), "was it never pulled?"
-    )
+    question = "was it never pulled?"
+    _refuse_arm(f"scores of {name}", "have no NaN", scores, np.isnan(scores), question)
 
 
 def check_probabilities(name: str, probabilities: Any) -> FloatArray:
@@ -120,9 +119,8 @@ def check_rewards(
         is_impossible &= mask
     if np.count_nonzero(is_impossible):
         is_part = rule.name == "bernoulli" and 0 < values[is_impossible][0] < 1
-        _refuse_lane(
-            name, condition, values, is_impossible, FRACTIONAL_REWARD_REMEDY if is_part else ""
-        )
+        remedy = FRACTIONAL_REWARD_REMEDY if is_part else ""
+        _refuse_lane(name, condition, values, is_impossible, remedy)
     return values
 
 

@@ -44,7 +44,7 @@ from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 LANE = np.array([0])
 """The only one of a single environment."""
 
-NO_TIME_LIMIT = np.iinfo(np.int64).max
+NO_TIME_LIMIT = 2**62
 
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": RENDER_FPS}
 
@@ -330,9 +330,8 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         self._clock += 1
         rewards, reported = self._pull_arms(actions, self._noise.draw_uniforms())
         if restarted is None:
-            info = reported | {
-                f"_{name}": np.ones(self.num_envs, dtype=np.bool_) for name in reported
-            }
+            masks = np.ones((len(reported), self.num_envs), dtype=np.bool_)
+            info = reported | {f"_{name}": mask for name, mask in zip(reported, masks, strict=True)}
         else:
             info = self._restart(restarted, add_info({}, ~restarted, reported))
             rewards[restarted] = 0.0
@@ -377,11 +376,7 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         actions = np.zeros(self.num_envs, dtype=np.int64)
         actions[lanes] = self._start_episodes(lanes, means)
         self._noise.restart(lanes)
-        self._ends[lanes] = (
-            NO_TIME_LIMIT
-            if self.max_episode_steps is None
-            else self._clock + self.max_episode_steps
-        )
+        self._ends[lanes] = self._clock + (self.max_episode_steps or NO_TIME_LIMIT)
         self._next_end = int(self._ends.min())
         if self._waiting is not None:
             waiting = self._waiting & ~mask

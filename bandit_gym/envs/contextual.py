@@ -50,9 +50,7 @@ class FeatureLanes(BanditLanes):
         shape, num_lanes = (self.problem.num_arms, num_features), len(self.streams.seeds)
         self.features = np.zeros((num_lanes, *shape))
         self._played_means = self.means
-        self._rngs: list[Generator] = [
-            np.random.default_rng(0)
-        ] * num_lanes  # until the first reset
+        self._rngs: list[Generator] = [None] * num_lanes  # type: ignore[list-item]  # before a reset
         return Box(low, high, shape, dtype=np.float64)
 
     @property

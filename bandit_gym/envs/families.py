@@ -75,10 +75,8 @@ class EnvironmentFactory:
         self._problem_parameters = dict(signature(problem).parameters)
         common = dict(signature(kinds[0]).parameters)
         del common["problem"]
-        parameters = sorted(
-            (common | self._problem_parameters).values(), key=lambda each: each.kind
-        )
-        self.__signature__ = Signature(parameters)
+        parameters = (common | self._problem_parameters).values()
+        self.__signature__ = Signature(sorted(parameters, key=lambda each: each.kind))
 
     def __call__(self, **options: Any) -> BanditEnv | BanditVectorEnv:
         """Make the environment of the problem that some of the options describe.
@@ -90,13 +88,9 @@ class EnvironmentFactory:
         shared = set(signature(kind).parameters) - {"problem"}
         known = sorted({*self._problem_parameters, *shared, "max_episode_steps"})
         check_keys(f"options of the {self.__name__} bandit", options, optional=known)
-        problem_options = {
-            name: options[name] for name in self._problem_parameters if name in options
-        }
-        options = {
-            name: options[name] for name in options if name in shared or name not in problem_options
-        }
-        return kind(problem=self.problem(**problem_options), **options)
+        problem = {key: options[key] for key in self._problem_parameters if key in options}
+        others = {key: options[key] for key in options if key in shared or key not in problem}
+        return kind(problem=self.problem(**problem), **others)
 
 
 @EnvironmentFactory

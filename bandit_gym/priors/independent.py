@@ -301,9 +301,8 @@ class _NormalShape(IndependentPrior):
     def natural_parameters(self, num_arms: int) -> FloatArray:
         """Return (0, 0, mean / std^2, -1 / (2 std^2), 0) of each arm."""
         precision = 1 / np.square(self.std)
-        return stack_columns(
-            num_arms, 0.0, 0.0, np.multiply(self.mean, precision), -precision / 2, 0.0
-        )
+        slope = np.multiply(self.mean, precision)
+        return stack_columns(num_arms, 0.0, 0.0, slope, -precision / 2, 0.0)
 
 
 @dataclass(frozen=True)

@@ -87,9 +87,8 @@ def _make_inner(value: Any, kind: str, imports: bool) -> Any:
     """Make a prior of a dict or of `module:name`, in lists too; keep all else as it is."""
     if isinstance(value, list | tuple):
         return [_make_inner(item, kind, imports) for item in value]
-    is_prior_settings = isinstance(value, Mapping) or (
-        imports and isinstance(value, str) and ":" in value
-    )
+    is_named = imports and isinstance(value, str) and ":" in value
+    is_prior_settings = isinstance(value, Mapping) or is_named
     return _make(value, kind, imports=imports) if is_prior_settings else value
 
 
