@@ -30,13 +30,7 @@ from bandit_gym.checks.files import replacing
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.experiments.catalogue import agent_names, load_agent, load_target
 from bandit_gym.problem import BanditProblem
-from bandit_gym.rollout import (
-    AGENT_STREAM,
-    BanditAgent,
-    Environment,
-    find_num_steps,
-    play,
-)
+from bandit_gym.rollout import AGENT_STREAM, BanditAgent, Environment, find_num_steps, play
 from bandit_gym.wrappers.effects import list_effects
 
 SAVED_FORMATS = (".npz", ".parquet")

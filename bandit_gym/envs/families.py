@@ -119,11 +119,7 @@ def poisson(num_arms: int = 10, prior: PriorLike = None) -> BanditProblem:
 
 @EnvironmentFactory
 def dependent_prior(
-    num_arms: int = 10,
-    prior: PriorLike = None,
-    *,
-    dimension: int | None = None,
-    arm_seed: int = 0,
+    num_arms: int = 10, prior: PriorLike = None, *, dimension: int | None = None, arm_seed: int = 0
 ) -> BanditProblem:
     """Bernoulli bandit with dependent arms: what one arm pays says something about the others."""
     if dimension is not None and prior is not None:
@@ -139,10 +135,7 @@ def dependent_prior(
 
 @EnvironmentFactory
 def custom(
-    num_arms: int = 10,
-    prior: PriorLike = None,
-    *,
-    likelihood: LikelihoodLike = "bernoulli",
+    num_arms: int = 10, prior: PriorLike = None, *, likelihood: LikelihoodLike = "bernoulli"
 ) -> BanditProblem:
     """Custom bandit: rewards of the likelihood that is named, also a user's."""
     return _build(make_likelihood(likelihood), num_arms, prior)

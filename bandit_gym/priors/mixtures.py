@@ -18,12 +18,7 @@ from numpy.typing import ArrayLike
 from bandit_gym.checks import check_parameter, check_real, check_same_length, message
 from bandit_gym.checks.typing import FloatArray, Parameter
 from bandit_gym.priors.base import offers
-from bandit_gym.priors.independent import (
-    Beta,
-    IndependentPrior,
-    Normal,
-    TruncatedNormal,
-)
+from bandit_gym.priors.independent import Beta, IndependentPrior, Normal, TruncatedNormal
 
 _MIN_END_DISTANCE = 2.0**-53
 

@@ -329,11 +329,7 @@ class NonStationary(Effect):
     kind = "means"
 
     def __init__(
-        self,
-        env: BanditLanes,
-        std: float | None,
-        period: int | None,
-        probability: float | None,
+        self, env: BanditLanes, std: float | None, period: int | None, probability: float | None
     ) -> None:
         super().__init__(env)
         if env.features is not None:

@@ -107,10 +107,7 @@ def test_the_first_method_that_fits_is_taken_and_told(problem, method):
     ("problem", "truth", "data"),
     [
         (bernoulli(Bare(), 3), bernoulli(CUT, 3), ([20, 30, 10], [9, 15, 6])),
-        (
-            *(BanditProblem(Underflowing(), Gamma(3.0, 2.0), 3),) * 2,
-            ([1, 3, 2], [1.0, 3.0, 2.0]),
-        ),
+        (*(BanditProblem(Underflowing(), Gamma(3.0, 2.0), 3),) * 2, ([1, 3, 2], [1.0, 3.0, 2.0])),
     ],
     ids=["no support", "underflow"],
 )

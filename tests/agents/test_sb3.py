@@ -14,12 +14,7 @@ pytest.importorskip("stable_baselines3")
 from sb3_models import ALGORITHMS, make_vec, train
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.vec_env import (
-    DummyVecEnv,
-    SubprocVecEnv,
-    VecMonitor,
-    VecNormalize,
-)
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecMonitor, VecNormalize
 
 from agents.sb3 import GymnasiumVecEnv
 

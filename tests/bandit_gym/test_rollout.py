@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from surface import (
-    AGENTS_CLOCK,
-    agent_for,
-    lane_counts,
-    make_env,
-    problem_of,
-    regret_of,
-    steps_of,
-)
+from surface import AGENTS_CLOCK, agent_for, lane_counts, make_env, problem_of, regret_of, steps_of
 
 from agents import ExactThompson, UniformRandom
 from bandit_gym.likelihoods import Bernoulli, Gaussian

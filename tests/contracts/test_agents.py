@@ -218,10 +218,7 @@ def test_copies_and_files_go_on_bit_for_bit(setting, num_envs, tmp_path):
     if num_envs is None:
         agent.act(shown(agent))  # between an act and what is observed of it, too
     agent.save(tmp_path / "agent")
-    copies = [
-        pickle.loads(pickle.dumps(agent)),
-        agents.load(tmp_path / "agent", agent.problem),
-    ]
+    copies = [pickle.loads(pickle.dumps(agent)), agents.load(tmp_path / "agent", agent.problem)]
     expected, told = play(agent, 9, seed=3), agent.diagnostics()
     for copy in copies:
         assert type(copy) is type(agent)

@@ -593,13 +593,7 @@ class Shifted(Constant):
     [
         ("kit/deep.py", "0", "1", "other code: kit/deep.py", ["Shifted"] * 2),
         ("model.json", "0", "1", "other code: .*model.json", ["moody"] * 2),
-        (
-            "laws.py",
-            "(1.0",
-            "(9.0",
-            "other code: laws.py",
-            ["random", "Shifted", "moody"],
-        ),
+        ("laws.py", "(1.0", "(9.0", "other code: laws.py", ["random", "Shifted", "moody"]),
     ],
 )
 def test_only_what_depends_on_a_changed_file_is_drawn_again(project, name, old, new, said, again):

@@ -403,10 +403,7 @@ def delete_key(path, other):
     pq.write_table(table.replace_schema_metadata({"bandit_gym": json.dumps(content)}), path)
 
 
-DAMAGES = (
-    *(swap, truncate, empty, fill_with_garbage),
-    *(flip_bit, delete_origin, delete_key),
-)
+DAMAGES = (*(swap, truncate, empty, fill_with_garbage), *(flip_bit, delete_origin, delete_key))
 """What befalls the first files; the first is swapped with the second, while that is whole."""
 
 

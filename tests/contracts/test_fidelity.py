@@ -9,11 +9,7 @@ import pytest
 from scipy import special, stats
 from surface import SERIAL, adversarial_verdict, verdict_of
 
-from agents.oracle import (
-    GIBBS_TOLERANCE,
-    action_probabilities,
-    action_probabilities_with_error,
-)
+from agents.oracle import GIBBS_TOLERANCE, action_probabilities, action_probabilities_with_error
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.cli import main
 from bandit_gym.experiments.execution import Workers

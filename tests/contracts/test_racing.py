@@ -260,10 +260,7 @@ def test_a_race_under_the_supremum_is_never_shorter_than_under_the_largest_seen(
 
 @pytest.mark.parametrize(
     "problem",
-    [
-        BanditProblem(Gaussian(), Normal(0.0, 1.0), 4),
-        BanditProblem(Poisson(), Gamma(2.0, 2.0), 4),
-    ],
+    [BanditProblem(Gaussian(), Normal(0.0, 1.0), 4), BanditProblem(Poisson(), Gamma(2.0, 2.0), 4)],
     ids=["Gaussian", "Poisson"],
 )
 def test_arms_without_a_posterior_can_be_pulled_first_in_random_order(problem):

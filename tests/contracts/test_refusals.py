@@ -25,13 +25,7 @@ from agents.posteriors.base import Posterior
 from bandit_gym.checks import RENAMED, check_choice
 from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.in_context import in_context_dataset
-from bandit_gym.likelihoods import (
-    Bernoulli,
-    Exponential,
-    Gaussian,
-    Poisson,
-    likelihood_from_dict,
-)
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson, likelihood_from_dict
 from bandit_gym.priors import (
     Beta,
     Gamma,
@@ -186,19 +180,11 @@ PRIORS = [
     (TruncatedNormal, (0.0, 1e-9, 0.5, 1.0), FLOATING_POINT + ", got {'mean': 0.0, 'std': 1e-09, "),
     (TruncatedNormal, (0.0, 1.0, 0.0, 1e-12), FLOATING_POINT),
     (TruncatedNormal, (0.0, 1.0, 1e6, 2e6), FLOATING_POINT),
-    (
-        Joint,
-        (0.5, [[1.0, 0.5], [0.4, 1.0]]),
-        "covariance must be symmetric, got [[1.0, 0.5],",
-    ),
+    (Joint, (0.5, [[1.0, 0.5], [0.4, 1.0]]), "covariance must be symmetric, got [[1.0, 0.5],"),
     (Joint, (0.5, np.ones((3, 3))), "covariance must be positive definite, got eigenvalues of its"),
     (Joint, (0.5, [[1.0, 2.0], [2.0, 1.0]]), "covariance must be positive definite, got"),
     (Joint, (0.5, 1.0), "covariance must be a square matrix of numbers, got 1.0."),
-    (
-        Joint,
-        (0.5, [[1.0], [0.0, 1.0]]),
-        "covariance must be a square matrix of numbers, got",
-    ),
+    (Joint, (0.5, [[1.0], [0.0, 1.0]]), "covariance must be a square matrix of numbers, got"),
     (Joint, (0.5, [[0.0]]), "covariance must be finite, with a diagonal above 0, got [[0.0]]."),
     (Joint, ([0.5] * 3, COVARIANCE), "mean must have as many values as covariance (2), got 3."),
     (Joint, (0.5, COVARIANCE, 1.0), "low must be below high (1.0), got 1.0."),
@@ -314,10 +300,7 @@ PROBLEMS = [
         IN_THE_UNIT_INTERVAL + "Normal(mean=0.5, std=0.1); use 'beta', or 'truncated_normal' with",
     ),
     ((Bernoulli(), TruncatedNormal(0.5, 0.1, 0.0, [1.0, 1.1, 1.0]), 3), IN_THE_UNIT_INTERVAL),
-    (
-        (Bernoulli(), Joint(0.5, COVARIANCE, high=[1.0, 2.0]), 2),
-        IN_THE_UNIT_INTERVAL,
-    ),
+    ((Bernoulli(), Joint(0.5, COVARIANCE, high=[1.0, 2.0]), 2), IN_THE_UNIT_INTERVAL),
     ((Exponential(), Normal(1, 1), 3), "prior must lie in [0, inf]"),
     ((Exponential(), Normal(1, 1), 3), "use 'inverse_gamma', or 'truncated_normal'"),
     ((Poisson(), TruncatedNormal(0.5, 0.1, -0.1), 3), "prior must lie in [0, inf]"),

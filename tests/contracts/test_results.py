@@ -14,13 +14,7 @@ import pandas as pd
 import pytest
 from fixed_instance import ENV, FIXED
 from scipy import optimize, stats
-from surface import (
-    CUMULATIVE_REGRET,
-    SERIAL,
-    charts_in,
-    rewrite_block,
-    tables_of,
-)
+from surface import CUMULATIVE_REGRET, SERIAL, charts_in, rewrite_block, tables_of
 
 from bandit_gym import load_results
 from bandit_gym.cli import main
@@ -497,10 +491,7 @@ def test_figures_say_what_they_show(results, folder):
 
 @pytest.mark.parametrize(
     ("options", "text"),
-    [
-        ({"env": "fixd"}, "env must be .*'fixed'"),
-        ({"kind": "regrets"}, "kind must be .*'regret'"),
-    ],
+    [({"env": "fixd"}, "env must be .*'fixed'"), ({"kind": "regrets"}, "kind must be .*'regret'")],
 )
 def test_plot_refuses_what_there_is_not(results, options, text):
     with pytest.raises(ValueError, match=text):

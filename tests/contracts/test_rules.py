@@ -142,10 +142,7 @@ RULES = {
     "greedy": ("greedy", UNIFORM, {"estimate": "average"}, lambda n, s: s / n),
     "greedy, posterior": ("greedy", INFORMED, {"estimate": "posterior"}, posterior_mean),
     "ucb1": ("ucb1", UNIFORM, {}, ucb1),
-    "ucb1, Poisson": (
-        *("ucb1", PROBLEMS["poisson"], {"scale": 2.0}),
-        lambda n, s: ucb1(n, s, 2.0),
-    ),
+    "ucb1, Poisson": (*("ucb1", PROBLEMS["poisson"], {"scale": 2.0}), lambda n, s: ucb1(n, s, 2.0)),
     "ucb_tuned": ("ucb_tuned", UNIFORM, {}, ucb_tuned),
     "moss": ("moss", UNIFORM, {"horizon": HORIZON}, moss),
     **{

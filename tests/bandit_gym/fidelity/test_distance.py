@@ -35,8 +35,7 @@ def ends(law, own, num_decisions, num_sets=NUM_SETS):
 
 
 @pytest.mark.parametrize(
-    ("size", "true"),
-    [("n=1000", 0.01), ("n=1000", 0.015), ("n=10000", 0.005)],
+    ("size", "true"), [("n=1000", 0.01), ("n=1000", 0.015), ("n=10000", 0.005)]
 )
 def test_interval_covers_the_distance_between_two_arms(size, true):
     law, num_decisions = TWO[size]
