@@ -195,19 +195,6 @@ def test_one_lane_plays_as_many_lanes_do(conjugate_problem):
     assert (abs(shares - expected) < 4 * np.sqrt(expected * (1 - expected) / num) + 1e-6).all()
 
 
-def test_arms_without_a_posterior_are_pulled_first_in_random_order():
-    orders = set()
-    for seed in range(60):
-        agent = ExactThompson(BanditProblem(Gaussian(), Normal(0.0, 1.0), 3), prior="reference")
-        agent.reset(seed=seed)
-        order = []
-        for _ in range(3):
-            order.append(agent.act())
-            agent.observe(order[-1], 0.0)
-        orders.add(tuple(order))
-    assert len(orders) == 6  # misses one of the orders with probability 6 (5/6)^60 < 2e-4
-
-
 def test_there_is_room_for_many_arms():
     # Comparing all pairs of arms at draws of all of them would take 33 GB here.
     prior = TruncatedNormal([0.2] * 400 + [0.8] * 400, 0.05)

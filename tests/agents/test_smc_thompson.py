@@ -202,23 +202,6 @@ def test_data_that_outrun_the_moves_are_flagged_until_the_lane_begins_anew():
     assert is_unreliable(agent).tolist() == [False, True]
 
 
-BAD_OPTIONS = [
-    ({"num_particles": 0}, "num_particles must be .* got 0"),
-    ({"num_particles": []}, "num_particles must be"),
-    ({"num_particles": b"3"}, "num_particles must be a positive integer, got b'3'"),
-    ({"num_particles": 10**12}, r"num_particles must be at most 10000000, got 10{12}\."),
-    ({"num_particles": [3, 4]}, "num_particles must be one number"),
-    ({"resampling": "systemtic"}, "'systematic'"),
-    ({"move": "random walk"}, "'random-walk'"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), BAD_OPTIONS)
-def test_a_bad_option_is_refused(options, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        SMCThompson(PLAIN, **options)
-
-
 def test_lanes_whose_particles_no_memory_can_hold_are_refused():
     agent = SMCThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 10), num_particles=10**7)
     with pytest.raises(ValueError, match="num_envs must be at most 5, got 50"):

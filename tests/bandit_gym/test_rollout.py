@@ -268,11 +268,3 @@ def test_another_prior_is_warned_of_and_an_equal_one_is_not(believed, true, is_t
     )
     assert [bool(re.search(rule, str(each.message))) for each in told] == [True] * is_told
     assert not any(" at 0x" in str(each.message) for each in told)  # contents, not addresses
-
-
-@pytest.mark.parametrize("mode", ["vector_entry_point", "sync"])
-def test_the_problem_of_a_vector_environment_is_found(mode):
-    env = gym.make_vec("BernoulliBandit-v0", num_envs=2, num_arms=3, vectorization_mode=mode)
-    agent = UniformRandom(BanditProblem(Bernoulli(), Beta(2, 1), 3))
-    with pytest.warns(UserWarning, match="agent believes in the prior"):
-        rollout(agent, env, seed=0, horizon=3)

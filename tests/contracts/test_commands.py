@@ -544,31 +544,9 @@ def edit(project, old, new):
     (project / "mine.py").write_text(text.replace(old, new))
 
 
-def test_blocks_of_changed_code_are_refused_and_recomputed_when_asked(project, capsys):
-    assert run(project) == 0
-    edit(project, "ARM = 0", "ARM = 1")
-    unload_user_module()
-    capsys.readouterr()
-    assert run(project) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert "4 blocks are of other code: mine.py; choose --recompute" in error
-    assert set(actions_of_mine(project)) == {0}
-    assert run(project, "--recompute") == 0
-    assert set(actions_of_mine(project)) == {1}
-    assert run(project) == 0
-    assert capsys.readouterr().err.endswith("4 blocks, 4 of them stored already\n")
-
-
 def actions_of_mine(project):
     frame = load_results(project / "out").frame()
     return frame[frame["agent"] == "Mine"]["action"]
-
-
-def test_comments_and_layout_are_no_change(project, capsys):
-    assert run(project) == 0
-    edit(project, "ARM = 0  # the arm", "\n\nARM  =  (0)  # which arm")
-    assert run(project) == 0
-    assert capsys.readouterr().err.endswith("4 blocks, 4 of them stored already\n")
 
 
 OWN_FILES = {

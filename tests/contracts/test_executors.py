@@ -353,13 +353,6 @@ def test_an_agent_that_cannot_hold_a_block_is_refused_before_anything_runs(tmp_p
     assert not (tmp_path / "out").exists()
 
 
-def test_an_environment_that_is_no_bayesian_bandit_is_refused(tmp_path):
-    experiment = Experiment(["CartPole-v1"], ["random"])
-    with pytest.raises(ValueError, match="env must have a `problem`"):
-        run_experiment(experiment, tmp_path / "out", workers=SERIAL)
-    assert not (tmp_path / "out").exists()
-
-
 # -- Files that are damaged ---------------------------------------------------------------------
 
 

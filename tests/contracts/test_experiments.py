@@ -9,8 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 from documents import blocks
 from fixed_instance import FIXED
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.random import SeedSequence
 from surface import CUMULATIVE_REGRET, SERIAL, failures_of, files_of, origin_of, timings_of
 
@@ -154,63 +152,6 @@ def test_every_form_of_entry_reads_the_same_again(tmp_path, case):
     if labels is not None:
         (kind,) = settings
         assert [entry.label for entry in getattr(experiment, kind)] == labels
-
-
-ODDS = st.floats(1e-6, 0.999)
-SETTINGS = st.fixed_dictionaries(
-    {
-        "environments": st.lists(
-            st.fixed_dictionaries(
-                {"env": st.just(ENV), "num_arms": st.integers(2, 9)},
-                optional={
-                    "prior": st.builds(lambda a, b: FIVE | {"alpha": a, "beta": b}, ODDS, ODDS)
-                },
-            ),
-            min_size=1,
-            max_size=3,
-            unique_by=lambda entry: entry["num_arms"],
-        ),
-        "agents": st.lists(
-            st.fixed_dictionaries(
-                {"agent": st.just("racing_paper"), "delta": ODDS},
-                optional={
-                    "max_samples": st.integers(1, 10**7),
-                    "proposal": st.sampled_from(["matched", "reference"]),
-                    "prior": st.just("reference"),
-                },
-            ),
-            min_size=1,
-            max_size=3,
-            unique_by=lambda entry: entry["delta"],
-        ),
-    },
-    optional={
-        "replications": st.integers(1, 10**6),
-        "horizon": st.integers(1, 10**4),
-        "seed": st.integers(0, 2**62),
-        "block_size": st.integers(1, 1000),
-        "recording": st.sampled_from(["log", "every"]),
-        "propensities": st.booleans(),
-    },
-)
-
-
-def as_toml(value):
-    """Write JSON-able settings as a value of TOML."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {as_toml(each)}" for key, each in value.items()) + "}"
-    return f"[{', '.join(map(as_toml, value))}]" if isinstance(value, list) else json.dumps(value)
-
-
-@given(settings=SETTINGS)
-def test_settings_are_the_same_experiment_in_a_dict_in_toml_and_in_json(tmp_path_factory, settings):
-    folder, experiment = tmp_path_factory.mktemp("settings"), Experiment(**settings)
-    lines = [f"{key} = {as_toml(value)}" for key, value in settings.items()]
-    (folder / "settings.toml").write_text("\n".join(lines), encoding="utf-8")
-    (folder / "settings.json").write_text(json.dumps(experiment.to_dict()), encoding="utf-8")
-    for name in ("settings.toml", "settings.json"):
-        assert load_experiment(folder / name) == experiment
-        assert load_experiment(folder / name).name == experiment.name
 
 
 def test_experiment_has_a_run_for_each_environment_and_agent():

@@ -247,11 +247,6 @@ def test_sb3_agent_refuses_a_deterministic_that_is_a_word(models):
         SB3Agent(models["PPO"], deterministic="no")
 
 
-def test_sb3_agent_is_refused_by_a_world_of_another_observation(models):
-    with pytest.raises(ValueError, match=r"env must have the observation space .* got Discrete"):
-        rollout(SB3Agent(models["PPO"]), make_vec(observation="constant"), seed=0)
-
-
 def test_sb3_agent_refuses_continuous_actions():
     with pytest.raises(TypeError, match="model must have Discrete actions, got Box"):
         SB3Agent(PPO("MlpPolicy", "Pendulum-v1", device="cpu"))

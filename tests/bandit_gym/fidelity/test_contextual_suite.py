@@ -12,19 +12,6 @@ CASES = load_suite("contextual-v1").cases
 MAX_ERRORS = {"polar": 1e-6, "blocks": 1e-3, "importance": 1e-3}
 
 
-def test_cases_cover_likelihoods_priors_coefficients_and_rows():
-    assert len({case.name for case in CASES}) == len(CASES) >= 40
-    names = {"bernoulli", "exponential", "gaussian", "poisson"}
-    assert {case.problem.likelihood.name for case in CASES} == names
-    kinds = [case.kind for case in CASES]
-    assert kinds.count("disjoint") >= 12
-    others = {"normal", "rare", "separation", "collinear", "wide", "heavy", "hierarchical"}
-    assert set(kinds) == others | {"disjoint"}
-    assert {case.problem.num_features for case in CASES} >= {2, 3, 5, 10, 20}
-    rows = [len(case.rewards) for case in CASES]
-    assert min(rows) == 10 and max(rows) == 5000
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_answers_are_uncertain_and_their_errors_small(case):
     assert case.features.shape == (case.problem.num_arms, case.problem.num_features)
