@@ -201,11 +201,10 @@ def test_agents_observe_late_rewards_for_the_actions_they_belong_to():
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_late_environments_are_played_alike_however_lanes_are_reset(mode):
-    options = {"num_arms": 4, "max_episode_steps": 40}
-    environments = [
-        wrap(gym.make_vec("bandit_gym:BernoulliBandit-v0", 3, autoreset_mode=each, **options), LATE)
-        for each in ("Disabled", mode)
-    ]
+    environments = []
+    for each in ("Disabled", mode):
+        options = {"num_arms": 4, "max_episode_steps": 40, "autoreset_mode": each}
+        environments.append(wrap(gym.make_vec("BernoulliBandit-v0", 3, **options), LATE))
     agents = [agent_for(env, "exact") for env in environments]
     one, other = (rollout(a, env, seed=3) for a, env in zip(agents, environments, strict=True))
     assert (one.actions == other.actions).all() and (one.rewards == other.rewards).all()

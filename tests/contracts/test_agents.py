@@ -28,9 +28,7 @@ from bandit_gym.rollout import rollout
 
 CONJUGATE = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 4)
 GRID = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 4)
-CHAINS = BanditProblem(
-    Bernoulli(), TruncatedMultivariateNormal(0.5, (0.05 * np.eye(4) + 0.02).tolist()), 4
-)
+CHAINS = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, 0.05 * np.eye(4) + 0.02), 4)
 NORMAL = BanditProblem(Gaussian(), Normal(0.0, 1.0), 4)
 MIXTURE = BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 3.0], [3.0, 2.0]), 4)
 COVARIANCE = [[1.0, 0.5, 0.0], [0.5, 2.0, 0.3], [0.0, 0.3, 1.0]]
@@ -51,9 +49,8 @@ WITHOUT_POSTERIOR = "random", "ucb1", "kl_ucb", "ucb_tuned", "moss", "lin_ucb"
 WITHOUT_TIES = "greedy", "information_directed", "lin_ucb", "bayes_ucb"
 """Rules that leave nothing to chance where no two arms are alike."""
 FEATURED = "linear", "logistic"
-KNOWS_THE_HORIZON = (
-    *("moss", "finite_horizon_gittins", "knowledge_gradient", "information_relaxation"),
-)
+OF_A_HORIZON = "finite_horizon_gittins", "knowledge_gradient", "information_relaxation"
+KNOWS_THE_HORIZON = ("moss", *OF_A_HORIZON)
 FOR_BERNOULLI = "discounted_gittins", "ucb_tuned"
 SAMPLERS = "exact", "racing", "racing_paper", "smc", "smc_paper"
 RULES = [name for name in ALL_AGENTS if name not in (*SAMPLERS, *FOR_LIKE_ARMS, *WITHOUT_POSTERIOR)]
@@ -123,11 +120,8 @@ def assert_same(first, second):
 def test_a_single_run_has_plain_ints_and_one_policy_and_plays_as_a_lane_does(setting):
     alone, lane = make(setting, None), make(setting, 1)
     probabilities = alone.action_probabilities(shown(alone))
-    assert (
-        probabilities.shape == (4,)
-        and (probabilities >= 0).all()
-        and probabilities.sum() == pytest.approx(1.0)
-    )
+    assert probabilities.shape == (4,) and (probabilities >= 0).all()
+    assert probabilities.sum() == pytest.approx(1.0)
     assert type(alone.act(shown(alone))) is int
     actions = lane.act(shown(lane))
     assert actions.shape == (1,) and actions.dtype == np.int64
@@ -343,9 +337,8 @@ def test_arms_are_played_as_often_as_the_probabilities_say(setting, num_steps):
     acts = np.array([agent.act(shown(agent)) for _ in range(num_rounds)])
     shares = (acts[..., None] == np.arange(4)).mean(axis=0)
     allowed = 4 * np.sqrt((probabilities * (1 - probabilities)).sum(axis=0) / num_rounds) + 1e-9
-    if (
-        not agent.has_exact_probabilities
-    ):  # a chain of 400 sweeps, worth 100 draws, answers for each lane
+    if not agent.has_exact_probabilities:
+        # A chain of 400 sweeps, worth 100 draws, answers for each lane.
         allowed = allowed * np.sqrt(1 + 1 / 100) + num_lanes * 0.01
     assert (abs((shares - probabilities).sum(axis=0)) <= allowed).all()
 
@@ -388,9 +381,8 @@ def test_ties_are_shared_by_the_probabilities_as_by_the_acts(setting):
             alone.warm_start(*told)
             assert_same(probabilities, alone.action_probabilities())
         shares = np.bincount(lanes.act(), minlength=4) / num_lanes
-        allowed = (
-            4 * np.sqrt((probabilities * (1 - probabilities)).mean(axis=0) / num_lanes) + 1e-5
-        )  # of the tables
+        variance = (probabilities * (1 - probabilities)).mean(axis=0)
+        allowed = 4 * np.sqrt(variance / num_lanes) + 1e-5  # of the tables
         assert (np.abs(shares - probabilities.mean(axis=0)) <= allowed).all(), told
 
 
@@ -602,7 +594,6 @@ def test_an_agent_of_ones_own_without_probabilities_is_told_what_to_define():
     agent = Stubborn(CONJUGATE)
     agent.reset(seed=0)
     assert agent.act() == 0
-    with pytest.raises(
-        TypeError, match="Stubborn must define _scores, or _choose with _action_prob"
-    ):
+    told = "Stubborn must define _scores, or _choose with _action_prob"
+    with pytest.raises(TypeError, match=told):
         agent.action_probabilities()

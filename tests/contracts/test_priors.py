@@ -109,9 +109,8 @@ every_of_scipy = pytest.mark.parametrize("prior", OF_SCIPY, ids=repr)
 
 def arm_distribution(prior, arm):
     """Return scipy's frozen distribution of one arm's mean."""
-    values = {
-        key: value[arm] if isinstance(value, tuple) else value for key, value in vars(prior).items()
-    }
+    parameters = vars(prior).items()
+    values = {key: value[arm] if isinstance(value, tuple) else value for key, value in parameters}
     if isinstance(prior, Beta):
         return stats.beta(values["alpha"], values["beta"])
     if isinstance(prior, Gamma):
@@ -298,9 +297,8 @@ POSITIVE = {
 
 
 def test_zero_is_refused_where_a_parameter_must_be_above_0():
-    for name, parameter in [
-        (distribution, each) for distribution, own in POSITIVE.items() for each in own
-    ]:
+    pairs = [(distribution, each) for distribution, own in POSITIVE.items() for each in own]
+    for name, parameter in pairs:
         value = [0.0, 0.0] if parameter.endswith("s") else 0.0
         with pytest.raises(ValueError, match=f"{parameter} must .*above 0.* got"):
             prior_from_dict(NAMED[name] | {parameter: value})

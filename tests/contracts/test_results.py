@@ -92,9 +92,8 @@ def test_frame_has_the_rows_that_were_asked_for_and_a_column_for_each_own_diagno
     keys = ["env", "agent", "replication", "step"]
     expected = rows.drop(columns="diagnostics").sort_values(keys, ignore_index=True)
     own = [dict(each) for each in rows.sort_values(keys)["diagnostics"]]
-    expected = expected.assign(
-        **{n: [each.get(n, np.nan) for each in own] for n in ("age", "mood")}
-    )
+    columns = {name: [each.get(name, np.nan) for each in own] for name in ("age", "mood")}
+    expected = expected.assign(**columns)
     found = frame.astype({"env": str, "agent": str}).sort_values(keys, ignore_index=True)
     expected = expected.astype({"experiment": found["experiment"].dtype})
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
@@ -316,9 +315,8 @@ def test_text_tells_each_agents_numbers_by_hand(tmp_path):
     assert all(title in lines[1] for title in titles)
     assert lines[2].split()[:8] == "a0 7.0 ± 0.0 - - - 0%".split()
     assert lines[3].split()[:10] == "a2 0.0 ± 0.0 -7.0 ± 0.0 better <0.001 100%".split()
-    assert lines[4] == (
-        "Pseudo-regret: sum over steps of best mean - pulled mean, averaged over the noise."
-    )
+    told = "Pseudo-regret: sum over steps of best mean - pulled mean, averaged over the noise."
+    assert lines[4] == told
     assert "Verdicts: regret below or above a0's with p < 0.05; undecided otherwise." in lines
 
 
@@ -853,9 +851,7 @@ def test_export_writes_every_row_that_was_asked_for(folder, results, tmp_path, c
     pd.testing.assert_frame_equal(found, frame, check_dtype=False, check_exact=True)
 
 
-def test_export_replaces_a_link_in_the_folder_and_writes_through_one_that_is_typed(
-    folder, tmp_path
-):
+def test_export_replaces_its_own_link_and_writes_through_one_that_is_typed(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "copy")
     (copy / "results.csv").symlink_to("/dev/null")
     (tmp_path / "typed.csv").symlink_to("/dev/null")
@@ -865,9 +861,7 @@ def test_export_replaces_a_link_in_the_folder_and_writes_through_one_that_is_typ
     assert (tmp_path / "typed.csv").is_symlink()
 
 
-def test_export_leaves_an_existing_file_as_it_is_when_the_disk_is_full(
-    folder, tmp_path, monkeypatch
-):
+def test_export_leaves_a_file_as_it_is_when_the_disk_is_full(folder, tmp_path, monkeypatch):
     (tmp_path / "all.csv").write_text("mine")
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
     assert main(["export", str(folder), "--csv", str(tmp_path / "all.csv")]) == 1

@@ -162,9 +162,8 @@ def test_a_density_that_is_not_that_of_the_draws_is_refused_alike_each_time(like
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("likelihood", "prior"), AGREEING.values(), ids=AGREEING)
-def test_a_prior_that_agrees_with_itself_raises_no_alarm_and_moves_no_global_state(
-    likelihood, prior
-):
+def test_a_prior_that_agrees_with_itself_raises_no_alarm(likelihood, prior):
+    """And the global generator stays where it is."""
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     check_prior(prior, likelihood, 4)
     assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
@@ -474,9 +473,7 @@ SKEWED = {
 
 
 @pytest.mark.parametrize(("prior", "counts", "sums", "num_lanes"), SKEWED.values(), ids=SKEWED)
-def test_races_are_right_or_flagged_where_few_draws_have_most_of_the_weight(
-    prior, counts, sums, num_lanes
-):
+def test_races_of_few_heavy_draws_are_right_or_flagged(prior, counts, sums, num_lanes):
     problem = BanditProblem(Bernoulli(), prior, len(counts))
     agent = started("racing", problem, num_lanes, counts, sums)
     shares = np.bincount(agent.act(), minlength=len(counts)) / num_lanes

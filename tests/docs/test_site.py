@@ -28,9 +28,8 @@ def names_of(room):
 
 def test_a_public_name_that_is_not_described_is_named(caplog):
     CONF["check_reference"](None, reference("agents.load"))
-    assert [record.getMessage() for record in caplog.records] == [
-        "not in the reference: agents.load"
-    ]
+    (record,) = caplog.records
+    assert record.getMessage() == "not in the reference: agents.load"
 
 
 def test_a_name_may_be_described_in_either_of_its_homes(caplog):

@@ -34,9 +34,8 @@ def test_answers_are_found_again(name, tolerance, monkeypatch):
     """Sampling runs with fewer draws; errors are two standard errors and are taken twice."""
     monkeypatch.setattr(importance, "BATCH_SIZE", 2000)
     (case,) = (each for each in CASES if each.name == name)
-    found, error = action_probabilities_with_error(
-        case.problem, (case.rows, case.rewards), case.features, tolerance=tolerance
-    )
+    data = case.problem, (case.rows, case.rewards), case.features
+    found, error = action_probabilities_with_error(*data, tolerance=tolerance)
     assert np.abs(found - case.probabilities).sum() / 2 <= 2 * (error + case.error)
 
 
