@@ -20,7 +20,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from bandit_gym.checks import check_integer, check_object, message
-from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.checks.typing import FloatArray, Info, IntArray, Paid
 from bandit_gym.contexts import MAX_FEATURE, VisitorTable, make_contexts, read_table
 from bandit_gym.envs.bandit import LANE, BanditEnv, BanditLanes, BanditVectorEnv
 from bandit_gym.envs.instances import check_size, compute_gaps, draw_means
@@ -84,9 +84,7 @@ class FeatureLanes(BanditLanes):
             self._record.clear(lanes)
         return self._means[lanes].argmax(axis=-1)  # type: ignore[no-any-return]
 
-    def _pull_arms(
-        self, actions: IntArray, uniforms: FloatArray
-    ) -> tuple[FloatArray, dict[str, np.ndarray]]:
+    def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> Paid:
         """Play on the features that are shown, and show the next ones."""
         rewards, reported = super()._pull_arms(actions, uniforms)
         self._played_means = self.means
@@ -292,7 +290,7 @@ class TableBanditEnv(TableLanes, BanditEnv):
         super().__init__(_problem_of(rows, likelihood), render_mode=render_mode)
         self.observation_space = self._prepare(rows)
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Pull one arm."""
         num_rows = self._orders.shape[1]
         if self._num_shown[0] > num_rows:
