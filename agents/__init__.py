@@ -8,8 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bandit_gym.checks import check_choice
-from bandit_gym.checks.renamed import missing_attribute
+from bandit_gym.checks import check_choice, missing_attribute
 
 if TYPE_CHECKING:
     from agents.base import Agent as Agent

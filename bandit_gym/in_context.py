@@ -90,9 +90,8 @@ class InContextDataset:
                 array = np.repeat(array, shape[1], axis=0)
             values = pa.array(array.ravel())
             is_list = array.size > self.actions.size
-            columns[name] = (
-                pa.FixedSizeListArray.from_arrays(values, num_arms) if is_list else values
-            )
+            lists = pa.FixedSizeListArray.from_arrays
+            columns[name] = lists(values, num_arms) if is_list else values
         return pa.table(columns)
 
 
@@ -134,9 +133,8 @@ def in_context_dataset(
     agent = _make_policy(policy, problem, num_steps)
     check_fit(agent, env)
     blocks = list(_play_blocks(agent, env, seed, num_episodes, num_steps))
-    actions, rewards, means = (
-        np.concatenate(parts)[:num_episodes] for parts in zip(*blocks, strict=True)
-    )
+    columns = (np.concatenate(parts)[:num_episodes] for parts in zip(*blocks, strict=True))
+    actions, rewards, means = columns
     if not np.all(problem.likelihood.is_possible(rewards)):
         condition = f"pay {problem.likelihood.name} rewards, as its problem says"
         raise ValueError(message("env", condition, env))

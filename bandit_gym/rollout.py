@@ -288,11 +288,7 @@ def _list_infos(info: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _observe_rewards(
-    agent: BanditAgent,
-    action: Any,
-    reward: Any,
-    info: dict[str, Any],
-    is_alive: BoolArray,
+    agent: BanditAgent, action: Any, reward: Any, info: dict[str, Any], is_alive: BoolArray
 ) -> None:
     """Let the agent observe what its action paid in lanes still alive, or what arrives instead."""
     if "feedback_step" in info or "final_info" in info:

@@ -52,9 +52,8 @@ def make_vec(env: str | BanditProblem, num_envs: int = 1, **options: Any) -> Ban
         return gym.make_vec(env, num_envs=num_envs, **options)  # type: ignore[return-value]
     from bandit_gym.envs.contextual import find_env_classes
 
-    return find_env_classes(env)[1](
-        num_envs, env, **{"max_episode_steps": MAX_EPISODE_STEPS} | options
-    )
+    options = {"max_episode_steps": MAX_EPISODE_STEPS} | options
+    return find_env_classes(env)[1](num_envs, env, **options)
 
 
 def compare(

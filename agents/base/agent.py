@@ -25,6 +25,7 @@ from agents.base.lanes import Lanes
 from agents.base.saved import Storable
 from agents.numerics.choices import argmax_probabilities, hide_arms, random_argmax
 from bandit_gym.checks import (
+    CurrentNames,
     as_array,
     check_actions,
     check_available,
@@ -41,7 +42,6 @@ from bandit_gym.checks import (
     message,
 )
 from bandit_gym.checks.doubts import Doubt
-from bandit_gym.checks.renamed import CurrentNames
 from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 

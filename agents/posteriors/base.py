@@ -25,8 +25,8 @@ from numpy.random import Generator
 from agents.base.evidence import MAX_STATISTICS, CountsAndSums
 from agents.numerics.choices import hide_arms, random_argmax, share_evenly
 from agents.posteriors.weighted_draws import WeightedDraws, best_arm_error
+from bandit_gym.checks import CurrentNames
 from bandit_gym.checks.doubts import Doubt
-from bandit_gym.checks.renamed import CurrentNames
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 

@@ -27,7 +27,7 @@ from agents.posteriors.conjugate import conjugate_posterior
 from bandit_gym.checks import check_arguments, check_choice, load_named, message, split_name
 from bandit_gym.likelihoods import Gaussian
 from bandit_gym.priors import MultivariateNormal, Normal, UnknownPrior
-from bandit_gym.priors.coefficients import UNKNOWN
+from bandit_gym.priors.base import UNKNOWN
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
 APPROXIMATE_ALTERNATIVES = "RacingThompson and SMCThompson take any prior"

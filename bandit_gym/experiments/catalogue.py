@@ -78,9 +78,8 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
     except (gym.error.Error, ImportError, TypeError, ValueError, AttributeError) as error:
         if ":" not in name:
             check_choice("env", name, ENV_IDS)
-        raise ValueError(
-            message("env", "be an id Gymnasium can make", name, summarise_error(error).rstrip("."))
-        ) from error
+        reason = summarise_error(error).rstrip(".")
+        raise ValueError(message("env", "be an id Gymnasium can make", name, reason)) from error
     plain = {option: value for option, value in options.items() if option != "wrappers"}
     _check_options(target, parameters, plain)
     if "wrappers" in options:
@@ -149,9 +148,8 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
     try:
         found = load_target(target)
     except (Exception, SystemExit) as error:  # all that a module does when it is imported
-        raise ValueError(
-            message("agent", "be an importable class", target, summarise_error(error).rstrip("."))
-        ) from error
+        reason = summarise_error(error).rstrip(".")
+        raise ValueError(message("agent", "be an importable class", target, reason)) from error
     if not callable(found):
         raise TypeError(message("agent", "be a class, or a function that makes an agent", target))
     return found  # type: ignore[no-any-return]
@@ -227,10 +225,8 @@ def describe_catalogue(*kinds: str) -> str:
 def _describe_factory(name: str, make: Any) -> str:
     """Write a name and what its docstring says first, and on a line of their own its options."""
     summary = " ".join((inspect.getdoc(make) or "").partition("\n\n")[0].split())
-    shown_parameters = (
-        str(each.replace(annotation=each.empty)) for each in _list_parameters(make).values()
-    )
-    return f"{name}: {summary}\n    {', '.join(shown_parameters) or 'no options'}"
+    shown = (str(each.replace(annotation=each.empty)) for each in _list_parameters(make).values())
+    return f"{name}: {summary}\n    {', '.join(shown) or 'no options'}"
 
 
 def _check_options(target: str, parameters: Parameters, options: Mapping[str, Any]) -> None:
@@ -271,19 +267,15 @@ def make_agent_and_environment(run: Run) -> tuple[BanditAgent, gym.vector.Vector
 
 def make_environment(run: Run) -> gym.vector.VectorEnv:
     """Make the native vector environment of a run, in its wrappers."""
-    wrappers = unpack_options(run.environment.options).get("wrappers")
-    env = _make_lanes(run)
-    return wrap(env, wrappers) if wrappers else env  # type: ignore[no-any-return]
-
-
-def _make_lanes(run: Run) -> gym.vector.VectorEnv:
     target, options = run.environment.target, unpack_options(run.environment.options)
     options = {"max_episode_steps": run.horizon} | options
-    options.pop("wrappers", None)
+    wrappers = options.pop("wrappers", ())
     if is_packed(target):
         problem = unpack_object(target)
-        return find_env_classes(problem)[1](run.block_size, problem, **options)
-    return gym.make_vec(target, num_envs=run.block_size, **options)
+        env: Any = find_env_classes(problem)[1](run.block_size, problem, **options)
+    else:
+        env = gym.make_vec(target, num_envs=run.block_size, **options)
+    return wrap(env, wrappers)  # type: ignore[no-any-return]
 
 
 def _make_agent(run: Run, problem: Any) -> BanditAgent:

@@ -416,9 +416,8 @@ class Experiment:
         """Return a JSON-able dict from which `from_dict` makes an equal experiment."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         for name, kind in (("environments", "env"), ("agents", "agent")):
-            plain[name] = [
-                {kind: each.target, "label": each.label, **each.options} for each in plain[name]
-            ]
+            entries = getattr(self, name)
+            plain[name] = [{kind: e.target, "label": e.label, **e.options} for e in entries]
         return plain
 
     @classmethod

@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from surface import (
-    AGENTS_CLOCK,
-    agent_for,
-    lane_counts,
-    make_env,
-    problem_of,
-    regret_of,
-    steps_of,
-)
+from surface import AGENTS_CLOCK, agent_for, lane_counts, make_env, problem_of, regret_of, steps_of
 
 from agents import ExactThompson, UniformRandom
 from bandit_gym.likelihoods import Bernoulli, Gaussian
@@ -268,11 +260,10 @@ def test_agents_observe_late_rewards_for_the_actions_they_belong_to():
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_late_environments_are_played_alike_however_lanes_are_reset(mode):
-    options = {"num_arms": 4, "max_episode_steps": 40}
-    environments = [
-        wrap(gym.make_vec("bandit_gym:BernoulliBandit-v0", 3, autoreset_mode=each, **options), LATE)
-        for each in ("Disabled", mode)
-    ]
+    environments = []
+    for each in ("Disabled", mode):
+        options = {"num_arms": 4, "max_episode_steps": 40, "autoreset_mode": each}
+        environments.append(wrap(gym.make_vec("BernoulliBandit-v0", 3, **options), LATE))
     agents = [agent_for(env, "exact") for env in environments]
     one, other = (rollout(a, env, seed=3) for a, env in zip(agents, environments, strict=True))
     assert (one.actions == other.actions).all() and (one.rewards == other.rewards).all()
@@ -335,11 +326,3 @@ def test_another_prior_is_warned_of_and_an_equal_one_is_not(believed, true, is_t
     )
     assert [bool(re.search(rule, str(each.message))) for each in told] == [True] * is_told
     assert not any(" at 0x" in str(each.message) for each in told)  # contents, not addresses
-
-
-@pytest.mark.parametrize("mode", ["vector_entry_point", "sync"])
-def test_the_problem_of_a_vector_environment_is_found(mode):
-    env = gym.make_vec("BernoulliBandit-v0", num_envs=2, num_arms=3, vectorization_mode=mode)
-    agent = UniformRandom(BanditProblem(Bernoulli(), Beta(2, 1), 3))
-    with pytest.warns(UserWarning, match="agent believes in the prior"):
-        rollout(agent, env, seed=0, horizon=3)

@@ -70,9 +70,8 @@ def test_made_environments_are_those_of_gymnasium():
 
 def test_rules_that_see_features_are_compared_in_a_world_of_a_problem_with_them():
     problem = ContextualProblem(Gaussian(0.1), Normal(0.0, 1.0), 3, 2)
-    found = bg.compare(
-        ["exact", "lin_ucb"], env=problem, **SMALL, workers=bg.Workers(num_workers=2)
-    )
+    workers = bg.Workers(num_workers=2)
+    found = bg.compare(["exact", "lin_ucb"], env=problem, **SMALL, workers=workers)
     again = bg.compare(["exact", "lin_ucb"], env=problem, **SERIAL)
     curves = [curves_of(each, "exact").tolist() for each in (found, again)]
     assert curves[0] == curves[1] and curves_of(found, "exact").shape[0] == 4

@@ -14,8 +14,7 @@ from agents.oracle.contextual import find_blocks, polar_probabilities
 from agents.oracle.importance import combine_arms, one_posterior
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.numerics.streams import make_generator
-from bandit_gym.priors import Normal
-from bandit_gym.priors.coefficients import Laplace, MultivariateNormal, StudentT
+from bandit_gym.priors import Laplace, MultivariateNormal, Normal, StudentT
 from bandit_gym.problem import ContextualProblem
 
 NOTHING = np.zeros((0, 2)), np.zeros(0)

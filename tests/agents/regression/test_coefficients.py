@@ -221,9 +221,8 @@ def test_blocks_are_joined_by_a_row_or_by_the_prior():
     assert posterior.fits.labels.tolist() == [0, 0, 0]
     at_once = CoefficientRace(problem)
     learn(at_once, features, rewards, step=3)
-    np.testing.assert_allclose(
-        posterior.fits.fit.mean, at_once.fits.fit.mean, atol=0.02
-    )  # sites were swept another number of times
+    found, expected = posterior.fits.fit.mean, at_once.fits.fit.mean
+    np.testing.assert_allclose(found, expected, atol=0.02)  # by another number of sweeps
 
 
 @pytest.mark.parametrize("kind", KINDS)

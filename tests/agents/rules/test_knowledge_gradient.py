@@ -72,11 +72,8 @@ def test_beta_and_normal_posteriors_are_looked_at_after_the_same_pulls():
 
 
 def test_gains_of_what_is_known_or_told_no_more_are_nothing():
-    mean, std, levels = (
-        np.array([[0.5, 0.5, 1e9]]),
-        np.array([[0.0, 1e-200, 1.0]]),
-        np.zeros((1, 3)),
-    )
+    mean, std = np.array([[0.5, 0.5, 1e9]]), np.array([[0.0, 1e-200, 1.0]])
+    levels = np.zeros((1, 3))
     for left in (0, 9):
         found = find_normal_gains(mean, std, levels, list_lookaheads(np.array([left])), 1.0)
         assert found.tolist() == [[0.0, 0.0, 0.0]]

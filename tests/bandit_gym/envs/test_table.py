@@ -95,10 +95,8 @@ def test_agents_are_told_a_prior_or_ask_for_one_in_a_sentence():
     env = make()
     d = env.observation_space.shape[1]
     problem = ContextualProblem(env.unwrapped.problem.likelihood, Normal(0.0, 1.0), NUM_ARMS, d)
-    played = [
-        rollout(agent, env, seed=0, horizon=20)
-        for agent in (RacingThompson(problem), RacingThompson(env, prior=Normal(0.0, 1.0)))
-    ]
+    agents = RacingThompson(problem), RacingThompson(env, prior=Normal(0.0, 1.0))
+    played = [rollout(agent, env, seed=0, horizon=20) for agent in agents]
     assert played[0].actions.tolist() == played[1].actions.tolist()
     assert played[0].lengths.tolist() == [NUM_ROWS]
     many = gym.make_vec(ID, 1, features=VISITORS, rewards=PAID)

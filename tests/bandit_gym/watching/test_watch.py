@@ -114,9 +114,7 @@ def test_a_rule_without_a_posterior_shows_averages(monkeypatch):
         ("Poisson", [0.0, 0.0], "0", "1"),
     ],
 )
-def test_the_range_is_the_support_or_that_of_the_true_means_and_half_as_much_on_either_side(
-    family, means, low, high, monkeypatch
-):
+def test_the_range_is_the_support_or_fits_the_true_means(family, means, low, high, monkeypatch):
     options = {"num_arms": 2, "means": means, "env": f"{family}Bandit-v0"}
     text = printed(monkeypatch, horizon=1, **options)
     assert re.search(rf"^ *arm pulls +mean +{low} +{high}$", text, re.M)
