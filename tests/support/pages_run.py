@@ -57,15 +57,14 @@ REDUCED = {
 }
 """Commands that take over ten seconds, and what reduces their size; files of settings are too."""
 
-MAX_TRAINING_STEPS = 30_000
-"""Steps after which PPO is better than chance; pages train on, to be better still."""
+MAX_TRAINING = {r"(?<=\.learn\()\d[\d_]*(?=\))": 30_000, r"(?<=num_batches=)\d+": 100}
+"""Steps after which SB3's models are better than chance, and batches; pages train on from there."""
 
 SCALE = re.compile(r" --scale \S+")
 
 MASKS = [(r"\d+\.\d+$", "TIME"), (r" +", " ")]
 """Timings stand at the end of a line, and widths of columns follow from them."""
 
-TRAINING = re.compile(r"(?<=\.learn\()\d[\d_]*(?=\))")
 COMMAND = re.compile(r"`((?:bandit-gym|python|pytest)\s[^`<>]*)`")
 FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
 OUTPUT = re.compile(r"<!-- output of: (.*) -->\s*$")
@@ -99,7 +98,9 @@ def run_python(example):
     """Run a block of code, a file if its first line names one, and remember what it prints."""
     if name := FILE.match(example.parsed):
         Path(name[1]).write_text(example.parsed)
-    code = TRAINING.sub(lambda steps: str(min(int(steps[0]), MAX_TRAINING_STEPS)), example.parsed)
+    code = example.parsed
+    for pattern, most in MAX_TRAINING.items():
+        code = re.sub(pattern, lambda size, most=most: str(min(int(size[0]), most)), code)
     store_result(example, run(code, example.namespace))
 
 
