@@ -73,7 +73,18 @@ EXAMPLES = """examples:
   bandit-gym report results/experiment-1a2b3c4d5e6f
 """
 
-DEFAULT_AGENTS = ("racing", "racing_paper", "exact", "smc", "ucb1")
+DEFAULT_AGENTS = (
+    "racing",
+    "exact",
+    "exact:prior=reference,label=conjugate shortcut",
+    "smc_paper",
+    "ucb1",
+)
+DEFAULT_ENV = "BernoulliBandit-v0"
+CLICK_RATES = (
+    '{"label": "click rates", "prior": {"name": "truncated_normal", "mean": 0.2, "std": 0.1}}'
+)
+"""Options of the environment that is played where none is named: its prior is not conjugate."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -119,7 +130,8 @@ def _compare(options: argparse.Namespace) -> int:
     settings["agents"] = [_parse_agent(text) for text in options.agents]
     with extend_import_path(CURRENT_FOLDER):
         experiment = Experiment.from_dict(settings)
-        return _run_experiment(experiment, _folder(options, options.env, experiment), options)
+        folder = _folder(options, options.env or DEFAULT_ENV, experiment)
+        return _run_experiment(experiment, folder, options)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -290,14 +302,14 @@ _INPUT_ERRORS = (ValueError, TypeError, ImportError, *_PATH_ERRORS, *_OTHERS_ERR
 
 def _parse_environment(options: argparse.Namespace) -> dict[str, Any]:
     """Read an environment's name, and its options in JSON."""
-    text = options.env_options
+    text = options.env_options or ("{}" if options.env else CLICK_RATES)
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(message("--env-options", "be JSON", text, str(error))) from error
     if not isinstance(found, dict):
         raise ValueError(message("--env-options", 'be like {"num_arms": 5}', text))
-    return {**found, "env": options.env}
+    return {**found, "env": options.env or DEFAULT_ENV}
 
 
 def _parse_agent(text: str) -> dict[str, Any]:
@@ -359,11 +371,13 @@ def _declare_switch(flag: str, text: str) -> tuple[str, dict[str, Any]]:
 
 _AGENT_SYNTAX = "NAME[:OPTION=VALUE,...]"
 _ENVIRONMENT = (
-    _declare_argument("--env", ", ".join(ENV_IDS), default="BernoulliBandit-v0"),
     _declare_argument(
-        "--env-options", "its arguments; default: none", default="{}", metavar="JSON"
+        "--env", f"{', '.join(ENV_IDS)}; default: {DEFAULT_ENV} with the prior of --env-options"
     ),
-    _declare_argument("--horizon", "steps", type=int, default=1000),
+    _declare_argument(
+        "--env-options", f"its arguments; default without --env: {CLICK_RATES}", metavar="JSON"
+    ),
+    _declare_argument("--horizon", "steps", type=int, default=2000),
     _declare_argument("--seed", "of all draws; default: 0", type=int, default=0),
 )
 _DIRECTORY = _declare_argument("directory", "DIR, the folder of an experiment")
@@ -382,7 +396,7 @@ _RUN_ARGUMENTS = (
     _COLUMNS,
 )
 _OUT = _declare_argument("--out", "folder; default: results/NAME-CONTENT")
-_REFERENCE = f"first the reference of the differences; default: {' '.join(DEFAULT_AGENTS)}"
+_REFERENCE = "first the reference of the differences; default: " + ", ".join(DEFAULT_AGENTS)
 _SAMPLERS = "agents and samplers, by short name or module:name; default: exact"
 _SUITES = "fidelity-v1, contextual-v1, or adversarial for a verdict on each case"
 
@@ -399,7 +413,7 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
         _declare_argument(
             "--agents", _REFERENCE, nargs="+", default=DEFAULT_AGENTS, metavar=_AGENT_SYNTAX
         ),
-        _declare_argument("--replications", "episodes of each agent", type=int, default=100),
+        _declare_argument("--replications", "episodes of each agent", type=int, default=200),
         _declare_switch("--propensities", "store every step, with the probability of its action"),
         _OUT,
         *_RUN_ARGUMENTS,
