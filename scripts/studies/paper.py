@@ -3,9 +3,9 @@
 A claim says that a quantity lies between two limits. It holds once the interval of the quantity
 lies between them, and fails once the interval lies beyond one. Until then more is played, up to the
 last look. All cells and looks of a variant share one level (Bonferroni), so that no verdict is
-wrong with the probability that the level leaves. "No difference" is a margin of exact Thompson
-sampling's regret in the same replications: "outperforms" is by more than it, "competitive" is
-behind by no more than it, and "similar" is within it on both sides.
+wrong with the probability that the level leaves. A margin of exact Thompson sampling's regret in
+the same replications is no difference: "outperforms" holds above 0 and fails below the margin,
+"competitive" is behind by no more than it, and "similar" is within it on both sides.
 
 Notation: C clusters (replications, or problems where each has a prior of its own), R races, K
 arms, S steps at which curves are stored.
@@ -96,12 +96,15 @@ class ClaimMeasure(NamedTuple):
             lies above the mean of these, which may be random and paired with them.
         high: of the upper limit, likewise.
         are_outcomes: whether values are 0 or 1, and limits are numbers.
+        same: (C,) up to which a value above `low` counts as none; the claim also fails once the
+            mean of `values` surely lies below the mean of these, and not above that of `low`.
     """
 
     values: FloatArray
     low: Any = -math.inf
     high: Any = math.inf
     are_outcomes: bool = False
+    same: Any = None
 
     def interval(self, level: float) -> Interval:
         """Return the interval of the quantity that misses it with at most this probability."""
@@ -128,22 +131,29 @@ class ClaimMeasure(NamedTuple):
         margins = self.margins(level)
         if all(each.low > 0 for each in margins):
             return HOLDS
+        margins += self._difference(level)
         return FAILS if any(_is_beyond(each) for each in margins) else UNDECIDED
+
+    def _difference(self, level: float) -> list[Interval]:
+        """Return how far the quantity lies above what counts as no difference, if that is named."""
+        return [] if self.same is None else [skewed_interval(self.values - self.same, level)]
 
     def num_clusters_needed(self, level: float) -> float:
         """Return about how many clusters would decide the claim if the estimates stay.
 
         Half-widths shrink as one over the square root of C.
         """
-        margins = self.margins(level)
-        beyond = [each for each in margins if each.estimate < 0]
-        side = max if not beyond else min
-        factor = side(
-            abs((each.estimate - (each.high if beyond else each.low)) / each.estimate)
-            if each.estimate and math.isfinite(each.estimate)
-            else (math.inf if each.estimate == 0 else 0.0)
-            for each in beyond or margins
-        )
+        margins = [each for each in self.margins(level) if math.isfinite(each.estimate)]
+        inside = [
+            (each.estimate - each.low) / each.estimate if each.estimate > 0 else math.inf
+            for each in margins
+        ]
+        outside = [
+            (each.estimate - each.high) / each.estimate
+            for each in (*margins, *self._difference(level))
+            if each.estimate < 0
+        ]
+        factor = min([max(inside), *outside])
         return len(self.values) * factor**2
 
 
@@ -235,6 +245,7 @@ class VariantTask(NamedTuple):
         ends = [each if math.isfinite(each) else None for each in (low, high)]
         limits = [float(np.mean(each)) for each in (found.low, found.high)]
         cell = {"verdict": word, "estimate": estimate, "ends": ends, "count": len(found.values)}
+        cell["look"] = look
         cell["limits"] = [each if math.isfinite(each) else None for each in limits]
         if word == UNDECIDED:
             needed = found.num_clusters_needed(level)
@@ -430,7 +441,7 @@ def _measure_claim(settings: Mapping[str, Any], claim: str, look: PlayedRuns) ->
     return (
         ClaimMeasure(other - racing, -margin, margin)
         if step
-        else ClaimMeasure(other - racing, low=margin)
+        else ClaimMeasure(other - racing, low=0.0, same=margin)
     )
 
 
@@ -716,10 +727,12 @@ def _verdict_rows(settings: Mapping[str, Any], main: Mapping[str, Any]) -> Itera
     """Yield a row per claim of the paper under the main variant."""
     for where in settings["figures"]:
         for claim, cell in main.get(where, {"claims": {}})["claims"].items():
-            yield _verdict_row(settings["claims"][claim], where, cell)
+            size = settings["sizes"]["replications"]
+            yield _verdict_row(settings["claims"][claim], where, cell, size)
     cells = main["Table 2"]["claims"]
     for claim in (each for each in cells if each.startswith("the smaller")):
-        yield _verdict_row(claim, "Table 2", cells[claim])
+        size = settings["sizes"]["replications_table2"]
+        yield _verdict_row(claim, "Table 2", cells[claim], size)
     for which, margin in (("samples", "10 %"), ("regrets", f"{settings['ten_runs']:g}")):
         own = [cell for claim, cell in cells.items() if claim.startswith(f"{which} at")]
         ratio = np.median([cell["estimate"] / cell["paper"] for cell in own])
@@ -735,18 +748,19 @@ def _verdict_rows(settings: Mapping[str, Any], main: Mapping[str, Any]) -> Itera
     yield _many_cells(claim, "Theorem 1", own, f"{worst:.4f} (worst problem)")
 
 
-def _verdict_row(claim: str, where: str, cell: Mapping[str, Any]) -> dict[str, str]:
+def _verdict_row(claim: str, where: str, cell: Mapping[str, Any], size: int) -> dict[str, str]:
     ends = " to ".join("?" if each is None else f"{each:.1f}" for each in cell["ends"])
     low, high = (None if each is None else f"{each:.1f}" for each in cell["limits"])
     limits = f"{low} to {high}" if low and high else f"above {low}" if low else f"below {high}"
     needed = cell.get("needed")
-    more = f" (needs about {needed:,})" if needed else ""
+    more = f" (needs about {needed * cell['look'] * size / cell['count']:,.0f})" if needed else ""
     return {
         "claim": claim,
         "where": where,
         "verdict": f"**{cell['verdict']}**{more}",
         "measured": f"{cell['estimate']:.1f} [{ends}]",
         "holds if": limits,
+        "after": f"{cell['look'] * size:,.0f}",
     }
 
 
@@ -763,6 +777,7 @@ def _many_cells(
         "verdict": f"**{word}**",
         "measured": measured,
         "holds if": f"in all {len(cells)}: {details}",
+        "after": "",
     }
 
 
