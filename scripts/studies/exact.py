@@ -36,7 +36,7 @@ def _measure_suite(task: StudyTask, suite: str, label: str) -> dict[str, Any]:
         agents,
         suite=suite,
         only=task.settings["suites"][suite]["only"],
-        scale=task.scale,
+        scale=task.scale * task.settings["more"].get(label, 1),
         seed=task.settings["seed"],
         workers=task.workers,
     )

@@ -1,26 +1,26 @@
-"""Does the paper hold? Its tables, figures and Theorem 1, each claim under several readings.
+"""Does the paper hold? Its tables, figures and Theorem 1, each claim under one main variant.
 
 A claim says that a quantity lies between two limits. It holds once the interval of the quantity
-lies between them, and fails once the interval lies beyond one. Until then more is played. All
-cells and stages share one level (Bonferroni), so that no verdict of the whole is wrong, with the
-probability that the level leaves. "No difference" is a margin of exact Thompson sampling's regret
-in the same replications: "outperforms" is by more than it, "competitive" is behind by no more than
-it, and "similar" is within it on both sides.
+lies between them, and fails once the interval lies beyond one. Until then more is played, up to the
+last look. All cells and looks of a variant share one level (Bonferroni), so that no verdict is
+wrong with the probability that the level leaves. A margin of exact Thompson sampling's regret in
+the same replications is no difference: "outperforms" holds above 0 and fails below the margin,
+"competitive" is behind by no more than it, and "similar" is within it on both sides.
 
-Notation: C clusters (replications, or environments where each has a prior of its own), R races, K
-arms.
+Notation: C clusters (replications, or problems where each has a prior of its own), R races, K
+arms, S steps at which curves are stored.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.random import SeedSequence
@@ -49,12 +49,15 @@ from scripts.studies.study import (
 )
 
 VERDICTS = [HOLDS, FAILS, UNDECIDED]
+MAIN_AGENTS = ("Racing", "exact Thompson", "Thompson, Beta(1,1)", "SMC")
+RACING, EXACT, THOMPSON, SMC = MAIN_AGENTS
+EXACT_AGENT = {"agent": "exact", "label": EXACT}
+THOMPSON_AGENT = {"agent": "exact", "prior": "reference", "label": THOMPSON}
 MIN_CLUSTERS = 16
 """Below it a mean of several values has no interval."""
-
-EXACT_AGENT = {"agent": "exact", "label": "exact Thompson"}
-THOMPSON_AGENT = {"agent": "exact", "prior": "reference", "label": "Thompson, Beta(1,1)"}
-RACING, SMC = "Racing", "SMC"
+BLOCK_SIZE, REPLICATIONS_PER_PROBLEM = 50, 5
+QUANTILES = (0.05, 0.5, 0.95)
+NUM_RESAMPLES = 2000
 
 
 class RacingByDraws(RacingThompson):
@@ -73,15 +76,15 @@ class RacingByDraws(RacingThompson):
 def make_entry(
     settings: Mapping[str, Any], variant: str, delta: float = 0.1, sigma: float = 0.1
 ) -> dict[str, Any]:
-    """Return the agent of a reading as an experiment names it."""
-    details = settings["readings"][variant]
+    """Return the agent of a variant as an experiment names it."""
+    details = settings["variants"][variant]
     if "threshold" not in details:
         return {"agent": "racing", "label": RACING} | details
     agent = f"{details['agent']}.paper" if "agent" in details else "racing_paper"
     return {"label": RACING, "delta": delta, "sigma": sigma} | details | {"agent": agent}
 
 
-# -- When a claim is settled --------------------------------------------------------------------
+# -- When a claim is decided --------------------------------------------------------------------
 
 
 class ClaimMeasure(NamedTuple):
@@ -93,32 +96,65 @@ class ClaimMeasure(NamedTuple):
             lies above the mean of these, which may be random and paired with them.
         high: of the upper limit, likewise.
         are_outcomes: whether values are 0 or 1, and limits are numbers.
+        same: (C,) up to which a value above `low` counts as none; the claim also fails once the
+            mean of `values` surely lies below the mean of these, and not above that of `low`.
     """
 
     values: FloatArray
     low: Any = -math.inf
     high: Any = math.inf
     are_outcomes: bool = False
+    same: Any = None
 
     def interval(self, level: float) -> Interval:
         """Return the interval of the quantity that misses it with at most this probability."""
         return (share_interval if self.are_outcomes else skewed_interval)(self.values, level)
+
+    def margins(self, level: float) -> list[Interval]:
+        """Return how far the quantity lies above its lower and below its upper limit."""
+        if self.are_outcomes:
+            mean, low, high = self.interval(level)
+            return [
+                Interval(mean - self.low, low - self.low, high - self.low),
+                Interval(self.high - mean, self.high - high, self.high - low),
+            ]
+        return [
+            skewed_interval(self.values - self.low, level),
+            skewed_interval(self.high - self.values, level),
+        ]
 
     def verdict(self, level: float) -> str:
         """Say whether the quantity lies between its limits, wrongly with at most this probability.
 
         A claim fails by one limit only, so that each end of an interval has half the level.
         """
-        if self.are_outcomes:
-            found = self.interval(level)
-            above = Interval(0.0, found.low - self.low, found.high - self.low)
-            below = Interval(0.0, self.high - found.high, self.high - found.low)
-        else:
-            above = skewed_interval(self.values - self.low, level)
-            below = skewed_interval(self.high - self.values, level)
-        if above.low > 0 and below.low > 0:
+        margins = self.margins(level)
+        if all(each.low > 0 for each in margins):
             return HOLDS
-        return FAILS if _is_beyond(above) or _is_beyond(below) else UNDECIDED
+        margins += self._difference(level)
+        return FAILS if any(_is_beyond(each) for each in margins) else UNDECIDED
+
+    def _difference(self, level: float) -> list[Interval]:
+        """Return how far the quantity lies above what counts as no difference, if that is named."""
+        return [] if self.same is None else [skewed_interval(self.values - self.same, level)]
+
+    def num_clusters_needed(self, level: float) -> float:
+        """Return about how many clusters would decide the claim if the estimates stay.
+
+        Half-widths shrink as one over the square root of C.
+        """
+        margins = [each for each in self.margins(level) if math.isfinite(each.estimate)]
+        inside = [
+            (each.estimate - each.low) / each.estimate if each.estimate > 0 else math.inf
+            for each in margins
+        ]
+        outside = [
+            (each.estimate - each.high) / each.estimate
+            for each in (*margins, *self._difference(level))
+            if each.estimate < 0
+        ]
+        factor = min([max(inside), *outside])
+        return len(self.values) * factor**2
 
 
 def _is_beyond(margin: Interval) -> bool:
@@ -164,27 +200,57 @@ def share_interval(outcomes: FloatArray, level: float) -> Interval:
     return Interval(found.statistic, *found.proportion_ci(1 - level))
 
 
-def num_cells(settings: Mapping[str, Any], num_problems: int) -> int:
-    """Return how many cells chance may lead astray, which share the level."""
-    with_stop = sum("threshold" in details for details in settings["readings"].values())
+def num_cells(settings: Mapping[str, Any], variant: str, num_problems: int) -> int:
+    """Return how many cells of a variant chance may lead astray, which share the level."""
     in_figures = sum(len(figure["claims"]) for figure in settings["figures"].values())
-    in_table_2 = 2 * len(settings["deltas"]) * len(settings["sigmas"]) + 4
-    return in_figures * len(settings["readings"]) + (in_table_2 + num_problems) * with_stop
+    if "threshold" not in settings["variants"][variant]:
+        return in_figures
+    return in_figures + 2 * len(settings["deltas"]) * len(settings["sigmas"]) + 4 + num_problems
 
 
-def decide_claim(task: StudyTask, measure: Callable[[int], ClaimMeasure]) -> dict[str, Any]:
-    """Play more and more until a claim is decided, or to the last stage."""
-    stages = task.settings["looks"]
-    cells = num_cells(task.settings, task.size("problems"))
-    level = task.settings["level"] / (cells * len(stages))
-    for look in stages:
-        found = measure(look)
-        word = found.verdict(level)
-        if word != UNDECIDED:
-            break
-    estimate, low, high = found.interval(level)
-    ends = [each if math.isfinite(each) else None for each in (low, high)]
-    return {"verdict": word, "estimate": estimate, "ends": ends, "count": len(found.values)}
+class VariantTask(NamedTuple):
+    """A variant at the scale of its looks so far; the main one has larger sizes and more looks."""
+
+    task: StudyTask
+    variant: str
+    looks: Sequence[float]
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What the study's file says."""
+        return self.task.settings
+
+    @property
+    def is_main(self) -> bool:
+        """Whether the page's answers are of this variant."""
+        return self.variant == str(self.settings["main"])
+
+    def size(self, name: str, look: float = 1.0) -> int:
+        """Return a size of this variant at a look."""
+        full = self.task.size(name if self.is_main else f"{name}_others")
+        return max(4, round(look * full))
+
+    def decide(self, measure: Callable[[float], ClaimMeasure]) -> dict[str, Any]:
+        """Play more and more until a claim is decided, or to the last look."""
+        cells = num_cells(self.settings, self.variant, self.task.size("problems"))
+        level = self.settings["level"] / cells
+        if self.is_main:
+            level /= len(self.settings["looks"])
+        for look in self.looks:
+            found = measure(look)
+            word = found.verdict(level)
+            if word != UNDECIDED:
+                break
+        estimate, low, high = found.interval(level)
+        ends = [each if math.isfinite(each) else None for each in (low, high)]
+        limits = [float(np.mean(each)) for each in (found.low, found.high)]
+        cell = {"verdict": word, "estimate": estimate, "ends": ends, "count": len(found.values)}
+        cell["look"] = look
+        cell["limits"] = [each if math.isfinite(each) else None for each in limits]
+        if word == UNDECIDED:
+            needed = found.num_clusters_needed(level)
+            cell["needed"] = math.ceil(needed) if math.isfinite(needed) else None
+        return cell
 
 
 # -- What agents did ----------------------------------------------------------------------------
@@ -199,20 +265,26 @@ class PlayedRuns(NamedTuple):
 
     environments: Sequence[Mapping[str, RunResults]]
 
+    @property
+    def steps(self) -> np.ndarray:
+        """The (S,) steps at which curves are stored."""
+        return self.environments[0][RACING].steps
+
     def regrets(self, label: str, step: int | None = None) -> FloatArray:
         """Return an agent's (C,) pseudo-regrets at a step, or else at the horizon."""
         steps = self.environments[0][label].steps
         at = -1 if step is None else min(int(np.searchsorted(steps, step)), len(steps) - 1)
-        return self._clusters(
-            [runs[label].curves("cumulative_regret")[:, at] for runs in self.environments]
-        )
+        return self.clusters(label)[:, at]
+
+    def clusters(self, label: str, column: str = "cumulative_regret") -> FloatArray:
+        """Return an agent's (C, S) curves, averaged over the replications of a cluster."""
+        curves = [runs[label].curves(column) for runs in self.environments]
+        return curves[0] if len(curves) == 1 else np.array([each.mean(axis=0) for each in curves])
 
     def samples(self, label: str = RACING) -> FloatArray:
         """Return an agent's (C,) samples of a decision, on average."""
         horizon = self.environments[0][label].run.horizon
-        return self._clusters(
-            [runs[label].final("num_samples") / horizon for runs in self.environments]
-        )
+        return self.clusters(label, "num_samples")[:, -1] / horizon
 
     def curves(self, label: str, column: str = "cumulative_regret") -> FloatArray:
         """Return an agent's (L, S) curves in all environments."""
@@ -220,31 +292,69 @@ class PlayedRuns(NamedTuple):
 
     def schedule(self) -> list[int]:
         """Return how many samples a decision of Racing took at each step, on average."""
-        steps = self.environments[0][RACING].steps
-        lengths = np.diff(steps, prepend=0)
+        lengths = np.diff(self.steps, prepend=0)
         sums = self.curves(RACING, "num_samples").mean(axis=0)
         rates = np.diff(sums, prepend=0.0) / lengths
         return [max(1, round(rate)) for rate in np.repeat(rates, lengths).tolist()]
 
-    def _clusters(self, values: list[FloatArray]) -> FloatArray:
-        return values[0] if len(values) == 1 else np.array([each.mean() for each in values])
+    def is_locked(self, label: str) -> np.ndarray:
+        """Return whether each replication pulled the best arm in under half of the last tenth."""
+        before = int(np.searchsorted(self.steps, 0.9 * self.steps[-1]))
+        pulls = self.curves(label, "optimal_pulls")
+        length = self.steps[-1] - self.steps[before]
+        return np.asarray(pulls[:, -1] - pulls[:, before] < length / 2)
+
+
+def step_of_parting(played: PlayedRuns, margin: float) -> list[float] | None:
+    """Return the step from which SMC stays behind Racing by more than the margin, and its interval.
+
+    The interval is the bootstrap's between 2.5 and 97.5 %, over clusters; a resample without
+    such a step counts as infinite.
+
+    Returns:
+        step and both ends, or None if SMC is not behind by the margin at the horizon.
+    """
+    behind = played.clusters(SMC) - played.clusters(RACING) - margin * played.clusters(EXACT)
+
+    def first_step(excess: FloatArray) -> float:
+        below = np.flatnonzero(excess <= 0)
+        after = 0 if not below.size else int(below[-1]) + 1
+        return float(played.steps[after]) if after < len(excess) else math.inf
+
+    step, rng = first_step(behind.mean(axis=0)), np.random.default_rng(0)
+    if not math.isfinite(step):
+        return None
+    size = (NUM_RESAMPLES, len(behind))
+    weights = rng.multinomial(len(behind), np.full(len(behind), 1 / len(behind)), size[0])
+    steps = sorted(first_step(each) for each in weights @ behind / len(behind))
+    ends = (steps[round(p * (NUM_RESAMPLES - 1))] for p in (0.025, 0.975))
+    return [step, *(each if math.isfinite(each) else None for each in ends)]  # type: ignore[list-item]
 
 
 def _play_environments(
-    task: StudyTask, name: str, agents: Sequence[Mapping[str, Any]], number: int
+    own: VariantTask, name: str, agents: Sequence[Mapping[str, Any]], look: float
 ) -> list[dict[str, RunResults]]:
-    """Play agents in the environments of a figure at a look, unless they were played before."""
-    figure = task.settings["figures"][name]
-    sizes = {"horizon": task.size(f"horizon_{figure['of']}"), "block_size": 8}
-    sizes["seed"] = task.settings["seed"]
+    """Play agents in the environments of a figure up to a look, unless they were played before."""
+    figure = own.settings["figures"][name]
+    sizes = {"horizon": own.size(f"horizon_{figure['of']}"), "seed": own.settings["seed"]}
     if figure["of"] == "1b":
-        environments = [{"env": "BernoulliBandit-v0", "prior": figure["prior"], "label": name}]
-        sizes["replications"] = number * task.size("replications_1b")
-    else:
-        make = make_drawn_beta_problem if figure["of"] == "1a" else make_topics_problem
-        environments = [make(each) for each in range(number * task.size(f"worlds_{figure['of']}"))]
-        sizes["replications"] = 2
-    return list(play_agents(task, environments, agents, **sizes).values())
+        environment = {"env": "BernoulliBandit-v0", "prior": figure["prior"], "label": name}
+        sizes |= {"replications": own.size("replications", look), "block_size": BLOCK_SIZE}
+        return list(play_agents(own.task, [environment], agents, **sizes).values())
+    make = make_drawn_beta_problem if figure["of"] == "1a" else make_topics_problem
+    sizes["replications"] = sizes["block_size"] = REPLICATIONS_PER_PROBLEM
+    ends = [
+        math.ceil(own.size("replications", each) / REPLICATIONS_PER_PROBLEM)
+        for each in own.looks
+        if each <= look
+    ]
+    return [
+        runs
+        for first, last in pairwise(sorted({0, *ends}))
+        for runs in play_agents(
+            own.task, [make(number) for number in range(first, last)], agents, **sizes
+        ).values()
+    ]
 
 
 def make_drawn_beta_problem(number: int) -> dict[str, Any]:
@@ -260,77 +370,87 @@ def make_topics_problem(number: int) -> dict[str, Any]:
     return {"env": "DependentPriorBandit-v0", "arm_seed": number, "label": f"topics {number}"}
 
 
-def _judge_figure(task: StudyTask, name: str, variant: str) -> dict[str, Any]:
-    """Settle the claims of a figure under a reading; keep the curves of the one that is shown."""
-    settings = task.settings
-    racing, kept = make_entry(settings, variant), dict[int, PlayedRuns]()
+def _judge_figure(own: VariantTask, name: str) -> dict[str, Any]:
+    """Decide the claims of a figure under a variant; keep the main variant's curves."""
+    settings = own.settings
+    racing, kept = make_entry(settings, own.variant), dict[float, PlayedRuns]()
 
-    def look(number: int) -> PlayedRuns:
-        if number not in kept:
-            own = _play_environments(task, name, [racing], number)
-            others = _play_environments(task, name, [EXACT_AGENT, THOMPSON_AGENT], number)
-            first = (
-                PlayedRuns(own) if number == settings["looks"][0] else look(settings["looks"][0])
-            )
+    def look(share: float) -> PlayedRuns:
+        if share not in kept:
+            raced = _play_environments(own, name, [racing], share)
+            others = _play_environments(own, name, [EXACT_AGENT, THOMPSON_AGENT], share)
+            first = PlayedRuns(raced) if share == own.looks[0] else look(own.looks[0])
             particles = {"agent": "smc_paper", "num_particles": first.schedule(), "label": SMC}
-            smc = _play_environments(task, name, [particles], number)
-            kept[number] = PlayedRuns([a | b | c for a, b, c in zip(own, others, smc, strict=True)])
-        return kept[number]
+            smc = _play_environments(own, name, [particles], share)
+            both = zip(raced, others, smc, strict=True)
+            kept[share] = PlayedRuns([a | b | c for a, b, c in both])
+        return kept[share]
 
-    def measure(number: int, claim: str) -> ClaimMeasure:
-        return _measure_claim(settings, claim, look(number))
+    def measure(share: float, claim: str) -> ClaimMeasure:
+        return _measure_claim(settings, claim, look(share))
 
     try:
         claims = settings["figures"][name]["claims"]
-        cells = {claim: decide_claim(task, partial(measure, claim=claim)) for claim in claims}
+        cells = {claim: own.decide(partial(measure, claim=claim)) for claim in claims}
     except ValueError:
-        if settings["readings"][variant].get("scale") != "supremum":
+        if settings["variants"][own.variant].get("scale") != "supremum":
             raise
         return {"claims": {}}  # the supremum of w is unknown for this prior and proposal
-    found = {"claims": cells}
-    if variant != settings["shown"]:
-        return found
     last = kept[max(kept)]
-    curves = {
-        label: last.curves(label)
-        for label in (RACING, EXACT_AGENT["label"], THOMPSON_AGENT["label"], SMC)
-    }
-    return found | {
-        "steps": last.environments[0][RACING].steps.tolist(),
+    ratio = last.regrets(RACING).mean() / last.regrets(EXACT).mean()
+    found = {"claims": cells, "samples": float(last.samples().mean()), "ratio": float(ratio)}
+    return found | _describe_runs(last, settings["margin"]) if own.is_main else found
+
+
+def _describe_runs(played: PlayedRuns, margin: float) -> dict[str, Any]:
+    """Return mean curves of each agent, its distribution of final regrets and its locked runs."""
+    curves = {label: played.curves(label) for label in MAIN_AGENTS}
+    clusters = {label: played.clusters(label) for label in MAIN_AGENTS}
+    locked = {label: played.is_locked(label) for label in MAIN_AGENTS}
+    return {
+        "steps": played.steps.tolist(),
         "means": {label: each.mean(axis=0).tolist() for label, each in curves.items()},
         "errors": {
             label: (each.std(axis=0, ddof=1) / math.sqrt(len(each))).tolist()
-            for label, each in curves.items()
+            for label, each in clusters.items()
         },
-        "samples": float(last.samples().mean()),
+        "quantiles": {
+            label: np.quantile(each[:, -1], QUANTILES).tolist() for label, each in curves.items()
+        },
+        "locked": {label: list(share_interval(each, 0.05)) for label, each in locked.items()},
+        "locked_regret": {
+            label: float(curves[label][each, -1].sum() / curves[label][:, -1].sum())
+            for label, each in locked.items()
+        },
+        "parting": step_of_parting(played, margin),
         "replications": len(curves[RACING]),
     }
 
 
 def _measure_claim(settings: Mapping[str, Any], claim: str, look: PlayedRuns) -> ClaimMeasure:
     """Return the quantity of a claim and its limits."""
-    exact, early = EXACT_AGENT["label"], settings["early"]
+    early = settings["early"]
     if claim == "samples":
         return ClaimMeasure(look.samples(), 300.0, 500.0)
     step = early if claim == "early" else None
-    margin = settings["margin"] * look.regrets(exact, step)
+    margin = settings["margin"] * look.regrets(EXACT, step)
     racing = look.regrets(RACING, step)
     if claim == "competitive":
-        return ClaimMeasure(racing - look.regrets(exact), high=margin)
-    other = look.regrets(THOMPSON_AGENT["label"] if claim == "thompson" else SMC, step)
+        return ClaimMeasure(racing - look.regrets(EXACT), high=margin)
+    other = look.regrets(THOMPSON if claim == "thompson" else SMC, step)
     return (
         ClaimMeasure(other - racing, -margin, margin)
         if step
-        else ClaimMeasure(other - racing, low=margin)
+        else ClaimMeasure(other - racing, low=0.0, same=margin)
     )
 
 
-def _table_2(task: StudyTask, variant: str) -> dict[str, Any]:
+def _table_2(own: VariantTask) -> dict[str, Any]:
     """Return both numbers of each cell of Table 2, and what is read from them."""
-    settings = task.settings
+    settings = own.settings
     deltas, sigmas = settings["deltas"], settings["sigmas"]
     agents = [
-        make_entry(settings, variant, delta, sigma) | {"label": f"{delta}, {sigma}"}
+        make_entry(settings, own.variant, delta, sigma) | {"label": f"{delta}, {sigma}"}
         for delta, sigma in product(deltas, sigmas)
     ]
     prior = {"name": "beta", "alpha": 5.0, "beta": 5.0}
@@ -340,36 +460,40 @@ def _table_2(task: StudyTask, variant: str) -> dict[str, Any]:
         "prior": prior,
         "label": "Beta(5, 5)",
     }
-    kept = dict[int, PlayedRuns]()
+    kept = dict[float, PlayedRuns]()
 
-    def look(number: int) -> PlayedRuns:
-        if number not in kept:
-            sizes = {"horizon": task.size("horizon_table2"), "seed": settings["seed"]}
-            sizes |= {"replications": number * task.size("replications_table2"), "block_size": 8}
-            kept[number] = PlayedRuns(
-                [play_agents(task, [environment], [*agents, EXACT_AGENT], **sizes)["Beta(5, 5)"]]
+    def look(share: float) -> PlayedRuns:
+        if share not in kept:
+            sizes = {"horizon": own.size("horizon_table2"), "seed": settings["seed"]}
+            sizes |= {"replications": own.size("replications_table2", share), "block_size": 50}
+            kept[share] = PlayedRuns(
+                [
+                    play_agents(own.task, [environment], [*agents, EXACT_AGENT], **sizes)[
+                        "Beta(5, 5)"
+                    ]
+                ]
             )
-        return kept[number]
+        return kept[share]
 
-    def edge(number: int, axis: int, end: int, which: str) -> FloatArray:
+    def edge(share: float, axis: int, end: int, which: str) -> FloatArray:
         pairs = (
             [(deltas[end], s) for s in sigmas] if axis == 0 else [(d, sigmas[end]) for d in deltas]
         )
-        return np.mean([getattr(look(number), which)(f"{d}, {s}") for d, s in pairs], axis=0)
+        return np.mean([getattr(look(share), which)(f"{d}, {s}") for d, s in pairs], axis=0)
 
-    def rise(number: int, axis: int) -> ClaimMeasure:
-        share = np.mean(settings["regrets"], axis=1 - axis)
-        effect = float((share[-1] - share[0]) / np.mean(settings["regrets"])) / 2
-        values = edge(number, axis, -1, "regrets") - edge(number, axis, 0, "regrets")
-        return ClaimMeasure(values, low=effect * look(number).regrets(EXACT_AGENT["label"]))
+    def rise(share: float, axis: int) -> ClaimMeasure:
+        paper = np.mean(settings["regrets"], axis=1 - axis)
+        effect = float((paper[-1] - paper[0]) / np.mean(settings["regrets"])) / 2
+        values = edge(share, axis, -1, "regrets") - edge(share, axis, 0, "regrets")
+        return ClaimMeasure(values, low=effect * look(share).regrets(EXACT))
 
-    def fall(number: int, axis: int) -> ClaimMeasure:
+    def fall(share: float, axis: int) -> ClaimMeasure:
         return ClaimMeasure(
-            edge(number, axis, 0, "samples") - edge(number, axis, -1, "samples"), low=0.0
+            edge(share, axis, 0, "samples") - edge(share, axis, -1, "samples"), low=0.0
         )
 
-    def measure_cell(number: int, which: str, at: str, low: float, high: float) -> ClaimMeasure:
-        return ClaimMeasure(getattr(look(number), which)(at), low, high)
+    def measure_cell(share: float, which: str, at: str, low: float, high: float) -> ClaimMeasure:
+        return ClaimMeasure(getattr(look(share), which)(at), low, high)
 
     cells, around = {}, settings["ten_runs"]
     for (i, delta), (j, sigma) in product(enumerate(deltas), enumerate(sigmas)):
@@ -379,14 +503,11 @@ def _table_2(task: StudyTask, variant: str) -> dict[str, Any]:
         for which, (low, high) in limits.items():
             at = f"{delta}, {sigma}"
             measure = partial(measure_cell, which=which, at=at, low=low, high=high)
-            paper = {"paper": settings[which][i][j]}
-            cells[f"{which} at {at}"] = decide_claim(task, measure) | paper
+            cells[f"{which} at {at}"] = own.decide(measure) | {"paper": settings[which][i][j]}
     for axis, parameter in enumerate("δσ"):
-        cells[f"the smaller {parameter}, the more samples"] = decide_claim(
-            task, partial(fall, axis=axis)
-        )
-        cells[f"the smaller {parameter}, the smaller the regret"] = decide_claim(
-            task, partial(rise, axis=axis)
+        cells[f"the smaller {parameter}, the more samples"] = own.decide(partial(fall, axis=axis))
+        cells[f"the smaller {parameter}, the smaller the regret"] = own.decide(
+            partial(rise, axis=axis)
         )
     return {"claims": cells}
 
@@ -491,24 +612,24 @@ def random_case(number: int) -> RandomCase:
     return RandomCase(problem, counts, sums)
 
 
-def _theorem_1(task: StudyTask, variant: str) -> dict[str, Any]:
+def _theorem_1(own: VariantTask) -> dict[str, Any]:
     """Judge the promise in each of some random problems, by itself."""
     cells, samples = {}, []
-    for number in range(task.size("problems")):
-        case, kept = random_case(number), list[np.ndarray]()
+    for number in range(own.task.size("problems")):
+        case, kept = random_case(number), dict[float, np.ndarray]()
 
         def errors(
-            look: int, case: RandomCase = case, kept: list[np.ndarray] = kept
+            look: float, case: RandomCase = case, kept: dict[float, np.ndarray] = kept
         ) -> ClaimMeasure:
-            while len(kept) < look:
-                seed = SeedSequence(task.settings["seed"], spawn_key=(len(kept),))
-                kept.append(race(case, task.settings, variant, task.size("races"), seed))
-            return ClaimMeasure(
-                np.concatenate(kept, axis=1)[0], high=MAX_ERROR_PROBABILITY, are_outcomes=True
-            )
+            if look not in kept:
+                num_races = own.size("races", look) - sum(each.shape[1] for each in kept.values())
+                seed = SeedSequence(own.settings["seed"], spawn_key=(len(kept),))
+                kept[look] = race(case, own.settings, own.variant, num_races, seed)
+            outcomes = np.concatenate([*kept.values()], axis=1)[0]
+            return ClaimMeasure(outcomes, high=MAX_ERROR_PROBABILITY, are_outcomes=True)
 
-        cells[f"problem {number + 1}"] = decide_claim(task, errors)
-        samples.append(float(kept[0][1].mean()))
+        cells[f"problem {number + 1}"] = own.decide(errors)
+        samples.append(float(kept[own.looks[0]][1].mean()))
     return {"claims": cells, "samples": float(np.mean(samples))}
 
 
@@ -521,7 +642,7 @@ def race(
         (2, R): whether each race returned an arm with E[v] < max E[v] - sigma, in units of v after
         scaling, and its samples.
     """
-    options = {**settings["readings"][variant]}
+    options = {**settings["variants"][variant]}
     make = RacingByDraws.paper if options.pop("agent", None) else RacingThompson.paper
     options = {"proposal": "reference", "delta": DELTA, "sigma": SIGMA} | options
     agent = make(case.problem, max_samples=MAX_SAMPLES, **options)
@@ -541,82 +662,148 @@ def race(
 
 
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
-    """Return a part for Table 1, and for each table, figure and theorem under each reading."""
+    """Return a part for Table 1, and for each table, figure and theorem under each variant.
+
+    The main variant's first look comes first, then the other variants, then its further looks.
+    """
+    settings = task.settings
+    looks, main = settings["looks"], settings["main"]
     found: dict[str, Callable[[], Any]] = {"Table 1": _table_1}
-    for variant, details in task.settings["readings"].items():
-        if "threshold" in details:
-            found[f"Table 2: {variant}"] = partial(_table_2, task, variant)
-            found[f"Theorem 1: {variant}"] = partial(_theorem_1, task, variant)
-        for name in task.settings["figures"]:
-            found[f"{name}: {variant}"] = partial(_judge_figure, task, name, variant)
+    for variant in (main, *(each for each in settings["variants"] if each != main)):
+        found |= _parts_of_variant(
+            VariantTask(task, variant, looks[:1] if variant == main else [1.0])
+        )
+    for count in range(2, len(looks) + 1):
+        found |= _parts_of_variant(VariantTask(task, main, looks[:count]))
     return found
+
+
+def _parts_of_variant(own: VariantTask) -> dict[str, Callable[[], Any]]:
+    found: dict[str, Callable[[], Any]] = {
+        name: partial(_judge_figure, own, name) for name in own.settings["figures"]
+    }
+    if "threshold" in own.settings["variants"][own.variant]:
+        found |= {"Table 2": partial(_table_2, own), "Theorem 1": partial(_theorem_1, own)}
+    at = f" after {100 * own.looks[-1]:g} %" if own.is_main else ""
+    return {f"{where}{at}: {own.variant}": part for where, part in found.items()}
+
+
+def _latest(found: Found, variant: str) -> dict[str, Any]:
+    """Return a variant's numbers by table, figure or theorem, those of the last look."""
+    numbers: dict[str, Any] = {}
+    for name, part in found["numbers"].items():
+        where, _, own = name.rpartition(": ")
+        if own == variant:
+            numbers[where.partition(" after ")[0]] = part
+    return numbers
 
 
 def write_tables(found: Found) -> dict[str, str]:
     """Return the tables of the page."""
-    numbers, settings, verdicts = found["numbers"], found["settings"], _verdicts(found)
+    settings = found["settings"]
+    main = _latest(found, settings["main"])
+    figures = {name: main[name] for name in settings["figures"] if name in main}
+    variants = {each: _latest(found, each) for each in settings["variants"]}
     jeffreys = [
         {
             "rewards": row["rewards"],
             "posterior of the mean": row["posterior"],
             "largest error of five quantiles": f"{row['error']:.1e}",
-            "is the prior Jeffreys'": FAILS if row["from Jeffreys"] > 1e-6 else HOLDS,
+            "is the prior Jeffreys'": "no" if row["from Jeffreys"] > 1e-6 else "yes",
         }
-        for row in numbers["Table 1"]
+        for row in found["numbers"]["Table 1"]
     ]
     return {
-        "verdicts": markdown_rows(_claims(verdicts)),
-        "readings": markdown_rows(_count_by_variant(verdicts, [*settings["readings"]])),
+        "verdicts": markdown_rows(list(_verdict_rows(settings, main))),
+        "figures": markdown_rows([_figure_row(*each) for each in figures.items()]),
+        "runs": markdown_rows([row for each in figures.items() for row in _run_rows(*each)]),
+        "variants": markdown_rows([_variant_row(*each) for each in variants.items() if each[1]]),
         "table1": markdown_rows(jeffreys),
-        "table2": _cells_of_table_2(found),
-        "figures": markdown_rows([_figure_row(name, numbers[name]) for name in _shown(settings)]),
+        "table2": _table_of_cells(settings, main["Table 2"]["claims"]),
     }
 
 
-def _shown(settings: Mapping[str, Any]) -> list[str]:
-    return [f"{name}: {settings['shown']}" for name in settings["figures"]]
+def _verdict_rows(settings: Mapping[str, Any], main: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield a row per claim of the paper under the main variant."""
+    for where in settings["figures"]:
+        for claim, cell in main.get(where, {"claims": {}})["claims"].items():
+            size = settings["sizes"]["replications"]
+            yield _verdict_row(settings["claims"][claim], where, cell, size)
+    cells = main["Table 2"]["claims"]
+    for claim in (each for each in cells if each.startswith("the smaller")):
+        size = settings["sizes"]["replications_table2"]
+        yield _verdict_row(claim, "Table 2", cells[claim], size)
+    for which, margin in (("samples", "10 %"), ("regrets", f"{settings['ten_runs']:g}")):
+        own = [cell for claim, cell in cells.items() if claim.startswith(f"{which} at")]
+        ratio = np.median([cell["estimate"] / cell["paper"] for cell in own])
+        yield _many_cells(
+            f"{which} as in the paper, within {margin}",
+            "Table 2",
+            own,
+            f"{ratio:.2f} times (median)",
+        )
+    own = list(main["Theorem 1"]["claims"].values())
+    worst = max(cell["estimate"] for cell in own)
+    claim = f"a race errs with probability at most {MAX_ERROR_PROBABILITY:g}"
+    yield _many_cells(claim, "Theorem 1", own, f"{worst:.4f} (worst problem)")
 
 
-def _verdicts(found: Found) -> pd.DataFrame:
-    """Return a row per cell: where its claim stands, the claim, the reading and the verdict."""
-    rows = []
-    for part, details in found["numbers"].items():
-        where, _, variant = part.rpartition(": ")
-        for claim, cell in details["claims"].items() if where else ():
-            sentence = found["settings"]["claims"].get(claim, claim)
-            if sentence.startswith(("samples at", "regrets at")):
-                sentence = f"the {sentence.split()[0]} of a cell: as in the paper"
-            elif sentence.startswith("problem"):
-                sentence = f"a race errs with probability at most Kδ = {MAX_ERROR_PROBABILITY:g}"
-            rows.append((where, sentence, variant, cell["verdict"]))
-    return pd.DataFrame(rows, columns=["where", "claim", "reading", "verdict"])
+def _verdict_row(claim: str, where: str, cell: Mapping[str, Any], size: int) -> dict[str, str]:
+    ends = " to ".join("?" if each is None else f"{each:.1f}" for each in cell["ends"])
+    low, high = (None if each is None else f"{each:.1f}" for each in cell["limits"])
+    limits = f"{low} to {high}" if low and high else f"above {low}" if low else f"below {high}"
+    needed = cell.get("needed")
+    more = f" (needs about {needed * cell['look'] * size / cell['count']:,.0f})" if needed else ""
+    return {
+        "claim": claim,
+        "where": where,
+        "verdict": f"**{cell['verdict']}**{more}",
+        "measured": f"{cell['estimate']:.1f} [{ends}]",
+        "holds if": limits,
+        "after": f"{cell['look'] * size:,.0f}",
+    }
 
 
-def _claims(rows: pd.DataFrame) -> list[dict[str, str]]:
-    """Return a row per claim: the readings under which it holds, fails, or is undecided."""
-    claims = rows.groupby(["where", "claim", "verdict"], sort=False)["reading"].agg(_name_variants)
-    order = rows[["where", "claim"]].drop_duplicates().apply(tuple, axis=1)
-    details = claims.unstack(fill_value="").reindex(index=order, columns=VERDICTS, fill_value="")
-    return details.reset_index(names=["where", "claim"]).to_dict("records")
+def _many_cells(
+    claim: str, where: str, cells: Sequence[Mapping[str, Any]], measured: str
+) -> dict[str, str]:
+    """Return the row of a claim that holds if it holds in all its cells."""
+    counts = Counter(cell["verdict"] for cell in cells)
+    word = HOLDS if counts[HOLDS] == len(cells) else FAILS if counts[FAILS] else UNDECIDED
+    details = ", ".join(f"{each} in {counts[each]}" for each in VERDICTS if counts[each])
+    return {
+        "claim": claim,
+        "where": where,
+        "verdict": f"**{word}**",
+        "measured": measured,
+        "holds if": f"in all {len(cells)}: {details}",
+        "after": "",
+    }
 
 
-def _name_variants(variants: pd.Series) -> str:
-    counts = variants.value_counts(sort=False)
-    return "; ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
-
-
-def _count_by_variant(rows: pd.DataFrame, variants: Sequence[str]) -> list[dict[str, str]]:
-    counts = pd.crosstab(rows["reading"], rows["verdict"])
-    counts = counts.reindex(
-        index=pd.Index(variants, name="reading"), columns=VERDICTS, fill_value=0
+def _variant_row(name: str, numbers: Mapping[str, Any]) -> dict[str, str]:
+    """Return a row of what a variant changes."""
+    figures = [each for where, each in numbers.items() if where.startswith("Figure")]
+    counts = Counter(cell["verdict"] for each in figures for cell in each["claims"].values())
+    races = Counter(
+        cell["verdict"] for cell in numbers.get("Theorem 1", {"claims": {}})["claims"].values()
     )
-    return counts.astype(str).reset_index().to_dict("records")
+    first = numbers.get("Figure 1a", {})
+    return {
+        "variant": name,
+        "samples, Figure 1a": f"{first['samples']:.0f}" if "samples" in first else "",
+        "regret over exact's": f"{first['ratio']:.2f}" if "ratio" in first else "",
+        "Theorem 1": _write_counts(races),
+        "claims of the figures": _write_counts(counts),
+    }
 
 
-def _cells_of_table_2(found: Found) -> str:
-    """Return Table 2 under the reading that is shown, with the paper's numbers."""
-    settings = found["settings"]
-    cells = found["numbers"][f"Table 2: {settings['shown']}"]["claims"]
+def _write_counts(counts: Mapping[str, int]) -> str:
+    return " / ".join(str(counts.get(each, 0)) for each in VERDICTS) if counts else ""
+
+
+def _table_of_cells(settings: Mapping[str, Any], cells: Mapping[str, Any]) -> str:
+    """Return Table 2 under the main variant, with the paper's numbers."""
     rows = []
     for i, delta in enumerate(settings["deltas"]):
         row = {"samples / regret (paper)": f"δ = {delta}"}
@@ -634,19 +821,43 @@ def _figure_row(name: str, details: Mapping[str, Any]) -> dict[str, str]:
         label: f"{mean[-1]:.1f} ± {1.96 * details['errors'][label][-1]:.1f}"
         for label, mean in details["means"].items()
     }
-    row = {"figure": name.rpartition(": ")[0], "replications": f"{details['replications']:,}"}
-    return row | regrets | {"samples": f"{details['samples']:.0f}"}
+    parting = details["parting"]
+    ends = "" if not parting else " to ".join(f"{x:,.0f}" if x else "never" for x in parting[1:])
+    return {
+        "figure": name.removeprefix("Figure "),
+        "replications": f"{details['replications']:,}",
+        **regrets,
+        "samples": f"{details['samples']:.0f}",
+        "SMC parts at step": f"{parting[0]:,.0f} [{ends}]" if parting else "not at all",
+    }
+
+
+def _run_rows(name: str, details: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield a row per agent: its distribution of final regrets, and its locked runs."""
+    for label, quantiles in details["quantiles"].items():
+        share, low, high = (100 * each for each in details["locked"][label])
+        yield {
+            "figure": name.removeprefix("Figure "),
+            "agent": label,
+            "mean": f"{details['means'][label][-1]:.1f}",
+            "5 %": f"{quantiles[0]:.1f}",
+            "median": f"{quantiles[1]:.1f}",
+            "95 %": f"{quantiles[2]:.1f}",
+            "locked, % of runs": f"{share:.1f} [{low:.1f}, {high:.1f}]",
+            "their % of the regret": f"{100 * details['locked_regret'][label]:.0f}",
+        }
 
 
 def draw(found: Found) -> dict[str, Figure]:
     """Draw regret over time for each figure, and our Table 2 over the paper's."""
-    figures = {}
+    settings = found["settings"]
+    main, figures = _latest(found, settings["main"]), {}
     for of in ("1a", "1b", "2"):
-        names = [n for n in _shown(found["settings"]) if n.startswith(f"Figure {of}")]
+        names = [n for n in settings["figures"] if n.startswith(f"Figure {of}") and n in main]
         figure = Figure(figsize=(max(6.0, 4.2 * len(names)), 3.2), layout="constrained")
         for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
-            _draw_regret(axes, found["numbers"][name])
-            axes.set_title(name.rpartition(": ")[0], fontsize=9)
+            _draw_regret(axes, main[name])
+            axes.set_title(name, fontsize=9)
         figures[f"paper-{of}"] = figure
     return figures | {"paper-table2": _draw_table_2(found)}
 
@@ -664,20 +875,20 @@ def _draw_regret(axes: Axes, details: Mapping[str, Any]) -> None:
 
 
 def _draw_table_2(found: Found) -> Figure:
-    """Draw samples and regrets of each reading over the paper's, a dot for each of 16 cells."""
+    """Draw samples and regrets of each variant over the paper's, a dot for each of 16 cells."""
     figure, settings = Figure(figsize=(7.0, 6.0), layout="constrained"), found["settings"]
-    names = [name for name, details in settings["readings"].items() if "threshold" in details]
+    latest = {name: _latest(found, name) for name in settings["variants"]}
+    cells = {name: each["Table 2"]["claims"] for name, each in latest.items() if "Table 2" in each}
     for axes, which in zip(figure.subplots(2, 1), ("samples", "regrets"), strict=True):
-        for position, name in enumerate(names):
-            cells = found["numbers"][f"Table 2: {name}"]["claims"]
+        for position, own in enumerate(cells.values()):
             ratios = [
                 cell["estimate"] / cell["paper"]
-                for claim, cell in cells.items()
+                for claim, cell in own.items()
                 if f"{which} at" in claim
             ]
             axes.plot(ratios, np.full(len(ratios), position), "o", alpha=0.4, markeredgewidth=0)
         axes.axvline(1, color="0.6", linewidth=0.8)
-        axes.set_yticks(range(len(names)), names, fontsize=8)
+        axes.set_yticks(range(len(cells)), [*cells], fontsize=8)
         axes.set(xscale="log", xlabel=f"{which}: ours over the paper's")
         axes.spines[["top", "right"]].set_visible(False)
     return figure

@@ -88,7 +88,15 @@ class Study:
         return import_module(f"scripts.studies.{self.name}")
 
 
-def measure_study(study: Study, scale: float, folder: Path, kept: Path, workers: Workers) -> Path:
+def measure_study(
+    study: Study,
+    scale: float,
+    folder: Path,
+    kept: Path,
+    workers: Workers,
+    *,
+    is_so_far: bool = False,
+) -> Path:
     """Measure the parts that are not kept from before; write numbers, pictures and page.
 
     Args:
@@ -97,6 +105,7 @@ def measure_study(study: Study, scale: float, folder: Path, kept: Path, workers:
         folder: for the page and what belongs to it.
         kept: for the numbers of single parts.
         workers: who computes.
+        is_so_far: whether to measure nothing and write of the parts that are kept.
 
     Returns:
         the page.
@@ -105,6 +114,8 @@ def measure_study(study: Study, scale: float, folder: Path, kept: Path, workers:
     origin = f"{json.dumps(settings, sort_keys=True)} {scale} {RESULTS_VERSION}"
     own = kept / hashlib.sha256(origin.encode()).hexdigest()[:16]
     parts = study.module.parts(StudyTask(settings, scale, own, workers))
+    missing = [name for name in parts if is_so_far and not _part_file(own, name).exists()]
+    measured = {name: part for name, part in parts.items() if name not in missing}
     chosen = "" if scale == study.scale else f" --scale {scale}"
     found = {
         "command": f"python -m scripts.studies {study.name}{chosen}",
@@ -112,7 +123,8 @@ def measure_study(study: Study, scale: float, folder: Path, kept: Path, workers:
         "date": datetime.now(UTC).date().isoformat(),
         "scale": scale,
         "settings": settings,
-        "numbers": dict(_numbers(parts, own)),
+        "missing": missing,
+        "numbers": dict(_numbers(measured, own)),
     }
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"{study.name}.json", to_json(found))
@@ -122,11 +134,15 @@ def measure_study(study: Study, scale: float, folder: Path, kept: Path, workers:
 def _numbers(parts: Mapping[str, Callable[[], Any]], folder: Path) -> Iterator[tuple[str, Any]]:
     folder.mkdir(parents=True, exist_ok=True)
     for number, (name, part) in enumerate(parts.items(), start=1):
-        file = folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
+        file = _part_file(folder, name)
         if not file.exists():
             write_atomically(file, to_json(part()))
         print(f"{number} of {len(parts)}: {name}", flush=True)
         yield name, json.loads(file.read_text(encoding="utf-8"))
+
+
+def _part_file(folder: Path, name: str) -> Path:
+    return folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
 
 
 def play_agents(
@@ -141,7 +157,7 @@ def play_agents(
     """
     sizes["block_size"] = min(sizes.get("block_size", 100), sizes["replications"])
     experiment = Experiment(tuple(environments), tuple(agents), **sizes)
-    folder = task.folder / replace(experiment, replications=experiment.block_size).name
+    folder = BUILD / "experiments" / replace(experiment, replications=experiment.block_size).name
     with progress_on_stderr() as report:
         run_experiment(experiment, folder, workers=task.workers, on_progress=report)
     found: dict[str, dict[str, RunResults]] = {}
@@ -177,6 +193,8 @@ def made(found: Found) -> str:
     """Say how the numbers came about, and whether today's code would draw others."""
     version = found["results_version"]
     text = f"Measured by `{found['command']}` at results version {version}, {found['date']}."
+    if found.get("missing"):
+        text += f" Not measured yet: {'; '.join(found['missing'])}."
     if version == RESULTS_VERSION:
         return text
     return f"{text} **Today's results version is {RESULTS_VERSION}: these numbers are of another.**"

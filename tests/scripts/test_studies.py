@@ -27,13 +27,13 @@ from scripts.studies.study import (
     made,
 )
 
-LONG = {"table2": 1000, "1a": 1000, "1b": 2000, "2": 2000}
+HORIZONS = {"1a": 1000, "1b": 10000, "2": 10000, "table2": 1000}
 SIMILAR = (
-    *("printed, value", "printed, weight", "printed, supremum"),
+    *("printed, weight", "printed, supremum"),
     *("shortened, value", "shortened, supremum"),
     *("printed, weight, matched", "shortened, weight, matched"),
 )
-"""Readings of the paper that differ from others by one option, as their agents are tested for."""
+"""Variants of the paper that differ from others by one option, as their agents are tested for."""
 FEWER = {
     "exact": [
         ('fidelity-v1]\nonly = ""', 'fidelity-v1]\nonly = "Beta(5, 5), 100 pulls"'),
@@ -42,13 +42,15 @@ FEWER = {
         ('"smc_paper" }', '"smc_paper", num_particles = 50 }'),
     ],
     "paper": [
-        *((f"horizon_{name} = {full}", f"horizon_{name} = 8") for name, full in LONG.items()),
+        *((f"horizon_{name} = {full}", f"horizon_{name} = 8") for name, full in HORIZONS.items()),
+        *((f"horizon_{name}_others = 1000", f"horizon_{name}_others = 8") for name in HORIZONS),
         ("deltas = [0.1, 0.3, 0.5, 0.7]", "deltas = [0.7]"),
         ("sigmas = [0.1, 0.3, 0.5, 0.7]", "sigmas = [0.7]"),
         ("early = 100", "early = 5"),
-        ("races = 4000", "races = 100"),
+        ("races = 16000", "races = 1000"),
+        ("races_others = 4000", "races_others = 1000"),
         *((f'\n"{name}" = ', f'\n# "{name}" = ') for name in SIMILAR),
-        ('[readings."shortened, weight, by draws"]', "[another_reading]"),
+        ('[variants."shortened, weight, by draws"]', "[another_variant]"),
         *(
             (f'[figures."Figure 1b, N({law})"', f'[others."N({law})"')
             for law in ("0.5, 0.3²", "0.3 to 0.7, 0.1²")
@@ -337,15 +339,52 @@ def test_a_claim_is_measured_until_it_is_decided(means, word, count, looks):
         asked.append(look)
         return ClaimMeasure(np.random.default_rng(0).normal(means[look], size=20 * look), low=0.0)
 
-    settings = Study("paper").settings | {"looks": [1, 2, 4]}
-    task = studies.StudyTask(settings, 0.3, DOCS, studies.Workers("serial"))
-    cell = paper.decide_claim(task, measure)
-    assert (cell["verdict"], cell["count"], asked) == (word, count, looks)
-
-
-def test_every_reading_is_another_agent():
     settings = Study("paper").settings
-    entries = [paper.make_entry(settings, name) for name in settings["readings"]]
+    task = studies.StudyTask(settings, 0.3, DOCS, studies.Workers("serial"))
+    cell = paper.VariantTask(task, settings["main"], [1, 2, 4]).decide(measure)
+    assert (cell["verdict"], cell["count"], asked) == (word, count, looks)
+    assert ("needed" in cell) == (word == "undecided")
+
+
+@pytest.mark.parametrize(("mean", "limits"), [(0.5, (0.0, np.inf)), (1.0, (-2.0, 2.0))])
+def test_an_undecided_claim_says_how_many_replications_would_decide_it(mean, limits):
+    """Half-widths of 2 / sqrt(C): a mean of 0.5 above 0 needs 16, a mean 1 inside (-2, 2) needs 4.
+
+    Normal quantiles stand for Student's, 3 % apart at 60 degrees.
+    """
+    half = 2.0 / stats.norm.isf(0.025)
+    values = np.random.default_rng(0).normal(size=61)
+    values = mean + half * (values - values.mean()) / values.std(ddof=1)
+    needed = ClaimMeasure(values, *limits).num_clusters_needed(0.05)
+    assert needed == pytest.approx({0.5: 16, 1.0: 4}[mean], rel=0.15)
+
+
+def test_smc_parts_at_the_step_after_which_it_stays_behind():
+    """Behind by 0, 3, 1 and 3 where the margin is 2: it stays behind from the last step on."""
+    curve = np.tile([0.0, 3.0, 1.0, 3.0], (20, 1))
+    zeros, steps = np.zeros_like(curve), np.array([1, 2, 4, 8])
+    runs = {"Racing": Run(zeros, steps), "SMC": Run(curve, steps)}
+    runs["exact Thompson"] = Run(zeros + 20.0, steps)
+    assert paper.step_of_parting(paper.PlayedRuns([runs]), 0.1) == [8.0, 8.0, 8.0]
+    assert paper.step_of_parting(paper.PlayedRuns([runs]), 0.2) is None
+
+
+def test_a_study_that_goes_on_writes_its_page_and_says_what_is_missing(tmp_path, monkeypatch):
+    shown = {"parts": lambda task: {"a": lambda: 1, "b": lambda: 2}, "draw": lambda found: {}}
+    for name, function in (shown | {"write_tables": lambda found: {}}).items():
+        monkeypatch.setattr(Study("exact").module, name, function)
+    monkeypatch.setattr(studies, "fill_blocks", lambda page, blocks: blocks["made"])
+    arguments = Study("exact"), 0.01, tmp_path, tmp_path / "parts", studies.Workers("serial")
+    page = studies.measure_study(*arguments, is_so_far=True)
+    assert page.read_text(encoding="utf-8").endswith("Not measured yet: a; b.")
+    assert json.loads((tmp_path / "exact.json").read_text())["numbers"] == {}
+    assert "Not measured" not in studies.measure_study(*arguments).read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "exact.json").read_text())["numbers"] == {"a": 1, "b": 2}
+
+
+def test_every_variant_is_another_agent():
+    settings = Study("paper").settings
+    entries = [paper.make_entry(settings, name) for name in settings["variants"]]
     assert len({json.dumps(each, sort_keys=True) for each in entries}) == len(entries) == 11
 
 
@@ -382,10 +421,8 @@ def test_worlds_of_their_own_are_clusters_and_replications_of_one_world_are():
 class Run:
     """Two replications, looked at after one step and after three."""
 
-    steps = np.array([1, 3])
-
-    def __init__(self, values):
-        self.values = values
+    def __init__(self, values, steps=(1, 3)):
+        self.values, self.steps = values, np.array(steps)
 
     def curves(self, column):
         return self.values
