@@ -336,7 +336,8 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         is_inside = (cell >= 0) & (draw_positions <= right[cell])
         cell, wanted, allowed = cell[is_inside], at_draws[is_inside], rounding[is_inside]
         t = (draw_positions[is_inside] - left[cell]) / length[cell]
-        found = (polynomials[0, cell] * t[:, None] ** np.arange(DEGREE + 1)).sum(axis=-1)
+        with np.errstate(invalid="ignore"):  # where a part of the cell has no density
+            found = (polynomials[0, cell] * t[:, None] ** np.arange(DEGREE + 1)).sum(axis=-1)
         is_off = ~(np.abs(found - wanted) <= 2 * _allowed_misfit(wanted, top) + allowed)
         missed = cell[is_off & (wanted > top - MAX_LOG_DEPTH)]
         is_missed = np.bincount(missed, minlength=len(left)) > 0
