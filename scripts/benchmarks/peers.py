@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
-import venv
 from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.timing import Contestant
+from scripts.studies.environments import install_environment
 
 WORKERS = Path(__file__).parent / "workers"
 PEERS_FOLDER = Path(__file__).parents[2] / "results" / "peers"
@@ -89,25 +88,7 @@ class Peers(ExitStack):
     def _start(self, name: str) -> Worker | str:
         script = WORKERS / f"{name}_worker.py"
         try:
-            return self.enter_context(Worker(_install(name), script))
+            python = install_environment(PEERS_FOLDER / name, "\n".join(PEERS[name]))
+            return self.enter_context(Worker(python, script))
         except (RuntimeError, OSError) as error:
             return str(error)
-
-
-def _install(name: str) -> Path:
-    """Make the peer's environment unless it is there; return its interpreter."""
-    home, requirements = PEERS_FOLDER / name, PEERS[name]
-    python = home / "bin" / "python"
-    record = home / "requirements.txt"
-    wanted = "\n".join(requirements)
-    if record.exists() and record.read_text() == wanted:
-        return python
-    print(f"installing {name} into {home} ...", file=sys.stderr)
-    venv.create(home, clear=True, with_pip=True)
-    command = [str(python), "-m", "pip", "install", "--quiet", *requirements]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        last_line = done.stderr.strip().rpartition("\n")[2]
-        raise RuntimeError(f"pip failed: {last_line}")
-    record.write_text(wanted)
-    return python
