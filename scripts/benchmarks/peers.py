@@ -20,11 +20,13 @@ PEERS_FOLDER = Path(__file__).parents[2] / "results" / "peers"
 NOT_ASKED_FOR = "run with --with-peers"
 PEERS = {
     "gymnax": ("gymnax==1.0.1", "jax<0.7", "six"),  # imports six, does not ask for it
+    "bayesianbandits": ("bayesianbandits==1.5.0",),
     "mabwiser": ("mabwiser==2.7.4",),
     "particles": ("particles==0.4",),
+    "polyagamma": ("polyagamma==2.0.2",),
     "river": ("river==0.26.1",),
 }
-"""Name of a peer's environment, and of its worker -> what pip installs for it."""
+"""Name of a peer's environment -> what pip installs for it; its workers' names begin so."""
 
 
 class Worker(subprocess.Popen):
@@ -88,7 +90,8 @@ class Peers(ExitStack):
     def _start(self, name: str) -> Worker | str:
         script = WORKERS / f"{name}_worker.py"
         try:
-            python = install_environment(PEERS_FOLDER / name, "\n".join(PEERS[name]))
+            home = name.partition("_")[0]
+            python = install_environment(PEERS_FOLDER / home, "\n".join(PEERS[home]))
             return self.enter_context(Worker(python, script))
         except (RuntimeError, OSError) as error:
             return str(error)

@@ -11,6 +11,7 @@ Notation: K arms, d coefficients, t rewards, p features of a visitor.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -208,7 +209,10 @@ def make_proof_case(name: str) -> ContextualCase:
 def ask_adapter(command: Sequence[str], asked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return an adapter's answer to each case; one that it died of, or after that, is an error."""
     text = "\n".join(map(json.dumps, asked))
-    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, env=os.environ | threads
+    )
     lines = [line.split(" ", 1)[1] for line in done.stdout.splitlines() if line[:7] == "answer "]
     last = (done.stderr.strip() or "it ended without a word").rpartition("\n")[2]
     return [*map(json.loads, lines), *[{"error": last}] * (len(asked) - len(lines))]
@@ -301,8 +305,9 @@ def write_tables(found: Found) -> dict[str, str]:
     worst, failed, verdicts = [], [f"- {n}: {e}" for n, e in parts_of(found, "missing").items()], {}
     for label, part in samplers.items():
         failed += [f"- {label} in {r['case']}: {r['error']}" for r in part["cases"] if "error" in r]
-        rows = [row for row in part["cases"] if "error" not in row]
-        name = {"sampler": label.partition(", suite ")[0]}
+        if not (rows := [row for row in part["cases"] if "error" not in row]):
+            continue
+        name = {"sampler": label.removesuffix(f", {part['suite']}")}
         beyond = sum(row["stated"]["low"] > near for row in rows)
         if part["proof"]:
             verdicts[label] = beyond == 0
@@ -314,10 +319,12 @@ def write_tables(found: Found) -> dict[str, str]:
             | {"µs": f"{np.median([row['microseconds'] for row in rows]):,.3g}"}
         )
         worst.append(name | _describe_worst(rows, "stated") | _describe_worst(rows, "own"))
+    libraries = len({label.partition(",")[0] for label in verdicts})
+    others = found["settings"]["samplers"].keys() - samplers.keys()
+    failed += [f"- {label} is not measured" for label in sorted(others)]
     right, wrong = sum(verdicts.values()), len(verdicts) - sum(verdicts.values())
-    libraries = len(found["settings"]["libraries"]) - len(parts_of(found, "missing"))
     return {
-        "answer": f"Of {len(verdicts)} samplers in {libraries} libraries, {right} are Thompson "
+        "answer": f"Of {len(verdicts)} samplers of {libraries} libraries, {right} are Thompson "
         f"sampling under the model and prior that their manuals state, and {wrong} are not.",
         "plain": markdown_rows(tables[PLAIN]),
         "features": markdown_rows(tables[FEATURES]),
