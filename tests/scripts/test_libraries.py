@@ -14,6 +14,7 @@ SAMPLERS = Study("libraries").settings["samplers"]
 CASES = libraries.load_cases()
 PLAIN = [case for case in CASES.values() if case.kind == "conjugate"]
 NUM_DRAWS = 20_000
+DIFFERING = "contextualbandits, LinTS, coef", "SMPyBandits, Gamma", "SMPyBandits, Gauss"
 
 
 @pytest.mark.parametrize("case", PLAIN, ids=lambda case: case.name)
@@ -41,6 +42,7 @@ def test_library_is_given_a_prior_of_its_family_alone():
     ("label", "name"),
     [
         ("MABWiser, LinTS", "one row"),
+        ("contextualbandits, LinTS, ci", "unit covariance"),
         ("MABWiser, LinTS", "Bernoulli, disjoint, 5 arms of 3, 200 rows"),
         ("MABWiser, Thompson", "Bernoulli, N(0.5, 0.1) cut to [0, 1], 30 pulls"),
     ],
@@ -53,7 +55,7 @@ def test_truth_under_the_stated_model_is_that_of_draws_of_its_posterior(label, n
         wins, size = case.sums, (NUM_DRAWS, len(case.sums))
         draws = rng.beta(1 + wins, 1 + case.counts - wins, size)
     else:
-        precision = np.eye(case.rows.shape[1]) + case.rows.T @ case.rows
+        precision = np.eye(case.rows.shape[1]) / problem.prior.std**2 + case.rows.T @ case.rows
         theta = rng.multivariate_normal(
             np.linalg.solve(precision, case.rows.T @ case.rewards),
             np.linalg.inv(precision),
@@ -94,3 +96,27 @@ def test_library_that_cannot_be_installed_is_missing_and_the_others_go_on(tmp_pa
     )
     assert parts["missing: river"]() == "pip failed: no such version"
     assert "sampler: obp, BernoulliTS" in parts and "sampler: river, Beta" not in parts
+
+
+def test_formulas_of_releases_agree_with_the_right_ones_in_the_proofs_made_for_them():
+    unit, even, single = (CASES[SAMPLERS[label]["proof"]] for label in DIFFERING)
+    precision = np.eye(unit.rows.shape[1]) / unit.problem.prior.std**2 + unit.rows.T @ unit.rows
+    np.testing.assert_allclose(precision, np.eye(len(precision)), atol=1e-12)
+    np.testing.assert_array_equal(even.counts, even.sums)
+    assert (single.counts == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("low", "is_approximate", "beyond", "verdict"),
+    [
+        (0.0, False, 0, "as stated"),
+        (0.0, True, 3, "approximate"),
+        (0.0, False, 1, "differs"),
+        (0.3, True, 0, "not proven"),
+    ],
+)
+def test_verdict_needs_a_proof_at_zero(low, is_approximate, beyond, verdict):
+    proof = {"stated": {"low": low}}
+    sampler = {"is_approximate": is_approximate}
+    assert libraries._judge(sampler, proof, beyond, 0.02) == verdict
+    assert libraries._judge(sampler, {"error": "it failed"}, beyond, 0.02) == "not proven"

@@ -12,6 +12,8 @@ def learn(case):
     prior = {}
     if case.sampler == "Beta":  # it counts failures before successes
         prior = {"a": case.prior["beta"], "b": case.prior["alpha"]}
+    elif case.sampler == "Gamma":
+        prior = {"k": case.prior["shape"], "lmbda": case.prior["rate"]}
     posterior = getattr(Posterior, case.sampler)
     bandit = Policies.Thompson(case.num_arms, posterior=posterior, **prior)
     bandit.startGame()
