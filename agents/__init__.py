@@ -8,14 +8,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bandit_gym.checks import check_choice
-from bandit_gym.checks.renamed import missing_attribute
+from bandit_gym.checks import check_choice, missing_attribute
 
 if TYPE_CHECKING:
     from agents.base import Agent as Agent
     from agents.base.loading import load as load
     from agents.bayes_optimal import BayesOptimal as BayesOptimal
-    from agents.exact_thompson import ExactThompson as ExactThompson
     from agents.racing_thompson import RacingThompson as RacingThompson
     from agents.rules.gittins import DiscountedGittins as DiscountedGittins
     from agents.rules.gittins import FiniteHorizonGittins as FiniteHorizonGittins
@@ -28,7 +26,9 @@ if TYPE_CHECKING:
     from agents.rules.knowledge_gradient import KnowledgeGradient as KnowledgeGradient
     from agents.rules.linear import LaplaceThompson as LaplaceThompson
     from agents.rules.linear import LinUCB as LinUCB
+    from agents.rules.thompson import ExactThompson as ExactThompson
     from agents.rules.thompson import SlidingWindow as SlidingWindow
+    from agents.rules.thompson import SMCThompson as SMCThompson
     from agents.rules.thompson import Thompson as Thompson
     from agents.rules.top_two import TopTwoThompson as TopTwoThompson
     from agents.rules.ucb import KLUCB as KLUCB
@@ -36,15 +36,14 @@ if TYPE_CHECKING:
     from agents.rules.ucb import UCB1 as UCB1
     from agents.rules.ucb import BayesUCB as BayesUCB
     from agents.rules.ucb import UCBTuned as UCBTuned
-    from agents.smc_thompson import SMCThompson as SMCThompson
 
 _TARGETS = {
     "Thompson sampling": {
         "racing": "racing_thompson:RacingThompson",
         "racing_paper": "racing_thompson:RacingThompson.paper",
-        "exact": "exact_thompson:ExactThompson",
-        "smc": "smc_thompson:SMCThompson",
-        "smc_paper": "smc_thompson:SMCThompson.paper",
+        "exact": "rules.thompson:ExactThompson",
+        "smc": "rules.thompson:SMCThompson",
+        "smc_paper": "rules.thompson:SMCThompson.paper",
         "top_two": "rules.top_two:TopTwoThompson",
         "thompson": "rules.thompson:Thompson",
         "sliding_window": "rules.thompson:SlidingWindow",

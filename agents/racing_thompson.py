@@ -22,7 +22,7 @@ differ in the proposal q and in the number of samples. Algorithm 2, and the code
     6     m = 1, d empty                    `Races.start`
     7     loop                              `Races.run`
     8       draw mu from B_t, add it to d   `Races.run`, `Proposal.draw`
-    9       m = m + 1                       `feed_races`, up to line 14
+    9       m = m + 1                       `update_races`, up to line 14
     10      f_i = sum_j f_i(d_j) / m
     11      find the best i_1, second i_2
     12      if f_{i_1} - f_{i_2} >          `Paper` (agents/racing/stopping.py)
@@ -164,4 +164,5 @@ class RacingThompson(Thompson):
         probabilities = super()._action_probabilities()
         if self._has_features or not self.inner.pulls_first:
             return probabilities
-        return favour_missing_arms(self.inner.raced.is_missing(self.lane_counts), probabilities)
+        is_missing = self.inner.raced.is_missing(self.lane_counts)
+        return favour_missing_arms(is_missing, probabilities, *self._available)

@@ -6,8 +6,8 @@ The import stays light: environments, the harness and their heavy dependencies l
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from bandit_gym.checks import missing_attribute
 from bandit_gym.checks.files import VERSION as __version__
-from bandit_gym.checks.renamed import missing_attribute
 from bandit_gym.registration import ENV_IDS
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bandit_gym.problem import BanditProblem, ContextualProblem
     from bandit_gym.results import load_results
     from bandit_gym.session import compare, make, make_vec
+    from bandit_gym.watching.notebook import film, play
 
 LAZY_NAMES = {
     "BanditProblem": "bandit_gym.problem",
@@ -25,6 +26,7 @@ LAZY_NAMES = {
     "Workers": "bandit_gym.experiments",
     "action_probabilities": "agents.oracle",
     "compare": "bandit_gym.session",
+    "film": "bandit_gym.watching.notebook",
     "fit_prior": "bandit_gym.empirical_bayes",
     "in_context_dataset": "bandit_gym.in_context",
     "load_experiment": "bandit_gym.experiments",
@@ -32,6 +34,7 @@ LAZY_NAMES = {
     "make": "bandit_gym.session",
     "make_vec": "bandit_gym.session",
     "optimal_regret": "agents.bayes_optimal",
+    "play": "bandit_gym.watching.notebook",
     "run_experiment": "bandit_gym.experiments",
 }
 """Names that load on first use, and the modules that they are in."""

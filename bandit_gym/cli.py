@@ -18,7 +18,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from bandit_gym.checks import (
     check_file,
@@ -29,7 +29,7 @@ from bandit_gym.checks import (
     message,
 )
 from bandit_gym.checks.files import VERSION, replacing
-from bandit_gym.checks.styles import FORMATS, STYLES
+from bandit_gym.checks.styles import FORMATS, SCALES, STYLES
 from bandit_gym.experiments.catalogue import (
     CATALOGUE_GROUPS,
     describe_catalogue,
@@ -55,10 +55,7 @@ from bandit_gym.results.report import (
     wrap_with_indent,
     write_report,
 )
-from bandit_gym.results.results import load_results
-
-if TYPE_CHECKING:
-    from bandit_gym.experiments import Run
+from bandit_gym.results.results import join_results, load_results
 
 OK, FAILED, BAD_INPUT, INTERRUPTED, NOBODY_READS, TERMINATED = 0, 1, 2, 130, 141, 143
 
@@ -73,7 +70,20 @@ EXAMPLES = """examples:
   bandit-gym report results/experiment-1a2b3c4d5e6f
 """
 
-DEFAULT_AGENTS = ("racing", "racing_paper", "exact", "smc", "ucb1")
+DEFAULT_AGENTS = (
+    "racing",
+    "exact",
+    "exact:prior=reference,label=conjugate shortcut",
+    "smc_paper",
+    "ucb1",
+)
+DEFAULT_ENV = "BernoulliBandit-v0"
+CLICK_RATES = (
+    '{"label": "click rates", "prior": {"name": "truncated_normal", "mean": 0.2, "std": 0.1}}'
+)
+"""Options of the environment that is played where none is named: its prior is not conjugate."""
+LOOKS = ("formats", "style", "xscale", "latex", "markdown")
+"""Arguments of `write_report`, which one HTML file has no use for."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -119,7 +129,8 @@ def _compare(options: argparse.Namespace) -> int:
     settings["agents"] = [_parse_agent(text) for text in options.agents]
     with extend_import_path(CURRENT_FOLDER):
         experiment = Experiment.from_dict(settings)
-        return _run_experiment(experiment, _folder(options, options.env, experiment), options)
+        folder = _folder(options, options.env or DEFAULT_ENV, experiment)
+        return _run_experiment(experiment, folder, options)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -184,18 +195,20 @@ def _folder(options: argparse.Namespace, stem: str, experiment: Experiment) -> P
 
 
 def _report(options: argparse.Namespace) -> int:
-    """Print the tables of a folder and write its report."""
-    found = load_results(options.directory)
-    default = Path(options.directory) / "report"
-    folder = default if options.out is None else check_folder("out", options.out)
-    if options.html and (options.format or options.style or options.latex):
-        raise ValueError("--html must stand without --format, --style and --latex, got both.")
+    """Print the tables of all folders as one, and write their report."""
+    first, *others = options.directories
+    if others and options.out is None:
+        raise ValueError("--out must be given for a report of several folders, got none.")
+    found = join_results([load_results(each) for each in options.directories])
+    folder = Path(first) / "report" if options.out is None else check_folder("out", options.out)
+    looks = {name: value for name in LOOKS if (value := getattr(options, name))}
+    if options.html and looks:
+        raise ValueError(message("--html", "stand without options of figures and tables", looks))
     print(describe(found, columns=options.columns or DETAIL_COLUMNS, width=_terminal_width()))
     if options.html:
         print(f"\nReport: {write_html(found, folder / 'report.html')}")
     else:
-        formats, style = options.format or ("png", "svg"), options.style or "screen"
-        write_report(found, folder, formats=formats, style=style, latex=options.latex)
+        write_report(found, folder, **looks)
         print(f"\nTables and figures: {folder}")
     return FAILED if found.failed else OK
 
@@ -219,7 +232,8 @@ def _watch(options: argparse.Namespace) -> int:
     fps = check_real("fps", options.fps, above=0, maximum=MAX_FPS)
     path = None if options.gif is None else check_file("gif", options.gif)
     with extend_import_path(CURRENT_FOLDER):
-        run = _read_run(options)
+        environment, agent = _parse_environment(options), _parse_agent(options.agent)
+        run = showing.make_run(agent, environment, options.horizon, options.seed)
         with contextlib.ExitStack() as stack:
             painters = [stack.enter_context(showing.show_on_terminal(fps))]
             if path is not None:
@@ -230,24 +244,6 @@ def _watch(options: argparse.Namespace) -> int:
     if path is not None:
         print(f"Animation: {path}")
     return OK
-
-
-def _read_run(options: argparse.Namespace) -> Run:
-    """Return the run that was typed, of one agent in one environment and one lane."""
-    experiment = Experiment.from_dict(
-        {
-            "environments": [_parse_environment(options)],
-            "agents": [_parse_agent(options.agent)],
-            "horizon": options.horizon,
-            "seed": options.seed,
-            "block_size": 1,
-        }
-    )
-    if len(experiment.runs) > 1:
-        condition = "be one agent in one environment to watch, without a grid"
-        labels = [run.agent.label for run in experiment.runs]
-        raise ValueError(message("--agent", condition, labels))
-    return experiment.runs[0]
 
 
 def _fidelity(options: argparse.Namespace) -> int:
@@ -290,14 +286,14 @@ _INPUT_ERRORS = (ValueError, TypeError, ImportError, *_PATH_ERRORS, *_OTHERS_ERR
 
 def _parse_environment(options: argparse.Namespace) -> dict[str, Any]:
     """Read an environment's name, and its options in JSON."""
-    text = options.env_options
+    text = options.env_options or ("{}" if options.env else CLICK_RATES)
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(message("--env-options", "be JSON", text, str(error))) from error
     if not isinstance(found, dict):
         raise ValueError(message("--env-options", 'be like {"num_arms": 5}', text))
-    return {**found, "env": options.env}
+    return {**found, "env": options.env or DEFAULT_ENV}
 
 
 def _parse_agent(text: str) -> dict[str, Any]:
@@ -359,13 +355,16 @@ def _declare_switch(flag: str, text: str) -> tuple[str, dict[str, Any]]:
 
 _AGENT_SYNTAX = "NAME[:OPTION=VALUE,...]"
 _ENVIRONMENT = (
-    _declare_argument("--env", ", ".join(ENV_IDS), default="BernoulliBandit-v0"),
     _declare_argument(
-        "--env-options", "its arguments; default: none", default="{}", metavar="JSON"
+        "--env", f"{', '.join(ENV_IDS)}; default: {DEFAULT_ENV} with the prior of --env-options"
     ),
-    _declare_argument("--horizon", "steps", type=int, default=1000),
+    _declare_argument(
+        "--env-options", f"its arguments; default without --env: {CLICK_RATES}", metavar="JSON"
+    ),
     _declare_argument("--seed", "of all draws; default: 0", type=int, default=0),
 )
+_HORIZON = {"type": int, "default": 2000}
+_HORIZONS = "steps; of several, the last, and the tables show the regret at each"
 _DIRECTORY = _declare_argument("directory", "DIR, the folder of an experiment")
 _SHOWN_COLUMNS = "what the printed table shows as well, such as last_switch"
 _COLUMNS = _declare_argument("--columns", _SHOWN_COLUMNS, nargs="+", default=(), metavar="COLUMN")
@@ -382,7 +381,7 @@ _RUN_ARGUMENTS = (
     _COLUMNS,
 )
 _OUT = _declare_argument("--out", "folder; default: results/NAME-CONTENT")
-_REFERENCE = f"first the reference of the differences; default: {' '.join(DEFAULT_AGENTS)}"
+_REFERENCE = "first the reference of the differences; default: " + ", ".join(DEFAULT_AGENTS)
 _SAMPLERS = "agents and samplers, by short name or module:name; default: exact"
 _SUITES = "fidelity-v1, contextual-v1, or adversarial for a verdict on each case"
 
@@ -396,10 +395,11 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
     _compare: (
         "run agents in one environment and report",
         *_ENVIRONMENT,
+        _declare_argument("--horizon", _HORIZONS, nargs="+", **_HORIZON),
         _declare_argument(
             "--agents", _REFERENCE, nargs="+", default=DEFAULT_AGENTS, metavar=_AGENT_SYNTAX
         ),
-        _declare_argument("--replications", "episodes of each agent", type=int, default=100),
+        _declare_argument("--replications", "episodes of each agent", type=int, default=200),
         _declare_switch("--propensities", "store every step, with the probability of its action"),
         _OUT,
         *_RUN_ARGUMENTS,
@@ -419,25 +419,34 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
     _watch: (
         "show what an agent knows, pulls and loses, as it plays",
         *_ENVIRONMENT,
+        _declare_argument("--horizon", "steps", **_HORIZON),
         _declare_argument("--agent", "who plays", default="racing", metavar=_AGENT_SYNTAX),
         _declare_argument("--fps", "frames a second, at most", type=float, default=10.0),
         _declare_argument("--gif", "write an animation; default: none", metavar="FILE"),
     ),
     _report: (
         "tables and figures of what is stored so far",
-        _DIRECTORY,
+        _declare_argument("directories", "folders, for one report", nargs="+", metavar="DIR"),
         _COLUMNS,
         _declare_argument("--out", "folder of tables and figures; default: DIR/report"),
         _declare_switch(
             "--html", "one file, OUT/report.html, that opens in a browser without a network"
         ),
         _declare_argument(
-            "--format", "of figures; default: png and svg", action="append", choices=FORMATS
+            "--format",
+            "of figures; default: png and svg",
+            dest="formats",
+            action="append",
+            choices=FORMATS,
         ),
         _declare_argument(
             "--style", "screen (default), or paper, a column wide, serif", choices=STYLES
         ),
+        _declare_argument(
+            "--xscale", "of the steps in figures; default: each's own", choices=SCALES
+        ),
         _declare_switch("--latex", "tables.tex too, for booktabs"),
+        _declare_switch("--markdown", "tables.md too"),
     ),
     _export: (
         "write all stored rows into one file",

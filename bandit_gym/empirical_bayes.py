@@ -133,9 +133,8 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
     check_object("likelihood", likelihood, Likelihood)  # type: ignore[type-abstract]
     row = PRIOR_FAMILIES[check_choice("family", family, PRIOR_FAMILIES)]
     if not isinstance(likelihood, row.likelihood):
-        fitting = [
-            name for name, each in PRIOR_FAMILIES.items() if isinstance(likelihood, each.likelihood)
-        ]
+        families = PRIOR_FAMILIES.items()
+        fitting = [name for name, each in families if isinstance(likelihood, each.likelihood)]
         raise ValueError(message("family", f"be one of {fitting} for {likelihood}", family))
     found_counts, found_sums = check_statistics(counts, sums, likelihood, (np.size(counts),))
     n, s = found_counts[found_counts > 0].astype(np.float64), found_sums[found_counts > 0]
@@ -147,9 +146,8 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
         return -float(row.log_marginal(first, np.exp(x[1]), n, s, likelihood).sum())
 
     start = _find_start(row, n, s)
-    found = optimize.minimize(
-        loss, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000}
-    )
+    precision = {"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000}
+    found = optimize.minimize(loss, start, method="Nelder-Mead", options=precision)
     if row.is_location:
         # At a maximum of std = 0 the likelihood is flat: one with a hundredth of std is as good.
         narrow = found.x - [0.0, np.log(100)]

@@ -35,6 +35,7 @@ from bandit_gym.rollout import (
     BanditAgent,
     Environment,
     find_num_steps,
+    make_agent,
     play,
 )
 from bandit_gym.wrappers.effects import list_effects
@@ -89,9 +90,8 @@ class InContextDataset:
                 array = np.repeat(array, shape[1], axis=0)
             values = pa.array(array.ravel())
             is_list = array.size > self.actions.size
-            columns[name] = (
-                pa.FixedSizeListArray.from_arrays(values, num_arms) if is_list else values
-            )
+            lists = pa.FixedSizeListArray.from_arrays
+            columns[name] = lists(values, num_arms) if is_list else values
         return pa.table(columns)
 
 
@@ -133,16 +133,15 @@ def in_context_dataset(
     agent = _make_policy(policy, problem, num_steps)
     check_fit(agent, env)
     blocks = list(_play_blocks(agent, env, seed, num_episodes, num_steps))
-    actions, rewards, means = (
-        np.concatenate(parts)[:num_episodes] for parts in zip(*blocks, strict=True)
-    )
+    columns = (np.concatenate(parts)[:num_episodes] for parts in zip(*blocks, strict=True))
+    actions, rewards, means = columns
     if not np.all(problem.likelihood.is_possible(rewards)):
         condition = f"pay {problem.likelihood.name} rewards, as its problem says"
         raise ValueError(message("env", condition, env))
     counts, sums = _sum_before_pulls(actions, rewards, problem.num_arms)
-    states = "agents.bayes_optimal.states"
-    probabilities = load_target(f"{states}:thompson_probabilities")(problem, counts, sums)
-    best = load_target(f"{states}:optimal_actions")(problem, counts, sums, num_steps)
+    optimum = "agents.bayes_optimal"
+    probabilities = load_target(f"{optimum}.regret:thompson_probabilities")(problem, counts, sums)
+    best = load_target(f"{optimum}.policy:optimal_actions")(problem, counts, sums, num_steps)
     shape = (*actions.shape, problem.num_arms)
     return InContextDataset(
         actions=actions,
@@ -163,7 +162,7 @@ def _make_policy(
         make = load_agent(targets[check_choice("policy", policy, targets)])
     check_callback("policy", make)
     options = {"horizon": horizon} if "horizon" in inspect.signature(make).parameters else {}
-    return make(problem, **options)  # type: ignore[no-any-return]
+    return make_agent(make, problem, **options)
 
 
 def _play_blocks(

@@ -1,8 +1,8 @@
 """BanditProblem and ContextualProblem: all that a Bayesian agent knows of its environment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -10,9 +10,10 @@ from bandit_gym.checks import check_integer, check_keys, check_object, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import LIKELIHOODS, LINKS, Likelihood, Link, likelihood_from_dict
 from bandit_gym.likelihoods.checker import check_values
-from bandit_gym.priors import BuiltInPrior, Prior, UnknownPrior, prior_from_dict
+from bandit_gym.priors import BuiltInPrior, Prior, UnknownPrior, make_prior, prior_from_dict
 from bandit_gym.priors.base import get_stated_support, offers
 from bandit_gym.priors.checker import ANY_MEAN, check_draws
+from bandit_gym.priors.mixtures import join_priors
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,24 @@ class BanditProblem:
         if support is None:
             return np.tile([float(low), float(high)], (self.num_arms, 1))
         return np.clip(support, low, high)
+
+    def with_arms(self, num_arms: Any, prior: Any = None) -> Self:
+        """Return the problem with more arms, the new ones last.
+
+        Args:
+            num_arms: K, at least as many as now.
+            prior: of the new arms, an object or a dict; None for the present one.
+
+        Raises:
+            ValueError: if there are fewer arms, or the priors do not go together.
+        """
+        num_arms = check_integer("num_arms", num_arms, minimum=self.num_arms)
+        if prior is not None:
+            prior = join_priors((self.prior, self.num_arms), make_prior(prior), num_arms)
+        elif num_arms > self.num_arms and isinstance(getattr(self.prior, "num_arms", None), int):
+            condition = f"be given for the new arms beside {self.prior!r}"
+            raise ValueError(message("prior", condition, prior))
+        return replace(self, num_arms=num_arms, prior=self.prior if prior is None else prior)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-able dict from which `problem_from_dict` makes an equal problem.
@@ -124,6 +143,14 @@ class ContextualProblem(BanditProblem):
     def means(self, theta: FloatArray, features: FloatArray) -> FloatArray:
         """Return the (..., K) means of arms with (..., K, d) features, given (..., d) theta."""
         return self.link.mean(np.einsum("...kd,...d->...k", features, theta))
+
+    def with_arms(self, num_arms: Any, prior: Any = None) -> Self:
+        """Return the problem with more arms, which share the prior of the coefficients."""
+        if prior is not None:
+            condition = "be left out where arms have features, whose coefficients have it"
+            raise ValueError(message("prior", condition, prior))
+        num_arms = check_integer("num_arms", num_arms, minimum=self.num_arms)
+        return replace(self, num_arms=num_arms)
 
     def arm_support(self) -> FloatArray:
         """Return the (K, 2) lowest and highest mean that the likelihood allows."""

@@ -18,8 +18,7 @@ pays says something about the others: a normal distribution truncated to [0, 1]^
 covariance u_i . u_j for random unit vectors u_i. No conjugate posterior exists: `ExactThompson`
 runs a Markov chain, `RacingThompson` draws afresh each time. K is 500 at most. `dimension`, the
 length of the vectors, is at least K (None: K); the longer they are, the less the arms depend on
-each other. `arm_seed` seeds the
-vectors: the same seed is the same prior in any episode.
+each other. `arm_seed` seeds the vectors: the same seed is the same prior in any episode.
 
 **ExponentialBandit-v0**: Rewards are positive and skewed, like waiting times; an arm's standard
 deviation equals its mean. The default prior is inverse gamma with shape 3 and scale 2, which has
@@ -41,11 +40,9 @@ from gymnasium.envs.registration import register
 MAX_EPISODE_STEPS = 1000
 
 
-def _register(
-    env_id: str, family: str, limit: int | None = MAX_EPISODE_STEPS, module: str = "families"
-) -> str:
+def _register(env_id: str, family: str, limit: int | None = MAX_EPISODE_STEPS) -> str:
     # Gymnasium resolves strings when it first makes an environment, so that this imports none.
-    entry_point = f"bandit_gym.envs.{module}:{family}"
+    entry_point = f"bandit_gym.envs.families:{family}"
     register(env_id, entry_point, max_episode_steps=limit, vector_entry_point=entry_point)
     return env_id
 
@@ -58,7 +55,7 @@ ENV_IDS = (
     _register("ExponentialBandit-v0", "exponential"),
     _register("GaussianBandit-v0", "gaussian"),
     _register("PoissonBandit-v0", "poisson"),
-    _register("TableBandit-v0", "make_table_env", None, "table"),
+    _register("TableBandit-v0", "table", None),
 )
 
 FEATURE_ENV_IDS = "ContextualBandit-v0", "TableBandit-v0"

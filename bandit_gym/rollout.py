@@ -5,6 +5,8 @@ Notation: N lanes (replications run in lockstep; 1 for a single `Env`), K arms, 
 
 from __future__ import annotations
 
+import inspect
+import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -16,8 +18,16 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.random import SeedSequence
 
-from bandit_gym.checks import check_fit, check_integer, message
+from bandit_gym.checks import (
+    check_actions,
+    check_fit,
+    check_integer,
+    check_object,
+    find_problem,
+    message,
+)
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.problem import BanditProblem
 from bandit_gym.wrappers.effects import deliver
 
 AGENT_STREAM = int.from_bytes(b"agnt", "big")
@@ -45,6 +55,75 @@ class BanditAgent(Protocol):
         Where arms have features, those are what the last `act` saw; late rewards come with
         `observation=`, the (N, d) features of the arms that earned them, (d,) for a single run.
         """
+
+
+class PlainAgents:
+    """N agents that know nothing of lanes, one in each.
+
+    Their class has `act()`, which returns an arm, and `observe(arm, reward)`. It has no `reset`:
+    each episode gets a new agent. The constructor is given those of its arguments that have these
+    names: `num_arms`, `problem`, and for random numbers `rng`, a `numpy.random.Generator`, or
+    `seed`, an integer. No two lanes are given the same random numbers.
+
+    Args:
+        agent_class: the class of the agents.
+        problem: what `problem` and `num_arms` are taken from.
+        **options: other arguments of the constructor.
+
+    Raises:
+        TypeError: if the class lacks one of the methods, or its constructor an argument.
+        gymnasium.error.InvalidAction: if its first action is no arm.
+        ValueError: if it draws from the generator of a whole process, as `numpy.random.rand` does:
+            its results would differ from run to run.
+    """
+
+    def __init__(self, agent_class: Callable[..., Any], problem: Any, **options: Any) -> None:
+        if not all(callable(getattr(agent_class, name, None)) for name in ("act", "observe")):
+            raise TypeError(message("agent", "have the methods act and observe", agent_class))
+        self._class, self._problem, self._options = agent_class, problem, options
+        before = _read_shared_generators()
+        self.reset(seed=0)  # one is tried, so that what fails at once fails before anything runs
+        check_actions(self.act(), problem.num_arms, None)
+        if _read_shared_generators() != before:
+            condition = "draw from its constructor's rng or seed, not from random or numpy.random"
+            raise ValueError(message("agent", condition, agent_class))
+
+    def reset(self, num_envs: int | None = None, seed: Any = None) -> None:
+        """Construct an agent for each lane, with a stream of its own."""
+        self._num_envs = num_envs
+        sequence = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
+        self._agents = [self._construct(stream) for stream in sequence.spawn(num_envs or 1)]
+
+    def _construct(self, stream: SeedSequence) -> Any:
+        known = {"num_arms": self._problem.num_arms, "problem": self._problem}
+        known |= {"rng": np.random.default_rng(stream), "seed": int(stream.generate_state(1)[0])}
+        given = known.keys() & inspect.signature(self._class).parameters.keys()
+        return self._class(**{name: known[name] for name in given} | self._options)
+
+    def act(self, observation: Any = None) -> Any:
+        """Return an arm, (N,) of them for N lanes."""
+        actions = [agent.act() for agent in self._agents]
+        return actions[0] if self._num_envs is None else np.array(actions)
+
+    def observe(self, action: Any, reward: Any, mask: Any = None, observation: Any = None) -> None:
+        """Give each lane's agent its arm and reward, where `mask` is True."""
+        actions, rewards = np.atleast_1d(action), np.atleast_1d(reward)
+        for lane in range(len(actions)) if mask is None else np.flatnonzero(mask):
+            self._agents[lane].observe(int(actions[lane]), float(rewards[lane]))
+
+
+def _read_shared_generators() -> tuple[Any, str]:
+    return random.getstate(), str(np.random.get_state())  # noqa: NPY002
+
+
+def is_plain(make: Any) -> bool:
+    """Return whether something is a class of agents for `PlainAgents`."""
+    return inspect.isclass(make) and not hasattr(make, "reset")
+
+
+def make_agent(make: Callable[..., Any], problem: Any, **options: Any) -> BanditAgent:
+    """Make an agent that is given the problem, or `PlainAgents` of a class without `reset`."""
+    return PlainAgents(make, problem, **options) if is_plain(make) else make(problem, **options)
 
 
 class Step(NamedTuple):
@@ -83,7 +162,7 @@ class Rollout:
 
 
 def rollout(
-    agent: BanditAgent, env: Environment, *, seed: int, horizon: int | None = None
+    agent: BanditAgent | type, env: Environment, *, seed: int, horizon: int | None = None
 ) -> Rollout:
     """Play one episode per lane and keep every step of it.
 
@@ -95,10 +174,12 @@ def rollout(
     s + 1, and ten seeds in a row of 100 lanes are 109 instances, not 1,000: step by `num_envs`.
 
     Args:
-        agent: anything with the methods of `BanditAgent`.
+        agent: anything with the methods of `BanditAgent`, or a class of agents: one that takes the
+            problem, or one for `PlainAgents`.
         env: an `Env` or a `VectorEnv` with `Discrete` actions.
         seed: integer >= 0 of the whole episode.
-        horizon: number of steps T, at most; None plays to the environment's own time limit.
+        horizon: number of steps T, at most; None plays to the environment's own time limit, or to
+            the last row of a table.
 
     Returns:
         The episodes, N = 1 for a single `Env`.
@@ -108,6 +189,9 @@ def rollout(
         ValueError: if the horizon is missing, not positive, or beyond the environment's limit, or
             the agent was made for another number of arms or other observations.
     """
+    if isinstance(agent, type):
+        problem = check_object("env.problem", find_problem(env), BanditProblem)
+        agent = make_agent(agent, problem)
     check_fit(agent, env)
     seed = check_integer("seed", seed, minimum=0)
     num_steps = find_num_steps(env, horizon)
@@ -178,11 +262,13 @@ def play(
 def find_num_steps(env: Environment, horizon: int | None) -> int:
     """Return the steps to play: the horizon, or the environment's time limit where it is None.
 
-    A native vector environment knows its own limit; its spec has the default of the id.
+    Without either, a table is played to its last row. A native vector environment knows its own
+    limit; its spec has the default of the id.
     """
     own = getattr(env.unwrapped, "max_episode_steps", None)
     limit = own or getattr(env.spec, "max_episode_steps", None) or 0  # None and -1 mean no limit
     if horizon is None:
+        limit = limit if limit > 0 else getattr(env.unwrapped, "num_rows", 0)
         if limit < 1:
             condition = "be given for an environment without max_episode_steps"
             raise ValueError(message("horizon", condition, horizon))
@@ -202,11 +288,7 @@ def _list_infos(info: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _observe_rewards(
-    agent: BanditAgent,
-    action: Any,
-    reward: Any,
-    info: dict[str, Any],
-    is_alive: BoolArray,
+    agent: BanditAgent, action: Any, reward: Any, info: dict[str, Any], is_alive: BoolArray
 ) -> None:
     """Let the agent observe what its action paid in lanes still alive, or what arrives instead."""
     if "feedback_step" in info or "final_info" in info:

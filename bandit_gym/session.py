@@ -52,9 +52,8 @@ def make_vec(env: str | BanditProblem, num_envs: int = 1, **options: Any) -> Ban
         return gym.make_vec(env, num_envs=num_envs, **options)  # type: ignore[return-value]
     from bandit_gym.envs.contextual import find_env_classes
 
-    return find_env_classes(env)[1](
-        num_envs, env, **{"max_episode_steps": MAX_EPISODE_STEPS} | options
-    )
+    options = {"max_episode_steps": MAX_EPISODE_STEPS} | options
+    return find_env_classes(env)[1](num_envs, env, **options)
 
 
 def compare(
@@ -62,7 +61,7 @@ def compare(
     *,
     env: str | BanditProblem | Mapping[str, Any] | Sequence[Any] = "BernoulliBandit-v0",
     replications: int = 100,
-    horizon: int = 1000,
+    horizon: int | Sequence[int] = 1000,
     seed: int = 0,
     recording: str = "log",
     block_size: int = 50,
@@ -77,15 +76,17 @@ def compare(
     """Play agents against each other in the same environments, and return what came of it.
 
     An agent is a short name, a class or a function that takes the problem (you may define it in a
-    notebook), or a dict `{"agent": any of these, option: value, ...}`. An environment is an id, a
-    `BanditProblem`, or a dict `{"env": either, option: value, ...}`. Options may be priors as
-    objects. Equal settings give equal numbers, however many workers there are.
+    notebook), a class for `bandit_gym.rollout.PlainAgents`, or a dict `{"agent": any of these,
+    option: value, ...}`. An environment is an id, a `BanditProblem`, or a dict `{"env": either,
+    option: value, ...}`. Options may be priors as objects. Equal settings give equal numbers,
+    however many workers there are.
 
     Args:
         agents: label -> agent, or a list of them; paired differences are taken to the first.
         env: an environment, or a list of environments.
         replications: episodes of each agent in each environment.
-        horizon: T, steps of each episode.
+        horizon: T, steps of each episode; of several, increasing, the last, and tables show the
+            regret at each.
         out: folder to store the results in, and to go on with what is there; None keeps them in
             this process alone.
         seed: integer >= 0 from which every stream is derived.

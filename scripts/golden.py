@@ -48,6 +48,14 @@ ENVIRONMENTS: list[tuple[str, CaseSettings]] = [
     ("BernoulliBandit-v0", {"prior": TRUNCATED_PRIOR}),
     ("PoissonBandit-v0", {"prior": TRUNCATED_PRIOR | {"high": 9.0}}),
 ]
+ENVIRONMENTS_WITH_FEATURES: list[tuple[str, CaseSettings]] = [
+    ("ContextualBandit-v0", {"num_features": 3}),
+    ("ContextualBandit-v0", {"num_features": 2, "contexts": "disjoint", "likelihood": "gaussian"}),
+    ("ContextualBandit-v0", {"num_features": 3, "prior": {"name": "laplace", "scale": 1.0}}),
+]
+AGENTS_WITH_FEATURES: list[tuple[str, CaseSettings]] = [
+    (name, {}) for name in ("racing", "laplace", "lin_ucb", "exact")
+]
 OMITTED_AGENTS = "optimal", "thompson", "laplace", "lin_ucb"
 """The first draws nothing, the second what `exact` does, and the others decide on features."""
 
@@ -63,7 +71,11 @@ AGENTS_WITH_OPTIONS: list[tuple[str, CaseSettings]] = [
     ("smc", {"num_particles": 100}),
 ]
 CASES = [
-    (*environment, *learner) for environment, learner in product(ENVIRONMENTS, AGENTS_WITH_OPTIONS)
+    (*environment, *learner)
+    for environment, learner in (
+        *product(ENVIRONMENTS, AGENTS_WITH_OPTIONS),
+        *product(ENVIRONMENTS_WITH_FEATURES, AGENTS_WITH_FEATURES),
+    )
 ]
 """Environment id and options, agent name and options."""
 

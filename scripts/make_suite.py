@@ -29,14 +29,14 @@ from agents.oracle import ToleranceError, action_probabilities_with_error
 from agents.oracle.contextual import probabilities_by_chains
 from bandit_gym.checks.files import to_json, write_atomically
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.fidelity.recipes import Recipe
+from bandit_gym.fidelity.suite import Recipe
 from bandit_gym.problem import ContextualProblem, problem_from_dict
 
 ANSWER_TOLERANCE = 1e-9
 """Difference of two answers that are the same but for the rounding of other processors."""
 
-MAX_CHAINS_DISTANCE = 5e-3
-"""Total variation distance of an answer with features from that of chains."""
+MAX_CHAINS_DISTANCE, CHAINS_TOLERANCE = 5e-3, 2e-3
+"""Total variation distance of an answer with features from that of chains, and their error."""
 
 NUM_ERRORS = 2
 """Times its error by which an answer may be off: that of chains is two standard errors."""
@@ -90,7 +90,8 @@ def find_contextual(problem: ContextualProblem, case: dict[str, Any]) -> tuple[F
     features, rows, rewards = Recipe(**case["recipe"]).make_data(problem)
     found, error = action_probabilities_with_error(problem, (rows, rewards), features)
     if "law" not in case:
-        by_chains = probabilities_by_chains(problem, (rows, rewards), features)
+        data = (rows, rewards), features
+        by_chains = probabilities_by_chains(problem, *data, CHAINS_TOLERANCE)
         distance = 0.5 * float(np.abs(by_chains - found).sum())
         if distance > MAX_CHAINS_DISTANCE:
             raise ToleranceError(f"chains are {distance:.4f} off", distance)

@@ -11,27 +11,30 @@ from __future__ import annotations
 import copy
 import inspect
 import sys
-import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.error import ResetNeeded
-from numpy.random import PCG64, Generator, SeedSequence
+from numpy.random import SeedSequence
 
 from agents.base.conjugacy import REFERENCE, reference_prior
-from agents.base.evidence import MAX_STATISTICS, make_evidence
+from agents.base.evidence import make_evidence
+from agents.base.lanes import Lanes
 from agents.base.saved import Storable
-from agents.numerics.choices import argmax_probabilities, random_argmax
+from agents.numerics.choices import argmax_probabilities, hide_arms, random_argmax
 from bandit_gym.checks import (
+    CurrentNames,
+    as_array,
     check_actions,
+    check_available,
     check_choices,
     check_features,
     check_integer,
     check_keys,
     check_mask,
+    check_played,
     check_probabilities,
     check_rewards,
     check_statistics,
@@ -39,7 +42,6 @@ from bandit_gym.checks import (
     message,
 )
 from bandit_gym.checks.doubts import Doubt
-from bandit_gym.checks.renamed import CurrentNames
 from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 
@@ -129,46 +131,6 @@ class AgentMeta(type):
         return super().__call__(problem, *others, **options)
 
 
-class Lanes:
-    """N episodes in lockstep, or one alone, and a generator of their own.
-
-    Attributes:
-        num_envs: N, or None for a single run, in which actions are scalars.
-    """
-
-    num_envs: int | None = None
-    _rng: Generator | None = None
-
-    @property
-    def num_lanes(self) -> int:
-        """N, which is 1 for a single run."""
-        return 1 if self.num_envs is None else self.num_envs
-
-    @property
-    def max_lanes(self) -> int:
-        """How many lanes it can be asked for; experiments refuse larger blocks at once."""
-        return MAX_STATISTICS
-
-    @property
-    def rng(self) -> Generator:
-        """The agent's own generator, which no other agent uses."""
-        self._require_reset()
-        assert self._rng is not None
-        return self._rng
-
-    def _start_lanes(self, num_envs: int | None, seed: int | SeedSequence | None) -> None:
-        """Set lanes and generator, see `Agent.reset`."""
-        if num_envs is not None:
-            num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=self.max_lanes)
-        if seed is not None or self._rng is None:
-            self._rng = make_agent_generator(seed, type(self).__name__)
-        self.num_envs = num_envs
-
-    def _require_reset(self) -> None:
-        if self._rng is None:
-            raise ResetNeeded(f"call {type(self).__name__}.reset() before using the agent.")
-
-
 class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
     """A learner that acts on N lanes at once and learns from what each lane's arm paid.
 
@@ -193,10 +155,14 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             `act` itself, and not one that the agent approximates.
         takes_features: whether it takes a `ContextualProblem`, of arms with features; those that
             are shown for a decision are `evidence.offered`, (N, K, d).
+        takes_available: whether `act` and `action_probabilities` take a mask of available arms.
+            Scores serve any mask; a class with a `_choose` of its own says so if that asks
+            `_available`, and so do its `_action_probabilities`.
     """
 
     has_exact_probabilities: bool = True
     takes_features: ClassVar[bool] = False
+    takes_available: ClassVar[bool] = True
     state_names: ClassVar[tuple[str, ...]] = ("evidence", "_diagnostics")
 
     def __init__(
@@ -207,6 +173,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         self._has_features = isinstance(problem, ContextualProblem)
         self._num_arms = self.problem.num_arms  # of the decision at hand: features may be of others
         self._diagnostics: dict[str, np.ndarray] = {}
+        self._available: tuple[np.ndarray, ...] = ()  # at the decision at hand: (N, K), if not all
 
     @property
     def lane_counts(self) -> np.ndarray:
@@ -270,24 +237,36 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         if mask.any():
             self._restart(mask)
 
-    def act(self, observation: Any = None) -> Any:
+    def act(
+        self, observation: Any = None, *, available: Any = None, size: int | None = None
+    ) -> Any:
         """Choose an arm in every lane; the posterior stays as it was.
 
         Args:
             observation: the (N, K, d) features of the arms, (K, d) for a single run, where the
-                problem has features; K may be another at each decision. Not read otherwise.
+                problem has features; K may be another at each decision. Not read otherwise. With a
+                size, (n, K, d).
+            available: (K,) or (N, K) bool, the arms that can be pulled; None for all. The agent
+                decides as if there were no others at this step. Their features are not read.
+            size: n decisions of a single run on the same data, each distributed as one alone. With
+                features, `observe` then needs the observation that a reward is for.
 
         Returns:
-            (N,) int64 arms, or one `int` for a single run.
+            (N,) int64 arms, or one `int` for a single run; (n,) with a size.
 
         Raises:
-            TypeError: if features are needed, and there are none.
-            ValueError: if features have another shape, or are NaN or infinite; or if what was
-                chosen is no arm, which is an error of the agent's; names it.
+            TypeError: if features are needed, and there are none; if `available` is not boolean, or
+                the agent's rule takes none.
+            ValueError: if features have another shape, or are NaN or infinite; if `available` has
+                another shape, or no arm in a lane, or comes with features and a size; if there are
+                lanes beside a size; or if what was chosen is no arm, which is an error of the
+                agent's; names it.
         """
         self._require_reset()
-        if self._has_features:
-            self._show(observation)
+        if size is not None:
+            return self._act_many(observation, available, size)
+        if self._has_features or available is not None or self._available:
+            self._show(observation, available)
         actions = self._choose()
         if not self._are_arms(actions):
             check_choices(f"{type(self).__name__}._choose", actions, self._num_arms)
@@ -325,6 +304,8 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         rewards = check_rewards(reward, self.problem.likelihood, self.num_envs, mask)
         lanes = self._lanes
         if features is not None and features.ndim == 3:
+            if observation is None and self._available:
+                check_played(actions, self._available[0], mask)
             features = features[lanes, actions]
         if mask is not None:
             lanes, actions, rewards = lanes[mask], actions[mask], rewards[mask]
@@ -414,21 +395,23 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         """Say how the last `act` went; empty before the first.
 
         Returns:
-            A dict from names to (N,) arrays, or to numbers for a single run, whose `doubts` are a
-        `bandit_gym.checks.doubts.Doubt`.
+            A dict from names to (N,) arrays, to (n,) arrays after an `act` with a size, or to
+        numbers for a single run, whose `doubts` are a `bandit_gym.checks.doubts.Doubt`.
         """
         if self.num_envs is None:
-            found = {name: values[0] for name, values in self._diagnostics.items()}
-            return found | {"doubts": Doubt(found["doubts"])} if "doubts" in found else found
+            found = {name: values[0].copy() for name, values in self._diagnostics.items()}
+            is_one = np.ndim(found.get("doubts", ())) == 0
+            return found | {"doubts": Doubt(found["doubts"])} if is_one else found
         return {name: values.copy() for name, values in self._diagnostics.items()}
 
-    def action_probabilities(self, observation: Any = None) -> np.ndarray:
+    def action_probabilities(self, observation: Any = None, *, available: Any = None) -> np.ndarray:
         """Return the probabilities of the next `act`, without moving the agent or its generator.
 
         If `has_exact_probabilities` is False, `act` follows these probabilities only approximately.
 
         Args:
             observation: as for `act`.
+            available: as for `act`; the other arms have probability 0.
 
         Returns:
             (N, K) probabilities of the arms, each row summing to one; (K,) for a single run.
@@ -439,16 +422,56 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         """
         self._require_reset()
         copied = self._copy_agent()
-        if self._has_features:
-            copied._show(observation)
+        copied._show(observation, available)
         probabilities = check_probabilities(
             f"{type(self).__name__}._action_probabilities", copied._action_probabilities()
         )
         return probabilities[0] if self.num_envs is None else probabilities
 
+    def _act_many(self, observation: Any, available: Any, size: Any) -> np.ndarray:
+        """Return the (n,) arms of `act` with a size."""
+        if self.num_envs is not None:
+            condition = f"be None where there are lanes, here {self.num_envs}"
+            raise ValueError(message("size", condition, size, "reset() prepares a single run"))
+        size, features = check_integer("size", size, minimum=1, maximum=self.max_lanes), None
+        if self._has_features:
+            if available is not None:
+                condition = "be None beside a size where arms have features"
+                raise ValueError(message("available", condition, available))
+            num_features = self.problem.num_features  # type: ignore[attr-defined]
+            features = check_features(observation, num_features, size)
+            self._num_arms, self._available = features.shape[1], ()
+        elif available is not None or self._available:
+            self._show(None, available)
+        actions = self._choose_many(size, features)
+        check_choices(f"{type(self).__name__}._choose", actions, self._num_arms)
+        if features is not None:  # which of them a reward is for, only its observation can say
+            self.evidence.offer(features[-1:])
+            self.evidence.mark_used(self._lanes)
+        return actions
+
+    def _choose_many(self, size: int, features: np.ndarray | None) -> np.ndarray:
+        """Return (n,) arms, by `_choose` one after the other; rules that know better override it.
+
+        It leaves (1, n) diagnostics.
+
+        Args:
+            size: n.
+            features: (n, K, d), where there are any.
+        """
+        actions, found = np.empty(size, dtype=np.int64), []
+        for i in range(size):
+            if features is not None:
+                self._show(features[i], None)
+            actions[i] = self._choose().item(0)
+            found.append(self._diagnostics)
+        stacked = {name: np.stack([each[name] for each in found], axis=1) for name in found[0]}
+        self._diagnostics = stacked
+        return actions
+
     def _choose(self) -> np.ndarray:
         """Return (N,) int64 arms; unless a subclass has another rule, those of largest score."""
-        return random_argmax(self.rng, self._scores(), type(self).__name__)
+        return random_argmax(self.rng, self._hide(self._scores()), type(self).__name__)
 
     def _scores(self) -> np.ndarray:
         """Return (N, K) scores, of which the largest is played; infinite ones are scores."""
@@ -459,7 +482,11 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
 
     def _action_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities of what `_choose` returns. It may move a copy."""
-        return argmax_probabilities(self._scores(), type(self).__name__)
+        return argmax_probabilities(self._hide(self._scores()), type(self).__name__)
+
+    def _hide(self, scores: np.ndarray) -> np.ndarray:
+        """Return (N, K) scores, -inf where an arm is not available."""
+        return hide_arms(scores, *self._available) if self._available else scores
 
     def _copy_agent(self) -> Self:
         """Return a copy that may be moved while this agent and its generator stay as they are."""
@@ -485,18 +512,24 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             return bool(choices.view(np.uint64).max() < self._num_arms)
         return bool(choices.min() >= 0 and choices.max() < self._num_arms)
 
-    def _show(self, observation: Any) -> None:
-        """Take the features of the decision at hand."""
-        num_features = self.problem.num_features  # type: ignore[attr-defined]
-        features = check_features(observation, num_features, self.num_envs)
-        self.evidence.offer(features)
-        self._num_arms = features.shape[1]
+    def _show(self, observation: Any, available: Any) -> None:
+        """Take the features and the available arms of the decision at hand."""
+        shape: tuple[int, ...] = ()
+        if self._has_features:
+            shape = getattr(as_array(observation), "shape", ())
+        num_arms, mask = shape[-2] if len(shape) > 1 else self._num_arms, None
+        if available is not None:
+            self._require_available(available)
+            mask = check_available(available, num_arms, self.num_envs)
+        if self._has_features:
+            num_features = self.problem.num_features  # type: ignore[attr-defined]
+            self.evidence.offer(check_features(observation, num_features, self.num_envs, mask=mask))
+            self._num_arms = num_arms
+        self._available = () if mask is None else (mask,)
 
-
-def make_agent_generator(seed: int | SeedSequence | None, name: str) -> Generator:
-    """Make an agent's own generator; an int seed is mixed with the name of its class."""
-    if not isinstance(seed, SeedSequence):
-        if seed is not None:
-            seed = check_integer("seed", seed, minimum=0)
-        seed = SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()),))
-    return Generator(PCG64(seed))
+    def _require_available(self, available: Any) -> None:
+        """Refuse a mask unless the class that makes the choice says that it takes one."""
+        names = {"_choose", "takes_available"}
+        kind = next(kind for kind in type(self).__mro__ if names & vars(kind).keys())
+        if not vars(kind).get("takes_available", False):
+            self._refuse_available(available)

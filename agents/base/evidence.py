@@ -87,6 +87,11 @@ class CountsAndSums:
         self.counts += counts
         self.sums += sums
 
+    def add_arms(self, num_arms: int) -> None:
+        """Make room for so many more arms, which have no data."""
+        more = (0, 0), (0, num_arms)
+        self.counts, self.sums = np.pad(self.counts, more), np.pad(self.sums, more)
+
     def copy_totals(self) -> CountsAndSums:
         """Return the present counts and sums, which stay as they are."""
         counts, sums = self.counts.copy(), self.sums.copy()
@@ -171,6 +176,11 @@ class WindowedCountsAndSums(RecentCountsAndSums):
         super().restart(mask)
         self._arms[mask], self._rewards[mask] = -1, 0.0
         self._places[mask], self._totals[mask] = 0, 0.0
+
+    def add_arms(self, num_arms: int) -> None:
+        """Make room for so many more arms, which have no data."""
+        super().add_arms(num_arms)
+        self._totals = np.pad(self._totals, ((0, 0), (0, num_arms)))
 
     def add_totals(self, counts: np.ndarray, sums: np.ndarray) -> None:
         """Add earlier data, which stay as the prior does."""

@@ -69,9 +69,8 @@ def _find_options(path: Path, content: dict[str, Any], posterior: Any) -> dict[s
 def _find_class(
     path: Path, content: dict[str, Any], agent_class: type[Agent] | None
 ) -> type[Agent]:
-    if agent_class is not None and not (
-        isinstance(agent_class, type) and issubclass(agent_class, Agent)
-    ):
+    is_agent = isinstance(agent_class, type) and issubclass(agent_class, Agent)
+    if not (agent_class is None or is_agent):
         raise TypeError(message("agent_class", "be a subclass of agents.Agent", agent_class))
     with raise_file_errors(path):
         module, _, name = content["class"].rpartition(":")
@@ -90,9 +89,8 @@ def _find_problem(
     if settings is None:
         if given is None:
             condition = f"be given for the agent in {str(path)!r}, as its problem has no name"
-            remedy = (
-                f"its prior is {content['prior']}: agents.load(path, problem=BanditProblem(...))"
-            )
+            prior = content["prior"]
+            remedy = f"its prior is {prior}: agents.load(path, problem=BanditProblem(...))"
             raise ValueError(message("problem", condition, given, remedy))
         return check_problem(given)
     with raise_file_errors(path):

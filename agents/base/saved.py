@@ -45,6 +45,7 @@ class Storable:
     problem: BanditProblem
     num_envs: int | None
     inner: Any
+    evidence: Any
     rng: Any
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -72,6 +73,36 @@ class Storable:
         is_array = np.ndarray | np.generic  # which are not written the same way everywhere
         return {name: v.tolist() if isinstance(v, is_array) else v for name, v in found.items()}
 
+    def with_arms(self, num_arms: int, prior: Any = None) -> Self:
+        """Return an agent for more arms that has observed all that this one has.
+
+        It goes on in this one's place, with a copy of its data in all lanes and of its generator.
+        New arms come last.
+
+        Args:
+            num_arms: K of the new agent, at least as many as now.
+            prior: of the new arms, an object or a dict; None for the present one, which then may
+                have no parameters of each arm.
+
+        Raises:
+            TypeError: if the posterior learns from single rewards, or a class of one's own does not
+                say in `state_names` what its objects remember.
+            ValueError: if there are fewer arms, a prior of the new arms is needed and there is
+                none, or it does not go with the present one.
+        """
+        problem = self.problem.with_arms(num_arms, prior)
+        twin: Any = type(self)(problem, **self.options())  # type: ignore[arg-type]
+        state, twin._rng = get_state(self), copy.deepcopy(self.rng)
+        twin.reset(self.num_envs)
+        evidence = copy.deepcopy(self.evidence)
+        if not hasattr(problem, "num_features"):  # rows know nothing of arms
+            evidence.add_arms(problem.num_arms - self.problem.num_arms)
+        for name in state.keys() - {"inner", "_diagnostics"}:
+            setattr(twin, name, evidence if name == "evidence" else state[name])
+        if hasattr(twin, "_resume"):
+            twin._resume()
+        return twin  # type: ignore[no-any-return]
+
     def save(self, path: str | Path) -> None:
         """Write all that this agent is into a file, from which `agents.load` makes it again.
 
@@ -88,13 +119,13 @@ class Storable:
         """
         generator, options = self.rng.bit_generator.state, self.options()
         module = "agents" if is_project_class(type(self)) else type(self).__module__
-        custom_posterior = (
-            options.pop("posterior") if is_custom_posterior(options.get("posterior")) else None
-        )
+        is_custom = is_custom_posterior(options.get("posterior"))
+        if is_custom:
+            del options["posterior"]
         content = {
             "class": f"{module}:{type(self).__qualname__}",
             "options": options,
-            "posterior": None if custom_posterior is None else type(self.inner).__name__,
+            "posterior": type(self.inner).__name__ if is_custom else None,
             "problem": describe_problem(self.problem),
             "prior": type(self.problem.prior).__name__,
             "num_envs": self.num_envs,
@@ -153,9 +184,8 @@ def read_agent_file(path: Path) -> dict[str, Any]:
     try:
         file = open(path, "rb")  # noqa: SIM115
     except OSError as error:
-        raise type(error)(
-            message("path", FILE_CONDITION, str(path), error.strerror or "")
-        ) from error
+        words = message("path", FILE_CONDITION, str(path), error.strerror or "")
+        raise type(error)(words) from error
     with file, raise_file_errors(path), np.load(file, allow_pickle=False) as parts:
 
         def decode_array(value: dict[str, Any]) -> Any:
@@ -163,9 +193,8 @@ def read_agent_file(path: Path) -> dict[str, Any]:
 
         content = json.loads(parts[CONTENT_KEY].tobytes(), object_hook=decode_array)
         if content["format"] != AGENT_FILE_FORMAT:
-            raise ValueError(
-                f"its format is {content['format']!r} where {AGENT_FILE_FORMAT} is read"
-            )
+            words = f"its format is {content['format']!r} where {AGENT_FILE_FORMAT} is read"
+            raise ValueError(words)
         return dict(content)
 
 
@@ -187,11 +216,8 @@ def get_state(obj: Any) -> Any:
     """
     if hasattr(obj, "state_names"):
         for kind in type(obj).__mro__:
-            if (
-                kind not in (ABC, object)
-                and not is_project_class(kind)
-                and "state_names" not in vars(kind)
-            ):
+            is_ours = kind in (ABC, object) or is_project_class(kind)
+            if not is_ours and "state_names" not in vars(kind):
                 remedy = "list the attributes that change beside counts and sums, () if none do"
                 condition = "have state_names to be saved"
                 raise TypeError(message(kind.__name__, condition, kind, remedy))

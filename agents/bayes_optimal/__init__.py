@@ -1,7 +1,7 @@
 """The best possible: what no rule can beat on average, and the agent that attains it.
 
 With Bernoulli arms that are independent a priori, counts are all there is to know, so that the best
-policy for T pulls follows by recursion over them (`agents.bayes_optimal.recursion`). On two cores
+policy for T pulls follows by recursion over them (`agents.bayes_optimal.policy`). On two cores
 and in 8 GB that reaches T = 1,000 for two arms, 100 for three, 70 for four and 40 for five arms,
 the last two if the arms are alike; beyond, `agents.bayes_optimal.brackets` bounds it.
 """
@@ -13,13 +13,11 @@ from math import comb
 import numpy as np
 
 from agents.bayes_optimal.brackets import optimal_bracket
-from agents.bayes_optimal.policy import Policy, find_policy
-from agents.bayes_optimal.recursion import check_memory, optimal_total
+from agents.bayes_optimal.policy import Policy, find_policy, optimal_total, solvable_means
 from agents.bayes_optimal.regret import expected_regret
-from agents.oracle.predictive import check_solvable, expected_best_mean, predictive_means
+from agents.oracle.predictive import expected_best_mean
 from agents.rules.horizon import HorizonRule, remaining_pulls
 from bandit_gym.checks import message
-from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem
 
 __all__ = [
@@ -46,7 +44,7 @@ def optimal_value(problem: BanditProblem, horizon: int) -> float:
         ValueError: if the problem is another one, or the recursion has no room for it; says how
             much it would take.
     """
-    return optimal_total(_solvable_means(problem, horizon), horizon, problem.num_arms)
+    return optimal_total(solvable_means(problem, horizon), horizon, problem.num_arms)
 
 
 def optimal_regret(problem: BanditProblem, horizon: int) -> float:
@@ -66,7 +64,7 @@ class BayesOptimal(HorizonRule):
     """Pull the arm that is best given all that can still be learnt and used in T pulls.
 
     Of arms that are equally good it pulls the lowest; values count as equal that rounding could
-    have made different, see `agents.bayes_optimal.recursion`.
+    have made different, see `agents.bayes_optimal.policy`.
 
     While rewards are on their way, it plays what is best for what it has seen and the decisions
     that are left, as if those rewards never came; equally good arms are drawn at random then. That,
@@ -85,10 +83,12 @@ class BayesOptimal(HorizonRule):
         ValueError: as `optimal_value`; from `act`, if a lane has no pulls left.
     """
 
+    takes_available = False
+
     def __init__(self, problem: BanditProblem, *, horizon: int) -> None:
         super().__init__(problem)
         self.horizon = horizon
-        self.policy = find_policy(_solvable_means(problem, horizon), horizon, problem.num_arms)
+        self.policy = find_policy(solvable_means(problem, horizon), horizon, problem.num_arms)
         self._policies = {horizon: self.policy}
 
     def _scores(self) -> np.ndarray:
@@ -109,15 +109,6 @@ class BayesOptimal(HorizonRule):
                 condition = f"leave few enough pulls with late rewards or earlier data, {num_pulls}"
                 remedy = "take FiniteHorizonGittins, or put earlier data into the prior"
                 raise ValueError(message("horizon", condition, self.horizon, remedy))
-            means = _solvable_means(self.problem, num_pulls)
+            means = solvable_means(self.problem, num_pulls)
             self._policies[num_pulls] = find_policy(means, num_pulls, num_arms)
         return self._policies[num_pulls]
-
-
-def _solvable_means(problem: BanditProblem, horizon: int) -> FloatArray:
-    """Return the predictive means, if the recursion has room for the problem."""
-    check_solvable(problem, horizon)
-    check_memory(horizon, problem.num_arms, is_symmetric=True)  # before long tables are made
-    means = predictive_means(problem, horizon)
-    check_memory(horizon, problem.num_arms, len(means) == 1)
-    return means

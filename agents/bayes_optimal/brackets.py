@@ -24,7 +24,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from agents.base import Agent
-from agents.numerics.lookahead import split_pulls
+from agents.numerics.kernels import split_pulls
 from agents.oracle.predictive import check_solvable, expected_best_mean, predictive_means
 from agents.rules.gittins import FiniteHorizonGittins
 from bandit_gym.checks import check_integer, check_real, message
@@ -123,10 +123,8 @@ def relaxed_regrets(
         for i in range(number):
             true_means, sums = draw_scenario(problem, horizon, rng)
             (penalties,) = _find_penalties(sums, means, gains[None])
-            found[:, i] = (
-                horizon * true_means.max(),
-                split_pulls(penalised_totals(sums, means, penalties))[0],
-            )
+            relaxed, _ = split_pulls(penalised_totals(sums, means, penalties))
+            found[:, i] = horizon * true_means.max(), relaxed
         return found
 
     covariance = np.cov(draw_totals(NUM_PILOT_SCENARIOS))
@@ -183,7 +181,8 @@ def _tuned_gains(problem: BanditProblem, means: FloatArray, rng: Generator) -> F
     times a weighted sum of the gains of f at several levels, less for an arm's first pulls. Any
     levels and weights give a bound.
     """
-    levels = np.quantile(_draw_best_means(problem, rng), LEVEL_QUANTILES)
+    best_means = problem.prior.sample(rng, (4096, problem.num_arms)).max(axis=1)
+    levels = np.quantile(best_means, LEVEL_QUANTILES)
     ramp = np.minimum(1.0, np.arange(1.0, means.shape[1] + 1) / FULL_WEIGHT_AT)[:, None]
     gains = np.stack([ramp * level_gains(means, level) for level in levels])
     return np.asarray(np.tensordot(_tuned_weights(problem, means, gains, rng), gains, axes=1))
@@ -202,9 +201,8 @@ def _tuned_weights(
     for _ in range(NUM_TUNING_SCENARIOS):
         sums = draw_scenario(problem, means.shape[1], rng).sums
         penalties = _find_penalties(sums, means, gains)
-        _, split = split_pulls(
-            penalised_totals(sums, means, np.tensordot(weights, penalties, axes=1))
-        )
+        charges = np.tensordot(weights, penalties, axes=1)
+        _, split = split_pulls(penalised_totals(sums, means, charges))
         slopes = -penalties[:, np.arange(len(split)), split].sum(axis=1)
         squares += slopes**2
         weights = weights - STEP_SIZE * slopes / np.sqrt(np.maximum(squares, np.finfo(float).tiny))
@@ -222,10 +220,6 @@ def _find_penalties(sums: np.ndarray, means: FloatArray, gains: FloatArray) -> F
     np.cumsum(gains[:, kinds, n, before] * prediction_errors, axis=2, out=penalties[..., 1:-1])
     penalties[..., -1] = penalties[..., -2]  # the last pull teaches nothing that could be used
     return penalties
-
-
-def _draw_best_means(problem: BanditProblem, rng: Generator) -> FloatArray:
-    return np.asarray(problem.prior.sample(rng, (4096, problem.num_arms)).max(axis=1))
 
 
 def level_gains(means: FloatArray, level: float) -> FloatArray:

@@ -1,28 +1,49 @@
-"""The Bayes-optimal policy, kept exactly and compactly, and on disk for the next time.
+"""The Bayes-optimal value by backward recursion, and the policy, kept on disk for the next time.
 
-Which arms are best in every state that can be reached is kept as rows of runs, some 8 bytes a row:
-0.34 GB for two like arms and 1,000 pulls.
+    V_t(n, s) = max_i m_i (1 + V_{t+1}(n + e_i, s + e_i)) + (1 - m_i) V_{t+1}(n + e_i, s)
 
-A policy is a function of predictive means and horizon, and joblib keeps it by these. A file that
-cannot be read is made again. Files are in the folder that the environment variable BANDIT_GYM_CACHE
-names, else in `bandit-gym` in the user's cache. Like Numba's they are pickles, of this user's own.
+with m_i = m(n_i, s_i) the predictive mean of arm i, and V_T = 0. Two stages of V are kept.
 
-Along a row, as the successes of the last arm grow, the best arms seldom change: often once. A run
-begins where they do.
+Arms whose pulls are worth the same are equally good, and an agent takes the lowest of them.
+Rounding must not choose in its place, so values count as the same that rounding could have made
+different. One stage adds at most 4 (h + 1) units of 1.1e-16 to the error of a value of h more
+pulls, hence `rounding_margin`: 4e-10 at h = 1,000. All that it costs is below T times as much.
 
-Notation: K arms, N states, T horizon, R runs.
+States. Pulls n and successes s of each arm are all there is to know. After t pulls the count
+vectors n with sum t are *blocks*; a block holds the states 0 <= s_i <= n_i as an array of n_1 + 1
+by ... by n_K + 1, the last arm's successes along its rows. Arms of one prior may be exchanged: then
+only nondecreasing n are kept. A pull of arm i moves it behind the arms of as many pulls, so that
+the axes of its successor's block are in another order; strides say which.
+
+Loops. Arms are processed one after the other along a row. Places are flat and unsigned, which
+spares the loops a test of each.
+
+Policy. Along a row, as the successes of the last arm grow, the best arms seldom change: often once.
+So the best arms of every state are kept as rows of *runs*, which begin where they change, some 8
+bytes a row: 0.34 GB for two like arms and 1,000 pulls. A policy is a function of predictive means
+and horizon, and joblib keeps it by these. A file that cannot be read is made again. Files are in
+the folder that the environment variable BANDIT_GYM_CACHE names, else in `bandit-gym` in the user's
+cache. Like Numba's they are pickles, of this user's own.
+
+Notation: K arms, N states asked for, T horizon, S states of a stage, B blocks, R runs.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cached_property
+from math import comb, factorial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from agents.bayes_optimal.recursion import Stage, block_keys, make_stage, solve_recursion
+from agents.oracle.predictive import check_solvable, predictive_means
+from bandit_gym.checks import message
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.numerics.compiled import inner, kernel
+from bandit_gym.problem import BanditProblem
 
 POLICY_VERSION = 2
 """Raised by hand whenever policies change."""
@@ -137,3 +158,269 @@ def find_runs(choices: np.ndarray, stage: Stage) -> Runs:
     sizes = np.diff(np.searchsorted(run_indices, ends), prepend=0)
     starts = run_indices - np.repeat(ends - rows, sizes)
     return Runs(sizes.astype(np.uint16), starts.astype(np.uint16), choices[run_indices])
+
+
+def solvable_means(problem: BanditProblem, horizon: int) -> FloatArray:
+    """Return the predictive means, if the recursion has room for the problem."""
+    check_solvable(problem, horizon)
+    check_memory(horizon, problem.num_arms, is_symmetric=True)  # before long tables are made
+    means = predictive_means(problem, horizon)
+    check_memory(horizon, problem.num_arms, len(means) == 1)
+    return means
+
+
+def optimal_actions(
+    problem: BanditProblem, counts: IntArray, sums: FloatArray, horizon: int
+) -> BoolArray | None:
+    """Return (N, K) True for the arms that the best policy for T pulls may pull, all ties marked.
+
+    Args:
+        problem: likelihood and prior.
+        counts: (N, K) pulls of each arm, fewer than T in a state.
+        sums: (N, K) total rewards.
+        horizon: T.
+
+    Returns:
+        None where the recursion does not reach: `agents.bayes_optimal.optimal_value` says where.
+    """
+    try:
+        means = solvable_means(problem, horizon)
+    except ValueError:
+        return None
+    return find_policy(means, horizon, problem.num_arms).best_arms(counts, sums)
+
+
+MAX_RECURSION_ARMS = 5
+BYTES_PER_STATE = 8 + 8 + 1 + 9
+MAX_RECURSION_BYTES = 7e9
+"""Memory that two stages of values, one of choices and the stored policy may take."""
+
+UNIT_ROUNDOFF = 2.0**-53
+
+
+class Stage(NamedTuple):
+    """Blocks in lexicographic order of their counts.
+
+    Attributes:
+        counts: (B, K) pulls of each arm.
+        offsets: (B + 1,) where each block begins among the states, and their number.
+    """
+
+    counts: np.ndarray
+    offsets: np.ndarray
+
+    @property
+    def num_states(self) -> int:
+        """States in all."""
+        return int(self.offsets[-1])
+
+    @property
+    def row_offsets(self) -> np.ndarray:
+        """(B + 1,) where each block begins among the rows, and their number."""
+        return _offsets(self.counts[:, :-1])
+
+
+class Successors(NamedTuple):
+    """Where the states of each block lead when an arm is pulled and fails.
+
+    State s leads to `origins[b, i] + s . strides[b, i]`; a success is `strides[b, i, i]` further.
+
+    Attributes:
+        origins: (B, K) for arm i of block b.
+        strides: (B, K, K) for arm i of block b, along each of the block's own axes.
+    """
+
+    origins: np.ndarray
+    strides: np.ndarray
+
+
+class SolvedStage(NamedTuple):
+    """A stage with its values and choices.
+
+    Attributes:
+        stage: the states.
+        values: (S,) expected rewards from here on.
+        choices: (S,) uint8, bit i set where arm i is as good as any; empty if not asked for.
+    """
+
+    stage: Stage
+    values: np.ndarray
+    choices: np.ndarray
+
+
+def rounding_margin(pulls_left: int) -> float:
+    """Return the difference that rounding can make between two values of so many pulls."""
+    return 4 * UNIT_ROUNDOFF * pulls_left * (pulls_left + 3)
+
+
+def solve_recursion(
+    means: np.ndarray, horizon: int, num_arms: int, *, with_choices: bool
+) -> Iterator[SolvedStage]:
+    """Yield the stages from the last to the first; each is lost when the next is asked for.
+
+    Args:
+        means: (K, T, T) predictive means m(n, s) of each arm, or (1, T, T) of arms that are alike.
+        horizon: T >= 1.
+        num_arms: K.
+        with_choices: whether to say which arms are best.
+    """
+    means = np.ascontiguousarray(means)
+    is_symmetric = len(means) == 1
+    later = make_stage(horizon, num_arms, is_symmetric)
+    later_values, buffer = np.zeros(later.num_states), np.empty(0)
+    for num_pulls in reversed(range(horizon)):
+        stage = make_stage(num_pulls, num_arms, is_symmetric)
+        successors = make_successors(stage, later, is_symmetric)
+        if len(buffer) < stage.num_states:
+            buffer = np.empty(stage.num_states)
+        values = buffer[: stage.num_states]
+        choices = np.zeros(stage.num_states if with_choices else 0, dtype=np.uint8)
+        solved = SolvedStage(stage, values, choices)
+        fill_stage(solved, successors, means, later_values, rounding_margin(horizon - num_pulls))
+        yield solved
+        later, later_values, buffer = stage, values, later_values
+
+
+def optimal_total(means: np.ndarray, horizon: int, num_arms: int) -> float:
+    """Return the expected total reward of the best policy; see `solve_recursion`."""
+    *_, (_, values, _) = solve_recursion(means, horizon, num_arms, with_choices=False)
+    return float(values[0])
+
+
+def make_stage(num_pulls: int, num_arms: int, is_symmetric: bool) -> Stage:
+    """Return the stage after `num_pulls` pulls."""
+    counts, left = np.zeros((1, 0), dtype=np.int64), np.array([num_pulls])
+    for arm in range(num_arms - 1):
+        low = counts[:, -1] if is_symmetric and arm else np.zeros_like(left)
+        high = left // (num_arms - arm) if is_symmetric else left
+        sizes = high - low + 1
+        parent = np.repeat(np.arange(len(left)), sizes)
+        chosen = np.arange(len(parent)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + low[parent]
+        counts, left = np.column_stack([counts[parent], chosen]), left[parent] - chosen
+    counts = np.column_stack([counts, left])
+    return Stage(counts, _offsets(counts))
+
+
+def make_successors(stage: Stage, later: Stage, is_symmetric: bool) -> Successors:
+    """Return where the states of a stage lie in the stage after one more pull."""
+    counts, num_arms = stage.counts, stage.counts.shape[1]
+    axes, keys = np.arange(num_arms), block_keys(later.counts)
+    origins = np.empty_like(counts)
+    strides = np.empty((*counts.shape, num_arms), dtype=np.int64)
+    for arm in axes:
+        # The place that the arm moves to: behind the last arm of as many pulls.
+        position = np.full(len(counts), arm)
+        if is_symmetric:
+            position = (counts <= counts[:, arm : arm + 1]).sum(axis=1) - 1
+        moved = np.where((axes > arm) & (axes <= position[:, None]), axes - 1, axes)
+        moved[:, arm] = position
+        reached = np.empty_like(counts)
+        np.put_along_axis(reached, moved, counts + (axes == arm), axis=1)
+        steps = np.cumprod(np.column_stack([reached[:, :0:-1] + 1]), axis=1)[:, ::-1]
+        steps = np.column_stack([steps, np.ones(len(counts), dtype=np.int64)])
+        origins[:, arm] = later.offsets[np.searchsorted(keys, block_keys(reached))]
+        strides[:, arm] = np.take_along_axis(steps, moved, axis=1)
+    return Successors(origins, strides)
+
+
+def block_keys(counts: np.ndarray) -> np.ndarray:
+    """Return (...) integers that order (..., K) counts by their sum, then as words."""
+    keys = counts.sum(axis=-1)
+    for arm in range(counts.shape[-1] - 1):
+        keys = (keys << 12) | counts[..., arm]
+    return np.asarray(keys)
+
+
+def check_memory(horizon: int, num_arms: int, is_symmetric: bool) -> None:
+    """Refuse what the recursion has no room for.
+
+    Raises:
+        ValueError: if it would take more than `MAX_RECURSION_BYTES`, and says how much, or if K >
+            5.
+    """
+    remedy = "optimal_bracket bounds it from both sides"
+    if num_arms > MAX_RECURSION_ARMS:
+        condition = f"have at most {MAX_RECURSION_ARMS} arms for the recursion"
+        raise ValueError(message("problem", condition, num_arms, remedy))
+    needed = bytes_needed(horizon, num_arms, is_symmetric)
+    if needed > MAX_RECURSION_BYTES:
+        condition = f"need at most {MAX_RECURSION_BYTES / 1e9:g} GB with {num_arms} arms, not "
+        condition += f"{needed / 1e9:.3g} GB"
+        raise ValueError(message("horizon", condition, horizon, remedy))
+
+
+def bytes_needed(horizon: int, num_arms: int, is_symmetric: bool) -> float:
+    """Return the bytes of two stages of values, one of choices and the policy's rows.
+
+    There are about as many rows in all stages as states in the last. Where it is far out of reach,
+    what symmetry saves is taken to be K!, which it comes to in the limit.
+    """
+    states = comb(horizon + 2 * num_arms - 2, 2 * num_arms - 1)
+    if is_symmetric:
+        states //= factorial(num_arms)
+        if BYTES_PER_STATE * states < MAX_RECURSION_BYTES:
+            states = make_stage(horizon - 1, num_arms, True).num_states
+    return float(BYTES_PER_STATE * states)
+
+
+def _offsets(counts: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(np.prod(counts + 1, axis=1))])
+
+
+@inner
+def _set_action_values(action_values, table, after, begins, steps):  # type: ignore[no-untyped-def]
+    """Set (L,) what an arm is worth along a row of states.
+
+    Args:
+        action_values: is set.
+        table: flat, of the means.
+        after: flat values of the stage after.
+        begins: where the row begins in the table, and in the values after a failure and a success.
+        steps: from state to state in the table and in the values.
+    """
+    (mean_at, failed, paid), (mean_step, step) = begins, steps
+    for j in range(action_values.size):
+        mean, at_fail = table[np.uintp(mean_at + j * mean_step)], after[np.uintp(failed + j * step)]
+        action_values[j] = at_fail + mean * (1.0 + (after[np.uintp(paid + j * step)] - at_fail))
+
+
+@inner
+def _set_choices(action_values, values, choices, tolerance):  # type: ignore[no-untyped-def]
+    """Set the (L,) values of a row, and its (L,) choices: the arms that are worth as much."""
+    for j in range(values.size):
+        values[j] = action_values[0, j]
+    for arm in range(1, len(action_values)):
+        for j in range(values.size):
+            values[j] = action_values[arm, j] if action_values[arm, j] > values[j] else values[j]
+    for arm in range(len(action_values)):
+        for j in range(choices.size):
+            choices[j] |= np.uint8(action_values[arm, j] >= values[j] - tolerance) << np.uint8(arm)
+
+
+@kernel
+def fill_stage(solved, successors, means, later, tolerance):  # type: ignore[no-untyped-def]
+    """Fill a stage with values and, where there is room, choices, which are 0 before."""
+    stage, table = solved.stage, means.reshape(means.size)
+    last, horizon = stage.counts.shape[1] - 1, means.shape[1]
+    action_values, s = np.empty((last + 1, horizon)), np.zeros(last, dtype=np.int64)
+    for block in range(len(stage.counts)):
+        counts, begin = stage.counts[block], stage.offsets[block]
+        length = counts[last] + 1
+        while begin < stage.offsets[block + 1]:
+            for arm in range(last + 1):
+                strides, failed = successors.strides[block, arm], successors.origins[block, arm]
+                for axis in range(last):
+                    failed += s[axis] * strides[axis]
+                mean_at = ((arm % len(means)) * horizon + counts[arm]) * horizon
+                begins = mean_at + (s[arm] if arm < last else 0), failed, failed + strides[arm]
+                steps = int(arm == last), strides[last]
+                _set_action_values(action_values[arm, :length], table, later, begins, steps)
+            row = slice(begin, begin + length)
+            _set_choices(action_values, solved.values[row], solved.choices[row], tolerance)
+            begin += length
+            axis = last - 1
+            s[axis] += 1
+            while axis > 0 and s[axis] > counts[axis]:
+                s[axis], axis = 0, axis - 1
+                s[axis] += 1
+        s[0] = 0

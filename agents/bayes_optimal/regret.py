@@ -11,12 +11,16 @@ Under Thompson sampling the probability of an arm is that each arm has the large
 for all states of a block at once: on nodes that resolve the posteriors of every arm after any
 number of pulls, that is a product of matrices. Other rules are asked.
 
-Notation: K arms, T horizon, S states, P panels, Q nodes each, G nodes in all.
+The same integrals serve single states that were reached (`thompson_probabilities`). Few of them are
+different: arms of one prior may be exchanged, and of states that are alike one is solved.
+
+Notation: K arms, T horizon, S states, P panels, Q nodes each, G nodes in all; N states of which U
+are different, R pulls and successes of an arm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import reduce
 from math import comb
 from typing import Any, NamedTuple
@@ -24,7 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from agents.base import Agent, build_agent
+from agents import make_agent
+from agents.base import Agent
+from agents.oracle import action_probabilities
 from agents.oracle.arms import ArmPosteriors, Arms
 from agents.oracle.panels import make_panels
 from agents.oracle.predictive import (
@@ -35,11 +41,10 @@ from agents.oracle.predictive import (
     group_arms,
     predictive_means,
 )
-from agents.rules.greedy import EpsilonGreedy, Greedy, UniformRandom
 from agents.rules.horizon import HorizonRule
-from agents.rules.ucb import KLUCB, UCB1, BayesUCB
 from bandit_gym.checks import check_choice, check_keys, message
-from bandit_gym.checks.typing import FloatArray
+from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem
 
 MAX_REGRET_STATES = 1e9
@@ -51,18 +56,14 @@ PROBABILITY_TOLERANCE = 1e-6
 MIN_NODE_MASS = 1e-17
 """Mass of a node, in each of an arm's posteriors, below which it is left out."""
 
+MAX_NUMBERS_PER_BATCH = 2**17
+"""Of one table of a batch, 1 MB; larger ones leave the cache."""
+
 BlockPolicy = Callable[[tuple[int, ...]], FloatArray]
 """Takes the counts of a block, returns the (K, n_1 + 1, ..., n_K + 1) probabilities of each arm."""
 
 RuleLike = str | Agent | Callable[[np.ndarray, np.ndarray], np.ndarray]
-NAMED_RULES: Mapping[str, type[Agent]] = {
-    "greedy": Greedy,
-    "epsilon_greedy": EpsilonGreedy,
-    "bayes_ucb": BayesUCB,
-    "ucb1": UCB1,
-    "kl_ucb": KLUCB,
-    "random": UniformRandom,
-}
+NAMED_RULES = "greedy", "epsilon_greedy", "bayes_ucb", "ucb1", "kl_ucb", "random"
 """Agents that use counts and sums alone, by their short names; "thompson" is another rule."""
 
 Counts = tuple[int, ...]
@@ -90,10 +91,8 @@ def expected_regret(
     check_solvable(problem, horizon)
     num_states = comb(horizon - 1 + 2 * problem.num_arms, 2 * problem.num_arms)
     if num_states > MAX_REGRET_STATES:
-        condition = (
-            f"give at most {MAX_REGRET_STATES:.0e} states with {problem.num_arms} arms, not "
-        )
-        raise ValueError(message("horizon", f"{condition}{num_states:.3g}", horizon))
+        condition = f"give at most {MAX_REGRET_STATES:.0e} states with {problem.num_arms} arms"
+        raise ValueError(message("horizon", f"{condition}, not {num_states:.3g}", horizon))
     means = predictive_means(problem, horizon)
     means = np.broadcast_to(means, (problem.num_arms, horizon, horizon))
     policy = make_block_policy(rule, problem, horizon, options)
@@ -109,10 +108,8 @@ def _expected_rewards(means: FloatArray, policy: BlockPolicy, horizon: int) -> F
         later: dict[Counts, FloatArray] = {}
         for counts, mass in masses.items():
             for arm, share in enumerate(policy(counts)):
-                flow = mass * share
-                paid = flow * _reshape_to_axis(
-                    arm, num_arms, means[arm, counts[arm], : counts[arm] + 1]
-                )
+                flow, mean = mass * share, means[arm, counts[arm], : counts[arm] + 1]
+                paid = flow * _reshape_to_axis(arm, num_arms, mean)
                 rewards[pull] += paid.sum()
                 reached = _add_pull(counts, arm)
                 if reached not in later:
@@ -148,11 +145,9 @@ def make_block_policy(
     Raises:
         ValueError: if a name or an option is unknown.
     """
-    if (
-        isinstance(rule, str)
-        and check_choice("rule", rule, ("thompson", *NAMED_RULES)) != "thompson"
-    ):
-        rule = build_agent(rule, NAMED_RULES[rule], problem, options)
+    names = "thompson", *NAMED_RULES
+    if isinstance(rule, str) and check_choice("rule", rule, names) != "thompson":
+        rule = make_agent(rule, problem, **options)
     else:
         check_keys("options", options)
     if rule == "thompson":
@@ -176,10 +171,10 @@ def make_rule_function(agent: Agent) -> Callable[[np.ndarray, np.ndarray], np.nd
 
 def _call_rule(rule: Any, counts: tuple[int, ...]) -> FloatArray:
     """Return what a function of the user's says, laid out as a block."""
-    sums = np.indices([n + 1 for n in counts]).reshape(len(counts), -1).T
-    probabilities = np.asarray(
-        rule(np.tile(counts, (len(sums), 1)), sums.astype(np.float64)), dtype=float
-    )
+    sizes = [n + 1 for n in counts]
+    sums = np.indices(sizes).reshape(len(counts), -1).T
+    found = rule(np.tile(counts, (len(sums), 1)), sums.astype(np.float64))
+    probabilities = np.asarray(found, dtype=float)
     if probabilities.shape != sums.shape:
         raise ValueError(message("rule", f"return probabilities {sums.shape}", probabilities.shape))
     errors = np.abs(probabilities.sum(axis=1) - 1)
@@ -187,9 +182,7 @@ def _call_rule(rule: Any, counts: tuple[int, ...]) -> FloatArray:
         row = int(np.argmax(np.where((probabilities >= 0).all(axis=1), errors, np.inf)))
         condition = f"return probabilities that sum to 1 at counts {counts}"
         raise ValueError(message("rule", condition, probabilities[row].tolist()))
-    return (probabilities / probabilities.sum(axis=1, keepdims=True)).T.reshape(
-        -1, *(n + 1 for n in counts)
-    )
+    return (probabilities / probabilities.sum(axis=1, keepdims=True)).T.reshape(-1, *sizes)
 
 
 class ArmTable(NamedTuple):
@@ -236,7 +229,13 @@ def make_posterior_tables(problem: BanditProblem, horizon: int) -> list[list[Arm
     kinds = group_arms(Arms(problem))
     arms = {kind: OneArm(problem, kind) for kind in kinds}
     edges = np.unique(np.concatenate([find_edges(arm, horizon) for arm in arms.values()]))
-    tables = {kind: _tables(arm, horizon, edges) for kind, arm in arms.items()}
+    tables = {
+        kind: [
+            make_table(arm, np.full(n + 1, float(n)), np.arange(n + 1.0), edges)
+            for n in range(horizon)
+        ]
+        for kind, arm in arms.items()
+    }
     max_shares = np.max([t.shares.max(axis=0) for each in tables.values() for t in each], axis=0)
     is_seen = max_shares > MIN_NODE_MASS
     for each in tables.values():
@@ -254,13 +253,6 @@ def find_edges(arm: OneArm, horizon: int) -> FloatArray:
     return np.concatenate([panels.edges for panels in resolved])
 
 
-def _tables(arm: OneArm, horizon: int, edges: FloatArray) -> list[ArmTable]:
-    tables = []
-    for n in range(horizon):
-        tables.append(make_table(arm, np.full(n + 1, float(n)), np.arange(n + 1.0), edges))
-    return tables
-
-
 def make_table(arm: OneArm, counts: FloatArray, sums: FloatArray, edges: FloatArray) -> ArmTable:
     """Return the posteriors of an arm after (S,) pulls and successes, a row for each."""
     posteriors = ArmPosteriors(arm, counts, sums)
@@ -271,3 +263,70 @@ def make_table(arm: OneArm, counts: FloatArray, sums: FloatArray, edges: FloatAr
 def _by_state(values: FloatArray) -> FloatArray:
     """Return (P, Q, S) values at nodes as (S, G)."""
     return np.ascontiguousarray(values.reshape(-1, values.shape[-1]).T)
+
+
+def thompson_probabilities(
+    problem: BanditProblem, counts: IntArray, sums: FloatArray
+) -> FloatArray:
+    """Return the (N, K) probabilities that exact Thompson sampling plays each arm.
+
+    With Bernoulli arms that are independent a priori some 0.1 ms for each of U states, otherwise
+    some milliseconds by `agents.oracle.action_probabilities`, which says what problems it takes.
+
+    Args:
+        problem: likelihood and prior.
+        counts: (N, K) pulls of each arm.
+        sums: (N, K) total rewards.
+    """
+    if not (isinstance(problem.likelihood, Bernoulli) and problem.offers("arm_log_density")):
+        states, places = np.unique(np.concatenate([counts, sums], 1), axis=0, return_inverse=True)
+        num_arms = problem.num_arms
+        found = action_probabilities(problem, states[:, :num_arms], states[:, num_arms:])
+        return found[places.reshape(-1)]  # type: ignore[no-any-return]
+    rows, (shares, below) = _make_rows(problem, counts, sums)
+    order = np.argsort(rows, axis=1)  # which exchanges arms of one prior
+    in_order = np.take_along_axis(rows, order, axis=1)
+    states, places = np.unique(in_order, axis=0, return_inverse=True)
+    found = np.empty(states.shape)
+    size = max(1, MAX_NUMBERS_PER_BATCH // shares.shape[1])
+    for begin in range(0, len(states), size):
+        batch = slice(begin, begin + size)
+        found[batch] = _integrate_states(shares, below, states[batch])
+    probabilities = np.empty(rows.shape)
+    np.put_along_axis(probabilities, order, found[places.reshape(-1)], axis=1)
+    return probabilities
+
+
+def _make_rows(
+    problem: BanditProblem, counts: IntArray, sums: FloatArray
+) -> tuple[IntArray, ArmTable]:
+    """Return the (N, K) rows of states in a table of all posteriors that occur, and the table."""
+    arms, num_pulls = Arms(problem), int(counts.max()) + 1
+    kinds = group_arms(arms)
+    keys = (np.array(kinds) * num_pulls + counts) * num_pulls + sums.astype(np.int64)
+    seen, rows = np.unique(keys, return_inverse=True)
+    found = {kind: OneArm(arms.problem, kind) for kind in kinds}
+    edges = np.unique(np.concatenate([find_edges(arm, num_pulls) for arm in found.values()]))
+    tables = []
+    for kind, arm in sorted(found.items()):
+        own = seen[seen // num_pulls**2 == kind]
+        for some in np.split(own, range(SUMS_PER_BATCH, len(own), SUMS_PER_BATCH)):
+            pulls, successes = some // num_pulls % num_pulls, some % num_pulls
+            tables.append(make_table(arm, pulls.astype(float), successes.astype(float), edges))
+    shares, below = (np.concatenate(parts) for parts in zip(*tables, strict=True))
+    is_seen = shares.max(axis=0) > MIN_NODE_MASS
+    return rows.reshape(counts.shape), ArmTable(shares[:, is_seen], below[:, is_seen])
+
+
+def _integrate_states(shares: FloatArray, below: FloatArray, states: IntArray) -> FloatArray:
+    """Return (U, K) probabilities of the best arm, from (R, G) tables and (U, K) rows of them."""
+    arms = range(states.shape[1])
+    one = np.ones((len(states), below.shape[1]))
+    before = [one]  # (U, G) probability that all arms before one are below a node
+    for arm in arms[:-1]:
+        before.append(before[-1] * below[states[:, arm]])
+    after, found = one, np.empty(states.shape)
+    for arm in reversed(arms):
+        found[:, arm] = np.einsum("ug,ug->u", before[arm] * after, shares[states[:, arm]])
+        after = after * below[states[:, arm]]
+    return found / found.sum(axis=1, keepdims=True)

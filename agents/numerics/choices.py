@@ -10,6 +10,8 @@ from numpy.random import Generator
 
 from bandit_gym.checks import check_scores
 
+MAX_FLOAT = np.finfo(np.float64).max
+
 MAX_LISTED_ARMS = 64
 """Arms of one lane up to which a list of Python is searched in half the time that arrays take."""
 
@@ -36,6 +38,14 @@ def random_argmax(rng: Generator, scores: np.ndarray, name: str = "arms") -> np.
     if np.count_nonzero(is_best) > len(scores):
         return np.argmax(np.where(is_best, rng.random(scores.shape), -1.0), axis=1)
     return is_best.argmax(axis=1)
+
+
+def hide_arms(values: np.ndarray, available: np.ndarray) -> np.ndarray:
+    """Return values, arms last, of which those of arms that are not available are lowest: -inf.
+
+    Those of available arms are raised to the least finite number, so that no tie is with others.
+    """
+    return np.where(available, np.maximum(values, -MAX_FLOAT), -np.inf)
 
 
 def draw_arms(rng: Generator, probabilities: np.ndarray) -> np.ndarray:

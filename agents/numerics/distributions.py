@@ -31,6 +31,8 @@ import numpy as np
 from numpy.random import Generator
 from scipy import special
 
+from bandit_gym.checks import message
+
 BETA, INVERSE_GAMMA, NORMAL, GAMMA = range(4)
 """Codes of the distributions that are built in, for kernels."""
 
@@ -109,9 +111,8 @@ class Distribution:
             NotImplementedError: for a distribution that has no formula of it.
         """
         if self.partial_moment_formula is None:
-            raise NotImplementedError(
-                f"partial_moment must be asked of a distribution with a formula, got {self!r}."
-            )
+            condition = "be asked of a distribution with a formula"
+            raise NotImplementedError(message("partial_moment", condition, self))
         return self.partial_moment_formula(first, second, x)
 
     def match_moments(self, mean: np.ndarray, variance: np.ndarray) -> Any:
@@ -121,9 +122,8 @@ class Distribution:
             ValueError: for a distribution that has no formula of it.
         """
         if self.match_moments_formula is None:
-            raise ValueError(
-                f"match_moments must be asked of a distribution with a formula, got {self!r}."
-            )
+            condition = "be asked of a distribution with a formula"
+            raise ValueError(message("match_moments", condition, self))
         return self.match_moments_formula(mean, variance)
 
     def draw(self, rng: Generator, first: Any, second: Any, size: Any) -> Any:
@@ -135,9 +135,8 @@ class Distribution:
     def coefficients(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Return the (..., 5) coefficients of the features."""
         if self.feature_matrix is None:
-            raise ValueError(
-                f"coefficients must be asked of a distribution with features, got {self!r}."
-            )
+            condition = "be asked of a distribution with features"
+            raise ValueError(message("coefficients", condition, self))
         first, second = np.broadcast_arrays(first, second)
         return np.stack([np.ones_like(first), first, second], axis=-1) @ self.feature_matrix.T
 
@@ -150,9 +149,9 @@ def _feature_matrix(*entries: tuple[int, int, float]) -> np.ndarray:
     return matrix
 
 
-def _clip_to_tiny(gammas: np.ndarray) -> np.ndarray:
-    """Return the draws, those too small for a floating-point number made the smallest."""
-    return np.maximum(gammas, TINY)
+def _draw_gamma(rng: Generator, shape: Any, size: Any) -> np.ndarray:
+    """Return Gamma(shape, 1) draws, those too small for a floating-point number made the least."""
+    return np.maximum(rng.standard_gamma(shape, size), TINY)
 
 
 def _match_beta(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -233,9 +232,7 @@ INVERSE_GAMMA_DISTRIBUTION = Distribution(
     partial_moment_formula=_partial_inverse_gamma,
     match_moments_formula=_match_inverse_gamma,
     evidence_formula=_evidence_gamma,
-    draw_formula=lambda rng, shape, scale, size: (
-        scale / _clip_to_tiny(rng.standard_gamma(shape, size))
-    ),
+    draw_formula=lambda rng, shape, scale, size: scale / _draw_gamma(rng, shape, size),
     scipy_distribution=lambda stats, shape, scale: stats.invgamma(shape, scale=scale),
 )
 NORMAL_DISTRIBUTION = Distribution(  # h, the precision times the mean, and tau, the precision
@@ -257,9 +254,7 @@ GAMMA_DISTRIBUTION = Distribution(
     partial_moment_formula=_partial_gamma,
     match_moments_formula=lambda mean, variance: (mean**2 / variance, mean / variance),
     evidence_formula=_evidence_gamma,
-    draw_formula=lambda rng, shape, rate, size: (
-        _clip_to_tiny(rng.standard_gamma(shape, size)) / rate
-    ),
+    draw_formula=lambda rng, shape, rate, size: _draw_gamma(rng, shape, size) / rate,
     scipy_distribution=lambda stats, shape, rate: stats.gamma(shape, scale=1 / rate),
 )
 

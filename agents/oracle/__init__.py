@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from agents.oracle.arms import ArmPosteriors, Arms
-from agents.oracle.chains import chain_probabilities
+from agents.oracle.arms import ArmPosteriors, Arms, find_first_edges
+from agents.oracle.chains import means_probabilities
 from agents.oracle.contextual import contextual_probabilities
 from agents.oracle.panels import (
     Panels,
@@ -34,7 +34,6 @@ from agents.oracle.panels import (
     is_unresolved,
     resolve_panels,
 )
-from agents.oracle.search import find_first_edges
 from bandit_gym.checks import check_arms, check_real, check_statistics, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
@@ -112,10 +111,8 @@ def _make_solver(
     if problem.offers("arm_log_density"):
         return partial(quadrature_probabilities, Arms(problem), tolerance or QUADRATURE_TOLERANCE)
     if problem.offers("normal_box"):
-        return partial(chain_probabilities, problem, tolerance=tolerance or GIBBS_TOLERANCE)
-    condition = (
-        "offer arm_log_density (arms independent a priori) or be a TruncatedMultivariateNormal"
-    )
+        return partial(means_probabilities, problem, tolerance=tolerance or GIBBS_TOLERANCE)
+    condition = "offer arm_log_density (independent arms) or be a TruncatedMultivariateNormal"
     raise TypeError(message("problem.prior", condition, problem.prior))
 
 

@@ -1,4 +1,4 @@
-"""How often each arm is the best under a normal prior cut to a box, by long Markov chains.
+"""Joint posteriors by their densities, and long Markov chains that draw from them.
 
 Chains begin as draws of the prior. The likelihood's power is raised from 0 to 1; after each rise
 the draws are resampled by what it changes, and moved. So they start where the posterior is, in
@@ -9,7 +9,10 @@ roughly like it: the one with the mean and covariance of the chains at hand. Wer
 distribution, two moves would have next to nothing in common; where a box cuts it, some 4 moves are
 worth an independent draw of 10 arms. Plain NumPy: all chains move at once.
 
-Notation: K arms, L chains, B batches.
+Chains answer for a normal prior that is cut to a box. Where arms have features, importance sampling
+starts from them, and they are the second method, which says which of its answers can be trusted.
+
+Notation: K arms, d coefficients or means, n distinct rows, M points, R rays, L chains, B batches.
 
 References:
     Del Moral, Doucet and Jasra (2006), "Sequential Monte Carlo samplers".
@@ -21,24 +24,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 
 from agents.oracle.arms import require_density
 from agents.oracle.panels import ToleranceError
 from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.likelihoods import Gaussian
 from bandit_gym.numerics.streams import make_generator
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, ContextualProblem
 
-NUM_CHAINS = 1024
-"""Twice the arms that such a prior takes: their covariance is that of as many chains or more."""
+NUM_CHAINS = 2048
+"""Many times the coefficients of a problem: their covariance is that of as many draws."""
 
-MOVES_PER_STAGE = 3
+MOVES_PER_STAGE = 4
 """After each rise of the likelihood's power."""
+
+MIN_POWER_STEP = 2.0**-60
+"""Of a rise, where the likelihood rules out more than half the draws of the prior."""
 
 NUM_BATCHES = 16
 MAX_BATCH = 1 << 10
@@ -48,7 +56,7 @@ GROWTH_MARGIN, MAX_GROWTH = 1.2, 8.0
 
 MAX_VARIANCE_RATIO = 4.0
 """Of chain averages, against what their batches promise. Chains that agree are at 1 within 0.2: an
-F statistic with 1,023 and 15,360 degrees of freedom. Batches promise too little where a chain
+F statistic with 2,047 and 30,720 degrees of freedom. Batches promise too little where a chain
 remembers longer than they last, and nearly nothing where it never leaves its mode."""
 
 MAX_LOG_ROUNDING = 1e-2
@@ -57,17 +65,138 @@ MAX_LOG_ROUNDING = 1e-2
 MIN_ANGLE = 1e-12
 """Of what is left of a turn, after which a chain stays where it is."""
 
-MeansLogDensity = Callable[[FloatArray], FloatArray]
+MAX_PREDICTORS = 1 << 18
+"""That are held at once: 2 MB, which stay in the cache."""
+
+LogDensity = Callable[[FloatArray], FloatArray]
 
 
-def chain_probabilities(
+@dataclass(frozen=True, eq=False)
+class PosteriorTarget:
+    """The posterior of all coefficients, or of a block that is independent of the others.
+
+    Attributes:
+        problem: likelihood and prior.
+        rows: (n, d) features of the rewards.
+        counts: (n,) rewards of each row.
+        sums: (n,) total rewards, in reward units.
+        chosen: (b,) coefficients of the block, all others being 0; None stands for all.
+    """
+
+    problem: ContextualProblem
+    rows: FloatArray
+    counts: FloatArray
+    sums: FloatArray
+    chosen: IntArray | None = None
+
+    @property
+    def num_coefficients(self) -> int:
+        """How many coefficients the target has: d, or those of the block."""
+        return self.rows.shape[1]
+
+    def block(self, chosen: IntArray) -> PosteriorTarget:
+        """Return the posterior of some coefficients, which must be independent of the others."""
+        used = (self.rows[:, chosen] != 0).any(axis=1)
+        rows = np.ascontiguousarray(self.rows[used][:, chosen])
+        return PosteriorTarget(self.problem, rows, self.counts[used], self.sums[used], chosen)
+
+    def compress(self) -> PosteriorTarget:
+        """Return the target with d rows or fewer where rewards are Gaussian, otherwise itself.
+
+        By QR of [X y], the squares of y - X theta add up to those of d rows and a constant.
+        """
+        if not isinstance(self.problem.likelihood, Gaussian) or not len(self.rows):
+            return self
+        roots = np.sqrt(self.counts)
+        scaled = np.column_stack([self.rows * roots[:, None], self.sums / roots])
+        kept = scipy.linalg.qr(scaled, mode="r")[0][: self.num_coefficients]
+        return replace(self, rows=kept[:, :-1], counts=np.ones(len(kept)), sums=kept[:, -1])
+
+    def sample_prior(self, rng: Generator, size: int) -> FloatArray:
+        """Return (size, d) draws of the prior."""
+        draws = self.problem.prior.sample(rng, (size, self.problem.num_features))
+        return draws if self.chosen is None else draws[:, self.chosen]
+
+    def log_prior(self, theta: FloatArray) -> FloatArray:
+        """Return the (...) log-densities of (..., d) coefficients under the prior."""
+        prior = self.problem.prior
+        if self.chosen is None:
+            return prior.log_density(theta)
+        full = np.zeros((*theta.shape[:-1], self.problem.num_features))
+        full[..., self.chosen] = theta
+        return np.asarray(prior.arm_log_density(full)[..., self.chosen].sum(axis=-1))  # type: ignore[attr-defined]
+
+    def log_likelihood(self, predictors: FloatArray) -> FloatArray:
+        """Return the (...) log-likelihoods of (..., n) linear predictors."""
+        std = getattr(self.problem.likelihood, "std", 1.0)
+        terms = self.problem.link.log_likelihood(predictors, self.counts, self.sums, std)
+        return np.asarray(terms.sum(axis=-1))
+
+    def log_likelihoods(self, theta: FloatArray) -> FloatArray:
+        """Return the (M,) log-likelihoods of (M, d) coefficients, a part of them at a time."""
+        step = max(1, MAX_PREDICTORS // max(1, len(self.rows)))
+        parts = [
+            self.log_likelihood(theta[first : first + step] @ self.rows.T)
+            for first in range(0, len(theta), step)
+        ]
+        return np.concatenate(parts)
+
+    def log_density(self, theta: FloatArray, power: float = 1.0) -> FloatArray:
+        """Return (M,) log-densities of (M, d) coefficients, the likelihood raised to a power."""
+        return self.log_prior(theta) + power * self.log_likelihoods(theta)
+
+    def log_density_on_rays(self, rays: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return the log of r^d f(r p), the density of log r along (R, d) rays p."""
+        slopes = rays @ self.rows.T
+
+        def density(log_radius: FloatArray) -> FloatArray:
+            radius = np.exp(log_radius)
+            theta = radius[..., None] * rays[:, None]
+            parts = self.log_prior(theta) + self.log_likelihood(radius[..., None] * slopes[:, None])
+            return parts + self.num_coefficients * log_radius
+
+        return density
+
+
+@dataclass(frozen=True, eq=False)
+class MeansTarget:
+    """The joint posterior of the means of all arms.
+
+    Attributes:
+        problem: likelihood and prior.
+        counts: (K,) pulls.
+        sums: (K,) total rewards, in reward units.
+    """
+
+    problem: BanditProblem
+    counts: FloatArray
+    sums: FloatArray
+
+    def sample_prior(self, rng: Generator, size: int) -> FloatArray:
+        """Return (size, K) draws of the prior."""
+        return self.problem.prior.sample(rng, (size, self.problem.num_arms))
+
+    def log_likelihoods(self, means: FloatArray) -> FloatArray:
+        """Return the (M,) log-likelihoods of (M, K) means."""
+        with np.errstate(all="ignore"):
+            values = self.problem.likelihood.log_likelihood(means, self.counts, self.sums)
+        require_density("the log-likelihood", values, means)
+        return np.asarray(values.sum(axis=1))
+
+    def log_density(self, means: FloatArray, power: float = 1.0) -> FloatArray:
+        """Return (M,) log-densities of (M, K) means, the likelihood raised to a power."""
+        return self.problem.prior.log_density(means) + power * self.log_likelihoods(means)
+
+
+Target = PosteriorTarget | MeansTarget
+
+
+def means_probabilities(
     problem: BanditProblem, counts: FloatArray, sums: FloatArray, *, tolerance: float
 ) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities that each arm is the best, and two standard errors.
 
-    Rounds grow longer until in one of them the chains agree with one another and the error is small
-    enough; all before it are forgotten. The generator is fixed, so that the result is a function of
-    the problem and the data.
+    The generator is fixed, so that the result is a function of the problem and the data.
 
     Args:
         problem: its prior is a `TruncatedMultivariateNormal`.
@@ -76,84 +205,77 @@ def chain_probabilities(
         tolerance: largest error accepted.
 
     Raises:
-        ToleranceError: if chains of MAX_BATCH * NUM_BATCHES moves still disagree or are still too
-            noisy, or if the data are so many, or so far from the prior, that numbers lack digits.
+        ToleranceError: see `chain_probabilities`; or if the data are so many, or so far from the
+            prior, that numbers lack digits.
     """
-    rng, posterior = make_generator("chains of the oracle"), JointPosterior(problem, counts, sums)
-    means, batch = posterior.draw_start(rng), 1
+    target = MeansTarget(problem, counts, sums)
+    draws = target.sample_prior(make_generator("draws of the oracle"), NUM_CHAINS)
+    _require_digits(target.log_likelihoods(draws))
+    return chain_probabilities(target, np.eye(problem.num_arms), tolerance)
+
+
+def chain_probabilities(
+    target: Target, arms: FloatArray, tolerance: float
+) -> tuple[FloatArray, float]:
+    """Return the (K,) probabilities that each arm is the best, and two standard errors.
+
+    Rounds grow longer until in one of them the chains agree with one another and the error is small
+    enough; all before it are forgotten.
+
+    Args:
+        target: posterior of d coefficients, or of means.
+        arms: (K, d) features.
+        tolerance: largest error accepted.
+
+    Raises:
+        ToleranceError: if chains of MAX_BATCH * NUM_BATCHES moves still disagree or are still too
+            noisy.
+    """
+    rng = make_generator("chains of the oracle")
+    theta, batch = temper(rng, target), 1
     while True:
-        chains = iterate_chains(rng, posterior.log_density, means)
-        wins = np.zeros((NUM_BATCHES, *means.shape))
+        chains = iterate_chains(rng, target.log_density, theta)
+        wins = np.zeros((NUM_BATCHES, NUM_CHAINS, len(arms)))
         for each in wins:
-            for means in islice(chains, batch):
-                each[np.arange(NUM_CHAINS), means.argmax(axis=1)] += 1
+            for theta in islice(chains, batch):
+                each[np.arange(NUM_CHAINS), (theta @ arms.T).argmax(axis=1)] += 1
         error, ratio = monte_carlo_error(wins / batch)
         agrees = ratio <= MAX_VARIANCE_RATIO
         if agrees and error <= tolerance and batch > 1:
             return wins.mean(axis=(0, 1)) / batch, error
         if batch == MAX_BATCH:
             raise ToleranceError(_describe_failure(tolerance, error, ratio), error)
-        growth = (
-            np.clip(GROWTH_MARGIN * (error / tolerance) ** 2, GROWTH_MARGIN, MAX_GROWTH)
-            if agrees
-            else 2.0
-        )
-        batch = min(math.ceil(growth * batch), MAX_BATCH)
+        growth = GROWTH_MARGIN * (error / tolerance) ** 2 if agrees else 2.0
+        batch = min(math.ceil(np.clip(growth, GROWTH_MARGIN, MAX_GROWTH) * batch), MAX_BATCH)
 
 
-@dataclass(frozen=True, eq=False)
-class JointPosterior:
-    """The joint distribution of all means.
+def temper(rng: Generator, target: Target, num_chains: int = NUM_CHAINS) -> FloatArray:
+    """Return (L, d) draws of the posterior, near enough to fit a proposal to, or to start chains.
 
-    Attributes:
-        problem: likelihood and prior.
-        counts: (K,) pulls.
-        sums: (K,) total rewards.
+    The power rises each time by as much as leaves the draws worth half their number.
     """
-
-    problem: BanditProblem
-    counts: FloatArray
-    sums: FloatArray
-
-    def log_density(self, means: FloatArray, power: float = 1.0) -> FloatArray:
-        """Return the (L,) log-densities at (L, K) means, the likelihood raised to a power."""
-        return self.problem.prior.log_density(means) + power * self.log_likelihood(means)
-
-    def log_likelihood(self, means: FloatArray) -> FloatArray:
-        """Return the (L,) log-likelihoods at (L, K) means."""
-        with np.errstate(all="ignore"):
-            values = self.problem.likelihood.log_likelihood(means, self.counts, self.sums)
-        require_density("the log-likelihood", values, means)
-        return np.asarray(values.sum(axis=1))
-
-    def draw_start(self, rng: Generator) -> FloatArray:
-        """Return (L, K) means that are roughly draws of this distribution.
-
-        The power rises each time by as much as leaves the draws worth half their number.
-        """
-        means, power = self.problem.prior.sample(rng, (NUM_CHAINS, len(self.counts))), 0.0
-        while power < 1.0:
-            values, step = self.log_likelihood(means), 1.0 - power
-            _require_digits(values)
-            while _effective_size(step * values) < NUM_CHAINS / 2:
-                step /= 2
-            power = min(power + step, 1.0)
-            means = means[_resample_chains(rng, step * values)]
-            target = partial(self.log_density, power=power)
-            *_, means = islice(iterate_chains(rng, target, means), MOVES_PER_STAGE)
-        return means
+    theta, power = target.sample_prior(rng, num_chains), 0.0
+    while power < 1.0:
+        values, step = target.log_likelihoods(theta), 1.0 - power
+        while step > MIN_POWER_STEP and _effective_size(step * values) < num_chains / 2:
+            step /= 2
+        power = min(power + step, 1.0)
+        theta = theta[_resample_chains(rng, step * values)]
+        density = partial(target.log_density, power=power)
+        *_, theta = islice(iterate_chains(rng, density, theta), MOVES_PER_STAGE)
+    return theta
 
 
 def iterate_chains(
-    rng: Generator, log_density: MeansLogDensity, means: FloatArray
+    rng: Generator, log_density: LogDensity, theta: FloatArray
 ) -> Iterator[FloatArray]:
-    """Yield the (L, K) means of chains after each move, for ever.
+    """Yield where (L, d) chains are after each move, for ever.
 
     The normal distribution with the mean and covariance that they have now is standard in
     coordinates z.
     """
-    root, centre = np.sqrt(len(means)), means.mean(axis=0)
-    left, sizes, axes = np.linalg.svd(means - centre, full_matrices=False)
+    root, centre = np.sqrt(len(theta)), theta.mean(axis=0)
+    left, sizes, axes = np.linalg.svd(theta - centre, full_matrices=False)
     z, steps = root * left, sizes[:, None] * axes / root
 
     def log_ratio(z: FloatArray) -> FloatArray:
@@ -166,9 +288,9 @@ def iterate_chains(
 
 
 def move_chains(
-    rng: Generator, log_ratio: MeansLogDensity, z: FloatArray, values: FloatArray
+    rng: Generator, log_ratio: LogDensity, z: FloatArray, values: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the successors of (L, K) coordinates z, and their (L,) log-ratios.
+    """Return the successors of (L, d) coordinates z, and their (L,) log-ratios.
 
     Chains follow the standard normal distribution times the ratio. Each turns along the ellipse
     through z and a draw of that distribution, by an angle drawn from all of it, then from what is

@@ -27,9 +27,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
-from agents.oracle.importance import average_chains, independent_arms, one_posterior, temper
+from agents.oracle.chains import PosteriorTarget, chain_probabilities, temper
+from agents.oracle.importance import independent_arms, one_posterior
 from agents.oracle.panels import ToleranceError
-from agents.oracle.target import PosteriorTarget
 from bandit_gym.checks import check_numbers, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.numerics.streams import make_generator
@@ -93,45 +93,41 @@ def contextual_probabilities(
     Raises:
         ToleranceError: if the error is larger.
     """
-    targets, distinct, copies = _prepare(problem, evidence, features)
-    default = POLAR_TOLERANCE if problem.num_features <= MAX_POLAR else SAMPLING_TOLERANCE
-    tolerance = tolerance or default
-    if len(targets) > 1:
+    target, distinct, copies = _prepare(problem, evidence, features)
+    is_polar = problem.num_features <= MAX_POLAR
+    tolerance = tolerance or (POLAR_TOLERANCE if is_polar else SAMPLING_TOLERANCE)
+    blocks = [] if is_polar else find_blocks(target, distinct)
+    if is_polar:
+        found, error = polar_probabilities(target.compress(), distinct)
+    elif blocks:
+        targets = [target.block(chosen).compress() for chosen in blocks]
         found, error = independent_arms(targets, distinct, tolerance)
-    elif problem.num_features <= MAX_POLAR:
-        found, error = polar_probabilities(targets[0], distinct)
     else:
-        found, error = one_posterior(targets[0], distinct, tolerance)
+        found, error = one_posterior(target.compress(), distinct, tolerance)
     if not error <= tolerance:
         condition = f"tolerance must be within reach, got {tolerance!r} where the error is"
         raise ToleranceError(f"{condition} {error:.2g}.", error)
     return copies @ found, error
 
 
-def probabilities_by_chains(problem: ContextualProblem, evidence: Any, features: Any) -> FloatArray:
-    """Return the (K,) probabilities by elliptical slice sampling alone, to check the others by."""
-    targets, distinct, copies = _prepare(problem, evidence, features)
-    return copies @ average_chains(targets, distinct)
+def probabilities_by_chains(
+    problem: ContextualProblem, evidence: Any, features: Any, tolerance: float
+) -> FloatArray:
+    """Return the (K,) probabilities by Markov chains alone, to check the others by."""
+    target, distinct, copies = _prepare(problem, evidence, features)
+    return copies @ chain_probabilities(target.compress(), distinct, tolerance)[0]
 
 
 def _prepare(
     problem: ContextualProblem, evidence: Any, features: Any
-) -> tuple[list[PosteriorTarget], FloatArray, FloatArray]:
-    """Return the posterior, (k, d) distinct features, and the (K, k) share of each arm in them.
-
-    The posterior is in blocks, one for each distinct arm, where these are independent and d is too
-    large for polar coordinates.
-    """
+) -> tuple[PosteriorTarget, FloatArray, FloatArray]:
+    """Return the posterior, (k, d) distinct features, and the (K, k) share of each arm in them."""
     rows, rewards, arms = _check_evidence(problem, evidence, features)
     distinct, which, sizes = np.unique(arms, axis=0, return_inverse=True, return_counts=True)
     copies = (np.eye(len(distinct)) / sizes)[which.ravel()]
     rows, order, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
     sums = np.bincount(order.ravel(), rewards, len(rows)).astype(np.float64)
-    target = PosteriorTarget(problem, rows, counts.astype(np.float64), sums)
-    is_polar = problem.num_features <= MAX_POLAR
-    blocks = [] if is_polar else find_blocks(target, distinct)
-    targets = [target.block(chosen) for chosen in blocks] or [target]
-    return [each.compress() for each in targets], distinct, copies
+    return PosteriorTarget(problem, rows, counts.astype(np.float64), sums), distinct, copies
 
 
 def _check_evidence(

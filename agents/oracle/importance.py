@@ -1,18 +1,13 @@
-"""Probability that each arm is the best, by importance sampling in many dimensions, and by chains.
+"""Probability that each arm is the best, by importance sampling in many dimensions.
 
-Draws of the prior become draws of the posterior while the likelihood's power rises from 0 to 1:
-they are resampled by what each rise changes, and moved by elliptical slice sampling. A mixture of t
-distributions is fitted to them. Draws of that mixture, weighted by the posterior's density, give
-the probabilities; six times as many draws without weights, which cost next to nothing, take away
-what the mixture itself contributes to the variance (a control variate).
+A mixture of t distributions is fitted to draws of the posterior by chains. Draws of that mixture,
+weighted by the posterior's density, give the probabilities; six times as many draws without
+weights, which cost next to nothing, take away what the mixture itself contributes to the variance
+(a control variate).
 
-The chains alone are the second method, that says which cases can be trusted.
-
-Notation: K arms, d coefficients, M draws, L chains, B batches.
+Notation: K arms, d coefficients, M draws, L chains.
 
 References:
-    Del Moral, Doucet and Jasra (2006), "Sequential Monte Carlo samplers".
-    Nishihara, Murray and Adams (2014), "Parallel MCMC with generalized elliptical slice sampling".
     Hesterberg (1995), "Weighted average importance sampling and defensive mixture distributions".
 """
 
@@ -27,16 +22,9 @@ import scipy
 from numpy.random import Generator
 from scipy.special import gammaln, logsumexp
 
-from agents.oracle.target import PosteriorTarget
+from agents.oracle.chains import PosteriorTarget, temper
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.streams import make_generator
-
-NUM_TEMPERED_CHAINS = 2048
-NUM_MOVES = 4
-"""After each rise of the likelihood's power, and of each chain before its first draw counts."""
-
-NUM_CHAIN_SWEEPS = 150
-"""Moves of all chains where they alone give the answer, to 0.002 or so."""
 
 BATCH_SIZE = 20_000
 """Draws of a batch with weights."""
@@ -52,8 +40,6 @@ LOW_DEGREES, HIGH_DEGREES, HIGH_DIMENSION = 8.0, 30.0, 10
 WEIGHTS = np.array([0.85, 0.1, 0.05])
 WIDTH, WIDE_DEGREES, COEFFICIENT_DEGREES = 1.5, 3.0, 2.0
 """Shares of the three distributions of t; width and degrees of the second; degrees of the third."""
-
-Move = Callable[[Generator, FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,17 +69,16 @@ class TMixture:
 
     def sample(self, rng: Generator, size: int) -> FloatArray:
         """Return (size, d) draws, in pairs that mirror each other: means of both vary less."""
-        sizes = rng.multinomial(size // 2, WEIGHTS)
-        num_coefficients = len(self.mean)
-        main, wide = (
-            rng.standard_normal((n, num_coefficients))
-            * np.sqrt(df / rng.chisquare(df, (n, 1)))
-            @ self.cholesky.T
-            for n, df in zip(sizes, (self.degrees, WIDE_DEGREES), strict=False)
-        )
-        t = rng.standard_t(COEFFICIENT_DEGREES, (sizes[2], num_coefficients))
-        draws = np.concatenate([main, WIDTH * wide, t * self.deviations])
+        num_main, num_wide, num_single = rng.multinomial(size // 2, WEIGHTS)
+        main = self._draw_t(rng, num_main, self.degrees)
+        wide = WIDTH * self._draw_t(rng, num_wide, WIDE_DEGREES)
+        t = rng.standard_t(COEFFICIENT_DEGREES, (num_single, len(self.mean)))
+        draws = np.concatenate([main, wide, t * self.deviations])
         return np.asarray(self.mean + np.concatenate([draws, -draws]))
+
+    def _draw_t(self, rng: Generator, size: int, degrees: float) -> FloatArray:
+        noise = rng.standard_normal((size, len(self.mean)))
+        return noise * np.sqrt(degrees / rng.chisquare(degrees, (size, 1))) @ self.cholesky.T
 
     def log_density(self, theta: FloatArray) -> FloatArray:
         """Return the (M,) log-densities of (M, d) coefficients."""
@@ -166,23 +151,6 @@ def independent_arms(
     return average_batches(estimate, tolerance)
 
 
-def average_chains(targets: Sequence[PosteriorTarget], arms: FloatArray) -> FloatArray:
-    """Return the (K,) probabilities by chains: of one posterior, or of a block for each arm."""
-    rng = make_generator("chains that check the oracle")
-    states = [temper(rng, target) for target in targets]
-    moves = [slice_moves(target, state) for target, state in zip(targets, states, strict=True)]
-    equal = [np.full(NUM_TEMPERED_CHAINS, 1 / NUM_TEMPERED_CHAINS)] * len(arms)
-    total = np.zeros(len(arms))
-    for _ in range(NUM_CHAIN_SWEEPS):
-        states = [move(rng, state) for move, state in zip(moves, states, strict=True)]
-        if len(targets) == 1:
-            total += _wins(states[0], arms).mean(axis=0)
-        else:
-            parts = zip(states, arms, targets, strict=True)
-            total += combine_arms([state @ arm[each.chosen] for state, arm, each in parts], equal)
-    return np.asarray(total / NUM_CHAIN_SWEEPS)
-
-
 def combine_arms(predictors: Sequence[FloatArray], weights: Sequence[FloatArray]) -> FloatArray:
     """Return the (K,) probabilities of the largest of independent predictors.
 
@@ -195,9 +163,8 @@ def combine_arms(predictors: Sequence[FloatArray], weights: Sequence[FloatArray]
     chances = [each[order] for each, order in zip(weights, orders, strict=True)]
     steps = [np.concatenate([[0.0], np.cumsum(each)]) for each in chances]
     for arm, other in permutations(range(len(predictors)), 2):
-        chances[arm] = (
-            chances[arm] * steps[other][np.searchsorted(positions[other], positions[arm])]
-        )
+        below = np.searchsorted(positions[other], positions[arm])
+        chances[arm] = chances[arm] * steps[other][below]
     return np.array([each.sum() for each in chances])
 
 
@@ -224,62 +191,6 @@ def fit_mixture(draws: FloatArray) -> TMixture:
     """Return the mixture that is like (L, d) draws."""
     covariance = np.atleast_2d(np.cov(draws.T))
     return TMixture(draws.mean(axis=0), np.linalg.cholesky(covariance).astype(np.float64))
-
-
-def temper(
-    rng: Generator, target: PosteriorTarget, num_chains: int = NUM_TEMPERED_CHAINS
-) -> FloatArray:
-    """Return (L, d) draws of the posterior, near enough to fit a proposal to, or to start chains.
-
-    Each rise of the power is the largest that leaves half the chains effective.
-    """
-    theta, power = target.sample_prior(rng, num_chains), 0.0
-    while power < 1.0:
-        logs = target.log_likelihoods(theta)
-        steps = np.append(2.0 ** np.arange(-60.0, 0.0, 0.25), 1.0) * (1.0 - power)
-        weights = np.exp(steps[:, None] * (logs - logs.max()))
-        sizes = weights.sum(axis=1) ** 2 / np.square(weights).sum(axis=1)
-        chosen = int(np.flatnonzero(sizes >= num_chains / 2).max(initial=0))
-        power = 1.0 if chosen == len(steps) - 1 else power + steps[chosen]
-        shares = weights[chosen] / weights[chosen].sum()
-        theta = theta[rng.choice(num_chains, num_chains, p=shares)]
-        for _ in range(NUM_MOVES):
-            theta = slice_moves(target, theta, power)(rng, theta)
-    return theta
-
-
-def slice_moves(target: PosteriorTarget, draws: FloatArray, power: float = 1.0) -> Move:
-    """Return the elliptical slice move of all chains at once, with the normal that is like draws.
-
-    It leaves the posterior alone whose likelihood has the power, for any such draws.
-    """
-    normal = fit_mixture(draws)
-    inverse = np.linalg.inv(normal.cholesky)
-
-    def ratio(off: FloatArray) -> FloatArray:
-        theta = normal.mean + off
-        squares = np.square(off @ inverse.T).sum(axis=1)
-        return target.log_prior(theta) + power * target.log_likelihoods(theta) + 0.5 * squares
-
-    def move(rng: Generator, theta: FloatArray) -> FloatArray:
-        start = theta - normal.mean
-        turned = rng.standard_normal(start.shape) @ normal.cholesky.T
-        level = ratio(start) - rng.standard_exponential(len(start))
-        angles = rng.uniform(0.0, 2 * np.pi, len(start))
-        low, high = angles - 2 * np.pi, angles.copy()
-        found, left = start.copy(), np.arange(len(start))
-        while len(left):
-            angle = angles[left, None]
-            off = start[left] * np.cos(angle) + turned[left] * np.sin(angle)
-            is_above = ratio(off) > level[left]
-            found[left[is_above]] = off[is_above]
-            left = left[~is_above]
-            low[left] = np.where(angles[left] < 0, angles[left], low[left])
-            high[left] = np.where(angles[left] >= 0, angles[left], high[left])
-            angles[left] = rng.uniform(low[left], high[left])
-        return normal.mean + found
-
-    return move
 
 
 def _draw(

@@ -110,9 +110,8 @@ class Panels:
     @cached_property
     def shares(self) -> FloatArray:
         """(P, Q, K) mass of each arm at each node, which add up to one."""
-        return np.asarray(
-            self.lengths[:, None, None] / 2 * _LOBATTO_WEIGHTS[:, None] * self.density
-        )
+        sizes = self.lengths[:, None, None] / 2 * _LOBATTO_WEIGHTS[:, None]
+        return np.asarray(sizes * self.density)
 
     def expectations(self, values: FloatArray) -> FloatArray:
         """Return the (..., K) expectations of (..., P, Q, K) values at the nodes."""
@@ -205,9 +204,8 @@ def _max_panels(panels: Panels) -> int:
 
 def best_arm_probabilities(panels: Panels) -> FloatArray:
     """Return the (K,) integrals P_i = int p_i(x) prod_{j != i} F_j(x) dx over the panels."""
-    return _integrate(
-        panels, panels.density * exclusive_products(panels.cumulative_probabilities())
-    )
+    others = exclusive_products(panels.cumulative_probabilities())
+    return _integrate(panels, panels.density * others)
 
 
 def exclusive_products(factors: FloatArray) -> FloatArray:

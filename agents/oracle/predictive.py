@@ -22,10 +22,8 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
-from agents.oracle.arms import ArmPosteriors, Arms
-from agents.oracle.line import Line
+from agents.oracle.arms import ArmPosteriors, Arms, Line, find_first_edges
 from agents.oracle.panels import Panels, exclusive_products, resolve_panels
-from agents.oracle.search import find_first_edges
 from bandit_gym.checks import check_integer, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Bernoulli
@@ -112,18 +110,19 @@ def find_earlier_rows(means: FloatArray, complements: FloatArray) -> FloatArray:
     return table
 
 
+def resolve_posteriors(posteriors: ArmPosteriors, edges: FloatArray) -> Panels:
+    """Return panels between increasing edges that resolve posteriors to `PANEL_TOLERANCE`."""
+    rounding = posteriors.arms.line.find_rounding
+    return resolve_panels(posteriors.shared_log_density, edges, PANEL_TOLERANCE, rounding)
+
+
 def expected_best_mean(problem: BanditProblem) -> float:
     """Return E max_i mu_i under the prior, by quadrature."""
     no_data = np.zeros(problem.num_arms)
-    posteriors = ArmPosteriors(arms := Arms(problem), no_data, no_data)
-    panels = resolve_panels(
-        posteriors.shared_log_density,
-        find_first_edges(posteriors),
-        PANEL_TOLERANCE,
-        arms.line.find_rounding,
-    )
+    posteriors = ArmPosteriors(Arms(problem), no_data, no_data)
+    panels = resolve_posteriors(posteriors, find_first_edges(posteriors))
     chances = exclusive_products(panels.cumulative_probabilities())  # of being above all others
-    means = arms.line.means(panels.positions)[..., None]
+    means = posteriors.arms.line.means(panels.positions)[..., None]
     best, total = panels.expectations(np.stack([means * chances, chances])).sum(axis=1)
     return float(best / total)
 
@@ -169,9 +168,7 @@ class OneArm(Arms):
         posteriors = ArmPosteriors(self, counts, sums)
         paid = self.line.positions(np.unique(sums / np.maximum(counts, 1)))
         edges = np.unique(np.concatenate([self.prior_edges, paid]))
-        return resolve_panels(
-            posteriors.shared_log_density, edges, PANEL_TOLERANCE, self.line.find_rounding
-        )
+        return resolve_posteriors(posteriors, edges)
 
     def means_and_complements(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return means x and 1 - x at places on the line, both to full relative precision."""

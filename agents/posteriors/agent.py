@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from agents.base import Agent
+from agents.base.evidence import MAX_STATISTICS
 from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.factory import make_posterior
 from agents.snapshots.snapshot import ContextualSnapshot, PosteriorSnapshot
@@ -52,11 +53,10 @@ class PosteriorAgent(Agent):
         window: int | None = None,
     ) -> None:
         super().__init__(problem, discount=discount, window=window)
-        self.inner = (
-            None if posterior is None else make_posterior(check_problem(problem), posterior)
-        )
-        if self.inner is None:
+        self.inner = None
+        if posterior is None:
             return
+        self.inner = make_posterior(check_problem(problem), posterior)
         if not (self.evidence.is_cumulative or self.inner.can_discount):
             name = type(self.inner).__name__
             condition = "be one that can follow a discount or a window"
@@ -68,11 +68,8 @@ class PosteriorAgent(Agent):
     @property
     def max_lanes(self) -> int:
         """How many lanes it can be asked for: posteriors may need more memory than statistics."""
-        return (
-            super().max_lanes
-            if self.inner is None
-            else min(super().max_lanes, self.inner.max_lanes)
-        )
+        own = MAX_STATISTICS if self.inner is None else self.inner.max_lanes
+        return min(super().max_lanes, own)
 
     def warm_start(self, counts: Any, sums: Any) -> None:
         """Add earlier data to every lane, see `Agent.warm_start`.
@@ -80,10 +77,18 @@ class PosteriorAgent(Agent):
         Raises:
             TypeError: if the posterior learns from single rewards.
         """
-        if not self._can_warm_start:
-            condition = "be one that does without learn, for warm_start, where no reward is known"
-            raise TypeError(message("posterior", condition, type(self.inner).__name__))
+        self._refuse_learner("warm_start")
         super().warm_start(counts, sums)
+
+    def with_arms(self, num_arms: int, prior: Any = None) -> Self:
+        """Return an agent for more arms, see `Storable.with_arms`."""
+        self._refuse_learner("with_arms")
+        return super().with_arms(num_arms, prior)
+
+    def _refuse_learner(self, name: str) -> None:
+        if not self._can_warm_start:
+            condition = f"be one that does without learn, for {name}, where no reward is known"
+            raise TypeError(message("posterior", condition, type(self.inner).__name__))
 
     @property
     def _can_warm_start(self) -> bool:

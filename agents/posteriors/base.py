@@ -23,10 +23,10 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.base.evidence import MAX_STATISTICS, CountsAndSums
-from agents.numerics.choices import random_argmax, share_evenly
+from agents.numerics.choices import hide_arms, random_argmax, share_evenly
 from agents.posteriors.weighted_draws import WeightedDraws, best_arm_error
+from bandit_gym.checks import CurrentNames
 from bandit_gym.checks.doubts import Doubt
-from bandit_gym.checks.renamed import CurrentNames
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
@@ -58,12 +58,18 @@ class Belief(CurrentNames, ABC):
         """Return (size, N, K) draws of the means; of a chain, one after the other."""
         return np.array([self.sample(rng) for _ in range(size)])
 
-    def draw_best(self, rng: Generator) -> np.ndarray:
+    def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) arms that are best in one draw, ties broken at random.
 
         Kinds may fuse the two steps; the distribution is that of the best arm of `sample`.
+
+        Args:
+            rng: source of randomness.
+            available: (N, K) arms that may be best, at least one in each lane; None for all. It is
+                given only where not all arms are available.
         """
-        return random_argmax(rng, self.sample(rng))
+        draws = self.sample(rng)
+        return random_argmax(rng, draws if available is None else hide_arms(draws, available))
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations of the means; inf for improper posteriors."""
@@ -82,9 +88,14 @@ class Belief(CurrentNames, ABC):
         self._note_shortage(self._draws().has_few_beyond(p))
         return np.asarray(self._answer(WeightedDraws.quantile, p))
 
-    def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) probabilities that each arm has the largest mean."""
-        return np.asarray(self._answer(WeightedDraws.best_arm_probabilities))
+    def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
+        """Return the (N, K) probabilities that each arm has the largest mean.
+
+        Args:
+            available: as for `draw_best`; the others have probability 0.
+        """
+        options = () if available is None else (available,)
+        return np.asarray(self._answer(WeightedDraws.best_arm_probabilities, *options))
 
     def best_arm_error(self) -> np.ndarray:
         """Return (N,) twice the total variation to expect of `best_arm_probabilities`, by chance.
@@ -105,14 +116,20 @@ class Belief(CurrentNames, ABC):
         """
         raise TypeError(f"density must be asked of distributions, got {self.source}; use sample.")
 
-    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+    def best_arm_moments(
+        self, available: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return what to expect of every arm if a given arm is best.
+
+        Args:
+            available: as for `draw_best`; expectations of the other arms have no meaning.
 
         Returns:
             (N, K) probabilities that each arm is best, and (N, K, K) expectations of the means,
             those of arm i if arm a is best at [lane, a, i].
         """
-        best, means = self._answer(WeightedDraws.best_arm_moments)
+        options = () if available is None else (available,)
+        best, means = self._answer(WeightedDraws.best_arm_moments, *options)
         return best, means
 
     def expected_loss(self) -> np.ndarray:
@@ -173,11 +190,8 @@ class Belief(CurrentNames, ABC):
         They are taken from a copy, as a chain moves with every draw.
         """
         if self._answers is None:
-            draws = (
-                self.fork()
-                .sample_many(make_generator("draws for answers"), NUM_ANSWER_DRAWS)
-                .swapaxes(0, 1)
-            )
+            rng = make_generator("draws for answers")
+            draws = self.fork().sample_many(rng, NUM_ANSWER_DRAWS).swapaxes(0, 1)
             self._answers = WeightedDraws(draws, np.zeros(draws.shape[:2]))
         return self._answers
 
@@ -193,6 +207,7 @@ class Posterior(Belief):
         state_names: the attributes that a saved agent needs beside the evidence.
         max_lanes: how many lanes there is memory for.
         can_discount: whether it can follow evidence that is discounted or leaves a window.
+        decides_many: whether its belief of one lane under (n, K, d) features draws n best arms.
     """
 
     problem: BanditProblem
@@ -200,6 +215,7 @@ class Posterior(Belief):
     keeps_state: ClassVar[bool] = True
     state_names: ClassVar[tuple[str, ...]] = ()
     can_discount: ClassVar[bool] = False
+    decides_many: ClassVar[bool] = False
 
     def start(self, rng: Generator, num_lanes: int) -> None:
         """Prepare for so many lanes without data."""
@@ -259,6 +275,9 @@ class ExactPosterior(Posterior):
         return np.zeros(len(self.counts), dtype=np.int64)
 
 
-def favour_missing_arms(is_missing: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """Return (N, K) probabilities: in lanes with improper arms uniform over these."""
+def favour_missing_arms(
+    is_missing: np.ndarray, probabilities: np.ndarray, available: np.ndarray | None = None
+) -> np.ndarray:
+    """Return (N, K) probabilities: in lanes with available improper arms uniform over these."""
+    is_missing = is_missing if available is None else is_missing & available
     return np.where(is_missing.any(axis=1, keepdims=True), share_evenly(is_missing), probabilities)

@@ -22,13 +22,12 @@ Notation: K arms, P kinds of arms, C cells, D draws, m places.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, log_expit
+from scipy.special import log_expit
 
 from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray
@@ -111,11 +110,8 @@ class Coordinate:
 
     def means(self, u: FloatArray) -> FloatArray:
         """Return x(u), strictly inside the interval for u within `limits`."""
-        if np.isfinite(self.high - self.low):
-            return self.low + (self.high - self.low) * expit(u)
-        if np.isfinite(self.low):
-            return self.low + self.scale * np.exp(u)
-        return self.centre + self.scale * np.sinh(u)
+        with np.errstate(over="ignore"):  # at the limits of a wide interval
+            return np.asarray(find_mean(self.ends, u))
 
     def log_slope(self, u: FloatArray) -> FloatArray:
         """Return log dx/du, which turns a density of x into one of u."""
@@ -127,15 +123,8 @@ class Coordinate:
 
     def positions(self, means: FloatArray) -> FloatArray:
         """Return u(x), clipped to `limits`."""
-        means = np.clip(means, self.low, self.high)
         with np.errstate(divide="ignore"):
-            if np.isfinite(self.high - self.low):
-                u = np.log(means - self.low) - np.log(self.high - means)
-            elif np.isfinite(self.low):
-                u = np.log((means - self.low) / self.scale)
-            else:
-                u = np.arcsinh((means - self.centre) / self.scale)
-        return np.asarray(np.clip(u, *self.limits))
+            return np.asarray(np.clip(find_position(self.ends, means), *self.limits))
 
     @cached_property
     def limits(self) -> FloatArray:
@@ -149,25 +138,24 @@ class Coordinate:
 
 
 @inner
-def find_position(ends: np.ndarray, x: float) -> float:
-    """Return u(x), infinite at and beyond the ends; compiled, as `Coordinate.positions`."""
+def find_position(ends: np.ndarray, x: Any) -> Any:
+    """Return u(x) of numbers or arrays, infinite at and beyond finite ends."""
     low, high, centre, scale = ends[0], ends[1], ends[2], ends[3]
-    if x <= low or x >= high:
-        return -np.inf if x <= low else np.inf
+    x = np.minimum(np.maximum(x, low), high)
     if low == -np.inf:
-        return math.asinh((x - centre) / scale)
-    return math.log((x - low) / (high - x if high < np.inf else scale))
+        return np.arcsinh((x - centre) / scale)
+    return np.log((x - low) / (high - x if high < np.inf else scale))
 
 
 @inner
-def find_mean(ends: np.ndarray, u: float) -> float:
-    """Return x(u); compiled, as `Coordinate.means`."""
+def find_mean(ends: np.ndarray, u: Any) -> Any:
+    """Return x(u) of numbers or arrays."""
     low, high, centre, scale = ends[0], ends[1], ends[2], ends[3]
     if low == -np.inf:
-        return centre + scale * math.sinh(u)
+        return centre + scale * np.sinh(u)
     if high < np.inf:
-        return low + (high - low) / (1.0 + math.exp(-u))
-    return low + scale * math.exp(u)
+        return low + (high - low) / (1.0 + np.exp(-u))
+    return low + scale * np.exp(u)
 
 
 class PriorCells(NamedTuple):
@@ -202,9 +190,8 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, PriorCells]:
         ValueError: if a prior does not integrate, is NaN somewhere, or is too rough; names the arm.
     """
     support = problem.arm_support()
-    draws = problem.prior.sample(
-        make_generator("draws of the prior to tabulate"), (NUM_CELL_DRAWS, problem.num_arms)
-    )
+    rng = make_generator("draws of the prior to tabulate")
+    draws = problem.prior.sample(rng, (NUM_CELL_DRAWS, problem.num_arms))
     coordinate = Coordinate.from_draws(support, draws)
     signatures = find_arm_signatures(problem, support, draws)
     _, arms, kind_of_arm = np.unique(signatures, axis=0, return_index=True, return_inverse=True)
@@ -234,7 +221,7 @@ def find_arm_signatures(
     Args:
         problem: likelihood and prior.
         support: (K, 2) lowest and highest mean of each arm.
-        draws: (D, K) from the prior, of which NUM_TWIN_DRAWS are used.
+        draws: (D, K) from the prior, of which NUM_COMPARED_DRAWS are used.
     """
     some = draws[:64].ravel()
     some = some[:: max(1, len(some) // NUM_COMPARED_DRAWS)]
@@ -324,10 +311,9 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
     """
     coordinate, sizes = density.coordinate, density.sizes()
     draw_positions = np.unique(coordinate.positions(draws))
-    at_draws, log_slope = density.evaluate(draw_positions)[0], coordinate.log_slope(draw_positions)
-    rounding = (
-        _RELATIVE_ROUNDING * np.abs(coordinate.means(draw_positions)) / np.exp(log_slope)
-    )  # of spots, for digits
+    at_draws, slope = density.evaluate(draw_positions)[0], coordinate.log_slope(draw_positions)
+    size = np.abs(coordinate.means(draw_positions))
+    rounding = _RELATIVE_ROUNDING * size / np.exp(slope)  # of positions, for digits of means
     steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
     support = coordinate.positions(density.support[density.arm])
     edges = np.concatenate([-steps, steps, coordinate.limits, support])
@@ -356,10 +342,8 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         is_missed = np.bincount(missed, minlength=len(left)) > 0
         highest = values[0].max(axis=-1)
         is_empty = np.isneginf(highest) & ~is_missed
-        is_low, is_unlikely = (
-            highest < top - MAX_LOG_DEPTH,
-            values[2].max(axis=-1) < -MAX_LOG_LIKELIHOOD_DROP,
-        )
+        is_low = highest < top - MAX_LOG_DEPTH
+        is_unlikely = values[2].max(axis=-1) < -MAX_LOG_LIKELIHOOD_DROP
         has_prior &= ~is_low & ~is_missed  # also where it is all that counts, without data
         is_good &= has_prior & ~is_unlikely
         is_done = is_good | (is_low & ~is_missed) | (is_unlikely & has_prior)
@@ -404,10 +388,8 @@ def _fit_polynomials(
         start = values[..., :1]  # from which the rest follows, so that constants are
         polynomials = (values - start)[..., ::2] @ _FIT_MATRIX.T
         misfit = np.abs(start + polynomials @ _POWERS.T - values)
-        loss = (
-            _RELATIVE_ROUNDING * np.abs(means).max(axis=-1) / np.ptp(means, axis=-1)
-        )  # of digits of x
-        change = np.ptp(values, axis=-1)
+        size, change = np.abs(means).max(axis=-1), np.ptp(values, axis=-1)
+        loss = _RELATIVE_ROUNDING * size / np.ptp(means, axis=-1)  # of digits of x
         allowed = ((_FEATURE_TOLERANCE + loss) * change)[..., None]
         parts = np.abs(values)
         parts[1] += parts[2]  # what f_1 is a difference of

@@ -34,6 +34,7 @@ from agents.posteriors.weighted_draws import (
     MAX_BEST_ARM_ERROR,
     TARGET_BEST_ARM_ERROR,
     WeightedDraws,
+    best_arm_error,
 )
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.typing import FloatArray
@@ -315,30 +316,35 @@ class GibbsPosterior(Posterior):
         self._is_fresh = False
         return self._means.copy()
 
-    def best_arm_probabilities(self) -> np.ndarray:
+    def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
-        return self._estimate_best_arms()[0].copy()
+        return self._estimate_best_arms(available)[0].copy()
 
     def best_arm_error(self) -> np.ndarray:
         """Return (N,) how far off they may be; see `Belief.best_arm_error`."""
         return self._estimate_best_arms()[1].copy()
 
-    def _estimate_best_arms(self) -> tuple[np.ndarray, np.ndarray]:
+    def _estimate_best_arms(
+        self, available: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities, and (N,) errors; lanes are walked on one by one."""
-        if self._best is None:
-            draws, size, rng = self._draws(), NUM_ANSWER_SWEEPS, np.random.default_rng(1)
-            found, error = draws.best_arm_probabilities(), draws.best_arm_error()
-            while size < MAX_ANSWER_SWEEPS and (error > TARGET_BEST_ARM_ERROR).any():
-                size *= SWEEP_GROWTH
-                for lane in np.flatnonzero(error > TARGET_BEST_ARM_ERROR)[:, None]:
-                    draws = self._run_copies(rng, lane, size)
-                    found[lane], error[lane] = (
-                        draws.best_arm_probabilities(),
-                        draws.best_arm_error(),
-                    )
-            self._note_shortage(error > MAX_BEST_ARM_ERROR)
+        if self._best is not None and available is None:
+            return self._best
+
+        def estimate(draws: WeightedDraws, lanes: Any) -> tuple[np.ndarray, np.ndarray]:
+            found = draws.best_arm_probabilities(None if available is None else available[lanes])
+            return found, best_arm_error(found, draws.effective_sample_size())
+
+        size, rng = NUM_ANSWER_SWEEPS, np.random.default_rng(1)
+        found, error = estimate(self._draws(), slice(None))
+        while size < MAX_ANSWER_SWEEPS and (error > TARGET_BEST_ARM_ERROR).any():
+            size *= SWEEP_GROWTH
+            for lane in np.flatnonzero(error > TARGET_BEST_ARM_ERROR)[:, None]:
+                found[lane], error[lane] = estimate(self._run_copies(rng, lane, size), lane)
+        self._note_shortage(error > MAX_BEST_ARM_ERROR)
+        if available is None:
             self._best = found, error
-        return self._best
+        return found, error
 
     def doubts(self) -> np.ndarray:
         """Return (N,) CHAINS_APART where a chain moved slowly when its data had last doubled.
@@ -392,10 +398,8 @@ class GibbsPosterior(Posterior):
     def _draws(self) -> WeightedDraws:
         """Return the means after each of many sweeps of a copy of the chains."""
         if self._answers is None:
-            lanes = np.arange(len(self.counts))
-            self._answers = self._run_copies(
-                make_generator("sweeps for answers"), lanes, NUM_ANSWER_SWEEPS
-            )
+            rng, lanes = make_generator("sweeps for answers"), np.arange(len(self.counts))
+            self._answers = self._run_copies(rng, lanes, NUM_ANSWER_SWEEPS)
         return self._answers
 
     def _run_copies(self, rng: Generator, lanes: np.ndarray, size: int) -> WeightedDraws:

@@ -30,6 +30,9 @@ MAX_BUFFERED_ARMS = 64
 """Arms up to which draws ahead, which cost a call per arm now and then, beat a kernel."""
 
 
+NUM_MOMENT_DRAWS = 10_000
+"""Of a prior, for the conjugate one with the same moments."""
+
 NUM_LOSS_LEVELS = 49
 """Quantiles of each arm between which expected losses are integrated."""
 
@@ -96,17 +99,19 @@ class ConjugatePosterior(ExactPosterior):
         draws = self.distribution.draw(rng, first, second, (size, *first.shape))
         return np.where(is_missing, np.inf, draws)
 
-    def draw_best(self, rng: Generator) -> np.ndarray:
+    def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) best arms; those without data come first where the prior is improper.
 
         A lane alone, with few arms, has its draws made ahead, which is three times as fast as
         calling a kernel for each decision. Several lanes share that call.
         """
+        if available is not None:
+            return super().draw_best(rng, available)
         counts, sums = self.evidence.counts, self.evidence.sums
         if self._ahead is not None and self.evidence.is_cumulative:
             return self._ahead.draw_best(rng, counts, sums)
         if self.distribution.code is None:
-            return random_argmax(rng, self.sample(rng))
+            return super().draw_best(rng)
         from agents.numerics.kernels import ConjugatePrior, draw_best_arms
 
         actions = np.empty(len(counts), dtype=np.int64)
@@ -155,16 +160,15 @@ class ConjugatePosterior(ExactPosterior):
         found = ((below - below.prod(axis=-1, keepdims=True)) * sizes).sum(axis=0)
         return np.where(is_missing.any(axis=1, keepdims=True), np.nan, found)
 
-    def best_arm_probabilities(self) -> np.ndarray:
+    def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities from tables; arms without a posterior share them."""
         from agents.posteriors.grid import find_best_arm_probabilities
         from agents.posteriors.tables import tabulate_distributions
 
         first, second, is_missing = self._current_parameters()
-        return favour_missing_arms(
-            is_missing,
-            find_best_arm_probabilities(tabulate_distributions(self.distribution, first, second)),
-        )
+        points = tabulate_distributions(self.distribution, first, second)
+        found = find_best_arm_probabilities(points, available)
+        return favour_missing_arms(is_missing, found, available)
 
     def _evaluate(self, formula: Callable[..., np.ndarray], *options: Any) -> np.ndarray:
         """Return the (N, K) results of a formula, infinite without a posterior."""
@@ -231,10 +235,8 @@ class DrawBuffer:
         second = self.prior[arm][1] + c * pulls + d * total
         if second == 0.0:
             return [math.inf] * NUM_BUFFERED_DRAWS
-        draws: list[float] = self.distribution.draw(
-            rng, first, second, NUM_BUFFERED_DRAWS - self._place
-        ).tolist()
-        return draws
+        num_draws = NUM_BUFFERED_DRAWS - self._place
+        return self.distribution.draw(rng, first, second, num_draws).tolist()  # type: ignore[no-any-return]
 
 
 def reference_posterior(problem: BanditProblem) -> ConjugatePosterior:
@@ -251,18 +253,17 @@ def conjugate_posterior(problem: BanditProblem) -> ConjugatePosterior:
     return posterior
 
 
-def matched_posterior(problem: BanditProblem, num_draws: int = 10_000) -> ConjugatePosterior:
+def matched_posterior(problem: BanditProblem) -> ConjugatePosterior:
     """Return the posterior under the conjugate prior with the moments of the problem's prior.
 
-    Each arm's mean and variance are those of `num_draws` draws from the prior (with a fixed
-    generator of its own, so that the result is a function of the problem). A proposal built on
-    the fit needs no accuracy from it: importance weights make up for the difference.
+    Each arm's mean and variance are those of draws from the prior (with a fixed generator of its
+    own, so that the result is a function of the problem). A proposal built on the fit needs no
+    accuracy from it: importance weights make up for the difference.
     """
     if is_conjugate(problem.likelihood, problem.prior):
         return conjugate_posterior(problem)
-    draws = problem.prior.sample(
-        make_generator("moments of the prior"), (num_draws, problem.num_arms)
-    )
+    rng = make_generator("moments of the prior")
+    draws = problem.prior.sample(rng, (NUM_MOMENT_DRAWS, problem.num_arms))
     mean, variance = draws.mean(axis=0), np.maximum(draws.var(axis=0), 1e-300)
     fitted = find_row(problem.likelihood).distribution.match_moments(mean, variance)
     return ConjugatePosterior(problem.likelihood, np.stack(fitted, axis=1))

@@ -27,7 +27,7 @@ from agents.posteriors.conjugate import conjugate_posterior
 from bandit_gym.checks import check_arguments, check_choice, load_named, message, split_name
 from bandit_gym.likelihoods import Gaussian
 from bandit_gym.priors import MultivariateNormal, Normal, UnknownPrior
-from bandit_gym.priors.coefficients import UNKNOWN
+from bandit_gym.priors.base import UNKNOWN
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
 APPROXIMATE_ALTERNATIVES = "RacingThompson and SMCThompson take any prior"
@@ -48,7 +48,7 @@ EXPECTED_POSTERIOR = "be a name, a dict with the key 'name', or a Posterior with
 
 
 def find_methods(problem: BanditProblem) -> list[str]:
-    """Return the METHODS that can treat the problem, the best first."""
+    """Return the EXACT_METHODS that can treat the problem, the best first."""
     if isinstance(problem, ContextualProblem):
         is_normal = type(problem.prior) in (Normal, MultivariateNormal)
         return ["conjugate"] if is_normal and isinstance(problem.likelihood, Gaussian) else []
@@ -66,7 +66,7 @@ def exact_posterior(problem: BanditProblem, *, method: str = "auto") -> Posterio
 
     Args:
         problem: likelihood and prior.
-        method: one of METHODS, or "auto" for the first that fits.
+        method: one of EXACT_METHODS, or "auto" for the first that fits.
 
     Raises:
         ValueError: if the problem lacks what the method needs; says what that is.

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.base.evidence import CountsAndSums
-from agents.numerics.choices import random_argmax
+from agents.numerics.choices import hide_arms, random_argmax
 from agents.posteriors.base import ExactPosterior
 from agents.posteriors.cells import find_mean, make_cells
 from agents.posteriors.tables import (
@@ -115,10 +115,8 @@ class GridPosterior(ExactPosterior):
         """Do as `update`, but leave the prior where data are impossible; their errors are NaN."""
         self.counts, self._is_guessed = counts, np.zeros(len(counts), dtype=bool)
         if len(self.tables.keys) != len(counts):
-            num_points, num_recent = (
-                count_points(self.cells),
-                min(2 * counts.size, MAX_RECENT_TABLES),
-            )
+            num_points = count_points(self.cells)
+            num_recent = min(2 * counts.size, MAX_RECENT_TABLES)
             if (counts.size + num_recent) * num_points * 26 > MAX_TABLE_BYTES:
                 condition = f"be so few that tables of {num_points} points fit into 4 GB"
                 raise ValueError(message("num_envs times num_arms", condition, counts.size))
@@ -130,9 +128,10 @@ class GridPosterior(ExactPosterior):
         """Return one (N, K) draw."""
         return self.quantile(rng.random(self.tables.keys.shape[:2]))
 
-    def draw_best(self, rng: Generator) -> np.ndarray:
+    def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) best arms of one draw."""
-        return random_argmax(rng, self.positions(rng.random(self.tables.keys.shape[:2])))
+        u = self.positions(rng.random(self.tables.keys.shape[:2]))
+        return random_argmax(rng, u if available is None else hide_arms(u, available))
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations; infinite, too, where there are none."""
@@ -162,24 +161,26 @@ class GridPosterior(ExactPosterior):
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (m, N, K) densities at (m,) places, as draws from the tables have them."""
         coordinate, u = self.coordinate, self.coordinate.positions(x)
-        slope = np.where(
-            (x > coordinate.low) & (x < coordinate.high), np.exp(-coordinate.log_slope(u)), 0.0
-        )
+        is_inside = (x > coordinate.low) & (x < coordinate.high)
+        slope = np.where(is_inside, np.exp(-coordinate.log_slope(u)), 0.0)[:, None, None]
         found = [[_table_density(arm, u) for arm in lane] for lane in self.tables.points]
-        return np.moveaxis(np.array(found), -1, 0) * slope[:, None, None]
+        return np.moveaxis(np.array(found), -1, 0) * slope
 
-    def best_arm_probabilities(self) -> np.ndarray:
+    def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities."""
-        return find_best_arm_probabilities(self.tables.points)
+        return find_best_arm_probabilities(self.tables.points, available)
 
-    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+    def best_arm_moments(
+        self, available: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and (N, K, K) conditional means, see above."""
         num_lanes, num_arms = self.tables.keys.shape[:2]
         found, means = np.zeros((num_lanes, num_arms)), np.zeros((num_lanes, num_arms, num_arms))
         x = self._means()
         self._is_guessed |= ~np.isclose(self._integral(x), self.mean(), 1e-3).all(axis=1)
         totals = np.pad(self._parts(x).cumsum(axis=-1), [(0, 0), (0, 0), (1, 0)])
-        compare_tables(self.cells.ends, self.tables.points, x, totals, found, means)
+        points = hide_tables(self.tables.points, available)
+        compare_tables(self.cells.ends, points, x, totals, found, means)
         return found, means
 
     def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -224,9 +225,8 @@ class GridPosterior(ExactPosterior):
         ends = np.stack([first + 2, first, last - 2, last], axis=-1)
         points = np.take_along_axis(self.tables.points, ends[..., None], axis=2)
         off = np.abs(self.coordinate.means(points[..., POSITION]) - centre[..., None])
-        return integrate_tails(off**power * points[..., DENSITY], points[..., POSITION]).sum(
-            axis=-1
-        )
+        weighted = off**power * points[..., DENSITY]
+        return integrate_tails(weighted, points[..., POSITION]).sum(axis=-1)
 
     def _integrate_moment(
         self, cell: tuple[int, int], power: int, centre: float
@@ -252,19 +252,17 @@ class GridPosterior(ExactPosterior):
         """Return the (N, K, M + 1) means at the points."""
         return self.coordinate.means(self.tables.points[..., POSITION])
 
-    def _integral(
-        self, values: np.ndarray | float, fractions: np.ndarray | float = 1.0
-    ) -> np.ndarray:
-        """Return the (N, K) expectations of values at the points, (N, K, M + 1), by parabolas.
-
-        Args:
-            values: (N, K, M + 1).
-            fractions: (N, K, M / 2) which part of each pair of intervals counts, up to 1 for all.
-        """
-        return np.asarray(self._parts(values, fractions).sum(axis=-1))
+    def _integral(self, *values: np.ndarray | float) -> np.ndarray:
+        """Return the (N, K) expectations of values at the points; see `_parts`."""
+        return np.asarray(self._parts(*values).sum(axis=-1))
 
     def _parts(self, values: np.ndarray | float, fractions: np.ndarray | float = 1.0) -> np.ndarray:
-        """Return the (N, K, M / 2) integrals over pairs of intervals."""
+        """Return the (N, K, M / 2) integrals over pairs of intervals, by parabolas.
+
+        Args:
+            values: (N, K, M + 1) at the points.
+            fractions: (N, K, M / 2) which part of each pair of intervals counts, up to 1 for all.
+        """
         weighted = values * self.tables.points[..., DENSITY]
         three = weighted[..., :-2:2], weighted[..., 1::2], weighted[..., 2::2]
         length = np.diff(self.tables.points[..., ::2, POSITION], axis=-1)
@@ -413,8 +411,25 @@ def compare_tables(
                 means[lane, a, i] = sums[a, i + 1] / p if p > 0.0 else totals[lane, i, num_pairs]
 
 
-def find_best_arm_probabilities(points: np.ndarray) -> np.ndarray:
+def hide_tables(points: np.ndarray, available: np.ndarray | None) -> np.ndarray:
+    """Return the (N, K, M + 1, 3) points of tables in which only available arms can be best.
+
+    The others' distribution functions are 1 everywhere. Their points stand where those of an
+    available arm do, and add no step to the integrals.
+    """
+    if available is None:
+        return points
+    (lanes, arms), points = np.nonzero(~available), points.copy()
+    points[lanes, arms] = points[lanes, available.argmax(axis=1)[lanes]]
+    points[lanes, arms, :, MASS], points[lanes, arms, :, DENSITY] = 1.0, 0.0
+    return points
+
+
+def find_best_arm_probabilities(
+    points: np.ndarray, available: np.ndarray | None = None
+) -> np.ndarray:
     """Return the (N, K) best-arm probabilities, given the (N, K, M + 1, 3) points of tables."""
+    points = hide_tables(points, available)
     found = np.empty(points.shape[:2])
     none, means = np.empty((*found.shape, 0)), np.empty((len(found), 0, 0))
     compare_tables(np.zeros(4), points, none, none, found, means)

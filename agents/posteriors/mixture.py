@@ -147,9 +147,8 @@ class MixturePosterior(ExactPosterior):
             with np.errstate(all="ignore"):  # beyond other arms' support
                 prior = component.arm_log_density(means)[rows, arms]
             value = prior + self.problem.likelihood.log_likelihood(x, *data)
-            value += part.coordinate.log_slope(u) - np.log(
-                np.maximum(high[:, DENSITY], _MIN_DIVISOR)
-            )
+            density = np.maximum(high[:, DENSITY], _MIN_DIVISOR)
+            value += part.coordinate.log_slope(u) - np.log(density)
             is_impossible = np.isnan(part.tables.errors[lanes, arms])
             found[:, c] = np.where(is_impossible, -np.inf, value)
         return found - self._constants[:, arms].T
@@ -166,20 +165,16 @@ class MixturePosterior(ExactPosterior):
         means, best = np.empty((num_draws, num_arms, 1)), np.empty((num_draws, 1), dtype=np.int64)
         if self._is_conjugate:
             (part,) = self.parts
-            columns = num_arms * chosen[:, None] + np.arange(num_arms)
-            both = part.parameters(part.evidence.counts, part.evidence.sums)
-            distributions = MeanDistributions(
-                part.distribution.code, *(each[lanes[:, None], columns] for each in both)
-            )
+            cells = lanes[:, None], num_arms * chosen[:, None] + np.arange(num_arms)
+            first, second = part.parameters(part.evidence.counts, part.evidence.sums)
+            distributions = MeanDistributions(part.distribution.code, first[cells], second[cells])
             draw_chunk(rng, distributions, np.arange(num_draws), means, best)
             return means[..., 0], best[:, 0]
         for c in np.unique(chosen):
             rows = np.flatnonzero(chosen == c)
             positions = self.parts[c].positions(rng.random((len(rows), num_arms, 1)), lanes[rows])
-            means[rows], best[rows] = (
-                self.parts[c].coordinate.means(positions),
-                positions.argmax(axis=1),
-            )
+            means[rows] = self.parts[c].coordinate.means(positions)
+            best[rows] = positions.argmax(axis=1)
         return means[..., 0], best[:, 0]
 
     def sample(self, rng: Generator) -> np.ndarray:
@@ -191,8 +186,10 @@ class MixturePosterior(ExactPosterior):
         lanes = np.tile(np.arange(len(self.counts)), size)
         return self.draw(rng, lanes)[0].reshape(size, *self.counts.shape)
 
-    def draw_best(self, rng: Generator) -> np.ndarray:
+    def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) best arms of one draw."""
+        if available is not None:
+            return super().draw_best(rng, available)
         return self.draw(rng, np.arange(len(self.counts)))[1]
 
     def mean(self) -> np.ndarray:
@@ -211,23 +208,17 @@ class MixturePosterior(ExactPosterior):
         """Return the (N, K) quantiles, which lie between those of the components."""
         levels = np.broadcast_to(p, self.counts.shape)
         ends = self._collect(lambda part: part.quantile(self._tile(levels, part)))
-        ends = np.clip(
-            ends, -_MAX_QUANTILE, _MAX_QUANTILE
-        )  # infinite ones share nothing to search in
+        ends = np.clip(ends, -_MAX_QUANTILE, _MAX_QUANTILE)  # between infinite ones is no middle
         has_weight = (self.weights > 0)[..., None]
-        low, high = (
-            np.where(has_weight, ends, np.inf).min(1),
-            np.where(has_weight, ends, -np.inf).max(1),
-        )
+        low = np.where(has_weight, ends, np.inf).min(axis=1)
+        high = np.where(has_weight, ends, -np.inf).max(axis=1)
         goal = np.clip(ndtri(levels), -MAX_NORMAL_SCORE, MAX_NORMAL_SCORE)
         allowed = LEVEL_TOLERANCE + LEVEL_ROUNDING * np.sqrt(2 * np.pi) * np.exp(goal**2 / 2)
 
         def residual(x: np.ndarray) -> np.ndarray:
             """Return how far the level at x is from the goal: nearly straight in x."""
-            return np.asarray(
-                np.clip(ndtri(self.lower_partial_moment(x)[0]), -MAX_NORMAL_SCORE, MAX_NORMAL_SCORE)
-                - goal
-            )
+            score = ndtri(self.lower_partial_moment(x)[0])
+            return np.asarray(np.clip(score, -MAX_NORMAL_SCORE, MAX_NORMAL_SCORE) - goal)
 
         return find_root(residual, low, high, allowed)
 
@@ -241,14 +232,14 @@ class MixturePosterior(ExactPosterior):
         below, moment = self._mix(found)
         return below, moment
 
-    def best_arm_probabilities(self) -> np.ndarray:
+    def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities, from tables of the components."""
         found = np.zeros(self.counts.shape)
         for c, weights in enumerate(self.weights.T):
             lanes = np.flatnonzero(weights > NEGLIGIBLE_WEIGHT)
-            found[lanes] += weights[lanes, None] * find_best_arm_probabilities(
-                self._points(c, lanes)
-            )
+            own = None if available is None else available[lanes]
+            best = find_best_arm_probabilities(self._points(c, lanes), own)
+            found[lanes] += weights[lanes, None] * best
         return found / found.sum(axis=1, keepdims=True)
 
     def _points(self, component: int, lanes: np.ndarray) -> np.ndarray:
@@ -258,22 +249,22 @@ class MixturePosterior(ExactPosterior):
             return points
         (part,), num_arms = self.parts, self.shape[1]
         arms = slice(component * num_arms, (component + 1) * num_arms)
-        both = part.parameters(part.evidence.counts[lanes], part.evidence.sums[lanes])
-        return tabulate_distributions(
-            part.distribution, *(np.ascontiguousarray(each[:, arms]) for each in both)
-        )
+        totals = part.evidence.counts[lanes], part.evidence.sums[lanes]
+        both = (np.ascontiguousarray(each[:, arms]) for each in part.parameters(*totals))
+        return tabulate_distributions(part.distribution, *both)
 
-    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+    def best_arm_moments(
+        self, available: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and (N, K, K) conditional means, from tables alone."""
         if self._is_conjugate:
-            return super().best_arm_moments()
-        found = [part.best_arm_moments() for part in self.parts]
+            return super().best_arm_moments(available)
+        found = [part.best_arm_moments(available) for part in self.parts]
         best, means = (np.stack(each, axis=1) for each in zip(*found, strict=True))
         best *= self.weights[..., None]
         total = best.sum(axis=1)
-        expected = (
-            np.einsum("nca,ncai->nai", best, means) / np.maximum(total, _MIN_DIVISOR)[..., None]
-        )
+        expected = np.einsum("nca,ncai->nai", best, means)
+        expected /= np.maximum(total, _MIN_DIVISOR)[..., None]
         return total, np.where(total[..., None] > 0, expected, self.mean()[:, None])
 
     def doubts(self) -> np.ndarray:
@@ -281,9 +272,8 @@ class MixturePosterior(ExactPosterior):
         if self._is_conjugate:
             return super().doubts()
         found = np.stack([part.is_unreliable() for part in self.parts], axis=1)
-        return np.where(
-            (found & (self.weights > MIN_DOUBTED_WEIGHT)).any(axis=1), Doubt.BEYOND_TABLE, 0
-        )
+        is_doubted = (found & (self.weights > MIN_DOUBTED_WEIGHT)).any(axis=1)
+        return np.where(is_doubted, Doubt.BEYOND_TABLE, 0)
 
     def _collect(self, question: Callable[[Any], Any]) -> np.ndarray:
         """Return (..., N, C, K) answers of all components, given a part's (..., N, K or C K)."""

@@ -4,7 +4,8 @@ Particles are drawn from the prior and reweighted as data arrive. Over time the 
 on few particles. When the effective sample size falls, SMC *resamples* the particles. It then
 *moves* the copies by Metropolis steps that leave the posterior invariant (resample-move, Gilks and
 Berzuini 2001). Very informative data are added in stages (tempering): their likelihood is raised to
-powers that rise to one. `agents.posteriors.genealogy` detects particles that have become too alike.
+powers that rise to one. `agents.posteriors.populations` detects particles that have become too
+alike.
 
 Notation: K arms, N lanes, P particles. A *population* is one set of P particles. If arms are
 independent, each arm has a population of dimension D = 1, so that R = N K. Otherwise each lane has
@@ -27,8 +28,7 @@ from numpy.random import Generator
 from agents.base.conjugacy import require_proper_prior
 from agents.base.evidence import CountsAndSums
 from agents.posteriors.base import Posterior
-from agents.posteriors.genealogy import Genealogy
-from agents.posteriors.moves import PopulationData, move_particles
+from agents.posteriors.populations import Genealogy, PopulationData, move_particles
 from agents.posteriors.weighted_draws import (
     WeightedDraws,
     compare_populations,
@@ -106,10 +106,8 @@ class ParticlePosterior(Posterior):
         self.problem = check_problem(problem)
         self._is_cumulative = True
         self.max_lanes = max(1, MAX_PARTICLE_MEANS // (max(schedule) * problem.num_arms))
-        self._num_moves = (
-            SWEEPS_PER_RESAMPLING if check_choice("move", move, MOVE_OPTIONS) != "none" else 0
-        )
-        self._is_renewed = is_renewed
+        moves = check_choice("move", move, MOVE_OPTIONS) != "none"
+        self._num_moves, self._is_renewed = SWEEPS_PER_RESAMPLING * moves, is_renewed
         self._schedule = np.array(schedule)
         self._min_effective_size = MIN_EFFECTIVE_SHARE * float(self._schedule[0])
         is_split = is_renewed and problem.offers("arm_log_density")
@@ -185,15 +183,16 @@ class ParticlePosterior(Posterior):
         """Return (size, N, K) draws: particles in proportion to their weight."""
         return self._populations().resample(rng, size).reshape(size, *self.counts.shape)
 
-    def best_arm_probabilities(self) -> np.ndarray:
+    def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
         if self._size == self.problem.num_arms:
-            return self._populations().best_arm_probabilities()
+            return self._populations().best_arm_probabilities(available)
         probabilities, (num_lanes, num_arms) = np.zeros(self.counts.shape), self.counts.shape
         means = self._means[:, :-1].reshape(num_lanes, num_arms, -1)
         weights = self._populations().weights.reshape(means.shape)
         for lane in range(num_lanes):
-            probabilities[lane] = compare_populations(means[lane], weights[lane])
+            arms = slice(None) if available is None else available[lane]
+            probabilities[lane, arms] = compare_populations(means[lane][arms], weights[lane][arms])
         return probabilities
 
     def num_active(self) -> np.ndarray:
@@ -241,10 +240,12 @@ class ParticlePosterior(Posterior):
         """Return a (R, P, D) view of the particles."""
         return self._means.reshape(len(self._sizes), self._size, -1)[..., :-1].swapaxes(1, 2)
 
-    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+    def best_arm_moments(
+        self, available: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) best-arm probabilities and (N, K, K) means given which arm is best."""
         is_joint = self._size == self.problem.num_arms
-        return (self._populations() if is_joint else self._draws()).best_arm_moments()
+        return (self._populations() if is_joint else self._draws()).best_arm_moments(available)
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means."""
@@ -281,9 +282,8 @@ class ParticlePosterior(Posterior):
         if not self._is_cumulative:  # discounted data of likelihood 0 still rule a particle out
             log_weights[np.isnan(log_weights)] = -np.inf
         self._log_weights[rows] = log_weights
-        weights, self._max_log_weights[rows] = scale_weights(
-            self._active_log_weights(rows, log_weights)
-        )
+        active = self._active_log_weights(rows, log_weights)
+        weights, self._max_log_weights[rows] = scale_weights(active)
         self._weights[rows] = weights
         self._is_summed = self._is_renewed
         if self._is_renewed:
@@ -313,12 +313,10 @@ class ParticlePosterior(Posterior):
         low, high = self._support.T
         with np.errstate(all="ignore"):  # NaN where the reference rules out the data
             best = np.minimum(np.maximum(self.sums / self.counts, low), high)
-            at_best, at_reference = self.problem.likelihood.log_likelihood(
-                np.array([best, reference]), self.counts, self.sums
-            )
-            gains = (
-                np.where(np.abs(at_best) > MAX_LOG_LIKELIHOOD, np.inf, at_best - at_reference) - 0.5
-            )
+            log_likelihood = self.problem.likelihood.log_likelihood
+            at_best = log_likelihood(best, self.counts, self.sums)
+            gains = at_best - log_likelihood(reference, self.counts, self.sums) - 0.5
+            gains[np.abs(at_best) > MAX_LOG_LIKELIHOOD] = np.inf
             gains = np.where(self.counts > 0, gains, 0.0)  # discounted to none
             return gains.reshape(-1, self._size).sum(axis=1) + self._log_weights[:, -1]
 
@@ -329,13 +327,11 @@ class ParticlePosterior(Posterior):
         thirds.
         """
         if (arm, reward) not in self._kept_gains:
-            self._kept_gains[arm, reward] = self._bernoulli_gain(
-                np.array([arm]), np.array([[reward]])
-            )
+            gain = self._bernoulli_gain(np.array([arm]), np.array([[reward]]))
+            self._kept_gains[arm, reward] = gain
         self._log_weights += self._kept_gains[arm, reward]
-        self._weights, self._max_log_weights = scale_weights(
-            self._active_log_weights(slice(None), self._log_weights)
-        )
+        log_weights = self._active_log_weights(slice(None), self._log_weights)
+        self._weights, self._max_log_weights = scale_weights(log_weights)
         self._is_summed = False
 
     def _add_data(
@@ -355,16 +351,13 @@ class ParticlePosterior(Posterior):
             return
         power = np.zeros(len(rows))
         for stages_left in reversed(range(self._num_stages)):
-            gain = self._log_likelihood_gain(rows, owners, cells, counts, sums) * (
-                1 - power[:, None]
-            )
+            gain = self._log_likelihood_gain(rows, owners, cells, counts, sums)
+            gain *= 1 - power[:, None]
             old, share = self._log_weights[rows], np.ones(len(rows))
             self._set_log_weights(rows, old + gain)
             sizes = self._sizes[rows]
-            has_few_effective, needs_stages = (
-                sizes < self._min_effective_size,
-                sizes < MIN_UNSTAGED_SHARE * self._min_effective_size,
-            )
+            has_few_effective = sizes < self._min_effective_size
+            needs_stages = sizes < MIN_UNSTAGED_SHARE * self._min_effective_size
             if not stages_left:
                 self.lineage.is_capped[rows] |= needs_stages
             elif needs_stages.any():
@@ -373,13 +366,9 @@ class ParticlePosterior(Posterior):
                 self._set_log_weights(rows[needs_stages], old + share[needs_stages, None] * gain)
             power += share * (1 - power)
             if has_few_effective.any():
-                self._renew(
-                    rng,
-                    rows[has_few_effective],
-                    self._population_data(
-                        rows[has_few_effective], before, power[has_few_effective]
-                    ),
-                )
+                renewed = rows[has_few_effective]
+                data = self._population_data(renewed, before, power[has_few_effective])
+                self._renew(rng, renewed, data)
             left = share < 1
             if not left.any():
                 return
@@ -437,10 +426,8 @@ class ParticlePosterior(Posterior):
 
         Log-likelihoods are linear in counts and sums, up to a term free of the mean.
         """
-        old, new = (
-            np.stack(pair).reshape(2, -1, self._size)[:, rows]
-            for pair in (before, (self.counts, self.sums))
-        )
+        totals = np.stack([before, (self.counts, self.sums)])
+        old, new = totals.reshape(2, 2, -1, self._size)[:, :, rows]
         arms = (rows[:, None] * self._size + np.arange(self._size)) % self.problem.num_arms
         return PopulationData(arms, *(old + power[:, None] * (new - old)))
 
@@ -450,10 +437,8 @@ class ParticlePosterior(Posterior):
         chosen = resample(rng, weights)
         particles = np.take_along_axis(self._particles()[rows], chosen[:, :, None], axis=1)
         for move in range(self._num_moves):
-            uses_principal_axes = move % 2 == 0
-            particles = move_particles(
-                rng, self.problem, particles, data, uses_principal_axes=uses_principal_axes
-            )
+            options = {"uses_principal_axes": move % 2 == 0}
+            particles = move_particles(rng, self.problem, particles, data, **options)
         self.lineage.resample(rows, chosen, self._log_totals[rows], particles)
         self._particles()[rows] = particles
         reference = self._log_weights[rows, -1:]

@@ -5,10 +5,10 @@ log-density is evaluated where the prior's cells end and where the likelihood al
 shows where the mass is. Then every other point is placed at shares of it, some for the main mode,
 some for the tails and some for each stretch that was evaluated, so that no narrow part is passed
 over. The points between these are midway, so that masses are Simpson's. What densities bend between
-points bounds what the table may be wrong by. Where that is above LARGEST_ERROR, both evaluations
+points bounds what the table may be wrong by. Where that is above MAX_TABLE_ERROR, both evaluations
 are put together and the points are placed again.
 
-A table says that it is unreliable where that error stays above LARGEST_RELIABLE_ERROR, where mass
+A table says that it is unreliable where that error stays above MAX_RELIABLE_ERROR, where mass
 lies in cells that the prior was not resolved in, or beyond the ends of the coordinate, where means
 have no more digits.
 
@@ -50,7 +50,7 @@ LOG_REACH = 21.0
 MAX_TABLE_ERROR, MAX_RELIABLE_ERROR = 1e-3, 1e-2
 """Of a distribution function: more calls for another pass, or for a flag."""
 MAX_LIMIT_DENSITY = 3e-4
-"""Density of u at its limits; where it is higher, more than LARGEST_ERROR may lie beyond."""
+"""Density of u at its limits; where it is higher, more than MAX_TABLE_ERROR may lie beyond."""
 MAX_PASSES = 5
 DIFFERENCE_STEP = 0.01
 """In which second differences of the likelihood are taken."""
@@ -131,11 +131,8 @@ def evaluate_first(
 ) -> int:
     """Evaluate at cells' edges and where the likelihood alone would be; return the count."""
     (pulls, total), edges, num = data, cells.edges[kind], cells.sizes[kind] + 1
-    weights, u, value = (
-        find_weights(cells, data),
-        evaluations.share[: LIKELIHOOD_DEVIATIONS.size],
-        evaluations.roughness,
-    )
+    weights, value = find_weights(cells, data), evaluations.roughness
+    u = evaluations.share[: LIKELIHOOD_DEVIATIONS.size]
     centre, width, num_deviations = edges[0], 0.0, 0
     if pulls > 0.0:
         centre = find_position(cells.ends, total / pulls)
@@ -167,13 +164,11 @@ def merge_evaluations(evaluations: Evaluations, num: int, u: np.ndarray, value: 
     k, j = num - 1, u.size - 1
     for index in range(num + u.size - 1, -1, -1):
         if j < 0 or (k >= 0 and evaluations.u[k] > u[j]):
-            evaluations.u[index], evaluations.value[index], k = (
-                evaluations.u[k],
-                evaluations.value[k],
-                k - 1,
-            )
+            evaluations.u[index], evaluations.value[index] = evaluations.u[k], evaluations.value[k]
+            k -= 1
         else:
-            evaluations.u[index], evaluations.value[index], j = u[j], value[j], j - 1
+            evaluations.u[index], evaluations.value[index] = u[j], value[j]
+            j -= 1
     return num + u.size
 
 
@@ -239,10 +234,9 @@ def distribute_points(evaluations: Evaluations, first: int, last: int, u: np.nda
         goal = even / num
         while k < last - 1 and evaluations.share[k + 1] < goal:
             k += 1
-        part = (goal - evaluations.share[k]) / max(
-            evaluations.share[k + 1] - evaluations.share[k], 1e-300
-        )
-        u[even] = evaluations.u[k] + min(part, 1.0) * (evaluations.u[k + 1] - evaluations.u[k])
+        step = max(evaluations.share[k + 1] - evaluations.share[k], 1e-300)
+        part = min((goal - evaluations.share[k]) / step, 1.0)
+        u[even] = evaluations.u[k] + part * (evaluations.u[k + 1] - evaluations.u[k])
     for odd in range(1, num, 2):
         u[odd] = 0.5 * (u[odd - 1] + u[odd + 1])
 
@@ -267,9 +261,7 @@ def evaluate_log_density(
         while j < u.size and (cell == last or not u[j] >= edges[cell + 1]):  # u may be NaN
             t, found = (u[j] - left) * per_length, 0.0
             for k in range(DEGREE, -1, -1):
-                found = (
-                    found * t + weights[0] * c[0, k] + weights[1] * c[1, k] + weights[2] * c[2, k]
-                )
+                found = found * t + prior * c[0, k] + first * c[1, k] + second * c[2, k]
             value[j], top, j = found, max(top, found), j + 1
     return top
 
@@ -320,10 +312,8 @@ def add_points(
             j += 2
         length, step = u[j + 2] - u[j], evaluations.u[index + 1] - evaluations.u[index]
         bend = abs(points[j, DENSITY] - 2.0 * points[j + 1, DENSITY] + points[j + 2, DENSITY])
-        is_inside = 0.0 < step <= length
-        evaluations.roughness[index] = (
-            (length * bend) ** (1.0 / 3.0) * step / length if is_inside else 0.0
-        )
+        roughness = (length * bend) ** (1.0 / 3.0) * step / length if length > 0.0 else 0.0
+        evaluations.roughness[index] = roughness if 0.0 < step <= length else 0.0
     return num
 
 
@@ -374,11 +364,10 @@ def find_lost_mass(cells: PriorCells, kind: int, points: np.ndarray) -> float:
             cell += 1
         if cells.is_unknown[kind, cell]:
             mass += points[k, MASS] - points[k - 1, MASS]
-    is_cut = points[0, POSITION] <= cells.limits[0] and points[0, DENSITY] > MAX_LIMIT_DENSITY
-    is_cut |= (
-        points[last, POSITION] >= cells.limits[1] and points[last, DENSITY] > MAX_LIMIT_DENSITY
-    )
-    return 1.0 if is_cut else mass
+    is_left = points[0, POSITION] <= cells.limits[0] and points[0, DENSITY] > MAX_LIMIT_DENSITY
+    is_right = points[last, POSITION] >= cells.limits[1]
+    is_right &= points[last, DENSITY] > MAX_LIMIT_DENSITY
+    return 1.0 if is_left or is_right else mass
 
 
 @inner
@@ -489,13 +478,9 @@ def fill_distribution_tables(distributions: MeanDistributions, points: np.ndarra
             first, second = distributions.first[lane, arm], distributions.second[lane, arm]
             modes[arm], bend = find_mode_and_curvature(distributions.family, first, second)
             for j in range(DISTRIBUTION_DEVIATIONS.size):
-                evaluations.u[j], evaluations.roughness[j] = (
-                    DISTRIBUTION_DEVIATIONS[j] / math.sqrt(bend),
-                    0.0,
-                )
-                evaluations.value[j] = centred_log_density(
-                    distributions.family, first, second, evaluations.u[j]
-                )
+                off = DISTRIBUTION_DEVIATIONS[j] / math.sqrt(bend)
+                value_at_off = centred_log_density(distributions.family, first, second, off)
+                evaluations.u[j], evaluations.value[j] = off, value_at_off
             start, end = set_point_shares(evaluations, DISTRIBUTION_DEVIATIONS.size, -np.inf, False)
             distribute_points(evaluations, start, end, u)
             for j in range(num_points):
@@ -514,12 +499,11 @@ def tabulate_distributions(
     if distribution.code is not None:
         fill_distribution_tables(MeanDistributions(distribution.code, first, second), points)
         return points
+    both = first[..., None], second[..., None]
     z = np.linspace(-6.0, 6.0, NUM_DISTRIBUTION_POINTS // 2 + 1)
-    points[..., ::2, POSITION] = distribution.quantile(first[..., None], second[..., None], ndtr(z))
+    points[..., ::2, POSITION] = distribution.quantile(*both, ndtr(z))
     points[..., 1::2, POSITION] = (points[..., 2::2, POSITION] + points[..., :-1:2, POSITION]) / 2
-    log_density = distribution.log_density(
-        first[..., None], second[..., None], points[..., POSITION]
-    )
+    log_density = distribution.log_density(*both, points[..., POSITION])
     for index in np.ndindex(first.shape):
         u, value = points[index][:, POSITION].copy(), log_density[index]
         accumulate_masses(u, value, value.max(), points[index])

@@ -17,6 +17,8 @@ from itertools import accumulate
 import numpy as np
 from numpy.random import Generator
 
+from agents.numerics.choices import hide_arms
+
 WEIGHTS_PER_BLOCK = 32
 """Weights per block in the two-level search of a cumulative sum."""
 
@@ -101,18 +103,29 @@ class WeightedDraws:
         chosen = np.take_along_axis(order, first, axis=1)
         return np.take_along_axis(self.means, chosen, axis=1)[:, 0]
 
-    def best_arm_probabilities(self) -> np.ndarray:
-        """Return (N, K) total weights of the draws in which an arm is best; ties share evenly."""
-        is_best = self.means == self.means.max(axis=2, keepdims=True)
+    def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
+        """Return (N, K) total weights of the draws in which an arm is best; ties share evenly.
+
+        Args:
+            available: (N, K) arms that may be best; None for all.
+        """
+        means = self.means if available is None else hide_arms(self.means, available[:, None])
+        is_best = means == means.max(axis=2, keepdims=True)
         return np.einsum("nm,nmk->nk", self.weights / is_best.sum(axis=2), is_best)
 
-    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+    def best_arm_moments(
+        self, available: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) best-arm probabilities and (N, K, K) conditional means.
 
         Entry [lane, a, i] of the means is the mean of arm i given that arm a is best. If a is best
         in no draw, it is the unconditional mean.
+
+        Args:
+            available: (N, K) arms that may be best; None for all.
         """
-        is_best = self.means.argmax(axis=2)[..., None] == np.arange(self.means.shape[2])
+        means = self.means if available is None else hide_arms(self.means, available[:, None])
+        is_best = means.argmax(axis=2)[..., None] == np.arange(means.shape[2])
         weights = self.weights[..., None] * is_best
         best = weights.sum(axis=1)
         averages = np.einsum("nma,nmi->nai", weights, self.means)
@@ -243,8 +256,7 @@ def draw_particle(rng: Generator, weights: np.ndarray) -> int:
     below = list(accumulate(sums))
     level = rng.random() * below[-1]
     block = bisect_right(below, level) % len(below)
-    inside = list(
-        accumulate(weights[WEIGHTS_PER_BLOCK * block : WEIGHTS_PER_BLOCK * (block + 1)].tolist())
-    )
+    first = WEIGHTS_PER_BLOCK * block
+    inside = list(accumulate(weights[first : first + WEIGHTS_PER_BLOCK].tolist()))
     share = min(max((level - below[block]) / sums[block] + 1, 0.0), BELOW_ONE)
-    return WEIGHTS_PER_BLOCK * block + bisect_right(inside, share * inside[-1]) % len(inside)
+    return first + bisect_right(inside, share * inside[-1]) % len(inside)

@@ -32,9 +32,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from agents.posteriors.weighted_draws import WeightedDraws, normalise_weights
-from agents.racing.proposals import Proposal
+from agents.racing.proposals import Proposal, draw_weighted, find_log_weights, split_lanes
 from agents.racing.races import Races
-from agents.racing.weighing import find_log_weights, split_lanes
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
@@ -204,9 +203,10 @@ class CoverageCheck:
         """
         due = due[races.num_samples[due] > 0]
         first, which = self._find_different(due)
-        log_sums, middle = races.log_sums_of_others(), races.log_sums_of_others()[due]
-        middle = due[find_middles(middle, which)]
-        for rows in self._split_lanes(np.arange(len(first))):
+        log_sums = races.log_sums_of_others()
+        middle = due[find_middles(log_sums[due], which)]
+        num_means = NUM_REFERENCE * self.proposal.problem.num_arms
+        for rows in split_lanes(np.arange(len(first)), num_means):
             lanes, middles = first[rows], middle[rows]
             self.is_blind[lanes] = self._has_few_pilots[lanes]
             for other in self.others:
@@ -230,22 +230,18 @@ class CoverageCheck:
         """Return (R,) True where races miss a part of what another proposal sees."""
         rng, rows = make_generator("reference sample"), np.arange(len(lanes))
         other.update(rng, self.proposal.counts[lanes], self.proposal.sums[lanes])
-        draws = other.draw(rng, rows, NUM_REFERENCE)
-        log_weights = find_log_weights(other, rows, draws.means, draws.log_densities)
-        reference = WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
-        seen = find_log_weights(self.proposal, lanes, draws.means)
-        return (
-            estimate_coverage_error(reference, seen, log_sums) > MAX_COVERAGE_ERROR
-        ) | other.is_unreliable()
+        reference = draw_weighted(rng, other, rows, NUM_REFERENCE)
+        seen = find_log_weights(self.proposal, lanes, reference.means.swapaxes(1, 2))
+        error = estimate_coverage_error(reference, seen, log_sums)
+        return (error > MAX_COVERAGE_ERROR) | other.is_unreliable()
 
     def _misses_pilots(self, lanes: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
         """Return (R,) True where races miss a part of what pilots see."""
         found, sums = np.zeros(len(self.shares), dtype=bool), np.empty(len(self.shares))
         sums[lanes] = log_sums
         for part, pilots in self._draw_pilots(lanes):
-            found[part] = (
-                estimate_coverage_error(pilots, pilots.log_weights, sums[part]) > MAX_COVERAGE_ERROR
-            )
+            error = estimate_coverage_error(pilots, pilots.log_weights, sums[part])
+            found[part] = error > MAX_COVERAGE_ERROR
         return found[lanes]
 
     def _misses_prior(self, lanes: np.ndarray, num_samples: np.ndarray) -> np.ndarray:
@@ -259,38 +255,29 @@ class CoverageCheck:
         rng = make_generator("pilots given a part of the data")
         part_proposal.update(rng, sample.counts, sample.sums)
         log_weights = find_log_weights(part_proposal, rows, sample.resample())
-        pilots = part_proposal.draw(rng, rows, MIN_PILOTS_PER_CHECK)
-        _, log_total = normalise_weights(
-            find_log_weights(part_proposal, rows, pilots.means, pilots.log_densities)
-        )
+        pilots = draw_weighted(rng, part_proposal, rows, MIN_PILOTS_PER_CHECK)
+        log_total = normalise_weights(pilots.log_weights)[1]
         log_sums = np.maximum(np.log(num_samples / MIN_PILOTS_PER_CHECK) + log_total, -1e300)
         log_chances = -np.logaddexp(0.0, log_weights - log_sums[:, None])
         return (log_chances < LOG_UNSEEN).any(axis=1) | sample.is_unexplained
 
-    def _split_lanes(self, lanes: np.ndarray) -> list[np.ndarray]:
-        return split_lanes(lanes, NUM_REFERENCE * self.proposal.problem.num_arms)
-
     def _draw_pilots(self, lanes: np.ndarray) -> Iterator[tuple[np.ndarray, WeightedDraws]]:
         """Yield parts of the (R,) lanes and their pilots, the same whenever asked.
 
-        There are so many that they are worth MIN_EFFECTIVE and none weighs more than
-        MAX_PILOT_WEIGHT, or MAX_PILOTS.
+        There are so many that they are worth MIN_EFFECTIVE_PILOTS draws and none weighs more than
+        MAX_PILOT_WEIGHT, or MAX_PILOTS_PER_CHECK.
         """
         size = MIN_PILOTS_PER_CHECK
         while lanes.size:
             few = []
             for part in split_lanes(lanes, size * self.proposal.problem.num_arms):
-                draws = self.proposal.draw(make_generator("pilots"), part, size)
-                log_weights = find_log_weights(
-                    self.proposal, part, draws.means, draws.log_densities
-                )
-                pilots = WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
+                pilots = draw_weighted(make_generator("pilots"), self.proposal, part, size)
                 is_enough = pilots.weights.max(axis=1) <= MAX_PILOT_WEIGHT
                 is_enough &= pilots.effective_sample_size() >= MIN_EFFECTIVE_PILOTS
                 is_enough |= size >= MAX_PILOTS_PER_CHECK
                 if is_enough.any():
-                    means = pilots.means[is_enough]
-                    yield part[is_enough], WeightedDraws(means, log_weights[is_enough])
+                    chosen = pilots.means[is_enough], pilots.log_weights[is_enough]
+                    yield part[is_enough], WeightedDraws(*chosen)
                 few.append(part[~is_enough])
             lanes, size = np.concatenate(few), PILOT_GROWTH * size
 

@@ -16,10 +16,14 @@ from agents.posteriors.conjugate import (
     matched_posterior,
     reference_posterior,
 )
-from agents.posteriors.weighted_draws import WeightedDraws
 from agents.racing.normal import NormalProposal
-from agents.racing.proposals import ConjugateProposal, MixtureProposal, Proposal, TableProposal
-from agents.racing.weighing import find_log_weights
+from agents.racing.proposals import (
+    ConjugateProposal,
+    MixtureProposal,
+    Proposal,
+    TableProposal,
+    draw_weighted,
+)
 from bandit_gym.checks import check_choice, message
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
@@ -114,7 +118,5 @@ def estimate_effective_share(proposal: Proposal) -> float:
     rng, shape = make_generator("trial of a proposal"), (1, proposal.problem.num_arms)
     proposal.update(rng, np.zeros(shape, dtype=np.int64), np.zeros(shape))
     lane = np.arange(1)
-    draws = proposal.draw(rng, lane, NUM_TRIAL_SAMPLES)
-    log_weights = find_log_weights(proposal, lane, draws.means, draws.log_densities)
-    weighted = WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
-    return float(weighted.effective_sample_size()[0] / NUM_TRIAL_SAMPLES)
+    draws = draw_weighted(rng, proposal, lane, NUM_TRIAL_SAMPLES)
+    return float(draws.effective_sample_size()[0] / NUM_TRIAL_SAMPLES)

@@ -109,10 +109,7 @@ class NormalProposal(Proposal):
         """Find the sites of every arm, and the order of drawing; see `Posterior.update`."""
         super().update(rng, counts, sums)
         sites = self._sites_at((self._extra * self._average + sums) / (self._extra + counts))
-        order, factor = (
-            np.empty(counts.shape, dtype=np.int64),
-            np.zeros((*counts.shape, self._centre.size)),
-        )
+        order, factor = np.empty(counts.shape, np.int64), np.zeros((*counts.shape, counts.shape[1]))
         centre = np.tile(self._centre, (len(counts), 1))
         self._normals = OrderedNormals(self._box, order, centre, factor)
         order_arms(self._normals, self._covariance, sites)
@@ -124,9 +121,8 @@ class NormalProposal(Proposal):
         """
         low, high = self._box.T
         step = VARIANCE_STEP * np.minimum(np.minimum(means - low, high - means), 1.0)
-        variance, below, above = (
-            np.square(self.problem.likelihood.reward_std(means + k * step)) for k in (0, -1, 1)
-        )
+        near = np.stack([means, means - step, means + step])
+        variance, below, above = np.square(self.problem.likelihood.reward_std(near))
         slope = (self.sums - self.counts * means) / variance
         curvature = (self.counts + slope * (above - below) / (2 * step)) / variance
         tau = SITE_POWER * np.maximum(curvature, 0.0)
@@ -253,11 +249,8 @@ def draw_ordered_normals(
         log_densities: (R, m) are added to, up to a constant in each lane.
     """
     num_lanes, num_arms, num_samples = means.shape
-    best, middle, z = (
-        np.empty(num_samples),
-        np.empty(num_samples),
-        np.empty((num_arms, num_samples)),
-    )
+    best, middle = np.empty(num_samples), np.empty(num_samples)
+    z = np.empty((num_arms, num_samples))
     for r in range(num_lanes):
         for k in range(num_arms):
             arm, scale = normals.order[r, k], normals.factor[r, k, k]

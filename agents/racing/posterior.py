@@ -6,8 +6,7 @@ Notation: K arms, N lanes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import repeat
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,17 @@ from numpy.random import Generator
 
 from agents.base.conjugacy import ImproperPrior
 from agents.base.evidence import CountsAndSums
-from agents.posteriors.weighted_draws import WeightedDraws
+from agents.posteriors.base import Posterior
+from agents.posteriors.weighted_draws import (
+    MAX_BEST_ARM_ERROR,
+    TARGET_BEST_ARM_ERROR,
+    WeightedDraws,
+)
 from agents.racing.coverage import CoverageCheck
 from agents.racing.matching import make_proposals
+from agents.racing.proposals import draw_weighted, make_weight_error
 from agents.racing.races import Races
 from agents.racing.stopping import EFFECTIVE_SAMPLES, Paper, Stop, make_stop, make_thresholds
-from agents.racing.weighing import TAIL_LEVEL, ImportancePosterior
 from bandit_gym.checks import check_choice, check_real, message
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
@@ -28,12 +32,27 @@ from bandit_gym.problem import BanditProblem
 
 UNPULLED_OPTIONS = ("matched", "pull")
 
+NUM_WEIGHTED_DRAWS, MAX_WEIGHTED_DRAWS = 10_000, 160_000
+"""Weighted draws for each lane that answers about the posterior rest on: at first, and at most."""
 
-class RacePosterior(ImportancePosterior):
+TAIL_LEVEL = 0.025
+"""Level of a quantile that is resolved in any case."""
+
+DRAW_GROWTH = 4
+"""Times as many are drawn where those so far are worth too few."""
+
+
+def has_few_draws(draws: WeightedDraws) -> np.ndarray:
+    """Return (N,) True where answers from the draws may be off."""
+    return draws.has_few_beyond(TAIL_LEVEL) | (draws.best_arm_error() > MAX_BEST_ARM_ERROR)
+
+
+class RacePosterior(Posterior):
     """Weighted draws of a proposal, among which a race finds the arm to play.
 
     Where the proposal is the posterior itself, answers are its own, and by default one sample
-    decides.
+    decides. Otherwise they are those of weighted draws, among which a moment that is infinite
+    cannot be distinguished from one that is large.
 
     Arguments:
         problem: likelihood and prior.
@@ -47,6 +66,8 @@ class RacePosterior(ImportancePosterior):
         pulls_first: whether an arm that was never pulled, and has no posterior, is played first.
     """
 
+    source = "weighted draws"
+    keeps_state = False
     state_names = ("exact", "check")
     _last_diagnostics: dict[str, np.ndarray] | None = None
 
@@ -71,7 +92,7 @@ class RacePosterior(ImportancePosterior):
         wanted = effective_samples if self.stopping is None else None
         self.check = CoverageCheck(self.raced, others, wanted)
         is_matched = proposal == "matched" or self.raced.posterior or not others
-        super().__init__((self.raced if is_matched else others[0]).fork())
+        self.problem, self.proposal = problem, (self.raced if is_matched else others[0]).fork()
         self.exact = self.proposal.posterior
         if self.exact is not None:
             self.source = self.exact.source
@@ -94,15 +115,18 @@ class RacePosterior(ImportancePosterior):
         if self.exact is not None:
             self.exact.update(rng, evidence)
 
-    def draw_best(self, rng: Generator) -> np.ndarray:
-        """Return the (N,) arms that races find; one sample decides where weights are equal."""
+    def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
+        """Return the (N,) arms that races find; one sample decides where weights are equal.
+
+        Proposals are checked as if all arms were available.
+        """
         if self._is_one_sample:
-            return np.asarray(self.exact.draw_best(rng))  # type: ignore[union-attr]
+            return np.asarray(self.exact.draw_best(rng, available))  # type: ignore[union-attr]
         due = self.check.find_due(self.counts)
         if due.size:
             self._update_proposal(rng)
             self.check.estimate_shares(due)
-        races = self.race(rng)
+        races = self.race(rng, available)
         if due.size:
             self.check.check_coverage(due, races)
         is_capped = races.num_samples == self.thresholds.max_samples
@@ -111,23 +135,30 @@ class RacePosterior(ImportancePosterior):
         if not (self.raced.posterior or self.check.has_exact_second):
             doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * races.has_few_effective()
         doubts |= Doubt.BEYOND_TABLE.value * self.raced.is_unreliable()
-        self._last_diagnostics = self._report(
-            races.num_samples, races.effective_sample_size(), is_capped, doubts
-        )
+        sizes = races.effective_sample_size()
+        self._last_diagnostics = self._report(races.num_samples, sizes, is_capped, doubts)
         return np.argmax(races.totals, axis=1)  # line 16
 
-    def race(self, rng: Generator) -> Races:
-        """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
+    def race(self, rng: Generator, available: np.ndarray | None = None) -> Races:
+        """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended.
+
+        Args:
+            rng: source of randomness.
+            available: (N, K) arms that race; None for all.
+        """
         self._update_proposal(rng)  # B_t of line 8
         lengths = self.check.find_lengths(self.thresholds.max_samples)
         races = Races.start(rng, self.thresholds, lengths, self.counts.shape[1])  # lines 5 and 6
+        if available is not None:
+            races.gumbels[~available] = -np.inf
         races.log_scale[:] = self._log_supremum + races.gumbels.max(axis=1)
         lanes = np.arange(len(self.counts))
         if self.pulls_first:  # lanes that do not race are given an arm that was never pulled
             is_missing = self.raced.is_missing(self.counts)
+            is_missing &= True if available is None else available
             races.totals[is_missing] = 1.0 + rng.random(np.count_nonzero(is_missing))
             lanes = np.flatnonzero(~is_missing.any(axis=1))
-        races.run(rng, self.raced, lanes)  # lines 7 to 15
+        races.run(rng, self.raced, lanes, available)  # lines 7 to 15
         return races
 
     def diagnostics(self) -> dict[str, np.ndarray]:
@@ -143,53 +174,82 @@ class RacePosterior(ImportancePosterior):
         return {"doubts": doubts, "is_unreliable": doubts != 0}
 
     def doubts(self) -> np.ndarray:
-        """Return (N,) why answers may be wrong."""
-        doubts = super().doubts() if self.exact is None else self.exact.doubts()
-        return doubts | Doubt.LOW_COVERAGE.value * self.check.is_blind
+        """Return (N,) why answers may be wrong: draws too few, or not of the proposal."""
+        is_blind = Doubt.LOW_COVERAGE.value * self.check.is_blind
+        if self.exact is not None:
+            return is_blind | self.exact.doubts()
+        self._note_shortage(self._answer(has_few_draws))
+        is_beyond = Doubt.BEYOND_TABLE.value * self.proposal.is_unreliable()
+        return is_blind | self._shortages | is_beyond
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities of the means, if the proposal is the posterior."""
         return super().density(x) if self.exact is None else self.exact.density(x)
 
+    def sample(self, rng: Generator) -> np.ndarray:
+        """Return one (N, K) draw of the means, as `sample_many` does."""
+        return np.asarray(self.sample_many(rng, 1)[0])
+
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
-        """Return (size, N, K) draws of the means."""
+        """Return (size, N, K) draws: of the weighted ones that all answers are from, by weight."""
         if self.exact is not None:
             return self.exact.sample_many(rng, size)
-        return super().sample_many(rng, size)
-
-    def _answer(self, question: Callable[..., Any], *options: Any) -> Any:
-        if self.exact is not None:
-            return getattr(self.exact, question.__name__)(*options)
-        return super()._answer(question, *options)
+        return np.concatenate([each.resample(rng, size) for each in self._iterate_lanes()], axis=1)
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
-        """Return the (N, K) quantiles of the means."""
-        return super().quantile(p) if self.exact is None else np.asarray(self.exact.quantile(p))
+        """Return the (N, K) quantiles of the means; see `Belief.quantile`."""
+        if self.exact is not None:
+            return np.asarray(self.exact.quantile(p))
+        rows = zip(self._iterate_lanes(p), np.broadcast_to(p, self.counts.shape), strict=True)
+        found = [(draws.quantile(row), draws.has_few_beyond(row)) for draws, row in rows]
+        ends, is_short = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        self._note_shortage(is_short)
+        return ends
 
-    def _iterate_lanes(
-        self, levels: Iterable[np.ndarray | float] = repeat(TAIL_LEVEL)
-    ) -> Iterator[WeightedDraws]:
+    def _answer(self, question: Callable[..., Any], *options: Any) -> Any:
+        """Return what is asked of each lane's draws, or of the posterior itself."""
+        if self.exact is not None:
+            return getattr(self.exact, question.__name__)(*options)
+        shaped = [np.broadcast_to(option, self.counts.shape)[:, None] for option in options]
+        found = [
+            question(each, *row) for each, *row in zip(self._iterate_lanes(), *shaped, strict=True)
+        ]
+        if isinstance(found[0], tuple):
+            return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+        return np.concatenate(found)
+
+    def _iterate_lanes(self, levels: np.ndarray | float = TAIL_LEVEL) -> Iterator[WeightedDraws]:
+        """Yield draws of each lane, from a generator made anew: a function of its own data.
+
+        There are so many that best-arm probabilities are known to TARGET_BEST_ARM_ERROR and the
+        quantiles of (N, K) levels are resolved; or MAX_WEIGHTED_DRAWS.
+        """
         data = self.evidence.counts, self.evidence.sums
         self.proposal.update(make_generator("a proposal that is not drawn from"), *data)
-        return super()._iterate_lanes(levels)
+        for lane, row in enumerate(np.broadcast_to(levels, self.counts.shape)):
+            draws, size = self._draw_lane(lane, NUM_WEIGHTED_DRAWS), NUM_WEIGHTED_DRAWS
+            while size < MAX_WEIGHTED_DRAWS and (
+                draws.best_arm_error() > TARGET_BEST_ARM_ERROR or draws.has_few_beyond(row)
+            ):
+                size *= DRAW_GROWTH
+                draws = self._draw_lane(lane, size)
+            yield draws
+
+    def _draw_lane(self, lane: int, size: int) -> WeightedDraws:
+        rng = make_generator("weighted draws for answers")
+        draws = draw_weighted(rng, self.proposal, np.array([lane]), size)
+        if size == MAX_WEIGHTED_DRAWS and draws.log_weights.max() == -np.inf:
+            raise make_weight_error(self.proposal, lane, f"{size} draws")
+        return draws
 
     def _update_proposal(self, rng: Generator) -> None:
         self.raced.update(rng, self.evidence.counts, self.evidence.sums)
 
     def _report(
-        self,
-        num_samples: np.ndarray,
-        effective_sample_size: np.ndarray,
-        is_capped: np.ndarray,
-        doubts: np.ndarray,
+        self, num_samples: np.ndarray, sizes: np.ndarray, is_capped: np.ndarray, doubts: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Return how a decision went, and why it may not follow the posterior."""
+        """Return how a decision went, with (N,) effective sample sizes, and what is doubted."""
+        found = {"num_samples": num_samples, "effective_sample_size": sizes, "is_capped": is_capped}
         doubts = doubts | Doubt.LOW_COVERAGE.value * self.check.is_blind
-        return {
-            "num_samples": num_samples,
-            "effective_sample_size": effective_sample_size,
-            "is_capped": is_capped,
-            "doubts": doubts,
-            "is_unreliable": doubts != 0,
-            "last_checked": self.check.last.copy(),
-        }
+        found |= {"doubts": doubts, "is_unreliable": doubts != 0}
+        return found | {"last_checked": self.check.last.copy()}

@@ -1,7 +1,7 @@
-"""Proposal distributions of a race: posteriors q of the means that are easy to sample.
+"""Proposal distributions of a race, posteriors q that are easy to sample, and their weights.
 
-A proposal samples q and evaluates its density. `agents.racing.weighing` computes the importance
-weights. Weights are exact for any q, and a q near the true posterior needs fewer samples.
+A proposal samples q and evaluates its density. A weight is prior + likelihood - q on the log scale.
+Weights are exact for any q, and a q near the true posterior needs fewer samples.
 
 Notation: K arms, N lanes, R of these lanes in a call, m samples.
 """
@@ -25,11 +25,15 @@ from agents.posteriors.base import Posterior
 from agents.posteriors.conjugate import ConjugatePosterior, conjugate_posterior
 from agents.posteriors.grid import GridPosterior
 from agents.posteriors.mixture import MixturePosterior
+from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.priors import Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 MAX_SUPPORT_DEVIATIONS = 1000.0
 """Standard deviations from the mean at which an approximating prior cuts an unbounded support."""
+
+MEANS_PER_TILE = 1 << 16
+"""Arm means drawn at a time: 512 KiB, which a core's own cache holds until they are weighed."""
 
 FEATURES: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
     np.log,
@@ -160,11 +164,8 @@ class ConjugateProposal(Proposal):
         """Compute the parameters of every arm's posterior; see `Posterior.update`."""
         super().update(rng, counts, sums)
         self._missing = self.is_missing(counts)
-        own, other = (
-            distribution.parameters(counts, sums)
-            for distribution in (self.distribution, self.stand_in)
-        )
-        pairs = zip(own, other, strict=True)
+        own = self.distribution.parameters(counts, sums)
+        pairs = zip(own, self.stand_in.parameters(counts, sums), strict=True)
         self._parameters = [np.where(self._missing, b, a) for a, b in pairs]
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
@@ -304,9 +305,82 @@ def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
     if problem.offers("arm_log_density"):
         return problem.prior
     mean, std = draws.mean(axis=0), draws.std(axis=0)
-    low, high = problem.arm_support().T
-    low, high = (
-        np.maximum(low, mean - MAX_SUPPORT_DEVIATIONS * std),
-        np.minimum(high, mean + MAX_SUPPORT_DEVIATIONS * std),
-    )
+    (low, high), reach = problem.arm_support().T, MAX_SUPPORT_DEVIATIONS * std
+    low, high = np.maximum(low, mean - reach), np.minimum(high, mean + reach)
     return TruncatedNormal(*(column.tolist() for column in (mean, std, low, high)))
+
+
+def find_log_weights(
+    proposal: Proposal,
+    lanes: np.ndarray,
+    means: np.ndarray,
+    log_densities: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the (R, m) log-weights of means: log prior + log likelihood - log q, to a constant.
+
+    Args:
+        proposal: q, which may leave the likelihood out.
+        lanes: (R,) the lanes that the means are for.
+        means: (R, K, m), drawn from any distribution.
+        log_densities: (R, m) log q of them, if it is known.
+
+    Raises:
+        ValueError: if the prior's log-density is NaN or +inf, or has the wrong shape.
+    """
+    if proposal.posterior is not None:
+        return np.zeros((means.shape[0], means.shape[2]))
+    if proposal.natural is None:
+        log_prior = log_weights = prior_log_density(proposal.problem, means)
+    else:
+        coefficients, *ends = proposal.natural
+        log_prior = log_weights = add_features(coefficients, means)
+        if ends:
+            is_outside = ((means < ends[0]) | (means > ends[1])).any(axis=1)
+            log_prior = log_weights = np.where(is_outside, -np.inf, log_prior)
+    if not proposal.has_likelihood:
+        data = proposal.counts[lanes][..., None], proposal.sums[lanes][..., None]
+        log_likelihood = proposal.problem.likelihood.log_likelihood(means, *data)
+        log_weights = log_weights + log_likelihood.sum(axis=1)
+    if log_densities is None:
+        log_densities = proposal.log_density(lanes, means)
+    with np.errstate(invalid="ignore"):
+        return np.where(log_prior == -np.inf, -np.inf, log_weights - log_densities)
+
+
+def draw_weighted(
+    rng: Generator, proposal: Proposal, lanes: np.ndarray, num_samples: int
+) -> WeightedDraws:
+    """Return m weighted draws of the proposal for each of (R,) lanes."""
+    draws = proposal.draw(rng, lanes, num_samples)
+    log_weights = find_log_weights(proposal, lanes, draws.means, draws.log_densities)
+    return WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
+
+
+def prior_log_density(problem: BanditProblem, means: np.ndarray) -> np.ndarray:
+    """Return the prior's (R, m) log-density of (R, K, m) means; arms go last, as it expects.
+
+    Raises:
+        ValueError: if it is NaN or +inf.
+    """
+    wanted = means.shape[0], means.shape[2]  # densities of SciPy drop dimensions of length 1
+    log_density = np.reshape(problem.prior.log_density(means.swapaxes(1, 2)), wanted)
+    if not (log_density < np.inf).all():
+        raise ValueError("prior.log_density must be finite or -inf, got NaN or +inf.")
+    return log_density
+
+
+def make_weight_error(proposal: Proposal, lane: int, where: str, remedy: str = "") -> ValueError:
+    """Return the error that no draw for a lane has weight, given its data."""
+    counts, sums = proposal.counts[lane].tolist(), proposal.sums[lane].tolist()
+    where += f" in lane {lane}" if len(proposal.counts) > 1 else ""
+    return ValueError(
+        f"prior.log_density must be above -inf at some draw from the proposal, got -inf at all "
+        f"{where}, whose counts {counts} and sums {sums} are hardly possible under the "
+        f"prior{remedy}."
+    )
+
+
+def split_lanes(lanes: np.ndarray, means_per_lane: int) -> list[np.ndarray]:
+    """Split (R,) lanes into parts of about MEANS_PER_TILE means."""
+    step = max(1, MEANS_PER_TILE // means_per_lane)
+    return [lanes[start : start + step] for start in range(0, len(lanes), step)]

@@ -11,9 +11,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.racing.proposals import Proposal
+from agents.numerics.choices import hide_arms, random_argmax
+from agents.racing.proposals import (
+    MEANS_PER_TILE,
+    Proposal,
+    find_log_weights,
+    make_weight_error,
+    split_lanes,
+)
 from agents.racing.stopping import StoppingThresholds
-from agents.racing.weighing import MEANS_PER_TILE, find_log_weights, make_weight_error, split_lanes
 from bandit_gym.numerics.compiled import inner, kernel
 
 CALL_COST = 5000.0
@@ -70,7 +76,13 @@ class Races(NamedTuple):
             num_samples=np.zeros(num_lanes, dtype=np.int64),  # line 6
         )
 
-    def run(self, rng: Generator, proposal: Proposal, lanes: np.ndarray) -> None:
+    def run(
+        self,
+        rng: Generator,
+        proposal: Proposal,
+        lanes: np.ndarray,
+        available: np.ndarray | None = None,
+    ) -> None:
         """Run the races of the given (R,) lanes to their end (lines 7 to 15).
 
         Races run in rounds, so that each call of a user's log-density gets many samples.
@@ -79,6 +91,7 @@ class Races(NamedTuple):
             rng: source of randomness.
             proposal: distribution of the samples.
             lanes: (R,) lanes of the races to run.
+            available: (N, K) arms that may win; None for all.
 
         Raises:
             ValueError: if a race ended at its last sample with every weight zero.
@@ -95,7 +108,10 @@ class Races(NamedTuple):
                 left = num_left[tile].max()
                 draws = proposal.draw(rng, tile, left if left < 2 * size else size)  # line 8
                 log_weights = find_log_weights(proposal, tile, draws.means, draws.log_densities)
-                over.append(update_races(self, tile, log_weights, draws.winners))  # lines 9 to 14
+                winners = draws.winners
+                if available is not None:
+                    winners = find_winners(rng, draws.means, available[tile])
+                over.append(update_races(self, tile, log_weights, winners))  # lines 9 to 14
                 self._require_weight(proposal, tile[over[-1]])
             lanes = np.concatenate([part[~np.concatenate(over)], lanes[part.size :]])
 
@@ -135,6 +151,12 @@ class Races(NamedTuple):
             where = f"{self.stop.max_samples} samples of the race"
             remedy = "; use proposal='matched' if it is another, ExactThompson or SMCThompson"
             raise make_weight_error(proposal, int(lanes[has_none.argmax()]), where, remedy)
+
+
+def find_winners(rng: Generator, means: np.ndarray, available: np.ndarray) -> np.ndarray:
+    """Return the (R, m) best of (R, K) available arms in (R, K, m) means, ties at random."""
+    rows = hide_arms(means.swapaxes(1, 2), available[:, None]).reshape(-1, means.shape[1])
+    return random_argmax(rng, rows).reshape(len(means), -1)
 
 
 @kernel

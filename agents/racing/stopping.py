@@ -114,9 +114,8 @@ def make_thresholds(stop: Stop) -> StoppingThresholds:
     """Return what ends races; where only their length does, no gap is large enough."""
     if isinstance(stop, Paper):
         return stop.thresholds()
-    return StoppingThresholds(
-        np.array([np.inf]), False, MAX_SAMPLES_PER_RACE if stop is None else stop
-    )
+    max_samples = MAX_SAMPLES_PER_RACE if stop is None else stop
+    return StoppingThresholds(np.array([np.inf]), False, max_samples)
 
 
 def threshold_function(name: str, m: np.ndarray, delta: float) -> np.ndarray:

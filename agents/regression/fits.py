@@ -100,11 +100,9 @@ class CoefficientFits:
         if is_split and join_blocks(self.data, self.fit.seen, self.labels):
             self._arrange(self.fit.seen, self.fit.sites, self.fit.prior_sites)
             sort_rows(self.data, self.fit, self.num_rewards)
-        if (is_new := self.due == 0).any():
-            refine(self.link, self.data, self.fit, is_new, 0)
-        add_rows(self.link, self.data, self.fit, self.num_rewards, self.is_laplace)
-        if (is_due := self.num_rewards >= self.due).any():
-            self._renew(is_due)
+        options = self.fit, self.num_rewards, self.due, self.is_laplace
+        if add_rows(self.link, self.data, *options):
+            self._renew(self.num_rewards >= self.due)
 
     def draw(self, rng: Generator, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, d, m) draws of (N, B) lengths, and their (N, B, m) log-weights."""

@@ -89,7 +89,7 @@ class NormalBelief(Belief):
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means."""
-        return np.asarray(self._mean + self.std() * special.ndtri(p))
+        return np.asarray(self._mean + np.maximum(self.std(), MIN_SPREAD) * special.ndtri(p))
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities of the means at (M,) places."""
@@ -97,10 +97,14 @@ class NormalBelief(Belief):
         z = (x[:, None, None] - self._mean) / std
         return np.asarray(np.exp(-0.5 * z * z) / (np.sqrt(2 * np.pi) * std))
 
-    def best_arm_probabilities(self) -> np.ndarray:
+    def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean; ties are shared."""
         if not self.has_exact_propensities:
-            return super().best_arm_probabilities()
+            return super().best_arm_probabilities(available)
+        if available is not None:  # one of two arms
+            return np.where(
+                available.all(axis=1, keepdims=True), self.best_arm_probabilities(), available
+            )
         if self._mean.shape[1] == 1:
             return np.ones(self._mean.shape)
         gaps = self._mean - self._mean[:, ::-1]
@@ -130,6 +134,7 @@ class GaussianCoefficients(Posterior):
     method = "conjugate"
     source = "the normal distribution"
     keeps_state = False
+    decides_many = True
 
     problem: ContextualProblem
 

@@ -14,13 +14,15 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.random import Generator
 
+from agents.numerics.choices import hide_arms, random_argmax
 from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.racing.stopping import EFFECTIVE_SAMPLES
 from agents.regression.draws import choose_coefficients, draw_normal, find_best_arms, race_blocks
-from agents.regression.fits import CoefficientFits
+from agents.regression.fits import MIN_SHARE, CoefficientFits
 from agents.regression.rows import Rows
-from bandit_gym.checks import check_real
+from agents.regression.sites import Fit
+from bandit_gym.checks import check_choice, check_real
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import ContextualProblem
 
@@ -29,6 +31,9 @@ MAX_FIT_VALUES = 10**8
 
 NUM_EFFECTIVE = 1000
 """Draws for answers are worth so many of the posterior."""
+
+NUM_SHARED = 4096
+"""Draws that many decisions are taken from are worth so many of the posterior."""
 
 
 class CoefficientBelief(Belief):
@@ -57,8 +62,11 @@ class CoefficientBelief(Belief):
         """Return (size, N, K) draws of the means: of the weighted ones, by weight."""
         return self._draws().resample(rng, size)
 
-    def draw_best(self, rng: Generator) -> np.ndarray:
+    def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) arms with the largest predictor under one draw, ties at random."""
+        if available is not None:
+            predictors = self.features @ self.posterior.sample(rng)[..., None]
+            return random_argmax(rng, hide_arms(predictors[..., 0], available))
         return self.posterior.draw_best_arms(rng, self.features)
 
     def doubts(self) -> np.ndarray:
@@ -113,6 +121,7 @@ class CoefficientPosterior(Posterior):
 
     problem: ContextualProblem
     state_names = ("fits",)
+    decides_many = True
     is_laplace: ClassVar[bool]
 
     def __init__(self, problem: ContextualProblem, effective_samples: float = 1.0) -> None:
@@ -144,9 +153,21 @@ class CoefficientPosterior(Posterior):
             self._coefficients = self._draw_for_answers(make_generator("draws for answers"))
         return self._coefficients
 
+    def sample(self, rng: Generator) -> np.ndarray:
+        """Return one (N, d) draw of the coefficients."""
+        return np.asarray(self.sample_many(rng, 1)[0])
+
+    @abstractmethod
+    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
+        """Return (size, N, d) draws of the coefficients."""
+
     def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
-        """Return the (N,) arms of (N, K, d) features that are best under one draw."""
-        return np.asarray(find_best_arms(rng, features, self.sample(rng)))
+        """Return the (N,) arms of (N, K, d) features that are best under one draw.
+
+        Of one lane with (n, K, d) features, the (n,) arms that are best under one draw each.
+        """
+        draws = self.sample_many(rng, len(features) // len(self.fits.shares))
+        return np.asarray(find_best_arms(rng, features, draws.reshape(len(features), -1)))
 
     @abstractmethod
     def report_draws(self) -> dict[str, np.ndarray]:
@@ -167,32 +188,47 @@ class CoefficientRace(CoefficientPosterior):
     Arguments:
         problem: likelihood, prior, and the number of features.
         effective_samples: how many draws of the posterior those of a decision are worth.
+
+    Attributes:
+        lengths: (N, B) draws of each block to decide from, as the last decisions did.
     """
 
     is_laplace = False
+    lengths: np.ndarray
 
     def __init__(
         self, problem: ContextualProblem, *, effective_samples: float = EFFECTIVE_SAMPLES
     ) -> None:
         super().__init__(problem, check_real("effective_samples", effective_samples, above=0.0))
 
-    def sample(self, rng: Generator) -> np.ndarray:
-        """Return one (N, d) draw of the coefficients: of each block one, by its weight."""
-        draws, log_weights = self.fits.draw(rng, self.fits.lengths)
-        return np.asarray(choose_coefficients(rng, self.fits.fit, draws, log_weights, 1)[:, 0])
+    def update(self, rng: Generator, rows: Rows) -> None:  # type: ignore[override]  # evidence here
+        """Bring every lane to its rows."""
+        super().update(rng, rows)
+        self.lengths = self.fits.lengths
+
+    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
+        """Return (size, N, d) draws of the coefficients: of each block, by weight from one pool.
+
+        The pool has as many draws as `size` decisions take alone, or what is enough for any number.
+        """
+        fits = self.fits
+        enough = np.ceil(NUM_SHARED / np.maximum(fits.shares, MIN_SHARE)).astype(np.int64)
+        self.lengths = np.minimum(size * fits.lengths, enough)
+        chosen = choose_coefficients(rng, fits.fit, *fits.draw(rng, self.lengths), size)
+        return np.asarray(chosen.swapaxes(0, 1))
 
     def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
-        """Return the (N,) arms of (N, K, d) features that are best under one draw."""
+        """Return the arms that are best under one draw; see `CoefficientPosterior`."""
         fits = self.fits
-        if not fits.has_normal_prior:
+        if not fits.has_normal_prior or len(features) > len(fits.shares):
             return super().draw_best_arms(rng, features)
         options = fits.link, fits.data, fits.fit, fits.prior.components
         return np.asarray(race_blocks(rng, *options, fits.lengths, features))
 
     def report_draws(self) -> dict[str, np.ndarray]:
-        """Return (N,) draws that a decision takes, and what those of the worst block are worth."""
-        worth = (self.fits.lengths * self.fits.shares).min(axis=1)
-        return {"num_samples": self.fits.lengths.max(axis=1), "effective_sample_size": worth}
+        """Return (N,) draws to decide from, and what those of the worst block are worth."""
+        worth = (self.lengths * self.fits.shares).min(axis=1)
+        return {"num_samples": self.lengths.max(axis=1), "effective_sample_size": worth}
 
     def _draw_for_answers(self, rng: Generator) -> WeightedDraws:
         lengths = self.fits.find_lengths(NUM_EFFECTIVE)
@@ -208,6 +244,10 @@ class LaplaceCoefficients(CoefficientPosterior):
 
     This is what is deployed in practice, with an error that `CoefficientRace` does not have.
 
+    Arguments:
+        problem: likelihood, prior, and the number of features.
+        covariance: see `agents.LaplaceThompson`.
+
     References:
         Chapelle and Li (2011), "An empirical evaluation of Thompson sampling", algorithm 3.
     """
@@ -215,9 +255,13 @@ class LaplaceCoefficients(CoefficientPosterior):
     is_laplace = True
     source = "a normal approximation"
 
-    def sample(self, rng: Generator) -> np.ndarray:
-        """Return one (N, d) draw of the coefficients."""
-        return np.asarray(draw_normal(rng, self.fits.fit, 1)[:, 0])
+    def __init__(self, problem: ContextualProblem, *, covariance: str = "full") -> None:
+        super().__init__(problem)
+        self.covariance = check_choice("covariance", covariance, ("full", "diagonal"))
+
+    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
+        """Return (size, N, d) draws of the coefficients."""
+        return np.asarray(draw_normal(rng, self._normal, size).swapaxes(0, 1))
 
     def report_draws(self) -> dict[str, np.ndarray]:
         """Return nothing: one draw decides."""
@@ -228,5 +272,14 @@ class LaplaceCoefficients(CoefficientPosterior):
         return np.zeros(len(self.fits.shares), dtype=np.int64)
 
     def _draw_for_answers(self, rng: Generator) -> WeightedDraws:
-        theta = draw_normal(rng, self.fits.fit, NUM_EFFECTIVE)
+        theta = draw_normal(rng, self._normal, NUM_EFFECTIVE)
         return WeightedDraws(theta, np.zeros(theta.shape[:2]))
+
+    @property
+    def _normal(self) -> Fit:
+        """The fit to draw from."""
+        fit = self.fits.fit
+        if self.covariance == "full":
+            return fit
+        precisions = np.linalg.inv(fit.covariance).diagonal(axis1=1, axis2=2)
+        return fit._replace(factor=np.eye(precisions.shape[1]) / np.sqrt(precisions)[:, None])

@@ -397,12 +397,22 @@ def sort_rows(data: Data, fit: Fit, num_rewards: np.ndarray) -> None:
 
 @kernel
 def add_rows(
-    link: LinkCode, data: Data, fit: Fit, num_rewards: np.ndarray, is_laplace: bool
-) -> None:
-    """Renew the sites of all rows whose counts have changed, and count (N, B) rewards."""
-    touched = np.empty(fit.starts.size - 1, dtype=np.bool_)
+    link: LinkCode,
+    data: Data,
+    fit: Fit,
+    num_rewards: np.ndarray,
+    due: np.ndarray,
+    is_laplace: bool,
+) -> bool:
+    """Renew the sites of all rows whose counts have changed, and count (N, B) rewards.
+
+    Return whether a block is due: has as many rewards as (N, B) say, which is 0 of a new one.
+    """
+    touched, is_due = np.empty(fit.starts.size - 1, dtype=np.bool_), False
     for lane in range(len(data.sizes)):
         touched[:] = False
+        for block in np.flatnonzero(due[lane] == 0):
+            rebuild(data, fit, lane, block)
         for row in range(data.sizes[lane]):
             change = data.counts[lane, row] - fit.seen[lane, row]
             if change == 0:
@@ -423,6 +433,8 @@ def add_rows(
                 rebuild(data, fit, lane, block)
             if is_laplace and find_decrement(fit, lane, block) > MAX_DECREMENT:
                 find_site_mode(link, data, fit, lane, block)
+        is_due |= (num_rewards[lane] >= due[lane]).any()
+    return is_due
 
 
 @kernel

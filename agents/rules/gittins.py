@@ -73,11 +73,9 @@ class DiscountedGittins(PosteriorAgent):
         arms = np.arange(self.problem.num_arms) % len(self._tables)  # one table if all are alike
         found = self._tables[arms, cells]
         is_beyond = self.lane_counts >= MAX_TABLE_PULLS
-        return (
-            np.where(is_beyond, self._diffusion_indices(posterior), found)
-            if is_beyond.any()
-            else found
-        )
+        if is_beyond.any():
+            found = np.where(is_beyond, self._diffusion_indices(posterior), found)
+        return found
 
     _scores = indices
 
@@ -96,12 +94,9 @@ class DiscountedGittins(PosteriorAgent):
         depth = num_pulls + math.ceil(math.log(TRUNCATION_TOLERANCE) / math.log(self.discount))
         means = predictive_means(self.problem, depth + 1)
         states = np.tri(depth + 1, dtype=bool)
-        self._tables = np.stack(
-            [
-                compute_index_table(arm[states].tobytes(), depth, self.discount, num_pulls)
-                for arm in means
-            ]
-        )
+        options = depth, self.discount, num_pulls
+        found = [compute_index_table(arm[states].tobytes(), *options) for arm in means]
+        self._tables = np.stack(found)
         self._num_pulls = num_pulls
 
 
@@ -111,7 +106,7 @@ def compute_index_table(means: bytes, depth: int, discount: float, num_pulls: in
 
     Remembered, for agents of one prior often follow each other.
     """
-    from agents.numerics.lookahead import find_indices
+    from agents.numerics.kernels import find_indices
 
     table = np.empty(num_pulls * (num_pulls + 1) // 2)
     find_indices(np.frombuffer(means), depth, discount, np.empty(depth + 2), table)
@@ -193,18 +188,16 @@ class FiniteHorizonGittins(HorizonRule, PosteriorAgent):
         mean = posterior.mean()
         with np.errstate(all="ignore"):
             effective_pulls = np.square(self.problem.likelihood.reward_std(mean) / posterior.std())
-            height = interpolate_boundary(
-                left / effective_pulls
-            ) - DISCRETENESS_CORRECTION / np.sqrt(effective_pulls + 1)
+            height = interpolate_boundary(left / effective_pulls)
+            height = height - DISCRETENESS_CORRECTION / np.sqrt(effective_pulls + 1)
             height = np.where((left > 1) & (height > 0), height, 0.0)
             bonus = posterior.quantile(special.ndtr(height)) - posterior.quantile(0.5)
         indices = np.where(np.isfinite(mean), mean + bonus, np.inf)
         is_beta = isinstance(self.problem.likelihood, Bernoulli)
         if is_beta and isinstance(posterior, ConjugatePosterior):
             alpha, beta = posterior.parameters(self.lane_counts, self.lane_sums)
-            for num_left in (
-                np.unique(left[(left > 1) & (left <= MAX_EXACT_PULLS)]).astype(int).tolist()
-            ):
+            is_exact = (left > 1) & (left <= MAX_EXACT_PULLS)
+            for num_left in np.unique(left[is_exact]).astype(int).tolist():
                 lanes = np.flatnonzero(left[:, 0] == num_left)
                 indices[lanes] = exact_indices(alpha[lanes], beta[lanes], num_left)
         return indices
@@ -220,7 +213,7 @@ def exact_indices(alpha: np.ndarray, beta: np.ndarray, left: int) -> np.ndarray:
         beta: second parameters.
         left: r >= 1.
     """
-    from agents.numerics.lookahead import find_finite_indices  # brings numba
+    from agents.numerics.kernels import find_finite_indices  # brings numba
 
     states, which = np.unique(np.stack([alpha.ravel(), beta.ravel()]), axis=1, return_inverse=True)
     found = np.empty(states.shape[1])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from agents.base import Agent
+from agents.numerics.choices import draw_arms, share_evenly
 from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.factory import find_methods
 from bandit_gym.checks import check_choice, check_real, message
@@ -22,12 +23,13 @@ class UniformRandom(Agent):
     """Pull an arm uniformly at random, regardless of the data."""
 
     takes_features = True
+    takes_available = True
 
     def _choose(self) -> np.ndarray:
-        return self.rng.integers(self._num_arms, size=self.num_lanes)
+        return draw_any(self)
 
     def _action_probabilities(self) -> np.ndarray:
-        return np.full((self.num_lanes, self._num_arms), 1 / self._num_arms)
+        return share_any(self)
 
 
 class Greedy(PosteriorAgent):
@@ -89,6 +91,8 @@ class EpsilonGreedy(Greedy):
         window: see `Greedy`.
     """
 
+    takes_available = True
+
     def __init__(
         self,
         problem: BanditProblem,
@@ -105,11 +109,12 @@ class EpsilonGreedy(Greedy):
 
     def _choose(self) -> np.ndarray:
         greedy = super()._choose()
-        random = self.rng.integers(self._num_arms, size=self.num_lanes)
+        random = draw_any(self)
         return np.where(self.rng.random(self.num_lanes) < self.epsilon, random, greedy)
 
     def _action_probabilities(self) -> np.ndarray:
-        return self.epsilon / self._num_arms + (1 - self.epsilon) * super()._action_probabilities()
+        greedy = super()._action_probabilities()
+        return self.epsilon * share_any(self) + (1 - self.epsilon) * greedy
 
 
 def _with_features(
@@ -120,6 +125,20 @@ def _with_features(
         raise ValueError(message("estimate", "be 'posterior' where arms have features", estimate))
     is_left_open = estimate is None and posterior == "exact"
     return "posterior", "laplace" if is_left_open and not find_methods(problem) else posterior
+
+
+def draw_any(agent: Agent) -> np.ndarray:
+    """Return (N,) arms, each of the available ones with the same probability."""
+    if agent._available:
+        return draw_arms(agent.rng, share_any(agent))
+    return agent.rng.integers(agent._num_arms, size=agent.num_lanes)
+
+
+def share_any(agent: Agent) -> np.ndarray:
+    """Return the (N, K) probabilities of `draw_any`."""
+    if agent._available:
+        return share_evenly(*agent._available)
+    return np.full((agent.num_lanes, agent._num_arms), 1 / agent._num_arms)
 
 
 def empirical_means(agent: Agent) -> np.ndarray:

@@ -28,8 +28,8 @@ def check_horizon(horizon: Any) -> int:
 class HorizonRule(Agent):
     """An agent that knows its horizon T and counts its own decisions.
 
-    Each `act` is a decision, whenever its reward arrives. Data that come without an `act`
-    (`warm_start`, logged rewards) are no decisions, and a copy counts its own.
+    Each `act` is a decision, with a `size` as many, whenever its reward arrives. Data that come
+    without an `act` (`warm_start`, logged rewards) are no decisions, and a copy counts its own.
 
     Next-step autoreset ignores the `act` after an episode's end. It is no decision either: call
     `reset_lanes` at the end, and let the next `observe` leave the lane out; `deliver` does.
@@ -49,10 +49,12 @@ class HorizonRule(Agent):
         super().reset_lanes(mask)
         self._is_new = self._is_new | mask
 
-    def act(self, observation: Any = None) -> Any:
-        """Choose an arm in every lane, which is a decision in each."""
-        actions = super().act(observation)
-        self.lane_decisions = self.lane_decisions + 1  # anew: copies share the array
+    def act(
+        self, observation: Any = None, *, available: Any = None, size: int | None = None
+    ) -> Any:
+        """Choose an arm in every lane, which is a decision in each; a size is as many."""
+        actions = super().act(observation, available=available, size=size)
+        self.lane_decisions = self.lane_decisions + (size or 1)  # anew: copies share the array
         return actions
 
     def observe(
@@ -66,6 +68,12 @@ class HorizonRule(Agent):
             is_ignored = is_first & ~np.asarray(mask) & (np.asarray(action) >= 0)
             self.lane_decisions = np.where(is_ignored, 0, self.lane_decisions)
         self._is_new = np.zeros_like(self._is_new)
+
+    def _choose_many(self, size: int, features: np.ndarray | None) -> np.ndarray:
+        """Return (n,) arms, if so many decisions are left; if none is, the rule itself refuses."""
+        left = self.horizon - self.lane_decisions.item(0)
+        check_integer("size", size, minimum=1, maximum=max(left, 1))
+        return super()._choose_many(size, features)
 
     def _start(self) -> None:
         self.lane_decisions = np.zeros(self.num_lanes, dtype=np.int64)

@@ -57,6 +57,7 @@ class InformationDirected(PosteriorAgent):
     """
 
     takes_features = True
+    takes_available = True
 
     def __init__(
         self, problem: BanditProblem, *, gain: str = "variance", posterior: Any = "exact"
@@ -75,13 +76,13 @@ class InformationDirected(PosteriorAgent):
         return draw_arms(self.rng, self._action_probabilities())
 
     def _action_probabilities(self) -> np.ndarray:
-        return self._minimise_ratio(*self.belief().best_arm_moments())
+        return self._minimise_ratio(*self.belief().best_arm_moments(*self._available))
 
     def _minimise_ratio(self, best: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the (N, K) probabilities, given (N, K) p and (N, K, K) M."""
         best_means = np.diagonal(means, axis1=1, axis2=2)[..., None]
         gaps = np.einsum("na,nai->ni", best, np.maximum(best_means - means, 0.0))
-        return minimise_information_ratio(gaps, self._gains(best, means))
+        return minimise_information_ratio(gaps, self._gains(best, means), *self._available)
 
     def _gains(self, best: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the (N, K) expected information of a pull, given (N, K) p and (N, K, K) M."""
@@ -92,7 +93,9 @@ class InformationDirected(PosteriorAgent):
         return np.einsum("na,nai->ni", best, np.maximum(divergence, 0.0))
 
 
-def minimise_information_ratio(gaps: np.ndarray, gains: np.ndarray) -> np.ndarray:
+def minimise_information_ratio(
+    gaps: np.ndarray, gains: np.ndarray, available: np.ndarray | None = None
+) -> np.ndarray:
     """Return the (N, K) probabilities that minimise the ratio, averaged over ties.
 
     For arms i and j the ratio is convex in the share of i. It is least where its derivative
@@ -104,13 +107,15 @@ def minimise_information_ratio(gaps: np.ndarray, gains: np.ndarray) -> np.ndarra
     Args:
         gaps: (N, K) expected regrets, at least 0.
         gains: (N, K) expected information of a pull, at least 0.
+        available: (N, K) arms that may have a share; None for all.
     """
+    if available is not None:
+        gaps = np.where(available, gaps, 0.0)
     gap_i, gap_j, gain_i, gain_j = gaps[..., None], gaps[:, None], gains[..., None], gains[:, None]
     with np.errstate(all="ignore"):
         root = gap_j / (gap_i - gap_j) - 2 * gain_j / (gain_i - gain_j)
-    is_end = np.isclose(gap_i, gap_j, _RATIO_TOLERANCE, 0) | np.isclose(
-        gain_i, gain_j, _RATIO_TOLERANCE, 0
-    )
+    is_end = np.isclose(gap_i, gap_j, _RATIO_TOLERANCE, 0)
+    is_end |= np.isclose(gain_i, gain_j, _RATIO_TOLERANCE, 0)
     is_pair = np.triu(~is_end & (root > _RATIO_TOLERANCE) & (root < 1 - _RATIO_TOLERANCE), 1)
     shares = np.where(is_pair, root, 1.0)  # (N, K, K), of arm i; on the diagonal it is alone
     regret = shares * gap_i + (1 - shares) * gap_j
@@ -118,6 +123,8 @@ def minimise_information_ratio(gaps: np.ndarray, gains: np.ndarray) -> np.ndarra
     min_gain = NEGLIGIBLE_GAIN * np.square(gaps.max(axis=1)) + _MIN_GAIN
     ratios = regret**2 / np.maximum(gain, min_gain[:, None, None])
     ratios = np.where(is_pair | np.eye(gaps.shape[1], dtype=bool), ratios, np.inf)
+    if available is not None:
+        ratios = np.where(available[..., None] & available[:, None], ratios, np.inf)
     is_best = ratios <= ratios.min(axis=(1, 2), keepdims=True) * (1 + _RATIO_TOLERANCE)
     found = (is_best * shares).sum(axis=2) + (is_best * (1 - shares)).sum(axis=1)
     return found / is_best.sum(axis=(1, 2))[:, None]

@@ -77,9 +77,7 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
 
     def _action_probabilities(self) -> np.ndarray:
         """Return frequencies of `NUM_SIMULATED_ACTS` acts: the distribution has no closed form."""
-        self._rng = make_generator(
-            "frequencies of acts"
-        )  # for what the next act draws is not known
+        self._rng = make_generator("frequencies of acts")  # what the next act draws is not known
         acts = np.array([self._choose() for _ in range(NUM_SIMULATED_ACTS)])
         return (acts[..., None] == np.arange(self.problem.num_arms)).mean(axis=0)
 
@@ -91,10 +89,8 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
             totals = self.rng.normal(more_pulls * means, likelihood.std * np.sqrt(more_pulls))
         else:
             totals = self.rng.binomial(more_pulls, np.clip(means, 0.0, 1.0)).astype(np.float64)
-        self._future_posterior.update(
-            self.rng,
-            CountsAndSums.from_totals(self.lane_counts + more_pulls, self.lane_sums + totals),
-        )
+        counts, sums = self.lane_counts + more_pulls, self.lane_sums + totals
+        self._future_posterior.update(self.rng, CountsAndSums.from_totals(counts, sums))
         return random_argmax(self.rng, self._future_posterior.mean())
 
     def _sample_future(self, lanes: np.ndarray, means: np.ndarray, num_pulls: int) -> np.ndarray:
@@ -122,7 +118,7 @@ def choose_by_v_zero(rng: Generator, means: np.ndarray) -> np.ndarray:
         rng: breaks ties.
         means: (N, H, K) posterior means after 0, ..., H - 1 pulls of each arm.
     """
-    from agents.numerics.lookahead import split_pulls
+    from agents.numerics.kernels import split_pulls
 
     num_lanes, num_pulls, num_arms = means.shape
     order = rng.permutation(num_arms)  # of equal shares the first is found

@@ -73,10 +73,14 @@ class KnowledgeGradient(HorizonRule, PosteriorAgent):
     def _scores(self) -> np.ndarray:
         left = remaining_pulls(self) - 1
         posterior = self.belief()
-        mean = posterior.mean()
+        mean = levels = posterior.mean()
+        if self._available:  # the others count as the worst of these
+            (available,) = self._available
+            worst = np.where(available, mean, np.inf).min(axis=1, keepdims=True)
+            levels = np.where(available, mean, worst)
         max_pulls = left[:, 0] if self.variant == "kg*" else np.minimum(left[:, 0], 1)
         with np.errstate(invalid="ignore"):
-            gains = self._gains(mean, posterior.std(), find_best_others(mean), max_pulls)
+            gains = self._gains(mean, posterior.std(), find_best_others(levels), max_pulls)
         scores = mean + left * np.where(np.isfinite(gains), gains, 0.0)
         return np.where(np.isfinite(mean), scores, np.inf)
 
@@ -84,17 +88,16 @@ class KnowledgeGradient(HorizonRule, PosteriorAgent):
         self, mean: np.ndarray, std: np.ndarray, levels: np.ndarray, max_pulls: np.ndarray
     ) -> np.ndarray:
         """Return the (N, K) largest v_i(m) / m over m up to (N,) `max_pulls`; 0 where that is 0."""
+        lookaheads = list_lookaheads(max_pulls)
         if isinstance(self.problem.likelihood, Gaussian):
-            return find_normal_gains(
-                mean, std, levels, list_lookaheads(max_pulls), self.problem.likelihood.std
-            )
-        from agents.numerics.lookahead import find_best_gains
+            return find_normal_gains(mean, std, levels, lookaheads, self.problem.likelihood.std)
+        from agents.numerics.kernels import find_best_gains
 
         gains = np.empty_like(mean)
         with np.errstate(divide="ignore"):
             first, second = BETA_DISTRIBUTION.match_moments(mean, std**2)
             scale = np.minimum(1.0, MAX_BETA_SIZE / (first + second))
-        find_best_gains(first * scale, second * scale, levels, list_lookaheads(max_pulls), gains)
+        find_best_gains(first * scale, second * scale, levels, lookaheads, gains)
         return gains
 
 
@@ -106,13 +109,12 @@ def find_best_others(values: np.ndarray) -> np.ndarray:
 
 
 def list_lookaheads(max_pulls: np.ndarray) -> np.ndarray:
-    """Return the (M, N) pulls m of lookahead: AHEAD up to (N,) `max_pulls`, which ends it.
+    """Return (M, N) pulls m of lookahead: LOOKAHEAD_PULLS below (N,) `max_pulls`, and then these.
 
-    In lanes with fewer to consider than in others it is repeated.
+    In lanes with fewer to consider than in others the last is repeated.
     """
-    return np.minimum(
-        LOOKAHEAD_PULLS[: LOOKAHEAD_PULLS.searchsorted(max_pulls.max()) + 1, None], max_pulls
-    )
+    last = LOOKAHEAD_PULLS.searchsorted(max_pulls.max())
+    return np.minimum(LOOKAHEAD_PULLS[: last + 1, None], max_pulls)
 
 
 def find_normal_gains(
@@ -132,9 +134,8 @@ def find_normal_gains(
     """
     m = lookaheads[..., None]
     deviations = std * np.sqrt(m) * (std / np.hypot(np.sqrt(m) * std, noise))
-    z = np.minimum(np.abs(mean - levels), MAX_DEVIATIONS * deviations) / np.maximum(
-        deviations, _MIN_DEVIATION
-    )
+    gaps = np.minimum(np.abs(mean - levels), MAX_DEVIATIONS * deviations)
+    z = gaps / np.maximum(deviations, _MIN_DEVIATION)
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
     gains = deviations * (density - z * special.ndtr(-z)) / np.maximum(m, 1)
     return gains.max(axis=0)

@@ -26,14 +26,16 @@ class LaplaceThompson(Thompson):
 
     Arguments:
         problem: likelihood, prior and the number of features.
+        covariance: "full"; or "diagonal", for the diagonal of the precision alone, as in the paper:
+            coefficients are drawn independently of each other.
 
     References:
         Chapelle and Li (2011), "An empirical evaluation of Thompson sampling", Algorithm 3.
     """
 
-    def __init__(self, problem: ContextualProblem) -> None:
+    def __init__(self, problem: ContextualProblem, *, covariance: str = "full") -> None:
         _check_features(type(self), problem)
-        super().__init__(problem, posterior="laplace")
+        super().__init__(problem, posterior={"name": "laplace", "covariance": covariance})
 
 
 class LinUCB(Agent):

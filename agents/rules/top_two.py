@@ -40,6 +40,7 @@ class TopTwoThompson(PosteriorAgent):
 
     uses_draws = True
     takes_features = True
+    takes_available = True
 
     def __init__(
         self,
@@ -57,16 +58,16 @@ class TopTwoThompson(PosteriorAgent):
 
     def _choose(self) -> np.ndarray:
         posterior = self.belief()
-        leaders = posterior.draw_best(self.rng)
+        leaders = posterior.draw_best(self.rng, *self._available)
         actions, needs_challenger = leaders.copy(), self.rng.random(self.num_lanes) >= self.beta
         for _ in range(self.max_draws):
             if not needs_challenger.any():
                 return actions
-            draws = posterior.draw_best(self.rng)
+            draws = posterior.draw_best(self.rng, *self._available)
             is_found = needs_challenger & (draws != leaders)
             actions[is_found] = draws[is_found]
             needs_challenger &= ~is_found
-        nearest = random_argmax(self.rng, _closeness(posterior, leaders))
+        nearest = random_argmax(self.rng, self._hide(_closeness(posterior, leaders)))
         return np.where(needs_challenger, nearest, actions)
 
     def _action_probabilities(self) -> np.ndarray:
@@ -75,13 +76,14 @@ class TopTwoThompson(PosteriorAgent):
         Of m draws the first other than i is arm j with probability p_j (1 - p_i^m) / (1 - p_i).
         """
         posterior = self.belief()
-        best = posterior.best_arm_probabilities()
+        best = posterior.best_arm_probabilities(*self._available)
         with np.errstate(invalid="ignore"):
             found = np.where(best < 1, (1 - best**self.max_draws) / (1 - best), 0.0)
         drawn = best * ((best * found).sum(axis=1, keepdims=True) - best * found)
         no_challenger = best ** (self.max_draws + 1)
         for arm in range(best.shape[1]):
-            nearest = argmax_probabilities(_closeness(posterior, np.full(len(best), arm)))
+            closeness = _closeness(posterior, np.full(len(best), arm))
+            nearest = argmax_probabilities(self._hide(closeness))
             drawn += no_challenger[:, arm, None] * nearest
         return self.beta * best + (1 - self.beta) * drawn
 

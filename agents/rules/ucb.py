@@ -5,6 +5,8 @@ Notation: K arms, N lanes, T pulls in an episode, t so far in a lane, n_i of the
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from agents.base import Agent
@@ -107,7 +109,10 @@ class MOSS(HorizonRule):
     def _scores(self) -> np.ndarray:
         remaining_pulls(self)  # refuses to play on after the horizon
         pulls = np.maximum(self.lane_counts, 1)
-        excess = np.log(np.maximum(self.horizon / (self.problem.num_arms * pulls), 1.0))
+        num_arms: Any = self.problem.num_arms
+        if self._available:
+            num_arms = self._available[0].sum(axis=1, keepdims=True)
+        excess = np.log(np.maximum(self.horizon / (num_arms * pulls), 1.0))
         return empirical_means(self) + self.scale * np.sqrt(excess / pulls)
 
 

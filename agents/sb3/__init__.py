@@ -14,8 +14,7 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError('agents.sb3 needs Stable-Baselines3: pip install ".[sb3]".') from None
 
-from agents.sb3.policy import AgentPolicy, as_policy
+from agents.sb3.adapters import AgentPolicy, GymnasiumVecEnv, as_policy
 from agents.sb3.trained import SB3Agent, saved_model
-from agents.sb3.vec_env import GymnasiumVecEnv
 
 __all__ = ["AgentPolicy", "GymnasiumVecEnv", "SB3Agent", "as_policy", "saved_model"]

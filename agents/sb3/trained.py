@@ -22,7 +22,7 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.save_util import load_from_zip_file, open_path
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.base.agent import Lanes
+from agents.base.lanes import Lanes
 from agents.posteriors.weighted_draws import draw_particles
 from bandit_gym.checks import (
     as_array,
@@ -133,28 +133,33 @@ class SB3Agent(Lanes):
         self._require_reset()
         self._is_start |= check_mask("mask", mask, self.num_lanes)
 
-    def act(self, observation: Any = None) -> Any:
+    def act(self, observation: Any = None, *, available: Any = None) -> Any:
         """Choose an arm in every lane.
 
         Args:
             observation: (N, ...) what the environment showed, or one observation for a single run.
+            available: refused; a frozen model decides among all arms.
 
         Returns:
             (N,) int64 arms, or one `int` for a single run.
 
         Raises:
+            TypeError: if `available` is given.
             ValueError: if the observation is not of the model's space.
         """
+        self._refuse_available(available)
         probabilities, self._next_memory = self._compute_probabilities(observation)
         actions = draw_particles(self.rng, probabilities)
         return int(actions[0]) if self.num_envs is None else actions
 
-    def action_probabilities(self, observation: Any = None) -> np.ndarray:
+    def action_probabilities(self, observation: Any = None, *, available: Any = None) -> np.ndarray:
         """Return the probabilities of the next `act`, (N, K) or (K,), without moving the agent.
 
         Args:
             observation: as for `act`.
+            available: refused, as there.
         """
+        self._refuse_available(available)
         probabilities, _ = self._compute_probabilities(observation)
         return probabilities[0] if self.num_envs is None else probabilities
 

@@ -6,5 +6,4 @@ package uses, so that inner functions need not look again.
 """
 
 from bandit_gym.checks.arguments import *
-from bandit_gym.checks.features import *
 from bandit_gym.checks.lanes import *

@@ -13,11 +13,10 @@ from importlib import import_module
 from numbers import Integral, Real
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from bandit_gym.checks.renamed import RENAMED
 from bandit_gym.checks.typing import FloatArray, Parameter
 
 _MAX_REPR_LENGTH = 100
@@ -137,10 +136,8 @@ def check_options(options: Any, known: Collection[str]) -> Mapping[str, Any]:
         raise TypeError(message("options", "be a dict or None", options))
     for key in options:
         if key not in known:
-            text = message(
-                "options", f"have no keys but {quote_words(known)} to have an effect", key
-            )
-            warnings.warn(text, stacklevel=4)  # the caller of reset
+            condition = f"have no keys but {quote_words(known)} to have an effect"
+            warnings.warn(message("options", condition, key), stacklevel=4)  # the caller of reset
     return options
 
 
@@ -359,3 +356,45 @@ def check_file(name: str, value: Any) -> Path:
         raise IsADirectoryError(message(name, "be a file, and no folder", str(value)))
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
+
+
+# -- Names of earlier versions, which users may have typed or overridden ---------------------------
+
+RENAMED = {
+    "agents.HOMES": "AGENT_MODULES",
+    "bandit_gym.HOMES": "LAZY_NAMES",
+    "bandit_gym.ROOMS": "LAZY_MODULES",
+    "bandit_gym.priors.Camps": "SharedMixture",
+    "_law": "_action_probabilities",
+    "doubts_proposal_blind": "doubts_low_coverage",
+    "has_exact_law": "has_exact_probabilities",
+    "most_lanes": "max_lanes",
+}
+"""Old name -> new name, after its module where it is a module's; the changelog lists all."""
+
+
+def missing_attribute(owner: str, name: str) -> AttributeError:
+    """Return the error of a module or class that has no such name; it has an old name's new one."""
+    new = RENAMED.get(f"{owner}.{name}", RENAMED.get(name))
+    return AttributeError(f"{owner} has no {name!r}" + (f": it is {new!r} now." if new else "."))
+
+
+class CurrentNames:
+    """A class whose subclasses may not define an old name; reading one names the new one.
+
+    Raises:
+        TypeError: at the definition of a subclass that overrides an old name.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in RENAMED.keys() & vars(cls).keys():
+            text = f"{cls.__name__} must not define {name!r}: it is {RENAMED[name]!r} now."
+            raise TypeError(text)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in RENAMED:
+                raise missing_attribute(type(self).__name__, name)
+            return object.__getattribute__(self, name)  # raises, a property's own error too

@@ -1,10 +1,11 @@
 """Checks of agents and environments: what they exchange, and whether they fit each other.
 
-They exchange one value per lane, or statistics per arm.
+They exchange one value per lane, features of arms, or statistics per arm.
 """
 
 import pickle
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -73,11 +74,35 @@ def check_choices(name: str, choices: Any, num_arms: int) -> None:
         _refuse_lane(name, f"return arms from 0 to {num_arms - 1}", choices, is_wrong)
 
 
+def check_available(available: Any, num_arms: int, num_envs: int | None) -> BoolArray:
+    """Return a copy of a mask of available arms, (K,) or (N, K), as (N, K).
+
+    Raises:
+        TypeError: if it is not boolean.
+        ValueError: if it has another shape, or no arm in a lane.
+    """
+    mask, shape = as_array(available), (num_envs or 1, num_arms)
+    if mask is None or mask.dtype.kind != "b":
+        raise TypeError(message("available", "be an array of booleans", available))
+    if mask.shape != shape[1:] and (num_envs is None or mask.shape != shape):
+        rule = f"{shape[1:]}" + ("" if num_envs is None else f" or {shape}")
+        raise ValueError(message("available", f"have shape {rule}", mask.shape))
+    mask = np.broadcast_to(mask, shape).copy()
+    _refuse_lane("available", "have an arm", mask.tolist(), mask.sum(axis=1) == 0)
+    return mask
+
+
+def check_played(actions: IntArray, available: BoolArray, mask: BoolArray | None) -> None:
+    """Refuse (N,) pulled arms that were not available, in the (N,) masked lanes."""
+    is_wrong = ~available[np.arange(len(actions)), actions] & (True if mask is None else mask)
+    condition, remedy = "be an arm that was available at the last act", "or give its observation"
+    _refuse_lane("action", condition, actions, is_wrong, remedy)
+
+
 def check_scores(name: str, scores: Any) -> None:
     """Refuse (N, K) scores that are NaN."""
-    _refuse_arm(
-        f"scores of {name}", "have no NaN", scores, np.isnan(scores), "was it never pulled?"
-    )
+    question = "was it never pulled?"
+    _refuse_arm(f"scores of {name}", "have no NaN", scores, np.isnan(scores), question)
 
 
 def check_probabilities(name: str, probabilities: Any) -> FloatArray:
@@ -119,9 +144,8 @@ def check_rewards(
         is_impossible &= mask
     if np.count_nonzero(is_impossible):
         is_part = rule.name == "bernoulli" and 0 < values[is_impossible][0] < 1
-        _refuse_lane(
-            name, condition, values, is_impossible, FRACTIONAL_REWARD_REMEDY if is_part else ""
-        )
+        remedy = FRACTIONAL_REWARD_REMEDY if is_part else ""
+        _refuse_lane(name, condition, values, is_impossible, remedy)
     return values
 
 
@@ -166,6 +190,64 @@ def check_arms(name: str, values: Any, num_arms: int) -> tuple[int, ...]:
 def check_mask(name: str, mask: Any, num_envs: int) -> BoolArray:
     """Return a mask over lanes, (N,) bool; numbers are not taken for truth values."""
     return _read_lanes(name, "be an array of booleans", mask, "b", num_envs)
+
+
+def check_features(
+    observation: Any,
+    num_features: int,
+    num_envs: int | None,
+    *,
+    mask: BoolArray | None = None,
+    takes_played: bool = False,
+) -> FloatArray:
+    """Return a copy of the (N, K, d) features of each arm, or of the (N, d) of the played arms.
+
+    K may be another at each decision.
+
+    Args:
+        observation: (N, K, d) features, or (K, d) when `num_envs` is None.
+        num_features: d.
+        num_envs: N, or None for a single run.
+        mask: (N,) lanes to read; the others come back as 0, and may hold NaN.
+        takes_played: whether (N, d) features, or (d,), of the played arms are taken too.
+
+    Raises:
+        TypeError: if they are no numbers, or None.
+        ValueError: if the shape is another, or a feature is NaN or infinite.
+    """
+    lanes = () if num_envs is None else (num_envs,)
+    values = as_numbers(observation, "biuf")
+    shape = () if values is None else values.shape
+    is_shaped = shape[: len(lanes)] == lanes and shape[-1:] == (num_features,) and 0 not in shape
+    num_axes = len(shape) - len(lanes)
+    if values is None or not is_shaped or not (num_axes == 2 or (num_axes == 1 and takes_played)):
+        before = "".join(f"{size}, " for size in lanes)
+        condition = f"be features of shape ({before}K, {num_features})"
+        if takes_played:
+            condition += f", or ({before}{num_features}{'' if lanes else ','}) of the arm pulled"
+        if values is None:
+            raise TypeError(message("observation", condition, observation))
+        raise ValueError(f"observation must {condition}, got shape {shape}.")
+    values = np.ascontiguousarray(values if lanes else values[None])
+    if mask is not None:
+        values[~mask] = 0.0
+    is_finite = np.isfinite(values)
+    if np.count_nonzero(is_finite) < is_finite.size:  # a third of the time of `all`
+        raise ValueError(message("observation", "have finite features", values[~is_finite][0]))
+    return values
+
+
+def check_plain_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Refuse options that have no meaning where arms have features.
+
+    Args:
+        options: what was given, by name.
+        defaults: what each is then to be.
+    """
+    for name, value in options.items():
+        if value != defaults[name]:
+            condition = f"be {defaults[name]!r} where arms have features"
+            raise ValueError(message(name, condition, value))
 
 
 def _is_plain(action: Any) -> bool:
@@ -239,7 +321,8 @@ def check_fit(agent: Any, env: Any, *, warns: bool = True) -> None:
     """
     for name in ("reset", "act", "observe"):
         if not callable(getattr(agent, name, None)):
-            raise TypeError(message("agent", "have the methods reset, act and observe", agent))
+            methods, remedy = "the methods reset, act and observe", "without reset, pass its class"
+            raise TypeError(message("agent", f"have {methods}", agent, remedy))
     if not hasattr(env, "action_space"):
         raise TypeError(message("env", "be a Gymnasium environment", env))
     space = getattr(env, "single_action_space", env.action_space)

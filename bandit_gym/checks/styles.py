@@ -24,6 +24,8 @@ FORMATS: dict[str, dict[str, Any]] = {
 }
 """Of figures, and settings that make the same figure the same bytes in each."""
 
+SCALES = ("linear", "log")
+
 STYLES: dict[str, Any] = {
     "screen": {"figure.figsize": (5.2, 4.0)},
     "paper": {
@@ -53,10 +55,8 @@ class LineStyle(NamedTuple):
 
 def line_style(number: int) -> LineStyle:
     """Return how agent `number` of an experiment is drawn: 8 x 4 ways, then again."""
-    count = len(COLOURS)
-    return LineStyle(
-        COLOURS[number % count], list(DASHES)[(number + number // count) % len(DASHES)]
-    )
+    count, dashes = len(COLOURS), list(DASHES)
+    return LineStyle(COLOURS[number % count], dashes[(number + number // count) % len(dashes)])
 
 
 def escape_formula(text: str) -> str:

@@ -5,5 +5,9 @@ take any `BanditProblem`, with a user's likelihood or prior.
 """
 
 from bandit_gym.envs.bandit import BanditEnv, BanditVectorEnv
-from bandit_gym.envs.contextual import ContextualBanditEnv, ContextualBanditVectorEnv
-from bandit_gym.envs.table import TableBanditEnv, TableBanditVectorEnv
+from bandit_gym.envs.contextual import (
+    ContextualBanditEnv,
+    ContextualBanditVectorEnv,
+    TableBanditEnv,
+    TableBanditVectorEnv,
+)

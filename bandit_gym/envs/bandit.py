@@ -27,7 +27,7 @@ from bandit_gym.checks import (
     check_seed,
     message,
 )
-from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.checks.typing import BoolArray, FloatArray, Info, IntArray, Paid
 from bandit_gym.envs.instances import check_means, compute_gaps, draw_instances, take_arms
 from bandit_gym.envs.observations import add_info, make_record, of_lane, unbatch
 from bandit_gym.envs.rendering import RENDER_FPS, RENDER_MODES, render
@@ -44,7 +44,7 @@ from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 LANE = np.array([0])
 """The only one of a single environment."""
 
-NO_TIME_LIMIT = np.iinfo(np.int64).max
+NO_TIME_LIMIT = 2**62
 
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": RENDER_FPS}
 
@@ -125,9 +125,7 @@ class BanditLanes:
             self._record.clear(lanes)
         return means.argmax(axis=-1)  # the first of several
 
-    def _pull_arms(
-        self, actions: IntArray, uniforms: FloatArray
-    ) -> tuple[FloatArray, dict[str, np.ndarray]]:
+    def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> Paid:
         """Return the (N,) rewards of a pull in each lane, and what a step reports of it."""
         rewards = self._pay(take_arms(self._means, actions), uniforms)
         if self._is_recorded:
@@ -212,9 +210,7 @@ class BanditEnv(BanditLanes, gym.Env[Any, Any]):
         self.observation_space = self._record.space
         self.action_space = Discrete(problem.num_arms)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Start an episode with fresh noise and fresh means, or those of `options["means"]`.
 
         Both come from `bandit_gym.numerics.streams`. The seed also seeds `np_random`, which this
@@ -232,7 +228,7 @@ class BanditEnv(BanditLanes, gym.Env[Any, Any]):
         info = {"means": self._means[0].copy(), "optimal_action": int(best[0])}
         return unbatch(self._observe())[0], info
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Pull one arm."""
         self.check_can_step()
         actions = check_actions(action, self.problem.num_arms, None)
@@ -306,8 +302,8 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         self._waiting: BoolArray | None = None  # lanes that ended and wait for a reset, if any do
 
     def reset(  # type: ignore[override]  # lists of seeds, as SyncVectorEnv takes them
-        self, *, seed: Seeds = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+        self, *, seed: Seeds = None, options: Info | None = None
+    ) -> tuple[np.ndarray, Info]:
         """Start new episodes in all lanes, or in those of `options["reset_mask"]`, (N,) bool.
 
         They are played on fresh means, or on the (K,) of `options["means"]`.
@@ -319,9 +315,7 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         info = self._restart(mask, {}, given_means)
         return self._observe(), info
 
-    def step(
-        self, actions: Any
-    ) -> tuple[np.ndarray, FloatArray, BoolArray, BoolArray, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[np.ndarray, FloatArray, BoolArray, BoolArray, Info]:
         """Pull one arm per lane: (N,) actions, ignored where this step is the lane's autoreset."""
         self.check_can_step()
         restarted = self._waiting
@@ -330,9 +324,8 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         self._clock += 1
         rewards, reported = self._pull_arms(actions, self._noise.draw_uniforms())
         if restarted is None:
-            info = reported | {
-                f"_{name}": np.ones(self.num_envs, dtype=np.bool_) for name in reported
-            }
+            masks = np.ones((len(reported), self.num_envs), dtype=np.bool_)
+            info = reported | {f"_{name}": mask for name, mask in zip(reported, masks, strict=True)}
         else:
             info = self._restart(restarted, add_info({}, ~restarted, reported))
             rewards[restarted] = 0.0
@@ -365,9 +358,7 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
                 "pass options={'reset_mask': terminated | truncated}."
             )
 
-    def _restart(
-        self, mask: BoolArray, info: dict[str, Any], means: FloatArray | None = None
-    ) -> dict[str, Any]:
+    def _restart(self, mask: BoolArray, info: Info, means: FloatArray | None = None) -> Info:
         """Start new episodes in the lanes of the mask, none of which waits any longer.
 
         Returns:
@@ -377,20 +368,14 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         actions = np.zeros(self.num_envs, dtype=np.int64)
         actions[lanes] = self._start_episodes(lanes, means)
         self._noise.restart(lanes)
-        self._ends[lanes] = (
-            NO_TIME_LIMIT
-            if self.max_episode_steps is None
-            else self._clock + self.max_episode_steps
-        )
+        self._ends[lanes] = self._clock + (self.max_episode_steps or NO_TIME_LIMIT)
         self._next_end = int(self._ends.min())
         if self._waiting is not None:
             waiting = self._waiting & ~mask
             self._waiting = waiting if waiting.any() else None
         return add_info(info, mask, {"means": self._means, "optimal_action": actions})
 
-    def _end_in_same_step(
-        self, truncated: BoolArray, reported: Mapping[str, np.ndarray]
-    ) -> dict[str, Any]:
+    def _end_in_same_step(self, truncated: BoolArray, reported: Mapping[str, np.ndarray]) -> Info:
         final_obs = np.full(self.num_envs, None, dtype=object)
         observations = unbatch(self._observe())
         for lane in np.flatnonzero(truncated):

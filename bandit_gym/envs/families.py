@@ -7,6 +7,7 @@ says what each id is; `BanditEnv` is the manual of them all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from inspect import Signature, signature
 from typing import Any
 
@@ -14,9 +15,15 @@ import numpy as np
 
 from bandit_gym.checks import MAX_DEPENDENT_ARMS, check_integer, check_keys, message
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.contexts.drawn import count_coefficients
+from bandit_gym.contexts import count_coefficients
 from bandit_gym.envs.bandit import METADATA, BanditEnv, BanditVectorEnv
-from bandit_gym.envs.contextual import ContextualBanditEnv, ContextualBanditVectorEnv
+from bandit_gym.envs.contextual import (
+    ContextualBanditEnv,
+    ContextualBanditVectorEnv,
+    LikelihoodLike,
+    TableBanditEnv,
+    TableBanditVectorEnv,
+)
 from bandit_gym.likelihoods import (
     Bernoulli,
     Exponential,
@@ -64,14 +71,12 @@ class EnvironmentFactory:
         kinds: tuple[type[BanditEnv], type[BanditVectorEnv]] = (BanditEnv, BanditVectorEnv),
     ) -> None:
         self.problem, self.kinds = problem, kinds
-        self.__doc__, self.__name__ = problem.__doc__, problem.__name__.strip("_")
+        self.__doc__, self.__name__ = problem.__doc__, problem.__name__
         self._problem_parameters = dict(signature(problem).parameters)
         common = dict(signature(kinds[0]).parameters)
         del common["problem"]
-        parameters = sorted(
-            (common | self._problem_parameters).values(), key=lambda each: each.kind
-        )
-        self.__signature__ = Signature(parameters)
+        parameters = (common | self._problem_parameters).values()
+        self.__signature__ = Signature(sorted(parameters, key=lambda each: each.kind))
 
     def __call__(self, **options: Any) -> BanditEnv | BanditVectorEnv:
         """Make the environment of the problem that some of the options describe.
@@ -83,13 +88,9 @@ class EnvironmentFactory:
         shared = set(signature(kind).parameters) - {"problem"}
         known = sorted({*self._problem_parameters, *shared, "max_episode_steps"})
         check_keys(f"options of the {self.__name__} bandit", options, optional=known)
-        problem_options = {
-            name: options[name] for name in self._problem_parameters if name in options
-        }
-        options = {
-            name: options[name] for name in options if name in shared or name not in problem_options
-        }
-        return kind(problem=self.problem(**problem_options), **options)
+        problem = {key: options[key] for key in self._problem_parameters if key in options}
+        others = {key: options[key] for key in options if key in shared or key not in problem}
+        return kind(problem=self.problem(**problem), **others)
 
 
 @EnvironmentFactory
@@ -118,11 +119,7 @@ def poisson(num_arms: int = 10, prior: PriorLike = None) -> BanditProblem:
 
 @EnvironmentFactory
 def dependent_prior(
-    num_arms: int = 10,
-    prior: PriorLike = None,
-    *,
-    dimension: int | None = None,
-    arm_seed: int = 0,
+    num_arms: int = 10, prior: PriorLike = None, *, dimension: int | None = None, arm_seed: int = 0
 ) -> BanditProblem:
     """Bernoulli bandit with dependent arms: what one arm pays says something about the others."""
     if dimension is not None and prior is not None:
@@ -138,21 +135,19 @@ def dependent_prior(
 
 @EnvironmentFactory
 def custom(
-    num_arms: int = 10,
-    prior: PriorLike = None,
-    *,
-    likelihood: Likelihood | Mapping[str, Any] | str = "bernoulli",
+    num_arms: int = 10, prior: PriorLike = None, *, likelihood: LikelihoodLike = "bernoulli"
 ) -> BanditProblem:
     """Custom bandit: rewards of the likelihood that is named, also a user's."""
     return _build(make_likelihood(likelihood), num_arms, prior)
 
 
-def _contextual(
+@partial(EnvironmentFactory, kinds=(ContextualBanditEnv, ContextualBanditVectorEnv))
+def contextual(
     num_arms: int = 10,
     num_features: int = 5,
     prior: PriorLike = None,
     *,
-    likelihood: Likelihood | Mapping[str, Any] | str = "bernoulli",
+    likelihood: LikelihoodLike = "bernoulli",
     contexts: Any = "normal",
 ) -> ContextualProblem:
     """Contextual bandit: what an arm pays depends on its features, which change at each step."""
@@ -163,7 +158,13 @@ def _contextual(
     return ContextualProblem(make_likelihood(likelihood), chosen, num_arms, num_coefficients)
 
 
-contextual = EnvironmentFactory(_contextual, (ContextualBanditEnv, ContextualBanditVectorEnv))
+def table(**options: Any) -> BanditEnv | BanditVectorEnv:
+    """Table bandit: visitors of a table in random order, each with the reward of every arm."""
+    kinds: tuple[Any, Any] = TableBanditEnv, TableBanditVectorEnv
+    return kinds["num_envs" in options](**options)  # type: ignore[no-any-return]
+
+
+table.__signature__ = signature(TableBanditEnv)  # type: ignore[attr-defined]
 
 
 def _build(likelihood: Likelihood, num_arms: int, prior: PriorLike) -> BanditProblem:

@@ -59,10 +59,7 @@ def check_means(means: Any, problem: BanditProblem) -> FloatArray | None:
 
 
 def draw_instances(
-    problem: BanditProblem,
-    fixed_means: FloatArray | None,
-    streams: LaneStreams,
-    lanes: IntArray,
+    problem: BanditProblem, fixed_means: FloatArray | None, streams: LaneStreams, lanes: IntArray
 ) -> FloatArray:
     """Return the (M, K) means of the episodes that the listed lanes are in.
 

@@ -34,7 +34,7 @@ from gymnasium.spaces import Box, Discrete, Space
 from numpy.typing import NDArray
 
 from bandit_gym.checks import check_choice, check_integer, message
-from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.checks.typing import BoolArray, FloatArray, Info, IntArray
 from bandit_gym.problem import BanditProblem
 
 OBSERVATIONS = ("constant", "counts", "history")
@@ -150,15 +150,13 @@ def unbatch(observations: NDArray[Any]) -> list[Any]:
     return observations.tolist() if observations.ndim == 1 else list(observations)
 
 
-def of_lane(new_info: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def of_lane(new_info: Mapping[str, np.ndarray]) -> Info:
     """Return what is reported of the only lane, as numbers and arrays of their own."""
     first = {name: values[0] for name, values in new_info.items()}
     return {name: v.copy() if isinstance(v, np.ndarray) else v.item() for name, v in first.items()}
 
 
-def add_info(
-    info: dict[str, Any], mask: BoolArray, new_info: Mapping[str, np.ndarray]
-) -> dict[str, Any]:
+def add_info(info: Info, mask: BoolArray, new_info: Mapping[str, np.ndarray]) -> Info:
     """Add (N, ...) values to `info` for the (N,) masked lanes, batched as `SyncVectorEnv` does.
 
     They are 0 where a lane has none, and there is no key where no lane has one.

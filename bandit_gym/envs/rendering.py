@@ -117,18 +117,20 @@ def render(
         return None
     if record is None:
         raise ResetNeeded("reset must be called before render.")
-    frames = (_make_frame(likelihood, means[lane], record, lane) for lane in range(len(means)))
+    frames = (make_frame(likelihood, means[lane], record, lane) for lane in range(len(means)))
     return tuple(map(render_text if render_mode == "ansi" else render_picture, frames))
 
 
-def _make_frame(likelihood: Likelihood, means: FloatArray, record: PlayRecord, lane: int) -> Frame:
-    """Return what there is to see of a lane with (K,) true means."""
+def make_frame(
+    likelihood: Likelihood, means: FloatArray | None, record: PlayRecord, lane: int = 0
+) -> Frame:
+    """Return what there is to see of a lane with (K,) true means; None hides them."""
     pulls, sums = record.plays.pulls[lane], record.plays.reward_sums[lane]
     num_pulls = int(pulls.sum())
     title = f"{likelihood.name.capitalize()} bandit, {num_pulls:,} pull{'s' * (num_pulls != 1)}"
     if num_pulls:
-        regret = float(pulls @ (means.max() - means))
-        title += f", mean reward {sums.sum() / num_pulls:.3f}, regret {regret:.1f}"
+        title += f", mean reward {sums.sum() / num_pulls:.3f}"
+        title += "" if means is None else f", regret {float(pulls @ (means.max() - means)):.1f}"
     belief = estimate_averages(likelihood, pulls, sums)
     action = int(record.plays.last_actions[lane])
     return Frame((title,), action, pulls, means, belief, find_range(means, belief, likelihood))

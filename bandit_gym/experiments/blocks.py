@@ -381,12 +381,8 @@ class Recorder:
         state = self._state
         if self._num_kept < len(self._steps) and state is not None:
             state.step = state.step._replace(is_alive=np.zeros_like(state.step.is_alive))
-            self._store_values(
-                {
-                    name: values[None]
-                    for name, values in (state.sums | _compute_state_values(state)).items()
-                }
-            )
+            last = state.sums | _compute_state_values(state)
+            self._store_values({name: values[None] for name, values in last.items()})
             for values in self._rows.values():
                 values[:, self._num_kept + 1 :] = values[:, [self._num_kept]]
         return self._rows
@@ -401,10 +397,9 @@ class Recorder:
         sums = _compute_addends(steps)
         shown = [_compute_state_values(state) for _ in state.update(steps, sums, due)]
         if due:
-            self._store_values({name: values[: len(due)] for name, values in sums.items()})
-            self._store_values(
-                {name: np.array([each[name] for each in shown]) for name in shown[0]}
-            )
+            kept = {name: values[: len(due)] for name, values in sums.items()}
+            kept |= {name: np.array([each[name] for each in shown]) for name in shown[0]}
+            self._store_values(kept)
             self._num_kept = end
 
     def _store_values(self, values: Mapping[str, np.ndarray]) -> None:

@@ -2,7 +2,7 @@
 
 Agents are found by name at run time, since this package imports none: a short name is looked up in
 `agents.AGENTS`, and `module:Class` names a class of anybody's with the methods of `BanditAgent`, or
-`module:Class.method` a class method that makes one.
+of agents for `PlainAgents`, or `module:Class.method` a class method that makes an agent.
 
 What has no importable name, such as a class of a notebook, is *packed*. Settings hold a name such
 as `<own>:MyAgent.0123456789abcdef`: its own and a digest. This process keeps the object. Entries
@@ -43,7 +43,7 @@ from bandit_gym.experiments.provenance import find_module, find_sources, find_te
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS, make_prior
 from bandit_gym.registration import ENV_IDS
-from bandit_gym.rollout import BanditAgent
+from bandit_gym.rollout import BanditAgent, is_plain, make_agent
 from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers, wrap
 
 if TYPE_CHECKING:
@@ -78,9 +78,8 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
     except (gym.error.Error, ImportError, TypeError, ValueError, AttributeError) as error:
         if ":" not in name:
             check_choice("env", name, ENV_IDS)
-        raise ValueError(
-            message("env", "be an id Gymnasium can make", name, summarise_error(error).rstrip("."))
-        ) from error
+        reason = summarise_error(error).rstrip(".")
+        raise ValueError(message("env", "be an id Gymnasium can make", name, reason)) from error
     plain = {option: value for option, value in options.items() if option != "wrappers"}
     _check_options(target, parameters, plain)
     if "wrappers" in options:
@@ -97,7 +96,7 @@ def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
     target = name if ":" in name else agent_names()[check_choice("agent", name, agent_names())]
     find_sources(target, options)  # which refuses modules that were edited since their import
     code = load_agent(target)
-    num_given = NUM_SAMPLER_ARGUMENTS if is_sampler(code) else 1
+    num_given = NUM_SAMPLER_ARGUMENTS if is_sampler(code) else int(not is_plain(code))
     known = dict(list(inspect.signature(code).parameters.items())[num_given:])
     if target.startswith("agents:"):  # which all take a prior, and words for one
         known |= {PRIOR_OPTION: inspect.Parameter(PRIOR_OPTION, inspect.Parameter.KEYWORD_ONLY)}
@@ -149,9 +148,8 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
     try:
         found = load_target(target)
     except (Exception, SystemExit) as error:  # all that a module does when it is imported
-        raise ValueError(
-            message("agent", "be an importable class", target, summarise_error(error).rstrip("."))
-        ) from error
+        reason = summarise_error(error).rstrip(".")
+        raise ValueError(message("agent", "be an importable class", target, reason)) from error
     if not callable(found):
         raise TypeError(message("agent", "be a class, or a function that makes an agent", target))
     return found  # type: ignore[no-any-return]
@@ -227,10 +225,8 @@ def describe_catalogue(*kinds: str) -> str:
 def _describe_factory(name: str, make: Any) -> str:
     """Write a name and what its docstring says first, and on a line of their own its options."""
     summary = " ".join((inspect.getdoc(make) or "").partition("\n\n")[0].split())
-    shown_parameters = (
-        str(each.replace(annotation=each.empty)) for each in _list_parameters(make).values()
-    )
-    return f"{name}: {summary}\n    {', '.join(shown_parameters) or 'no options'}"
+    shown = (str(each.replace(annotation=each.empty)) for each in _list_parameters(make).values())
+    return f"{name}: {summary}\n    {', '.join(shown) or 'no options'}"
 
 
 def _check_options(target: str, parameters: Parameters, options: Mapping[str, Any]) -> None:
@@ -271,19 +267,15 @@ def make_agent_and_environment(run: Run) -> tuple[BanditAgent, gym.vector.Vector
 
 def make_environment(run: Run) -> gym.vector.VectorEnv:
     """Make the native vector environment of a run, in its wrappers."""
-    wrappers = unpack_options(run.environment.options).get("wrappers")
-    env = _make_lanes(run)
-    return wrap(env, wrappers) if wrappers else env  # type: ignore[no-any-return]
-
-
-def _make_lanes(run: Run) -> gym.vector.VectorEnv:
     target, options = run.environment.target, unpack_options(run.environment.options)
     options = {"max_episode_steps": run.horizon} | options
-    options.pop("wrappers", None)
+    wrappers = options.pop("wrappers", ())
     if is_packed(target):
         problem = unpack_object(target)
-        return find_env_classes(problem)[1](run.block_size, problem, **options)
-    return gym.make_vec(target, num_envs=run.block_size, **options)
+        env: Any = find_env_classes(problem)[1](run.block_size, problem, **options)
+    else:
+        env = gym.make_vec(target, num_envs=run.block_size, **options)
+    return wrap(env, wrappers)  # type: ignore[no-any-return]
 
 
 def _make_agent(run: Run, problem: Any) -> BanditAgent:
@@ -294,9 +286,14 @@ def _make_agent(run: Run, problem: Any) -> BanditAgent:
     takes_prior = PRIOR_OPTION in takes and not entry.target.startswith("agents:")
     if find_prior_option(entry.options) is not None and not takes_prior:
         problem = replace(problem, prior=make_prior(options.pop(PRIOR_OPTION)))
-    if "horizon" in takes:
-        options = {"horizon": run.horizon} | options
-    return make(problem, **options)
+    if "horizon" in takes and "horizon" not in options:
+        if run.earlier_horizons:
+            horizons = [*run.earlier_horizons, run.horizon]
+            remedy = "run an experiment for each, or give the agent a horizon"
+            condition = "be one number for an agent that is given it"
+            raise ValueError(message("horizon", condition, horizons, remedy))
+        options["horizon"] = run.horizon
+    return make_agent(make, problem, **options)
 
 
 def try_run(run: Run) -> str:

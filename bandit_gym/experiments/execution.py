@@ -150,12 +150,11 @@ def run_experiment(
         open_locked = Store.open_locked(folder, experiment, sources, recompute=recompute)
         store, found = stack.enter_context(open_locked)
         total = len(experiment.runs) * experiment.num_blocks
-        num_decisions = (total - len(found.complete)) * experiment.block_size * experiment.horizon
-        has_few_decisions = num_decisions <= FEW_DECISIONS and not find_code(
-            experiment, known_targets()
-        )
-        if has_few_decisions and workers.backend == "loky":
-            workers = Workers("serial")
+        decisions_per_block = experiment.block_size * experiment.horizons[-1]
+        num_decisions = (total - len(found.complete)) * decisions_per_block
+        if num_decisions <= FEW_DECISIONS and workers.backend == "loky":
+            runs_own_code = bool(find_code(experiment, known_targets()))
+            workers = workers if runs_own_code else Workers("serial")
         seconds: dict[str, float] = {}  # of each agent's last block
         tasks = _schedule_tasks(experiment, found.complete, seconds, workers.width)
         counts = total, len(found.complete)

@@ -246,6 +246,8 @@ def _plain_options(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, str | bool | int | float | None):
         return value
+    if isinstance(value, Path):
+        return str(value)  # which sources are looked for among
     return _describe_prior(value) or {"name": pack_object(value)}
 
 
@@ -272,7 +274,7 @@ class Run:
     """One agent in one environment: the unit that is simulated block by block and stored.
 
     It has `Experiment`'s settings, except the number of replications. So raising that number keeps
-    the stored blocks.
+    the stored blocks. Of several horizons, `horizon` is the last.
     """
 
     environment: Entry
@@ -282,6 +284,7 @@ class Run:
     recording: str
     block_size: int
     propensities: bool = False
+    earlier_horizons: tuple[int, ...] = ()
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -302,18 +305,19 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """What names it, as JSON can hold it."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        if not self.propensities:  # so that runs without keep their names
-            del plain["propensities"]
+        for name in ("propensities", "earlier_horizons"):
+            if not plain[name]:  # so that runs without keep their names
+                del plain[name]
         return plain | {"environment": self.environment.settings, "agent": self.agent.settings}
 
     @cached_property
     def steps(self) -> IntArray:
-        """(S,) recorded steps, sorted; the horizon is always one of them."""
+        """(S,) recorded steps, sorted; the horizon and the earlier ones are always among them."""
         recording = "every" if self.propensities else self.recording
         if recording == "every" or self.horizon <= NUM_LOG_STEPS:
             return np.arange(1, self.horizon + 1)
         spaced = np.geomspace(1, self.horizon, NUM_LOG_STEPS)
-        return np.unique(np.rint(spaced).astype(np.int64))
+        return np.union1d(np.rint(spaced), self.earlier_horizons).astype(np.int64)
 
     def sources(self) -> dict[str, dict[str, str]]:
         """Return what the results depend on beside the settings: part -> file -> digest."""
@@ -352,7 +356,8 @@ class Experiment:
         environments: the environments.
         agents: the learners; paired differences are taken to the first.
         replications: episodes of each agent in each environment.
-        horizon: T, steps of each episode.
+        horizon: T, steps of each episode; of several, increasing, the last, and tables show the
+            regret at each.
         seed: integer >= 0 from which every stream is derived.
         recording: which steps are stored, "log" (at most 200, evenly spaced in log t) or "every".
         block_size: replications simulated together, N lanes in lockstep.
@@ -362,7 +367,7 @@ class Experiment:
     environments: tuple[Entry, ...]
     agents: tuple[Entry, ...]
     replications: int = 100
-    horizon: int = 1000
+    horizon: int | tuple[int, ...] = 1000
     seed: int = 0
     recording: str = "log"
     block_size: int = 50
@@ -376,9 +381,16 @@ class Experiment:
         for name, minimum in MINIMA.items():
             number = check_integer(name, getattr(self, name), minimum=minimum)
             object.__setattr__(self, name, number)
+        *earlier, last = _check_horizons(self.horizon)
+        object.__setattr__(self, "horizon", (*earlier, last) if earlier else last)
         check_choice("recording", self.recording, RECORDINGS)
         check_object("propensities", self.propensities, bool)
-        _check_rows(self.block_size, self.horizon, "every" if self.propensities else self.recording)
+        _check_rows(self.block_size, last, "every" if self.propensities else self.recording)
+
+    @property
+    def horizons(self) -> tuple[int, ...]:
+        """The steps at which tables show the regret; the last is the end of each episode."""
+        return self.horizon if isinstance(self.horizon, tuple) else (self.horizon,)
 
     @property
     def num_blocks(self) -> int:
@@ -388,9 +400,10 @@ class Experiment:
     @property
     def runs(self) -> tuple[Run, ...]:
         """Every agent in every environment, environments outermost."""
-        settings = (self.horizon, self.seed, self.recording, self.block_size, self.propensities)
+        *earlier, last = self.horizons
+        settings = (self.seed, self.recording, self.block_size, self.propensities, tuple(earlier))
         return tuple(
-            Run(env, agent, *settings)
+            Run(env, agent, last, *settings)
             for env, agent in itertools.product(self.environments, self.agents)
         )
 
@@ -403,9 +416,8 @@ class Experiment:
         """Return a JSON-able dict from which `from_dict` makes an equal experiment."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         for name, kind in (("environments", "env"), ("agents", "agent")):
-            plain[name] = [
-                {kind: each.target, "label": each.label, **each.options} for each in plain[name]
-            ]
+            entries = getattr(self, name)
+            plain[name] = [{kind: e.target, "label": e.label, **e.options} for e in entries]
         return plain
 
     @classmethod
@@ -417,7 +429,16 @@ class Experiment:
         return cls(**settings)
 
 
-MINIMA = {"replications": 1, "horizon": 1, "seed": 0, "block_size": 1}
+MINIMA = {"replications": 1, "seed": 0, "block_size": 1}
+
+
+def _check_horizons(value: Any) -> list[int]:
+    """Return the horizons of an experiment, from one or a list of them."""
+    given = value if isinstance(value, list | tuple) and value else [value]
+    horizons = [check_integer("horizon", each, minimum=1) for each in given]
+    if any(later <= earlier for earlier, later in itertools.pairwise(horizons)):
+        raise ValueError(message("horizon", "be in increasing order, each once", value))
+    return horizons
 
 
 def _check_rows(block_size: int, horizon: int, recording: str) -> None:

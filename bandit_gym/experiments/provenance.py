@@ -94,10 +94,9 @@ def find_texts(value: Any) -> list[str]:
     """Return all strings among the values of nested options."""
     if isinstance(value, str):
         return [value]
-    inner: Iterable[Any] = value.values() if isinstance(value, Mapping) else ()
-    return [
-        text for item in (value if isinstance(value, list) else inner) for text in find_texts(item)
-    ]
+    values = value.values() if isinstance(value, Mapping) else value
+    inner: Iterable[Any] = values if isinstance(value, Mapping | list) else ()
+    return [text for item in inner for text in find_texts(item)]
 
 
 def find_code(experiment: Any, known: Iterable[str]) -> list[str]:

@@ -87,10 +87,9 @@ class FidelityResults:
         folder.mkdir(parents=True, exist_ok=True)
         files = [folder / "distances.parquet", folder / "leaderboard.csv"]
         write_atomically(files[0], self.distances.to_parquet(index=False))
-        write_atomically(files[1], self.leaderboard().to_csv(index=False).encode())
-        return files + save_figure(
-            draw_leaderboard(self.leaderboard()), folder / "leaderboard", ["png"]
-        )
+        board = self.leaderboard()
+        write_atomically(files[1], board.to_csv(index=False).encode())
+        return files + save_figure(draw_leaderboard(board), folder / "leaderboard", ["png"])
 
 
 def run_suite(
@@ -129,15 +128,13 @@ def run_suite(
     with contextlib.closing(make_calls(chosen_workers, measure_distance, calls)) as made:
         for (entry, case, *_), row in made:
             if isinstance(row, BaseException):
-                row = describe_case(entry, case) | describe_failure(
-                    f"WorkerDied: {summarise_error(row)}"
-                )
+                words = f"WorkerDied: {summarise_error(row)}"
+                row = describe_case(entry, case) | describe_failure(words)
             found[entry.label, case.name] = row
     rows = [found[entry.label, case.name] for entry, case, *_ in calls]
     labelled = {"suite": chosen.name, "results_version": RESULTS_VERSION}
-    return FidelityResults(
-        chosen.name, pd.DataFrame(rows, columns=DISTANCE_COLUMNS).assign(**labelled)
-    )
+    table = pd.DataFrame(rows, columns=DISTANCE_COLUMNS)
+    return FidelityResults(chosen.name, table.assign(**labelled))
 
 
 # -- Leaderboards and verdicts ---------------------------------------------------------------------
@@ -199,10 +196,9 @@ def describe_leaderboard(board: pd.DataFrame) -> str:
 
 def _format_verdict(row: pd.Series) -> str:
     excess = np.fmax(row["excess"], row["run_excess"])
-    flagged = (
-        f", {row['flagged']:.0%} flagged{_describe_doubts(row)}" if row["flagged"] >= 0.005 else ""
-    )
-    return str(row["verdict"]) + _format_number(excess, " {:.3f}") + flagged
+    text = str(row["verdict"]) + _format_number(excess, " {:.3f}")
+    is_flagged = row["flagged"] >= 0.005
+    return text + f", {row['flagged']:.0%} flagged{_describe_doubts(row)}" * is_flagged
 
 
 def describe_verdicts(distances: pd.DataFrame) -> str:

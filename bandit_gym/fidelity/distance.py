@@ -145,17 +145,13 @@ class _Test(NamedTuple):
         cls, shares: FloatArray, distribution: FloatArray, num_decisions: int
     ) -> "_Test":
         """Observe frequencies; equal ones differ towards the rarest arm."""
-        tv, floor = (
-            float(total_variation(shares, distribution)),
-            noise_floor(distribution, num_decisions)[0],
-        )
-        other = (
-            shares if tv > DISTANCE_ROUNDING else np.eye(len(distribution))[np.argmin(distribution)]
-        )
-        noise = np.sqrt(
-            np.maximum(distribution * (1 - distribution), 1 / num_decisions) / num_decisions
-        )
-        return cls(distribution, other - distribution, noise, num_decisions, floor, max(tv, floor))
+        tv = float(total_variation(shares, distribution))
+        floor = noise_floor(distribution, num_decisions)[0]
+        if tv <= DISTANCE_ROUNDING:
+            shares = np.eye(len(distribution))[np.argmin(distribution)]
+        variances = np.maximum(distribution * (1 - distribution), 1 / num_decisions)
+        noise, distance = np.sqrt(variances / num_decisions), max(tv, floor)
+        return cls(distribution, shares - distribution, noise, num_decisions, floor, distance)
 
     @property
     def precision(self) -> float:
@@ -173,9 +169,8 @@ class _Test(NamedTuple):
         order = np.argsort(-np.abs(self.differences) / self.noise)
         moved = self.distribution.copy()
         for sign in (1, -1):
-            reached = np.minimum(
-                np.cumsum(np.maximum(sign * self.differences[order], 0.0)), distance
-            )
+            one_sided = np.maximum(sign * self.differences[order], 0.0)
+            reached = np.minimum(np.cumsum(one_sided), distance)
             moved[order] += sign * np.diff(reached, prepend=0.0)
         return _normalise_distribution(moved)
 
@@ -183,9 +178,8 @@ class _Test(NamedTuple):
         """Return the distribution a step away, negative shares cut, of which all arms differ."""
         sizes = np.maximum(np.abs(self.differences), self.noise)
         gains, losses = sizes * (self.differences > 0), sizes * (self.differences < 0)
-        differences = gains / max(gains.sum(), DISTANCE_ROUNDING) - losses / max(
-            losses.sum(), DISTANCE_ROUNDING
-        )
+        all_gains, all_losses = (max(each.sum(), DISTANCE_ROUNDING) for each in (gains, losses))
+        differences = gains / all_gains - losses / all_losses
         return _normalise_distribution(self.distribution + step * differences)
 
     def find_lower_end(self) -> float:
@@ -205,9 +199,8 @@ class _Test(NamedTuple):
             """Return how far acceptance goes on the way to the last step, and whether it ends."""
             if is_ending := margin(last) < 0:
                 last = brentq(margin, 0.0, last, xtol=5 * self.precision)
-            return float(
-                total_variation(self.spread_differences(last), self.distribution)
-            ), is_ending
+            reached = total_variation(self.spread_differences(last), self.distribution)
+            return float(reached), is_ending
 
         def margin(step: float) -> float:
             return self.margin(self.spread_differences(step), -1)

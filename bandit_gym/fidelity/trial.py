@@ -117,15 +117,13 @@ def measure_distance(entry: Entry, case: Case, num_decisions: int, seed: int) ->
         "microseconds": made.microseconds,
         "run_excess": np.nan,
     }
+    probabilities, num_made = case.probabilities, len(made.arms)
     if made.num_kept:
-        reported["run_excess"] = (
-            float(made.run_tv.mean()) - noise_floor(case.probabilities, made.num_kept)[0]
-        )
-    found = measure_excess(
-        shares_of(made.arms, case.probabilities), case.probabilities, len(made.arms)
-    )._asdict()
-    row |= {"status": MEASURED, "verdict": judge_decisions(made, case.probabilities), "words": ""}
-    return row | {"decisions": len(made.arms)} | found | reported
+        floor = noise_floor(probabilities, made.num_kept)[0]
+        reported["run_excess"] = float(made.run_tv.mean()) - floor
+    found = measure_excess(shares_of(made.arms, probabilities), probabilities, num_made)
+    row |= {"status": MEASURED, "verdict": judge_decisions(made, probabilities), "words": ""}
+    return row | {"decisions": num_made} | found._asdict() | reported
 
 
 def shares_of(arms: IntArray, probabilities: FloatArray) -> FloatArray:
@@ -183,14 +181,11 @@ def decide(entry: Entry, case: Case, num_decisions: int, seed: SeedSequence) -> 
         arms = check_actions(agent.act(), num_arms, size)
         microseconds = 1e6 * (process_time() - start_time) / size
         reported = read_diagnostics(agent, size)
-        lane_probabilities = (
-            agent.action_probabilities() if num_kept else np.full((size, num_arms), np.nan)
-        )
-        parts.append((arms, *reported, total_variation(lane_probabilities, case.probabilities)))
+        of_lanes = agent.action_probabilities() if num_kept else np.full((size, num_arms), np.nan)
+        parts.append((arms, *reported, total_variation(of_lanes, case.probabilities)))
         num_samples += float(reported[-1].sum())
-    arms, flags, doubts, samples, run_tv = (
-        np.concatenate(part) for part in zip(*parts, strict=True)
-    )
+    found: Any = (np.concatenate(part) for part in zip(*parts, strict=True))
+    arms, flags, doubts, samples, run_tv = found
     return Decisions(arms, flags, doubts, samples, microseconds, num_kept, run_tv)
 
 
@@ -210,7 +205,7 @@ def _decide_on_features(
         parts.append((arms, *read_diagnostics(agent, len(lanes))))
     microseconds = 1e6 * (process_time() - start_time) / (len(parts) * len(lanes))
     arms, flags, doubts, samples = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Decisions(arms, flags, doubts, samples, microseconds, 0)
+    return Decisions(arms, flags, doubts, samples, microseconds)
 
 
 def batches(

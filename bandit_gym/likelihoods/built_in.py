@@ -103,9 +103,8 @@ class Likelihood(ABC):
         std = np.ones(x.shape)
         with np.errstate(all="ignore"):
             for _ in range(2):
-                std = 1 / np.sqrt(
-                    self._slope(x, np.where(np.isinf(end_distance), std, end_distance))
-                )
+                width = np.where(np.isinf(end_distance), std, end_distance)
+                std = 1 / np.sqrt(self._slope(x, width))
         return np.where(end_distance > 0, std, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,10 +133,8 @@ class Likelihood(ABC):
             return (above - below) / width
 
         h = _STEP * width
-        inner_difference, outer_difference = (
-            theta(x + h) - theta(x - h),
-            theta(x + 2 * h) - theta(x - 2 * h),
-        )
+        inner_difference = theta(x + h) - theta(x - h)
+        outer_difference = theta(x + 2 * h) - theta(x - 2 * h)
         return (8 * inner_difference - outer_difference) / (12 * h)
 
 
@@ -166,10 +163,8 @@ class Bernoulli(Likelihood):
 
     def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
         """Return s log(mean) + (n - s) log(1 - mean)."""
-        failures = np.subtract(counts, sums)
-        value = scipy.special.xlogy(sums, means) + scipy.special.xlog1py(
-            failures, np.negative(means)
-        )
+        of_failures = scipy.special.xlog1py(np.subtract(counts, sums), np.negative(means))
+        value = scipy.special.xlogy(sums, means) + of_failures
         return np.where(self.contains(means), value, -inf)
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
@@ -287,9 +282,8 @@ class Poisson(Likelihood):
         return np.sqrt(np.asarray(means, dtype=np.float64))
 
 
-LIKELIHOODS: dict[str, type[Likelihood]] = {
-    likelihood.name: likelihood for likelihood in (Bernoulli, Exponential, Gaussian, Poisson)
-}
+BUILT_IN: tuple[type[Likelihood], ...] = (Bernoulli, Exponential, Gaussian, Poisson)
+LIKELIHOODS = {likelihood.name: likelihood for likelihood in BUILT_IN}
 
 
 def likelihood_from_dict(settings: Mapping[str, Any]) -> Likelihood:
@@ -313,9 +307,8 @@ def make_likelihood(settings: Any) -> Likelihood:
     """
     if isinstance(settings, Likelihood):
         return settings
-    name, options = split_name(
-        "likelihood", {"name": settings} if isinstance(settings, str) else settings
-    )
+    described = {"name": settings} if isinstance(settings, str) else settings
+    name, options = split_name("likelihood", described)
     if not isinstance(name, str) or ":" not in name:
         return likelihood_from_dict({"name": name, **options})
     make = load_named("likelihood", name)

@@ -85,12 +85,10 @@ def _choose_means(likelihood: Likelihood) -> FloatArray:
         means = np.linspace(low, high, 9)
     elif np.isfinite(low):
         means = low + _MEAN_OFFSETS
+    elif np.isfinite(high):
+        means = high - _MEAN_OFFSETS
     else:
-        means = (
-            high - _MEAN_OFFSETS
-            if np.isfinite(high)
-            else np.sort([*-_MEAN_OFFSETS[1:], *_MEAN_OFFSETS])
-        )
+        means = np.sort([*-_MEAN_OFFSETS[1:], *_MEAN_OFFSETS])
     means = means[_call(likelihood, "contains", means).astype(bool)]
     if len(means) < 3:
         condition = f"be True for means between {low:g} and {high:g}"
@@ -104,9 +102,8 @@ def _check_average(likelihood: Likelihood, means: FloatArray) -> None:
     means = means[(means > low) & (means < high)]
     rewards = _call(likelihood, "sample", means[:, None], _EVEN_UNIFORMS)
     average, spread = rewards.mean(axis=1), rewards.std(axis=1)
-    is_wrong = np.abs(average - means) > _MAX_AVERAGE_ERROR * spread + _ROUNDING_TOLERANCE * np.abs(
-        means
-    )
+    allowed = _MAX_AVERAGE_ERROR * spread + _ROUNDING_TOLERANCE * np.abs(means)
+    is_wrong = np.abs(average - means) > allowed
     mean = means[is_wrong][0] if is_wrong.any() else nan
     _refuse("sample", f"draw rewards that average the mean, {mean:g}", average, is_wrong)
 

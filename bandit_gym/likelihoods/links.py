@@ -25,13 +25,7 @@ import numpy as np
 import scipy
 
 from bandit_gym.checks.typing import FloatArray, RealArray
-from bandit_gym.likelihoods.built_in import (
-    Bernoulli,
-    Exponential,
-    Gaussian,
-    Likelihood,
-    Poisson,
-)
+from bandit_gym.likelihoods.built_in import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 
 MAX_LOG_MEAN = 700.0
 """Of a linear predictor under the log link: e^eta overflows at 709."""

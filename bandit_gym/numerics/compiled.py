@@ -52,9 +52,8 @@ def kernel(function: Any) -> Any:
         return numba.njit(error_model="numpy")(function)
     if compiled is not function:  # which it is under NUMBA_DISABLE_JIT
         cache = compiled._cache
-        cache._cache_file = KernelFiles(
-            Path(os.environ.get("NUMBA_CACHE_DIR") or cache.cache_path), compiled
-        )
+        folder = Path(os.environ.get("NUMBA_CACHE_DIR") or cache.cache_path)
+        cache._cache_file = KernelFiles(folder, compiled)
     return compiled
 
 

@@ -17,10 +17,7 @@ _KEY_STEPS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
 _NUM_ROUNDS = 10
 _LOW, _HALF_BITS = np.uint64(0xFFFFFFFF), np.uint64(32)
 _ZERO, _ONE, _TWO, _THREE = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
-_EXCESS_BITS, _UNIFORM_STEP = (
-    np.uint64(11),
-    2.0**-53,
-)  # of 64 bits, and what one of the other 53 is worth
+_EXCESS_BITS, _UNIFORM_STEP = np.uint64(11), 2.0**-53  # of 64; and what each of 53 is worth
 
 
 @kernel

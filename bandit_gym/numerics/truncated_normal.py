@@ -48,9 +48,8 @@ def quantile(
     """
     log_left, log_inside, is_mirrored = _mirrored_log_masses(low, high)
     # SciPy's log, as NumPy's may round differently in long and in short arrays.
-    log_part = log_inside + scipy.special.xlogy(
-        1.0, np.where(is_mirrored, 1.0 - uniforms, uniforms)
-    )
+    parts = np.where(is_mirrored, 1.0 - uniforms, uniforms)
+    log_part = log_inside + scipy.special.xlogy(1.0, parts)
     values = scipy.special.ndtri_exp(np.logaddexp(log_left, log_part))
     return np.clip(np.where(is_mirrored, -values, values), low, high), log_inside
 

@@ -34,9 +34,8 @@ def beta(
     boosts = uniforms[3:] if len(uniforms) > 3 else (None, None)
     above, chance_above = _log_gamma(alpha, uniforms[0], boosts[0])
     below, chance_below = _log_gamma(beta, uniforms[1], boosts[1])
-    return scipy.special.expit(above - below), _is_accepted(
-        chance_above + chance_below, uniforms[2]
-    )
+    is_kept = _is_accepted(chance_above + chance_below, uniforms[2])
+    return scipy.special.expit(above - below), is_kept
 
 
 def log_gamma(shape: FloatArray | float, uniforms: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -107,9 +106,8 @@ def poisson_quantile(means: RealArray, uniforms: RealArray) -> FloatArray:
     Returns:
         Whole numbers as float64, nondecreasing in means and uniforms.
     """
-    m, u = np.broadcast_arrays(
-        np.asarray(means, dtype=np.float64), np.asarray(uniforms, dtype=np.float64)
-    )
+    reals = (np.asarray(each, dtype=np.float64) for each in (means, uniforms))
+    m, u = np.broadcast_arrays(*reals)
     is_large = m >= _LARGE_MEAN
     if not is_large.any():
         return _quantile_by_adding(m, u)

@@ -4,17 +4,18 @@ An environment draws from the very object whose density the agents use, so that 
 disagree. A user's prior needs nothing but these two methods; `check_prior` tries it.
 """
 
-from bandit_gym.checks.renamed import missing_attribute
-from bandit_gym.priors.base import CAPABILITIES, BuiltInPrior, Prior
+from bandit_gym.checks import missing_attribute
+from bandit_gym.priors.base import CAPABILITIES, BuiltInPrior, Prior, UnknownPrior
 from bandit_gym.priors.checker import check_prior
-from bandit_gym.priors.coefficients import Laplace, MultivariateNormal, StudentT, UnknownPrior
-from bandit_gym.priors.dependent import TruncatedMultivariateNormal
+from bandit_gym.priors.dependent import MultivariateNormal, TruncatedMultivariateNormal
 from bandit_gym.priors.independent import (
     Beta,
     Gamma,
     IndependentPrior,
     InverseGamma,
+    Laplace,
     Normal,
+    StudentT,
     TruncatedNormal,
 )
 from bandit_gym.priors.mixtures import (

@@ -5,7 +5,8 @@ for the capability by name, and never checks the prior's class.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, get_args, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
@@ -95,3 +96,24 @@ def get_stated_support(prior: Any, num_arms: int) -> FloatArray | None:
         return None
     ends = prior.arm_support(num_arms) if name == "arm_support" else prior.support
     return np.broadcast_to(np.asarray(ends, dtype=np.float64), (num_arms, 2))
+
+
+@dataclass(frozen=True)
+class UnknownPrior:
+    """Stands for a prior where no one knows one, as of a table of visitors: agents need another."""
+
+    is_unknown: ClassVar[bool] = True
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Refuse to draw."""
+        raise ValueError(UNKNOWN)
+
+    def log_density(self, means: FloatArray) -> FloatArray:
+        """Refuse to tell."""
+        raise ValueError(UNKNOWN)
+
+
+UNKNOWN = (
+    "prior must be given where the environment knows none, got None; "
+    "pass one, as in RacingThompson(env, prior=Normal(0, 1)) or by a ContextualProblem."
+)

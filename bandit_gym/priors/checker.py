@@ -123,10 +123,8 @@ def _check_agreement(prior: Prior, rule: MeansRule, num_arms: int) -> None:
         return values
 
     rng = np.random.default_rng(0)
-    pilot, draws = (
-        np.asarray(prior.sample(rng, (NUM_CHECK_DRAWS, num_arms)), dtype=np.float64)
-        for _ in range(2)
-    )
+    shape = NUM_CHECK_DRAWS, num_arms
+    pilot, draws = (np.asarray(prior.sample(rng, shape), dtype=np.float64) for _ in range(2))
     drift = find_drift(pilot, draws, log_density)
     if drift is not None:
         raise ValueError(
@@ -166,9 +164,8 @@ def find_drift(
         """Return the (n, F) numbers whose averages may drift."""
         differences = means - centre
         distances = np.einsum("ni,ij,nj->n", differences, precision, differences)
-        return np.column_stack(
-            [means, np.abs(differences), distances, np.clip(log_densities, -1e6, 1e6)]
-        )
+        clipped = np.clip(log_densities, -1e6, 1e6)
+        return np.column_stack([means, np.abs(differences), distances, clipped])
 
     moved = start = draws, log_density(draws)
     for _ in range(NUM_METROPOLIS_STEPS):

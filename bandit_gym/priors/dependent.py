@@ -1,4 +1,4 @@
-"""Priors under which the arms' means depend on each other."""
+"""Normal priors with a covariance: of means on a box, and of coefficients of features."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,40 @@ Matrix = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
-class TruncatedMultivariateNormal(ParametricPrior):
+class _NormalWithCovariance(ParametricPrior):
+    """A normal distribution of K means that depend on each other, or a part of one."""
+
+    mean: Parameter
+    covariance: Matrix
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "covariance", check_covariance("covariance", self.covariance))
+        for key, value in self._parameters().items():
+            if key != "covariance":
+                object.__setattr__(self, key, check_parameter(key, value))
+        check_same_length(**{"covariance": self.covariance} | self._parameters())
+
+    @property
+    def num_arms(self) -> int:
+        """K, the size of the covariance."""
+        return len(self.covariance)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be computed again, so that equal priors pickle alike."""
+        return self._parameters()
+
+    @cached_property
+    def _cholesky(self) -> np.ndarray:
+        return np.linalg.cholesky(np.asarray(self.covariance))
+
+    @cached_property
+    def _whitening(self) -> FloatArray:
+        """(K, K) upper triangular W with W W' = P, the inverse of the covariance."""
+        return np.linalg.inv(self._cholesky).T
+
+
+@dataclass(frozen=True)
+class TruncatedMultivariateNormal(_NormalWithCovariance):
     """Normal(mean, covariance) given that all means lie in the box [low, high].
 
     Draws are exact and independent (see `numerics.truncated_normal`). `mean` and `covariance` are
@@ -35,18 +68,13 @@ class TruncatedMultivariateNormal(ParametricPrior):
         high: upper corner of the box.
     """
 
-    mean: Parameter
-    covariance: Matrix
     low: Parameter = 0.0
     high: Parameter = 1.0
 
     name: ClassVar[str] = "truncated_multivariate_normal"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "covariance", check_covariance("covariance", self.covariance))
-        for key in ("mean", "low", "high"):
-            object.__setattr__(self, key, check_parameter(key, getattr(self, key)))
-        check_same_length(covariance=self.covariance, mean=self.mean, low=self.low, high=self.high)
+        super().__post_init__()
         stds = tuple(np.sqrt(np.diag(self.covariance)).tolist())
         check_mass(self.mean, stds, self.low, self.high)
         acceptance = self._box.acceptance()
@@ -84,11 +112,6 @@ class TruncatedMultivariateNormal(ParametricPrior):
         is_inside = ((x >= self.low) & (x <= self.high)).all(axis=-1)
         return np.where(is_inside, value, -inf)
 
-    @property
-    def num_arms(self) -> int:
-        """K, the size of the covariance."""
-        return len(self.covariance)
-
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm."""
         return stack_columns(num_arms, self.low, self.high)
@@ -98,17 +121,36 @@ class TruncatedMultivariateNormal(ParametricPrior):
         """(K, K) inverse of the covariance."""
         return self._whitening @ self._whitening.T
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what can be computed again, so that equal priors pickle alike."""
-        return self._parameters()
-
-    @cached_property
-    def _whitening(self) -> FloatArray:
-        """(K, K) upper triangular W with W W' = P."""
-        cholesky = np.linalg.cholesky(np.asarray(self.covariance))
-        return np.linalg.inv(cholesky).T
-
     @cached_property
     def _box(self) -> TiltedBox:
         mean, low, high = stack_columns(self.num_arms, self.mean, self.low, self.high).T
         return tilt_box(mean, np.asarray(self.covariance), low, high)
+
+
+@dataclass(frozen=True)
+class MultivariateNormal(_NormalWithCovariance):
+    """Normal(mean, covariance) of coefficients that depend on each other.
+
+    Args:
+        mean: one number, or one per coefficient.
+        covariance: d rows of d numbers, positive definite.
+    """
+
+    name: ClassVar[str] = "multivariate_normal"
+
+    def arm_support(self, num_arms: int) -> FloatArray:
+        """Return the (d, 2) ends, which are infinite."""
+        return stack_columns(num_arms, -inf, inf)
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw coefficients of the given shape, whose last axis is theirs."""
+        noise: FloatArray = rng.standard_normal(shape)
+        return np.asarray(self.mean + noise @ self._cholesky.T)
+
+    def log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (...) normalised log-density of (..., d) coefficients."""
+        off = np.asarray(means, dtype=np.float64) - self.mean
+        whitened = off @ self._whitening
+        log_det = np.log(np.diag(self._cholesky)).sum()
+        constant = log_det + 0.5 * self.num_arms * math.log(2 * math.pi)
+        return np.asarray(-0.5 * np.square(whitened).sum(axis=-1) - constant)

@@ -1,4 +1,8 @@
-"""Priors of independent arms: the standard families, given by their parameters."""
+"""Priors of independent arms: the standard families, given by their parameters.
+
+Under a `ContextualProblem` the last axis of `sample` and `log_density` are the d coefficients of
+features, in place of the K arms.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
@@ -168,25 +172,32 @@ class Beta(IndependentPrior):
 
 
 @dataclass(frozen=True)
-class Gamma(IndependentPrior):
-    """Gamma(shape, rate): density proportional to x^(shape - 1) e^(-rate x) on [0, infinity)."""
+class _GammaShape(IndependentPrior):
+    """The distribution of a gamma variate or of its inverse."""
 
     shape: Parameter
-    rate: Parameter
 
-    name: ClassVar[str] = "gamma"
-    positive: ClassVar[tuple[str, ...]] = ("shape", "rate")
     ends: ClassVar[tuple[float, float]] = (0.0, inf)
-
-    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Draw means of the given shape, above 0."""
-        draws: FloatArray = rng.standard_gamma(self.shape, shape) / np.asarray(self.rate)
-        return np.maximum(draws, _MIN_FLOAT)
 
     @property
     def num_uniforms(self) -> int:
         """W: 3 if a shape is below 1, else 2."""
         return 3 if _is_below_one(self.shape) else 2
+
+
+@dataclass(frozen=True)
+class Gamma(_GammaShape):
+    """Gamma(shape, rate): density proportional to x^(shape - 1) e^(-rate x) on [0, infinity)."""
+
+    rate: Parameter
+
+    name: ClassVar[str] = "gamma"
+    positive: ClassVar[tuple[str, ...]] = ("shape", "rate")
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw means of the given shape, above 0."""
+        draws: FloatArray = rng.standard_gamma(self.shape, shape) / np.asarray(self.rate)
+        return np.maximum(draws, _MIN_FLOAT)
 
     def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
         """Make means above 0."""
@@ -211,29 +222,22 @@ class Gamma(IndependentPrior):
 
 
 @dataclass(frozen=True)
-class InverseGamma(IndependentPrior):
+class InverseGamma(_GammaShape):
     """InverseGamma(shape, scale): density proportional to x^(-shape - 1) e^(-scale / x), x > 0.
 
     The distribution of 1 / r for a rate r ~ Gamma(shape, rate=scale). Mean scale / (shape - 1).
     """
 
-    shape: Parameter
     scale: Parameter
 
     name: ClassVar[str] = "inverse_gamma"
     positive: ClassVar[tuple[str, ...]] = ("shape", "scale")
-    ends: ClassVar[tuple[float, float]] = (0.0, inf)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, above 0 and finite."""
         rates = np.maximum(rng.standard_gamma(self.shape, shape), _MIN_FLOAT)
         with np.errstate(over="ignore"):
             return np.clip(np.asarray(self.scale) / rates, _MIN_FLOAT, _MAX_FLOAT)
-
-    @property
-    def num_uniforms(self) -> int:
-        """W: 3 if a shape is below 1, else 2."""
-        return 3 if _is_below_one(self.shape) else 2
 
     def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
         """Make means above 0 and finite."""
@@ -297,9 +301,8 @@ class _NormalShape(IndependentPrior):
     def natural_parameters(self, num_arms: int) -> FloatArray:
         """Return (0, 0, mean / std^2, -1 / (2 std^2), 0) of each arm."""
         precision = 1 / np.square(self.std)
-        return stack_columns(
-            num_arms, 0.0, 0.0, np.multiply(self.mean, precision), -precision / 2, 0.0
-        )
+        slope = np.multiply(self.mean, precision)
+        return stack_columns(num_arms, 0.0, 0.0, slope, -precision / 2, 0.0)
 
 
 @dataclass(frozen=True)
@@ -361,3 +364,53 @@ class TruncatedNormal(_NormalShape):
         inner = np.maximum(uniforms, 2.0**-54)
         z, _ = truncated_normal.quantile((low - mean) / std, (high - mean) / std, inner)
         return np.clip(mean + std * z, low, high)
+
+
+# -- Heavy tails on the real line, for coefficients of features -----------------------------------
+
+
+@dataclass(frozen=True)
+class StudentT(IndependentPrior):
+    """Student's t with `df` degrees of freedom, moved by `mean` and scaled by `scale`."""
+
+    df: Parameter
+    mean: Parameter = 0.0
+    scale: Parameter = 1.0
+
+    name: ClassVar[str] = "student_t"
+    positive: ClassVar[tuple[str, ...]] = ("df", "scale")
+    ends: ClassVar[tuple[float, float]] = (-inf, inf)
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw coefficients of the given shape, whose last axis is theirs."""
+        df, mean, scale = self._arrays()
+        return np.asarray(mean + scale * rng.standard_t(df, shape))
+
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (..., d) normalised log-densities."""
+        df, mean, scale = self._arrays()
+        half, next_half = scipy.special.gammaln([df / 2, (df + 1) / 2])
+        constant = half - next_half + np.log(scale * np.sqrt(df * np.pi))
+        square = np.square((means - mean) / scale)
+        return np.asarray(-0.5 * (df + 1) * np.log1p(square / df) - constant)
+
+
+@dataclass(frozen=True)
+class Laplace(IndependentPrior):
+    """Laplace: density proportional to exp(-abs(x - mean) / scale)."""
+
+    mean: Parameter = 0.0
+    scale: Parameter = 1.0
+
+    name: ClassVar[str] = "laplace"
+    positive: ClassVar[tuple[str, ...]] = ("scale",)
+    ends: ClassVar[tuple[float, float]] = (-inf, inf)
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw coefficients of the given shape, whose last axis is theirs."""
+        return np.asarray(rng.laplace(self.mean, self.scale, shape))
+
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (..., d) normalised log-densities."""
+        mean, scale = self._arrays()
+        return np.asarray(-np.abs(means - mean) / scale - np.log(2 * scale))

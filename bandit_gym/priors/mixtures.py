@@ -7,7 +7,7 @@ exactly.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,12 +18,7 @@ from numpy.typing import ArrayLike
 from bandit_gym.checks import check_parameter, check_real, check_same_length, message
 from bandit_gym.checks.typing import FloatArray, Parameter
 from bandit_gym.priors.base import offers
-from bandit_gym.priors.independent import (
-    Beta,
-    IndependentPrior,
-    Normal,
-    TruncatedNormal,
-)
+from bandit_gym.priors.independent import Beta, IndependentPrior, Normal, TruncatedNormal
 
 _MIN_END_DISTANCE = 2.0**-53
 
@@ -155,11 +150,8 @@ class LogitNormal(IndependentPrior):
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, strictly between 0 and 1."""
-        return np.clip(
-            scipy.special.expit(rng.normal(self.mean, self.std, shape)),
-            _MIN_END_DISTANCE,
-            1 - _MIN_END_DISTANCE,
-        )
+        draws = scipy.special.expit(rng.normal(self.mean, self.std, shape))
+        return np.clip(draws, _MIN_END_DISTANCE, 1 - _MIN_END_DISTANCE)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) log-densities: normal in the log-odds, times their derivative."""
@@ -204,11 +196,8 @@ class HierarchicalBeta(SharedMixture):
         """Draw means of the given shape, one distribution for all arms of a draw."""
         component = rng.choice(len(self.weights), size=(*shape[:-1], 1), p=self.weights)
         alphas, betas = np.array(self.alphas), np.array(self.betas)
-        return np.clip(
-            rng.beta(alphas[component], betas[component], shape),
-            _MIN_END_DISTANCE,
-            1 - _MIN_END_DISTANCE,
-        )
+        draws = rng.beta(alphas[component], betas[component], shape)
+        return np.clip(draws, _MIN_END_DISTANCE, 1 - _MIN_END_DISTANCE)
 
     @property
     def alphas(self) -> list[Any]:
@@ -241,9 +230,8 @@ def describe_components(name: str, components: Sequence[Any]) -> list[dict[str, 
     """
     for component in components:
         if not hasattr(component, "to_dict"):
-            raise TypeError(
-                message(name, "be distributions that have a method 'to_dict'", component)
-            )
+            condition = "be distributions that have a method 'to_dict'"
+            raise TypeError(message(name, condition, component))
     return [component.to_dict() for component in components]
 
 
@@ -312,9 +300,8 @@ class PerArm:
         """Return the (..., K) log-densities of each arm."""
         x = np.asarray(means, dtype=np.float64)
         self._check_number(x.shape[-1])
-        parts = [
-            component.arm_log_density(x[..., i : i + 1]) for i, component in enumerate(self.laws)
-        ]
+        arms = np.split(x, self.num_arms, axis=-1)
+        parts = [law.arm_log_density(arm) for law, arm in zip(self.laws, arms, strict=True)]
         return np.concatenate(parts, axis=-1)
 
     def log_density(self, means: FloatArray) -> FloatArray:
@@ -328,3 +315,34 @@ class PerArm:
     def _check_number(self, num_arms: int) -> None:
         if num_arms != self.num_arms:
             raise ValueError(message("laws", f"be one for each of {num_arms} arms", self.num_arms))
+
+
+def join_priors(present: tuple[Any, int], new: Any, num_arms: int) -> Any:
+    """Return the prior of independent arms of which the first have one and the others another.
+
+    Args:
+        present: the prior of the first arms, and their number.
+        new: of the others, and of the same family.
+        num_arms: K, all together.
+
+    Raises:
+        ValueError: if priors are of other families, or for another number of arms.
+    """
+    prior, num_present = present
+    sizes = num_present, num_arms - num_present
+    if isinstance(prior, PerArm) and isinstance(new, IndependentPrior) and new.num_arms is None:
+        return PerArm([*prior.laws, *[new] * sizes[1]])
+    is_alike = isinstance(new, IndependentPrior) and type(new) is type(prior)
+    if not (is_alike and new.num_arms in (None, sizes[1])):
+        condition = f"be for the new arms, {sizes[1]}, and of the same family as {prior!r}"
+        remedy = "else build an agent with the prior of all arms, and use warm_start"
+        raise ValueError(message("prior", condition, new, remedy))
+    pairs = {
+        each.name: (getattr(prior, each.name), getattr(new, each.name)) for each in fields(new)
+    }
+    return type(prior)(
+        **{
+            name: np.concatenate([np.broadcast_to(*each) for each in zip(pair, sizes, strict=True)])
+            for name, pair in pairs.items()
+        }
+    )

@@ -12,7 +12,8 @@ from typing import Any, get_args
 
 from bandit_gym.checks import check_arguments, load_named, make_named, message, split_name
 from bandit_gym.priors.base import BuiltInPrior, Prior, offers
-from bandit_gym.priors.coefficients import Laplace, MultivariateNormal, StudentT
+from bandit_gym.priors.dependent import MultivariateNormal
+from bandit_gym.priors.independent import Laplace, StudentT
 from bandit_gym.priors.mixtures import (
     HierarchicalBeta,
     LogitNormal,
@@ -23,12 +24,9 @@ from bandit_gym.priors.mixtures import (
 )
 
 PRIORS: dict[str, Callable[..., Prior]] = {
-    **{prior_class.name: prior_class for prior_class in get_args(BuiltInPrior)},
-    **{
-        prior_class.name: prior_class
-        for prior_class in (LogitNormal, Mixture, SharedMixture, HierarchicalBeta, PerArm)
-    },
-    **{prior_class.name: prior_class for prior_class in (StudentT, Laplace, MultivariateNormal)},
+    **{each.name: each for each in get_args(BuiltInPrior)},
+    **{each.name: each for each in (LogitNormal, Mixture, SharedMixture, HierarchicalBeta, PerArm)},
+    **{each.name: each for each in (StudentT, Laplace, MultivariateNormal)},
     "spike_and_slab": spike_and_slab,
 }
 """Name -> the prior's factory, with its parameters as arguments."""
@@ -89,9 +87,8 @@ def _make_inner(value: Any, kind: str, imports: bool) -> Any:
     """Make a prior of a dict or of `module:name`, in lists too; keep all else as it is."""
     if isinstance(value, list | tuple):
         return [_make_inner(item, kind, imports) for item in value]
-    is_prior_settings = isinstance(value, Mapping) or (
-        imports and isinstance(value, str) and ":" in value
-    )
+    is_named = imports and isinstance(value, str) and ":" in value
+    is_prior_settings = isinstance(value, Mapping) or is_named
     return _make(value, kind, imports=imports) if is_prior_settings else value
 
 

@@ -2,7 +2,7 @@
 
 from bandit_gym.results.page import write_html
 from bandit_gym.results.report import describe, write_report
-from bandit_gym.results.results import Results, RunResults, load_results
+from bandit_gym.results.results import Results, RunResults, join_results, load_results
 from bandit_gym.results.statistics import aggregate, paired_differences, summarise
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "RunResults",
     "aggregate",
     "describe",
+    "join_results",
     "load_results",
     "paired_differences",
     "summarise",

@@ -144,7 +144,7 @@ def _write_html_page(results: Results, library: str) -> Iterator[str]:
         f"{_count_noun(len(experiment.agents), 'agent')} "
         f"in {_count_noun(len(tables), 'environment')}: "
         f"{_count_noun(experiment.replications, 'replication')} "
-        f"of {_count_noun(experiment.horizon, 'step')}"
+        f"of {_count_noun(experiment.horizons[-1], 'step')}"
     )
     yield f"""<!doctype html>
 <html lang="en">
@@ -286,7 +286,8 @@ def _draw_chart(chart: Chart) -> Any:
     figure = graph_objects.Figure()
     is_banded = sum(curve.half is not None for curve in chart.curves) <= MAX_BANDS
     for curve in chart.curves:
-        kept = np.unique(np.linspace(0, len(curve.x) - 1, MAX_CURVE_POINTS).round().astype(int))
+        spaced = np.linspace(0, len(curve.x) - 1, MAX_CURVE_POINTS).round()
+        kept = np.union1d(spaced, curve.dots).astype(int)
         x, y = curve.x[kept], curve.y[kept].astype(np.float32)
         half = None if curve.half is None else curve.half[kept].astype(np.float32)
         if half is not None and is_banded:
@@ -304,7 +305,8 @@ def _draw_chart(chart: Chart) -> Any:
             x=x,
             y=y,
             name=_shorten_label(curve.label),
-            mode="lines",
+            mode="lines+markers" if curve.dots else "lines",
+            marker={"size": 8 * np.isin(kept, curve.dots), "opacity": 1},
             line={"color": curve.line_style.colour, "dash": curve.line_style.dash, "width": 2},
             customdata=[""] * len(x) if half is None else [f" ± {width:.2g}" for width in half],
             hovertemplate="%{x:,.4~g}: %{y:.4g}%{customdata}",
@@ -314,7 +316,7 @@ def _draw_chart(chart: Chart) -> Any:
         **_layout(340 + 12 * len(chart.curves)),
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
     )
-    figure.update_xaxes(**_axis("step"), **_scale("x" in chart.log))
+    figure.update_xaxes(**_axis(chart.x_title), **_scale("x" in chart.log))
     figure.update_yaxes(**_axis(chart.y_title), **_scale("y" in chart.log))
     if chart.top is not None or chart.bottom is not None:
         figure.update_yaxes(range=[chart.bottom, chart.top])
@@ -402,7 +404,8 @@ def _describe_chart(chart: Chart) -> str:
     """Say in a sentence what a chart shows, for people who do not see it."""
     last = sorted((float(curve.y[-1]), curve.label) for curve in chart.curves)
     final_values = ", ".join(f"{label} {value:.4g}" for value, label in last)
-    return f"{chart.name}: {chart.y_title} by step. At the end, from low to high: {final_values}."
+    axes = f"{chart.y_title} by {chart.x_title}"
+    return f"{chart.name}: {axes}. At the end, from low to high: {final_values}."
 
 
 def _tabulate_chart(chart: Chart) -> Table:
@@ -414,7 +417,7 @@ def _tabulate_chart(chart: Chart) -> Table:
         index=[curve.label for curve in chart.curves],
         columns=pd.Index([f"{position:.4g}" for position in x[kept]], name=""),
     )
-    title = f"{chart.y_title}, by step; {chart.subtitle}"
+    title = f"{chart.y_title}, by {chart.x_title}; {chart.subtitle}"
     return Table(title.replace("\n", " "), cells, [])
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -45,6 +46,11 @@ if TYPE_CHECKING:
 SHOWN_DPI = 100
 LEGEND_ROW = 0.019  # inches, for each point of the font size
 NUM_SPANS = 40
+LEVELS = np.linspace(0, 1, 101)
+UNKNOWN = np.full(MIN_REPLICATIONS, np.nan)
+
+MIN_LOG_RATIO = 20
+"""Of the largest value of a parameter to the smallest, from which its axis is logarithmic."""
 
 CUMULATIVE_REGRET = COLUMNS["cumulative_regret"]
 
@@ -67,6 +73,7 @@ class Curve(NamedTuple):
         x: (S,) steps or levels.
         y: (S,) values.
         half: (S,) half widths of their 95 % intervals; None where there are none.
+        dots: indices of the values that have a dot.
     """
 
     label: str
@@ -74,10 +81,11 @@ class Curve(NamedTuple):
     x: np.ndarray
     y: FloatArray
     half: FloatArray | None = None
+    dots: Sequence[int] = ()
 
 
 class Chart(NamedTuple):
-    """What a figure shows over the steps, before it is drawn.
+    """What a figure shows, before it is drawn.
 
     Attributes:
         name: what is shown.
@@ -88,6 +96,7 @@ class Chart(NamedTuple):
         log: letters of the logarithmic axes, of "xy".
         bottom: lower end of the vertical axis; None for that of the values.
         top: its upper end; None for that of the values.
+        x_title: what the horizontal axis shows.
     """
 
     name: str
@@ -98,11 +107,15 @@ class Chart(NamedTuple):
     log: str = ""
     bottom: float | None = None
     top: float | None = None
+    x_title: str = "step"
 
 
 def _title_regret(environment: Entry) -> str:
-    definition = regret_definition(environment).replace(" - ", " − ")
-    return f"{regret_name(environment)} so far\n({definition}, summed)"
+    return f"{regret_name(environment)} so far\n({_define_regret(environment)}, summed)"
+
+
+def _define_regret(environment: Entry) -> str:
+    return regret_definition(environment).replace(" - ", " − ")
 
 
 def chart_regret(results: Results, environment: Entry) -> Chart | None:
@@ -128,9 +141,33 @@ def chart_differences(results: Results, environment: Entry) -> Chart | None:
 def chart_best_arm(results: Results, environment: Entry) -> Chart | None:
     """Return how often each agent plays the best arm, averaged over spans of steps."""
     axes = {"log": "x", "bottom": 0.0, "top": 1.0}
-    y_title = "share of pulls of the best arm"
-    return _make_chart(
-        results, environment, "Pulls of the best arm", y_title, _best_arm_shares, **axes
+    y_title, measure = "share of pulls of the best arm", partial(_average_spans, "optimal_pulls")
+    return _make_chart(results, environment, "Pulls of the best arm", y_title, measure, **axes)
+
+
+def chart_per_step(results: Results, environment: Entry) -> Chart | None:
+    """Return the mean regret of a single step, averaged over spans of steps."""
+    name, measure = "Regret of each step", partial(_average_spans, "cumulative_regret")
+    y_title = f"regret of a step\n({_define_regret(environment)})"
+    return _make_chart(results, environment, name, y_title, measure, log="x", bottom=0.0)
+
+
+def chart_distribution(results: Results, environment: Entry) -> Chart | None:
+    """Return quantiles of each agent's regret at the horizon, with a dot where the mean is."""
+    curves, runs = [], results.usable(environment)
+    for run in runs:
+        values, agent = run.final("cumulative_regret"), run.run.agent
+        quantiles = np.quantile(values, LEVELS)
+        dot = int(np.abs(quantiles - values.mean()).argmin())
+        style = line_style(results.experiment.agents.index(agent))
+        curves.append(Curve(agent.label, style, LEVELS, quantiles, dots=[dot]))
+    return Chart(
+        "Distribution of the regret",
+        environment.label,
+        f"{max(len(run.replications) for run in runs)} replications; dots: means",
+        f"{regret_name(environment)} at the horizon",
+        curves,
+        x_title="share of replications with at most this regret",
     )
 
 
@@ -151,15 +188,73 @@ def chart_flagged(results: Results, environment: Entry) -> Chart | None:
 FIGURES: dict[str, Callable[[Results, Entry], Chart | None]] = {
     "regret": chart_regret,
     "differences": chart_differences,
+    "per-step": chart_per_step,
+    "distribution": chart_distribution,
     "best-arm": chart_best_arm,
     "samples": chart_samples,
     "flagged": chart_flagged,
 }
 
 
+def chart_parameter(results: Results, environment: Entry, name: str) -> Chart | None:
+    """Return regret at the horizon against a numeric option of the environment, or else of agents.
+
+    Environments that differ in nothing else share the chart of the first of them. An agent without
+    the option has the same regret at all values.
+    """
+    rest, experiment = _without_option(environment, name), results.experiment
+    group = [each for each in experiment.environments if _without_option(each, name) == rest]
+    runs = [run for each in group for run in results.usable(each)]
+    measured: dict[Entry, dict[float | None, RunResults]] = {}
+    for run in runs:
+        agent = run.run.agent
+        owner = run.run.environment if name in environment.options else agent
+        value = _numbers(owner).get(name)
+        entry = agent if value is None or owner is not agent else _without_option(agent, name)
+        measured.setdefault(entry, {})[value] = run
+    if environment != runs[0].run.environment or max(map(len, measured.values())) < 2:
+        return None
+    x = sorted({value for points in measured.values() for value in points if value is not None})
+    curves = []
+    for entry, points in measured.items():
+        found = [points.get(value, points.get(None)) for value in x]
+        finals = [run.final("cumulative_regret") if run else UNKNOWN for run in found]
+        is_banded = min(map(len, finals)) >= MIN_REPLICATIONS
+        half = np.array([half_widths(values) for values in finals]) if is_banded else None
+        means = np.array([values.mean() for values in finals])
+        style = line_style(experiment.agents.index(next(iter(points.values())).run.agent))
+        dots = () if None in points else range(len(x))
+        curves.append(Curve(entry.label, style, np.array(x), means, half, dots))
+    y_title = f"{regret_name(environment)} at the horizon"
+    log = "x" if 0 < MIN_LOG_RATIO * x[0] <= x[-1] else ""
+    title, subtitle = f"Regret by {name}", _describe_bands(runs)
+    return Chart(title, rest.label, subtitle, y_title, curves, log, x_title=name)
+
+
+def _without_option(entry: Entry, name: str) -> Entry:
+    """Return an entry without one of its options, labelled by the others."""
+    if name not in entry.options:
+        return entry
+    options = {key: value for key, value in entry.options.items() if key != name}
+    return replace(entry, options=options, label=replace(entry, options=options).name)
+
+
+def _numbers(entry: Entry) -> dict[str, float]:
+    """Return the options that are numbers."""
+    return {name: value for name, value in entry.options.items() if type(value) in (int, float)}
+
+
+def list_figures(results: Results) -> dict[str, Callable[[Results, Entry], Chart | None]]:
+    """Return FIGURES, and "parameter-NAME" for each option that is a number."""
+    entries = *results.experiment.environments, *results.experiment.agents
+    names = {name for entry in entries for name in _numbers(entry) if name.isidentifier()}
+    parameters = {f"parameter-{name}": partial(chart_parameter, name=name) for name in names}
+    return FIGURES | dict(sorted(parameters.items()))
+
+
 def make_charts(results: Results, environment: Entry) -> Iterator[Chart]:
     """Yield all charts of an environment with results that have something to show."""
-    yield from filter(None, (make(results, environment) for make in FIGURES.values()))
+    yield from filter(None, (make(results, environment) for make in list_figures(results).values()))
 
 
 Measured = tuple[np.ndarray, FloatArray]
@@ -186,11 +281,13 @@ def _make_chart(
             curves.append(Curve(agents[number].label, line_style(number), steps, means, half))
     if not curves:
         return None
+    return Chart(name, environment.label, _describe_bands(runs), y_title, curves, **axes)
+
+
+def _describe_bands(runs: Sequence[RunResults]) -> str:
     count = max(len(run.replications) for run in runs)
-    is_banded = count >= MIN_REPLICATIONS
-    bands = "bands: 95 % interval of the mean" if is_banded else "no bands below 10"
-    subtitle = f"{count} replications; {bands}"
-    return Chart(name, environment.label, subtitle, y_title, curves, **axes)
+    bands = "bands: 95 % interval of the mean"
+    return f"{count} replications; {bands if count >= MIN_REPLICATIONS else 'no bands below 10'}"
 
 
 def _regret(run: RunResults) -> Measured:
@@ -201,14 +298,14 @@ def _differences(reference: RunResults, run: RunResults) -> Measured:
     return run.steps, paired_differences(run, reference, "cumulative_regret")[1]
 
 
-def _best_arm_shares(run: RunResults) -> Measured:
-    """Return shares of pulls in spans of steps; none where the environment reports no regret."""
+def _average_spans(column: str, run: RunResults) -> Measured:
+    """Return means per step of sums, in spans of steps; none where they are unknown."""
     spans = np.array_split(np.arange(len(run.steps)), min(NUM_SPANS, len(run.steps)))
     last = [span[-1] for span in spans]
-    pulls, ends = run.curves("optimal_pulls")[:, last], run.steps[last]
+    sums, ends = run.curves(column)[:, last], run.steps[last]
     lengths = np.diff(ends, prepend=0)
-    shares = np.diff(pulls, axis=1, prepend=0) / lengths
-    return np.sqrt((ends - lengths + 1) * ends), shares[: 0 if np.isnan(pulls).any() else None]
+    means = np.diff(sums, axis=1, prepend=0) / lengths
+    return np.sqrt((ends - lengths + 1) * ends), means[: 0 if np.isnan(sums).any() else None]
 
 
 def _rates(column: str, run: RunResults) -> Measured:
@@ -223,35 +320,51 @@ def save_figures(
     results: Results,
     directory: Path,
     *,
-    kinds: Sequence[str] = tuple(FIGURES),
+    kinds: Sequence[str] | None = None,
     style: str = "screen",
     formats: Sequence[str] = ("png", "svg"),
+    xscale: str | None = None,
 ) -> list[Path]:
     """Draw the figures that the results allow, save each in all formats, and return the files."""
     files = []
     for number, environment in enumerate(results.experiment.environments):
-        for kind in kinds:
-            figure = draw_chart(results, environment, kind, style)
+        for kind in kinds or list_figures(results):
+            figure = draw_chart(results, environment, kind, style, xscale)
             if figure is not None:
                 files += save_figure(figure, directory / f"{number:02d}-{kind}", formats)
     return files
 
 
 def draw_chart(
-    results: Results, environment: Entry, kind: str, style: str = "screen"
+    results: Results,
+    environment: Entry,
+    kind: str,
+    style: str = "screen",
+    xscale: str | None = None,
 ) -> Figure | None:
-    """Draw one of FIGURES for an environment, where there is something to draw."""
-    chart = FIGURES[kind](results, environment) if results.usable(environment) else None
-    return chart and draw_figure(chart, style)
+    """Draw one of `list_figures` for an environment, where there is something to draw."""
+    make = list_figures(results)[kind]
+    chart = make(results, environment) if results.usable(environment) else None
+    return chart and draw_figure(chart, style, xscale)
 
 
-def draw_figure(chart: Chart, style: str = "screen") -> Figure:
-    """Draw a chart in one of `styles.STYLES`."""
+def draw_figure(chart: Chart, style: str = "screen", xscale: str | None = None) -> Figure:
+    """Draw a chart in one of `styles.STYLES`.
+
+    Args:
+        chart: what to draw.
+        style: how.
+        xscale: of the horizontal axis where it starts above 0: "log", "linear", or None for the
+            chart's own.
+    """
+    is_log = "x" in chart.log if xscale is None else xscale == "log"
     with matplotlib.rc_context(STYLES[style]):
         figure = Picture(layout="constrained")
         axes = figure.subplots()
         for curve in chart.curves:
-            axes.plot(curve.x, curve.y, label=curve.label, **curve.line_style.line)
+            dots = list(curve.dots)
+            (line,) = axes.plot(curve.x, curve.y, label=curve.label, **curve.line_style.line)
+            line.set(marker="o" if dots else "", markevery=dots, clip_on=not dots)
             if curve.half is not None:
                 ends = curve.y - curve.half, curve.y + curve.half
                 axes.fill_between(
@@ -259,9 +372,9 @@ def draw_figure(chart: Chart, style: str = "screen") -> Figure:
                 )
         axes.spines[["top", "right"]].set_visible(False)
         axes.margins(x=0)
-        axes.set(xlabel="step", ylabel=chart.y_title)
+        axes.set(xlabel=chart.x_title, ylabel=chart.y_title)
         axes.set_ylim(chart.bottom, chart.top)
-        if "x" in chart.log:
+        if is_log and min(curve.x[0] for curve in chart.curves) > 0:
             axes.set_xscale("log")
         if "y" in chart.log:
             axes.set_yscale("log")

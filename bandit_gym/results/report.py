@@ -1,4 +1,4 @@
-"""What people read: tables in plain text and LaTeX, and the folder `report` with figures."""
+"""What people read: tables in text, LaTeX and Markdown, and the folder `report` with figures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pandas as pd
 
 from bandit_gym.checks import check_choice, check_folder
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
-from bandit_gym.checks.styles import FORMATS, STYLES
+from bandit_gym.checks.styles import FORMATS, SCALES, STYLES
 from bandit_gym.experiments.blocks import COLUMNS, DOUBT_COLUMNS
 from bandit_gym.experiments.experiment import Entry
 from bandit_gym.results.statistics import (
@@ -61,6 +61,7 @@ LATEX_ESCAPES = {
 }
 """Signs that mean something to LaTeX, alone or with those beside them, and how it shows them."""
 
+MARKDOWN_SIGN = re.compile(r"[\\`*_{}\[\]<>|$~#&]")
 NEGATIVE_NUMBER = re.compile(r"(?<![\w-])-(?=\d)")
 
 
@@ -110,7 +111,9 @@ def write_report(
     *,
     formats: Sequence[str] = ("png", "svg"),
     style: str = "screen",
+    xscale: str | None = None,
     latex: bool = False,
+    markdown: bool = False,
 ) -> None:
     """Write tables as CSV, the text of `describe` and all figures into a folder.
 
@@ -119,15 +122,19 @@ def write_report(
         directory: where to; made unless it is there.
         formats: of the figures: "png", "svg", "pdf".
         style: of the figures: "screen", or "paper" for a column's width, serif and without titles.
+        xscale: of the figures over steps: "linear" or "log"; None for each figure's own.
         latex: whether to write the tables as `tables.tex` too, for the LaTeX package booktabs.
+        markdown: whether to write them as `tables.md` too.
 
     Raises:
-        ValueError: if a format or the style is another.
+        ValueError: if a format, the style or the scale is another.
         OSError: if the folder cannot be made or written to.
     """
     from bandit_gym.results.plots import save_figures  # brings matplotlib, which tables do not need
 
     check_choice("style", style, STYLES)
+    if xscale is not None:
+        check_choice("xscale", xscale, SCALES)
     for name in formats:
         check_choice("formats", name, FORMATS)
     directory = check_folder("directory", directory)
@@ -138,7 +145,9 @@ def write_report(
     write_atomically(directory / "report.txt", f"{text}\n".encode())
     if latex:
         write_atomically(directory / "tables.tex", write_latex(results).encode())
-    save_figures(results, directory, style=style, formats=formats)
+    if markdown:
+        write_atomically(directory / "tables.md", write_markdown(results).encode())
+    save_figures(results, directory, style=style, formats=formats, xscale=xscale)
 
 
 def version_notes(results: Results) -> Iterator[str]:
@@ -197,10 +206,17 @@ def write_text(table: Table, width: int = ENDLESS) -> str:
 
 def write_latex(results: Results) -> str:
     """Write the table of each environment, and that over all of them, ready to be included."""
+    return "\n".join([LATEX_PREAMBLE, *map(_write_latex_table, _list_tables(results))])
+
+
+def write_markdown(results: Results) -> str:
+    """Write the table of each environment, and that over all of them, in Markdown."""
+    return "\n".join(map(_write_markdown_table, _list_tables(results)))
+
+
+def _list_tables(results: Results) -> list[Table]:
     rows = summarise(results).to_dict("records")
-    tables = *make_tables(results, rows).values(), *make_aggregate(results, rows)
-    written = [_write_latex_table(table) for table in tables]
-    return "\n".join([LATEX_PREAMBLE, *written])
+    return [*make_tables(results, rows).values(), *make_aggregate(results, rows)]
 
 
 def escape_latex(text: str) -> str:
@@ -228,6 +244,24 @@ def _write_latex_table(table: Table) -> str:
             "",
         ]
     )
+
+
+def _write_markdown_table(table: Table) -> str:
+    """Write a table, its title above it and its notes below, with all labels as they are."""
+    cells = table.cells.reset_index(names=table.cells.columns.name).map(_escape_markdown)
+    rows = cells.rename(columns=_escape_markdown).to_dict("records")
+    notes = map(_escape_markdown, table.notes)
+    return "\n\n".join([_escape_markdown(table.title), markdown_rows(rows), *notes, ""])
+
+
+def _escape_markdown(text: str) -> str:
+    return MARKDOWN_SIGN.sub(r"\\\g<0>", text)
+
+
+def markdown_rows(rows: Sequence[Mapping[str, str]]) -> str:
+    """Lay out rows that map each column's name to its cell, in Markdown."""
+    lines = [rows[0], ["---"] * len(rows[0]), *(row.values() for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _write_line(cells: Sequence[str]) -> str:
@@ -283,12 +317,18 @@ def _make_estimates(
     columns: Sequence[str],
 ) -> Table:
     experiment, max_length = results.experiment, max(row["replications"] for row in rows)
+    *earlier, last = experiment.horizons
+    regrets = [f"cumulative_regret_{step}" for step in earlier]
     title = (
         f"{environment.label}: {max_length} replication{'s' * (max_length != 1)} of "
-        f"{experiment.horizon} steps, seed {experiment.seed}. Means ± 95 % intervals."
+        f"{last} steps, seed {experiment.seed}. Means ± 95 % intervals."
     )
     cells: Cells = {
         "agent": lambda row: row["agent"],
+        **{
+            f"after {step} steps": partial(write_estimate, name=name)
+            for step, name in zip(earlier, regrets, strict=True)
+        },
         regret_name(environment): partial(_write_cell, "cumulative_regret"),
         f"less {experiment.agents[0].label}'s, paired": lambda row: write_estimate(
             row, "difference"
@@ -303,7 +343,7 @@ def _make_estimates(
     notes = [
         _define_regret(environment),
         *(f"{COLUMNS[name].title.capitalize()}: {COLUMNS[name].meaning}." for name in columns),
-        *interval_notes(rows, ("cumulative_regret", "difference", *columns)),
+        *interval_notes(rows, (*regrets, "cumulative_regret", "difference", *columns)),
         *_flag_notes(rows),
         *_belief_notes(results, environment),
     ]
@@ -435,7 +475,7 @@ def write_estimate(row: SummaryRow, name: str, digits: int = 1) -> str:
         return f"{mean:z.{digits}f} ± {MISSING_CELL}"
     mark = UNRELIABLE_MARK if _has_unreliable_interval(row, name) else ""
     half = max(high - mean, mean - low)
-    if half > 0:
+    if half > 1e-9 * abs(mean):  # no rounding error of equal values
         digits = max(0, 1 - math.floor(math.log10(half)))
     if abs(high + low - 2 * mean) < 0.5 * 10**-digits:
         return f"{mean:z.{digits}f} ± {high - mean:.{digits}f}{mark}"

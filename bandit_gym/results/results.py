@@ -6,7 +6,7 @@ This is the one place that opens blocks, each of them once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bandit_gym.checks import check_choice, check_folder, check_object, check_path
+from bandit_gym.checks import check_choice, check_folder, check_object, check_path, message
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, columns_of
@@ -245,14 +245,15 @@ class Results:
 
         Args:
             env: label of the environment to draw; None is the first that there are results of.
-            kind: "regret", "differences", "best-arm", "samples" or "flagged".
+            kind: one of `plots.list_figures`, such as "regret", "distribution" or "parameter-delta"
+                where `delta` has a grid.
 
         Raises:
             ValueError: if the environment or the kind is unknown, or there is nothing to draw.
         """
         from bandit_gym.results import plots  # brings matplotlib
 
-        check_choice("kind", kind, plots.FIGURES)
+        check_choice("kind", kind, plots.list_figures(self))
         environments = self.experiment.environments
         labels = [each.label for each in environments if self.usable(each)]
         if env is not None or not labels:
@@ -283,8 +284,38 @@ def load_results(directory: str | Path, experiment: Experiment | None = None) ->
     experiment = stored if experiment is None else experiment
     opened = [_open_run(Store(folder), experiment, run) for run in experiment.runs]
     runs, damaged = tuple(run for run, _ in opened), [name for _, names in opened for name in names]
-    version = _check_origin(folder, [block for run in runs for block in run.blocks])
+    version = _check_origin(f"the folder {str(folder)!r}", runs)
     return Results(experiment, version, runs, tuple(damaged))
+
+
+def join_results(parts: Sequence[Results]) -> Results:
+    """Return the results of several experiments as those of one, whose first agent is the first's.
+
+    A replication has the same instance in all of them, so differences stay paired; Holm's method
+    corrects for all comparisons.
+
+    Args:
+        parts: at least one; they have no run in common, and differ in environments and agents only.
+
+    Raises:
+        ValueError: if they share a run, or differ in another setting or in their code.
+    """
+    lists: dict[str, Any] = {}
+    for name in (field.name for field in fields(Experiment)):
+        values = [getattr(part.experiment, name) for part in parts]
+        if name in ("environments", "agents"):
+            lists[name] = list(dict.fromkeys(entry for entries in values for entry in entries))
+        elif values != values[:1] * len(values):
+            raise ValueError(message(name, "be the same in all folders of a report", values))
+    experiment, found = replace(parts[0].experiment, **lists), dict[Run, RunResults]()
+    for each in (run for part in parts for run in part.runs):
+        if each.run in found:
+            label = f"{each.run.agent.label} in {each.run.environment.label}"
+            raise ValueError(message("a run", "be in one folder of a report only", label))
+        found[each.run] = each
+    runs = tuple(found[run] for run in experiment.runs if run in found)
+    damaged = tuple(name for part in parts for name in part.damaged)
+    return Results(experiment, _check_origin("a report", runs), runs, damaged)
 
 
 def _open_run(store: Store, experiment: Experiment, run: Run) -> tuple[RunResults, list[str]]:
@@ -305,18 +336,17 @@ def _open_run(store: Store, experiment: Experiment, run: Run) -> tuple[RunResult
     return RunResults(run, tuple(blocks.values()), failures, timings), refused
 
 
-def _check_origin(folder: Path, blocks: Sequence[Block]) -> int:
+def _check_origin(place: str, runs: Sequence[RunResults]) -> int:
     """Return the results version of all blocks; refuse those of two versions, or of two codes."""
     seen: dict[str, Any] = {}
-    for block in blocks:
+    for block in (block for run in runs for block in run.blocks):
         origin = {"the engine": block.origin["results_version"]}
         for part, entry in (("environment", block.run.environment), ("agent", block.run.agent)):
             origin[f"{part} {entry.label}"] = block.origin["sources"].get(part)
         for name, code in origin.items():
             if seen.setdefault(name, code) != code:
                 raise ValueError(
-                    f"the folder must hold blocks of one code, got {str(folder)!r} with two of "
-                    f"{name}, of which the older are to be computed again; finish that with "
-                    "--recompute."
+                    f"{place} must hold blocks of one code, got two of {name}, of which the older "
+                    "are to be computed again; finish that with --recompute."
                 )
     return int(seen.get("the engine", RESULTS_VERSION))

@@ -269,6 +269,7 @@ def summarise(results: Results) -> pd.DataFrame:
     Columns: `env`, `agent`, `replications`; the columns with a title in `COLUMNS` as estimates of
     means, each followed by the ends `_low` and `_high` of its 95 % interval, NaN below 10
     replications, and but for shares by `_is_doubtful`: whether a heavy tail may make it too short;
+    `cumulative_regret_100` and alike, the regret at earlier horizons, estimated in the same way;
     `flagged`, the share of decisions whose agent called its posterior unreliable, and `doubts_...`,
     where it reports them, those of each `Doubt`; quantiles of the pseudo-regret; `difference`, the
     mean pseudo-regret less that of the environment's first agent, paired by replication, with its
@@ -304,7 +305,7 @@ def regret_name(environment: Entry) -> str:
 def regret_definition(environment: Entry) -> str:
     """Say what is summed over the steps."""
     if is_table(environment):
-        return "the row's best reward - the reward received"
+        return "best reward - reward received"
     return COLUMNS["cumulative_regret"].definition
 
 
@@ -349,6 +350,9 @@ def _estimates(found: RunResults) -> dict[str, Any]:
     for name in (name for name, column in COLUMNS.items() if column.title):
         estimate = _share_columns if COLUMNS[name].unit == "share" else _mean_columns
         row |= estimate(name, found.final(name))
+    for step in found.run.earlier_horizons:
+        regret = found.curves("cumulative_regret")[:, found.steps == step][:, 0]
+        row |= _mean_columns(f"cumulative_regret_{step}", regret)
     samples = _mean_columns("samples_per_decision", found.final("num_samples") / found.run.horizon)
     return row | samples | {"microseconds_per_decision": 1e6 * found.seconds_per_decision()}
 
@@ -398,7 +402,8 @@ def aggregate(results: Results) -> pd.DataFrame:
     for agent in results.experiment.agents:
         runs = [found for found in results.runs if found.run.agent == agent]
         common = reduce(np.intersect1d, [found.replications for found in runs])
-        if all(found.is_usable for found in runs) and len(common):
+        is_everywhere = len(runs) == len(results.experiment.environments)
+        if is_everywhere and all(found.is_usable for found in runs) and len(common):
             scored = [found for found in runs if found.run.environment not in left_out]
             kept = [_scores(found)[np.isin(found.replications, common)] for found in scored]
             scores = np.stack(kept or [np.full(len(common), np.nan)], axis=1)

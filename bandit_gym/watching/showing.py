@@ -23,7 +23,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from bandit_gym.checks import check_fit, check_seed, find_problem
+from bandit_gym.checks import check_fit, check_seed, find_problem, message
 from bandit_gym.checks.files import replacing
 from bandit_gym.checks.styles import wrap_text
 from bandit_gym.checks.typing import FloatArray, IntArray
@@ -40,7 +40,7 @@ from bandit_gym.envs.rendering import (
     select_most_pulled,
 )
 from bandit_gym.experiments.catalogue import find_prior_option, make_agent_and_environment
-from bandit_gym.experiments.experiment import Run
+from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.problem import ContextualProblem
 from bandit_gym.rollout import AGENT_STREAM, Step, play
@@ -68,6 +68,17 @@ TITLE_WIDTH = 50
 
 
 # -- Frames ----------------------------------------------------------------------------------------
+
+
+def make_run(agent: Any, env: Any, horizon: int, seed: int) -> Run:
+    """Return the run of one agent in one environment and one lane, both given as for `compare`."""
+    settings = {"horizon": horizon, "seed": seed, "block_size": 1}
+    experiment = Experiment.from_dict({"environments": [env], "agents": [agent], **settings})
+    if len(experiment.runs) > 1:
+        condition = "be one agent in one environment to watch, without a grid"
+        labels = [run.agent.label for run in experiment.runs]
+        raise ValueError(message("agent", condition, labels))
+    return experiment.runs[0]
 
 
 def watch(run: Run) -> Iterator[Frame]:
@@ -244,13 +255,16 @@ def _draw_strip(frame: Frame, arm: int, width: int) -> Text:
 def write_gif(path: Path, fps: float) -> Iterator[Paint]:
     """Give a function that adds a frame to a GIF, which is there when all is done."""
     images: list[Image.Image] = []
-    yield lambda frame: images.append(
-        Image.fromarray(render_picture(frame, fit_title(frame))).quantize()
-    )
+    yield lambda frame: images.append(draw_image(frame))
     first, *others = images
     pace = {"duration": round(1000 / fps), "loop": 0}
     with replacing(path, is_typed=True) as file:
         first.save(file, "GIF", save_all=True, append_images=others, **pace)
+
+
+def draw_image(frame: Frame) -> Image.Image:
+    """Return a frame as a picture of few colours, which makes small files."""
+    return Image.fromarray(render_picture(frame, fit_title(frame))).quantize()
 
 
 def fit_title(frame: Frame) -> str:

@@ -22,15 +22,12 @@ from gymnasium.spaces import Discrete
 from scipy import special
 
 from bandit_gym.checks import check_integer, check_mask, check_real, make_named, message
-from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray, LaneInfos, Paid
 from bandit_gym.envs.bandit import BanditLanes
 from bandit_gym.envs.instances import draw_means
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.numerics.streams import BINARY, DELAYS, MOVES, SWITCHES
 from bandit_gym.problem import BanditProblem
-
-LaneInfos = dict[str, np.ndarray]
-"""Infos: name -> (N, ...) values, of which those of the lanes at hand mean something."""
 
 
 class Effect:
@@ -62,9 +59,7 @@ class Effect:
         An effect that refuses has changed nothing.
         """
 
-    def after_step(
-        self, lanes: IntArray, actions: IntArray, rewards: FloatArray
-    ) -> tuple[FloatArray, LaneInfos]:
+    def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> Paid:
         """Return (N,) rewards and the step's info, after the (M,) lanes have played."""
         self.steps[lanes] += 1
         return rewards, {}
@@ -177,9 +172,7 @@ class FeedbackBuffer(Effect):
             places = self.steps[lanes] % self._due.shape[1]
             self._features[lanes, places] = self.env.features[lanes, actions[lanes]]
 
-    def after_step(
-        self, lanes: IntArray, actions: IntArray, rewards: FloatArray
-    ) -> tuple[FloatArray, LaneInfos]:
+    def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> Paid:
         """Send the rewards of this step on their way, and hand out those that are due."""
         now = self.steps[lanes]
         slots = lanes, now % self._due.shape[1]
@@ -263,9 +256,8 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
     has_reset = not has_arrived.all()
     has_arrived &= steps >= 0
     features = info.get(FEEDBACK_FEATURES)
-    for place, (arrived, arms, paid) in enumerate(
-        zip(has_arrived.T, actions.T, rewards.T, strict=True)
-    ):
+    places = zip(has_arrived.T, actions.T, rewards.T, strict=True)
+    for place, (arrived, arms, paid) in enumerate(places):
         infos = {} if features is None else {"observation": features[..., place, :]}
         if np.ndim(info["feedback_step"]) == 1:  # a single run
             if arrived[0]:
@@ -296,9 +288,7 @@ class BinaryDraws(Effect):
             raise ValueError(message("env", "have rewards in [0, 1]", env.problem.likelihood))
         self.problem = replace(env.problem, likelihood=Bernoulli())
 
-    def after_step(
-        self, lanes: IntArray, actions: IntArray, rewards: FloatArray
-    ) -> tuple[FloatArray, LaneInfos]:
+    def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> Paid:
         """Draw the reward of step t with number t of its stream."""
         binary, paid = np.array(rewards, dtype=np.float64), rewards[lanes]
         if not ((paid >= 0.0) & (paid <= 1.0)).all():
@@ -329,11 +319,7 @@ class NonStationary(Effect):
     kind = "means"
 
     def __init__(
-        self,
-        env: BanditLanes,
-        std: float | None,
-        period: int | None,
-        probability: float | None,
+        self, env: BanditLanes, std: float | None, period: int | None, probability: float | None
     ) -> None:
         super().__init__(env)
         if env.features is not None:
@@ -372,9 +358,7 @@ class NonStationary(Effect):
             self.env.set_means(means)
         self._shown = means
 
-    def after_step(
-        self, lanes: IntArray, actions: IntArray, rewards: FloatArray
-    ) -> tuple[FloatArray, LaneInfos]:
+    def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> Paid:
         """Report the means that were played on."""
         return super().after_step(lanes, actions, rewards)[0], {"means": self._shown}
 

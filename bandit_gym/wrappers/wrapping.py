@@ -27,6 +27,7 @@ from bandit_gym.checks import (
     message,
     split_name,
 )
+from bandit_gym.checks.typing import Info
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.envs.bandit import LANE
 from bandit_gym.envs.observations import add_info, of_lane
@@ -68,14 +69,12 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self.effect = self.effect_class(env.unwrapped, **options)
         self.problem = self.effect.problem
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Start an episode."""
         observation, info = self.env.reset(seed=seed, options=options)
         return observation, info | of_lane(self.effect.restart(LANE))
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Pull one arm."""
         self.effect.env.check_can_step()
         actions = check_actions(action, self.effect.num_arms, None)
@@ -110,8 +109,8 @@ class LaneVectorWrapper(BaseVectorWrapper):
         return f"<{self._name}, {self.env}>"
 
     def reset(  # type: ignore[override]  # lists of seeds, as SyncVectorEnv takes them
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+        self, *, seed: Any = None, options: Info | None = None
+    ) -> tuple[Any, Info]:
         """Start new episodes in all lanes, or in those of `options["reset_mask"]`, (N,) bool."""
         observation, info = self.env.reset(seed=seed, options=options)
         mask = np.ones(self.num_envs, dtype=np.bool_)
@@ -119,7 +118,7 @@ class LaneVectorWrapper(BaseVectorWrapper):
         add_info(info, mask, self.effect.restart(np.flatnonzero(mask)))
         return observation, info
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Info]:
         """Pull one arm per lane: (N,) actions, ignored where this step is the lane's autoreset."""
         env: Any = self.effect.env
         env.check_can_step()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,7 @@ from matplotlib.ticker import EngFormatter
 
 from bandit_gym.checks.styles import COLOURS
 from bandit_gym.experiments.provenance import versions
+from bandit_gym.results.report import markdown_rows
 from benchmarks.thresholds import TARGETS, judge_row
 from benchmarks.timing import Effort, ResultRow
 
@@ -120,13 +121,13 @@ def _make_markdown(found: dict[str, Any], rows: Sequence[ResultRow]) -> str:
         f"{where['processor']}, {where['cores']} cores, load {where['load_average'][0]}; "
         f"{_write_facts(facts)}."
     )
-    table = markdown_table([_write_cells(row) for row in rows])
+    table = markdown_rows([_write_cells(row) for row in rows])
     reasons = [
         {"row": f"`{row.key}`", "why its bar lies there": TARGETS[row.key].reason}
         for row in rows
         if row.key in TARGETS
     ]
-    return f"{head}\n\n{table}" + (f"\n\n{markdown_table(reasons)}" if reasons else "")
+    return f"{head}\n\n{table}" + (f"\n\n{markdown_rows(reasons)}" if reasons else "")
 
 
 def _write_facts(facts: dict[str, Any]) -> str:
@@ -157,9 +158,3 @@ def _row_to_dict(row: ResultRow) -> dict[str, Any]:
 def _name_processor() -> str:
     named = re.search("model name.*: (.*)", Path("/proc/cpuinfo").read_text())
     return named[1] if named else "unknown"
-
-
-def markdown_table(rows: Sequence[Mapping[str, str]]) -> str:
-    """Lay out rows that map each column's name to its cell."""
-    lines = [rows[0], ["---"] * len(rows[0]), *(row.values() for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -22,9 +22,10 @@ from bandit_gym.fidelity import load_suite
 from bandit_gym.fidelity.distance import noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case
 from bandit_gym.fidelity.trial import decide, shares_of
+from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import mean_interval
-from scripts.studies.study import Found, StudyTask, markdown_rows, play_agents, verdict
+from scripts.studies.study import Found, StudyTask, play_agents, verdict
 
 ALL_KINDS = "all"
 """Environments of every kind of prior."""

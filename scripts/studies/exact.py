@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from bandit_gym.fidelity import run_suite
 from bandit_gym.fidelity.benchmark import draw_leaderboard, leaderboard_cells
 from bandit_gym.fidelity.trial import WRONG
-from scripts.studies.study import Found, StudyTask, markdown_rows, verdict
+from bandit_gym.results.report import markdown_rows
+from scripts.studies.study import Found, StudyTask, verdict
 
 KEPT_COLUMNS = ["case", "kind", "status", "verdict", "words", "decisions", "excess", "flagged"]
 BAYESIAN_AGENTS = ("exact", "racing")

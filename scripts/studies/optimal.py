@@ -16,8 +16,9 @@ from bandit_gym.checks.styles import COLOURS
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import prior_from_dict
 from bandit_gym.problem import BanditProblem
+from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.statistics import mean_interval
-from scripts.studies.study import Found, StudyTask, markdown_rows, parts_of, play_agents
+from scripts.studies.study import Found, StudyTask, parts_of, play_agents
 
 ARMS = (2, 3, 5)
 UNIFORM = {"name": "beta", "alpha": 1.0, "beta": 1.0}

@@ -36,6 +36,7 @@ from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, Prior
 from bandit_gym.problem import BanditProblem
+from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import Interval
 from scripts.studies.study import (
@@ -44,7 +45,6 @@ from scripts.studies.study import (
     UNDECIDED,
     Found,
     StudyTask,
-    markdown_rows,
     play_agents,
 )
 

@@ -15,6 +15,7 @@ from agents.bayes_optimal import expected_regret, optimal_value
 from agents.oracle.predictive import expected_best_mean
 from agents.sb3 import SB3Agent
 from bandit_gym.checks.styles import COLOURS
+from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.rollout import rollout
 from scripts.studies.models import (
@@ -23,7 +24,7 @@ from scripts.studies.models import (
     make_training_env,
     resolve_model_settings,
 )
-from scripts.studies.study import Found, StudyTask, markdown_rows, parts_of, play_agents
+from scripts.studies.study import Found, StudyTask, parts_of, play_agents
 
 EVALUATION_SEED = 20_261_120
 """No training uses it: the models have not met these instances."""

@@ -200,12 +200,6 @@ def parts_of(found: Found, kind: str) -> dict[str, Any]:
     return {own: found["numbers"][f"{kind}: {own}"] for first, _, own in names if first == kind}
 
 
-def markdown_rows(rows: Sequence[Mapping[str, str]]) -> str:
-    """Lay out rows that map each column's name to its cell, in Markdown."""
-    lines = [rows[0], ["---"] * len(rows[0]), *(row.values() for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def verdict(is_shown: bool, is_refuted: bool) -> str:
     """Return the word for a claim: holds, fails or undecided."""
     return HOLDS if is_shown else FAILS if is_refuted else UNDECIDED

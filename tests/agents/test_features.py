@@ -159,10 +159,8 @@ def test_a_run_takes_any_number_of_arms_at_each_step():
 NAN = np.where(np.eye(4, 3, dtype=bool), np.nan, X[0])
 SHAPE = "be features of shape (K, 3)"
 GIVEN, ROW = {"observation": X[0]}, {"observation": X[0, 0, :2]}
-FINITE, NEEDED = (
-    "observation must have finite features, got nan.",
-    "observation must be given where",
-)
+FINITE = "observation must have finite features, got nan."
+NEEDED = "observation must be given where"
 WARM = "warm_start must be left out where arms have features, got [1, 0, 0, 0]; observe each"
 BAD_FEATURES = [
     ("act", (), {}, TypeError, f"observation must {SHAPE}, got None."),

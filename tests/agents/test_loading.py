@@ -254,9 +254,8 @@ def as_object(name, data):
 def as_huge(name, data):
     """Return an array that says to be much longer than it is."""
     file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        file, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)}
-    )
+    header = {"descr": "<f8", "fortran_order": False, "shape": (10**12,)}
+    np.lib.format.write_array_header_1_0(file, header)
     return file.getvalue() if name != "agent.npy" else data
 
 

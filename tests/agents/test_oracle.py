@@ -328,8 +328,7 @@ def test_rare_law_of_a_mixture_is_found_where_no_draw_of_the_prior_shows_it():
 
 
 @pytest.mark.parametrize(
-    ("prior", "num_arms"),
-    [(Beta(2.0, 2.0), 100), (spike_and_slab(0.5, 1e-3, Beta(1, 1), 0.5), 20)],
+    ("prior", "num_arms"), [(Beta(2.0, 2.0), 100), (spike_and_slab(0.5, 1e-3, Beta(1, 1), 0.5), 20)]
 )
 def test_equal_arms_among_many_are_equally_likely(prior, num_arms):
     half = num_arms // 2

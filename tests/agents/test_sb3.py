@@ -14,12 +14,7 @@ pytest.importorskip("stable_baselines3")
 from sb3_models import ALGORITHMS, make_vec, train
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.vec_env import (
-    DummyVecEnv,
-    SubprocVecEnv,
-    VecMonitor,
-    VecNormalize,
-)
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecMonitor, VecNormalize
 
 from agents.sb3 import GymnasiumVecEnv
 
@@ -54,9 +49,8 @@ def test_agents_import_works_when_sb3_is_absent():
 def test_agents_sb3_raises_one_line_that_says_what_to_install_when_sb3_is_absent():
     stderr = run_python(WITHOUT_SB3 + "import agents.sb3").stderr
     assert stderr.count("Traceback") == 1
-    assert stderr.splitlines()[-1] == (
-        'ImportError: agents.sb3 needs Stable-Baselines3: pip install ".[sb3]".'
-    )
+    told = 'ImportError: agents.sb3 needs Stable-Baselines3: pip install ".[sb3]".'
+    assert stderr.splitlines()[-1] == told
 
 
 @pytest.mark.parametrize(("env_id", "name"), [*zip(ALL_ENV_IDS, cycle(ALGORITHMS), strict=False)])

@@ -97,19 +97,6 @@ def test_a_window_of_one_lane_draws_from_what_it_holds():
     assert abs(share - law[0]) < 4 * np.sqrt(law[0] * (1 - law[0]) / 2000)
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"window": 0}, "window must be a positive integer, got 0"),
-        ({"window": True}, "window must be a positive integer, got True"),
-        ({"window": 5, "discount": 0.5}, "window must be None beside a discount, got 5"),
-    ],
-)
-def test_bad_windows_are_one_sentence(options, text):
-    with pytest.raises((TypeError, ValueError), match=text):
-        ExactThompson(PROBLEM, **options)
-
-
 def test_totals_have_no_order_and_stay_in_a_window():
     agent = SlidingWindow(PROBLEM, window=2)
     agent.reset(2, seed=0)

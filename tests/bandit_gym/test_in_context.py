@@ -38,9 +38,8 @@ def best_value(problem, counts, sums):
     """Return the value of a state by the plain recursion, and those of its actions."""
     if sum(counts) == HORIZON:
         return 0.0, ()
-    alpha, beta = np.broadcast_arrays(problem.prior.alpha, problem.prior.beta, np.ones(NUM_ARMS))[
-        :2
-    ]
+    parameters = problem.prior.alpha, problem.prior.beta
+    alpha, beta = (np.broadcast_to(parameter, NUM_ARMS) for parameter in parameters)
     values = []
     for arm in range(NUM_ARMS):
         pulls = tuple(n + (i == arm) for i, n in enumerate(counts))
@@ -103,8 +102,6 @@ def test_files_hold_what_was_made(problem, tmp_path):
     for name, value in kept.items():
         assert np.array_equal(arrays[name], value)
         is_of_episode = name in ("means", "optimal_actions")
-        rows, value = (
-            np.stack(table[name]),
-            np.repeat(value, HORIZON if is_of_episode else 1, axis=0),
-        )
+        rows = np.stack(table[name])
+        value = np.repeat(value, HORIZON if is_of_episode else 1, axis=0)
         assert np.array_equal(rows, value.reshape(rows.shape))

@@ -51,9 +51,8 @@ def test_fitted_propensities_are_shares_of_a_group():
 @pytest.mark.parametrize("options", [{}, {"discount": 0.5}, {"window": 2}])
 def test_observing_a_log_is_observing_its_rows(num_envs, options):
     log = read_log(TABLE, arm="ad", reward="click")
-    first, second = (
-        ExactThompson(BanditProblem(Bernoulli(), Beta(1, 1), 2), **options) for _ in range(2)
-    )
+    problem = BanditProblem(Bernoulli(), Beta(1, 1), 2)
+    first, second = (ExactThompson(problem, **options) for _ in range(2))
     for agent in (first, second):
         agent.reset(num_envs, seed=1)
     first.observe_log(log)

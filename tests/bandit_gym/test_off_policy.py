@@ -10,11 +10,8 @@ from bandit_gym.off_policy import ESTIMATORS, evaluate, replay
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
 
-MEANS, LOGGING, TARGET = (
-    np.array([0.1, 0.3, 0.5]),
-    np.array([0.2, 0.5, 0.3]),
-    np.array([0, 0.2, 0.8]),
-)
+MEANS = np.array([0.1, 0.3, 0.5])
+LOGGING, TARGET = np.array([0.2, 0.5, 0.3]), np.array([0, 0.2, 0.8])
 
 
 def make_log(num_rows=4000):

@@ -6,21 +6,13 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from surface import (
-    AGENTS_CLOCK,
-    agent_for,
-    lane_counts,
-    make_env,
-    problem_of,
-    regret_of,
-    steps_of,
-)
+from surface import AGENTS_CLOCK, agent_for, lane_counts, make_env, problem_of, regret_of, steps_of
 
 from agents import ExactThompson, UniformRandom
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
-from bandit_gym.rollout import rollout
+from bandit_gym.rollout import PlainAgents, rollout
 from bandit_gym.wrappers import DelayedReward, wrap
 
 LATE = [
@@ -83,6 +75,65 @@ def test_agents_see_features_before_they_act_and_those_of_late_rewards_when_they
     played = np.take_along_axis(features, found.actions[:, :, None, None], axis=2)[:, :, 0]
     heard = np.array([heard[3] for heard in late.heard]).reshape(4, -1, 5).swapaxes(0, 1)
     assert heard.tolist() == played[:, :4].tolist()
+
+
+class Plain:
+    """Pulls random arms, by the generator that it is given."""
+
+    def __init__(self, num_arms, rng):
+        self.num_arms, self.rng = num_arms, rng
+
+    def act(self):
+        return int(self.rng.integers(self.num_arms))
+
+    def observe(self, arm, reward):
+        assert (type(arm), type(reward)) == (int, float)
+
+
+class Counting(Plain):
+    """Pulls the arm of the number of rewards that it has observed."""
+
+    def __init__(self):
+        self.num_rewards = 0
+
+    def act(self):
+        return self.num_rewards
+
+    def observe(self, arm, reward):
+        self.num_rewards += 1
+
+
+def test_each_lane_has_a_plain_agent_of_its_own_which_plays_as_it_does_alone():
+    lanes = gym.make_vec("BernoulliBandit-v0", num_envs=3)
+    first, again = (rollout(Plain, lanes, seed=0, horizon=40).actions for _ in range(2))
+    alone = rollout(Plain, gym.make("BernoulliBandit-v0"), seed=0, horizon=40).actions
+    assert first.tolist() == again.tolist() and first[:1].tolist() == alone.tolist()
+    assert len({*map(tuple, first.tolist())}) == 3
+    late = wrap(lanes, [{"name": "DelayedReward", "delay": 2}])
+    assert rollout(Counting, late, seed=0, horizon=5).actions.tolist() == [[0, 0, 0, 1, 2]] * 3
+
+
+def test_plain_agents_observe_in_the_lanes_of_the_mask_and_start_anew_at_a_reset():
+    agents = PlainAgents(Counting, problem_of(gym.make("BernoulliBandit-v0")))
+    agents.reset(3, seed=0)
+    agents.observe([0, 0, 0], [1, 0, 1], mask=np.array([True, False, True]))
+    assert agents.act().tolist() == [1, 0, 1]
+    agents.reset(2, seed=0)
+    assert agents.act().tolist() == [0, 0]
+
+
+def test_a_plain_agent_is_given_what_its_constructor_names():
+    class Seeded(Counting):
+        def __init__(self, seed, problem, *, bonus, unknown=None):
+            self.num_rewards = seed % problem.num_arms
+            assert (bonus, unknown) == (2, None)
+
+    agents = PlainAgents(Seeded, problem_of(gym.make("BernoulliBandit-v0", num_arms=1000)), bonus=2)
+    starts = []
+    for _ in range(2):
+        agents.reset(20, seed=5)
+        starts.append(agents.act().tolist())
+    assert starts[0] == starts[1] and len({*starts[0]}) > 10
 
 
 class Tape:
@@ -209,11 +260,10 @@ def test_agents_observe_late_rewards_for_the_actions_they_belong_to():
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_late_environments_are_played_alike_however_lanes_are_reset(mode):
-    options = {"num_arms": 4, "max_episode_steps": 40}
-    environments = [
-        wrap(gym.make_vec("bandit_gym:BernoulliBandit-v0", 3, autoreset_mode=each, **options), LATE)
-        for each in ("Disabled", mode)
-    ]
+    environments = []
+    for each in ("Disabled", mode):
+        options = {"num_arms": 4, "max_episode_steps": 40, "autoreset_mode": each}
+        environments.append(wrap(gym.make_vec("BernoulliBandit-v0", 3, **options), LATE))
     agents = [agent_for(env, "exact") for env in environments]
     one, other = (rollout(a, env, seed=3) for a, env in zip(agents, environments, strict=True))
     assert (one.actions == other.actions).all() and (one.rewards == other.rewards).all()
@@ -276,11 +326,3 @@ def test_another_prior_is_warned_of_and_an_equal_one_is_not(believed, true, is_t
     )
     assert [bool(re.search(rule, str(each.message))) for each in told] == [True] * is_told
     assert not any(" at 0x" in str(each.message) for each in told)  # contents, not addresses
-
-
-@pytest.mark.parametrize("mode", ["vector_entry_point", "sync"])
-def test_the_problem_of_a_vector_environment_is_found(mode):
-    env = gym.make_vec("BernoulliBandit-v0", num_envs=2, num_arms=3, vectorization_mode=mode)
-    agent = UniformRandom(BanditProblem(Bernoulli(), Beta(2, 1), 3))
-    with pytest.warns(UserWarning, match="agent believes in the prior"):
-        rollout(agent, env, seed=0, horizon=3)

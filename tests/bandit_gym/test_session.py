@@ -30,6 +30,16 @@ class Stubborn(Agent):
 def build(problem):
     return Stubborn(problem, arm=2)
 
+class Plain:
+    def __init__(self, num_arms, rng):
+        self.num_arms, self.rng = num_arms, rng
+
+    def act(self):
+        return self.rng.integers(self.num_arms)
+
+    def observe(self, arm, reward):
+        pass
+
 class Squared:
     def __init__(self, power):
         self.power = power
@@ -60,9 +70,8 @@ def test_made_environments_are_those_of_gymnasium():
 
 def test_rules_that_see_features_are_compared_in_a_world_of_a_problem_with_them():
     problem = ContextualProblem(Gaussian(0.1), Normal(0.0, 1.0), 3, 2)
-    found = bg.compare(
-        ["exact", "lin_ucb"], env=problem, **SMALL, workers=bg.Workers(num_workers=2)
-    )
+    workers = bg.Workers(num_workers=2)
+    found = bg.compare(["exact", "lin_ucb"], env=problem, **SMALL, workers=workers)
     again = bg.compare(["exact", "lin_ucb"], env=problem, **SERIAL)
     curves = [curves_of(each, "exact").tolist() for each in (found, again)]
     assert curves[0] == curves[1] and curves_of(found, "exact").shape[0] == 4
@@ -132,15 +141,15 @@ def test_session_code_goes_to_workers_and_draws_the_same_there():
     code = SESSION + (
         "import bandit_gym as bg\n"
         "world = {'env': 'BernoulliBandit-v0', 'prior': Squared(2), 'num_arms': 4}\n"
-        "for workers in (bg.Workers('serial'), bg.Workers('loky', 1)):\n"
-        "    found = bg.compare({'mine': Stubborn, 'exact': build}, env=world, replications=4,\n"
-        "        horizon=5, block_size=1, progress=False, workers=workers)\n"
+        "for workers in (bg.Workers('serial'), bg.Workers('loky', 2)):\n"
+        "    found = bg.compare({'mine': Stubborn, 'exact': build, 'plain': Plain}, env=world,\n"
+        "        replications=4, horizon=5, block_size=2, progress=False, workers=workers)\n"
         "    print(found.frame().to_csv().encode())\n"
     )
     done = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     serial, parallel = done.stdout.splitlines()
-    assert serial == parallel and serial.count("\\n") == 1 + 2 * 4 * 5
+    assert serial == parallel and serial.count("\\n") == 1 + 3 * 4 * 5
 
 
 def test_folder_keeps_a_digest_and_says_how_to_run_it_again(session, tmp_path):

@@ -18,9 +18,8 @@ HORIZON = 30
 
 
 def experiment_of(replications, agents=AGENTS):
-    return Experiment(
-        [ENVIRONMENT], agents, replications=replications, horizon=HORIZON, block_size=10
-    )
+    sizes = {"replications": replications, "horizon": HORIZON, "block_size": 10}
+    return Experiment([ENVIRONMENT], agents, **sizes)
 
 
 def read(folder):
@@ -93,9 +92,8 @@ def test_a_run_that_goes_on_gets_the_next_number_and_curves_of_all_that_is_store
 
 
 def test_a_failed_run_has_no_curves(tmp_path):
-    found, _ = log(
-        experiment_of(9, ["random", {"agent": "stub_agents:Raising", "at": 2}]), tmp_path
-    )
+    agents = ["random", {"agent": "stub_agents:Raising", "at": 2}]
+    found, _ = log(experiment_of(9, agents), tmp_path)
     assert [name for name, tags in found.items() if tags] == ["0 random"]
 
 

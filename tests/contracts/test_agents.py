@@ -28,9 +28,7 @@ from bandit_gym.rollout import rollout
 
 CONJUGATE = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 4)
 GRID = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 4)
-CHAINS = BanditProblem(
-    Bernoulli(), TruncatedMultivariateNormal(0.5, (0.05 * np.eye(4) + 0.02).tolist()), 4
-)
+CHAINS = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, 0.05 * np.eye(4) + 0.02), 4)
 NORMAL = BanditProblem(Gaussian(), Normal(0.0, 1.0), 4)
 MIXTURE = BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 3.0], [3.0, 2.0]), 4)
 COVARIANCE = [[1.0, 0.5, 0.0], [0.5, 2.0, 0.3], [0.0, 0.3, 1.0]]
@@ -51,9 +49,8 @@ WITHOUT_POSTERIOR = "random", "ucb1", "kl_ucb", "ucb_tuned", "moss", "lin_ucb"
 WITHOUT_TIES = "greedy", "information_directed", "lin_ucb", "bayes_ucb"
 """Rules that leave nothing to chance where no two arms are alike."""
 FEATURED = "linear", "logistic"
-KNOWS_THE_HORIZON = (
-    *("moss", "finite_horizon_gittins", "knowledge_gradient", "information_relaxation"),
-)
+OF_A_HORIZON = "finite_horizon_gittins", "knowledge_gradient", "information_relaxation"
+KNOWS_THE_HORIZON = ("moss", *OF_A_HORIZON)
 FOR_BERNOULLI = "discounted_gittins", "ucb_tuned"
 SAMPLERS = "exact", "racing", "racing_paper", "smc", "smc_paper"
 RULES = [name for name in ALL_AGENTS if name not in (*SAMPLERS, *FOR_LIKE_ARMS, *WITHOUT_POSTERIOR)]
@@ -81,6 +78,7 @@ SETTINGS = {
     "racing_paper, pull": ("racing_paper", "normal", {"unpulled_arms": "pull"}),
     **{f"{name}, linear": (name, "linear", {}) for name in WITH_FEATURES},
     **{f"{name}, logistic": (name, "logistic", {}) for name in ("racing", "laplace", "greedy")},
+    "laplace, diagonal": ("laplace", "logistic", {"covariance": "diagonal"}),
     **{f"{name}, race": (name, "logistic", {"posterior": "racing"}) for name in BY_A_RACE},
 }
 every_agent = pytest.mark.parametrize("name", ALL_AGENTS)
@@ -123,11 +121,8 @@ def assert_same(first, second):
 def test_a_single_run_has_plain_ints_and_one_policy_and_plays_as_a_lane_does(setting):
     alone, lane = make(setting, None), make(setting, 1)
     probabilities = alone.action_probabilities(shown(alone))
-    assert (
-        probabilities.shape == (4,)
-        and (probabilities >= 0).all()
-        and probabilities.sum() == pytest.approx(1.0)
-    )
+    assert probabilities.shape == (4,) and (probabilities >= 0).all()
+    assert probabilities.sum() == pytest.approx(1.0)
     assert type(alone.act(shown(alone))) is int
     actions = lane.act(shown(lane))
     assert actions.shape == (1,) and actions.dtype == np.int64
@@ -150,6 +145,7 @@ def test_an_improper_reference_prior_is_followed_from_the_first_pull_of_each_arm
     pulled = play(agent, 4)
     if name not in ("random", "top_two", "epsilon_greedy"):  # which have other plans
         assert (np.sort(pulled, axis=0) == np.arange(4)[:, None]).all()
+        assert (pulled[0] != pulled[0, 0]).any()  # in random order
     told = agent.action_probabilities()
     assert told.shape == (20, 4) and np.allclose(told.sum(axis=1), 1.0)
 
@@ -218,10 +214,7 @@ def test_copies_and_files_go_on_bit_for_bit(setting, num_envs, tmp_path):
     if num_envs is None:
         agent.act(shown(agent))  # between an act and what is observed of it, too
     agent.save(tmp_path / "agent")
-    copies = [
-        pickle.loads(pickle.dumps(agent)),
-        agents.load(tmp_path / "agent", agent.problem),
-    ]
+    copies = [pickle.loads(pickle.dumps(agent)), agents.load(tmp_path / "agent", agent.problem)]
     expected, told = play(agent, 9, seed=3), agent.diagnostics()
     for copy in copies:
         assert type(copy) is type(agent)
@@ -345,11 +338,81 @@ def test_arms_are_played_as_often_as_the_probabilities_say(setting, num_steps):
     acts = np.array([agent.act(shown(agent)) for _ in range(num_rounds)])
     shares = (acts[..., None] == np.arange(4)).mean(axis=0)
     allowed = 4 * np.sqrt((probabilities * (1 - probabilities)).sum(axis=0) / num_rounds) + 1e-9
-    if (
-        not agent.has_exact_probabilities
-    ):  # a chain of 400 sweeps, worth 100 draws, answers for each lane
+    if not agent.has_exact_probabilities:
+        # A chain of 400 sweeps, worth 100 draws, answers for each lane.
         allowed = allowed * np.sqrt(1 + 1 / 100) + num_lanes * 0.01
     assert (abs((shares - probabilities).sum(axis=0)) <= allowed).all()
+
+
+MASKED = [each for each in SETTINGS if not each.startswith("information_relaxation")]
+MASKS = np.array(list(np.ndindex(2, 2, 2, 2))[1:], dtype=bool)
+"""All that leave an arm to pull: one, two, three or four arms are available."""
+
+
+@pytest.mark.parametrize(
+    ("setting", "num_steps"),
+    [*((each, 6) for each in MASKED), *((each, 0) for each in MASKED if "conjugate" in each)],
+)
+def test_available_arms_are_played_as_often_as_the_probabilities_say(setting, num_steps):
+    """Each lane has a mask of its own; shares are summed over lanes, to four deviations.
+
+    The features of the other arms are not read, and a mask of all arms is none.
+    """
+    is_chain = "chains" in setting  # whose answers cost milliseconds
+    num_rounds, masks = (2, MASKS) if is_chain else (20, np.tile(MASKS, (4, 1)))
+    agent = make(setting, len(masks), min(num_steps, 2) if is_chain else num_steps)
+    unmasked = agent.action_probabilities(shown(agent), available=[True] * 4)
+    assert_same(unmasked, agent.action_probabilities(shown(agent)))
+    features = shown(agent)
+    if features is not None:
+        features[~masks] = np.nan
+    probabilities = agent.action_probabilities(features, available=masks)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-12)
+    acts = np.array([agent.act(features, available=masks) for _ in range(num_rounds)])
+    assert np.take_along_axis(masks, acts.T, axis=1).all() and not probabilities[~masks].any()
+    variance = (probabilities * (1 - probabilities)).sum(axis=0)
+    allowed = 4 * np.sqrt(variance / num_rounds) + 1e-9
+    if not agent.has_exact_probabilities:  # as above
+        allowed = allowed * np.sqrt(1 + 1 / 100) + len(masks) * 0.01
+    shares = (acts[..., None] == np.arange(4)).mean(axis=0)
+    assert (abs((shares - probabilities).sum(axis=0)) <= allowed).all()
+
+
+BY_POSTERIOR = [f"{name}, {kind}" for name in SAMPLERS for kind in ("conjugate", "grid", "chains")]
+
+
+@pytest.mark.parametrize("setting", [*BY_POSTERIOR, "exact, mixture", "racing, mixture"])
+def test_thompson_sampling_plays_the_best_of_the_available_arms_of_a_draw(setting):
+    """Not renormalised probabilities: draws of the prior, weighted by the likelihood, tell."""
+    (_, kind, _), counts, sums = SETTINGS[setting], np.array([3, 1, 4, 2]), np.array([1, 1, 3, 0])
+    agent = make(setting, len(MASKS))
+    agent.warm_start(counts, sums)
+    means = PROBLEMS[kind].prior.sample(np.random.default_rng(1), (400_000, 4))
+    weights = (means**sums * (1 - means) ** (counts - sums)).prod(axis=1)
+    best = np.array([np.where(mask, means, -1.0).argmax(axis=1) for mask in MASKS])
+    expected = np.array([np.bincount(each, weights, 4) for each in best]) / weights.sum()
+    sizes = weights.sum() ** 2 / (weights**2).sum(), agent.posterior().effective_sample_size().min()
+    allowed = sum(4 * np.sqrt(0.25 / size) for size in sizes)
+    assert abs(agent.action_probabilities(available=MASKS) - expected).max() <= allowed
+
+
+AS_IF = [
+    name for name in ALL_AGENTS if not name.startswith(("smc", "racing_paper", *FOR_LIKE_ARMS))
+]
+
+
+@pytest.mark.parametrize("kind", ["conjugate", "grid", "mixture"])
+@pytest.mark.parametrize("name", AS_IF)
+def test_rules_decide_as_if_there_were_no_other_arms(name, kind, rng):
+    """An arm without pulls adds nothing to clocks: the agent of three arms is the measure."""
+    problem, mask = PROBLEMS[kind], np.array([True, False, True, True])
+    three = BanditProblem(problem.likelihood, problem.prior, 3)
+    counts = rng.integers(0, 15, (60, 4)) * mask
+    sums = rng.binomial(counts, 0.3)  # below what the other arm promises
+    agent = started(name, problem, 60, counts, sums)
+    fewer = started(name, three, 60, counts[:, mask], sums[:, mask])
+    found = agent.action_probabilities(available=mask)
+    assert found[:, mask] == pytest.approx(fewer.action_probabilities(), abs=1e-9)
 
 
 TOLD = {
@@ -390,9 +453,8 @@ def test_ties_are_shared_by_the_probabilities_as_by_the_acts(setting):
             alone.warm_start(*told)
             assert_same(probabilities, alone.action_probabilities())
         shares = np.bincount(lanes.act(), minlength=4) / num_lanes
-        allowed = (
-            4 * np.sqrt((probabilities * (1 - probabilities)).mean(axis=0) / num_lanes) + 1e-5
-        )  # of the tables
+        variance = (probabilities * (1 - probabilities)).mean(axis=0)
+        allowed = 4 * np.sqrt(variance / num_lanes) + 1e-5  # of the tables
         assert (np.abs(shares - probabilities.mean(axis=0)) <= allowed).all(), told
 
 
@@ -407,6 +469,119 @@ def test_ties_between_particles_are_shared(prior):
     shares = np.bincount(acts.ravel(), minlength=4) / acts.size
     allowed = 4 * np.sqrt((probabilities * (1 - probabilities)).mean(axis=0) / acts.size)
     assert (np.abs(shares - probabilities.mean(axis=0)) <= allowed).all()
+
+
+COSTLY = "gittins", "knowledge", "information", "racing_paper", "bayes_ucb", "chains", "fixed"
+"""Settings of rules that take milliseconds for a decision."""
+
+
+def decide(agent, size):
+    """Make many decisions about features in other orders; return their arms in the first order."""
+    features = shown(agent)
+    if features is None:
+        return agent.act(size=size)
+    orders = np.random.default_rng(4).permuted(np.tile(np.arange(4), (size, 1)), axis=1)
+    arms = agent.act(features[orders], size=size)
+    return np.where(arms >= 0, orders[np.arange(size), arms], arms)
+
+
+@every_setting
+def test_many_decisions_follow_the_probabilities_of_one_and_are_the_same_for_a_seed(setting):
+    """Four deviations of the shares, of a pool worth 4,096 draws, and of what answers are worth."""
+    size = 40 if any(name in setting for name in COSTLY) else 900
+    agent, twin = (make(setting, None, 3) for _ in range(2))
+    probabilities, counts = agent.action_probabilities(shown(agent)), lane_counts(agent).copy()
+    arms = decide(agent, size)
+    assert arms.shape == (size,) and arms.dtype == np.int64
+    worth = np.inf if agent.has_exact_probabilities else 100 if "chains" in setting else 1000
+    variance = probabilities * (1 - probabilities) + 1 / worth  # no draw is not impossible
+    variance *= 1 / size + 1 / 4096 + 1 / worth
+    if setting in (*WITH_PROBABILITIES, "racing, linear", "racing, logistic"):
+        allowed = 4 * np.sqrt(variance) + 1e-5  # of the tables
+        assert (abs(np.bincount(arms, minlength=4) / size - probabilities) <= allowed).all()
+    found = agent.diagnostics()
+    assert found.keys() == make(setting, None, 3).diagnostics().keys()
+    assert all(values.shape == (size,) for values in found.values())
+    assert_same([arms, lane_counts(agent)], [decide(twin, size), counts])
+    assert type(agent.act(shown(agent))) is int
+    assert all(np.ndim(value) == 0 for value in agent.diagnostics().values())
+
+
+@pytest.mark.parametrize("name", ["ucb1", "exact", "greedy", "racing_paper", "moss"])
+def test_first_pulls_that_many_decisions_owe_are_spread_over_the_arms(name):
+    arms = started(name, NORMAL, None, prior="reference").act(size=400)
+    assert (abs(np.bincount(arms) - 100) <= 4 * np.sqrt(400 * 1 / 4 * 3 / 4)).all()
+
+
+@pytest.mark.parametrize("name", ["exact", "racing", "epsilon_greedy", "ucb1"])
+@pytest.mark.parametrize("size", [8, 400])
+def test_many_decisions_know_the_available_arms(name, size):
+    agent, mask = make(f"{name}, conjugate", None, 3), np.array([True, False, True, True])
+    probabilities = agent.action_probabilities(available=mask)
+    shares = np.bincount(agent.act(available=mask, size=size), minlength=4) / size
+    allowed = 4 * np.sqrt(probabilities * (1 - probabilities) / size) + 1e-5  # of the tables
+    assert shares[1] == 0 and (abs(shares - probabilities) <= allowed).all()
+
+
+def test_many_decisions_are_those_of_a_choice_of_ones_own():
+    class Second(agents.ExactThompson):
+        def _choose(self):
+            return (super()._choose() + 1) % 4
+
+    agent = Second(CONJUGATE)
+    agent.reset(seed=0)
+    agent.warm_start([90, 1, 1, 1], [90, 0, 0, 0])
+    assert np.mean(agent.act(size=100) == 1) > 0.9
+
+
+def test_many_decisions_are_counted_and_no_more_than_are_left():
+    agent = started("moss", CONJUGATE, None, horizon=10)
+    agent.act(size=7)
+    with pytest.raises(ValueError, match="size must be at most 3, got 4"):
+        agent.act(size=4)
+    agent.act(size=3)
+    with pytest.raises(ValueError, match="horizon must be more than the 10 decisions"):
+        agent.act(size=1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "num_envs", "size", "shape", "text"),
+    [
+        ("exact, conjugate", 3, 2, None, "size must be None where there are lanes, here 3, got 2"),
+        ("exact, conjugate", None, 0, None, "size must be a positive integer, got 0"),
+        ("exact, conjugate", None, 2.0, None, "size must be a positive integer, got 2.0"),
+        ("racing, logistic", None, 2, (4, 3), r"shape \(2, K, 3\), got shape \(4, 3\)"),
+        ("racing, logistic", None, 2, (3, 4, 3), r"shape \(2, K, 3\), got shape \(3, 4, 3\)"),
+    ],
+)
+def test_many_decisions_of_a_wrong_kind_are_refused_and_change_nothing(
+    setting, num_envs, size, shape, text
+):
+    agent, twin = (make(setting, num_envs, 3) for _ in range(2))
+    with pytest.raises((TypeError, ValueError), match=text):
+        agent.act(None if shape is None else np.ones(shape), size=size)
+    assert_same(play(agent, 5), play(twin, 5))
+
+
+@pytest.mark.parametrize("setting", ["racing, logistic", "exact, linear", "lin_ucb, linear"])
+def test_rewards_of_many_decisions_need_the_features_that_they_are_for(setting):
+    agent = make(setting, None, 3)
+    agent.act(shown(agent))
+    features = np.random.default_rng(0).normal(size=(5, 4, 3))
+    arms = agent.act(features, size=5)
+    with pytest.raises(TypeError, match="observation must be given where no act"):
+        agent.observe(arms[0], 1.0)
+    for shown_arms, arm in zip(features, arms, strict=True):
+        agent.observe(arm, 1.0, observation=shown_arms)
+    assert agent.evidence.num_rewards.tolist() == [8]
+
+
+def test_many_decisions_with_features_rest_on_a_pool_that_says_what_it_is_worth():
+    agent = make("racing, logistic", None, 3)
+    decide(agent, 5000)
+    assert (agent.diagnostics()["effective_sample_size"] >= 4096).all()
+    decide(agent, 1)
+    assert agent.diagnostics()["num_samples"] < 100
 
 
 @pytest.mark.parametrize(
@@ -452,18 +627,6 @@ def test_the_best_of_easy_arms_is_played_most(name):
         last.append(agent.act())
         agent.observe(last[-1], (rng.random(20) < means[last[-1]]).astype(float))
     assert np.mean(np.array(last[150:]) == 3) > 0.5  # uniform play gives 0.25 +- 0.01
-
-
-@pytest.mark.parametrize(
-    ("attempt", "text"),
-    [
-        (lambda: make_agent("racign", CONJUGATE), "'racing'"),
-        (lambda: make_agent("racing_paper", CONJUGATE, detla=0.1), "'delta'"),
-    ],
-)
-def test_unknown_names_are_told_the_nearest(attempt, text):
-    with pytest.raises(ValueError, match=text):
-        attempt()
 
 
 class Stubborn(Agent):
@@ -616,15 +779,6 @@ def test_an_agent_of_ones_own_without_probabilities_is_told_what_to_define():
     agent = Stubborn(CONJUGATE)
     agent.reset(seed=0)
     assert agent.act() == 0
-    with pytest.raises(
-        TypeError, match="Stubborn must define _scores, or _choose with _action_prob"
-    ):
+    told = "Stubborn must define _scores, or _choose with _action_prob"
+    with pytest.raises(TypeError, match=told):
         agent.action_probabilities()
-
-
-@pytest.mark.parametrize("mode", ["vector_entry_point", "sync"])
-def test_an_agent_takes_a_vector_environment_of_either_kind(mode):
-    env_id = "bandit_gym:BernoulliBandit-v0"
-    env = gym.make_vec(env_id, num_envs=2, num_arms=3, vectorization_mode=mode)
-    problem = gym.make(env_id, num_arms=3).unwrapped.problem
-    assert make_agent("exact", env).problem == problem

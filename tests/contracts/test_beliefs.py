@@ -15,9 +15,7 @@ from bandit_gym.priors import Beta, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 ARMS = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3)
-TIED = BanditProblem(
-    Bernoulli(), TruncatedMultivariateNormal(0.5, (0.05 * np.eye(3) + 0.02).tolist()), 3
-)
+TIED = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, 0.05 * np.eye(3) + 0.02), 3)
 RULES = (
     *("thompson", "sliding_window", "greedy", "epsilon_greedy", "bayes_ucb", "top_two"),
     *("knowledge_gradient", "information_directed"),

@@ -96,12 +96,10 @@ class DensityOnly:
 
 
 BY_ARM = TruncatedNormal([0.4, 0.5, 0.7], 0.2, [0.2, 0.1, 0.3], [0.6, 0.8, 0.9])
-CORRELATED = TruncatedMultivariateNormal(
-    0.5, [[0.04, 0.03, 0.01], [0.03, 0.04, -0.01], [0.01, -0.01, 0.04]], 0.01, 0.99
-)
-TIED = TruncatedMultivariateNormal(
-    0.5, (0.04 * (0.999 * np.ones((3, 3)) + np.diag([0.001, 0.002, 0.003]))).tolist()
-)
+COVARIANCE = [[0.04, 0.03, 0.01], [0.03, 0.04, -0.01], [0.01, -0.01, 0.04]]
+CORRELATED = TruncatedMultivariateNormal(0.5, COVARIANCE, 0.01, 0.99)
+NEARLY_ONE = 0.999 * np.ones((3, 3)) + np.diag([0.001, 0.002, 0.003])
+TIED = TruncatedMultivariateNormal(0.5, 0.04 * NEARLY_ONE)
 MODELS = {
     **{f"{each.likelihood.name}, conjugate": (each.likelihood, each.prior) for each in CONJUGATES},
     "Bernoulli, cut normal": (Bernoulli(), BY_ARM),
@@ -287,9 +285,8 @@ def test_arms_that_are_nearly_equal_are_told_apart_at_once(counts, averages, gap
     mean = covariance @ (prior.precision @ np.full(4, 0.5) + counts * averages)
     law = TruncatedMultivariateNormal(tuple(mean), ((covariance + covariance.T) / 2).tolist())
     expected = np.bincount(law.sample(rng, (20_000, 4)).argmax(axis=1), minlength=4) / 20_000
-    agent = started(
-        "exact", BanditProblem(Gaussian(), prior, 4), num_lanes, counts, counts * averages
-    )
+    problem = BanditProblem(Gaussian(), prior, 4)
+    agent = started("exact", problem, num_lanes, counts, counts * averages)
     assert_action_shares(agent, expected, error=4 * 0.5 / np.sqrt(20_000))
     assert agent.diagnostics()["is_unreliable"].mean() < 0.02
 

@@ -75,16 +75,13 @@ def test_it_passes_both_checks_where_arms_have_features(env_id, options):
 
 
 @every_feature
-def test_features_come_with_each_step_and_explain_the_means_and_rewards_of_the_next(
-    env_id, options
-):
+def test_features_come_with_each_step_and_explain_the_next_ones_rewards(env_id, options):
     env = gym.make(env_id, num_arms=3, num_features=2, **options)
     problem, seen = problem_of(env), []
     env.reset(seed=11)
     features, started = env.reset()
-    theta = problem.prior.sample(
-        lane_stream(11, episode=1, purpose="means"), (problem.num_features,)
-    )
+    stream = lane_stream(11, episode=1, purpose="means")
+    theta = problem.prior.sample(stream, (problem.num_features,))
     uniforms = lane_stream(11, episode=1, purpose="noise").random(30)
     for number, arm in enumerate(np.random.default_rng(0).integers(3, size=30).tolist()):
         means = problem.means(theta, features)

@@ -147,10 +147,9 @@ def test_every_form_of_entry_reads_the_same_again(tmp_path, case):
     assert Experiment.from_dict(experiment.to_dict()) == experiment
     (tmp_path / "settings.json").write_text(json.dumps(experiment.to_dict()))
     assert load_experiment(tmp_path / "settings.json") == experiment
-    again = make_experiment(
-        environments=list(experiment.environments), agents=list(experiment.agents)
-    )
-    assert (again.environments, again.agents) == (experiment.environments, experiment.agents)
+    entries = {kind: getattr(experiment, kind) for kind in kinds}
+    again = make_experiment(**{kind: list(values) for kind, values in entries.items()})
+    assert {kind: getattr(again, kind) for kind in kinds} == entries
     if labels is not None:
         (kind,) = settings
         assert [entry.label for entry in getattr(experiment, kind)] == labels
@@ -186,7 +185,8 @@ SETTINGS = st.fixed_dictionaries(
     },
     optional={
         "replications": st.integers(1, 10**6),
-        "horizon": st.integers(1, 10**4),
+        "horizon": st.integers(1, 10**4)
+        | st.lists(st.integers(1, 10**4), min_size=1, max_size=3, unique=True).map(sorted),
         "seed": st.integers(0, 2**62),
         "block_size": st.integers(1, 1000),
         "recording": st.sampled_from(["log", "every"]),
@@ -235,9 +235,8 @@ def test_labels_of_any_visible_characters_are_taken_as_they_are(label):
 
 
 def test_settings_that_read_very_long_are_cut_in_the_label():
-    (world,) = make_experiment(
-        environments=[{"env": ENV, "num_arms": 100, "means": [0.5] * 100}]
-    ).environments
+    settings = {"env": ENV, "num_arms": 100, "means": [0.5] * 100}
+    (world,) = make_experiment(environments=[settings]).environments
     assert len(world.label) == 200 and world.label.endswith("...")
 
 
@@ -247,11 +246,9 @@ def test_settings_that_read_very_long_are_cut_in_the_label():
 def test_names_come_from_settings_alone():
     """Neither from labels nor from replications, nor from how the settings are written."""
     plain = make_experiment()
-    same = make_experiment(
-        environments=[{"env": f"bandit_gym:{ENV}", "label": "world"}],
-        agents=[{"agent": "agents:UniformRandom", "label": "dice"}, "ucb1"],
-        replications=2**62,
-    )
+    world = {"env": f"bandit_gym:{ENV}", "label": "world"}
+    agents = [{"agent": "agents:UniformRandom", "label": "dice"}, "ucb1"]
+    same = make_experiment(environments=[world], agents=agents, replications=2**62)
     assert same.name == plain.name
     assert [run.name for run in same.runs] == [run.name for run in plain.runs]
     assert re.fullmatch("[0-9a-f]{12}", plain.name)
@@ -265,6 +262,7 @@ def test_names_come_from_settings_alone():
         {"agents": ["random", {"agent": "ucb1", "scale": 0.5}]},
         {"agents": ["random", {"agent": "ucb1", "prior": FIVE}]},
         {"horizon": 7},
+        {"horizon": [7, 1000]},
         {"seed": 1},
         {"recording": "every"},
         {"block_size": 7},
@@ -346,11 +344,8 @@ def test_replications_are_the_episodes_of_a_single_environment_with_their_seed(t
 def test_agents_have_streams_of_their_own(tmp_path):
     """Agents, environments and blocks differ in what an agent draws; labels and sizes do not."""
     dicing = {"agent": "stub_agents:Dicing", "label": "plain"}
-    agents = [
-        dicing,
-        {**dicing, "arm": 1, "label": "another arm"},
-        {**dicing, "prior": FIVE, "label": "told a prior"},
-    ]
+    another_arm = {**dicing, "arm": 1, "label": "another arm"}
+    agents = [dicing, another_arm, {**dicing, "prior": FIVE, "label": "told a prior"}]
     worlds = [ENV, {"env": ENV, "num_arms": 3}]
     frame = play(tmp_path / "all", environments=worlds, agents=agents)
     first = frame[frame["step"] == 1]["draw"].to_numpy()
@@ -374,17 +369,12 @@ def test_recording_propensities_changes_no_other_number(tmp_path):
 
 
 def test_runs_in_wrappers_are_the_same_again_and_blocks_differ(tmp_path):
-    wrappers = [
-        {"name": "Drift", "probability": 0.2},
-        {"name": "DelayedReward", "delay": {"name": "uniform", "low": 0, "high": 3}},
-    ]
-    settings = {
-        "environments": [{"env": ENV, "num_arms": 3, "wrappers": wrappers}],
-        "agents": ["random", {"agent": "exact", "discount": 0.9}],
-        "propensities": True,
-    }
+    late = {"name": "DelayedReward", "delay": {"name": "uniform", "low": 0, "high": 3}}
+    wrappers = [{"name": "Drift", "probability": 0.2}, late]
+    worlds = [{"env": ENV, "num_arms": 3, "wrappers": wrappers}]
+    agents = ["random", {"agent": "exact", "discount": 0.9}]
     for name in ("one", "two"):
-        play(tmp_path / name, **settings)
+        play(tmp_path / name, environments=worlds, agents=agents, propensities=True)
     one, two = (files_of(tmp_path / name) for name in ("one", "two"))
     assert one == two and len(set(one.values())) == 4
     frame = load_results(tmp_path / "two").frame()
@@ -560,6 +550,14 @@ def test_an_agent_that_takes_a_horizon_is_told_that_of_the_run(tmp_path, options
     assert set(frame[frame["step"] == 1]["told"]) == {expected}
 
 
+def test_an_agent_that_takes_a_horizon_is_refused_several_unless_it_has_its_own(tmp_path):
+    timed, several = {"agent": "stub_agents:Timed"}, {"environments": [ENV], "horizon": [4, 8]}
+    with pytest.raises(ValueError, match=r"horizon must be one number .*, got \[4, 8\]; run an"):
+        play(tmp_path, agents=[timed], **several)
+    frame = play(tmp_path, agents=[timed | {"horizon": 9}], **several)
+    assert set(frame[frame["step"] == 1]["told"]) == {9}
+
+
 # -- Priors that agents are told ----------------------------------------------------------------
 
 
@@ -645,6 +643,10 @@ def labelled(label):
         ({"replications": 0}, "replications must be a positive integer, got 0"),
         ({"replications": 1.5}, "replications must be a positive integer, got 1.5"),
         ({"horizon": -1}, "horizon must be a positive integer, got -1"),
+        ({"horizon": []}, r"horizon must be a positive integer, got \[\]"),
+        ({"horizon": [0, 9]}, "horizon must be a positive integer, got 0"),
+        ({"horizon": [9, 5]}, r"horizon must be in increasing order, each once, got \[9, 5\]"),
+        ({"horizon": [5, 5]}, r"horizon must be in increasing order, each once, got \[5, 5\]"),
         ({"seed": -1}, "seed must be a non-negative integer, got -1"),
         ({"block_size": 0}, "block_size must be a positive integer, got 0"),
         ({"recording": "each"}, "recording must be one of 'log', 'every', got 'each'"),

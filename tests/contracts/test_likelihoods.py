@@ -254,9 +254,8 @@ def test_log_likelihood_of_count_and_sum_is_the_exact_one_up_to_a_constant(facts
     for mean in facts.means:
         rewards = facts.likelihood.sample(mean, rng.random(20))
         low, high = facts.likelihood.support
-        means = mean + np.array([0.0, 0.3, -0.3]) * min(
-            mean - low, high - mean, facts.distribution(mean).std()
-        )
+        step = 0.3 * min(mean - low, high - mean, facts.distribution(mean).std())
+        means = mean + np.array([0.0, step, -step])
         distributions = map(facts.distribution, means)
         log_of = "logpmf" if is_discrete(facts.distribution(mean)) else "logpdf"
         exact = [getattr(distribution, log_of)(rewards).sum() for distribution in distributions]
@@ -281,9 +280,8 @@ def test_log_likelihoods_of_two_histories_add_up_to_that_of_both(facts, data):
     with np.errstate(invalid="ignore"):  # where a mean is impossible given the data
         rest = both - parts.sum(axis=1)
     rest = rest[np.isfinite(rest)]
-    rounding = 1e-12 * (
-        1 + np.abs(np.append(parts, both)[np.isfinite(np.append(parts, both))]).max()
-    )
+    told = np.append(parts, both)
+    rounding = 1e-12 * (1 + np.abs(told[np.isfinite(told)]).max())
     assert np.isfinite(rest).any() and np.ptp(rest) <= rounding
     assert (np.isneginf(both) == np.isneginf(parts).any(axis=1)).all()
 

@@ -169,9 +169,8 @@ def test_quadrature_agrees_with_the_closed_form(law):
 def test_arms_alike_are_solved_as_arms_that_differ_by_nothing(num_arms, horizon):
     """Equal arms share states; arms that differ in the last digits do not."""
     nearly = (1.0 + 1e-13 * np.arange(num_arms)).tolist()
-    values = [
-        optimal_value(bernoulli(Beta(alpha, 1.0), num_arms), horizon) for alpha in (1.0, nearly)
-    ]
+    problems = [bernoulli(Beta(alpha, 1.0), num_arms) for alpha in (1.0, nearly)]
+    values = [optimal_value(problem, horizon) for problem in problems]
     assert values[0] == pytest.approx(values[1], rel=1e-11)
 
 
@@ -213,9 +212,8 @@ def test_the_optimum_loses_in_play_what_the_recursion_says(problem):
     found = rollout(BayesOptimal(problem, horizon=60), env, seed=0, horizon=60)
     regrets = regret_of(found).sum(axis=1)
     expected = optimal_regret(problem, 60)
-    assert expected_regret(problem, BayesOptimal(problem, horizon=60), 60)[-1] == pytest.approx(
-        expected, abs=1e-9
-    )
+    found = expected_regret(problem, BayesOptimal(problem, horizon=60), 60)[-1]
+    assert found == pytest.approx(expected, abs=1e-9)
     assert abs(regrets.mean() - expected) < 4 * regrets.std() / np.sqrt(len(regrets))
 
 
@@ -328,9 +326,8 @@ def test_late_rewards_that_would_take_too_long_a_policy_are_refused_in_one_sente
     agent.observe(agent.act(), [1.0, 0.0])
     agent.act(), agent.observe([0, 1], [1.0, 0.0])  # in time
     agent.act()
-    with pytest.raises(
-        ValueError, match="leave few enough .*, 299, got 300; take Finite"
-    ) as caught:
+    told = "leave few enough .*, 299, got 300; take Finite"
+    with pytest.raises(ValueError, match=told) as caught:
         agent.act()
     assert str(caught.value).count(". ") == 0
 

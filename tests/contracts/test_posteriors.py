@@ -62,9 +62,8 @@ OTHERS = {
     Poisson(): Gamma(6.0, 20.0),
 }
 MIXED = {each: SharedMixture([CONJUGATE[each], OTHERS[each]], [0.3, 0.7]) for each in CONJUGATE}
-NESTED = SharedMixture(
-    [CUT, Mixture([TruncatedNormal(m, 0.1, *BOX) for m in (0.3, 0.7)], [1, 1])], [2, 1]
-)
+TWO_BUMPS = Mixture([TruncatedNormal(m, 0.1, *BOX) for m in (0.3, 0.7)], [1, 1])
+NESTED = SharedMixture([CUT, TWO_BUMPS], [2, 1])
 ROUTES = {
     "conjugate": ("exact", None, {}, 4),
     "conjugate, by tables": ("exact", None, {"method": "grid"}, 4),
@@ -153,9 +152,8 @@ def find_exact_posterior(case):
     u = np.linspace(-35.0, 35.0, 2001)
     _, mass, _ = masses(problem, u)
     felt = np.flatnonzero((mass > 1e-25).any(axis=(1, 2)))
-    x, mass, shares = masses(
-        problem, np.linspace(u[max(felt[0] - 1, 0)], u[min(felt[-1] + 1, 2000)], 40_001)
-    )
+    first, last = u[max(felt[0] - 1, 0)], u[min(felt[-1] + 1, 2000)]
+    x, mass, shares = masses(problem, np.linspace(first, last, 40_001))
     means = x[:, None, None]
     average = (mass * means).sum(axis=0)
     std = np.sqrt((mass * (means - average) ** 2).sum(axis=0))
@@ -178,9 +176,8 @@ def masses(problem, u):
     for component in components:
         with np.errstate(all="ignore"):
             log_density = component.arm_log_density(means)
-            log_density = log_density + problem.likelihood.log_likelihood(
-                means, *histories(problem.likelihood)
-            )
+            data = histories(problem.likelihood)
+            log_density = log_density + problem.likelihood.log_likelihood(means, *data)
         top = log_density.max(axis=0)
         mass = np.exp(log_density - top) * slope[:, None, None]
         log_evidence.append((top + np.log(mass.sum(axis=0))).sum(axis=1))
@@ -246,9 +243,8 @@ def assert_densities(case):
     """Where there is a law, on average over what lies between its quantiles 0.2 and 0.8."""
     snapshot, _ = snapshot_of(case)
     if case[0] not in LAWS:
-        with pytest.raises(
-            TypeError, match="density must be asked of distributions, got .*; use sample"
-        ):
+        told = "density must be asked of distributions, got .*; use sample"
+        with pytest.raises(TypeError, match=told):
             snapshot.density(0.5)
         return
     for history, arm in np.ndindex(4, NUM_ARMS):
@@ -265,10 +261,8 @@ def test_best_arms_are_those_of_the_oracle(case):
     found, (error, bias) = snapshot.best_arm_probabilities(), error_of(case)
     np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-9)
     # each P_i is an integral over K distribution functions
-    alone = [
-        BanditProblem(case[1], each, NUM_ARMS)
-        for each in components_of(find_problem_given(case))[0]
-    ]
+    components, _ = components_of(find_problem_given(case))
+    alone = [BanditProblem(case[1], each, NUM_ARMS) for each in components]
     laws = [action_probabilities(problem, *histories(case[1])) for problem in alone]
     expected = np.einsum("ch,chk->hk", find_exact_posterior(case)[-1], laws)
     assert_averages(case, found, expected, NUM_ARMS * error + bias / 2)
@@ -308,9 +302,8 @@ def test_a_quantile_beyond_what_draws_resolve_is_doubted(name):
 
 @pytest.mark.parametrize(("pulls", "is_doubted"), [(10, False), (1000, True)])
 def test_bayes_ucb_says_that_it_asks_for_more_than_a_chain_resolves(pulls, is_doubted):
-    agent = started(
-        "bayes_ucb", BanditProblem(Bernoulli(), TIED, 3), 2, [pulls] * 3, [pulls / 2] * 3
-    )
+    problem = BanditProblem(Bernoulli(), TIED, 3)
+    agent = started("bayes_ucb", problem, 2, [pulls] * 3, [pulls / 2] * 3)
     agent.act()
     doubts = agent.diagnostics()["doubts"]
     assert (doubts == is_doubted * Doubt.FEW_EFFECTIVE_SAMPLES).all()
@@ -393,9 +386,8 @@ KNOWN["cut normal"] = (Gaussian(1.0), TruncatedNormal(0.4, 0.2, 0.0, 1.0), cut_n
 def test_distributions_that_are_known_are_told_after_no_data_and_after_a_million(name, method):
     likelihood, prior, law = KNOWN[name]
     data = [(0, 0.0), (1, 1.0), (10, 3.0), (1000, 300.0), (10**6, 6e5)]
-    counts, sums = (
-        np.array(column)[:, None].repeat(2, axis=1) for column in zip(*data, strict=True)
-    )
+    columns = (np.array(column) for column in zip(*data, strict=True))
+    counts, sums = (column[:, None].repeat(2, axis=1) for column in columns)
     problem = BanditProblem(likelihood, prior, 2)
     snapshot = started("exact", problem, 5, counts, sums, method=method).posterior()
     levels = np.array([1e-3, 0.01, 0.05, 0.2, 0.4, 0.5, 0.6, 0.8, 0.95, 0.99, 0.999])
@@ -516,10 +508,8 @@ def test_mixtures_fall_short_of_a_level_as_sums_over_a_grid_say(case):
 @pytest.mark.parametrize("method", ["mixture", "grid"])
 @pytest.mark.parametrize("discount", [1.0, 0.9])
 def test_evidence_follows_lanes_that_are_pulled_forgotten_and_reset(method, discount):
-    problem, rng = (
-        BanditProblem(Bernoulli(), MIXED[Bernoulli()], NUM_ARMS),
-        np.random.default_rng(1),
-    )
+    problem = BanditProblem(Bernoulli(), MIXED[Bernoulli()], NUM_ARMS)
+    rng = np.random.default_rng(1)
     agent = started("exact", problem, 5, method=method, discount=discount)
     for step in range(30):
         agent.observe(agent.act(), (rng.random(5) < 0.5).astype(float), mask=rng.random(5) < 0.7)

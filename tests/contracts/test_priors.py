@@ -5,7 +5,6 @@ import json
 import pickle
 from itertools import pairwise
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from families import ALL_PRIORS
@@ -62,7 +61,12 @@ NAMED = {
     "logit_normal": {"name": "logit_normal", "mean": [0, 1, 2], "std": 1},
     "mixture": MIXTURE,
     "camps": MIXTURE | {"name": "camps"},
-    "hierarchical_beta": {"name": "hierarchical_beta", "alphas": [2, 3, 1], "betas": [1, 4, 2]},
+    "hierarchical_beta": {
+        "name": "hierarchical_beta",
+        "alphas": [2, 3, 1],
+        "betas": [1, 4, 2],
+        "weights": [0.1, 0.3, 0.2],
+    },
     "per_arm": {"name": "per_arm", "laws": [BETA, MIXTURE, CUT]},
     "spike_and_slab": {
         "name": "spike_and_slab",
@@ -97,27 +101,6 @@ ALL = (*dict.fromkeys((*ARMWISE, *ALL_PRIORS, *map(prior_from_dict, NAMED.values
 OF_EACH_KIND = (*OF_OURS.values(), *map(prior_from_dict, NAMED.values()))
 
 
-def by_arm(strategy):
-    """Of one number for all arms, or one each."""
-    return strategy | st.lists(strategy, min_size=NUM_ARMS, max_size=NUM_ARMS)
-
-
-ABOVE_0, ANY = by_arm(st.floats(1e-3, 1e3)), by_arm(st.floats(-1e3, 1e3))
-SIMPLE = st.one_of(
-    *(st.builds(distribution, ABOVE_0, ABOVE_0) for distribution in (Beta, Gamma, InverseGamma)),
-    *(
-        st.builds(distribution, ANY, ABOVE_0)
-        for distribution in (Normal, TruncatedNormal, LogitNormal)
-    ),
-)
-TWO = st.lists(st.floats(0.1, 9.0), min_size=2, max_size=2)
-BETAS = st.lists(st.builds(Beta, st.floats(0.1, 9.0), st.floats(0.1, 9.0)), min_size=2, max_size=2)
-NESTED = st.one_of(
-    *(st.builds(kind, BETAS, TWO) for kind in (Mixture, SharedMixture)),
-    st.builds(PerArm, st.lists(st.builds(Mixture, BETAS, TWO), min_size=NUM_ARMS, max_size=3)),
-    st.builds(HierarchicalBeta, TWO, TWO, TWO),
-)
-
 every_prior = pytest.mark.parametrize("prior", ALL, ids=repr)
 every_kind = pytest.mark.parametrize("prior", OF_EACH_KIND, ids=repr)
 every_armwise = pytest.mark.parametrize("prior", ARMWISE, ids=repr)
@@ -126,9 +109,8 @@ every_of_scipy = pytest.mark.parametrize("prior", OF_SCIPY, ids=repr)
 
 def arm_distribution(prior, arm):
     """Return scipy's frozen distribution of one arm's mean."""
-    values = {
-        key: value[arm] if isinstance(value, tuple) else value for key, value in vars(prior).items()
-    }
+    parameters = vars(prior).items()
+    values = {key: value[arm] if isinstance(value, tuple) else value for key, value in parameters}
     if isinstance(prior, Beta):
         return stats.beta(values["alpha"], values["beta"])
     if isinstance(prior, Gamma):
@@ -287,23 +269,14 @@ def test_it_is_a_prior_that_cannot_be_changed_and_pickles_before_and_after_use(p
     assert pickle.loads(before) == prior
 
 
-def assert_made_again(prior):
+@every_kind
+def test_it_is_made_again_of_what_it_says_of_itself_as_json(prior):
     written = json.loads(json.dumps(prior.to_dict()))
     made = prior_from_dict(written)
     assert made == prior == make_prior(written) and made.to_dict() == written
     assert hash(made) == hash(prior)
     problem = BanditProblem(Gaussian(0.5), prior, NUM_ARMS)
     assert problem_from_dict(json.loads(json.dumps(problem.to_dict()))) == problem
-
-
-@every_kind
-def test_it_is_made_again_of_what_it_says_of_itself_as_json(prior):
-    assert_made_again(prior)
-
-
-@given(SIMPLE | NESTED)
-def test_any_other_is_made_again_too(prior):
-    assert_made_again(prior)
 
 
 def test_what_is_listed_of_a_prior_are_its_parameters():
@@ -324,9 +297,8 @@ POSITIVE = {
 
 
 def test_zero_is_refused_where_a_parameter_must_be_above_0():
-    for name, parameter in [
-        (distribution, each) for distribution, own in POSITIVE.items() for each in own
-    ]:
+    pairs = [(distribution, each) for distribution, own in POSITIVE.items() for each in own]
+    for name, parameter in pairs:
         value = [0.0, 0.0] if parameter.endswith("s") else 0.0
         with pytest.raises(ValueError, match=f"{parameter} must .*above 0.* got"):
             prior_from_dict(NAMED[name] | {parameter: value})
@@ -379,9 +351,3 @@ def test_means_of_a_prior_of_ones_own_are_drawn_from_the_beginning_of_a_stream(p
     env.reset(seed=11)
     expected = prior.sample(lane_stream(11, episode=1, purpose="means"), (NUM_ARMS,))
     assert env.reset()[1]["means"].tolist() == expected.tolist()
-
-
-def test_environments_take_a_prior_as_an_object_or_as_a_dict():
-    objects = gym.make("GaussianBandit-v0", prior=Normal(1.0, 2.0))
-    dicts = gym.make("GaussianBandit-v0", prior={"name": "normal", "mean": 1.0, "std": 2.0})
-    assert objects.unwrapped.problem == dicts.unwrapped.problem

@@ -63,9 +63,7 @@ def test_a_race_of_fixed_length_is_importance_resampling(num_samples, rng):
     ],
     ids=["Bernoulli", "exponential"],
 )
-def test_under_the_reference_prior_a_race_is_conjugate_thompson_sampling(
-    problem, sums, num_samples
-):
+def test_under_the_reference_prior_a_race_is_conjugate(problem, sums, num_samples):
     data = DATA[0], sums
     raced, told = race(problem, 20_000, data, proposal="reference", stopping=num_samples)
     assert_same_shares(raced, started("exact", problem, 20_000, *data).act())
@@ -109,10 +107,8 @@ def test_a_race_stops_as_line_12_says_it_does(threshold, scale, delta, sigma, rn
     options = {"threshold": threshold, "scale": scale, "delta": delta, "sigma": sigma}
     raced, told = race(CUT, num_lanes, name="racing_paper", max_samples=most, **options)
     winners, log_weights = samples(rng, num_lanes, most)
-    gumbels, level = (
-        rng.gumbel(size=(num_lanes, 4)),
-        compute_thresholds(threshold, delta, sigma, most),
-    )
+    gumbels = rng.gumbel(size=(num_lanes, 4))
+    level = compute_thresholds(threshold, delta, sigma, most)
     found = np.array(
         [
             literal_race(winners[n], log_weights[n], gumbels[n], level, scale)
@@ -133,9 +129,8 @@ def test_a_race_stops_as_line_12_says_it_does(threshold, scale, delta, sigma, rn
 def test_where_one_arm_wins_all_samples_the_length_is_that_by_hand(threshold, delta, sigma):
     """Values are 1 for the winner: averages are d / (d + 1) and 0 after d samples."""
     data = [10**6] * 4, [9e5, 1e5, 1e5, 1e5]
-    _, told = race(
-        UNIFORM, 20, data, name="racing_paper", threshold=threshold, delta=delta, sigma=sigma
-    )
+    options = {"threshold": threshold, "delta": delta, "sigma": sigma}
+    _, told = race(UNIFORM, 20, data, name="racing_paper", **options)
     d = np.arange(2001)
     expected = (d / (d + 1) > compute_thresholds(threshold, delta, sigma, 2000))[1:].argmax() + 1
     assert (told["num_samples"] == expected).all()
@@ -180,10 +175,8 @@ class Scaled:
     ids=str,
 )
 def test_nothing_depends_on_a_constant_factor_of_the_prior(options):
-    found = [
-        race(BanditProblem(Bernoulli(), Scaled(factor), 4), 50, **options)
-        for factor in (0.0, 700.0, -3000.0)
-    ]
+    priors = [Scaled(factor) for factor in (0.0, 700.0, -3000.0)]
+    found = [race(BanditProblem(Bernoulli(), prior, 4), 50, **options) for prior in priors]
     for arms, told in found[1:]:
         assert arms.tolist() == found[0][0].tolist()
         assert told["num_samples"].tolist() == found[0][1]["num_samples"].tolist()
@@ -260,10 +253,7 @@ def test_a_race_under_the_supremum_is_never_shorter_than_under_the_largest_seen(
 
 @pytest.mark.parametrize(
     "problem",
-    [
-        BanditProblem(Gaussian(), Normal(0.0, 1.0), 4),
-        BanditProblem(Poisson(), Gamma(2.0, 2.0), 4),
-    ],
+    [BanditProblem(Gaussian(), Normal(0.0, 1.0), 4), BanditProblem(Poisson(), Gamma(2.0, 2.0), 4)],
     ids=["Gaussian", "Poisson"],
 )
 def test_arms_without_a_posterior_can_be_pulled_first_in_random_order(problem):
@@ -331,9 +321,7 @@ def test_what_a_race_of_the_paper_needs_of_a_prior_is_told(problem, options, tex
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("is_everywhere", [True, False], ids=["everywhere", "at few samples"])
-def test_a_density_that_is_no_number_is_refused_and_leaves_the_agent_as_it_was(
-    value, is_everywhere
-):
+def test_a_density_that_is_no_number_is_refused_and_changes_nothing(value, is_everywhere):
     class Spoilt(Scaled):
         is_spoilt = False
 
@@ -364,9 +352,8 @@ def test_data_that_are_impossible_under_the_prior_are_told_by_lane():
         def log_density(self, means):
             return np.where(means[..., 1] <= 0.2, 0.0, -np.inf)
 
-    agent = started(
-        "racing_paper", BanditProblem(Bernoulli(), SeldomPaying(), 3), 2, max_samples=200
-    )
+    problem = BanditProblem(Bernoulli(), SeldomPaying(), 3)
+    agent = started("racing_paper", problem, 2, max_samples=200)
     agent.warm_start([[0, 0, 0], [0, 50, 0]], [[0, 0, 0], [0, 50, 0]])
     told = "at all 200 samples of the race in lane 1, whose counts [0, 50, 0] and sums [0.0, 50.0"
     with pytest.raises(ValueError, match=re.escape(told)):

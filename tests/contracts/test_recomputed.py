@@ -11,7 +11,7 @@ from scipy import stats
 from surface import started
 
 from agents.bayes_optimal import optimal_bracket
-from agents.racing.weighing import NUM_WEIGHTED_DRAWS
+from agents.racing.posterior import NUM_WEIGHTED_DRAWS
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
@@ -78,10 +78,8 @@ def v_zero_probabilities(left):
 def fh_probabilities(left):
     """Return the law of IRS.FH's arm: the largest posterior mean after all pulls but one."""
     paid = np.arange(left)
-    chances = [
-        stats.betabinom.pmf(paid, left - 1, *probabilities)
-        for probabilities in zip(ALPHA, BETA, strict=True)
-    ]
+    betas = zip(ALPHA, BETA, strict=True)
+    chances = [stats.betabinom.pmf(paid, left - 1, alpha, beta) for alpha, beta in betas]
     means = (ALPHA[:, None] + paid) / (ALPHA + BETA + left - 1)[:, None]
     first = np.outer(*chances)[means[0][:, None] > means[1]].sum()
     return np.array([first, 1 - first])
@@ -91,9 +89,7 @@ def fh_probabilities(left):
     ("penalty", "probabilities"), [("v_zero", v_zero_probabilities), ("fh", fh_probabilities)]
 )
 @pytest.mark.parametrize("left", [1, 3, 5])
-def test_information_relaxation_plays_the_probabilities_of_its_inner_problem(
-    penalty, probabilities, left
-):
+def test_information_relaxation_plays_as_its_inner_problem_says(penalty, probabilities, left):
     """With an odd number of pulls left, and odd parameters, nothing is equally good."""
     problem = BanditProblem(Bernoulli(), Beta(ALPHA.tolist(), BETA.tolist()), 2)
     options = {"penalty": penalty, "horizon": left}

@@ -4,6 +4,7 @@ What is refused in the middle of a run, and must change nothing, stands in the c
 family; wrong priors and likelihoods of users in `test_users_priors.py`.
 """
 
+import random
 import re
 from importlib import import_module
 from itertools import product
@@ -22,17 +23,10 @@ from wrapped_envs import make_env as make_wrapped
 import bandit_gym as bg
 from agents import Agent, UniformRandom, make_agent
 from agents.posteriors.base import Posterior
-from bandit_gym.checks import check_choice
-from bandit_gym.checks.renamed import RENAMED
+from bandit_gym.checks import RENAMED, check_choice
 from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.in_context import in_context_dataset
-from bandit_gym.likelihoods import (
-    Bernoulli,
-    Exponential,
-    Gaussian,
-    Poisson,
-    likelihood_from_dict,
-)
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson, likelihood_from_dict
 from bandit_gym.priors import (
     Beta,
     Gamma,
@@ -187,19 +181,11 @@ PRIORS = [
     (TruncatedNormal, (0.0, 1e-9, 0.5, 1.0), FLOATING_POINT + ", got {'mean': 0.0, 'std': 1e-09, "),
     (TruncatedNormal, (0.0, 1.0, 0.0, 1e-12), FLOATING_POINT),
     (TruncatedNormal, (0.0, 1.0, 1e6, 2e6), FLOATING_POINT),
-    (
-        Joint,
-        (0.5, [[1.0, 0.5], [0.4, 1.0]]),
-        "covariance must be symmetric, got [[1.0, 0.5],",
-    ),
+    (Joint, (0.5, [[1.0, 0.5], [0.4, 1.0]]), "covariance must be symmetric, got [[1.0, 0.5],"),
     (Joint, (0.5, np.ones((3, 3))), "covariance must be positive definite, got eigenvalues of its"),
     (Joint, (0.5, [[1.0, 2.0], [2.0, 1.0]]), "covariance must be positive definite, got"),
     (Joint, (0.5, 1.0), "covariance must be a square matrix of numbers, got 1.0."),
-    (
-        Joint,
-        (0.5, [[1.0], [0.0, 1.0]]),
-        "covariance must be a square matrix of numbers, got",
-    ),
+    (Joint, (0.5, [[1.0], [0.0, 1.0]]), "covariance must be a square matrix of numbers, got"),
     (Joint, (0.5, [[0.0]]), "covariance must be finite, with a diagonal above 0, got [[0.0]]."),
     (Joint, ([0.5] * 3, COVARIANCE), "mean must have as many values as covariance (2), got 3."),
     (Joint, (0.5, COVARIANCE, 1.0), "low must be below high (1.0), got 1.0."),
@@ -315,10 +301,7 @@ PROBLEMS = [
         IN_THE_UNIT_INTERVAL + "Normal(mean=0.5, std=0.1); use 'beta', or 'truncated_normal' with",
     ),
     ((Bernoulli(), TruncatedNormal(0.5, 0.1, 0.0, [1.0, 1.1, 1.0]), 3), IN_THE_UNIT_INTERVAL),
-    (
-        (Bernoulli(), Joint(0.5, COVARIANCE, high=[1.0, 2.0]), 2),
-        IN_THE_UNIT_INTERVAL,
-    ),
+    ((Bernoulli(), Joint(0.5, COVARIANCE, high=[1.0, 2.0]), 2), IN_THE_UNIT_INTERVAL),
     ((Exponential(), Normal(1, 1), 3), "prior must lie in [0, inf]"),
     ((Exponential(), Normal(1, 1), 3), "use 'inverse_gamma', or 'truncated_normal'"),
     ((Poisson(), TruncatedNormal(0.5, 0.1, -0.1), 3), "prior must lie in [0, inf]"),
@@ -568,6 +551,12 @@ class Endless(gym.Env):
         return 0, 0.0, False, False, {}
 
 
+def plain(**members):
+    """Return a class of plain agents, in which some members are others."""
+    whole = {"act": lambda self: 0, "observe": lambda self, arm, reward: None}
+    return type("Plain", (), whole | members)
+
+
 def continuous():
     env = Endless()
     env.action_space = Box(-1.0, 1.0)
@@ -582,6 +571,8 @@ ROLLOUTS = [
     ((THREE, Endless()), {"horizon": 0}, "horizon must be a positive integer, got 0"),
     ((TWO, Endless()), {"horizon": 1}, "as many arms as the environment, 3, got 2"),
     (("exact", Endless()), {}, "agent must have the methods reset, act and obs"),
+    ((plain()(), Endless()), {}, "without reset, pass its class."),
+    ((plain(), Endless()), {}, "env.problem must be a BanditProblem, got None"),
     ((THREE, ENV), {}, "env must be a Gymnasium environ"),
     ((THREE, continuous()), {"horizon": 1}, "env must have Discrete actions"),
 ]
@@ -605,6 +596,14 @@ COMPARISONS = [
     ({"replication": 3}, ValueError, "'replications'"),
     ({"workers": 2}, TypeError, "workers must be a Workers"),
     ({"agents": [lambda problem: problem]}, ValueError, "must be able to play"),
+    ({"agents": [plain(act=None)]}, ValueError, "agent must have the methods act and observe, got"),
+    ({"agents": [plain(act=lambda self: None)]}, ValueError, "an integer from 0 to 9, got None"),
+    (
+        {"agents": [plain(act=lambda self: random.randint(0, 1))]},
+        ValueError,
+        "constructor's rng",
+    ),
+    ({"agents": [plain(__init__=lambda self, k: None)]}, ValueError, "positional argument: 'k'"),
     ({"out": 5}, TypeError, "out must be a path, as a string or a Path"),
     ({"out": ""}, ValueError, "out must be a path, as a string or a Path"),
 ]
@@ -637,47 +636,44 @@ AGENTS = [
     ("exact", {"discont": 1}, "the nearest known one is 'discount'"),
     ("exact", {"method": "grib"}, "the nearest known one is 'grid'"),
     ("exact", {"discount": 2}, "discount must be a finite number above 0 and at most 1, got 2"),
+    ("exact", {"discount": 0.0}, "discount must be a finite number above 0 and at most 1, got 0"),
+    (
+        "exact",
+        {"discount": True},
+        "discount must be a finite number above 0 and at most 1, got True",
+    ),
+    ("exact", {"window": True}, "window must be a positive integer, got True"),
+    ("exact", {"window": 5, "discount": 0.5}, "window must be None beside a discount, got 5"),
     ("racing_paper", {"delta": 0}, "delta must be a finite number above 0 and below 1, got 0"),
     ("racing_paper", {"max_samples": 0}, "max_samples must be a positive integer, got 0"),
     ("racing_paper", {"threshold": "x"}, "threshold must be one of 'printed', 'shortened', got"),
     ("smc", {"num_particles": 0}, "num_particles must be a positive integer, got 0"),
+    ("smc", {"num_particles": []}, "num_particles must be"),
+    ("smc", {"num_particles": b"3"}, "num_particles must be a positive integer, got b'3'"),
+    ("smc", {"num_particles": 10**12}, f"num_particles must be at most 10000000, got {10**12}."),
+    ("smc", {"num_particles": [3, 4]}, "num_particles must be one number"),
+    ("smc", {"move": "random walk"}, "the nearest known one is 'random-walk'"),
     ("smc", {"resampling": "x"}, "resampling must be one of 'never', 'systematic',"),
     ("greedy", {"estimate": "x"}, "estimate must be one of 'average', 'posterior', got 'x'"),
     ("epsilon_greedy", {"epsilon": 2}, "epsilon must be a finite number at least 0 and at most 1"),
     ("ucb1", {"scale": -1}, "scale must be a finite number above 0, got -1"),
     ("kl_ucb", {"c": -1}, "c must be a finite number at least 0, got -1"),
     ("bayes_ucb", {"prior": "x"}, "prior must be an object, a dict or 'reference', got 'x'"),
-    ("moss", {"horizon": 0}, "horizon must be a positive integer, got 0"),
     ("top_two", {"beta": 2}, "beta must be a finite number above 0 and below 1, got 2"),
     ("knowledge_gradient", {"variant": "x"}, "variant must be one of 'kg', 'kg*', got 'x'"),
     ("information_directed", {"gain": "x"}, "gain must be one of 'variance', 'information'"),
     ("discounted_gittins", {"discount": 1}, "discount must be a finite number above 0 and at most"),
-    ("finite_horizon_gittins", {"horizon": 0}, "horizon must be a positive integer, got 0"),
     ("optimistic_gittins", {"pace": -1}, "pace must be a finite number at least 0, got -1"),
     ("information_relaxation", {"penalty": "x"}, "penalty must be one of 'fh', 'v_zero',"),
     ("sliding_window", {"window": 0}, "window must be a positive integer, got 0"),
     ("sliding_window", {"rule": "ucb1"}, "sliding_window options must have no keys but"),
-    ("optimal", {"horizon": 0}, "horizon must be a positive integer, got 0"),
 ]
 
 
 def test_options_of_agents():
     for name, options, text in AGENTS:
-        with refused(ValueError, re.escape(text)):
+        with refused(REFUSALS, re.escape(text)):
             make_agent(name, PROBLEM, **options)
-
-
-WORKERS = [
-    ({"backend": "loki"}, "the nearest known one is 'loky'"),
-    ({"num_workers": 0}, "num_workers must be a positive integer, got 0"),
-    ({"scheduler": "host:1"}, "scheduler must be None for the backend 'loky', got 'host:1'"),
-]
-
-
-def test_workers():
-    for options, text in WORKERS:
-        with refused(REFUSALS, text):
-            bg.Workers(**options)
 
 
 def test_folders_of_results():

@@ -13,23 +13,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixed_instance import ENV, FIXED
+from markdown_it import MarkdownIt
 from scipy import optimize, stats
-from surface import (
-    CUMULATIVE_REGRET,
-    SERIAL,
-    charts_in,
-    rewrite_block,
-    tables_of,
-)
+from surface import CUMULATIVE_REGRET, SERIAL, charts_in, rewrite_block, tables_of
 
 from bandit_gym import load_results
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, load_experiment, run_experiment
-from bandit_gym.results import write_html
-from bandit_gym.results.report import write_latex
-from bandit_gym.results.statistics import mean_interval, paired_p_value
+from bandit_gym.results import join_results, plots, write_html
+from bandit_gym.results.report import write_latex, write_markdown
+from bandit_gym.results.statistics import paired_p_value
 
 REPLICATIONS, HORIZON = 22, 40
+SIZES = {"replications": REPLICATIONS, "horizon": HORIZON, "block_size": 8}
 ENVIRONMENTS = ({**FIXED, "label": "fixed"}, {"env": ENV, "num_arms": 3, "label": "drawn"})
 AGENTS = (
     "random",
@@ -44,9 +40,8 @@ LABELS = ["random", "ucb1", "smc", "doubting", "telling"]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Five agents in two worlds; of the last block, six of eight replications are asked for."""
-    sizes = {"replications": REPLICATIONS, "horizon": HORIZON, "block_size": 8}
     path = tmp_path_factory.mktemp("results")
-    run_experiment(Experiment(ENVIRONMENTS, AGENTS, **sizes), path, workers=SERIAL)
+    run_experiment(Experiment(ENVIRONMENTS, AGENTS, **SIZES), path, workers=SERIAL)
     return path
 
 
@@ -98,9 +93,8 @@ def test_frame_has_the_rows_that_were_asked_for_and_a_column_for_each_own_diagno
     keys = ["env", "agent", "replication", "step"]
     expected = rows.drop(columns="diagnostics").sort_values(keys, ignore_index=True)
     own = [dict(each) for each in rows.sort_values(keys)["diagnostics"]]
-    expected = expected.assign(
-        **{n: [each.get(n, np.nan) for each in own] for n in ("age", "mood")}
-    )
+    columns = {name: [each.get(name, np.nan) for each in own] for name in ("age", "mood")}
+    expected = expected.assign(**columns)
     found = frame.astype({"env": str, "agent": str}).sort_values(keys, ignore_index=True)
     expected = expected.astype({"experiment": found["experiment"].dtype})
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
@@ -280,27 +274,6 @@ def test_environments_where_uniform_play_loses_nothing_or_none_knows_what_have_n
             assert not re.search(r"\bnan\b", text.partition("All environments")[2])
 
 
-@pytest.mark.slow
-def test_intervals_cover_the_truth_in_95_of_100_experiments(tmp_path):
-    """A thousand experiments of 30 replications: uniform play, less any one arm, loses 0."""
-    experiment = Experiment(
-        [{"env": ENV, "num_arms": 3}],
-        ["random", "stub_agents:Constant"],
-        replications=30_000,
-        horizon=5,
-        block_size=6000,
-    )
-    run_experiment(experiment, tmp_path, workers=SERIAL)
-    frame = load_results(tmp_path).frame()
-    ends = frame[frame["step"] == 5].pivot(
-        index="replication", columns="agent", values=CUMULATIVE_REGRET
-    )
-    # the largest of K = 3 uniform means is 3/4 on average, and their average 1/2
-    for values, truth in ((ends["random"], 5 / 4), (ends["Constant"] - ends["random"], 0)):
-        intervals = [mean_interval(sample) for sample in values.to_numpy().reshape(-1, 30)]
-        assert 0.93 < np.mean([low <= truth <= high for _, low, high in intervals]) < 0.97
-
-
 # -- Text ---------------------------------------------------------------------------------------
 
 
@@ -343,10 +316,23 @@ def test_text_tells_each_agents_numbers_by_hand(tmp_path):
     assert all(title in lines[1] for title in titles)
     assert lines[2].split()[:8] == "a0 7.0 ± 0.0 - - - 0%".split()
     assert lines[3].split()[:10] == "a2 0.0 ± 0.0 -7.0 ± 0.0 better <0.001 100%".split()
-    assert lines[4] == (
-        "Pseudo-regret: sum over steps of best mean - pulled mean, averaged over the noise."
-    )
+    told = "Pseudo-regret: sum over steps of best mean - pulled mean, averaged over the noise."
+    assert lines[4] == told
     assert "Verdicts: regret below or above a0's with p < 0.05; undecided otherwise." in lines
+
+
+def test_the_regret_at_each_horizon_is_in_all_tables(tmp_path):
+    """An arm that loses 0.7 a step, in one run; few steps of 300 are recorded, 250 among them."""
+    agents, horizons = ["stub_agents:Constant"], [3, 250, 300]
+    experiment = Experiment([FIXED], agents, replications=12, horizon=horizons)
+    results = run_experiment(experiment, tmp_path, workers=SERIAL)
+    columns = [f"{CUMULATIVE_REGRET}{end}" for end in ("_3", "_250", "")]
+    (row,) = results.table()[columns + [f"{CUMULATIVE_REGRET}_250_high"]].to_numpy()
+    assert row == pytest.approx([2.1, 175.0, 210.0, 175.0])
+    for text in (str(results), write_latex(results).replace(r"$\pm$", "±").replace(" &", "")):
+        lines = [" ".join(line.split()) for line in text.splitlines()]
+        assert any("after 3 steps after 250 steps pseudo-regret" in line for line in lines)
+        assert any("Constant 2.1 ± 0.0 175.0 ± 0.0 210.0 ± 0.0" in line for line in lines)
 
 
 def test_text_says_what_verdicts_rest_on_and_how_many_decisions_were_flagged(results):
@@ -383,9 +369,6 @@ def test_below_ten_replications_there_are_no_intervals_and_no_verdicts(folder, r
     assert "- for an interval or a p-value: none below 10 replications." in str(part)
     assert "Holm's correction" not in str(part)
     assert "for an interval" not in str(results)
-
-
-SIZES = {"horizon": HORIZON, "block_size": 8}
 
 
 def test_notebooks_show_the_text_as_tables(results):
@@ -444,6 +427,45 @@ def test_pulls_of_the_best_arm_are_drawn_as_shares(results, rows):
         assert lines_of(figure)[agent].get_ydata() == pytest.approx(is_best.mean(axis=0))
 
 
+def test_regret_of_each_step_is_drawn(results, rows):
+    found = lines_of(results.plot(env="drawn", kind="per-step"))
+    for agent in LABELS:
+        regret = np.diff(curves(rows, "drawn", agent), prepend=0)
+        assert found[agent].get_ydata() == pytest.approx(regret.mean(axis=0))
+
+
+def test_regret_at_the_horizon_is_drawn_as_quantiles_with_a_dot_at_the_mean(results, rows):
+    figure = results.plot(env="drawn", kind="distribution")
+    for agent, line in lines_of(figure).items():
+        regret, (dot,) = final(rows, "drawn", agent), line.get_markevery()
+        assert line.get_ydata() == pytest.approx(np.quantile(regret, line.get_xdata()))
+        assert abs(line.get_ydata() - regret.mean()).argmin() == dot
+    assert list(lines_of(figure)) == LABELS
+    assert "at most this regret" in figure.axes[0].get_xlabel()
+
+
+def test_regret_at_the_horizon_is_drawn_against_an_option_of_a_grid(tmp_path):
+    """Arms of means 0.2, 0.5, 0.9 lose 7, 4 and nothing in 10 steps."""
+    environments = [FIXED, {"env": ENV, "grid": {"num_arms": [3, 60]}}]
+    agents = ["random", {"agent": "stub_agents:Constant", "grid": {"arm": [0, 1, 2]}}]
+    experiment = Experiment(environments, agents, replications=12, horizon=10)
+    results = run_experiment(experiment, tmp_path, workers=SERIAL)
+    fixed, *drawn = (each.label for each in experiment.environments)
+    means = results.table().set_index(["env", "agent"])[CUMULATIVE_REGRET]
+    found = lines_of(results.plot(kind="parameter-arm"))
+    assert found["Constant"].get_xydata() == pytest.approx(np.array([[0, 7], [1, 4], [2, 0]]))
+    assert found["random"].get_ydata() == pytest.approx([means[fixed, "random"]] * 3)
+    figure = results.plot(env=drawn[0], kind="parameter-num_arms")
+    assert (figure.get_suptitle(), figure.axes[0].get_xscale()) == (ENV, "log")
+    assert list(lines_of(figure)) == [agent.label for agent in experiment.agents]
+    for agent, line in lines_of(figure).items():
+        assert line.get_ydata() == pytest.approx([means[each, agent] for each in drawn])
+    assert len(figure.axes[0].collections) == 4  # bands
+    for environment in (fixed, drawn[1]):  # alone, and drawn with the first
+        with pytest.raises(ValueError, match="kind must be one that these results allow"):
+            results.plot(env=environment, kind="parameter-num_arms")
+
+
 def test_pulls_of_the_best_arm_are_drawn_where_it_changes_at_each_step(tmp_path):
     experiment = Experiment(["ContextualBandit-v0"], ["laplace"], replications=3, horizon=20)
     run_experiment(experiment, tmp_path, workers=SERIAL)
@@ -497,10 +519,7 @@ def test_figures_say_what_they_show(results, folder):
 
 @pytest.mark.parametrize(
     ("options", "text"),
-    [
-        ({"env": "fixd"}, "env must be .*'fixed'"),
-        ({"kind": "regrets"}, "kind must be .*'regret'"),
-    ],
+    [({"env": "fixd"}, "env must be .*'fixed'"), ({"kind": "regrets"}, "kind must be .*'regret'")],
 )
 def test_plot_refuses_what_there_is_not(results, options, text):
     with pytest.raises(ValueError, match=text):
@@ -516,14 +535,19 @@ def test_plot_refuses_what_the_results_do_not_allow(folder):
 
 # -- The command report -------------------------------------------------------------------------
 
-KINDS = ("regret", "differences", "best-arm", "samples", "flagged")
+KINDS = "regret differences per-step distribution best-arm samples flagged".split()
 
 
 @pytest.fixture(scope="module")
 def report(folder, tmp_path_factory):
     """The folder that the command writes."""
     path = tmp_path_factory.mktemp("report")
-    assert main(["report", str(folder), "--out", str(path), "--format", "svg", "--latex"]) == 0
+    assert (
+        main(
+            ["report", str(folder), "--out", str(path), "--format", "svg", "--latex", "--markdown"]
+        )
+        == 0
+    )
     return path
 
 
@@ -537,7 +561,7 @@ def small(tmp_path_factory):
 
 def test_report_writes_its_tables_text_and_a_figure_of_each_kind(report, results, folder):
     figures = [f"{number:02d}-{kind}" for number in (0, 1) for kind in KINDS]
-    tables = ["summary.csv", "aggregate.csv", "report.txt", "tables.tex"]
+    tables = ["summary.csv", "aggregate.csv", "report.txt", "tables.tex", "tables.md"]
     expected = tables + [f"{name}.svg" for name in figures]
     assert sorted(path.name for path in report.iterdir()) == sorted(expected)
     for name, table in tables_of(results).items():
@@ -638,10 +662,27 @@ def test_report_refuses_looks_that_it_does_not_know(small, tmp_path, capsys, opt
     assert not told.out and not (tmp_path / "new").exists()
 
 
+def test_figures_have_the_scale_of_steps_that_is_asked_for(results, small, tmp_path, monkeypatch):
+    scales = {}
+    monkeypatch.setattr(
+        plots,
+        "save_figure",
+        lambda figure, path, _: scales.update({path.name: figure.axes[0].get_xscale()}) or [],
+    )
+    for asked in ([], ["--xscale", "log"], ["--xscale", "linear"]):
+        assert main(["report", str(small), "--out", str(tmp_path), *asked]) == 0
+        scale = (asked or [None])[-1]
+        assert scales.pop("00-regret") == (scale or "linear")
+        assert scales.pop("00-per-step") == (scale or "log")
+        assert scales.pop("00-distribution") == "linear"  # as it starts at 0
+
+
 def test_report_refuses_looks_of_figures_for_a_page(small, tmp_path, capsys):
     assert main(["report", str(small), "--out", str(tmp_path / "new"), "--html", "--latex"]) == 2
     told = capsys.readouterr()
-    assert "--html must stand without --format, --style and --latex" in told.err
+    assert (
+        "--html must stand without options of figures and tables, got {'latex': True}" in told.err
+    )
     assert not told.out and not (tmp_path / "new").exists()
 
 
@@ -656,6 +697,55 @@ def test_report_names_what_is_missing_and_what_failed_and_exits_1(tmp_path, caps
     assert "Left out: Raising in BernoulliBandit-v0, which failed in 1 of 1 blocks" in text
     assert "RuntimeError: I have had enough" in text
     assert load_results(tmp_path).table()["agent"].tolist() == ["ucb1"]
+
+
+# -- Several folders ------------------------------------------------------------------------------
+
+
+def test_several_results_are_reported_as_if_they_were_one(folder, results):
+    parts = [Experiment(ENVIRONMENTS, agents, **SIZES) for agents in (AGENTS[:2], AGENTS[2:])]
+    joined = join_results([load_results(folder, part) for part in parts])
+    assert str(joined) == str(results)
+
+
+def test_agents_and_environments_that_are_not_in_all_folders_are_not_missing(folder):
+    parts = (ENVIRONMENTS[:1], AGENTS[:3]), (ENVIRONMENTS[1:], AGENTS[1:])
+    joined = join_results([load_results(folder, Experiment(*part, **SIZES)) for part in parts])
+    table, aggregate = joined.table().set_index("env"), tables_of(joined)["aggregate"]
+    assert table.loc["fixed", "agent"].tolist() == LABELS[:3]
+    assert table.loc["drawn", "agent"].tolist() == LABELS[1:]
+    assert table.loc["drawn", "difference"].isna().all()  # as the first agent was not there
+    assert aggregate["agent"].tolist() == ["ucb1", "smc"] and joined.num_missing == 0
+    assert "Holm's correction for the 2 comparisons" in str(joined)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({}, "a run must be in one folder of a report only, got 'random in fixed'"),
+        ({"seed": 1}, r"seed must be the same in all folders of a report, got \[0, 1\]"),
+        ({"agents": [{"agent": "ucb1", "label": "random"}]}, "agents must have different labels"),
+    ],
+    ids=str,
+)
+def test_results_that_are_not_of_one_comparison_are_refused(results, tmp_path, change, text):
+    settings = {"environments": [ENVIRONMENTS[0]], "agents": ["random"], **SIZES, **change}
+    with pytest.raises(ValueError, match=text):
+        join_results([results, run_experiment(Experiment(**settings), tmp_path, workers=SERIAL)])
+
+
+def test_the_command_report_takes_several_folders_of_one_results_version(small, tmp_path, capsys):
+    out, again = ["--out", str(tmp_path / "out")], tmp_path / "again"
+    assert main(["report", str(small), str(small)]) == 2
+    assert "--out must be given for a report of several folders" in capsys.readouterr().err
+    run_experiment(Experiment([FIXED], ["ucb1"], replications=4, horizon=9), again, workers=SERIAL)
+    assert main(["report", str(small), str(again), *out, "--format", "svg"]) == 0
+    assert "ucb1" in (tmp_path / "out" / "report.txt").read_text("utf-8")
+    rewrite_block(next(again.rglob("*.parquet")), {"results_version": 1})
+    assert main(["report", str(small), str(again), *out]) == 2
+    told = capsys.readouterr().err
+    assert "a report must hold blocks of one code, got two of the engine" in told
+    assert told.count("\n") == 1
 
 
 # -- The page -----------------------------------------------------------------------------------
@@ -723,7 +813,7 @@ def test_page_asks_the_network_for_nothing(page):
 
 def test_page_has_the_charts_tables_settings_and_versions(page, harmful, tmp_path):
     text = page.read_text("utf-8")
-    assert charts_in(text) == 4  # of all worlds; regret, differences and the best arm
+    assert charts_in(text) == 7  # of all worlds, and of one: none of samples, one of `scale`
     assert "p (Holm)" in text and "How to cite" in text
     found = re.search(r"<h2>The experiment</h2><pre[^>]*>(.*?)</pre>", text, re.S)
     (tmp_path / "again.json").write_text(unescape(found[1]), encoding="utf-8")
@@ -734,7 +824,7 @@ def test_page_of_agents_that_tell_samples_and_flags_has_charts_of_them(folder, t
     pytest.importorskip("plotly", reason="the extra html is not installed")
     assert main(["report", str(folder), "--html", "--out", str(tmp_path)]) == 0
     text = (tmp_path / "report.html").read_text("utf-8")
-    assert charts_in(text) == 2 * 5 + 1  # the forest, and those of each world
+    assert charts_in(text) == 2 * len(KINDS) + 1  # the forest, and those of each world
 
 
 def test_bands_of_a_page_lie_evenly_about_their_curves(folder, tmp_path, monkeypatch):
@@ -831,7 +921,7 @@ def test_a_browser_draws_and_prints_the_page_and_has_nothing_to_complain_of(page
             box = shown.bounding_box()
             assert box["height"] > 20 and 0 <= box["x"] < box["x"] + box["width"] <= 718
         browser.close()
-    assert printed.count(b"/Alt") == len(charts) == 4
+    assert printed.count(b"/Alt") == len(charts) == 7
     assert [each for each in complaints if not each.startswith((page.as_uri(), "blob:"))] == []
 
 
@@ -872,6 +962,13 @@ def test_text_and_tables_show_every_label_as_it_is(harmful, tmp_path):
     assert r"\$x\$ \%\{y\} \&lt;b\&gt; {[}/red{]} \_a\_ &" in latex
 
 
+def test_tables_in_markdown_show_every_label_as_it_is(harmful):
+    html = MarkdownIt().enable("table").render(write_markdown(load_results(harmful)))
+    told, shown = unescape(re.sub("<[^>]*>", " ", html)).split(), str(load_results(harmful)).split()
+    assert html.count("<table") == 1 and told == shown[: len(told)]
+    assert shown[len(told)] == "Verdicts:"
+
+
 # -- The command export -------------------------------------------------------------------------
 
 
@@ -883,9 +980,7 @@ def test_export_writes_every_row_that_was_asked_for(folder, results, tmp_path, c
     pd.testing.assert_frame_equal(found, frame, check_dtype=False, check_exact=True)
 
 
-def test_export_replaces_a_link_in_the_folder_and_writes_through_one_that_is_typed(
-    folder, tmp_path
-):
+def test_export_replaces_its_own_link_and_writes_through_one_that_is_typed(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "copy")
     (copy / "results.csv").symlink_to("/dev/null")
     (tmp_path / "typed.csv").symlink_to("/dev/null")
@@ -895,9 +990,7 @@ def test_export_replaces_a_link_in_the_folder_and_writes_through_one_that_is_typ
     assert (tmp_path / "typed.csv").is_symlink()
 
 
-def test_export_leaves_an_existing_file_as_it_is_when_the_disk_is_full(
-    folder, tmp_path, monkeypatch
-):
+def test_export_leaves_a_file_as_it_is_when_the_disk_is_full(folder, tmp_path, monkeypatch):
     (tmp_path / "all.csv").write_text("mine")
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
     assert main(["export", str(folder), "--csv", str(tmp_path / "all.csv")]) == 1

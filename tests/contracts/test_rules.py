@@ -24,9 +24,8 @@ from bandit_gym.wrappers import deliver, wrap
 UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
 GAUSSIAN = BanditProblem(Gaussian(0.5), Normal(0.0, 1.0), 3)
 INFORMED = BanditProblem(Bernoulli(), Beta([2.0, 8.0, 5.0], [3.0, 2.0, 5.0]), 3)
-PROBLEMS = {
-    each.likelihood.name: BanditProblem(each.likelihood, each.prior, 3) for each in CONJUGATES
-}
+OF_THREE_ARMS = [BanditProblem(each.likelihood, each.prior, 3) for each in CONJUGATES]
+PROBLEMS = {problem.likelihood.name: problem for problem in OF_THREE_ARMS}
 NUM_LANES, HORIZON = 60, 5000
 
 
@@ -98,9 +97,8 @@ def beta_distribution(alpha, beta):
 
 
 def posterior_mean(counts, sums):
-    return (INFORMED.prior.alpha + sums) / (
-        np.add(INFORMED.prior.alpha, INFORMED.prior.beta) + counts
-    )
+    alpha, beta = INFORMED.prior.alpha, INFORMED.prior.beta
+    return (alpha + sums) / (np.add(alpha, beta) + counts)
 
 
 def knowledge_gradient(counts, sums):
@@ -142,10 +140,7 @@ RULES = {
     "greedy": ("greedy", UNIFORM, {"estimate": "average"}, lambda n, s: s / n),
     "greedy, posterior": ("greedy", INFORMED, {"estimate": "posterior"}, posterior_mean),
     "ucb1": ("ucb1", UNIFORM, {}, ucb1),
-    "ucb1, Poisson": (
-        *("ucb1", PROBLEMS["poisson"], {"scale": 2.0}),
-        lambda n, s: ucb1(n, s, 2.0),
-    ),
+    "ucb1, Poisson": (*("ucb1", PROBLEMS["poisson"], {"scale": 2.0}), lambda n, s: ucb1(n, s, 2.0)),
     "ucb_tuned": ("ucb_tuned", UNIFORM, {}, ucb_tuned),
     "moss": ("moss", UNIFORM, {"horizon": HORIZON}, moss),
     **{

@@ -92,10 +92,7 @@ WRONG_PRIORS = [
     (believing(lambda means: means.sum(axis=min(1, means.ndim - 1))), STACKED),
     (constant_density(np.nan), FINITE + "0.63696169 0.26978671 0.04097352], got nan."),
     (constant_density(inf), FINITE + "0.63696169"),
-    (
-        constant_density(-inf),
-        "must be a number at the prior's own draws, and not -inf at all",
-    ),
+    (constant_density(-inf), "must be a number at the prior's own draws, and not -inf at all"),
     (BESIDE, FINITE + "0.4"),
     ({"support": (0.0, 0.9)}, "prior.support" + SUPPORT),
     (ending(lambda num_arms: [[0.0, 0.9]] * num_arms), "prior.arm_support" + SUPPORT),
@@ -165,9 +162,8 @@ def test_a_density_that_is_not_that_of_the_draws_is_refused_alike_each_time(like
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("likelihood", "prior"), AGREEING.values(), ids=AGREEING)
-def test_a_prior_that_agrees_with_itself_raises_no_alarm_and_moves_no_global_state(
-    likelihood, prior
-):
+def test_a_prior_that_agrees_with_itself_raises_no_alarm(likelihood, prior):
+    """And the global generator stays where it is."""
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     check_prior(prior, likelihood, 4)
     assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
@@ -338,31 +334,19 @@ WRONG_LIKELIHOODS = [
     ),
     (weighing(lambda right, x, n, s: right + np.subtract(n, 1) * np.log1p(x)), LINEAR),
     (weighing(lambda right, x, n, s: right - np.square(s) * np.log1p(x)), LINEAR),
-    (
-        {"log_likelihood": weigh_odds},
-        "must be largest where the mean is the rewards' average, got",
-    ),
+    ({"log_likelihood": weigh_odds}, "must be largest where the mean is the rewards' average, got"),
     (weighing(lambda right, x, n, s: np.maximum(right, -1e9)), "must be -inf at means outside the"),
     (paying(lambda means, u: draw(means, u) - 1), POSSIBLE + "-1.0."),
     (paying(lambda means, u: draw(means, u) * np.nan), POSSIBLE + "nan."),
-    (
-        paying(lambda means, u: draw(means, 1 - np.maximum(u, 1e-9))),
-        "sample must not fall as the",
-    ),
+    (paying(lambda means, u: draw(means, 1 - np.maximum(u, 1e-9))), "sample must not fall as the"),
     (paying(lambda means, u: draw(np.max(means), u)), "of shape (8, 154), got shape (154,)."),
     (paying(lambda means, u: draw(means, u) + 1), AVERAGE),
     (paying(lambda means, u: draw(means, u) * 2), AVERAGE),
     (paying(lambda means, u: draw(means, u) * 0), AVERAGE),
-    (
-        {"is_possible": lambda self, rewards: ~np.less(rewards, 0)},
-        "must be False for NaN and",
-    ),
+    ({"is_possible": lambda self, rewards: ~np.less(rewards, 0)}, "must be False for NaN and"),
     ({"support": (1.0, 0.0)}, "support must be a pair of numbers that rise, got (1.0, 0.0)."),
     ({"support": None}, "support must be a pair of numbers that rise, got None"),
-    (
-        {"contains": lambda self, x: np.full(np.shape(x), False)},
-        "contains must be True for means",
-    ),
+    ({"contains": lambda self, x: np.full(np.shape(x), False)}, "contains must be True for means"),
     ({"name": "bernoulli"}, "name must be none of a built-in likelihood"),
     ({"name": None}, "name must be a string, got None"),
 ]
@@ -489,9 +473,7 @@ SKEWED = {
 
 
 @pytest.mark.parametrize(("prior", "counts", "sums", "num_lanes"), SKEWED.values(), ids=SKEWED)
-def test_races_are_right_or_flagged_where_few_draws_have_most_of_the_weight(
-    prior, counts, sums, num_lanes
-):
+def test_races_of_few_heavy_draws_are_right_or_flagged(prior, counts, sums, num_lanes):
     problem = BanditProblem(Bernoulli(), prior, len(counts))
     agent = started("racing", problem, num_lanes, counts, sums)
     shares = np.bincount(agent.act(), minlength=len(counts)) / num_lanes

@@ -21,10 +21,7 @@ ENVS = ("BernoulliBandit-v0", "GaussianBandit-v0")
 NUM_ENVS, NUM_ARMS = 3, 4
 LATE = ("DelayedReward", "BatchedFeedback")
 MASK = np.array([True, False, True])
-STACKED = (
-    {"name": "Drift", "std": 0.1},
-    {"name": "DelayedReward", "delay": 2},
-)
+STACKED = ({"name": "Drift", "std": 0.1}, {"name": "DelayedReward", "delay": 2})
 ORDERS = [*permutations(STACKED)]
 
 every_wrapper = pytest.mark.parametrize(("name", "options"), WRAPPER_OPTIONS, ids=str)

@@ -6,8 +6,6 @@ import tomllib
 import pytest
 from documents import blocks, read
 
-from bandit_gym.experiments.experiment import Experiment
-
 HOOKS = tomllib.loads(read("pyproject.toml"))["tool"]["hatch"]["metadata"]["hooks"]
 TARGET = re.compile(r"\]\(([^)]*)\)")
 
@@ -35,12 +33,6 @@ def test_a_package_index_shows_the_rest_as_it_is(shown_by_an_index):
     names = TARGET.findall(read("README.md"))
     assert [name for name in names if name not in shown_by_an_index] == []
     assert blocks("README.md", "text")[1] in shown_by_an_index
-
-
-def test_experiment_file_is_an_experiment():
-    first = blocks("docs/experiments.md", "toml")[0]
-    experiment = Experiment.from_dict(tomllib.loads(first))
-    assert len(experiment.runs) == 2 * 3
 
 
 def test_readme_install_commands_are_those_of_the_gate():

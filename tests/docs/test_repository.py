@@ -69,8 +69,7 @@ def test_nothing_is_published_unless_switched_on_with_known_addresses():
 
 
 def test_actions_are_pinned_to_commits():
-    steps = [
-        step for jobs in (JOBS, RELEASE, NIGHTLY) for job in jobs.values() for step in job["steps"]
-    ]
+    jobs = [*JOBS.values(), *RELEASE.values(), *NIGHTLY.values()]
+    steps = [step for job in jobs for step in job["steps"]]
     used = [step["uses"] for step in steps if "uses" in step]
     assert [action for action in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action)] == []

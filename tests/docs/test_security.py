@@ -44,9 +44,8 @@ def test_page_names_no_command_option_or_function_that_there_is_not(capsys):
 def test_page_says_of_every_command_what_it_runs(capsys):
     commands = commands_of(capsys)
     assert len(commands) >= 6
-    assert [
-        name for name in commands if not re.search(rf"`(bandit-gym )?{name}\b", read(PAGE))
-    ] == []
+    page = read(PAGE)
+    assert [each for each in commands if not re.search(rf"`(bandit-gym )?{each}\b", page)] == []
 
 
 def test_a_folder_of_results_holds_only_what_the_page_calls_data(tmp_path):

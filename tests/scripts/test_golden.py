@@ -7,14 +7,16 @@ import sys
 
 import golden
 import pytest
-from golden import CASES, ENVIRONMENTS
+from golden import CASES, ENVIRONMENTS, ENVIRONMENTS_WITH_FEATURES
 
 from bandit_gym.checks.files import RESULTS_VERSION
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "environment", ENVIRONMENTS, ids=lambda environment: f"{environment[0]} {[*environment[1]]}"
+    "environment",
+    [*ENVIRONMENTS, *ENVIRONMENTS_WITH_FEATURES],
+    ids=lambda environment: f"{environment[0]} {[*environment[1]]}",
 )
 def test_numbers_are_those_of_the_results_version(environment):
     """With other packages than those of constraints.txt they are the same a second time."""
@@ -34,7 +36,7 @@ def test_numbers_are_those_of_the_results_version(environment):
     not golden.is_reference_machine(), reason="package versions differ from constraints.txt"
 )
 def test_linear_algebra_of_another_processor_draws_the_same_numbers():
-    environment_names = ("Poisson", "DependentPrior")  # sums of products, and matrices
+    environment_names = ("Poisson", "DependentPrior", "Contextual")  # sums of products, matrices
     learners = ("exact", "racing", "smc", "bayes_ucb")  # other rules ask the same posteriors
     cases = [
         case

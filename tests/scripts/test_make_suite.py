@@ -40,10 +40,7 @@ def test_an_answer_that_is_wrong_is_told(stored, capsys):
 def test_an_answer_that_is_missing_is_found_where_the_oracle_can(stored):
     cases, file = stored
     expected = cases[0]["law"]
-    write(
-        [{key: case[key] for key in case if key not in ("law", "error")} for case in cases],
-        file,
-    )
+    write([{key: case[key] for key in case if key not in ("law", "error")} for case in cases], file)
     assert make_suite.main([str(file)]) == 1
     found, missing = json.loads(file.read_text(encoding="utf-8"))["cases"]
     assert found["law"] == pytest.approx(expected, abs=1e-6) and 0 < found["error"] < 1e-6

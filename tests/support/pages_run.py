@@ -117,6 +117,7 @@ def write_file(example):
     name = FILE.match(example.parsed)
     text = re.sub(r"^replications = \d+", "replications = 2", example.parsed, flags=re.M)
     text = re.sub(r"^horizon = \d+", "horizon = 20", text, flags=re.M)
+    text = re.sub(r"^horizon = \[.*\]", "horizon = [5, 20]", text, flags=re.M)
     Path(name[1] if name else "FILE").write_text(text)
 
 

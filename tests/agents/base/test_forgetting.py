@@ -1,26 +1,15 @@
 """Data that fade."""
 
-from itertools import product
-
 import numpy as np
 import pytest
+from surface import started
 
 from agents import ExactThompson, make_agent
 from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta, TruncatedMultivariateNormal
+from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
 
 PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
-CHAINS = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, [[0.1, 0.0], [0.0, 0.1]]), 2)
-
-
-def play(agent, num_steps):
-    """Let the agent play in 5 lanes, and return its (T, 5) actions."""
-    rng, history = np.random.default_rng(1), []
-    for _ in range(num_steps):
-        history.append(agent.act())
-        agent.observe(history[-1], rng.integers(2, size=5).astype(float))
-    return np.array(history)
 
 
 FORGETFUL = ("exact", "smc", "top_two", "bayes_ucb", "greedy", "epsilon_greedy", "ucb1", "kl_ucb")
@@ -38,17 +27,13 @@ def test_discount_lets_earlier_data_of_a_lane_count_less_at_each_of_its_rewards(
     assert agent.act().shape == (2,)
 
 
-def test_bad_discount_is_refused():
-    for name, discount in product(FORGETFUL, (0.0, 1.5, float("nan"), True)):
-        with pytest.raises((TypeError, ValueError), match="discount must be a finite number ab"):
-            make_agent(name, PROBLEM, discount=discount)
-
-
 def test_discount_of_one_changes_nothing():
-    plain, faded = make_agent("exact", PROBLEM), make_agent("exact", PROBLEM, discount=1.0)
-    plain.reset(5, seed=0)
-    faded.reset(5, seed=0)
-    assert (play(plain, 20) == play(faded, 20)).all()
+    plain, faded = (started("exact", PROBLEM, 5, **options) for options in ({}, {"discount": 1.0}))
+    for step in range(20):
+        actions = plain.act()
+        assert (faded.act() == actions).all()
+        for agent in (plain, faded):
+            agent.observe(actions, (np.arange(5) + step) % 3 == 0)
     assert faded.counts.dtype == np.int64
 
 
@@ -64,8 +49,3 @@ def test_discount_leaves_the_prior_and_what_a_single_lane_draws_follows_the_data
     draws = np.array([agent.act() for _ in range(2000)]).mean()
     law = agent.action_probabilities()[1]
     assert abs(draws - law) < 4 * np.sqrt(law * (1 - law) / 2000)
-
-
-def test_chains_refuse_to_forget():
-    with pytest.raises(ValueError, match="posterior must be one that can follow a discount"):
-        ExactThompson(CHAINS, discount=0.9)

@@ -2,6 +2,7 @@
 
 import gymnasium as gym
 import pytest
+from families import ALL_AGENTS
 from surface import make_env
 
 from agents import ExactThompson, RacingThompson, SMCThompson, UniformRandom, make_agent
@@ -30,10 +31,12 @@ def test_the_problem_may_be_named():
     assert repr(ExactThompson(problem=make_env(PROBLEM))) == repr(ExactThompson(PROBLEM))
 
 
-@pytest.mark.parametrize("make", [ExactThompson, RacingThompson, SMCThompson])
-def test_an_environment_without_a_problem_is_refused(make):
+@pytest.mark.parametrize("name", ALL_AGENTS)
+def test_what_is_no_problem_and_has_none_is_refused(name):
     with pytest.raises(TypeError, match="problem must be a BanditProblem or an environment with"):
-        make(gym.make("CartPole-v1"))
+        make_agent(name, gym.make("CartPole-v1"))
+    with pytest.raises(TypeError, match="problem must be a BanditProblem, got None"):
+        make_agent(name, None)
 
 
 @pytest.mark.parametrize(
@@ -46,15 +49,3 @@ def test_a_prior_stands_in_place_of_the_problems(make):
         expected = Beta(1.0, 1.0) if prior == "reference" else Beta(5.0, 5.0)
         assert agent.problem == BanditProblem(Bernoulli(), expected, 4)
         assert "prior" not in agent.options()
-
-
-@pytest.mark.parametrize("name", ["exact", "racing_paper", "smc_paper", "sliding_window"])
-def test_a_prior_is_told_by_name_of_the_agent(name):
-    agent = make_agent(name, PROBLEM, prior=Beta(5.0, 5.0))
-    assert agent.problem.prior == Beta(5.0, 5.0)
-
-
-@pytest.mark.parametrize("make", [ExactThompson, RacingThompson, SMCThompson.paper, UniformRandom])
-def test_there_is_one_word_for_a_prior(make):
-    with pytest.raises(ValueError, match="be an object, a dict or 'reference', got 'referense'"):
-        make(PROBLEM, prior="referense")

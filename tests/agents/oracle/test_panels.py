@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from agents.oracle.line import Line
+from agents.oracle.arms import Line
 from agents.oracle.panels import (
     Panels,
     ToleranceError,

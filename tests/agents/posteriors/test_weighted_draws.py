@@ -29,10 +29,8 @@ def test_a_row_alone_is_picked_from_as_a_row_of_many(size):
     one, many = np.random.default_rng(3), np.random.default_rng(3)
     for _ in range(200):
         weights = one.exponential(size=size) ** 4
-        assert (
-            draw_particle(one, weights)
-            == draw_particles(many, many.exponential(size=(1, size)) ** 4)[0]
-        )
+        (expected,) = draw_particles(many, many.exponential(size=(1, size)) ** 4)
+        assert draw_particle(one, weights) == expected
 
 
 def test_weights_that_are_all_nothing_are_equal_and_others_unmoved():

@@ -146,6 +146,22 @@ def test_laplace_is_centred_where_the_density_is_flat(likelihood, std):
     assert np.sqrt(slope @ fit.covariance[0] @ slope) < 2 * 0.1**2
 
 
+def test_diagonal_laplace_draws_each_coefficient_given_all_others():
+    problem = ContextualProblem(Gaussian(0.5), Normal(0.3, 2.0), 3, 4)
+    features, rewards = make_data(problem.likelihood, 40, 4)
+    features[:, 1] += features[:, 0]
+    posterior = LaplaceCoefficients(problem, covariance="diagonal")
+    learn(posterior, features, rewards)
+    draws = posterior.coefficients
+    precision = np.eye(4) / 4 + features.T @ features / 0.25
+    std, size = np.diag(precision) ** -0.5, len(draws.means[0])
+    error = posterior.fits.fit.mean[0] - draws.mean()[0]
+    np.testing.assert_array_less(abs(error), 4 * std / np.sqrt(size))
+    np.testing.assert_allclose(draws.std()[0], std, rtol=4 / np.sqrt(2 * size))
+    together = np.corrcoef(draws.means[0].T)[np.triu_indices(4, 1)]
+    np.testing.assert_array_less(abs(together), 4 / np.sqrt(size))
+
+
 @pytest.mark.parametrize("rewards", ["zeros", "separated"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_separated_data_are_fitted(kind, rewards):
@@ -205,9 +221,8 @@ def test_blocks_are_joined_by_a_row_or_by_the_prior():
     assert posterior.fits.labels.tolist() == [0, 0, 0]
     at_once = CoefficientRace(problem)
     learn(at_once, features, rewards, step=3)
-    np.testing.assert_allclose(
-        posterior.fits.fit.mean, at_once.fits.fit.mean, atol=0.02
-    )  # sites were swept another number of times
+    found, expected = posterior.fits.fit.mean, at_once.fits.fit.mean
+    np.testing.assert_allclose(found, expected, atol=0.02)  # by another number of sweeps
 
 
 @pytest.mark.parametrize("kind", KINDS)

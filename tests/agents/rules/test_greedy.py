@@ -69,9 +69,3 @@ def test_epsilon_greedy_on_the_posterior_is_greedy_when_epsilon_is_0():
     problem = BanditProblem(Bernoulli(), Beta(50.0, 50.0), 2)
     agent = EpsilonGreedy(problem, epsilon=0.0, estimate="posterior")
     assert (act(agent, [1, 100], [1, 60]) == 1).all()
-
-
-def test_estimate_must_be_a_known_one():
-    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
-    with pytest.raises(ValueError, match="estimate must be one of 'average', 'posterior'"):
-        Greedy(problem, estimate="posteriors")

@@ -1,4 +1,4 @@
-"""What rules are told of the horizon, and of the problem."""
+"""What rules are told of the horizon."""
 
 import pytest
 
@@ -19,11 +19,3 @@ def test_a_horizon_that_cannot_be_counted_is_one_sentence(rule):
     for horizon, text in [(0, "a positive integer, got 0"), (10**400, "at most .*, got 1000")]:
         with pytest.raises(ValueError, match=f"horizon must be {text}"):
             rule(PROBLEM, horizon=horizon)
-
-
-@pytest.mark.parametrize(
-    "rule", [agents.KnowledgeGradient, agents.InformationDirected, agents.DiscountedGittins]
-)
-def test_what_is_no_problem_is_one_sentence(rule):
-    with pytest.raises(TypeError, match="problem must be a BanditProblem, got None"):
-        rule(None)

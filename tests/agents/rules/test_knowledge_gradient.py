@@ -3,7 +3,7 @@ import pytest
 from scipy import integrate, stats
 
 from agents import KnowledgeGradient
-from agents.numerics.lookahead import find_best_gains
+from agents.numerics.kernels import find_best_gains
 from agents.rules.knowledge_gradient import find_normal_gains, list_lookaheads
 from bandit_gym.likelihoods import Bernoulli, Poisson
 from bandit_gym.priors import Beta, Gamma
@@ -72,11 +72,8 @@ def test_beta_and_normal_posteriors_are_looked_at_after_the_same_pulls():
 
 
 def test_gains_of_what_is_known_or_told_no_more_are_nothing():
-    mean, std, levels = (
-        np.array([[0.5, 0.5, 1e9]]),
-        np.array([[0.0, 1e-200, 1.0]]),
-        np.zeros((1, 3)),
-    )
+    mean, std = np.array([[0.5, 0.5, 1e9]]), np.array([[0.0, 1e-200, 1.0]])
+    levels = np.zeros((1, 3))
     for left in (0, 9):
         found = find_normal_gains(mean, std, levels, list_lookaheads(np.array([left])), 1.0)
         assert found.tolist() == [[0.0, 0.0, 0.0]]

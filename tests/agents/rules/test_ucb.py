@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 from geometric import Geometric
-from surface import in_states
 
 from agents import KLUCB, MOSS
 from bandit_gym.likelihoods import Bernoulli
@@ -71,9 +70,3 @@ def test_arm_pulled_more_than_its_share_has_no_bonus():
     # 100 pulls are more than T / K = 65.5; the other's bound is 0.6 + sqrt(log(2.18) / 30) = 0.761
     assert (chosen([100, 30], [77, 18], horizon=131) == 0).all()
     assert (chosen([100, 30], [75, 18], horizon=131) == 1).all()
-
-
-def test_horizon_that_is_over_is_refused():
-    agent = in_states("moss", TWO_ARMS, [[20, 20]], [[9, 9]], horizon=40)
-    with pytest.raises(ValueError, match="horizon must be more than the 40 decisions already made"):
-        agent.act()

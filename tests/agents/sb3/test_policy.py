@@ -107,9 +107,8 @@ class SeededReset(gym.Wrapper):
 
 
 def test_policy_learns_from_its_rewards():
-    env = make_vec_env(
-        "bandit_gym:BernoulliBandit-v0", 2, seed=SEED, env_kwargs={"means": [0.0] * 9 + [1.0]}
-    )
+    means = [0.0] * 9 + [1.0]
+    env = make_vec_env("BernoulliBandit-v0", 2, seed=SEED, env_kwargs={"means": means})
     policy = as_policy(make_agent("exact", env.get_attr("problem")[0]), seed=0)
     mean, _ = evaluate_policy(policy, env, n_eval_episodes=2, callback=policy.callback)
     assert mean > 900

@@ -26,14 +26,15 @@ every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)
 
 @pytest.fixture(scope="module")
 def models():
-    return {
-        name: train(name, observation="history" if name == "RecurrentPPO" else "counts")
-        for name in ALGORITHMS
-    }
+    return {name: train(name, observation=observation_of(name)) for name in ALGORITHMS}
+
+
+def observation_of(name):
+    return "history" if name == "RecurrentPPO" else "counts"
 
 
 def make_env(name, **options):
-    return make_vec(observation="history" if name == "RecurrentPPO" else "counts", **options)
+    return make_vec(observation=observation_of(name), **options)
 
 
 def observations(model, num_steps, num_lanes=2):
@@ -81,10 +82,8 @@ def test_sb3_agent_runs_in_rollout_on_lanes_and_alone(models, name):
     for num_envs in (1, 2):
         env = make_env(name, num_envs=num_envs)
         assert rollout(agent, env, seed=1).actions.shape == (num_envs, 10)
-    mode = "history" if name == "RecurrentPPO" else "counts"
-    env = gym.make(
-        "bandit_gym:BernoulliBandit-v0", num_arms=NUM_ARMS, observation=mode, horizon=1000
-    )
+    options = {"num_arms": NUM_ARMS, "observation": observation_of(name), "horizon": 1000}
+    env = gym.make("BernoulliBandit-v0", **options)
     assert rollout(agent, env, seed=1, horizon=4).actions.shape == (1, 4)
 
 
@@ -220,9 +219,8 @@ def test_sb3_agent_refuses_what_is_no_model():
 
 
 def test_sb3_agent_refuses_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match="path must lead to a file .*nothing'; FileNotFound"
-    ):
+    told = "path must lead to a file .*nothing'; FileNotFound"
+    with pytest.raises(FileNotFoundError, match=told):
         SB3Agent.load(tmp_path / "nothing")
     with pytest.raises(ValueError, match="path must be a path, as a string or a Path, got ''"):
         SB3Agent.load("")
@@ -247,11 +245,6 @@ def test_sb3_agent_refuses_a_deterministic_that_is_a_word(models):
         SB3Agent(models["PPO"], deterministic="no")
 
 
-def test_sb3_agent_is_refused_by_a_world_of_another_observation(models):
-    with pytest.raises(ValueError, match=r"env must have the observation space .* got Discrete"):
-        rollout(SB3Agent(models["PPO"]), make_vec(observation="constant"), seed=0)
-
-
 def test_sb3_agent_refuses_continuous_actions():
     with pytest.raises(TypeError, match="model must have Discrete actions, got Box"):
         SB3Agent(PPO("MlpPolicy", "Pendulum-v1", device="cpu"))
@@ -262,9 +255,12 @@ def test_sb3_agent_refuses_to_act_before_reset(models):
         SB3Agent(models["PPO"]).act(np.zeros((2, 7)))
 
 
-def test_sb3_agent_refuses_an_action_that_is_no_arm(models):
+def test_sb3_agent_refuses_a_mask_and_an_action_that_is_no_arm(models):
     agent = SB3Agent(models["PPO"])
     agent.reset(num_envs=2, seed=0)
+    for call in (agent.act, agent.action_probabilities):
+        with pytest.raises(TypeError, match="available must be left out for SB3Agent, which"):
+            call(np.zeros((2, 7)), available=[True] * NUM_ARMS)
     with pytest.raises(InvalidAction):
         agent.observe(np.array([0, NUM_ARMS]), np.zeros(2))
 
@@ -320,14 +316,11 @@ def test_saved_model_unpickles_nothing_that_acting_does_not_need(models, tmp_pat
     assert not (tmp_path / "model.ran").exists()
 
 
-def test_saved_model_is_refused_before_anything_runs_when_its_observation_is_another(
-    models, tmp_path
-):
+def test_saved_model_of_another_observation_is_refused_before_anything_runs(models, tmp_path):
     models["PPO"].save(tmp_path / "model")
     entry = {"agent": "agents.sb3:saved_model", "path": str(tmp_path / "model")}
-    experiment = Experiment(
-        [{"env": "BernoulliBandit-v0", "num_arms": NUM_ARMS}], ["random", entry]
-    )
+    world = {"env": "BernoulliBandit-v0", "num_arms": NUM_ARMS}
+    experiment = Experiment([world], ["random", entry])
     with pytest.raises(ValueError, match="env must have the observation space that the model was"):
         run_experiment(experiment, tmp_path / "results", workers=Workers("serial"))
     assert not (tmp_path / "results").exists()
@@ -335,15 +328,10 @@ def test_saved_model_is_refused_before_anything_runs_when_its_observation_is_ano
 
 def test_saved_model_runs_in_an_experiment(models, tmp_path):
     models["PPO"].save(tmp_path / "model")
-    experiment = Experiment(
-        environments=(
-            {"env": "BernoulliBandit-v0", "num_arms": NUM_ARMS, "observation": "counts"},
-        ),
-        agents=("random", {"agent": "agents.sb3:saved_model", "path": str(tmp_path / "model")}),
-        replications=4,
-        horizon=5,
-        block_size=2,
-    )
+    world = {"env": "BernoulliBandit-v0", "num_arms": NUM_ARMS, "observation": "counts"}
+    entry = {"agent": "agents.sb3:saved_model", "path": str(tmp_path / "model")}
+    sizes = {"replications": 4, "horizon": 5, "block_size": 2}
+    experiment = Experiment([world], ["random", entry], **sizes)
     results = run_experiment(experiment, tmp_path / "results", workers=Workers("serial"))
     assert not results.failed and not results.num_missing
 

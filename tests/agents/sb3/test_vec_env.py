@@ -62,9 +62,8 @@ def test_native_vec_env_says_what_dummy_vec_env_says(env_id, observation):
 def test_vec_env_takes_sync_vector_envs_too():
     make = lambda: gym.make("bandit_gym:PoissonBandit-v0", num_arms=NUM_ARMS, max_episode_steps=10)  # noqa: E731
     sync = SyncVectorEnv([make] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
-    for found, wanted in zip(
-        play(GymnasiumVecEnv(sync)), play(reference("PoissonBandit-v0")), strict=True
-    ):
+    ours, theirs = play(GymnasiumVecEnv(sync)), play(reference("PoissonBandit-v0"))
+    for found, wanted in zip(ours, theirs, strict=True):
         assert_same(found, wanted)
 
 

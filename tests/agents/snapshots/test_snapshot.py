@@ -12,9 +12,7 @@ from bandit_gym.problem import BanditProblem
 
 CONJUGATE = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 3)
 GRID = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3)
-CHAINS = BanditProblem(
-    Bernoulli(), TruncatedMultivariateNormal(0.5, (0.05 * np.eye(3) + 0.02).tolist()), 3
-)
+CHAINS = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, 0.05 * np.eye(3) + 0.02), 3)
 KINDS = {
     "the conjugate posterior": (ExactThompson, CONJUGATE, {}),
     "tables": (ExactThompson, GRID, {}),

@@ -4,8 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from bandit_gym.contexts import disjoint, hierarchical
-from bandit_gym.contexts.drawn import CONTEXTS, count_coefficients, make_contexts
+from bandit_gym.contexts import CONTEXTS, count_coefficients, disjoint, hierarchical, make_contexts
 
 VISITORS = np.random.default_rng(0).standard_normal((4, 2))
 
@@ -14,10 +13,8 @@ def test_predictors_in_blocks_are_those_of_each_arms_own_coefficients_and_the_sh
     rng, num_arms = np.random.default_rng(1), 3
     with_intercept = np.column_stack([np.ones(4), VISITORS])
     for intercept, vectors in ((True, with_intercept), (False, VISITORS)):
-        shared, own = (
-            rng.standard_normal(vectors.shape[1]),
-            rng.standard_normal((num_arms, vectors.shape[1])),
-        )
+        shared = rng.standard_normal(vectors.shape[1])
+        own = rng.standard_normal((num_arms, vectors.shape[1]))
         features = disjoint(VISITORS, num_arms, intercept)
         np.testing.assert_allclose(features @ own.ravel(), vectors @ own.T)
         theta = np.concatenate([shared, own.ravel()])

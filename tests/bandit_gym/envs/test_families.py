@@ -29,10 +29,9 @@ def test_default_prior_has_the_documented_mean(env_id, mean, std):
 
 
 def test_dependent_prior_is_the_truncated_normal_of_unit_vectors():
-    problem, same, other = (
-        problem_of(gym.make("DependentPriorBandit-v0", num_arms=6, arm_seed=seed))
-        for seed in (3, 3, 4)
-    )
+    options = ({"num_arms": 6, "arm_seed": seed} for seed in (3, 3, 4))
+    worlds = (gym.make("DependentPriorBandit-v0", **each) for each in options)
+    problem, same, other = map(problem_of, worlds)
     settings = problem.prior.to_dict()
     assert (settings["name"], settings["mean"]) == ("truncated_multivariate_normal", 0.5)
     covariance = np.array(settings["covariance"])

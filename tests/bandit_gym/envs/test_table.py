@@ -1,5 +1,7 @@
 """TableBandit-v0: rows of a table in random order, for agents that are told a prior."""
 
+from pathlib import Path
+
 import gymnasium as gym
 import numpy as np
 import pandas as pd
@@ -93,13 +95,14 @@ def test_agents_are_told_a_prior_or_ask_for_one_in_a_sentence():
     env = make()
     d = env.observation_space.shape[1]
     problem = ContextualProblem(env.unwrapped.problem.likelihood, Normal(0.0, 1.0), NUM_ARMS, d)
-    played = [
-        rollout(agent, env, seed=0, horizon=20)
-        for agent in (RacingThompson(problem), RacingThompson(env, prior=Normal(0.0, 1.0)))
-    ]
+    agents = RacingThompson(problem), RacingThompson(env, prior=Normal(0.0, 1.0))
+    played = [rollout(agent, env, seed=0, horizon=20) for agent in agents]
     assert played[0].actions.tolist() == played[1].actions.tolist()
     assert played[0].lengths.tolist() == [NUM_ROWS]
-    assert rollout(LinUCB(env), env, seed=0, horizon=NUM_ROWS).lengths.tolist() == [NUM_ROWS]
+    many = gym.make_vec(ID, 1, features=VISITORS, rewards=PAID)
+    for each in (env, many, make(max_episode_steps=5)):
+        shorter = getattr(each.spec, "max_episode_steps", None) or NUM_ROWS
+        assert rollout(LinUCB(each), each, seed=0).lengths.tolist() == [shorter]
     with pytest.raises(ValueError, match="prior must be given where the environment knows none"):
         RacingThompson(env)
 
@@ -110,9 +113,21 @@ def test_it_is_compared_and_its_regret_is_named_for_what_it_is(tmp_path):
     agents = [{"agent": "laplace", "prior": PRIOR}, "lin_ucb"]
     sizes = {"replications": 4, "horizon": 10, "block_size": 2, "progress": False}
     found = bg.compare(agents, env=env, workers=SERIAL, **sizes)
-    assert "Regret to the best reward of each row: sum over steps of the row's best" in str(found)
+    assert "best reward of each row: sum over steps of best reward - reward received" in str(found)
     with pytest.raises(ValueError, match="prior must be given"):
         bg.compare(["laplace"], env=env, workers=SERIAL, **sizes)
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_stored_results_are_stale_once_the_file_of_a_table_has_changed(tmp_path, kind):
+    path = tmp_path / "rows.csv"
+    env = {"env": ID, "table": kind(path), "rewards": REWARDS}
+    sizes = {"replications": 2, "horizon": 5, "progress": False, "workers": SERIAL}
+    FRAME.to_csv(path, index=False)
+    bg.compare(["lin_ucb"], env=env, out=tmp_path / "out", **sizes)
+    FRAME.assign(left=1.0).to_csv(path, index=False)
+    with pytest.raises(FileExistsError, match=r"1 blocks are of other code: .*rows\.csv"):
+        bg.compare(["lin_ucb"], env=env, out=tmp_path / "out", **sizes)
 
 
 @pytest.mark.parametrize(

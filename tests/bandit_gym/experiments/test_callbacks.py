@@ -37,9 +37,7 @@ def files_without(tmp_path_factory):
 
 
 @pytest.mark.parametrize("workers", [SERIAL, Workers("loky", 1)], ids=lambda w: w.backend)
-def test_callbacks_are_told_here_whoever_works_and_change_no_number(
-    tmp_path, files_without, workers
-):
+def test_callbacks_are_told_here_and_change_no_number(tmp_path, files_without, workers):
     listener = Listener()
     run_experiment(EXPERIMENT, tmp_path, workers=workers, callbacks=[listener])
     assert files_of(tmp_path) == files_without

@@ -4,11 +4,9 @@ import importlib
 import sys
 
 import pytest
-from surface import SERIAL, rewrite_block
 
-from bandit_gym.experiments import Experiment, provenance, run_experiment
+from bandit_gym.experiments import provenance
 from bandit_gym.experiments.provenance import find_sources
-from bandit_gym.results import load_results
 
 FILES = {
     "mine.py": "from kit.tools import choose\n\nclass Mine:\n    arm = 0  # the arm\n",
@@ -72,12 +70,3 @@ def test_an_edit_after_an_import_that_nobody_was_told_of_is_refused(project, mon
             find_sources("young:load", {})
     finally:
         sys.modules.pop("young", None)
-
-
-def test_a_folder_of_two_codes_is_refused_before_any_number(tmp_path):
-    experiment = Experiment(["BernoulliBandit-v0"], ["random"], replications=4, block_size=2)
-    run_experiment(experiment, tmp_path / "out", workers=SERIAL)
-    (path, _) = sorted((tmp_path / "out" / "blocks").rglob("*.parquet"))
-    rewrite_block(path, {"results_version": 1})
-    with pytest.raises(ValueError, match="must hold blocks of one code, got .* --recompute"):
-        load_results(tmp_path / "out")

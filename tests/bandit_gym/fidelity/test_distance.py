@@ -35,8 +35,7 @@ def ends(law, own, num_decisions, num_sets=NUM_SETS):
 
 
 @pytest.mark.parametrize(
-    ("size", "true"),
-    [("n=1000", 0.01), ("n=1000", 0.015), ("n=10000", 0.005)],
+    ("size", "true"), [("n=1000", 0.01), ("n=1000", 0.015), ("n=10000", 0.005)]
 )
 def test_interval_covers_the_distance_between_two_arms(size, true):
     law, num_decisions = TWO[size]
@@ -48,9 +47,8 @@ def test_interval_covers_the_distance_between_two_arms(size, true):
 @pytest.mark.parametrize(("num_arms", "num_sets"), [(2, 2000), (3, 100), (4, 60), (5, 40)])
 @pytest.mark.usefixtures("few_floors")
 def test_interval_covers_distributions_of_the_suites_mixed_with_uniform_ones(num_arms, num_sets):
-    laws = [
-        case.probabilities for case in load_suite().cases if len(case.probabilities) == num_arms
-    ][:2]
+    laws = [case.probabilities for case in load_suite().cases]
+    laws = [law for law in laws if len(law) == num_arms][:2]
     found = []
     for law in laws:
         own = 0.9 * law + 0.1 / num_arms

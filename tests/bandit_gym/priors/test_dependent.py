@@ -85,9 +85,8 @@ def test_sample_falls_into_cells_as_often_as_the_density_says(mean, rng):
     observed, _, _ = np.histogram2d(*draws.T, bins=num_cells, range=[[0, 1], [0, 1]])
     expected = NUM_DRAWS * weights / weights.sum()
     is_usual = expected > 5  # the rest count as one cell
-    cells = [
-        np.append(counts[is_usual], counts[~is_usual].sum()) for counts in (observed, expected)
-    ]
+    both = observed, expected
+    cells = [np.append(counts[is_usual], counts[~is_usual].sum()) for counts in both]
     kept = slice(None) if cells[1][-1] > 0 else slice(-1)
     assert stats.chisquare(cells[0][kept], cells[1][kept]).pvalue > 1e-3
 
@@ -149,9 +148,8 @@ def test_sample_each_equals_sample_of_each_and_leaves_the_generators_where_that_
 @pytest.mark.parametrize("prior", PRIORS_TO_REJECT.values(), ids=PRIORS_TO_REJECT)
 def test_log_density_is_the_normal_one_up_to_a_constant(prior, rng):
     draws = prior.sample(rng, (4, 5, prior.num_arms))
-    normal = stats.multivariate_normal(
-        np.broadcast_to(prior.mean, prior.num_arms), np.array(prior.covariance)
-    )
+    mean = np.broadcast_to(prior.mean, prior.num_arms)
+    normal = stats.multivariate_normal(mean, np.array(prior.covariance))
     rest = prior.log_density(draws) - normal.logpdf(draws)
     assert np.ptp(rest) <= 1e-9
 

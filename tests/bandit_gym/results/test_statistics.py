@@ -63,9 +63,8 @@ def test_mean_interval_is_students_when_values_are_symmetric():
 
 def test_proportion_interval_is_wilsons_by_hand():
     """8 of 10: centre (0.8 + z^2 / 20) / (1 + z^2 / 10) = 0.71674, half width 0.22658."""
-    assert proportion_interval(np.array([1.0] * 8 + [0.0] * 2)) == pytest.approx(
-        (0.8, 0.71674 - 0.22658, 0.71674 + 0.22658), abs=1e-5
-    )
+    expected = 0.8, 0.71674 - 0.22658, 0.71674 + 0.22658
+    assert proportion_interval(np.array([1.0] * 8 + [0.0] * 2)) == pytest.approx(expected, abs=1e-5)
 
 
 def of_columns(values):

@@ -114,9 +114,7 @@ def test_a_rule_without_a_posterior_shows_averages(monkeypatch):
         ("Poisson", [0.0, 0.0], "0", "1"),
     ],
 )
-def test_the_range_is_the_support_or_that_of_the_true_means_and_half_as_much_on_either_side(
-    family, means, low, high, monkeypatch
-):
+def test_the_range_is_the_support_or_fits_the_true_means(family, means, low, high, monkeypatch):
     options = {"num_arms": 2, "means": means, "env": f"{family}Bandit-v0"}
     text = printed(monkeypatch, horizon=1, **options)
     assert re.search(rf"^ *arm pulls +mean +{low} +{high}$", text, re.M)
@@ -211,7 +209,7 @@ def test_an_agent_that_fails_leaves_the_film_that_was_there(tmp_path, capsys):
         (["--agent", "racin"], "the nearest known one is 'racing'"),
         (
             ["--agent", 'racing_paper:grid={"delta":[0.1,0.2]}'],
-            "--agent must be one agent in one environment",
+            "agent must be one agent in one environment",
         ),
         (["--seed", str(2**64)], "seed must be at most 18446744073709551615"),
         (["--fps", "0"], "fps must be a finite number above 0 and at most 50, got 0.0"),

@@ -48,9 +48,8 @@ def test_deliver_says_so_where_nothing_is_late():
     env = gym.make("bandit_gym:BernoulliBandit-v0")
     env.reset(seed=0)
     info = env.step(0)[4]
-    with pytest.raises(
-        ValueError, match="info must report feedback_step and .*, as environments of late"
-    ):
+    told = "info must report feedback_step and .*, as environments of late"
+    with pytest.raises(ValueError, match=told):
         deliver(new_agent(None), info)
 
 

@@ -10,7 +10,6 @@ from scipy import special
 
 import bandit_gym as bg
 from agents import ExactThompson
-from bandit_gym.experiments import Experiment, run_experiment
 from bandit_gym.likelihoods import Bernoulli, Likelihood
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
@@ -67,13 +66,6 @@ def test_agents_are_given_bernoulli_rewards(num_envs):
         assert set(rollout(agent, around, seed=0, horizon=9).rewards.ravel()) <= {0.0, 1.0}
     lanes = SyncVectorEnv([lambda: BinaryReward(bg.make(PROBLEM))] * 2)
     assert ExactThompson(lanes).problem.likelihood == Bernoulli()
-
-
-def test_experiments_give_agents_bernoulli_rewards(tmp_path):
-    environment = {"env": "BernoulliBandit-v0", "wrappers": [{"name": "BinaryReward"}]}
-    sizes = {"horizon": 10, "replications": 2}
-    experiment = Experiment.from_dict({"environments": [environment], "agents": ["exact"], **sizes})
-    assert not run_experiment(experiment, tmp_path / "results").failed
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)

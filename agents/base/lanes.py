@@ -1,0 +1,70 @@
+"""Episodes in lockstep and a generator of their own: what all agents are, SB3's too.
+
+Notation: K arms, N lanes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from gymnasium.error import ResetNeeded
+from numpy.random import PCG64, Generator, SeedSequence
+
+from agents.base.evidence import MAX_STATISTICS
+from bandit_gym.checks import check_integer, message
+
+
+class Lanes:
+    """N episodes in lockstep, or one alone, and a generator of their own.
+
+    Attributes:
+        num_envs: N, or None for a single run, in which actions are scalars.
+    """
+
+    num_envs: int | None = None
+    _rng: Generator | None = None
+
+    @property
+    def num_lanes(self) -> int:
+        """N, which is 1 for a single run."""
+        return 1 if self.num_envs is None else self.num_envs
+
+    @property
+    def max_lanes(self) -> int:
+        """How many lanes it can be asked for; experiments refuse larger blocks at once."""
+        return MAX_STATISTICS
+
+    @property
+    def rng(self) -> Generator:
+        """The agent's own generator, which no other agent uses."""
+        self._require_reset()
+        assert self._rng is not None
+        return self._rng
+
+    def _start_lanes(self, num_envs: int | None, seed: int | SeedSequence | None) -> None:
+        """Set lanes and generator, see `Agent.reset`."""
+        if num_envs is not None:
+            num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=self.max_lanes)
+        if seed is not None or self._rng is None:
+            self._rng = make_agent_generator(seed, type(self).__name__)
+        self.num_envs = num_envs
+
+    def _require_reset(self) -> None:
+        if self._rng is None:
+            raise ResetNeeded(f"call {type(self).__name__}.reset() before using the agent.")
+
+    def _refuse_available(self, available: Any) -> None:
+        """Refuse a mask of available arms, unless it is None."""
+        if available is not None:
+            condition = f"be left out for {type(self).__name__}, which decides among all arms"
+            raise TypeError(message("available", condition, available))
+
+
+def make_agent_generator(seed: int | SeedSequence | None, name: str) -> Generator:
+    """Make an agent's own generator; an int seed is mixed with the name of its class."""
+    if not isinstance(seed, SeedSequence):
+        if seed is not None:
+            seed = check_integer("seed", seed, minimum=0)
+        seed = SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()),))
+    return Generator(PCG64(seed))

@@ -1,0 +1,289 @@
+"""How the features of arms arise: drawn, of a user's visitors, or from a table.
+
+`disjoint` and `hierarchical` turn a visitor's vector into the features of each arm, in blocks of
+coefficients. Drawn features come anew at each step, by name or from a user's own function. A table
+has features and the reward that each arm would have paid, one row a visitor.
+
+Notation: M lanes, K arms, p entries of a visitor's vector with the intercept, d features of an arm,
+T rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from bandit_gym.checks import (
+    call_method,
+    check_callback,
+    check_choice,
+    check_integer,
+    check_numbers,
+    load_named,
+    message,
+    quote_words,
+)
+from bandit_gym.checks.files import read_frame
+from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.numerics.streams import make_generator
+
+__all__ = ["disjoint", "hierarchical"]
+
+# -- Blocks of coefficients ------------------------------------------------------------------------
+
+
+def disjoint(x: Any, num_arms: int, intercept: bool = True) -> FloatArray:
+    """Return (..., K, d) features that give each arm a block of coefficients of its own.
+
+    Arm a has the visitor's vector in block a and zeros elsewhere, so that the mean of an arm says
+    nothing of another arm's.
+
+    Args:
+        x: (...,) numbers of each visitor on the last axis; other axes are several visitors.
+        num_arms: K, at least 2.
+        intercept: whether each block begins with a 1 before the visitor's numbers.
+
+    Returns:
+        (..., K, d) features, d = K p.
+
+    Raises:
+        TypeError: if x is not made of numbers.
+        ValueError: if x is infinite or NaN, or has no numbers and there is no intercept.
+    """
+    return _put_in_own_block(*_check_visitors(x, num_arms, intercept))
+
+
+def hierarchical(x: Any, num_arms: int, intercept: bool = True) -> FloatArray:
+    """Return (..., K, d) features that give all arms one block, and each arm one of its own.
+
+    The coefficients of arm a are those of the shared block, first, plus those of block a: with
+    independent priors, a hierarchical model of arms that resemble each other.
+
+    Args:
+        x: (...,) numbers of each visitor on the last axis; other axes are several visitors.
+        num_arms: K, at least 2.
+        intercept: whether each block begins with a 1 before the visitor's numbers.
+
+    Returns:
+        (..., K, d) features, d = (K + 1) p.
+
+    Raises:
+        TypeError: if x is not made of numbers.
+        ValueError: if x is infinite or NaN, or has no numbers and there is no intercept.
+    """
+    return _put_in_both_blocks(*_check_visitors(x, num_arms, intercept))
+
+
+def _check_visitors(x: Any, num_arms: int, intercept: bool) -> tuple[FloatArray, int]:
+    """Return (..., p) finite vectors, with a leading 1 if there is an intercept, and K."""
+    vectors = check_numbers("x", x)
+    if not np.isfinite(vectors).all():
+        raise ValueError(message("x", "be finite", x))
+    if vectors.ndim == 0 or vectors.shape[-1] + bool(intercept) == 0:
+        raise ValueError(message("x", "have a last axis of features", x))
+    num_arms = check_integer("num_arms", num_arms, minimum=2)
+    return _add_intercept(vectors) if intercept else vectors, num_arms
+
+
+def _add_intercept(vectors: FloatArray) -> FloatArray:
+    """Return the (..., p) vectors of p - 1 numbers with a 1 before them."""
+    return np.concatenate([np.ones((*vectors.shape[:-1], 1)), vectors], axis=-1)
+
+
+def _put_in_own_block(vectors: FloatArray, num_arms: int) -> FloatArray:
+    """Return the (..., K, K p) features that `disjoint` describes."""
+    *others, size = vectors.shape
+    features, arms = np.zeros((*others, num_arms, num_arms, size)), np.arange(num_arms)
+    features[..., arms, arms, :] = vectors[..., None, :]
+    return features.reshape(*others, num_arms, num_arms * size)
+
+
+def _put_in_both_blocks(vectors: FloatArray, num_arms: int) -> FloatArray:
+    """Return the (..., K, (K + 1) p) features that `hierarchical` describes."""
+    shared = np.repeat(vectors[..., None, :], num_arms, axis=-2)
+    return np.concatenate([shared, _put_in_own_block(vectors, num_arms)], axis=-1)
+
+
+BLOCKS = {"disjoint": _put_in_own_block, "hierarchical": _put_in_both_blocks}
+"""How a visitor's numbers become features of each arm."""
+
+# -- Drawn features --------------------------------------------------------------------------------
+
+DEVIATION, DEVIATION_OF_LOG = 2.0, 0.5
+"""Of linear predictors under coefficients of unit variance; the second under a log link, where a
+larger one makes a few visitors pay for all. Wider priors make wider predictors."""
+
+MAX_FEATURE = 1e6
+"""Of features that are drawn: checkers of environments ask for ends of their space."""
+
+Draw = Callable[[Sequence[Generator], int, int], FloatArray]
+"""From the generators of M lanes, K and d to (M, K, d) features."""
+
+UserDraw = Callable[[Generator, int, int], FloatArray]
+"""From one generator, K and d to (K, d) features."""
+
+
+class Contexts(NamedTuple):
+    """How features arise.
+
+    Attributes:
+        make: draws them.
+        is_fixed: whether they are drawn once an episode.
+        scale: of the features.
+    """
+
+    make: Draw
+    is_fixed: bool = False
+    scale: float = 1.0
+
+    def draw(self, rngs: Sequence[Generator], num_arms: int, num_features: int) -> FloatArray:
+        """Return the (M, K, d) features of one step in M lanes, each lane's of its generator."""
+        return self.scale * self.make(rngs, num_arms, num_features)
+
+
+def _draw_normal(rngs: Sequence[Generator], *shape: int) -> FloatArray:
+    drawn = np.empty((len(rngs), *shape))
+    for rng, out in zip(rngs, drawn, strict=True):
+        rng.standard_normal(out=out)
+    return drawn
+
+
+def _draw_arms(rngs: Sequence[Generator], num_arms: int, num_features: int) -> FloatArray:
+    """Draw each arm's features by themselves."""
+    return _draw_normal(rngs, num_arms, num_features) / np.sqrt(num_features)
+
+
+def _draw_visitors(
+    name: str, rngs: Sequence[Generator], num_arms: int, num_features: int
+) -> FloatArray:
+    """Draw a visitor for all arms, and put the vector in the blocks of that name."""
+    size = num_features // count_coefficients(name, num_arms, 1)
+    num_blocks_of_arm = 1 if name == "disjoint" else 2
+    visitors = _add_intercept(_draw_normal(rngs, size - 1))
+    return BLOCKS[name](visitors / np.sqrt(num_blocks_of_arm * size), num_arms)
+
+
+CONTEXTS = {
+    "normal": Contexts(_draw_arms),
+    "fixed": Contexts(_draw_arms, is_fixed=True),
+    **{name: Contexts(partial(_draw_visitors, name)) for name in BLOCKS},
+}
+"""By name; here linear predictors have the deviation 1 under coefficients of unit variance."""
+
+
+def count_coefficients(contexts: Any, num_arms: int, num_features: int) -> int:
+    """Return d, where each block of coefficients has `num_features`; other arguments unchecked."""
+    num_blocks = {"disjoint": num_arms, "hierarchical": num_arms + 1}
+    return num_features * (num_blocks.get(contexts, 1) if isinstance(contexts, str) else 1)
+
+
+def make_contexts(contexts: Any, num_arms: int, num_features: int, link: str) -> Contexts:
+    """Return how features arise, by name, as `module:name`, or as a function.
+
+    Args:
+        contexts: a name of `CONTEXTS`, or a user's `(rng, num_arms, num_features) -> (K, d)`.
+        num_arms: K.
+        num_features: d.
+        link: name of the link, which decides how large features are.
+
+    Raises:
+        TypeError: if it is neither a name nor a function.
+        ValueError: if the name is unknown, d does not fit the blocks, or a user's function returns
+            something else than (K, d) numbers within [-1e6, 1e6].
+    """
+    if isinstance(contexts, str) and ":" in contexts:
+        contexts = load_named("contexts", contexts)
+    if not isinstance(contexts, str):
+        check_callback("contexts", contexts)
+        _draw_checked(contexts, [make_generator("trial of contexts")], num_arms, num_features)
+        return Contexts(partial(_draw_checked, contexts))
+    known = CONTEXTS[check_choice("contexts", contexts, CONTEXTS)]
+    if num_features % (blocks := count_coefficients(contexts, num_arms, 1)):
+        condition = f"be a multiple of {blocks}, a block for each, under {contexts} contexts"
+        raise ValueError(message("num_features", condition, num_features))
+    return known._replace(scale=DEVIATION_OF_LOG if link == "log" else DEVIATION)
+
+
+def _draw_checked(
+    draw: UserDraw, rngs: Sequence[Generator], num_arms: int, num_features: int
+) -> FloatArray:
+    """Return what a user's function draws for each lane, if it is (K, d) features."""
+    name, shape = "contexts(rng, num_arms, num_features)", (num_arms, num_features)
+    features = np.stack([call_method(name, shape, draw, rng, *shape) for rng in rngs])
+    if not (np.abs(features) <= MAX_FEATURE).all():
+        condition = f"return numbers within [{-MAX_FEATURE:g}, {MAX_FEATURE:g}]"
+        raise ValueError(message(name, condition, features))
+    return features
+
+
+# -- Tables of visitors ----------------------------------------------------------------------------
+
+
+class VisitorTable(NamedTuple):
+    """Rows to play.
+
+    Attributes:
+        features: (T, p) numbers of visitors, or (T, K, d) features of each arm.
+        rewards: (T, K).
+        contexts: a name of `BLOCKS`, which (T, p) features need; an intercept is added.
+    """
+
+    features: FloatArray
+    rewards: FloatArray
+    contexts: str
+
+    def place(self, numbers: IntArray) -> FloatArray:
+        """Return the (M, K, d) features of each arm in the (M,) rows of these numbers."""
+        found = self.features[numbers]
+        if found.ndim == 3:
+            return found
+        return BLOCKS[self.contexts](_add_intercept(found), self.rewards.shape[1])
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest number among the features; blocks bring 0 and 1."""
+        return min(float(self.features.min()), 0.0), max(float(self.features.max()), 1.0)
+
+
+def read_table(features: Any, rewards: Any, table: Any, contexts: str) -> VisitorTable:
+    """Return the rows of a table that is given in any form.
+
+    Args:
+        features: (T, p) or (T, K, d) numbers; of a `table` names of columns, None for all others.
+        rewards: (T, K) numbers; of a `table` the names of K columns.
+        table: None, a `pandas.DataFrame`, or the path of a .parquet or .csv file.
+        contexts: a name of `BLOCKS`, which (T, K, d) features do not need.
+
+    Raises:
+        TypeError: if features or rewards are no numbers.
+        ValueError: if a column is missing, shapes do not fit, or a number is infinite or NaN.
+    """
+    check_choice("contexts", contexts, BLOCKS)
+    if table is not None:
+        features, rewards = _choose_columns(read_frame("table", table), features, rewards)
+    visitors, paid = check_numbers("features", features), check_numbers("rewards", rewards)
+    if paid.ndim != 2 or paid.shape[1] < 2 or not len(paid):
+        raise ValueError(message("rewards", "have a row for each visitor and 2 arms or more", paid))
+    if visitors.shape[:-1] not in (paid.shape[:1], paid.shape) or 0 in visitors.shape:
+        num_rows, num_arms = paid.shape
+        condition = f"have shape ({num_rows}, p) or ({num_rows}, {num_arms}, d), as rewards have"
+        raise ValueError(message("features", condition, visitors.shape))
+    if not (np.isfinite(visitors).all() and np.isfinite(paid).all()):
+        raise ValueError(message("features and rewards", "be finite", np.inf))
+    return VisitorTable(visitors, paid, contexts)
+
+
+def _choose_columns(frame: Any, features: Any, rewards: Any) -> tuple[FloatArray, FloatArray]:
+    """Return the numbers of two lists of columns."""
+    if features is None and isinstance(rewards, Sequence):
+        features = [name for name in frame.columns if name not in rewards]
+    for kind, names in (("rewards", rewards), ("features", features)):
+        is_named = isinstance(names, Sequence) and not isinstance(names, str)
+        if not is_named or not {*names} <= {*frame.columns}:
+            condition = f"be a list of names of columns, of {quote_words(map(str, frame.columns))}"
+            raise ValueError(message(kind, condition, names))
+    return frame[list(features)].to_numpy(), frame[list(rewards)].to_numpy()
