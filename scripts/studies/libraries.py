@@ -35,8 +35,9 @@ from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
 from bandit_gym.priors import Gamma, Normal
 from bandit_gym.problem import BanditProblem, ContextualProblem, problem_from_dict
 from bandit_gym.results.plots import Picture
+from bandit_gym.results.report import markdown_rows
 from scripts.studies.environments import install_environment
-from scripts.studies.study import Found, StudyTask, markdown_rows, parts_of
+from scripts.studies.study import Found, StudyTask, parts_of
 
 ADAPTERS, ENVIRONMENTS = Path(__file__).parent / "adapters", Path("build/libraries")
 PIP_OPTIONS = "--no-deps", "--ignore-requires-python"  # all is pinned, and obp is from before 3.11
