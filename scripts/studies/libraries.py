@@ -338,8 +338,8 @@ def write_tables(found: Found) -> dict[str, str]:
             | {"verdict": verdicts.get(label, ""), "stated prior": part["states"]}
             | {"proof": _describe_proof(part["proof"])}
             | {"as stated": _describe_mean(rows, "stated"), "beyond": f"{beyond} of {len(rows)}"}
-            | {"the case's own": _describe_mean(rows, "own")}
-            | {"µs": f"{np.median([row['microseconds'] for row in rows]):,.3g}"}
+            | {"own": _describe_mean(rows, "own")}
+            | {"µs": f"{np.median([row['microseconds'] for row in rows]):,.0f}"}
         )
         worst.append(name | _describe_worst(rows, "stated") | _describe_worst(rows, "own"))
     failed += [f"- {label} is not measured" for label in sorted(settings.keys() - samplers.keys())]
@@ -387,12 +387,12 @@ def find_mean(rows: Sequence[Mapping[str, Any]], kind: str) -> tuple[float, floa
 
 
 def _describe_mean(rows: Sequence[Mapping[str, Any]], kind: str) -> str:
-    return "{:.3f} [{:.3f}, {:.3f}]".format(*find_mean(rows, kind))
+    return "{:z.3f} [{:z.3f}, {:z.3f}]".format(*find_mean(rows, kind))
 
 
 def _describe_worst(rows: Sequence[Mapping[str, Any]], kind: str) -> dict[str, str]:
     row = max(rows, key=lambda row: row[kind]["excess"])
-    title = {"stated": "as stated", "own": "the case's own"}[kind]
+    title = "as stated" if kind == "stated" else kind
     return {f"largest, {title}": f"{row[kind]['excess']:.3f}", f"in, {title}": row["case"]}
 
 
