@@ -20,9 +20,7 @@ from bandit_gym.problem import ContextualProblem
 from benchmarks.session import Contestants, Measurement, Session
 from benchmarks.timing import Contestant, ResultRow, make_contestant, summarise_turns
 from benchmarks.timing import time_contestants as time_all
-
-NUM_ARMS, NUM_DECISIONS = 10, 200
-"""Of a round, which begins with a copy of the agent that has learned the rows."""
+from benchmarks.workers.visitors import NUM_ARMS, NUM_DECISIONS, Visitors
 
 SIZES = {
     "features.one": (5, 1000, 1),
@@ -30,6 +28,8 @@ SIZES = {
     "features.large": (20, 5000, 1),
 }
 """Key of a row -> features, rows and lanes."""
+
+PEER_NAMES = ("bayesianbandits", "polyagamma", "mabwiser_features")
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
@@ -40,10 +40,16 @@ def measurements(session: Session) -> Iterator[Measurement]:
     def contestants() -> Contestants:
         return {
             "ours": _ours(*SIZES["features.one"]),
+            "ours, disjoint": _ours(*SIZES["features.one"], is_disjoint=True),
             "plain NumPy": make_contestant(_play_numpy, NUM_DECISIONS),
-        }
+        } | {name: session.peers.contestant(name) for name in PEER_NAMES}
 
-    ratios = {"features.numpy": ("plain NumPy", "ours")}
+    ratios = {
+        "features.numpy": ("plain NumPy", "ours"),
+        "features.bayesianbandits": ("bayesianbandits", "ours"),
+        "features.polyagamma": ("polyagamma", "ours"),
+        "features.mabwiser": ("mabwiser_features", "ours, disjoint"),
+    }
     yield session.match("racing with features, one lane: ", ratios, "decision", contestants)
 
 
@@ -55,13 +61,16 @@ def _time_decision(
     yield summarise_turns(key, title, 1e6 * costs[key], "us")
 
 
-def _ours(num_features: int, num_rows: int, num_lanes: int) -> Contestant:
-    problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), NUM_ARMS, num_features)
-    agent, draws = RacingThompson(problem), _Visitors(num_features, num_lanes)
+def _ours(
+    num_features: int, num_rows: int, num_lanes: int, *, is_disjoint: bool = False
+) -> Contestant:
+    draws = Visitors(num_features, num_lanes, is_disjoint)
+    problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), NUM_ARMS, len(draws.theta))
+    agent = RacingThompson(problem)
     agent.reset(num_lanes, seed=0)
     arms = np.zeros(num_lanes, dtype=np.int64)
-    for _ in range(num_rows):
-        features = draws.features()[:, 0]
+    for i in range(num_rows):
+        features = draws.features()[:, i % NUM_ARMS]
         agent.observe(arms, draws.rewards(features), observation=features)
     agent.act(draws.features())
     shown = [draws.features() for _ in range(NUM_DECISIONS)]
@@ -75,28 +84,10 @@ def _ours(num_features: int, num_rows: int, num_lanes: int) -> Contestant:
     return make_contestant(play, NUM_DECISIONS * num_lanes)
 
 
-class _Visitors:
-    """Draws features and rewards: linear predictors have deviation 2."""
-
-    def __init__(self, num_features: int, num_lanes: int) -> None:
-        self.rng, self.shape = np.random.default_rng(0), (num_lanes, NUM_ARMS, num_features)
-        self.theta = self.rng.normal(size=num_features)
-
-    def features(self) -> np.ndarray:
-        """Return (N, K, d)."""
-        return self.rng.normal(0.0, 2 / np.sqrt(self.shape[-1]), self.shape)
-
-    def rewards(self, features: np.ndarray) -> np.ndarray:
-        """Return (N,) rewards of (N, d) features."""
-        chances = 1 / (1 + np.exp(-features @ self.theta))
-        return (self.rng.random(len(features)) < chances).astype(float)
-
-
 def _play_numpy() -> None:
     num_features, num_rows, _ = SIZES["features.one"]
-    draws, rng = _Visitors(num_features, 1), np.random.default_rng(1)
-    rows = np.concatenate([draws.features()[0, :1] for _ in range(num_rows)])
-    rewards, mode = draws.rewards(rows), np.zeros(num_features)
+    draws, rng = Visitors(num_features, 1), np.random.default_rng(1)
+    (rows, rewards), mode = draws.rows(num_rows), np.zeros(num_features)
     for _ in range(NUM_DECISIONS):
         for _ in range(3):  # Newton steps
             p = 1 / (1 + np.exp(-rows @ mode))

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
-import venv
 from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.timing import Contestant
+from scripts.studies.environments import install_environment
 
 WORKERS = Path(__file__).parent / "workers"
 PEERS_FOLDER = Path(__file__).parents[2] / "results" / "peers"
 NOT_ASKED_FOR = "run with --with-peers"
 PEERS = {
     "gymnax": ("gymnax==1.0.1", "jax<0.7", "six"),  # imports six, does not ask for it
+    "bayesianbandits": ("bayesianbandits==1.5.0",),
     "mabwiser": ("mabwiser==2.7.4",),
     "particles": ("particles==0.4",),
+    "polyagamma": ("polyagamma==2.0.2",),
     "river": ("river==0.26.1",),
 }
-"""Name of a peer's environment, and of its worker -> what pip installs for it."""
+"""Name of a peer's environment -> what pip installs for it; its workers' names begin so."""
 
 
 class Worker(subprocess.Popen):
@@ -89,25 +90,8 @@ class Peers(ExitStack):
     def _start(self, name: str) -> Worker | str:
         script = WORKERS / f"{name}_worker.py"
         try:
-            return self.enter_context(Worker(_install(name), script))
+            home = name.partition("_")[0]
+            python = install_environment(PEERS_FOLDER / home, "\n".join(PEERS[home]))
+            return self.enter_context(Worker(python, script))
         except (RuntimeError, OSError) as error:
             return str(error)
-
-
-def _install(name: str) -> Path:
-    """Make the peer's environment unless it is there; return its interpreter."""
-    home, requirements = PEERS_FOLDER / name, PEERS[name]
-    python = home / "bin" / "python"
-    record = home / "requirements.txt"
-    wanted = "\n".join(requirements)
-    if record.exists() and record.read_text() == wanted:
-        return python
-    print(f"installing {name} into {home} ...", file=sys.stderr)
-    venv.create(home, clear=True, with_pip=True)
-    command = [str(python), "-m", "pip", "install", "--quiet", *requirements]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        last_line = done.stderr.strip().rpartition("\n")[2]
-        raise RuntimeError(f"pip failed: {last_line}")
-    record.write_text(wanted)
-    return python

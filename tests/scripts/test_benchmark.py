@@ -314,7 +314,7 @@ def test_peers_are_started_once_and_stopped_at_the_end(monkeypatch, tmp_path):
         tmp_path / "river_worker.py"
     )
     monkeypatch.setattr("benchmarks.peers.WORKERS", tmp_path)
-    monkeypatch.setattr("benchmarks.peers._install", lambda name: Path(sys.executable))
+    monkeypatch.setattr("benchmarks.peers.install_environment", lambda *_: Path(sys.executable))
     with Peers(is_wanted=True) as peers:
         river = peers.contestant("river")
         assert peers.contestant("river") is river

@@ -34,6 +34,9 @@ SIMILAR = (
     *("printed, weight, matched", "shortened, weight, matched"),
 )
 """Variants of the paper that differ from others by one option, as their agents are tested for."""
+LIBRARIES = re.search(
+    r"libraries = \[.*?\]", (STUDIES_FOLDER / "libraries.toml").read_text(encoding="utf-8"), re.S
+)[0]
 FEWER = {
     "exact": [
         ('fidelity-v1]\nonly = ""', 'fidelity-v1]\nonly = "Beta(5, 5), 100 pulls"'),
@@ -68,6 +71,12 @@ FEWER = {
     "distance": [
         ('only = ""', 'only = "Bernoulli, Beta(5, 5)"'),
         ('"smc_paper" }', '"smc_paper", num_particles = 50 }'),
+    ],
+    "libraries": [
+        ('["exact", "racing", "smc"]', '["exact"]'),
+        ('["exact", "racing", "laplace"]', '["laplace"]'),
+        ("max_pulls = 5000", "max_pulls = 20"),
+        (LIBRARIES, "libraries = []"),
     ],
     "sb3": [("trainings = 3", "trainings = 1"), ("horizon = 50", "horizon = 20")],
 }

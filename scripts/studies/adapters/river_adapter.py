@@ -1,0 +1,20 @@
+"""River: Thompson sampling from a distribution of rewards, Beta or Gaussian."""
+
+from protocol import serve
+from river import bandit, proba
+
+
+def learn(case):
+    """Add one reward after the other."""
+    if case.sampler == "beta":
+        rewards = proba.Beta(case.prior["alpha"], case.prior["beta"])
+    else:
+        rewards = proba.Gaussian()
+    policy = bandit.ThompsonSampling(reward_obj=rewards, seed=case.seed)
+    for arm, reward in zip(case.arms.tolist(), case.rewards.tolist(), strict=True):
+        policy.update(arm, reward)
+    arms = range(case.num_arms)
+    return lambda: policy.pull(arms)
+
+
+serve(learn)

@@ -1,0 +1,436 @@
+"""Is your library's Thompson sampling Thompson sampling? Releases of others, as they are.
+
+Each library is installed in an environment of its own, from `adapters/NAME.txt`, and answers there
+through `adapters/NAME_adapter.py`. A sampler has two distances: from Thompson sampling under the
+model and prior that its manual states, and under those of the case. They differ where the library
+cannot be given the latter.
+
+Notation: K arms, d coefficients, t rewards, p features of a visitor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy import stats
+
+from agents.oracle import action_probabilities_with_error
+from bandit_gym.checks.styles import COLOURS
+from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.experiments.experiment import read_entries
+from bandit_gym.fidelity import load_suite
+from bandit_gym.fidelity.distance import HALF_WIDTH, Excess, measure_excess
+from bandit_gym.fidelity.suite import Case, ContextualCase
+from bandit_gym.fidelity.trial import FAILED, MEASURED, measure_distance
+from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
+from bandit_gym.priors import Gamma, Normal
+from bandit_gym.problem import BanditProblem, ContextualProblem, problem_from_dict
+from bandit_gym.results.plots import Picture
+from bandit_gym.results.report import markdown_rows
+from scripts.studies.environments import install_environment
+from scripts.studies.study import Found, StudyTask, parts_of
+
+ADAPTERS, ENVIRONMENTS = Path(__file__).parent / "adapters", Path("build/libraries")
+PIP_OPTIONS = "--no-deps", "--ignore-requires-python"  # all is pinned, and obp is from before 3.11
+LINKS = {"bernoulli": "logit", "poisson": "log"}
+PLAIN, FEATURES = "fidelity-v1", "contextual-v1"
+PROOF_ARMS, PROOF_SIZE, PROOF_ROWS = 3, 2, 20
+PROOFS = "arms alike", "one row", "unit covariance"
+PLAIN_PROOFS = {
+    "one reward an arm": (Gaussian(1.0), Normal(0.0, 1000.0), [1, 1, 1], [0.0, 0.5, 1.2]),
+    "sums equal counts": (Poisson(), Gamma(1.0, 1.0), [1, 4, 16], [1.0, 4.0, 16.0]),
+}
+"""Likelihood, prior, counts and sums in which releases that differ elsewhere must be at 0."""
+RIGHT, APPROXIMATE, DIFFERS, NOT_PROVEN = "as stated", "approximate", "differs", "not proven"
+KINDS = {"stated": "as its manual states", "own": "the case's own prior"}
+
+
+def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
+    """Return a part for each sampler, for each agent of ours, and for what cannot be installed."""
+    found: dict[str, Callable[[], Any]] = {}
+    pythons: dict[str, Path] = {}
+    for library in task.settings["libraries"]:
+        pins = (ADAPTERS / f"{library}.txt").read_text(encoding="utf-8")
+        try:
+            pythons[library] = install_environment(ENVIRONMENTS / library, pins, PIP_OPTIONS)
+        except (RuntimeError, OSError) as error:
+            found[f"missing: {library}"] = partial(str, error)
+    for label, sampler in task.settings["samplers"].items():
+        if sampler["library"] in pythons:
+            python = pythons[sampler["library"]]
+            found[f"sampler: {label}"] = partial(measure_sampler, task, sampler, python)
+    for suite, agents in task.settings["agents"].items():
+        for name in agents:
+            found[f"sampler: {name}, {suite}"] = partial(_measure_agent, task, suite, name)
+    return found
+
+
+def measure_sampler(task: StudyTask, sampler: Mapping[str, Any], python: Path) -> dict[str, Any]:
+    """Return the distances of a library's sampler in its cases, and in the one that proves it."""
+    chosen = [case for case in _choose_cases(task, sampler["suite"]) if _is_fit(sampler, case)]
+    cases = [load_cases()[sampler["proof"]], *chosen]
+    problems = [find_stated_problem(sampler, case) for case in cases]
+    seeds = range(task.settings["seed"], task.settings["seed"] + len(cases))
+    size = sampler.get("decisions", task.size("decisions"))
+    asked = [
+        encode_case(case, problem)
+        | {"sampler": sampler["sampler"]}
+        | {"num_decisions": size, "seed": seed}
+        for case, problem, seed in zip(cases, problems, seeds, strict=True)
+    ]
+    script = ADAPTERS / f"{sampler['library']}_adapter.py"
+    answers = ask_adapter([str(python), str(script)], asked)
+    rows = [
+        {"case": case.name} | _compare(case, problem, answer)
+        for case, problem, answer in zip(cases, problems, answers, strict=True)
+    ]
+    return {
+        "suite": sampler["suite"],
+        "states": sampler["states"],
+        "proof": rows[0],
+        "cases": rows[1:],
+    }
+
+
+def _choose_cases(task: StudyTask, suite: str) -> list[Case]:
+    maximum, left_out = task.settings["max_pulls"], task.settings["left_out"]
+    return [
+        case
+        for case in load_suite(suite).cases
+        if 0 < case.counts.sum() <= maximum and not any(text in case.name for text in left_out)
+    ]
+
+
+def _is_fit(sampler: Mapping[str, Any], case: Case) -> bool:
+    """Say whether a library can be given a case's rewards, and its features at the decision."""
+    if case.problem.likelihood.to_dict()["name"] not in sampler["likelihoods"]:
+        return False
+    if not isinstance(case, ContextualCase):
+        return bool(case.counts.min() > 0) or not sampler.get("all_pulled")
+    return not sampler.get("one_visitor") or (case.kind == "disjoint" and _has_one_visitor(case))
+
+
+def _has_one_visitor(case: ContextualCase) -> bool:
+    blocks = [row[row != 0] for row in case.features]
+    return all(np.array_equal(block, blocks[0]) for block in blocks)
+
+
+def find_stated_problem(sampler: Mapping[str, Any], case: Case) -> BanditProblem:
+    """Return a case's problem under the model and prior that the manual states.
+
+    A prior that the library can be given is the case's own: one of the stated family, with a number
+    for each parameter.
+    """
+    own = case.problem.to_dict()
+    is_given = sampler["is_told"] and own["prior"]["name"] == sampler["prior"]["name"]
+    if is_given and not any(isinstance(value, list) for value in own["prior"].values()):
+        prior = own["prior"]
+    else:
+        prior = sampler["prior"]
+    likelihood = sampler.get("model", own["likelihood"])
+    return problem_from_dict(own | {"prior": prior, "likelihood": likelihood})
+
+
+# -- What adapters are given -----------------------------------------------------------------------
+
+
+def encode_case(case: Case, problem: BanditProblem) -> dict[str, Any]:
+    """Return what an adapter is given of a case, under the problem that its manual states.
+
+    Arrays are `arms` (t,), `rewards` (t,); with features also `rows` (t, d) and the `features`
+    (K, d) at the decision, and where each arm has coefficients of its own, `visitors` (t, p) and
+    the `visitor` (p,) at the decision.
+    """
+    stated = problem.to_dict()
+    arrays: dict[str, Any] = {}
+    if isinstance(case, ContextualCase):
+        arrays |= {"rows": case.rows, "features": case.features, "rewards": case.rewards}
+        if case.kind == "disjoint":
+            arms, visitors = _split_blocks(case)
+            visitor = case.features[0, : visitors.shape[1]]
+            arrays |= {"arms": arms, "visitors": visitors, "visitor": visitor}
+    else:
+        arrays |= {"arms": np.repeat(np.arange(len(case.counts)), case.counts)}
+        arrays |= {"rewards": spread_rewards(case)}
+    fields = {name: array.tolist() for name, array in arrays.items()}
+    link = LINKS.get(stated["likelihood"]["name"])
+    return stated | fields | {"arrays": list(arrays), "link": link}
+
+
+def spread_rewards(case: Case) -> FloatArray:
+    """Return (t,) rewards, arm by arm, with the sums of a case: as even as the likelihood allows.
+
+    Those of Gaussian arms are normal scores with the noise's standard deviation.
+    """
+    found = []
+    for count, total in zip(case.counts, case.sums, strict=True):
+        rewards = np.full(count, total / max(count, 1))
+        if case.problem.likelihood.to_dict()["name"] in LINKS:  # whole numbers
+            rewards = np.diff(np.round(np.linspace(0.0, total, count + 1)))
+        elif isinstance(case.problem.likelihood, Gaussian) and count > 1:
+            scores = stats.zscore(stats.norm.ppf((np.arange(count) + 0.5) / count), ddof=1)
+            rewards = rewards + case.problem.likelihood.std * scores
+        found.append(rewards)
+    return np.concatenate(found)
+
+
+def _split_blocks(case: ContextualCase) -> tuple[IntArray, FloatArray]:
+    """Return the (t,) arms and (t, p) visitors of rows in which each arm has a block."""
+    blocks = case.rows.reshape(len(case.rows), len(case.features), -1)
+    arms = (blocks != 0).any(axis=2).argmax(axis=1)
+    return arms, blocks[np.arange(len(arms)), arms]
+
+
+def make_plain_proof_case(name: str) -> Case:
+    """Return one of `PLAIN_PROOFS`, without features."""
+    likelihood, prior, pulls, totals = PLAIN_PROOFS[name]
+    problem, counts, sums = BanditProblem(likelihood, prior, 3), np.array(pulls), np.array(totals)
+    found, error = action_probabilities_with_error(problem, counts, sums)
+    return Case(name, name, "conjugate", problem, counts, sums, found, float(error))
+
+
+def make_proof_case(name: str) -> ContextualCase:
+    """Return a case in which even an approximate sampler must be at 0, by symmetry or for its rows.
+
+    Args:
+        name: "arms alike", where each arm has seen the same visitors and paid the same; for linear
+            models, whose answer is known, "one row", of one arm, or "unit covariance", where each
+            arm's coefficients have the identity as covariance and as precision.
+    """
+    rng, std = np.random.default_rng(0), 1.0
+    visitors, paid = rng.normal(size=(PROOF_ROWS, PROOF_SIZE)), rng.integers(2, size=PROOF_ROWS)
+    rewards = np.tile(paid, PROOF_ARMS).astype(np.float64)
+    if name == "unit covariance":
+        visitors, rewards, std = np.array([[1, 1], [1, -1]]) / 2, np.repeat([0.0, 1.0], 3), 2**0.5
+    rows: FloatArray = np.kron(np.eye(PROOF_ARMS), visitors).astype(np.float64)
+    size = 1 if name == "one row" else len(rows)
+    problem = ContextualProblem(Bernoulli(), Normal(0.0, std), PROOF_ARMS, PROOF_ARMS * PROOF_SIZE)
+    return ContextualCase(
+        *(name, name, "disjoint", problem, np.array([size]), rewards[:size].sum(keepdims=True)),
+        probabilities=np.full(PROOF_ARMS, 1 / PROOF_ARMS),
+        error=0.0,
+        features=rows[:: len(visitors)],
+        rows=rows[:size],
+        rewards=rewards[:size],
+        method="symmetry",
+        chains_distance=0.0,
+    )
+
+
+def ask_adapter(command: Sequence[str], asked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return an adapter's answer to each case; one that it died of, or after that, is an error."""
+    text = "\n".join(map(json.dumps, asked))
+    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, env=os.environ | threads
+    )
+    lines = [line.split(" ", 1)[1] for line in done.stdout.splitlines() if line[:7] == "answer "]
+    last = (done.stderr.strip() or "it ended without a word").rpartition("\n")[2]
+    return [*map(json.loads, lines), *[{"error": last}] * (len(asked) - len(lines))]
+
+
+# -- The truth, and distances from it --------------------------------------------------------------
+
+
+def _compare(case: Case, problem: BanditProblem, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both distances of what an adapter answered, or its error."""
+    if "error" in answer:
+        return {"error": answer["error"]}
+    counts = np.array(answer["counts"])
+    stated, error = find_truth(case.name, json.dumps(problem.to_dict()))
+    distances = {
+        kind: measure_excess(counts / counts.sum(), truth, int(counts.sum()))._asdict()
+        for kind, truth in (("stated", stated), ("own", case.probabilities))
+        if kind == "stated" or not np.array_equal(truth, stated)
+    }
+    costs = {"microseconds": answer["microseconds"], "error_of_truth": error}
+    return {"own": distances["stated"]} | distances | costs
+
+
+@cache
+def load_cases() -> dict[str, Case]:
+    """Return all cases by name."""
+    suites = *load_suite(PLAIN).cases, *load_suite(FEATURES).cases
+    proofs = *map(make_plain_proof_case, PLAIN_PROOFS), *map(make_proof_case, PROOFS)
+    return {case.name: case for case in (*suites, *proofs)}
+
+
+@cache
+def find_truth(name: str, stated: str) -> tuple[FloatArray, float]:
+    """Return the (K,) probabilities of Thompson sampling in a case, and their error.
+
+    Args:
+        name: of the case.
+        stated: the problem, as JSON. If it is the case's own, the answer is stored. If arms are
+            linear, each with a normal prior of its own, so is each arm's posterior, and one
+            integral is left. Otherwise the oracle finds it.
+    """
+    case = load_cases()[name]
+    problem = problem_from_dict(json.loads(stated))
+    if problem.to_dict() == case.problem.to_dict():
+        return case.probabilities, case.error
+    if not isinstance(case, ContextualCase):
+        found = action_probabilities_with_error(problem, case.counts, case.sums)
+    elif case.kind == "disjoint" and isinstance(problem.likelihood, Gaussian):
+        problem = _normal_arms(case, problem)
+        found = action_probabilities_with_error(problem, *np.zeros((2, problem.num_arms)))
+    else:
+        found = action_probabilities_with_error(problem, (case.rows, case.rewards), case.features)
+    return found[0], float(found[1])
+
+
+def _normal_arms(case: ContextualCase, problem: BanditProblem) -> BanditProblem:
+    """Return arms whose priors are the posteriors of linear arms with N(0, s^2) coefficients."""
+    (arms, visitors), prior, noise = _split_blocks(case), problem.prior, problem.likelihood
+    assert isinstance(prior, Normal) and isinstance(noise, Gaussian)
+    visitor, identity = case.features[0, : visitors.shape[1]], np.eye(visitors.shape[1])
+    means, stds = [], []
+    for arm in range(problem.num_arms):
+        rows, rewards = visitors[arms == arm], case.rewards[arms == arm]
+        covariance = np.linalg.inv(identity / np.square(prior.std) + rows.T @ rows / noise.std**2)
+        means.append(float(visitor @ covariance @ rows.T @ rewards / noise.std**2))
+        stds.append(float(np.sqrt(visitor @ covariance @ visitor)))
+    return BanditProblem(Gaussian(1.0), Normal(tuple(means), tuple(stds)), problem.num_arms)
+
+
+def _measure_agent(task: StudyTask, suite: str, name: str) -> dict[str, Any]:
+    """Return the distances of an agent of ours, which is always given the case's own prior."""
+    entry, rows = read_entries("agents", "agent", [name])[0], []
+    for case in _choose_cases(task, suite):
+        found = measure_distance(entry, case, task.size("decisions"), task.settings["seed"])
+        if found["status"] == MEASURED:
+            distance = {key: found[key] for key in Excess._fields}
+            costs = {"microseconds": found["microseconds"], "error_of_truth": case.error}
+            rows.append({"case": case.name, "stated": distance, "own": distance} | costs)
+        elif found["status"] == FAILED:
+            rows.append({"case": case.name, "error": found["words"]})
+    return {"suite": suite, "states": "the case's own", "proof": None, "cases": rows}
+
+
+# -- The page --------------------------------------------------------------------------------------
+
+
+def write_tables(found: Found) -> dict[str, str]:
+    """Return the tables of the page."""
+    near, samplers = found["settings"]["near"], parts_of(found, "sampler")
+    settings = found["settings"]["samplers"]
+    tables: dict[str, list[dict[str, str]]] = {PLAIN: [], FEATURES: []}
+    worst, failed, verdicts = [], [f"- {n}: {e}" for n, e in parts_of(found, "missing").items()], {}
+    for label, part in samplers.items():
+        failed += [f"- {label} in {r['case']}: {r['error']}" for r in part["cases"] if "error" in r]
+        if not (rows := [row for row in part["cases"] if "error" not in row]):
+            continue
+        name = {"sampler": label.removesuffix(f", {part['suite']}")}
+        beyond = sum(row["stated"]["low"] > near for row in rows)
+        if part["proof"]:
+            verdicts[label] = _judge(settings[label], part["proof"], beyond, near)
+        tables[part["suite"]].append(
+            name
+            | {"verdict": verdicts.get(label, ""), "stated prior": part["states"]}
+            | {"proof": _describe_proof(part["proof"])}
+            | {"as stated": _describe_mean(rows, "stated"), "beyond": f"{beyond} of {len(rows)}"}
+            | {"own": _describe_mean(rows, "own")}
+            | {"µs": f"{np.median([row['microseconds'] for row in rows]):,.0f}"}
+        )
+        worst.append(name | _describe_worst(rows, "stated") | _describe_worst(rows, "own"))
+    failed += [f"- {label} is not measured" for label in sorted(settings.keys() - samplers.keys())]
+    return {
+        "answer": _write_answer(verdicts),
+        "plain": markdown_rows(tables[PLAIN]),
+        "features": markdown_rows(tables[FEATURES]),
+        "worst": markdown_rows(worst),
+        "failed": "\n".join(failed) or "Nothing.",
+    }
+
+
+def _judge(sampler: Mapping[str, Any], proof: Mapping[str, Any], beyond: int, near: float) -> str:
+    """Return the verdict on a sampler that is beyond `near` in a number of cases."""
+    if "error" in proof or proof["stated"]["low"] > near:
+        return NOT_PROVEN
+    if sampler.get("is_approximate"):
+        return APPROXIMATE
+    return DIFFERS if beyond else RIGHT
+
+
+def _write_answer(verdicts: Mapping[str, str]) -> str:
+    """Return the first sentences of the page, which count what is proven."""
+    num = Counter(verdicts.values())
+    libraries = len({label.partition(",")[0] for label in verdicts})
+    return (
+        f"Of {len(verdicts)} samplers of {libraries} libraries, {num[RIGHT]} are Thompson sampling "
+        f"under the model and prior that their manuals state. {num[APPROXIMATE]} are approximate, "
+        f"as their manuals say. {num[DIFFERS]} differ from what their manuals state. "
+        f"Not proven, and counted neither way: {num[NOT_PROVEN]}."
+    )
+
+
+def _describe_proof(row: Mapping[str, Any] | None) -> str:
+    return "" if row is None else row.get("error") or f"{row['stated']['excess']:.3f}"
+
+
+def find_mean(rows: Sequence[Mapping[str, Any]], kind: str) -> tuple[float, float, float]:
+    """Return a mean over cases and its 95 % interval, which adds up the noise of single cases."""
+    excess, std, high = np.array(
+        [[row[kind][k] for k in ("excess", "std", "high")] for row in rows]
+    ).T
+    half = HALF_WIDTH * np.sqrt((std**2).sum()) / len(rows)
+    return excess.mean(), excess.mean() - half, (high - HALF_WIDTH * std).mean() + half
+
+
+def _describe_mean(rows: Sequence[Mapping[str, Any]], kind: str) -> str:
+    return "{:z.3f} [{:z.3f}, {:z.3f}]".format(*find_mean(rows, kind))
+
+
+def _describe_worst(rows: Sequence[Mapping[str, Any]], kind: str) -> dict[str, str]:
+    row = max(rows, key=lambda row: row[kind]["excess"])
+    title = "as stated" if kind == "stated" else kind
+    return {f"largest, {title}": f"{row[kind]['excess']:.3f}", f"in, {title}": row["case"]}
+
+
+def draw(found: Found) -> dict[str, Figure]:
+    """Draw both distances of each sampler."""
+    figure = Picture(figsize=(7.2, 7.6), layout="constrained")
+    chosen = [
+        [
+            (name.removesuffix(f", {suite}"), part["cases"])
+            for name, part in parts_of(found, "sampler").items()
+            if part["suite"] == suite
+        ]
+        for suite in (PLAIN, FEATURES)
+    ]
+    panels = figure.subplots(2, sharex=True, height_ratios=[len(rows) + 1 for rows in chosen])
+    for axes, title, samplers in zip(
+        panels, ("without features", "with features"), chosen, strict=True
+    ):
+        for place, (_, rows) in enumerate(reversed(samplers)):
+            measured = [row for row in rows if "error" not in row]
+            for kind, colour, face in (
+                ("own", COLOURS[1], "none"),
+                ("stated", COLOURS[0], COLOURS[0]),
+            ):
+                middle, low, high = find_mean(measured, kind)
+                axes.plot([low, high], [place] * 2, color=colour, lw=1)
+                axes.plot(
+                    middle,
+                    place,
+                    "o",
+                    color=colour,
+                    mfc=face,
+                    label=KINDS[kind] if not place else None,
+                )
+        axes.set_yticks(range(len(samplers)), [name for name, _ in reversed(samplers)])
+        axes.set_xscale("symlog", linthresh=0.01)
+        axes.axvline(0.0, color="#888888", lw=0.8, ls=":")
+        axes.set_title(title, loc="left", fontsize="medium")
+    panels[0].legend(fontsize="small")
+    panels[1].set_xlabel("distance (TV over noise, mean over cases)")
+    return {"libraries": figure}

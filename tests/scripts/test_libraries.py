@@ -1,0 +1,122 @@
+"""The study of other people's libraries: what adapters are given, and what they are measured by."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from bandit_gym.likelihoods import Gaussian
+from scripts.studies import libraries
+from scripts.studies.study import Study, StudyTask, Workers
+
+SAMPLERS = Study("libraries").settings["samplers"]
+CASES = libraries.load_cases()
+PLAIN = [case for case in CASES.values() if case.kind == "conjugate"]
+NUM_DRAWS = 20_000
+DIFFERING = "contextualbandits, LinTS, coef", "SMPyBandits, Gamma", "SMPyBandits, Gauss"
+
+
+@pytest.mark.parametrize("case", PLAIN, ids=lambda case: case.name)
+def test_rewards_have_the_sums_of_the_case_and_gaussian_ones_its_noise(case):
+    if case.counts.sum() > 10_000:
+        return
+    rewards = np.split(libraries.spread_rewards(case), np.cumsum(case.counts)[:-1])
+    np.testing.assert_allclose([each.sum() for each in rewards], case.sums, atol=1e-9)
+    if isinstance(case.problem.likelihood, Gaussian):
+        stds = [each.std(ddof=1) for each in rewards if len(each) > 1]
+        np.testing.assert_allclose(stds, case.problem.likelihood.std)
+
+
+def test_library_is_given_a_prior_of_its_family_alone():
+    told, fixed = SAMPLERS["obp, BernoulliTS"], SAMPLERS["MABWiser, Thompson"]
+    informed, truncated = "Bernoulli, Beta(5, 5), 100 pulls", "Bernoulli, N(0.5, 0.1) cut to"
+    case = CASES[informed]
+    assert libraries.find_stated_problem(told, case).prior == case.problem.prior
+    assert libraries.find_stated_problem(fixed, case).prior.alpha == 1.0
+    case = CASES[f"{truncated} [0, 1], 30 pulls"]
+    assert libraries.find_stated_problem(told, case).prior.alpha == 1.0
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("MABWiser, LinTS", "one row"),
+        ("contextualbandits, LinTS, ci", "unit covariance"),
+        ("MABWiser, LinTS", "Bernoulli, disjoint, 5 arms of 3, 200 rows"),
+        ("MABWiser, Thompson", "Bernoulli, N(0.5, 0.1) cut to [0, 1], 30 pulls"),
+    ],
+)
+def test_truth_under_the_stated_model_is_that_of_draws_of_its_posterior(label, name):
+    case, rng = CASES[name], np.random.default_rng(0)
+    problem = libraries.find_stated_problem(SAMPLERS[label], case)
+    truth, error = libraries.find_truth(name, json.dumps(problem.to_dict()))
+    if label == "MABWiser, Thompson":
+        wins, size = case.sums, (NUM_DRAWS, len(case.sums))
+        draws = rng.beta(1 + wins, 1 + case.counts - wins, size)
+    else:
+        precision = np.eye(case.rows.shape[1]) / problem.prior.std**2 + case.rows.T @ case.rows
+        theta = rng.multivariate_normal(
+            np.linalg.solve(precision, case.rows.T @ case.rewards),
+            np.linalg.inv(precision),
+            NUM_DRAWS,
+        )
+        draws = theta @ case.features.T
+    shares = np.bincount(draws.argmax(axis=1), minlength=len(truth)) / NUM_DRAWS
+    assert error < 1e-5
+    assert (np.abs(shares - truth) <= 4 * np.sqrt(truth * (1 - truth) / NUM_DRAWS) + 1e-4).all()
+
+
+def test_adapter_that_fails_in_a_case_or_dies_is_reported(tmp_path):
+    script = tmp_path / "adapter.py"
+    script.write_text(
+        f"import sys\nsys.path.insert(0, {str(libraries.ADAPTERS)!r})\nfrom protocol import serve\n"
+        "serve(lambda case: (lambda: 2) if case.seed == 0 else sys.exit('gone') if case.seed == 2"
+        " else 1 / 0)\n"
+    )
+    fields = libraries.encode_case(CASES["one row"], CASES["one row"].problem)
+    asked = [fields | {"num_decisions": 5, "seed": seed, "sampler": ""} for seed in range(4)]
+    first, *others = libraries.ask_adapter([sys.executable, str(script)], asked)
+    assert first["counts"] == [0, 0, 5]
+    assert [each["error"] for each in others] == [
+        "ZeroDivisionError: division by zero",
+        *["gone"] * 2,
+    ]
+
+
+def test_library_that_cannot_be_installed_is_missing_and_the_others_go_on(tmp_path, monkeypatch):
+    def install(home, *_):
+        if home.name == "river":
+            raise RuntimeError("pip failed: no such version")
+        return tmp_path
+
+    monkeypatch.setattr(libraries, "install_environment", install)
+    parts = libraries.parts(
+        StudyTask(Study("libraries").settings, 1.0, tmp_path, Workers("serial"))
+    )
+    assert parts["missing: river"]() == "pip failed: no such version"
+    assert "sampler: obp, BernoulliTS" in parts and "sampler: river, Beta" not in parts
+
+
+def test_formulas_of_releases_agree_with_the_right_ones_in_the_proofs_made_for_them():
+    unit, even, single = (CASES[SAMPLERS[label]["proof"]] for label in DIFFERING)
+    precision = np.eye(unit.rows.shape[1]) / unit.problem.prior.std**2 + unit.rows.T @ unit.rows
+    np.testing.assert_allclose(precision, np.eye(len(precision)), atol=1e-12)
+    np.testing.assert_array_equal(even.counts, even.sums)
+    assert (single.counts == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("low", "is_approximate", "beyond", "verdict"),
+    [
+        (0.0, False, 0, "as stated"),
+        (0.0, True, 3, "approximate"),
+        (0.0, False, 1, "differs"),
+        (0.3, True, 0, "not proven"),
+    ],
+)
+def test_verdict_needs_a_proof_at_zero(low, is_approximate, beyond, verdict):
+    proof = {"stated": {"low": low}}
+    sampler = {"is_approximate": is_approximate}
+    assert libraries._judge(sampler, proof, beyond, 0.02) == verdict
+    assert libraries._judge(sampler, {"error": "it failed"}, beyond, 0.02) == "not proven"
