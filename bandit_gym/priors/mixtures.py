@@ -301,7 +301,7 @@ class PerArm:
         x = np.asarray(means, dtype=np.float64)
         self._check_number(x.shape[-1])
         arms = np.split(x, self.num_arms, axis=-1)
-        parts = [law.arm_log_density(arm) for law, arm in zip(self.laws, arms, strict=True)]
+        parts = [own.arm_log_density(arm) for own, arm in zip(self.laws, arms, strict=True)]
         return np.concatenate(parts, axis=-1)
 
     def log_density(self, means: FloatArray) -> FloatArray:
