@@ -78,16 +78,16 @@ class ImproperGamma(ImproperPrior, priors.Gamma):
 
 @dataclass(frozen=True, eq=False)
 class ConjugateRow:
-    """One row of Table 1: all that the conjugacy of a likelihood is.
+    """One row of Table 1: all that makes a likelihood conjugate.
 
     A user's likelihood has its row as the attribute `conjugate_row` of its class.
 
     Attributes:
         distribution: of the mean.
         prior: the class of such priors.
-        parameters: makes first and second of such a prior.
-        weights: (2, 2) what a pull and a unit of reward add to the first and second parameter,
-            where rewards have a known variance in units of its inverse.
+        parameters: returns first and second parameter of such a prior.
+        weights: (2, 2) what a pull and a unit of reward add to the first and second parameter; in
+            units of the inverse variance, if that is known.
         reference: the reference prior, if there is one.
     """
 

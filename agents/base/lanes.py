@@ -1,4 +1,4 @@
-"""Episodes in lockstep and a generator of their own: what all agents are, SB3's too.
+"""Lanes: episodes in lockstep with a generator of their own, the base of all agents, SB3's too.
 
 Notation: K arms, N lanes.
 """
@@ -32,7 +32,7 @@ class Lanes:
 
     @property
     def max_lanes(self) -> int:
-        """How many lanes it can be asked for; experiments refuse larger blocks at once."""
+        """The most lanes that it takes; experiments refuse larger blocks at once."""
         return MAX_STATISTICS
 
     @property

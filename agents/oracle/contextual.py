@@ -1,16 +1,16 @@
 r"""Probability that each arm is the best where arms have features, to judge samplers by.
 
 Arm a is the best where x_a . theta is the largest. These regions are cones with their tip at the
-origin, so that in up to three dimensions polar coordinates have exact ends: a region is cut into
-cones over simplices with corners V, and
+origin. So polar coordinates have exact ends in up to three dimensions: a region is cut into cones
+over simplices with corners V, and
 
 .. math:: P_a \propto \sum_V |\det V|
     \int_\Delta d\lambda \int_0^\infty r^{d-1} f(r V \lambda) \, dr
 
-with f the posterior density. First cuts are the planes on which a coefficient is 0, where the
-density of a prior may have a kink. Beyond three dimensions see `agents.oracle.importance`.
+with f the posterior density. The first cuts are along the planes where a coefficient is 0, as a
+prior's density may have a kink there. Beyond three dimensions see `agents.oracle.importance`.
 
-A prior's density and draws and a link's log-likelihood are all that it shares with the agents.
+It shares only a prior's density and draws and a link's log-likelihood with the agents.
 
 Notation: K arms, d features, t rewards, S simplices, R rays, M points.
 """
@@ -42,7 +42,7 @@ POLAR_TOLERANCE, SAMPLING_TOLERANCE = 1e-4, 1e-3
 """Total variation errors that are accepted by default."""
 
 SIMPLEX_TOLERANCE = {1: 0.0, 2: 1e-9, 3: 1e-7}
-"""Of all mass, by d: change of a simplex's share when it is halved, below which it is done."""
+"""By d: a simplex is done if halving changes its share of all mass by less."""
 
 NUM_DIRECTIONS = 256
 """Draws of the posterior that show where its mass lies."""
@@ -51,10 +51,10 @@ MAX_HALVINGS = {1: 0, 2: 60, 3: 90}
 """Of a simplex, by d. One of a single corner is a half line and has nothing to halve."""
 
 NUM_ANGLES, NUM_RADII, NUM_FINER = 7, 12, 4
-"""Gauss-Legendre nodes an axis of a simplex and a panel of a ray; how many more for the error."""
+"""Gauss-Legendre nodes per axis of a simplex and panel of a ray; how many more for the error."""
 
 DEPTH = 30.0
-"""Logarithm of how far below its largest value along a ray the integrand is left out."""
+"""Log-depth below its largest value on a ray, beyond which the integrand is left out."""
 
 PANELS = np.array([0.0, 0.12, 0.4, 1.0])
 """Ends of a ray's panels, as shares of the distance from its largest value."""
@@ -64,7 +64,7 @@ MODE_GRID = np.arange(-14.0, 15.0, GRID_STEP)
 """Of log r, where the largest value is looked for."""
 
 GOLDEN, NUM_GOLDEN = (5**0.5 - 1) / 2, 34
-"""Share of an interval that golden section keeps, and how often."""
+"""Share of an interval that golden section keeps, and its number of steps."""
 
 REACHES = 1e-7 * 3.0 ** np.arange(19.0)
 """Distances from the largest value, in log r, at which the integrand may be negligible."""
@@ -166,9 +166,9 @@ def find_blocks(target: PosteriorTarget, arms: FloatArray) -> list[IntArray]:
 def polar_probabilities(target: PosteriorTarget, arms: FloatArray) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities of d <= 3, and an estimate of their error.
 
-    Simplices are halved until their shares stay and they are no longer than their distance from the
-    mass of the posterior, which lies where draws lie: a narrow peak at an edge would be missed.
-    Then all are done again with more nodes, and the change is the error.
+    Simplices are halved until their shares stay. They are also halved until their length is at most
+    their distance from the posterior's draws: else a narrow peak at an edge would be missed. Then
+    all are done again with more nodes, and the change is the error.
     """
     rng = make_generator("directions of the oracle")
     directions = _unit(temper(rng, target, NUM_DIRECTIONS))
@@ -194,7 +194,7 @@ def polar_probabilities(target: PosteriorTarget, arms: FloatArray) -> tuple[Floa
 
 
 def _are_short(corners: FloatArray, directions: FloatArray) -> BoolArray:
-    """Return whether (S, d, d) simplices are short beside their distance from (L, d) directions."""
+    """Return whether (S, d, d) simplices are short for their distance from (L, d) directions."""
     if corners.shape[1] == 1:
         return np.ones(len(corners), dtype=np.bool_)
     lengths = np.linalg.norm(corners[:, :, None] - corners[:, None], axis=-1).max(axis=(1, 2))
@@ -212,7 +212,7 @@ def _shares(owners: IntArray, values: FloatArray, num_arms: int) -> FloatArray:
 
 
 def winning_cones(arms: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the (S, d, d) corners, one a row, of simplices where one arm wins, and (S,) which."""
+    """Return (S, d, d) corners, one a row, of simplices where one arm wins, and (S,) that arm."""
     num_features = arms.shape[1]
     corners, owners = [], []
     for arm, mine in enumerate(arms):
@@ -265,7 +265,7 @@ def integrate_cones(target: PosteriorTarget, corners: FloatArray, num_more: int)
     Args:
         target: density of the posterior.
         corners: (S, d, d) of each, one a row.
-        num_more: nodes in excess of the fewest.
+        num_more: nodes added to the fewest.
     """
     shares, weights = simplex_rule(corners.shape[1], NUM_ANGLES + num_more)
     rays = (shares @ corners).reshape(-1, corners.shape[1])
@@ -295,8 +295,8 @@ def simplex_rule(num_features: int, num_nodes: int) -> tuple[FloatArray, FloatAr
 def integrate_rays(target: PosteriorTarget, rays: FloatArray, num_nodes: int) -> FloatArray:
     """Return the (R,) logs of int r^(d - 1) f(r p) dr along (R, d) rays p.
 
-    The integrand is taken as one of log r. Its largest value is found on a grid and by golden
-    section, and Gauss-Legendre panels on both sides reach to where it is negligible.
+    The variable of integration is log r. The integrand's largest value is found on a grid and by
+    golden section. Gauss-Legendre panels on both sides reach to where it is negligible.
     """
     density = target.log_density_on_rays(rays)
     best = MODE_GRID[

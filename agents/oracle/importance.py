@@ -1,9 +1,9 @@
 """Probability that each arm is the best, by importance sampling in many dimensions.
 
 A mixture of t distributions is fitted to draws of the posterior by chains. Draws of that mixture,
-weighted by the posterior's density, give the probabilities; six times as many draws without
-weights, which cost next to nothing, take away what the mixture itself contributes to the variance
-(a control variate).
+weighted by the posterior's density, give the probabilities. Six times as many draws without
+weights, which cost next to nothing, are a control variate: they remove the mixture's own part of
+the variance.
 
 Notation: K arms, d coefficients, M draws, L chains.
 
@@ -35,16 +35,16 @@ NUM_UNWEIGHTED = 6
 MIN_BATCHES, MAX_BATCHES = 16, 2000
 
 LOW_DEGREES, HIGH_DEGREES, HIGH_DIMENSION = 8.0, 30.0, 10
-"""Degrees of freedom of the main t distribution, below and from a number of coefficients."""
+"""Degrees of freedom of the main t distribution, below and from so many coefficients."""
 
 WEIGHTS = np.array([0.85, 0.1, 0.05])
 WIDTH, WIDE_DEGREES, COEFFICIENT_DEGREES = 1.5, 3.0, 2.0
-"""Shares of the three distributions of t; width and degrees of the second; degrees of the third."""
+"""Shares of the three t distributions; width and degrees of the second; degrees of the third."""
 
 
 @dataclass(frozen=True, eq=False)
 class TMixture:
-    """Three distributions of t: one like the draws, a wider one, and independent coefficients.
+    """Three t distributions: one like the draws, a wider one, and one of independent coefficients.
 
     The last has the heaviest tails along each coefficient, as priors of independent coefficients
     have them: a multivariate t with as few degrees of freedom falls faster there.
@@ -68,7 +68,7 @@ class TMixture:
         return np.asarray(np.sqrt(np.square(self.cholesky).sum(axis=1)))
 
     def sample(self, rng: Generator, size: int) -> FloatArray:
-        """Return (size, d) draws, in pairs that mirror each other: means of both vary less."""
+        """Return (size, d) draws, in antithetic pairs, whose means vary less."""
         num_main, num_wide, num_single = rng.multinomial(size // 2, WEIGHTS)
         main = self._draw_t(rng, num_main, self.degrees)
         wide = WIDTH * self._draw_t(rng, num_wide, WIDE_DEGREES)
@@ -108,7 +108,7 @@ def one_posterior(
     """Return the (K,) probabilities of arms that share coefficients, and their error.
 
     With normalised weights w_i, wins 1_i of an arm and P = sum_i w_i 1_i, the estimate is P less a
-    multiple of what the mean of 1_i is off; the multiple is that of least squares.
+    multiple of the error of the mean of 1_i. Least squares give the multiple.
     """
     rng = make_generator("importance sampling of the oracle")
     mixture = fit_mixture(temper(rng, target))
@@ -133,7 +133,7 @@ def independent_arms(
     """Return the (K,) probabilities of arms with coefficients of their own, and their error.
 
     P_a is the integral of the distribution of arm a's predictor times the other arms' distribution
-    functions, all of them weighted draws.
+    functions, all of them from weighted draws.
     """
     rng = make_generator("importance sampling of the oracle")
     mixtures = [fit_mixture(temper(rng, block)) for block in blocks]
@@ -174,7 +174,7 @@ def average_batches(
     """Return the (K,) mean of independent estimates, and two standard errors in total variation.
 
     There are as many as the tolerance needs. Half the sum of two standard errors of each
-    probability is more than twice what the total variation distance is on average.
+    probability is more than twice the average total variation.
     """
     found: list[FloatArray] = []
     while True:

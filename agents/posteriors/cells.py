@@ -1,23 +1,24 @@
-"""Priors of independent arms, and what rewards say of a mean, as polynomials on cells of a line.
+"""Priors of independent arms and likelihoods of a mean, as polynomials on cells of a line.
 
-A posterior may be as wide as its support or a million times narrower, may have a density without
-bound at an end (Beta(1/2, 1/2)) or a heavy tail. So means x are measured in a coordinate u that
-runs over the line, and along which every integrable density decays at both ends.
+A posterior may be as wide as its support or a million times narrower. Its density may be unbounded
+at an end (Beta(1/2, 1/2)) or have a heavy tail. So means x get a coordinate u on the whole line,
+along which every integrable density decays at both ends.
 
-A user's density is a Python function, too slow to call at each step, and may have spikes and jumps,
-which a posterior inherits. So it is put on cells of u once, and so are two functions of the mean
-that the likelihood L of n rewards of total s consists of: up to a constant,
+A user's density is a Python function, too slow to call at each step. It may have spikes and jumps,
+which a posterior inherits. So it is put on cells of u once. So are two functions of the mean that
+make up the likelihood L of n rewards of total s: up to a constant,
 
     log L(x; n, s) = (s - n c) / d f_1(x) + n f_2(x),
 
-f_1 is what a further reward of d adds, f_2 the log-likelihood of one reward of size c; c and c + d
-are typical means. Both are small where rewards are what the prior expects, so that nothing cancels.
+where f_1 is what a further reward of d adds, and f_2 the log-likelihood of one reward of size c;
+c and c + d are typical means. Both are small where rewards are what the prior expects, so that
+nothing cancels.
 
-Cells are halved until polynomials of degree 7 follow all three, also at draws of the prior, which
-show where it has spikes, and until the prior bends by little more than 1, so that its values at the
-ends of cells show where its mass is. A jump is a cell too short to halve, and straight.
+Cells are halved until polynomials of degree 7 fit all three, also at draws of the prior, which show
+its spikes. They are also halved until the prior bends by little more than 1, so that its values at
+cells' ends show where its mass is. A jump is a cell too short to halve, with a straight line.
 
-Notation: K arms, P kinds of arms, C cells, D draws, m places.
+Notation: K arms, P kinds of arms, C cells, D draws, m points.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ MAX_CELLS = 4000
 DEGREE = 7
 
 MAX_LOG_DEPTH = 350.0
-"""Further below its top a log-density is not resolved."""
+"""Depth below its top, beyond which a log-density is not resolved."""
 MAX_LOG_LIKELIHOOD_DROP = 1e6
 """Where one reward of size c is e^-1e6 as likely, the likelihood is not resolved."""
 EXCLUDED_LOG_DENSITY = -1e30
@@ -61,15 +62,15 @@ _SLOWEST_DECAY = 1e-3
 _LOG_REACH = 21.0
 _CELL_NODES = (1 - np.cos(np.pi * np.arange(2 * DEGREE + 1) / (2 * DEGREE))) / 2
 _POWERS = np.vander(_CELL_NODES, DEGREE + 1, increasing=True)
-_FIT_MATRIX = np.linalg.inv(_POWERS[::2])  # through every other place; those between are checks
+_FIT_MATRIX = np.linalg.inv(_POWERS[::2])  # through every other node; those between are checks
 
 
 @dataclass(frozen=True)
 class Coordinate:
     """A smooth increasing map x(u) from the line onto an interval of means.
 
-    Logistic on a bounded interval, exponential above a lowest mean, else hyperbolic sine, so that
-    powers of the distance to an end, and of x far out, become exponentials of u.
+    It is logistic on a bounded interval, exponential above a lowest mean, else a hyperbolic sine.
+    So powers of the distance to an end, and of x far out, become exponentials of u.
 
     Attributes:
         low: left end of the interval, -inf allowed.
@@ -103,7 +104,7 @@ class Coordinate:
 
     @cached_property
     def typical(self) -> FloatArray:
-        """(2,) c and d, see above."""
+        """(2,) c and d, see the module."""
         positions = self.positions(np.array(self.centre)) + np.array([0.0, 0.5])
         low, high = self.means(positions)
         return np.array([low, high - low])
@@ -165,7 +166,7 @@ class PriorCells(NamedTuple):
         ends: (4,) of the coordinate.
         limits: (2,) of the coordinate.
         typical: (2,) c and d.
-        kind_of_arm: (K,) which of P kinds an arm is of; arms of one kind have one prior.
+        kind_of_arm: (K,) which of P kinds each arm is; arms of one kind share a prior.
         sizes: (P,) number of cells.
         edges: (P, C + 1) ends of cells, padded by the last.
         polynomials: (P, C, 3, DEGREE + 1) of the prior's log-density of u less its top, of f_1 and
@@ -184,7 +185,7 @@ class PriorCells(NamedTuple):
 
 
 def make_cells(problem: BanditProblem) -> tuple[Coordinate, PriorCells]:
-    """Resolve the priors of all arms, and the likelihood.
+    """Return the coordinate, and cells that resolve all arms' priors and the likelihood.
 
     Raises:
         ValueError: if a prior does not integrate, is NaN somewhere, or is too rough; names the arm.
@@ -257,7 +258,7 @@ class ArmDensity(NamedTuple):
         problem: likelihood and prior.
         coordinate: u.
         support: (K, 2) lowest and highest mean of each arm.
-        arm: whose.
+        arm: its index.
     """
 
     problem: BanditProblem
@@ -370,23 +371,23 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
 
 
 def _allowed_misfit(values: FloatArray, top: float) -> FloatArray:
-    """Return the misfits of a prior that are allowed, larger where only absurd data would lead."""
+    """Return the allowed misfits of a prior, larger where only absurd data would put mass."""
     return _FIT_TOLERANCE * np.maximum(1.0, (top - values) / 10) ** 1.5
 
 
 def _fit_polynomials(
     values: FloatArray, means: FloatArray, sizes: FloatArray, top: float
 ) -> tuple[FloatArray, np.ndarray, np.ndarray]:
-    """Return (3, C, DEGREE + 1) polynomials, (C,) True where the first follows, and where all do.
+    """Return (3, C, DEGREE + 1) polynomials, (C,) True where the first fits, and where all do.
 
     Args:
-        values: (3, C, m) functions at the places of cells.
+        values: (3, C, m) functions at the nodes of cells.
         means: (C, m) there.
         sizes: of the functions' constants.
         top: largest log-density of the prior.
     """
     with np.errstate(all="ignore"):
-        start = values[..., :1]  # from which the rest follows, so that constants are
+        start = values[..., :1]  # subtracted, so that constants are exact
         polynomials = (values - start)[..., ::2] @ _FIT_MATRIX.T
         misfit = np.abs(start + polynomials @ _POWERS.T - values)
         size, change = np.abs(means).max(axis=-1), np.ptp(values, axis=-1)

@@ -1,17 +1,17 @@
-"""The posterior of a normal prior cut to a box, held by Markov chains: slice sampling along lines.
+"""The posterior of a normal prior cut to a box, by Markov chains: slice sampling along lines.
 
 Every arm's likelihood has a density in the five features of `agents.numerics.distributions`,
 
     log p(x) = c_0 log x + c_1 log(1 - x) + c_2 x + c_3 x^2 + c_4 / x + constant,
 
-and with the normal prior it gives the posterior on any line through the box. That is drawn from by
-slice sampling, which needs neither tables nor tuning, and leaves the posterior invariant exactly. A
-sweep moves the means along the principal axes of a normal distribution with the prior's precision
-and the data's, and then arm by arm. Where the posterior is such a distribution, the axes forget
-nearly all, however singular the prior's covariance, under which arms alone would crawl; where the
-box cuts it, axes and arms help each other.
+and with the normal prior it gives the posterior on any line through the box. Slice sampling draws
+from that. It needs neither tables nor tuning, and leaves the posterior invariant exactly. A sweep
+moves the means along the principal axes of a normal distribution with the precision of prior and
+data, and then arm by arm. Where the posterior is such a distribution, moves along axes are nearly
+independent draws, however singular the prior's covariance; moves by arm alone would crawl. Where
+the box cuts it, axes and arms help each other.
 
-Notation: K arms, N lanes, L of them (chains know nothing of each other), D = 2 K directions.
+Notation: K arms, N lanes, L of them (chains are independent), D = 2 K directions.
 
 References:
     Neal (2003), "Slice sampling", Section 4.
@@ -47,29 +47,27 @@ SLICE_WIDTH = 3.5
 """First guess of a slice, in lengths of its direction."""
 
 MIN_NEW_PULLS = 8
-"""More pulls than twice those at which a chain was last settled, and it is settled again."""
+"""A chain is warmed up again after this many pulls more than twice those of its last warm-up."""
 
 NUM_WARMUP_SWEEPS, MAX_SWEEP_AUTOCORRELATION = 32, 0.85
-"""Sweeps that settle a chain, and the largest autocorrelation of a sweep's along any axis. Of 32
-places of a chain that needs ever so many sweeps, two thirds show more; of one with 0.3, none in 300
-axes does."""
+"""Sweeps of a warm-up, and their largest autocorrelation along any axis. Over 32 sweeps, two thirds
+of very slow chains show more; of chains with 0.3, none in 300 axes does."""
 
 SWEEPS_PER_UPDATE = 4
 """Of a chain, each time that it is renewed."""
 
 NUM_BURN_IN_SWEEPS, NUM_ANSWER_SWEEPS, MAX_ANSWER_SWEEPS = 8, 400, 6400
-"""Sweeps of a copy of the chain before those that answer, those, and how many may say which arm is
-the best."""
+"""Sweeps of a copy of the chain: burn-in, for answers, and most for best-arm probabilities."""
 
 SWEEP_GROWTH = 4
-"""Times as many sweeps are taken where those so far are too few."""
+"""Factor of the number of sweeps where those so far are too few."""
 
 BIMODAL_DEVIATIONS, BIMODAL_LOG_GAIN = 5.0, 8.0
-"""Deviations of the prior by which an arm pays less than its mean, and the log-likelihood that the
-average of its rewards gains on that mean, beyond which there may be two modes."""
+"""There may be two modes beyond both: prior deviations by which an arm pays less than its mean, and
+log-likelihood that its average reward gains on that mean."""
 
 MAX_AUTOCORRELATION = 0.99
-"""Autocorrelation beyond which it is not estimated."""
+"""Largest autocorrelation that is estimated."""
 
 BOX_MARGIN = 0.1
 """How far inside a box the guess at an arm's mean is kept, in prior standard deviations or, if that
@@ -219,17 +217,17 @@ def renew_chains(rng: Generator, means: np.ndarray, target: GibbsTarget, path: n
 def run_chains(
     rng: Generator, means: np.ndarray, target: GibbsTarget, num_sweeps: int
 ) -> np.ndarray:
-    """Renew (L, K) means by S sweeps, and return the (L, S, K) that they were after each."""
+    """Return (L, S, K) means after each of S sweeps, which also renew the (L, K) `means`."""
     path = np.empty((len(means), num_sweeps, means.shape[1]))
     renew_chains(rng, means, target, path)
     return path
 
 
 def autocorrelation(path: np.ndarray) -> np.ndarray:
-    """Return (L,) correlations of successive places of (L, S, K), largest over the last axis.
+    """Return (L,) lag-one autocorrelations of (L, S, K) paths, largest over the last axis.
 
-    Half the sum of squared steps, over that of squared distances from the middle, is what it lacks
-    of 1 (von Neumann 1941).
+    It is 1 less half the sum of squared steps over that of squared distances from the mean (von
+    Neumann 1941).
     """
     squares = path.var(axis=1) * path.shape[1]
     steps = np.square(np.diff(path, axis=1)).sum(axis=1)
@@ -241,23 +239,22 @@ def autocorrelation(path: np.ndarray) -> np.ndarray:
 class GibbsPosterior(Posterior):
     """One Markov chain per lane, which is where the last sweep left it.
 
-    A chain is renewed under the data at that time once it follows new ones, or is sampled again.
+    A chain is renewed when it gets new data, or is sampled again, under the data at that time.
     Draws of one lane are therefore correlated in time.
 
-    When a lane's data have doubled, its axes are found anew and `NUM_WARMUP_SWEEPS` more sweeps let
-    its chain forget the old data; before that it is brought near the posterior, should that have
-    moved far. How slowly those sweeps moved is measured, and a lane where they crawled is
-    unreliable.
+    When a lane's data have doubled, its axes are found anew. If the posterior has moved far, its
+    chain is moved towards it. Then `NUM_WARMUP_SWEEPS` more sweeps let the chain forget the old
+    data. Their autocorrelation is measured, and a lane where it is high is unreliable.
 
     A chain finds all of a posterior with one mode. Bernoulli, Gaussian and Poisson likelihoods are
     log-concave in the mean, and so is their product with a cut normal distribution. The
     exponential's is not: where an arm pays so much less than the prior says that there may be two
     modes, a lane is unreliable.
 
-    What is asked beside draws is answered from `NUM_ANSWER_SWEEPS` sweeps of a copy of the chain,
-    with a generator of its own. That takes some 5 ms a lane of ten arms; means are off by 5 per
-    cent of a deviation, quantiles at 0.99 by 15. How likely each arm is the best is estimated from
-    up to `MAX_ANSWER_SWEEPS`, until it is known to `TARGET_BEST_ARM_ERROR`.
+    All answers but draws are from `NUM_ANSWER_SWEEPS` sweeps of a copy of the chain, with a
+    generator of its own. That takes some 5 ms a lane of ten arms; means are off by 5 per cent of a
+    deviation, quantiles at 0.99 by 15. Best-arm probabilities are from up to `MAX_ANSWER_SWEEPS`,
+    until their error is `TARGET_BEST_ARM_ERROR`.
 
     Arguments:
         problem: a built-in likelihood and a `TruncatedMultivariateNormal` prior.
@@ -275,7 +272,7 @@ class GibbsPosterior(Posterior):
         self._clear_answers()
 
     def start(self, rng: Generator, num_lanes: int) -> None:
-        """Start a chain in each of so many lanes."""
+        """Start a chain in each of `num_lanes` lanes."""
         self._allocate(num_lanes)
         super().start(rng, num_lanes)
 
@@ -321,13 +318,13 @@ class GibbsPosterior(Posterior):
         return self._estimate_best_arms(available)[0].copy()
 
     def best_arm_error(self) -> np.ndarray:
-        """Return (N,) how far off they may be; see `Belief.best_arm_error`."""
+        """Return (N,) errors of these probabilities; see `Belief.best_arm_error`."""
         return self._estimate_best_arms()[1].copy()
 
     def _estimate_best_arms(
         self, available: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N, K) probabilities, and (N,) errors; lanes are walked on one by one."""
+        """Return (N, K) probabilities, and (N,) errors; lanes get more sweeps one by one."""
         if self._best is not None and available is None:
             return self._best
 
@@ -347,10 +344,7 @@ class GibbsPosterior(Posterior):
         return found, error
 
     def doubts(self) -> np.ndarray:
-        """Return (N,) CHAINS_APART where a chain moved slowly when its data had last doubled.
-
-        And where there may be two modes.
-        """
+        """Return (N,) CHAINS_APART where the last warm-up was slow, or there may be two modes."""
         is_doubted = (self._slowness > MAX_SWEEP_AUTOCORRELATION) | self._may_be_bimodal()
         return np.where(is_doubted, Doubt.CHAINS_APART, 0) | self._shortages
 
@@ -443,9 +437,9 @@ def move_towards_mode(
 ) -> FloatArray:
     """Return (L, K) means, to start chains from, moved towards the posterior's middle if far off.
 
-    Slices are looked for in steps as short as the posterior is narrow, and from where a draw of the
-    prior lies that may take for ever. On a straight line both the box and what a nearly singular
-    prior demands are kept. The middle is that of the normal distribution with the data's precision.
+    Slices are bracketed in steps as short as the posterior is narrow. From a draw of the prior that
+    may take for ever. A straight line keeps to the box, and to what a nearly singular prior
+    demands. The middle is that of the normal distribution with the data's precision.
     """
     prior: Any = problem.prior
     guess, information = guess_means(problem, counts, sums)

@@ -1,6 +1,6 @@
 """The posterior of arms that are independent a priori: a table for each, see `tables`.
 
-How likely each arm is the best, and what to expect of all arms if it is, follows from all tables.
+Probabilities p_a that arm a is the best, and means M_ai of arm i if it is, follow from all tables.
 With densities f_i and distribution functions F_i of the coordinate u, and x(u) the mean,
 
     p_a      = int f_a(u) prod_{j != a} F_j(u) du,
@@ -9,11 +9,11 @@ With densities f_i and distribution functions F_i of the coordinate u, and x(u) 
 
 as Russo and Van Roy (2018) have it for Bernoulli arms, by sums over a fixed grid. Here the steps
 lie between points of the tables of all arms. From one even point of a table to the next the density
-is a parabola through three points, as Simpson's rule has it, and so is the density times x.
+is a parabola through three points, as in Simpson's rule, and so is the density times x.
 
 A table ends where a density is e^-21 of its top, which may leave out most of a heavy-tailed mean or
-variance. These are integrated over all of the line then, up to means of 1e150, and go on beyond as
-they decay there, which is exact for tails that are powers, as an InverseGamma's is.
+variance. Such a moment is integrated over the whole line, up to means of 1e150. Beyond, its
+integrand keeps its rate of decay, which is exact for power tails such as an InverseGamma's.
 
 Notation: K arms, N lanes, M + 1 points, m places.
 """
@@ -53,16 +53,16 @@ _GAUSS_NODES, _GAUSS_WEIGHTS = (half / 2 for half in np.polynomial.legendre.legg
 _GAUSS_NODES = _GAUSS_NODES + 0.5
 
 MAX_TAIL_SHARE, MAX_GUESSED_SHARE = 1e-5, 1e-3
-"""Of a moment: what the ends of a table may leave out, and those of the line unflagged."""
+"""Largest shares of a moment beyond a table's ends, and, unflagged, beyond the line's."""
 MIN_DECAY_RATE = 1e-9
 """Of decay along u, below which an integral is infinite."""
 MIN_RELATIVE_DENSITY = 1e-9
-"""Density over the highest, beyond which a table's points are too few for moments."""
+"""Density over the highest, below which a table's points are too few for moments."""
 NUM_MOMENT_STEPS = 1024
 """Of the line, 0.7 long where it is unbounded; a table's points lie between them."""
 
 MIN_PROBABILITY_LEFT = 1e-12
-"""Probability that the best mean is even lower, with which a lane is done."""
+"""Probability that the best mean is even lower, at which a lane is done."""
 
 
 class GridPosterior(ExactPosterior):
@@ -75,8 +75,8 @@ class GridPosterior(ExactPosterior):
 
     Attributes:
         cells: the priors and the likelihood, resolved.
-        tables: of all lanes and arms, for the statistics last followed.
-        recent: those that were built last, by their data, to copy from.
+        tables: of all lanes and arms, for the statistics of the last update.
+        recent: the tables built last, by their data, to copy from.
 
     Raises:
         ValueError: if the prior does not integrate, or is too rough.
@@ -112,7 +112,7 @@ class GridPosterior(ExactPosterior):
             )
 
     def build_tables(self, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Do as `update`, but leave the prior where data are impossible; their errors are NaN."""
+        """Do as `update`, but where data are impossible, use the prior and set errors to NaN."""
         self.counts, self._is_guessed = counts, np.zeros(len(counts), dtype=bool)
         if len(self.tables.keys) != len(counts):
             num_points = count_points(self.cells)
@@ -134,7 +134,7 @@ class GridPosterior(ExactPosterior):
         return random_argmax(rng, u if available is None else hide_arms(u, available))
 
     def mean(self) -> np.ndarray:
-        """Return the (N, K) expectations; infinite, too, where there are none."""
+        """Return the (N, K) expectations; infinite also where they do not exist."""
         return self._moments(1, np.zeros(self.counts.shape))
 
     def std(self) -> np.ndarray:
@@ -147,7 +147,7 @@ class GridPosterior(ExactPosterior):
         return self.coordinate.means(self.positions(levels))
 
     def positions(self, levels: np.ndarray, lanes: np.ndarray | None = None) -> np.ndarray:
-        """Return the u at which distribution functions are levels.
+        """Return the u at which distribution functions reach levels.
 
         Args:
             levels: (N, K), or (R, K, m) for some lanes.
@@ -173,7 +173,7 @@ class GridPosterior(ExactPosterior):
     def best_arm_moments(
         self, available: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N, K) probabilities and (N, K, K) conditional means, see above."""
+        """Return (N, K) probabilities and (N, K, K) conditional means, see the module."""
         num_lanes, num_arms = self.tables.keys.shape[:2]
         found, means = np.zeros((num_lanes, num_arms)), np.zeros((num_lanes, num_arms, num_arms))
         x = self._means()
@@ -218,7 +218,7 @@ class GridPosterior(ExactPosterior):
         return found
 
     def _tails(self, power: int, centre: np.ndarray) -> np.ndarray:
-        """Return (N, K) what tables leave out of moments, about."""
+        """Return about what tables leave out of (N, K) moments."""
         density = self.tables.points[..., DENSITY]
         is_seen = density > MIN_RELATIVE_DENSITY * density.max(axis=-1, keepdims=True)
         first, last = is_seen.argmax(-1), is_seen.shape[-1] - 1 - is_seen[..., ::-1].argmax(-1)
@@ -270,7 +270,7 @@ class GridPosterior(ExactPosterior):
 
 
 def integrate_tails(sizes: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Return the (..., 2) integrals beyond two ends of what decays on as it does there, or inf.
+    """Return the (..., 2) integrals beyond two ends, at the rate of decay there, or inf.
 
     Args:
         sizes: (..., 4) integrands before the left end, at it, before the right end, at it.
@@ -298,13 +298,13 @@ def evaluate_parabola(left: float, middle: float, right: float, t: float) -> tup
 
 
 class LaneTables(NamedTuple):
-    """The tables of a lane, and in which stretch of each the integrals are.
+    """The tables of a lane, and the pair of intervals of each that the integrals are in.
 
     Attributes:
         points: (K, M + 1, 3).
         x: (K, M + 1) means at the points, or (K, 0).
         totals: (K, M / 2 + 1) integrals of x dF; (K, 0) likewise.
-        pairs: (K,) stretches.
+        pairs: (K,) these pairs.
     """
 
     points: np.ndarray
@@ -322,14 +322,14 @@ def add_node(
     workspace: np.ndarray,
     sums: np.ndarray,
 ) -> float:
-    """Add what a node adds to the integrals; return the probability that all means are below.
+    """Add a node to the integrals; return the probability that all means are below it.
 
     Products over the other arms come from running products on either side: dividing by a factor
     would lose an arm whose distribution function is still 0.
 
     Args:
         ends: (4,) of the coordinate.
-        lane: its tables, in the stretches that hold the node or are last.
+        lane: its tables, at the pairs that hold the node or are last.
         u: where it is.
         weight: of it.
         workspace: (4, K) overwritten.
@@ -373,7 +373,7 @@ def compare_tables(
     found: np.ndarray,
     means: np.ndarray,
 ) -> None:
-    """Find which arm is the best, and what to expect of all if it is.
+    """Find the best-arm probabilities p_a and the conditional means M_ai.
 
     Args:
         ends: (4,) of the coordinate.

@@ -1,23 +1,23 @@
 """Tables: an arm's distribution on points of the coordinate u, made in two passes; compiled.
 
 A table holds the distribution function and the density of one arm's u at M + 1 points. First the
-log-density is evaluated where the prior's cells end and where the likelihood alone would be: that
-shows where the mass is. Then every other point is placed at shares of it, some for the main mode,
-some for the tails and some for each stretch that was evaluated, so that no narrow part is passed
-over. The points between these are midway, so that masses are Simpson's. What densities bend between
-points bounds what the table may be wrong by. Where that is above MAX_TABLE_ERROR, both evaluations
-are put together and the points are placed again.
+log-density is evaluated at the ends of the prior's cells and around the likelihood's own mean. That
+shows where the mass is. Then every other point is placed at shares of it: some for the main mode,
+some for the tails, some for each interval between evaluations, so that no narrow part is missed.
+The points between these are midway, for Simpson's rule. How much densities bend between points
+bounds the table's error. Where that is above MAX_TABLE_ERROR, both evaluations are merged and the
+points are placed again.
 
-A table says that it is unreliable where that error stays above MAX_RELIABLE_ERROR, where mass
-lies in cells that the prior was not resolved in, or beyond the ends of the coordinate, where means
-have no more digits.
+A table is unreliable where that error stays above MAX_RELIABLE_ERROR. It is also unreliable where
+mass lies in cells in which the prior was not resolved, or beyond the ends of the coordinate, where
+means have no more digits.
 
-A draw inverts the distribution function: a uniform number, a guide that says where to look, and a
+A draw inverts the distribution function, by a uniform number, a guide to the interval and a
 quadratic equation. As the coordinate is common to all arms, the best arm is the one of largest u.
 
-A table is a function of the arm's prior and statistics alone. When those have changed, one per lane
-and step, it is made anew, or copied from one that was made for the same: with rewards that are
-whole numbers, a few thousand tables serve thousands of lanes.
+A table depends on the arm's prior and statistics alone. When those change, one per lane and step,
+it is made anew, or copied from one of equal statistics. With rewards that are whole numbers, a few
+thousand tables serve thousands of lanes.
 
 Notation: K arms, N lanes, M + 1 points.
 """
@@ -41,45 +41,45 @@ from agents.posteriors.cells import DEGREE, EXCLUDED_LOG_LIKELIHOOD, PriorCells,
 from bandit_gym.numerics.compiled import inner, kernel
 
 MASS, POSITION, DENSITY = range(3)
-"""What there is of each point: distribution function, u and density of u."""
+"""Columns of each point: distribution function, u and density of u."""
 
 MIN_POINTS, MAX_POINTS = 64, 2048
 MAX_NARROW_LENGTH, POINTS_PER_NARROW_CELL = 0.25, 3
 LOG_REACH = 21.0
 """Densities below e^-21 of the top are left out: a mass of about 1e-9."""
 MAX_TABLE_ERROR, MAX_RELIABLE_ERROR = 1e-3, 1e-2
-"""Of a distribution function: more calls for another pass, or for a flag."""
+"""Errors of a distribution function, above which there is another pass, or a flag."""
 MAX_LIMIT_DENSITY = 3e-4
 """Density of u at its limits; where it is higher, more than MAX_TABLE_ERROR may lie beyond."""
 MAX_PASSES = 5
 DIFFERENCE_STEP = 0.01
 """In which second differences of the likelihood are taken."""
 MAX_RECENT_TABLES = 8192
-"""Kinds of statistics, of which one table each is kept to copy from: 14 MB of 64 points."""
+"""Statistics, of which one table each is kept to copy from: 14 MB at 64 points."""
 
 _HALF_DEVIATIONS = np.array(
     [0.7, 1.4, 2.1, 2.8, 3.5, 4.3, 5.2, 6.5, 8.0, 10.0, 13.0, 17.0, 22.0, 28.0]
 )
 LIKELIHOOD_DEVIATIONS = np.concatenate([-_HALF_DEVIATIONS[::-1], [0.0], _HALF_DEVIATIONS])
-"""Deviations of the likelihood's own mean, at which the posterior is evaluated."""
+"""Deviations from the likelihood's own mean, at which the posterior is evaluated."""
 _HALF_WIDE_DEVIATIONS = np.concatenate([_HALF_DEVIATIONS, 28.0 * 1.5 ** np.arange(1, 16)])
 DISTRIBUTION_DEVIATIONS = np.concatenate(
     [-_HALF_WIDE_DEVIATIONS[::-1], [0.0], _HALF_WIDE_DEVIATIONS]
 )
-"""Deviations of a named distribution at which it is evaluated."""
+"""Deviations from its mode at which a named distribution is evaluated."""
 NUM_DISTRIBUTION_POINTS = 128
 """M of the tables of named distributions, whose best-arm probabilities are accurate to 1e-6."""
 
 
 class Tables(NamedTuple):
-    """Room for tables: of N lanes, (N, K), or of R recent data in any lane, (R,).
+    """Arrays of tables: of N lanes, (N, K), or of R recent data in any lane, (R,).
 
     Attributes:
         keys: (..., 3) kind of arm and statistics that each was built for, NaN at first.
         points: (..., M + 1, 3) distribution function, u and density of u at each point.
         guides: (..., M) the last point with a distribution function of at most j / M.
-        errors: (...) what the distribution functions may be wrong by; inf if not known, NaN where
-            the data are impossible and the table is that without data.
+        errors: (...) of the distribution functions, at most; inf if not known, NaN where the data
+            are impossible and the table is that without data.
     """
 
     keys: np.ndarray
@@ -89,13 +89,13 @@ class Tables(NamedTuple):
 
 
 class Evaluations(NamedTuple):
-    """Where the log-density was evaluated, in order, with room for more.
+    """Evaluations of the log-density, in order of u, with space for more.
 
     Attributes:
-        u: (L,) places.
+        u: (L,) where.
         value: (L,) log-densities.
-        share: (L,) shares of points up to each.
-        roughness: (L,) what the last pass was wrong by up to the next.
+        share: (L,) shares of a table's points up to each.
+        roughness: (L,) errors of the last pass from each to the next.
     """
 
     u: np.ndarray
@@ -105,7 +105,7 @@ class Evaluations(NamedTuple):
 
 
 def make_empty_tables(cells: PriorCells, *shape: int) -> Tables:
-    """Return room for tables, none of them built, with enough points for the priors."""
+    """Return tables, none of them built, with enough points for the priors."""
     num_points = count_points(cells)
     return Tables(
         keys=np.full((*shape, 3), np.nan),
@@ -116,7 +116,7 @@ def make_empty_tables(cells: PriorCells, *shape: int) -> Tables:
 
 
 def count_points(cells: PriorCells) -> int:
-    """Return M: some more for narrow cells, of the arm that takes most."""
+    """Return M, larger for narrow cells; the largest over arms."""
     prior = cells.polynomials[:, :, 0]
     has_mass = np.maximum(prior[..., 0], prior.sum(axis=-1)) > -LOG_REACH
     lengths = np.where(has_mass, np.diff(cells.edges), 1.0)
@@ -129,7 +129,7 @@ def count_points(cells: PriorCells) -> int:
 def evaluate_first(
     cells: PriorCells, kind: int, data: tuple[float, float], evaluations: Evaluations
 ) -> int:
-    """Evaluate at cells' edges and where the likelihood alone would be; return the count."""
+    """Evaluate at cells' edges and around the likelihood's own mean; return the count."""
     (pulls, total), edges, num = data, cells.edges[kind], cells.sizes[kind] + 1
     weights, value = find_weights(cells, data), evaluations.roughness
     u = evaluations.share[: LIKELIHOOD_DEVIATIONS.size]
@@ -154,7 +154,7 @@ def evaluate_first(
 
 @inner
 def find_weights(cells: PriorCells, data: tuple[float, float]) -> tuple[float, float, float]:
-    """Return how often the log-density has the prior, f_1 and f_2 in it."""
+    """Return the coefficients of the prior, f_1 and f_2 in the log-density."""
     return 1.0, (data[1] - data[0] * cells.typical[0]) / cells.typical[1], data[0]
 
 
@@ -189,7 +189,7 @@ def find_cell(edges: np.ndarray, size: int, u: float) -> int:
 def set_point_shares(
     evaluations: Evaluations, num: int, lowest: float, has_roughness: bool
 ) -> tuple[int, int]:
-    """Set what share of the points should lie up to each place; return the range of the mass.
+    """Set what share of the points should lie up to each u; return the range of the mass.
 
     Its end is before its start where no log-density is above the lowest.
     """
@@ -268,7 +268,7 @@ def evaluate_log_density(
 
 @inner
 def accumulate_masses(u: np.ndarray, value: np.ndarray, top: float, points: np.ndarray) -> float:
-    """Write the points of a table, with masses from the left; return what they may be wrong by.
+    """Write the points of a table, with masses from the left; return a bound on their error.
 
     The mass of a pair of intervals is Simpson's, and is shared between them as by the trapezoidal
     rule, so that no share is negative however steep the density.
@@ -329,7 +329,7 @@ def build_table(
     """Fill the (M + 1, 3) points of one posterior's table; workspace is (2, M + 1).
 
     Returns:
-        what its distribution function may be wrong by, inf if that is not known; NaN if the
+        a bound on the error of its distribution function, inf if it is not known; NaN if the
         posterior is 0 everywhere.
     """
     weights, u, value = find_weights(cells, data), workspace[0], workspace[1]
@@ -352,9 +352,9 @@ def build_table(
 
 @inner
 def find_lost_mass(cells: PriorCells, kind: int, points: np.ndarray) -> float:
-    """Return the mass in cells that the prior was not resolved in, to whole steps of the table.
+    """Return the mass in cells where the prior was not resolved, to whole steps of the table.
 
-    And 1 where there is mass at the limits of u, beyond which means have no more digits.
+    It is 1 if there is mass at the limits of u, beyond which means have no more digits.
     """
     edges, last, mass = cells.edges[kind], len(points) - 1, 0.0
     cell = find_cell(edges, cells.sizes[kind], points[0, POSITION])
@@ -372,7 +372,7 @@ def find_lost_mass(cells: PriorCells, kind: int, points: np.ndarray) -> float:
 
 @inner
 def fill_guide(points: np.ndarray, guide: np.ndarray) -> None:
-    """Set where to look for each level j / M."""
+    """Set the first interval to try for each level j / M."""
     num, k = len(guide), 0
     for j in range(num):
         while points[k + 1, MASS] * num <= j:
@@ -395,9 +395,9 @@ def invert_table(points: np.ndarray, guide: np.ndarray, level: float) -> float:
 
 @inner
 def find_recent(keys: np.ndarray, kind: int, pulls: float, total: float) -> int:
-    """Return which of the R recent tables is that of an arm's statistics, if any is.
+    """Return which of R recent tables may be that of an arm's statistics.
 
-    Of whole numbers that are near one another, few share one.
+    Few neighbouring whole numbers share one.
     """
     fraction = (pulls / 512.0 + total * 37.0 / 16384.0 + 0.45 * kind) % 1.0
     return min(int(fraction * len(keys)), len(keys) - 1)
@@ -411,7 +411,7 @@ def matches_key(key: np.ndarray, kind: int, pulls: float, total: float) -> bool:
 
 @inner
 def make_evaluations(num_first: int, num_points: int) -> Evaluations:
-    """Return room for the evaluations of a table."""
+    """Return space for the evaluations of a table."""
     size = num_first + MAX_PASSES * num_points
     return Evaluations(np.empty(size), np.empty(size), np.empty(size), np.zeros(size))
 
@@ -468,7 +468,7 @@ def invert_tables(tables: Tables, lanes: np.ndarray, levels: np.ndarray) -> None
 def fill_distribution_tables(distributions: MeanDistributions, points: np.ndarray) -> None:
     """Fill (N, K, M + 1, 3) tables of built-in distributions, each along its own line.
 
-    In each lane, places are counted from the highest mode.
+    In each lane, positions are relative to the highest mode.
     """
     num_lanes, num_arms, num_points = points.shape[:3]
     evaluations = make_evaluations(DISTRIBUTION_DEVIATIONS.size, 0)

@@ -1,26 +1,26 @@
-"""What a proposal's draws are worth in each lane, and what races with them miss.
+"""The share of a proposal's draws in each lane, and what races with them miss.
 
-Weights say nothing of mass of the posterior where the proposal never goes. So a lane is checked
-whenever its pulls have doubled, beyond 64 have grown fourfold:
+Weights do not show posterior mass that the proposal never reaches. So a lane is checked whenever
+its pulls have doubled; beyond 64, whenever they have grown fourfold:
 
-- before a race, *pilots*, draws of the proposal that decide nothing, give the effective samples
-  that one draw is worth, and how far weights favour an arm. So a race can choose its length before
-  its own draws, and chooses nothing by what these turn out to be. Few pilots miss the largest
-  weights, and overstate that worth; so there are more where one outweighs others;
-- after it, a *reference sample*, weighted draws from the posterior p that come by another way,
-  shows what the race misses. A race of m draws from q plays the best arm of one that is picked by
-  its weight, an arm of a set A with probability
+- before a race, *pilots*, draws of the proposal that decide nothing, give its share and how far
+  weights favour an arm. So a race's length can be fixed before its own draws, and does not depend
+  on them. Few pilots miss the largest weights, and overestimate the share; so more are drawn where
+  one outweighs the others;
+- after it, a *reference sample*, weighted draws from the posterior p that are independent of q,
+  shows what the race misses. A race of m draws from q picks one by its weight and plays its best
+  arm. That arm is in a set A with probability
 
       m E_q[w(x) 1_A(x) / (w(x) + W)]  =  m E_q[w] E_p[1_A(x) / (w(x) + W)],
 
-  where W is the sum of the other m - 1 weights. So the race counts a draw x of the posterior as
-  much as 1 / (w(x) + W), up to a constant, and the best-arm probabilities among draws so counted,
-  against those among all alike, are what it misses. W is that of a race that was run: the mass that
-  it has not met and the few draws that it rests on are judged as one.
+  where W is the sum of the other m - 1 weights. So the race counts a draw x of the posterior in
+  proportion to 1 / (w(x) + W). What it misses is how far best-arm probabilities of draws counted
+  so are from those of draws counted equally. W is that of a race that was run. So one number
+  judges the mass that it has not met and the few draws that it rests on.
 
-Reference samples are of the posterior itself, where a second proposal is it. Else they are of all
-other proposals that suit the problem and of the prior; and of a race whose length pilots have not
-fixed, its own pilots show what m draws miss of what many see.
+Reference samples are of the posterior itself, if a second proposal equals it. Else they are of all
+other proposals that suit the problem, and of the prior. If pilots do not fix the race's length,
+they are one too: they show what m draws miss of what many see.
 
 Notation: K arms, N lanes, R of them checked, m samples of a race, M of a reference sample.
 """
@@ -39,57 +39,56 @@ from bandit_gym.problem import BanditProblem
 
 MIN_PILOTS_PER_CHECK, MAX_PILOTS_PER_CHECK, NUM_REFERENCE = 256, 1 << 14, 1024
 PILOT_GROWTH = 4
-"""Times as many pilots are drawn where those so far are too few."""
+"""Factor of the number of pilots where those so far are too few."""
 
 MAX_PILOT_WEIGHT = 1 / 24
-"""Of the weight of all pilots. Truncated normal priors leave it below with the first 256."""
+"""Share of all pilots' weight. With truncated normal priors the first 256 stay below it."""
 
 MAX_BIAS = 0.006
-"""Total variation of races from the best-arm probabilities, as a lane's pilots foresee it."""
+"""Total variation of races from the best-arm probabilities, estimated from a lane's pilots."""
 
 FIRST_CHECK_PULLS, FOURFOLD_CHECK_PULLS = 8, 64
-"""Pulls at which a lane is checked for the second time, and from which on they grow fourfold."""
+"""Pulls at a lane's second check, and pulls from which on they grow fourfold between checks."""
 
 NEVER_DUE = np.iinfo(np.int64).max
 MAX_COVERAGE_ERROR = 0.05
-"""Total variation between best-arm probabilities as a race counts and true ones, with the error of
-finding it out, up to which a lane is not flagged."""
+"""Total variation of a race's best-arm probabilities from the true ones, plus its standard error,
+up to which a lane is not flagged."""
 
 LOG_UNSEEN = -5.0
-"""Of the chance that a race sees a draw of the prior. More data may make a mode of such draws rule,
-however rare it is given the part of the data that a prior sample can follow."""
+"""Log-chance that a race sees a draw of the prior, below which its lane is flagged. A mode that is
+rare given a part of the data may dominate given all of them."""
 
 NUM_PRIOR_SAMPLE_DRAWS, NUM_ONE_MODE_DRAWS = 4096, 1024
 MIN_EFFECTIVE_PILOTS = 100.0
-"""Effective draws that pilots must be worth, and that a part of the data must leave of the prior's.
-"""
+"""Effective sample size of pilots, and of the prior's draws given a part of the data."""
 
 MIN_DATA_SHARE = 1e-4
-"""Of a lane's data, that a prior sample is weighed by."""
+"""Share of a lane's data that weights a prior sample."""
 
 MAX_UNEXPLAINED = 12.0
-"""Log-likelihood, beside one for each arm, by which the averages of rewards may explain the data
-better than all draws of the prior together do."""
+"""Log-likelihood, plus one an arm, by which average rewards may explain the data better than all
+draws of the prior together."""
 
 MIN_DIVISOR = 1e-300
-"""The least share that is divided by."""
+"""The smallest share that is divided by."""
 
 
 class PriorSample:
-    """Draws of the prior, weighed by data: a reference sample where no other is known.
+    """Draws of the prior, weighted by data: a reference sample where no other is known.
 
-    Few of them keep weight once there are many data. So of a lane's data only as large a part is
-    taken as leaves enough of them: half of them, and half again. Where the prior has a rare mode
-    that the data ask for, its draws have come to the fore by then, and a proposal that has not seen
-    it shows. That is evidence and no proof: a mode that no draw has met stays unseen.
+    Few draws keep weight once there are many data. So the part of a lane's data that is used is
+    halved until enough draws keep weight. Where the data ask for a rare mode of the prior, its
+    draws have gained weight by then, and reveal a proposal that has not seen it. That is evidence
+    and no proof: a mode that no draw has met stays unseen.
 
     Arguments:
         problem: likelihood and prior.
 
     Attributes:
-        counts: (R, K) pulls of the part.
+        counts: (R, K) pulls in the part.
         sums: (R, K) their total rewards, in proportion.
-        is_unexplained: (R,) True where no draw comes near what explains the part.
+        is_unexplained: (R,) True where draws explain the part far worse than averages do.
     """
 
     def __init__(self, problem: BanditProblem) -> None:
@@ -98,7 +97,7 @@ class PriorSample:
         self.problem, self.means = problem, problem.prior.sample(rng, (size, problem.num_arms))
 
     def update(self, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Take as large a part of (R, K) counts and sums as leaves enough draws.
+        """Weight draws by as large a part of (R, K) counts and sums as leaves enough.
 
         A log-likelihood is linear in counts and sums, up to a term without the mean.
         """
@@ -122,7 +121,7 @@ class PriorSample:
         return self.problem.likelihood.log_likelihood(means, *data).sum(axis=-1)
 
     def resample(self) -> np.ndarray:
-        """Return (R, K, M) draws by their weights, at even levels: none of 1/M is left out."""
+        """Return (R, K, M) draws, resampled systematically: none of weight 1/M is left out."""
         levels = (np.arange(MIN_PILOTS_PER_CHECK) + 0.5) / MIN_PILOTS_PER_CHECK
         below = normalise_weights(self._log_weights)[0].cumsum(axis=1)
         chosen = np.array([np.searchsorted(row, levels * row[-1]) for row in below])
@@ -134,14 +133,14 @@ class CoverageCheck:
 
     Arguments:
         proposal: to check. The posterior itself, whose weights are equal, needs no check.
-        others: that suit the problem too.
-        effective_samples: that races are to rest on; None if their length is not by that.
+        others: further ones that suit the problem.
+        effective_samples: those wanted of a race; None if its length does not depend on them.
 
     Attributes:
         has_exact_second: whether the second proposal is the posterior itself.
-        due: (N,) pulls at which a lane is to be checked.
-        last: (N,) pulls at which it was last; 0 before.
-        shares: (N,) effective samples that a draw is worth; 1 where lengths do not depend on it.
+        due: (N,) pulls at a lane's next check.
+        last: (N,) pulls at its last check; 0 before.
+        shares: (N,) effective samples a draw; 1 if lengths do not depend on them.
         is_blind: (N,) True where a race misses what would change its answer.
     """
 
@@ -156,7 +155,7 @@ class CoverageCheck:
         self._prior_sample = None
         if not (proposal.posterior or self.has_exact_second):
             self._prior_sample = PriorSample(proposal.problem)
-            # A part of the data is for another than the one that races, whose lanes stay found.
+            # A copy gets parts of the data, so that the one that races keeps its own lanes.
             self._part_proposal = proposal.fork()
 
     def restart(self, mask: np.ndarray) -> None:
@@ -173,14 +172,14 @@ class CoverageCheck:
         return np.flatnonzero(counts.sum(axis=1) >= self.due)
 
     def find_lengths(self, max_samples: int) -> np.ndarray:
-        """Return the (N,) samples of races: enough for the effective ones, by the shares."""
+        """Return the (N,) lengths of races that give the effective samples, by the shares."""
         if self.effective_samples is None:
             return np.full(self.shares.shape, max_samples)
         wanted = np.ceil(self.effective_samples / np.maximum(self.shares, MIN_DIVISOR))
         return np.minimum(wanted, max_samples).astype(np.int64)
 
     def estimate_shares(self, due: np.ndarray) -> None:
-        """Renew what draws are worth in the (R,) lanes that are due, if lengths depend on it."""
+        """Estimate the shares of the (R,) lanes that are due, if lengths depend on them."""
         if self.effective_samples is None:
             return
         first, which = self._find_different(due)
@@ -188,18 +187,18 @@ class CoverageCheck:
             num_pilots, wanted = pilots.weights.shape[1], self.effective_samples
             sizes = pilots.effective_sample_size()
             self._has_few_pilots[lanes] = sizes < MIN_EFFECTIVE_PILOTS
-            # A longer race is of no use where so many pilots are worth so little.
+            # A longer race is of no use where so many pilots have so small an effective size.
             shares = np.where(sizes > 0, np.maximum(sizes, MIN_EFFECTIVE_PILOTS), 0.0) / num_pilots
-            if num_pilots > MIN_PILOTS_PER_CHECK:  # of even weights, what is found here is noise
+            if num_pilots > MIN_PILOTS_PER_CHECK:  # with even weights the estimate is noise
                 shares *= wanted / np.maximum(wanted, estimate_bias(pilots) / MAX_BIAS)
             self.shares[lanes] = shares
         self.shares[due] = self.shares[first[which]]
 
     def check_coverage(self, due: np.ndarray, races: Races) -> None:
-        """Say which of the (R,) lanes are blind to their data, after N races.
+        """Find in which of the (R,) lanes coverage is low, after N races.
 
-        Lanes of the same data share the middle one of their sums of weights: what a race has met is
-        luck, and to be blind is not. A lane that did not race stays due.
+        Lanes of the same data share the median of their sums of weights: what a race has met is
+        luck, and coverage is not. A lane that did not race stays due.
         """
         due = due[races.num_samples[due] > 0]
         first, which = self._find_different(due)
@@ -221,7 +220,7 @@ class CoverageCheck:
         self.is_blind[due] = self.is_blind[first[which]]
 
     def _find_different(self, due: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return lanes of different data among (R,) due ones, and which is like each of these."""
+        """Return lanes of distinct data among (R,) due ones, and which each of these is like."""
         rows = np.concatenate([self.proposal.counts[due], self.proposal.sums[due]], axis=1)
         _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         return due[first], which.ravel()
@@ -247,7 +246,7 @@ class CoverageCheck:
     def _misses_prior(self, lanes: np.ndarray, num_samples: np.ndarray) -> np.ndarray:
         """Return (R,) True where races hardly ever see a draw of the prior, or none explains data.
 
-        What the races' weights add up to, given a part of the data, is known from pilots.
+        Pilots estimate the sum of the races' weights given a part of the data.
         """
         sample, part_proposal, rows = self._prior_sample, self._part_proposal, np.arange(len(lanes))
         assert sample is not None
@@ -264,8 +263,8 @@ class CoverageCheck:
     def _draw_pilots(self, lanes: np.ndarray) -> Iterator[tuple[np.ndarray, WeightedDraws]]:
         """Yield parts of the (R,) lanes and their pilots, the same whenever asked.
 
-        There are so many that they are worth MIN_EFFECTIVE_PILOTS draws and none weighs more than
-        MAX_PILOT_WEIGHT, or MAX_PILOTS_PER_CHECK.
+        Their number grows until their effective size is MIN_EFFECTIVE_PILOTS and none weighs more
+        than MAX_PILOT_WEIGHT, or to MAX_PILOTS_PER_CHECK.
         """
         size = MIN_PILOTS_PER_CHECK
         while lanes.size:
@@ -285,16 +284,15 @@ class CoverageCheck:
 def estimate_coverage_error(
     reference: WeightedDraws, log_weights: np.ndarray, log_sums: np.ndarray
 ) -> np.ndarray:
-    """Return (R,) distances between best-arm probabilities as races count and in all.
+    """Return (R,) distances of best-arm probabilities as races count draws from the true ones.
 
     Args:
         reference: (R, M) weighted draws of the posterior.
-        log_weights: (R, M) what the races weigh them.
-        log_sums: (R,) of the weights that a draw competes with.
+        log_weights: (R, M) of these draws in the races.
+        log_sums: (R,) of the other weights in a race.
 
     Returns:
-        (R,) total variation, and the standard error of the differences that it adds up; see the
-        module.
+        (R,) total variation plus the standard error of its differences; see the module.
     """
     counted = reference.log_weights - np.logaddexp(log_weights, log_sums[:, None])
     as_raced = WeightedDraws(reference.means, counted)
@@ -305,8 +303,8 @@ def estimate_coverage_error(
 def estimate_bias(pilots: WeightedDraws) -> np.ndarray:
     """Return (R,) distances of races from best-arm probabilities, times their effective samples.
 
-    A race counts draws by 1 / (w + W), see the module, which for a large W is (1 - w / W) / W: so
-    an arm lacks as much as the average weight of its draws under the posterior exceeds that of all.
+    A race counts draws by 1 / (w + W), see the module; for a large W that is (1 - w / W) / W. So an
+    arm lacks what its draws' average weight under the posterior exceeds that of all draws by.
     """
     return best_arm_distance(WeightedDraws(pilots.means, 2 * pilots.log_weights), pilots)
 
@@ -318,6 +316,6 @@ def best_arm_distance(first: WeightedDraws, second: WeightedDraws) -> np.ndarray
 
 
 def find_middles(values: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Return where, for each group 0, 1, ... of (R,) values, its middle one is."""
+    """Return the index of the median of each group 0, 1, ... of (R,) values."""
     order, sizes = np.lexsort([values, which]), np.bincount(which)
     return order[sizes.cumsum() - sizes + sizes // 2]

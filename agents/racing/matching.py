@@ -1,4 +1,4 @@
-"""Which proposals resemble a problem's own prior: the candidates, tried and ranked.
+"""Proposals that resemble a problem's own prior: the candidates, tried and ranked.
 
 Notation: K arms, M draws from the prior.
 """
@@ -30,11 +30,11 @@ from bandit_gym.problem import BanditProblem
 
 NUM_FIT_DRAWS, NUM_TRIAL_SAMPLES = 10_000, 1000
 NUM_FIT_MEANS = 1_000_000
-"""Means drawn for a fit at most, if there are many arms."""
+"""Means drawn for a fit at most, over all arms."""
 
 TARGET_SHARE, MIN_SHARE = 0.5, 0.1
-"""Effective samples per sample, without data: with the first a table will do, though a normal
-distribution were better; with less than the second a proposal cannot check another."""
+"""Shares without data: from the first on a table will do, even if a normal distribution is better;
+below the second a proposal cannot check another."""
 
 
 def make_proposals(problem: BanditProblem, kind: str) -> list[Proposal]:
@@ -54,7 +54,7 @@ def make_proposals(problem: BanditProblem, kind: str) -> list[Proposal]:
         condition = f"be 'matched' for {name} rewards, which have no row in Table 1"
         raise ValueError(message("proposal", condition, kind))
     proposals = [reference_proposal(problem)]
-    with suppress(ValueError):  # of a prior that nothing resembles
+    with suppress(ValueError):  # if nothing resembles the prior
         others = match_proposals(problem)
         proposals += [each for each in others if not isinstance(each, ConjugateProposal)]
     return proposals
@@ -71,12 +71,12 @@ def reference_proposal(problem: BanditProblem) -> Proposal:
 def match_proposals(problem: BanditProblem) -> list[Proposal]:
     """Return the proposals that resemble the problem's own prior, the one to race with first.
 
-    That is the conjugate posterior of a conjugate prior; the posterior itself of a mixture that
-    says its components; where the prior says that arms are independent, a `TableProposal`. Else it
-    is this, if its draws without data are worth enough, or a `NormalProposal`, if its draws are
-    worth more; the other one follows, if it is worth anything, and Table 1, which goes where the
-    data lead. For likelihoods that have no row in Table 1 tables alone will do. Candidates are
-    judged with generators of their own: the choice is a function of the problem.
+    For a conjugate prior that is its posterior; for a mixture that gives its components, the
+    posterior itself; for a prior of independent arms, a `TableProposal`. Else it is a
+    `TableProposal` or a `NormalProposal`, by their shares without data; TARGET_SHARE is enough for
+    a table. The other one follows if its share is at least MIN_SHARE, and then Table 1, which
+    follows the data most. Likelihoods without a row in Table 1 have tables alone. Candidates are
+    tried with generators of their own: the choice is a function of the problem.
 
     Raises:
         ValueError: if no candidate can stand in for the prior.
@@ -86,7 +86,7 @@ def match_proposals(problem: BanditProblem) -> list[Proposal]:
         posterior = conjugate_posterior(problem)
         return [ConjugateProposal(problem, posterior, posterior)]
     if problem.offers("shared_components"):
-        with suppress(ValueError):  # of a component that is too rough for a table
+        with suppress(ValueError):  # if a component is too rough for a table
             return [MixtureProposal(problem)]
     num_draws = min(NUM_FIT_DRAWS, max(NUM_TRIAL_SAMPLES, NUM_FIT_MEANS // problem.num_arms))
     rng = make_generator("draws of the prior to match")
@@ -114,7 +114,7 @@ def match_proposals(problem: BanditProblem) -> list[Proposal]:
 
 
 def estimate_effective_share(proposal: Proposal) -> float:
-    """Return effective samples per sample, without data; 0 if no weight is positive."""
+    """Return a proposal's share without data; 0 if no weight is positive."""
     rng, shape = make_generator("trial of a proposal"), (1, proposal.problem.num_arms)
     proposal.update(rng, np.zeros(shape, dtype=np.int64), np.zeros(shape))
     lane = np.arange(1)

@@ -1,23 +1,23 @@
 """A proposal for arms that depend on each other closely: nearly a truncated normal distribution.
 
-Arms drawn each from a distribution of its own seldom look like draws from a prior under which they
-move together, and nearly all the weight then falls on a few of them. Here the prior is a normal
-distribution truncated to a box, or stood in for by one, and the likelihood of arm i's data by a
-normal factor, its *site*
+Independent draws of arms seldom look like draws from a prior under which arms move together. Nearly
+all weight then falls on a few of them. Here the prior is, or is replaced by, a normal
+distribution truncated to a box. The likelihood of arm i's data is replaced by a normal factor, the
+*site*
 
     exp(h_i x - tau_i x^2 / 2),  h = SITE_POWER (g + H m),  tau = SITE_POWER H,
 
 with the slope g and the curvature -H of the log-likelihood at a mean m. So prior times sites is
-again a normal distribution truncated to the box. The arms are drawn one after the other (as in
-GHK), each given those before it from a logistic distribution of the same centre and width,
-truncated to the arm's own interval. The arms that the box restricts most come first: what is left
-of their intervals does not depend on luck then.
+again a normal distribution truncated to the box. The arms are drawn one after the other, each given
+those before it (as in GHK). Each draw is from a logistic distribution of the same centre and width,
+truncated to the arm's own interval. The arms that the box restricts most come first, so that the
+mass in their intervals does not depend on other draws.
 
-A truncated logistic distribution takes a few exponentials and logarithms, where the truncated
-normal itself would take rejection or its quantile function; and its heavier tails keep the weights
-light. Of F(y) = 1 / (1 + e^-y) the line is turned so that an interval's far end is on the right,
-and 1 - F is divided by e^-c, c being the point of the interval nearest to 0: so nothing cancels and
-nothing is lost, however far out the interval lies.
+A truncated logistic draw takes a few exponentials and logarithms; a truncated normal one would take
+rejection or the quantile function. The logistic's heavier tails also keep the weights small. With
+F(y) = 1 / (1 + e^-y), the line is mirrored so that an interval's far end is on the right. 1 - F is
+divided by e^-c, with c the interval's point nearest to 0. So nothing cancels and nothing is lost,
+however far out the interval lies.
 
 Notation: K arms, N lanes, R of them drawn for, m samples.
 
@@ -47,22 +47,22 @@ SITE_POWER = 0.9
 """Below 1, so that sites have heavier tails than the likelihood."""
 
 MIN_EXTRA_PULLS, EXTRA_SHARE = 2.0, 0.5
-"""Pulls with the prior's average, beside an arm's own, at whose average its site lies: so many at
-least, as the curvature at a mode near the end of the support is far more than half a deviation
+"""Pulls of the prior's average that are added to an arm's own for the mean of its site: at least so
+many, as the curvature at a mode near the end of the support is far more than half a deviation
 inside; and this share of those that the prior is worth."""
 
 VARIANCE_STEP = 1e-4
-"""Of the way to the nearer end of an interval, for the slope of the rewards' variance."""
+"""Step for the slope of the rewards' variance, as a share of the way to the nearer end."""
 
 LOGISTIC_SLOPE = 1.7
-"""Of a logistic distribution, per standard deviation of the normal one that it stands in for. Where
-the interval is further out than that many deviations, it is as large as the normal slope there."""
+"""Slope of a logistic distribution, per standard deviation of the normal one that it replaces. If
+the interval is further out than so many deviations, the slope is the normal one there."""
 
 MAX_EXPONENT = 708.0
 
 
 class OrderedNormals(NamedTuple):
-    """Normal distributions truncated to a box, in R lanes, by their arms in the order of drawing.
+    """Normal distributions truncated to a box, in R lanes, with arms in the order of drawing.
 
     Attributes:
         box: (K, 2) ends of each arm's interval.
@@ -82,8 +82,8 @@ class NormalProposal(Proposal):
 
     Arguments:
         problem: likelihood and prior. A truncated multivariate normal is taken as it is. Any other
-            prior is stood in for by the normal distribution with the moments of its draws,
-            truncated to the means' support.
+            prior is replaced by the normal distribution with the moments of its draws, truncated to
+            the means' support.
         draws: (M, K) from the prior, for the moments.
 
     Raises:
@@ -115,7 +115,7 @@ class NormalProposal(Proposal):
         order_arms(self._normals, self._covariance, sites)
 
     def _sites_at(self, means: np.ndarray) -> np.ndarray:
-        """Return (N, K, 2) h and tau of normal factors that are like the likelihoods at means.
+        """Return (N, K, 2) h and tau of the sites that approximate likelihoods at means.
 
         With V the variance of a reward, g = (s - n m) / V and H = (n + g V') / V.
         """
@@ -165,9 +165,9 @@ def log_logistic(z: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray
 
 @kernel
 def order_arms(normals: OrderedNormals, covariance: np.ndarray, sites: np.ndarray) -> None:
-    """Put arms in order, each time the one whose interval has the least mass given those before.
+    """Order arms: next is the one whose interval has the least mass, given those before.
 
-    Those before stand at their means, or where these are outside, at the end of the box.
+    Those before are at their means; if these are outside the box, at its end.
 
     Args:
         normals: of R lanes; the centre is the prior's by arm, the factor zero, and both change.
@@ -219,7 +219,7 @@ def multiply_site(
 def find_most_restricted(
     box: np.ndarray, mean: np.ndarray, covariance: np.ndarray, is_left: np.ndarray
 ) -> int:
-    """Return which of the arms that are left has the least mass, logistic, in its interval."""
+    """Return the arm, of those left, with the least logistic mass in its interval."""
     first, min_mass = -1, math.inf
     for i in range(mean.size):
         slope = LOGISTIC_SLOPE / math.sqrt(covariance[i, i]) if is_left[i] else math.nan

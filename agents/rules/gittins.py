@@ -1,7 +1,7 @@
-"""Gittins indices: the sure payment for which one would as gladly give an arm up.
+"""Gittins indices: the sure payment a pull at which one is indifferent to giving an arm up.
 
-Of rewards discounted for ever, of a finite horizon (exact near the end, else a diffusion
-approximation), and of arms that are known after one pull.
+They are for rewards discounted for ever, for a finite horizon (exact near the end, else a diffusion
+approximation), and for arms that are known after one pull.
 
 Notation: K arms, N lanes, n pulls of an arm, s of them paid; T pulls in an episode, r of them left.
 """
@@ -25,19 +25,19 @@ from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem
 
 FIRST_TABLE_PULLS, MAX_TABLE_PULLS = 128, 2048
-"""Pulls of an arm that a table is made for: doubled as an arm is pulled more, up to the latter."""
+"""Pulls of an arm in the first table, and in the last: they double as an arm is pulled more."""
 TRUNCATION_TOLERANCE = 1e-3
-"""Share of the deviation of a posterior of so many pulls that is lost by looking no further."""
+"""Share of a posterior's deviation, after so many pulls, that is lost by going no further."""
 
 
 class DiscountedGittins(PosteriorAgent):
     """Pull the arm of the largest Gittins index, which is best for rewards discounted for ever.
 
-    The index of an arm is the sure payment for which one would as gladly give the arm up. It is
-    computed by recursion over the arm's successes and failures, to 1e-4, when it is first needed: a
-    table for an arm's first 128 pulls, then twice as many, and so on. With a discount of 0.99 they
-    take some 0.5 s for a hundred pulls and 2 s for a thousand. Past 2,048 pulls of an arm its index
-    is that of Brownian motion, mean + var / sqrt(-2 m (1 - m) log discount) with m the mean.
+    The index of an arm is the sure payment at which one is indifferent to giving the arm up. A
+    recursion over the arm's successes and failures computes it to 1e-4 when it is first needed. Its
+    table has an arm's first 128 pulls, then twice as many, and so on. With a discount of 0.99 that
+    takes some 0.5 s for a hundred pulls and 2 s for a thousand. Past 2,048 pulls of an arm its
+    index is that of Brownian motion, mean + var / sqrt(-2 m (1 - m) log discount) with m the mean.
 
     Arguments:
         problem: Bernoulli rewards and arms independent a priori, as `ExactThompson` takes them.
@@ -102,9 +102,9 @@ class DiscountedGittins(PosteriorAgent):
 
 @lru_cache(maxsize=4)
 def compute_index_table(means: bytes, depth: int, discount: float, num_pulls: int) -> np.ndarray:
-    """Return the indices of all states of fewer than `num_pulls` pulls, given those of `means`.
+    """Return the indices of all states of fewer than `num_pulls` pulls, given all `means`.
 
-    Remembered, for agents of one prior often follow each other.
+    They are cached, as agents of one prior often follow each other.
     """
     from agents.numerics.kernels import find_indices
 
@@ -123,20 +123,20 @@ BOUNDARY_HEIGHTS = np.array([
 payment must be to end the pulls of an arm, if its posterior mean is a Brownian motion.
 
 Computed backwards from r = 0 in steps of a thousandth of n, with V(y, n) = max(0, y dn / sqrt(n) +
-E V(y', n + dn)), y the mean less the payment in posterior deviations, on 1,201 points from -7 to 7;
-the bias of deciding in steps of deviation d is 0.583 d (Chernoff 1965), and what is left
-of it extrapolated from a run with steps three times as long. To about 0.002."""
+E V(y', n + dn)), y the mean less the payment in posterior deviations, on 1,201 points from -7 to 7.
+The bias of deciding in steps of deviation d is 0.583 d (Chernoff 1965). What is left of it is
+extrapolated from a run with steps three times as long. Accurate to about 0.002."""
 DISCRETENESS_CORRECTION = 0.583
 
 MAX_EXACT_PULLS = 50
-"""Pulls left up to which a recursion, whose cost grows like their square, is cheap enough."""
+"""Pulls left up to which a recursion is used; its cost grows like their square."""
 
 
 class FiniteHorizonGittins(HorizonRule, PosteriorAgent):
     r"""Pull the arm of the largest finite-horizon Gittins index, in the diffusion approximation.
 
-    The index is the sure payment a pull for which one would as gladly give the arm up for all of
-    the r pulls left. Exactly, it is a recursion over the arm's states for every r. Here
+    The index is the sure payment a pull at which one is indifferent to giving the arm up for all of
+    the r pulls left. Exactly, it takes a recursion over the arm's states for every r. Here
 
     .. math::
         \text{index} = \text{mean} + Q(\Phi(h)) - Q(1/2), \quad
@@ -148,8 +148,8 @@ class FiniteHorizonGittins(HorizonRule, PosteriorAgent):
     the means' range. The last pull is greedy.
 
     Bernoulli arms with Beta priors have the recursion's own index with at most 50 pulls left. With
-    more, the index less the mean is off by so much, in per cent, with a uniform prior and so many
-    pulls left:
+    more, and a uniform prior, the errors of the index less the mean are, in per cent, by pulls
+    left:
 
     ============  ===========  =====  =====  =====
     share paid    after pulls    51    100    400
@@ -222,7 +222,7 @@ def exact_indices(alpha: np.ndarray, beta: np.ndarray, left: int) -> np.ndarray:
 
 
 def interpolate_boundary(ratios: np.ndarray) -> np.ndarray:
-    """Return h(r / n); it goes like the root of small ratios."""
+    """Return h(r / n), which for small ratios goes like their root."""
     powers = np.arange(FIRST_POWER, FIRST_POWER + len(BOUNDARY_HEIGHTS))
     found = np.interp(np.log2(ratios), powers, BOUNDARY_HEIGHTS)
     return np.where(ratios < 2.0**FIRST_POWER, found * np.sqrt(ratios / 2.0**FIRST_POWER), found)
@@ -236,13 +236,13 @@ INDEX_TOLERANCE = 1e-9
 class OptimisticGittins(PosteriorAgent):
     """Pull the arm of the largest v with v = mean_i + gamma_t E(v - x_i)^+, x_i its unknown mean.
 
-    The Gittins index is the sure payment for which one would give an arm up. This is what it would
-    be if the arm's mean came to light after its next pull, which is too good: an upper bound, with
-    K = 1 in the paper's letters, at the discount gamma_t = 1 - 1 / (pace + t + 1).
+    This is what the Gittins index would be if the arm's mean became known after its next pull, and
+    so an upper bound on it. It is K = 1 in the paper's notation, with the discount
+    gamma_t = 1 - 1 / (pace + t + 1).
 
     Arguments:
         problem: likelihood and prior, one that `ExactThompson` takes, with independent arms;
-            of dependent ones each index is that of the arm's own posterior.
+            for dependent ones, each index is that of the arm's own posterior.
         pace: makes the first discount, 1 - 1 / (pace + 1); the paper's experiments have 100.
 
     References:

@@ -19,7 +19,7 @@ from bandit_gym.problem import BanditProblem, check_problem
 
 VARIANTS = ("kg", "kg*")
 MAX_BETA_SIZE = 1e7
-"""Of a Beta distribution, whose function loses its digits beyond."""
+"""Size of a Beta distribution, beyond which its function loses digits."""
 _MIN_DEVIATION = 1e-300
 LOOKAHEAD_PULLS = np.unique(np.round(2 ** np.arange(0.0, 62.5, 0.5)).astype(np.int64))
 """Powers of the root of two, rounded: 1, 2, 3, 4, 6, 8, 11, ... to the longest horizon."""
@@ -38,9 +38,9 @@ class KnowledgeGradient(HorizonRule, PosteriorAgent):
     v_i(1) = 0: with Bernoulli arms KG ends up greedy too soon. KG* takes v_i = max_m v_i(m) / m,
     over m = 1, 2, 3, 4, 6, 8, 11, ..., T - t - 1, the powers of the root of two.
 
-    The distribution of M_i(m) is that of a Beta or normal posterior with the mean and the deviation
-    of the one at hand: exact for conjugate priors, matched moments for others. A pull is taken to
-    teach of its own arm alone, also where the prior is dependent. Infinite means come first.
+    The distribution of M_i(m) is that of a Beta or normal posterior with the current mean and
+    deviation: exact for conjugate priors, matched moments for others. A pull is taken to teach of
+    its own arm alone, even if the prior is dependent. Infinite means come first.
 
     Arguments:
         problem: Bernoulli or Gaussian rewards.
@@ -111,7 +111,7 @@ def find_best_others(values: np.ndarray) -> np.ndarray:
 def list_lookaheads(max_pulls: np.ndarray) -> np.ndarray:
     """Return (M, N) pulls m of lookahead: LOOKAHEAD_PULLS below (N,) `max_pulls`, and then these.
 
-    In lanes with fewer to consider than in others the last is repeated.
+    Lanes with fewer than others repeat their last.
     """
     last = LOOKAHEAD_PULLS.searchsorted(max_pulls.max())
     return np.minimum(LOOKAHEAD_PULLS[: last + 1, None], max_pulls)
