@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from bandit_gym.checks.arguments import check_choice, message
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 RESULTS_VERSION = 11
 """Which numbers this engine draws, raised by hand whenever an agent or an environment draws others.
 
