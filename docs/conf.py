@@ -14,6 +14,7 @@ html_title = project
 html_math_renderer = "mathml"
 html_theme = "furo"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["site.css"]
 html_show_copyright = False
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
