@@ -45,7 +45,7 @@ class Film:
 
     def _repr_html_(self) -> str:
         images = "".join(
-            f'<img style="display: {"none" if number else ""}" '
+            f'<img alt="frame {number}" style="display: {"none" if number else ""}" '
             f'src="data:image/png;base64,{b64encode(picture).decode()}">'
             for number, picture in enumerate(self.pictures)
         )
