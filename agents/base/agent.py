@@ -247,7 +247,8 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
                 problem has features; K may be another at each decision. Not read otherwise. With a
                 size, (n, K, d).
             available: (K,) or (N, K) bool, the arms that can be pulled; None for all. The agent
-                decides as if there were no others at this step. Their features are not read.
+                decides as if there were no others at this step. Their features are not read. With
+                features and a size, (K,) or (n, K).
             size: n decisions of a single run on the same data, each distributed as one alone. With
                 features, `observe` then needs the observation that a reward is for.
 
@@ -258,15 +259,14 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             TypeError: if features are needed, and there are none; if `available` is not boolean, or
                 the agent's rule takes none.
             ValueError: if features have another shape, or are NaN or infinite; if `available` has
-                another shape, or no arm in a lane, or comes with features and a size; if there are
-                lanes beside a size; or if what was chosen is no arm, which is an error of the
-                agent's; names it.
+                another shape, or no arm in a lane; if there are lanes beside a size; or if what was
+                chosen is no arm, which is an error of the agent's; names it.
         """
         self._require_reset()
         if size is not None:
             return self._act_many(observation, available, size)
         if self._has_features or available is not None or self._available:
-            self._show(observation, available)
+            self._show(observation, available, self.num_envs)
         actions = self._choose()
         if not self._are_arms(actions):
             check_choices(f"{type(self).__name__}._choose", actions, self._num_arms)
@@ -337,34 +337,42 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         shape = self.lane_counts.shape
         self.evidence.add_totals(*check_statistics(counts, sums, self.problem.likelihood, shape))
 
-    def observe_log(self, log: Log) -> None:
+    def observe_log(self, log: Log, *, observation: Any = None) -> None:
         """Learn all rows of a log in every lane, as if each had been observed in order.
 
         Nothing changes unless all rows are valid.
 
         Args:
             log: see `bandit_gym.logs.read_log`; its arms, in order, are the agent's.
+            observation: where the problem has features, those of each row: (t, K, d), such as
+                `disjoint(log.features, num_arms)`, or (t, d) of the arms pulled.
 
         Raises:
-            TypeError: if it is no log.
-            ValueError: if the log has another number of arms, a reward is impossible, or arms have
-                features.
+            TypeError: if it is no log, or features are needed, and there are none.
+            ValueError: if the log has another number of arms, a reward is impossible, or features
+                have another shape, or are NaN or infinite.
         """
         self._require_reset()
-        if self._has_features:
-            remedy = "observe each row with observation= its arm's features"
-            raise ValueError(message("log", "be of arms without features", self.problem, remedy))
         if not hasattr(log, "num_arms"):
             raise TypeError(message("log", "be a Log, such as read_log returns", log))
         if log.num_arms != self.problem.num_arms:
             raise ValueError(message("log", f"have {self.problem.num_arms} arms", log.num_arms))
         rewards = check_rewards(log.rewards, self.problem.likelihood, len(log))
-        if self.evidence.is_cumulative and self._can_warm_start:
+        rows: np.ndarray = log.actions
+        if self._has_features:
+            num_features = self.problem.num_features  # type: ignore[attr-defined]
+            rows = check_features(observation, num_features, len(log), takes_played=True)
+            if rows.ndim == 3:
+                if rows.shape[1] != log.num_arms:
+                    condition = f"have the log's {log.num_arms} arms"
+                    raise ValueError(message("observation", condition, rows.shape[1]))
+                rows = rows[np.arange(len(log)), log.actions]
+        elif self.evidence.is_cumulative and self._can_warm_start:
             self.warm_start(log.counts, log.sums)
             return
-        for action, reward in zip(log.actions, rewards, strict=True):
-            actions, paid = np.full(self.num_lanes, action), np.full(self.num_lanes, reward)
-            self.evidence.add(self._lanes, actions, paid)
+        for i, reward in enumerate(rewards):
+            actions, paid = np.full(self.num_lanes, log.actions[i]), np.full(self.num_lanes, reward)
+            self.evidence.add(self._lanes, np.repeat(rows[i : i + 1], self.num_lanes, 0), paid)
             self._learn(self._lanes, actions, paid)
 
     @property
@@ -422,7 +430,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         """
         self._require_reset()
         copied = self._copy_agent()
-        copied._show(observation, available)
+        copied._show(observation, available, self.num_envs)
         probabilities = check_probabilities(
             f"{type(self).__name__}._action_probabilities", copied._action_probabilities()
         )
@@ -435,14 +443,10 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             raise ValueError(message("size", condition, size, "reset() prepares a single run"))
         size, features = check_integer("size", size, minimum=1, maximum=self.max_lanes), None
         if self._has_features:
-            if available is not None:
-                condition = "be None beside a size where arms have features"
-                raise ValueError(message("available", condition, available))
-            num_features = self.problem.num_features  # type: ignore[attr-defined]
-            features = check_features(observation, num_features, size)
-            self._num_arms, self._available = features.shape[1], ()
+            self._show(observation, available, size)
+            features = self.evidence.offered
         elif available is not None or self._available:
-            self._show(None, available)
+            self._show(None, available, None)
         actions = self._choose_many(size, features)
         check_choices(f"{type(self).__name__}._choose", actions, self._num_arms)
         if features is not None:  # which of them a reward is for, only its observation can say
@@ -457,12 +461,12 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
 
         Args:
             size: n.
-            features: (n, K, d), where there are any.
+            features: (n, K, d), where there are any; `_available` is then of (n, K).
         """
-        actions, found = np.empty(size, dtype=np.int64), []
+        actions, found, masks = np.empty(size, dtype=np.int64), [], self._available
         for i in range(size):
             if features is not None:
-                self._show(features[i], None)
+                self._show(features[i], masks[0][i] if masks else None, None)
             actions[i] = self._choose().item(0)
             found.append(self._diagnostics)
         stacked = {name: np.stack([each[name] for each in found], axis=1) for name in found[0]}
@@ -512,18 +516,18 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             return bool(choices.view(np.uint64).max() < self._num_arms)
         return bool(choices.min() >= 0 and choices.max() < self._num_arms)
 
-    def _show(self, observation: Any, available: Any) -> None:
-        """Take the features and the available arms of the decision at hand."""
+    def _show(self, observation: Any, available: Any, num_decisions: int | None) -> None:
+        """Take the features and the available arms of the decisions at hand; None is one."""
         shape: tuple[int, ...] = ()
         if self._has_features:
             shape = getattr(as_array(observation), "shape", ())
         num_arms, mask = shape[-2] if len(shape) > 1 else self._num_arms, None
         if available is not None:
             self._require_available(available)
-            mask = check_available(available, num_arms, self.num_envs)
+            mask = check_available(available, num_arms, num_decisions)
         if self._has_features:
             num_features = self.problem.num_features  # type: ignore[attr-defined]
-            self.evidence.offer(check_features(observation, num_features, self.num_envs, mask=mask))
+            self.evidence.offer(check_features(observation, num_features, num_decisions, mask=mask))
             self._num_arms = num_arms
         self._available = () if mask is None else (mask,)
 

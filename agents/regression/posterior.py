@@ -65,7 +65,9 @@ class CoefficientBelief(Belief):
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) arms with the largest predictor under one draw, ties at random."""
         if available is not None:
-            predictors = self.features @ self.posterior.sample(rng)[..., None]
+            num_decisions = len(self.features) // len(self.posterior.fits.shares)
+            draws = self.posterior.sample_many(rng, num_decisions)
+            predictors = self.features @ draws.reshape(len(self.features), -1, 1)
             return random_argmax(rng, hide_arms(predictors[..., 0], available))
         return self.posterior.draw_best_arms(rng, self.features)
 

@@ -63,8 +63,7 @@ class Thompson(PosteriorAgent):
             shares = self._action_probabilities()
             actions = draw_arms(self.rng, np.broadcast_to(shares, (size, self._num_arms)))
         else:
-            self.evidence.offer(features)
-            actions = self.belief().draw_best(self.rng)
+            actions = self._choose()
         found = self._diagnostics.items()
         self._diagnostics = {name: np.broadcast_to(values, (1, size)) for name, values in found}
         return actions

@@ -4,11 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from agents import ExactThompson
+from agents import ExactThompson, RacingThompson
 from bandit_gym import BanditProblem
+from bandit_gym.contexts import disjoint
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.logs import fit_propensities, read_log
-from bandit_gym.priors import Beta
+from bandit_gym.priors import Beta, Normal
+from bandit_gym.problem import ContextualProblem
 
 TABLE = pd.DataFrame({"ad": ["b", "a", "b", "b"], "click": [1, 0, 0, 1], "p": [0.5, 0.5, 0.5, 1]})
 
@@ -61,6 +63,32 @@ def test_observing_a_log_is_observing_its_rows(num_envs, options):
         second.observe(np.full(shape, action), np.full(shape, reward))
     np.testing.assert_array_equal(first.counts, second.counts)
     np.testing.assert_array_equal(first.sums, second.sums)
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+def test_observing_a_log_with_features_is_observing_its_rows(num_envs):
+    table = TABLE.assign(age=[0.3, -1.0, 0.5, 2.0])
+    log = read_log(table, arm="ad", reward="click", features=["age"])
+    problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), num_arms=2, num_features=4)
+    features = disjoint(log.features, num_arms=2)
+    pulled = features[np.arange(4), log.actions]
+    first, second, third = (RacingThompson(problem) for _ in range(3))
+    for agent in (first, second, third):
+        agent.reset(num_envs, seed=1)
+    with pytest.raises(TypeError, match=r"observation must be features of shape \(4, K, 4\), or"):
+        first.observe_log(log)
+    with pytest.raises(ValueError, match="observation must have the log's 2 arms, got 1"):
+        first.observe_log(log, observation=features[:, :1])
+    first.observe_log(log, observation=features)
+    second.observe_log(log, observation=pulled)
+    for row, action, reward in zip(pulled, log.actions, log.rewards, strict=True):
+        lanes = () if num_envs is None else (num_envs,)
+        observation = np.broadcast_to(row, (*lanes, 4))
+        third.observe(np.full(lanes, action), np.full(lanes, reward), observation=observation)
+    visitor = np.broadcast_to(features[0], (*(lanes), 2, 4))
+    expected = third.action_probabilities(visitor)
+    for agent in (first, second):
+        np.testing.assert_array_equal(agent.action_probabilities(visitor), expected)
 
 
 def test_a_log_that_does_not_fit_changes_nothing():

@@ -54,6 +54,38 @@ def test_a_learned_policy_and_a_log_of_one_are_warned_of():
         evaluate(TARGET, Log(log.actions, log.rewards, log.arms, changing))
 
 
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore:log has propensities that vary")
+def test_coverage_on_logs_of_thompson_sampling_is_what_the_page_says():
+    """Shares in 300 logs, to four deviations; the page's are of 1,000 logs."""
+    num_logs, num_steps = 300, 1000
+    rng, lanes = np.random.default_rng(0), np.arange(num_logs)
+    means = rng.random((num_logs, 3))
+    agent = ExactThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3))
+    agent.reset(num_logs, seed=0)
+    columns = []
+    for _ in range(num_steps):
+        probabilities, actions = agent.action_probabilities(), agent.act()
+        rewards = (rng.random(num_logs) < means[lanes, actions]).astype(float)
+        agent.observe(actions, rewards)
+        columns.append((actions, rewards, probabilities[lanes, actions]))
+    actions, rewards, propensities = map(np.transpose, zip(*columns, strict=True))
+    for policy, estimator, coverage in [
+        ([1 / 3, 1 / 3, 1 / 3], "ips", 0.69),
+        ([1 / 3, 1 / 3, 1 / 3], "snips", 0.77),
+        ([1, 0, 0], "ips", 0.65),
+        ([1, 0, 0], "snips", 0.65),
+    ]:
+        covered = []
+        for i in lanes:
+            log = Log(actions[i], rewards[i], (0, 1, 2), propensities[i])
+            found = evaluate(policy, log, estimator)
+            covered.append(found.low <= policy @ means[i] <= found.high)
+        allowed = 4 * np.sqrt(coverage * (1 - coverage) * (1 / num_logs + 1 / 1000))
+        assert abs(np.mean(covered) - coverage) < allowed
+
+
 class Always:
     """Plays one arm, and counts what it observes."""
 

@@ -523,6 +523,24 @@ def test_many_decisions_know_the_available_arms(name, size):
     assert shares[1] == 0 and (abs(shares - probabilities) <= allowed).all()
 
 
+@pytest.mark.parametrize("setting", [s for s, (_, kind, _) in SETTINGS.items() if kind in FEATURED])
+def test_many_decisions_with_features_know_the_arms_available_at_each(setting):
+    """Every other decision has another mask; features of hidden arms are not read."""
+    agent, size = make(setting, None, 3), 400
+    masks = np.array([[True, False, True, True], [True, True, False, False]])
+    masks, features = np.tile(masks, (size // 2, 1)), np.tile(shown(agent), (size, 1, 1))
+    features[~masks] = np.nan
+    arms = agent.act(features, available=masks, size=size)
+    for first in 0, 1:
+        p = agent.action_probabilities(shown(agent), available=masks[first])
+        shares = np.bincount(arms[first::2], minlength=4) / (size // 2)
+        # Answers and the pool are worth 1,000 and 4,096 draws.
+        variance = (p * (1 - p) + 1 / 1000) * (2 / size + 1 / 1000 + 1 / 4096)
+        assert (abs(shares - p) <= 4 * np.sqrt(variance) * masks[first]).all()
+    equal = np.tile(shown(agent)[:2], (3, 1, 1))
+    assert agent.act(equal, available=[True, False], size=3).tolist() == [0, 0, 0]
+
+
 def test_many_decisions_are_those_of_a_choice_of_ones_own():
     class Second(agents.ExactThompson):
         def _choose(self):
