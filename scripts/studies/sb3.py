@@ -147,12 +147,16 @@ def _variant_cells(found: Found, label: str, trainings: list[dict[str, Any]]) ->
 
 
 def _return_cells(row: Mapping[str, Any]) -> dict[str, str]:
-    titles = {"return": "return", "regret": "regret", "difference": "less Thompson's"}
-    cells = {"agent": row["agent"]}
-    cells |= {t: "{:.2f} [{:.2f}, {:.2f}]".format(*row[name]) for name, t in titles.items()}
-    cells |= {"share of random's": f"{row['of_random']:.0%}"}
-    cells |= {"trained on": f"{row['steps']:,}" if row["steps"] else "-"}
-    return cells | {"CPU time": f"{row['seconds']:.0f} s" if row["steps"] else "-"}
+    interval = "{:z.2f} [{:z.2f}, {:z.2f}]".format
+    return {
+        "agent": row["agent"],
+        "return": f"{row['return'][0]:.2f}",
+        "regret": interval(*row["regret"]),
+        "less Thompson's": interval(*row["difference"]),
+        "of random's": f"{row['of_random']:.0%}",
+        "trained on": f"{row['steps']:,}" if row["steps"] else "-",
+        "CPU time": f"{row['seconds']:.0f} s" if row["steps"] else "-",
+    }
 
 
 def draw(found: Found) -> dict[str, Figure]:
