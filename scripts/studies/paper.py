@@ -97,7 +97,7 @@ class ClaimMeasure(NamedTuple):
         low: (C,) of the lower limit, or one number for all. The claim is that the mean of `values`
             lies above the mean of these, which may be random and paired with them.
         high: of the upper limit, likewise.
-        are_outcomes: whether values are 0 or 1, and limits are numbers.
+        are_outcomes: whether values are 0 or 1, and have an upper limit alone, a number.
         same: (C,) up to which a value above `low` counts as none; the claim also fails once the
             mean of `values` surely lies below the mean of these, and not above that of `low`.
     """
@@ -116,10 +116,7 @@ class ClaimMeasure(NamedTuple):
         """Return how far the quantity lies above its lower and below its upper limit."""
         if self.are_outcomes:
             mean, low, high = self.interval(level)
-            return [
-                Interval(mean - self.low, low - self.low, high - self.low),
-                Interval(self.high - mean, self.high - high, self.high - low),
-            ]
+            return [Interval(self.high - mean, self.high - high, self.high - low)]
         return [
             skewed_interval(self.values - self.low, level),
             skewed_interval(self.high - self.values, level),
