@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise, product
 from typing import Any, NamedTuple
@@ -39,14 +39,7 @@ from bandit_gym.problem import BanditProblem
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import Interval
-from scripts.studies.study import (
-    FAILS,
-    HOLDS,
-    UNDECIDED,
-    Found,
-    StudyTask,
-    play_agents,
-)
+from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, StudyTask, play_agents
 
 VERDICTS = [HOLDS, FAILS, UNDECIDED]
 COLUMNS = "claim", "where", "verdict", "measured", "holds if", "after"
@@ -240,16 +233,18 @@ class VariantTask(NamedTuple):
             word = found.verdict(level)
             if word != UNDECIDED:
                 break
-        estimate, low, high = found.interval(level)
-        ends = [each if math.isfinite(each) else None for each in (low, high)]
-        limits = [float(np.mean(each)) for each in (found.low, found.high)]
-        cell = {"verdict": word, "estimate": estimate, "ends": ends, "count": len(found.values)}
-        cell["look"] = look
-        cell["limits"] = [each if math.isfinite(each) else None for each in limits]
+        estimate, *ends = found.interval(level)
+        limits = (float(np.mean(each)) for each in (found.low, found.high))
+        cell = {"verdict": word, "estimate": estimate, "ends": _finite(ends)}
+        cell |= {"count": len(found.values), "look": look, "limits": _finite(limits)}
         if word == UNDECIDED:
-            needed = found.num_clusters_needed(level)
-            cell["needed"] = math.ceil(needed) if math.isfinite(needed) else None
+            (cell["needed"],) = _finite([np.ceil(found.num_clusters_needed(level))])
         return cell
+
+
+def _finite(numbers: Iterable[float]) -> list[float | None]:
+    """Return numbers as JSON can hold them: None for what is infinite."""
+    return [each if math.isfinite(each) else None for each in numbers]
 
 
 # -- What agents did ----------------------------------------------------------------------------
@@ -304,7 +299,7 @@ class PlayedRuns(NamedTuple):
         return np.asarray(pulls[:, -1] - pulls[:, before] < length / 2)
 
 
-def step_of_parting(played: PlayedRuns, margin: float) -> list[float] | None:
+def step_of_parting(played: PlayedRuns, margin: float) -> list[float | None] | None:
     """Return the step from which SMC stays behind Racing by more than the margin, and its interval.
 
     The interval is the bootstrap's between 2.5 and 97.5 %, over clusters; a resample without
@@ -323,11 +318,10 @@ def step_of_parting(played: PlayedRuns, margin: float) -> list[float] | None:
     step, rng = first_step(behind.mean(axis=0)), np.random.default_rng(0)
     if not math.isfinite(step):
         return None
-    size = (NUM_RESAMPLES, len(behind))
-    weights = rng.multinomial(len(behind), np.full(len(behind), 1 / len(behind)), size[0])
-    steps = sorted(first_step(each) for each in weights @ behind / len(behind))
-    ends = (steps[round(p * (NUM_RESAMPLES - 1))] for p in (0.025, 0.975))
-    return [step, *(each if math.isfinite(each) else None for each in ends)]  # type: ignore[list-item]
+    count = len(behind)
+    weights = rng.multinomial(count, np.full(count, 1 / count), NUM_RESAMPLES)
+    steps = sorted(first_step(each) for each in weights @ behind / count)
+    return _finite([step, *(steps[round(p * (NUM_RESAMPLES - 1))] for p in (0.025, 0.975))])
 
 
 def _play_environments(
