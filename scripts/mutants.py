@@ -25,7 +25,7 @@ from cosmic_ray import mutating, plugins
 from cosmic_ray.work_db import WorkDB
 from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkResult
 from mutation.sample import draw_mutants
-from mutation.tree import MAX_SECONDS_PER_MUTANT, Tree
+from mutation.tree import Tree
 
 LIBRARIES = (
     *("numba", "pandas", "pyarrow.parquet", "matplotlib.pyplot", "gymnasium.vector", "joblib"),
@@ -51,13 +51,12 @@ def name_mutant(path: Path, before: str, after: str) -> str:
     return f"`{path}`: `{old.strip()}` -> `{new.strip()}`"
 
 
-def run(only: str, session: Path, modes: list[str], again: bool, **drawn: int) -> None:
+def run(only: str, session: Path, again: bool, **drawn: int) -> None:
     """Judge the mutants of a session that have not been judged, or again those that survived.
 
     Args:
         only: how the paths of the files begin whose lines are broken; "" for all.
         session: file of the mutants and of what became of them; made if it is not there.
-        modes: how kernels run, of "plain" and "compiled".
         again: whether survivors meet the tests once more.
         drawn: size and seed of a new sample.
     """
@@ -69,7 +68,7 @@ def run(only: str, session: Path, modes: list[str], again: bool, **drawn: int) -
     if database.num_work_items == 0:
         database.add_work_items(draw_mutants(only, **drawn))
     with tempfile.TemporaryDirectory() as folder:
-        tree = Tree(Path(folder), modes, session.with_suffix(".json"))
+        tree = Tree(Path(folder), session.with_suffix(".json"))
         done = [] if not again else list(database.completed_work_items)
         survivors = [item for item, result in done if not result.is_killed]
         for item in [*database.pending_work_items, *survivors]:
@@ -80,11 +79,10 @@ def run(only: str, session: Path, modes: list[str], again: bool, **drawn: int) -
 
 def print_table(sessions: list[Path]) -> None:
     """Print the scores of sessions, with Wilson's 95 % intervals, and what survived."""
+    from bandit_gym.results.report import markdown_rows
     from bandit_gym.results.statistics import proportion_interval
 
-    titles = "sample|mutants|killed|of them by time|survived|score"
-    print(f"|{titles}|\n|{'---|' * 6}")
-    survivors = []
+    rows, survivors = [], []
     for session in sessions:
         results = [result for _, result in WorkDB(session, WorkDB.Mode.open).results]
         left = [r for r in results if not r.is_killed]
@@ -92,10 +90,11 @@ def print_table(sessions: list[Path]) -> None:
         late = sum("timeout" in str(r.output) for r in killed)
         score = proportion_interval(np.repeat([1.0, 0.0], [len(killed), len(left)]))
         shares = "{:.0%} ({:.0%} to {:.0%})".format(*score)
-        cells = (session.stem, len(results), len(killed), late, len(left), shares)
-        print("|", " | ".join(map(str, cells)), "|")
+        cells = {"sample": session.stem, "mutants": len(results), "killed": len(killed)}
+        cells |= {"of them by time": late, "survived": len(left), "score": shares}
+        rows.append({name: str(cell) for name, cell in cells.items()})
         survivors += [str(r.diff) for r in left]
-    print("\n".join(f"- {name}" for name in survivors))
+    print(markdown_rows(rows), *(f"- {name}" for name in survivors), sep="\n")
 
 
 def main() -> None:
@@ -106,13 +105,6 @@ def main() -> None:
     runner.add_argument("--size", type=int, default=60)
     runner.add_argument("--seed", type=int, default=0)
     runner.add_argument("--session", type=Path, required=True)
-    runner.add_argument(
-        "--modes",
-        nargs="+",
-        choices=MAX_SECONDS_PER_MUTANT,
-        default=[*MAX_SECONDS_PER_MUTANT],
-        help="of kernels",
-    )
     runner.add_argument("--again", action="store_true", help="judge survivors once more")
     commands.add_parser("table").add_argument("sessions", type=Path, nargs="+")
     options = vars(parser.parse_args())

@@ -16,7 +16,6 @@ FIRST_SIZE = 2, 10
 TRIVIAL_SIZE = 2, 5
 LONG_REPLICATIONS = 2500
 """Of about a minute, so that neither start-up nor the last block decides."""
-README_AGENTS = ("racing_paper", "exact", "smc", "ucb1")
 NEEDED_IMPORTS = "import numpy, gymnasium, pandas"
 MAX_COMPARISON_REPEATS = 3  # each takes seconds, and varies little
 
@@ -24,7 +23,7 @@ Size = tuple[int, int]  # replications and horizon
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Yield the measurements of imports and comparisons; the costliest for --full alone."""
+    """Yield the measurements of imports and comparisons."""
     yield session.match(
         "import time: ",
         {"end-to-end.import": ("bandit_gym", "gymnasium")},
@@ -36,8 +35,6 @@ def measurements(session: Session) -> Iterator[Measurement]:
     yield Measurement(keys, partial(_time_comparisons, session.effort))
     yield Measurement(("end-to-end.trivial",), partial(_time_trivial_command, session.effort))
     yield Measurement(("end-to-end.gain",), partial(_time_parallel_gain, session.effort))
-    if session.effort.is_full:
-        yield Measurement(("end-to-end.readme",), partial(_time_readme, session.effort))
 
 
 def _time_import(modules: str) -> Contestant:
@@ -59,7 +56,7 @@ def _time_comparisons(effort: Effort) -> Iterator[ResultRow]:
         first.append(_run_comparison(FIRST_SIZE, cache))
         title = f"first compare ever, {_name_size(FIRST_SIZE)}: compilation and start-up"
         yield _summarise_times("cold-start", title, first, effort)
-        size = _choose_size(effort)
+        size = effort.length(REPLICATIONS, minimum=10), effort.length(HORIZON, minimum=20)
         pairs = [
             [_run_comparison(size, cache, workers=count) for count in (1, 2)]
             for _ in range(repeats)
@@ -85,18 +82,6 @@ def _time_trivial_command(effort: Effort) -> Iterator[ResultRow]:
     yield summarise_turns("end-to-end.trivial", title, runs, "x")
 
 
-def _time_readme(effort: Effort) -> Iterator[ResultRow]:
-    with TemporaryDirectory() as cache:
-        _run_comparison(FIRST_SIZE, cache, agents=README_AGENTS, workers=1)
-        size = REPLICATIONS, HORIZON
-        runs = [
-            _run_comparison(size, cache, agents=README_AGENTS, workers=1)
-            for _ in range(MAX_COMPARISON_REPEATS)
-        ]
-    title = f"compare, {'+'.join(README_AGENTS)}, {size[0]} x {size[1]}: warm, 1 worker"
-    yield _summarise_times("readme", title, runs, effort)
-
-
 def _time_parallel_gain(effort: Effort) -> Iterator[ResultRow]:
     """Compare one worker with two, each on one thread, in runs of a minute and more."""
     size = effort.length(LONG_REPLICATIONS, minimum=10), effort.length(HORIZON, minimum=20)
@@ -115,10 +100,6 @@ def _time_parallel_gain(effort: Effort) -> Iterator[ResultRow]:
 
 def _summarise_times(name: str, title: str, runs: Sequence[Finished], effort: Effort) -> ResultRow:
     return summarise_turns(f"end-to-end.{name}", title, [run[effort.clock] for run in runs], "s")
-
-
-def _choose_size(effort: Effort) -> Size:
-    return effort.length(REPLICATIONS, minimum=10), effort.length(HORIZON, minimum=20)
 
 
 def _name_size(size: Size) -> str:

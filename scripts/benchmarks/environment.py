@@ -70,27 +70,13 @@ def _name_environment(env_id: str) -> str:
     return env_id.partition("Bandit-")[0].lower()
 
 
-def _make_native(env_id: str, num_lanes: int, **options: Any) -> gym.vector.VectorEnv:
-    mode = "vector_entry_point"
-    made = gym.make_vec(f"bandit_gym:{env_id}", num_lanes, vectorization_mode=mode, **options)
-    return _warm_up(made)
-
-
-def _warm_up(env: gym.vector.VectorEnv) -> gym.vector.VectorEnv:
-    """Reset an environment until its numbers come from the compiled loop."""
-    env.reset(seed=0)
-    for _ in range(0, WORTH_COMPILING, env.num_envs):
-        env.reset()
-    return env
-
-
-def _make_sync(env_id: str, num_lanes: int) -> SyncVectorEnv:
-    make = partial(gym.make, f"bandit_gym:{env_id}", disable_env_checker=True)
-    return SyncVectorEnv([make] * num_lanes)
-
-
 def _native_episode(env_id: str, num_lanes: int, num_arms: int = 10) -> Contestant:
-    env = _make_native(env_id, num_lanes, num_arms=num_arms, max_episode_steps=HORIZON)
+    options: Any = {"num_arms": num_arms, "max_episode_steps": HORIZON}
+    options["vectorization_mode"] = "vector_entry_point"
+    env = gym.make_vec(f"bandit_gym:{env_id}", num_lanes, **options)
+    env.reset(seed=0)
+    for _ in range(0, WORTH_COMPILING, num_lanes):
+        env.reset()  # until its numbers come from the compiled loop
     actions = np.random.default_rng(0).integers(num_arms, size=(HORIZON, num_lanes))
 
     def play() -> None:
@@ -102,7 +88,8 @@ def _native_episode(env_id: str, num_lanes: int, num_arms: int = 10) -> Contesta
 
 
 def _sync_step(env_id: str, num_lanes: int) -> Contestant:
-    env = _make_sync(env_id, num_lanes)
+    make = partial(gym.make, f"bandit_gym:{env_id}", disable_env_checker=True)
+    env = SyncVectorEnv([make] * num_lanes)
     env.reset(seed=0)
     return make_contestant(partial(env.step, np.zeros(num_lanes, dtype=np.int64)), num_lanes)
 

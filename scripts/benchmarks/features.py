@@ -18,8 +18,7 @@ from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Normal
 from bandit_gym.problem import ContextualProblem
 from benchmarks.session import Contestants, Measurement, Session
-from benchmarks.timing import Contestant, ResultRow, make_contestant, summarise_turns
-from benchmarks.timing import time_contestants as time_all
+from benchmarks.timing import Contestant, make_contestant
 from benchmarks.workers.visitors import NUM_ARMS, NUM_DECISIONS, Visitors
 
 SIZES = {
@@ -34,8 +33,9 @@ PEER_NAMES = ("bayesianbandits", "polyagamma", "mabwiser_features")
 
 def measurements(session: Session) -> Iterator[Measurement]:
     """Yield the measurements of a decision by size, and of ours against plain NumPy."""
-    for key, size in SIZES.items():
-        yield Measurement((key,), partial(_time_decision, session, key, *size))
+    for key, (num_features, num_rows, num_lanes) in SIZES.items():
+        title = f"racing, d = {num_features}, {num_rows:,} rows, {num_lanes} lanes"
+        yield session.time(key, title, partial(_ours, num_features, num_rows, num_lanes))
 
     def contestants() -> Contestants:
         return {
@@ -51,14 +51,6 @@ def measurements(session: Session) -> Iterator[Measurement]:
         "features.mabwiser": ("mabwiser_features", "ours, disjoint"),
     }
     yield session.match("racing with features, one lane: ", ratios, "decision", contestants)
-
-
-def _time_decision(
-    session: Session, key: str, num_features: int, num_rows: int, num_lanes: int
-) -> Iterator[ResultRow]:
-    costs = time_all({key: _ours(num_features, num_rows, num_lanes)}, session.effort)
-    title = f"racing, d = {num_features}, {num_rows:,} rows, {num_lanes} lanes: a decision"
-    yield summarise_turns(key, title, 1e6 * costs[key], "us")
 
 
 def _ours(

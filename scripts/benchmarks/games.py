@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -29,27 +29,14 @@ def truncated_problem() -> BanditProblem:
     return BanditProblem(Bernoulli(), UNIFORM_PRIOR, NUM_ARMS)
 
 
-class Learner(Protocol):
-    """What ours and plain NumPy's agents have in common."""
-
-    def reset(self, num_lanes: int, *, seed: int) -> Any:
-        """Forget everything."""
-
-    def act(self) -> Any:
-        """Return (N,) arms."""
-
-    def observe(self, actions: Any, rewards: Any) -> Any:
-        """Learn (N,) rewards."""
-
-
 def play_from_start(
-    agents: Mapping[str, Learner], num_steps: int, num_lanes: int
+    agents: Mapping[str, Any], num_steps: int, num_lanes: int
 ) -> dict[str, Contestant]:
     """Make contestants that play Bernoulli arms, with means from 0.3 to 0.7, in every round."""
     means = np.linspace(0.3, 0.7, NUM_ARMS)
     uniforms = np.random.default_rng(0).random((num_steps, num_lanes))
 
-    def play(agent: Learner) -> None:
+    def play(agent: Any) -> None:
         agent.reset(num_lanes, seed=0)
         for row in uniforms:
             actions = agent.act()

@@ -13,7 +13,7 @@ from typing import Any
 from agents import make_agent
 from benchmarks.games import conjugate_problem, play_from_start
 from benchmarks.session import HORIZON, Measurement, Session
-from benchmarks.timing import ResultRow, summarise_turns, time_contestants
+from benchmarks.timing import Contestant
 
 NUM_RULE_LANES = 100
 NUM_RULE_STEPS = 200
@@ -36,17 +36,16 @@ RULES: dict[str, tuple[str, dict[str, Any]]] = {
 
 def measurements(session: Session) -> Iterator[Measurement]:
     """Yield the measurements of a row for each rule."""
+    num_steps = session.effort.length(NUM_RULE_STEPS, minimum=3)
+    num_lanes = session.effort.width(NUM_RULE_LANES)
     for key, (name, options) in RULES.items():
-        take = partial(_time_rule, session, f"rules.{key}", name, options)
-        yield Measurement((f"rules.{key}",), take)
+        title = f"{key}, {num_lanes} lanes x {num_steps} steps"
+        make = partial(_make_contestant, name, options, num_steps, num_lanes)
+        yield session.time(f"rules.{key}", title, make)
 
 
-def _time_rule(
-    session: Session, key: str, name: str, options: dict[str, Any]
-) -> Iterator[ResultRow]:
-    steps = session.effort.length(NUM_RULE_STEPS, minimum=3)
-    lanes = min(session.effort.width(NUM_RULE_LANES), NUM_RULE_LANES)
+def _make_contestant(
+    name: str, options: dict[str, Any], num_steps: int, num_lanes: int
+) -> Contestant:
     agent = make_agent(name, conjugate_problem(1.0), **options)
-    costs = time_contestants(play_from_start({key: agent}, steps, lanes), session.effort)
-    title = f"{key.partition('.')[2]}, {lanes} lanes x {steps} steps: a decision"
-    yield summarise_turns(key, title, 1e6 * costs[key], "us")
+    return play_from_start({name: agent}, num_steps, num_lanes)[name]

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from benchmarks.peers import Peers
-from benchmarks.timing import Contestant, Effort, ResultRow, compare_sides, time_contestants
+from benchmarks.timing import (
+    Contestant,
+    Effort,
+    ResultRow,
+    compare_sides,
+    summarise_turns,
+    time_contestants,
+)
 
 HORIZON = 1000
 BLOCK_SIZE = 50
@@ -67,3 +74,12 @@ class Session:
                 yield compare_sides(key, f"{title}{over} / {under}", costs, (over, under), work)
 
         return Measurement(tuple(ratios), take)
+
+    def time(self, key: str, title: str, make: Callable[[], Contestant]) -> Measurement:
+        """Announce a contestant whose unit of work is a decision: a row of its microseconds."""
+
+        def take() -> Iterator[ResultRow]:
+            costs = time_contestants({key: make()}, self.effort)
+            yield summarise_turns(key, f"{title}: a decision", 1e6 * costs[key], "us")
+
+        return Measurement((key,), take)

@@ -76,17 +76,18 @@ class Tree:
 
     Attributes:
         folder: where it is.
-        seconds: mode -> test -> its seconds on the unbroken code; modes are among those of
+        seconds: mode -> test -> its seconds on the unbroken code; modes are those of
             `MAX_SECONDS_PER_MUTANT`. They are kept in the given notes, for a run that goes on.
     """
 
-    def __init__(self, folder: Path, modes: list[str], notes: Path) -> None:
+    def __init__(self, folder: Path, notes: Path) -> None:
         self.folder = folder
         for name in ("agents", "bandit_gym", "docs", "scripts", "tests"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.pyc"))
         shutil.copy(ROOT / "pyproject.toml", folder)
         if not notes.exists():
-            notes.write_text(json.dumps({mode: self._measure(mode, [*TESTS]) for mode in modes}))
+            seconds = {mode: self._measure(mode, [*TESTS]) for mode in MAX_SECONDS_PER_MUTANT}
+            notes.write_text(json.dumps(seconds))
         self.seconds = json.loads(notes.read_text())
         self._kernels = {path: path.read_bytes() for path in folder.rglob("*.nbc")}
 
@@ -107,8 +108,7 @@ class Tree:
         self, mode: str, tests: list[str], watch: Stopwatch, found: Path | None = None
     ) -> int:
         self._import_from_tree(mode)
-        options = ["-q", "-n0", "--tb=no", "--assert=plain", "-p", "no:cacheprovider"]
-        options += ["-m", "not slow"]
+        options = ["-q", "-n0", "--tb=no", "--assert=plain", "-pno:cacheprovider", "-mnot slow"]
         options += ["-W", "ignore::RuntimeWarning"] * (mode == "plain")  # compiled code gives none
         code = pytest.main([*options, *tests], plugins=[watch])
         if found:
@@ -136,13 +136,8 @@ class Tree:
 
     def _run(self, mode: str, tests: list[str]) -> int | None:
         watch = Stopwatch(TIMES_LONGER * MAX_SECONDS_PER_TEST[mode], _end_all)
-        code = _run_in_fork(
-            self._run_pytest,
-            mode,
-            ["-x", *tests],
-            watch,
-            limit=60 + 40 * MAX_SECONDS_PER_MUTANT[mode],
-        )
+        limit = 60 + 40 * MAX_SECONDS_PER_MUTANT[mode]
+        code = _run_in_fork(self._run_pytest, mode, ["-x", *tests], watch, limit=limit)
         for path in set(self.folder.rglob("*.nbc")) - set(self._kernels):
             path.unlink()  # which took the place of a kernel that is not broken
         for path in set(self._kernels) - set(self.folder.rglob("*.nbc")):

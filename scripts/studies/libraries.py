@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -51,7 +52,11 @@ PLAIN_PROOFS = {
 }
 """Likelihood, prior, counts and sums in which releases that differ elsewhere must be at 0."""
 RIGHT, APPROXIMATE, DIFFERS, NOT_PROVEN = "as stated", "approximate", "differs", "not proven"
-KINDS = {"stated": "as its manual states", "own": "the case's own prior"}
+DOTS = {
+    "own": ("the case's own prior", COLOURS[1], "none"),
+    "stated": ("as its manual states", COLOURS[0], COLOURS[0]),
+}
+"""Words, colour and inside of each distance's dots."""
 
 
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
@@ -341,7 +346,9 @@ def write_tables(found: Found) -> dict[str, str]:
             | {"own": _describe_mean(rows, "own")}
             | {"µs": f"{np.median([row['microseconds'] for row in rows]):,.0f}"}
         )
-        worst.append(name | _describe_worst(rows, "stated") | _describe_worst(rows, "own"))
+        if beyond:
+            row = max(rows, key=lambda row: row["stated"]["excess"])
+            worst.append(name | {"largest": f"{row['stated']['excess']:.3f}", "in": row["case"]})
     failed += [f"- {label} is not measured" for label in sorted(settings.keys() - samplers.keys())]
     return {
         "answer": _write_answer(verdicts),
@@ -362,14 +369,13 @@ def _judge(sampler: Mapping[str, Any], proof: Mapping[str, Any], beyond: int, ne
 
 
 def _write_answer(verdicts: Mapping[str, str]) -> str:
-    """Return the first sentences of the page, which count what is proven."""
+    """Return the first sentence of the page, which counts what is proven."""
     num = Counter(verdicts.values())
     libraries = len({label.partition(",")[0] for label in verdicts})
     return (
         f"Of {len(verdicts)} samplers of {libraries} libraries, {num[RIGHT]} are Thompson sampling "
-        f"under the model and prior that their manuals state. {num[APPROXIMATE]} are approximate, "
-        f"as their manuals say. {num[DIFFERS]} differ from what their manuals state. "
-        f"Not proven, and counted neither way: {num[NOT_PROVEN]}."
+        f"as their manuals state it,\n{num[DIFFERS]} differ from what their manuals state, "
+        f"{num[APPROXIMATE]} are approximate as they say, and {num[NOT_PROVEN]} is not proven."
     )
 
 
@@ -379,58 +385,38 @@ def _describe_proof(row: Mapping[str, Any] | None) -> str:
 
 def find_mean(rows: Sequence[Mapping[str, Any]], kind: str) -> tuple[float, float, float]:
     """Return a mean over cases and its 95 % interval, which adds up the noise of single cases."""
-    excess, std, high = np.array(
-        [[row[kind][k] for k in ("excess", "std", "high")] for row in rows]
-    ).T
-    half = HALF_WIDTH * np.sqrt((std**2).sum()) / len(rows)
-    return excess.mean(), excess.mean() - half, (high - HALF_WIDTH * std).mean() + half
+    cases = pd.DataFrame([row[kind] for row in rows])
+    half = HALF_WIDTH * np.sqrt((cases["std"] ** 2).sum()) / len(cases)
+    mean, high = cases["excess"].mean(), (cases["high"] - HALF_WIDTH * cases["std"]).mean()
+    return mean, mean - half, high + half
 
 
 def _describe_mean(rows: Sequence[Mapping[str, Any]], kind: str) -> str:
     return "{:z.3f} [{:z.3f}, {:z.3f}]".format(*find_mean(rows, kind))
 
 
-def _describe_worst(rows: Sequence[Mapping[str, Any]], kind: str) -> dict[str, str]:
-    row = max(rows, key=lambda row: row[kind]["excess"])
-    title = "as stated" if kind == "stated" else kind
-    return {f"largest, {title}": f"{row[kind]['excess']:.3f}", f"in, {title}": row["case"]}
-
-
 def draw(found: Found) -> dict[str, Figure]:
     """Draw both distances of each sampler."""
+    samplers = parts_of(found, "sampler")
+    titles = {PLAIN: "without features", FEATURES: "with features"}
+    chosen = {
+        suite: [name for name in reversed(samplers) if samplers[name]["suite"] == suite]
+        for suite in titles
+    }
     figure = Picture(figsize=(7.2, 7.6), layout="constrained")
-    chosen = [
-        [
-            (name.removesuffix(f", {suite}"), part["cases"])
-            for name, part in parts_of(found, "sampler").items()
-            if part["suite"] == suite
-        ]
-        for suite in (PLAIN, FEATURES)
-    ]
-    panels = figure.subplots(2, sharex=True, height_ratios=[len(rows) + 1 for rows in chosen])
-    for axes, title, samplers in zip(
-        panels, ("without features", "with features"), chosen, strict=True
-    ):
-        for place, (_, rows) in enumerate(reversed(samplers)):
-            measured = [row for row in rows if "error" not in row]
-            for kind, colour, face in (
-                ("own", COLOURS[1], "none"),
-                ("stated", COLOURS[0], COLOURS[0]),
-            ):
-                middle, low, high = find_mean(measured, kind)
+    heights = [len(names) + 1 for names in chosen.values()]
+    panels = figure.subplots(2, sharex=True, height_ratios=heights)
+    for axes, (suite, names) in zip(panels, chosen.items(), strict=True):
+        for kind, (title, colour, face) in DOTS.items():
+            for place, name in enumerate(names):
+                rows = [row for row in samplers[name]["cases"] if "error" not in row]
+                middle, low, high = find_mean(rows, kind)
                 axes.plot([low, high], [place] * 2, color=colour, lw=1)
-                axes.plot(
-                    middle,
-                    place,
-                    "o",
-                    color=colour,
-                    mfc=face,
-                    label=KINDS[kind] if not place else None,
-                )
-        axes.set_yticks(range(len(samplers)), [name for name, _ in reversed(samplers)])
+                axes.plot(middle, place, "o", color=colour, mfc=face, label="" if place else title)
+        axes.set_yticks(range(len(names)), [name.removesuffix(f", {suite}") for name in names])
         axes.set_xscale("symlog", linthresh=0.01)
         axes.axvline(0.0, color="#888888", lw=0.8, ls=":")
-        axes.set_title(title, loc="left", fontsize="medium")
+        axes.set_title(titles[suite], loc="left", fontsize="medium")
     panels[0].legend(fontsize="small")
     panels[1].set_xlabel("distance (TV over noise, mean over cases)")
     return {"libraries": figure}

@@ -7,16 +7,60 @@ from time import process_time
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import sb3_contrib
 import stable_baselines3
 import torch
+from gymnasium.spaces import Box
+from gymnasium.vector.utils import batch_space
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.utils import LinearSchedule
 
 from agents.sb3 import GymnasiumVecEnv
 
+FEATURES, REMEMBERED = "ContextualBandit-v0", "scripts.studies.models:RememberedBandit-v0"
 FIRST_CHECKPOINT = 10_000
+
+
+class Remembered(gym.vector.VectorWrapper):  # type: ignore[type-arg]
+    """Shows (N, K d) features, and (N, d) of the last arm, with a minus sign if it paid nothing.
+
+    That is all that a pull says of the coefficients. At the start of an episode it is 0.
+    """
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        num_arms, self._num_features = env.single_observation_space.shape
+        size = (num_arms + 1) * self._num_features
+        self.single_observation_space = Box(-np.inf, np.inf, (size,))
+        self.observation_space = batch_space(self.single_observation_space, env.num_envs)
+
+    def reset(self, **options: Any) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start all episodes."""
+        self._shown, info = self.env.reset(**options)
+        return self._show(np.zeros((self.num_envs, self._num_features))), info
+
+    def step(self, actions: np.ndarray) -> Any:
+        """Play (N,) actions."""
+        row = self._shown[np.arange(self.num_envs), actions]
+        self._shown, rewards, *ends, info = self.env.step(actions)
+        row = row * (2 * rewards - 1)[:, None]
+        row[np.logical_or(*ends)] = 0.0
+        return self._show(row), rewards, *ends, info
+
+    def _show(self, row: np.ndarray) -> np.ndarray:
+        features = self._shown.reshape(self.num_envs, -1)
+        return np.concatenate([features, row], axis=1).astype(np.float32)
+
+
+def make_remembered(**options: Any) -> Remembered:
+    """Make lanes of the environment with features that show what the last pull said."""
+    return Remembered(gym.make_vec(FEATURES, **options))
+
+
+MAKER = f"{__name__}:make_remembered"
+gym.register(REMEMBERED.rpartition(":")[2], entry_point=MAKER, vector_entry_point=MAKER)
 
 
 class ScaledCounts(BaseFeaturesExtractor):
@@ -65,10 +109,17 @@ class Checkpoints(BaseCallback):
         self._since = process_time()
 
 
+def show_to_models(env: Mapping[str, Any], observation: str) -> dict[str, Any]:
+    """Return an environment's entry with what models see of it: features are no mode of its own."""
+    if env["env"] != FEATURES:
+        return {**env, "observation": observation}
+    return {**env, "env": REMEMBERED} if observation == "history" else {**env}
+
+
 def make_training_env(env: Mapping[str, Any], horizon: int, observation: str, num_envs: int) -> Any:
     """Build lanes of an environment, which start anew in the step in which they end."""
-    options: dict[str, Any] = {**env, "max_episode_steps": horizon, "observation": observation}
-    name = f"bandit_gym:{options.pop('env')}"
+    options = show_to_models(env, observation) | {"max_episode_steps": horizon}
+    name = options.pop("env")
     options.pop("horizon", None)
     return gym.make_vec(name, num_envs=num_envs, autoreset_mode="SameStep", **options)
 

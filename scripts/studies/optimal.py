@@ -120,7 +120,7 @@ def _cost_cells(row: Mapping[str, Any]) -> dict[str, str]:
 
 def _ratio_cells(row: Mapping[str, Any]) -> dict[str, str]:
     cells = {"prior": row["prior"], "K": str(row["arms"]), "T": str(row["horizon"])}
-    cells |= {"least regret": f"{row['least']:.4f}"}
+    cells |= {"least": f"{row['least']:.4f}"}
     cells |= {label: f"{ratio:.2f}" for label, ratio in row["ratios"].items()}
     return cells | {"avoidable": f"{max(0.0, 1 - 1 / row['ratios']['Thompson']):.0%}"}
 
@@ -128,19 +128,19 @@ def _ratio_cells(row: Mapping[str, Any]) -> dict[str, str]:
 def _played_cells(row: Mapping[str, Any]) -> dict[str, str]:
     """Write a row; of a bracket, what follows from either end."""
     played, gain, optimum = row["exact"][0], row["gain"][0], row["least"]
-    cells = {"environment": row["world"], "least": _range(optimum, "{:.2f}")}
-    cells |= {"Thompson": _interval(row["exact"])}
-    cells |= {"times the least": _range([played / each for each in optimum[::-1]], "{:.2f}")}
-    cells |= {"paper's race": _interval(row["racing"]), "its gain": _interval(row["gain"])}
     shares = [gain / (played - each) for each in optimum]
-    return cells | {"of the avoidable": _range(shares, "{:.0%}")}
+    return {
+        "environment": row["world"],
+        "least": _write_range(optimum, "{:.2f}"),
+        "Thompson": f"{played:.2f}",
+        "times the least": _write_range([played / each for each in optimum[::-1]], "{:.2f}"),
+        "paper's race": f"{row['racing'][0]:.2f}",
+        "its gain": "{:.2f} [{:.2f}, {:.2f}]".format(*row["gain"]),
+        "of the avoidable": _write_range(shares, "{:.0%}"),
+    }
 
 
-def _interval(interval: list[float]) -> str:
-    return "{:.2f} [{:.2f}, {:.2f}]".format(*interval)
-
-
-def _range(ends: list[float], form: str) -> str:
+def _write_range(ends: list[float], form: str) -> str:
     return " to ".join(dict.fromkeys(form.format(end) for end in ends))
 
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
@@ -39,16 +39,11 @@ from bandit_gym.problem import BanditProblem
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import Interval
-from scripts.studies.study import (
-    FAILS,
-    HOLDS,
-    UNDECIDED,
-    Found,
-    StudyTask,
-    play_agents,
-)
+from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, StudyTask, play_agents
 
 VERDICTS = [HOLDS, FAILS, UNDECIDED]
+COLUMNS = "claim", "where", "verdict", "measured", "holds if", "after"
+NO_CLAIMS: Mapping[str, Any] = {"claims": {}}
 MAIN_AGENTS = ("Racing", "exact Thompson", "Thompson, Beta(1,1)", "SMC")
 RACING, EXACT, THOMPSON, SMC = MAIN_AGENTS
 EXACT_AGENT = {"agent": "exact", "label": EXACT}
@@ -95,7 +90,7 @@ class ClaimMeasure(NamedTuple):
         low: (C,) of the lower limit, or one number for all. The claim is that the mean of `values`
             lies above the mean of these, which may be random and paired with them.
         high: of the upper limit, likewise.
-        are_outcomes: whether values are 0 or 1, and limits are numbers.
+        are_outcomes: whether values are 0 or 1, and have an upper limit alone, a number.
         same: (C,) up to which a value above `low` counts as none; the claim also fails once the
             mean of `values` surely lies below the mean of these, and not above that of `low`.
     """
@@ -114,10 +109,7 @@ class ClaimMeasure(NamedTuple):
         """Return how far the quantity lies above its lower and below its upper limit."""
         if self.are_outcomes:
             mean, low, high = self.interval(level)
-            return [
-                Interval(mean - self.low, low - self.low, high - self.low),
-                Interval(self.high - mean, self.high - high, self.high - low),
-            ]
+            return [Interval(self.high - mean, self.high - high, self.high - low)]
         return [
             skewed_interval(self.values - self.low, level),
             skewed_interval(self.high - self.values, level),
@@ -241,16 +233,18 @@ class VariantTask(NamedTuple):
             word = found.verdict(level)
             if word != UNDECIDED:
                 break
-        estimate, low, high = found.interval(level)
-        ends = [each if math.isfinite(each) else None for each in (low, high)]
-        limits = [float(np.mean(each)) for each in (found.low, found.high)]
-        cell = {"verdict": word, "estimate": estimate, "ends": ends, "count": len(found.values)}
-        cell["look"] = look
-        cell["limits"] = [each if math.isfinite(each) else None for each in limits]
+        estimate, *ends = found.interval(level)
+        limits = (float(np.mean(each)) for each in (found.low, found.high))
+        cell = {"verdict": word, "estimate": estimate, "ends": _finite(ends)}
+        cell |= {"count": len(found.values), "look": look, "limits": _finite(limits)}
         if word == UNDECIDED:
-            needed = found.num_clusters_needed(level)
-            cell["needed"] = math.ceil(needed) if math.isfinite(needed) else None
+            (cell["needed"],) = _finite([np.ceil(found.num_clusters_needed(level))])
         return cell
+
+
+def _finite(numbers: Iterable[float]) -> list[float | None]:
+    """Return numbers as JSON can hold them: None for what is infinite."""
+    return [each if math.isfinite(each) else None for each in numbers]
 
 
 # -- What agents did ----------------------------------------------------------------------------
@@ -305,7 +299,7 @@ class PlayedRuns(NamedTuple):
         return np.asarray(pulls[:, -1] - pulls[:, before] < length / 2)
 
 
-def step_of_parting(played: PlayedRuns, margin: float) -> list[float] | None:
+def step_of_parting(played: PlayedRuns, margin: float) -> list[float | None] | None:
     """Return the step from which SMC stays behind Racing by more than the margin, and its interval.
 
     The interval is the bootstrap's between 2.5 and 97.5 %, over clusters; a resample without
@@ -324,11 +318,10 @@ def step_of_parting(played: PlayedRuns, margin: float) -> list[float] | None:
     step, rng = first_step(behind.mean(axis=0)), np.random.default_rng(0)
     if not math.isfinite(step):
         return None
-    size = (NUM_RESAMPLES, len(behind))
-    weights = rng.multinomial(len(behind), np.full(len(behind), 1 / len(behind)), size[0])
-    steps = sorted(first_step(each) for each in weights @ behind / len(behind))
-    ends = (steps[round(p * (NUM_RESAMPLES - 1))] for p in (0.025, 0.975))
-    return [step, *(each if math.isfinite(each) else None for each in ends)]  # type: ignore[list-item]
+    count = len(behind)
+    weights = rng.multinomial(count, np.full(count, 1 / count), NUM_RESAMPLES)
+    steps = sorted(first_step(each) for each in weights @ behind / count)
+    return _finite([step, *(steps[round(p * (NUM_RESAMPLES - 1))] for p in (0.025, 0.975))])
 
 
 def _play_environments(
@@ -372,19 +365,16 @@ def make_topics_problem(number: int) -> dict[str, Any]:
 
 def _judge_figure(own: VariantTask, name: str) -> dict[str, Any]:
     """Decide the claims of a figure under a variant; keep the main variant's curves."""
-    settings = own.settings
-    racing, kept = make_entry(settings, own.variant), dict[float, PlayedRuns]()
+    settings, racing = own.settings, make_entry(own.settings, own.variant)
 
+    @cache
     def look(share: float) -> PlayedRuns:
-        if share not in kept:
-            raced = _play_environments(own, name, [racing], share)
-            others = _play_environments(own, name, [EXACT_AGENT, THOMPSON_AGENT], share)
-            first = PlayedRuns(raced) if share == own.looks[0] else look(own.looks[0])
-            particles = {"agent": "smc_paper", "num_particles": first.schedule(), "label": SMC}
-            smc = _play_environments(own, name, [particles], share)
-            both = zip(raced, others, smc, strict=True)
-            kept[share] = PlayedRuns([a | b | c for a, b, c in both])
-        return kept[share]
+        raced = _play_environments(own, name, [racing], share)
+        others = _play_environments(own, name, [EXACT_AGENT, THOMPSON_AGENT], share)
+        first = PlayedRuns(raced) if share == own.looks[0] else look(own.looks[0])
+        particles = {"agent": "smc_paper", "num_particles": first.schedule(), "label": SMC}
+        smc = _play_environments(own, name, [particles], share)
+        return PlayedRuns([a | b | c for a, b, c in zip(raced, others, smc, strict=True)])
 
     def measure(share: float, claim: str) -> ClaimMeasure:
         return _measure_claim(settings, claim, look(share))
@@ -396,7 +386,7 @@ def _judge_figure(own: VariantTask, name: str) -> dict[str, Any]:
         if settings["variants"][own.variant].get("scale") != "supremum":
             raise
         return {"claims": {}}  # the supremum of w is unknown for this prior and proposal
-    last = kept[max(kept)]
+    last = look(max(cell["look"] for cell in cells.values()))
     ratio = last.regrets(RACING).mean() / last.regrets(EXACT).mean()
     found = {"claims": cells, "samples": float(last.samples().mean()), "ratio": float(ratio)}
     return found | _describe_runs(last, settings["margin"]) if own.is_main else found
@@ -447,68 +437,51 @@ def _measure_claim(settings: Mapping[str, Any], claim: str, look: PlayedRuns) ->
 
 def _table_2(own: VariantTask) -> dict[str, Any]:
     """Return both numbers of each cell of Table 2, and what is read from them."""
-    settings = own.settings
-    deltas, sigmas = settings["deltas"], settings["sigmas"]
+    settings, environment = own.settings, {"env": "BernoulliBandit-v0", "num_arms": 10}
+    environment |= {"prior": {"name": "beta", "alpha": 5.0, "beta": 5.0}, "label": "Beta(5, 5)"}
+    deltas, sigmas, around = (settings[name] for name in ("deltas", "sigmas", "ten_runs"))
     agents = [
         make_entry(settings, own.variant, delta, sigma) | {"label": f"{delta}, {sigma}"}
         for delta, sigma in product(deltas, sigmas)
     ]
-    prior = {"name": "beta", "alpha": 5.0, "beta": 5.0}
-    environment = {
-        "env": "BernoulliBandit-v0",
-        "num_arms": 10,
-        "prior": prior,
-        "label": "Beta(5, 5)",
-    }
-    kept = dict[float, PlayedRuns]()
 
+    @cache
     def look(share: float) -> PlayedRuns:
-        if share not in kept:
-            sizes = {"horizon": own.size("horizon_table2"), "seed": settings["seed"]}
-            sizes |= {"replications": own.size("replications_table2", share), "block_size": 50}
-            kept[share] = PlayedRuns(
-                [
-                    play_agents(own.task, [environment], [*agents, EXACT_AGENT], **sizes)[
-                        "Beta(5, 5)"
-                    ]
-                ]
-            )
-        return kept[share]
+        sizes = {"horizon": own.size("horizon_table2"), "seed": settings["seed"]}
+        sizes |= {"replications": own.size("replications_table2", share), "block_size": BLOCK_SIZE}
+        played = play_agents(own.task, [environment], [*agents, EXACT_AGENT], **sizes)
+        return PlayedRuns([*played.values()])
 
-    def edge(share: float, axis: int, end: int, which: str) -> FloatArray:
-        pairs = (
-            [(deltas[end], s) for s in sigmas] if axis == 0 else [(d, sigmas[end]) for d in deltas]
-        )
-        return np.mean([getattr(look(share), which)(f"{d}, {s}") for d, s in pairs], axis=0)
+    def rise(share: float, which: str, axis: int) -> FloatArray:
+        """Return how much larger a number is at the largest delta or sigma than at the smallest."""
+        read = getattr(look(share), which)
+        cells = [[read(f"{delta}, {sigma}") for sigma in sigmas] for delta in deltas]
+        averages = np.mean(cells, axis=1 - axis)
+        return np.asarray(averages[-1] - averages[0])
 
-    def rise(share: float, axis: int) -> ClaimMeasure:
+    def measure_samples(share: float, axis: int) -> ClaimMeasure:
+        return ClaimMeasure(-rise(share, "samples", axis), low=0.0)
+
+    def measure_regrets(share: float, axis: int) -> ClaimMeasure:
         paper = np.mean(settings["regrets"], axis=1 - axis)
         effect = float((paper[-1] - paper[0]) / np.mean(settings["regrets"])) / 2
-        values = edge(share, axis, -1, "regrets") - edge(share, axis, 0, "regrets")
-        return ClaimMeasure(values, low=effect * look(share).regrets(EXACT))
-
-    def fall(share: float, axis: int) -> ClaimMeasure:
-        return ClaimMeasure(
-            edge(share, axis, 0, "samples") - edge(share, axis, -1, "samples"), low=0.0
-        )
+        return ClaimMeasure(rise(share, "regrets", axis), low=effect * look(share).regrets(EXACT))
 
     def measure_cell(share: float, which: str, at: str, low: float, high: float) -> ClaimMeasure:
         return ClaimMeasure(getattr(look(share), which)(at), low, high)
 
-    cells, around = {}, settings["ten_runs"]
+    cells = {}
     for (i, delta), (j, sigma) in product(enumerate(deltas), enumerate(sigmas)):
         samples, regret = (settings[which][i][j] for which in ("samples", "regrets"))
-        limits = {"samples": (0.9 * samples, 1.1 * samples)}
-        limits |= {"regrets": (regret - around, regret + around)}
-        for which, (low, high) in limits.items():
+        limits = {"samples": (samples, 0.9 * samples, 1.1 * samples)}
+        limits |= {"regrets": (regret, regret - around, regret + around)}
+        for which, (paper, low, high) in limits.items():
             at = f"{delta}, {sigma}"
             measure = partial(measure_cell, which=which, at=at, low=low, high=high)
-            cells[f"{which} at {at}"] = own.decide(measure) | {"paper": settings[which][i][j]}
-    for axis, parameter in enumerate("δσ"):
-        cells[f"the smaller {parameter}, the more samples"] = own.decide(partial(fall, axis=axis))
-        cells[f"the smaller {parameter}, the smaller the regret"] = own.decide(
-            partial(rise, axis=axis)
-        )
+            cells[f"{which} at {at}"] = own.decide(measure) | {"paper": paper}
+    claims = {"more samples": measure_samples, "smaller the regret": measure_regrets}
+    for (axis, name), (what, measure) in product(enumerate("δσ"), claims.items()):
+        cells[f"the smaller {name}, the {what}"] = own.decide(partial(measure, axis=axis))
     return {"claims": cells}
 
 
@@ -725,23 +698,17 @@ def write_tables(found: Found) -> dict[str, str]:
 
 def _verdict_rows(settings: Mapping[str, Any], main: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield a row per claim of the paper under the main variant."""
+    sizes, cells = settings["sizes"], main["Table 2"]["claims"]
     for where in settings["figures"]:
-        for claim, cell in main.get(where, {"claims": {}})["claims"].items():
-            size = settings["sizes"]["replications"]
-            yield _verdict_row(settings["claims"][claim], where, cell, size)
-    cells = main["Table 2"]["claims"]
+        for claim, cell in main.get(where, NO_CLAIMS)["claims"].items():
+            yield _verdict_row(settings["claims"][claim], where, cell, sizes["replications"])
     for claim in (each for each in cells if each.startswith("the smaller")):
-        size = settings["sizes"]["replications_table2"]
-        yield _verdict_row(claim, "Table 2", cells[claim], size)
+        yield _verdict_row(claim, "Table 2", cells[claim], sizes["replications_table2"])
     for which, margin in (("samples", "10 %"), ("regrets", f"{settings['ten_runs']:g}")):
         own = [cell for claim, cell in cells.items() if claim.startswith(f"{which} at")]
         ratio = np.median([cell["estimate"] / cell["paper"] for cell in own])
-        yield _many_cells(
-            f"{which} as in the paper, within {margin}",
-            "Table 2",
-            own,
-            f"{ratio:.2f} times (median)",
-        )
+        claim = f"{which} as in the paper, within {margin}"
+        yield _many_cells(claim, "Table 2", own, f"{ratio:.2f} times (median)")
     own = list(main["Theorem 1"]["claims"].values())
     worst = max(cell["estimate"] for cell in own)
     claim = f"a race errs with probability at most {MAX_ERROR_PROBABILITY:g}"
@@ -754,52 +721,37 @@ def _verdict_row(claim: str, where: str, cell: Mapping[str, Any], size: int) -> 
     limits = f"{low} to {high}" if low and high else f"above {low}" if low else f"below {high}"
     needed = cell.get("needed")
     more = f" (needs about {needed * cell['look'] * size / cell['count']:,.0f})" if needed else ""
-    return {
-        "claim": claim,
-        "where": where,
-        "verdict": f"**{cell['verdict']}**{more}",
-        "measured": f"{cell['estimate']:.1f} [{ends}]",
-        "holds if": limits,
-        "after": f"{cell['look'] * size:,.0f}",
-    }
+    cells = claim, where, f"**{cell['verdict']}**{more}", f"{cell['estimate']:.1f} [{ends}]"
+    return dict(zip(COLUMNS, (*cells, limits, f"{cell['look'] * size:,.0f}"), strict=True))
 
 
 def _many_cells(
-    claim: str, where: str, cells: Sequence[Mapping[str, Any]], measured: str
+    claim: str, where: str, own: Sequence[Mapping[str, Any]], measured: str
 ) -> dict[str, str]:
     """Return the row of a claim that holds if it holds in all its cells."""
-    counts = Counter(cell["verdict"] for cell in cells)
-    word = HOLDS if counts[HOLDS] == len(cells) else FAILS if counts[FAILS] else UNDECIDED
+    counts = Counter(cell["verdict"] for cell in own)
+    word = HOLDS if counts[HOLDS] == len(own) else FAILS if counts[FAILS] else UNDECIDED
     details = ", ".join(f"{each} in {counts[each]}" for each in VERDICTS if counts[each])
-    return {
-        "claim": claim,
-        "where": where,
-        "verdict": f"**{word}**",
-        "measured": measured,
-        "holds if": f"in all {len(cells)}: {details}",
-        "after": "",
-    }
+    cells = claim, where, f"**{word}**", measured, f"in all {len(own)}: {details}", ""
+    return dict(zip(COLUMNS, cells, strict=True))
 
 
 def _variant_row(name: str, numbers: Mapping[str, Any]) -> dict[str, str]:
     """Return a row of what a variant changes."""
     figures = [each for where, each in numbers.items() if where.startswith("Figure")]
-    counts = Counter(cell["verdict"] for each in figures for cell in each["claims"].values())
-    races = Counter(
-        cell["verdict"] for cell in numbers.get("Theorem 1", {"claims": {}})["claims"].values()
-    )
     first = numbers.get("Figure 1a", {})
     return {
         "variant": name,
         "samples, Figure 1a": f"{first['samples']:.0f}" if "samples" in first else "",
         "regret over exact's": f"{first['ratio']:.2f}" if "ratio" in first else "",
-        "Theorem 1": _write_counts(races),
-        "claims of the figures": _write_counts(counts),
+        "Theorem 1": _count_verdicts(numbers.get("Theorem 1", NO_CLAIMS)),
+        "claims of the figures": _count_verdicts(*figures),
     }
 
 
-def _write_counts(counts: Mapping[str, int]) -> str:
-    return " / ".join(str(counts.get(each, 0)) for each in VERDICTS) if counts else ""
+def _count_verdicts(*parts: Mapping[str, Any]) -> str:
+    counts = Counter(cell["verdict"] for part in parts for cell in part["claims"].values())
+    return " / ".join(str(counts[each]) for each in VERDICTS) if counts else ""
 
 
 def _table_of_cells(settings: Mapping[str, Any], cells: Mapping[str, Any]) -> str:
@@ -870,7 +822,6 @@ def _draw_regret(axes: Axes, details: Mapping[str, Any]) -> None:
         ends = np.array(mean) - half, np.array(mean) + half
         axes.fill_between(details["steps"], *ends, color=line.get_color(), alpha=0.2, linewidth=0)
     axes.set(xlabel="step", ylabel="Bayesian pseudo-regret so far", ylim=(0, None))
-    axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize="x-small")
 
 
@@ -880,15 +831,11 @@ def _draw_table_2(found: Found) -> Figure:
     latest = {name: _latest(found, name) for name in settings["variants"]}
     cells = {name: each["Table 2"]["claims"] for name, each in latest.items() if "Table 2" in each}
     for axes, which in zip(figure.subplots(2, 1), ("samples", "regrets"), strict=True):
-        for position, own in enumerate(cells.values()):
-            ratios = [
-                cell["estimate"] / cell["paper"]
-                for claim, cell in own.items()
-                if f"{which} at" in claim
-            ]
+        for position, claims in enumerate(cells.values()):
+            own = [cell for claim, cell in claims.items() if f"{which} at" in claim]
+            ratios = [cell["estimate"] / cell["paper"] for cell in own]
             axes.plot(ratios, np.full(len(ratios), position), "o", alpha=0.4, markeredgewidth=0)
         axes.axvline(1, color="0.6", linewidth=0.8)
         axes.set_yticks(range(len(cells)), [*cells], fontsize=8)
         axes.set(xscale="log", xlabel=f"{which}: ours over the paper's")
-        axes.spines[["top", "right"]].set_visible(False)
     return figure

@@ -23,6 +23,7 @@ from scripts.studies.models import (
     make_model,
     make_training_env,
     resolve_model_settings,
+    show_to_models,
 )
 from scripts.studies.study import Found, StudyTask, parts_of, play_agents
 
@@ -82,9 +83,9 @@ def _compare_agents(task: StudyTask, environment: Mapping[str, Any]) -> list[dic
     A mode of observation is an experiment of its own with the same seed: means and noise of a
     replication depend on nothing else.
     """
-    settings, horizon, learners = task.settings, environment["horizon"], task.settings["agents"]
+    settings, horizon, learners = task.settings, environment["horizon"], environment["agents"]
     number = max(10, task.size("replications"))
-    entries = {"constant": [entry | {"label": label} for label, entry in learners.items()]}
+    entries = {"constant": [settings["agents"][each] | {"label": each} for each in learners]}
     trained = {label: _train(task, environment, label) for label in environment["models"]}
     for label, (path, _, _) in trained.items():
         details = resolve_model_settings(settings, label)
@@ -93,10 +94,11 @@ def _compare_agents(task: StudyTask, environment: Mapping[str, Any]) -> list[dic
         entries.setdefault(details["observation"], []).append(entry)
     runs: dict[str, Any] = {}
     for observation, agents in entries.items():
-        env = environment["env"] | {"observation": observation, "label": environment["title"]}
+        env = show_to_models(environment["env"], observation) | {"label": environment["title"]}
         sizes = {"replications": number, "horizon": horizon, "seed": EVALUATION_SEED}
         runs |= play_agents(task, [env], agents, **sizes)[environment["title"]]
-    reference, rows = runs[next(iter(learners))].final("cumulative_regret"), []
+    reference, random = (runs[each].final("cumulative_regret") for each in (learners[0], "random"))
+    rows = []
     for label, run in runs.items():
         regret = run.final("cumulative_regret")
         _, steps, seconds = trained.get(label, (None, 0, 0.0))
@@ -105,8 +107,7 @@ def _compare_agents(task: StudyTask, environment: Mapping[str, Any]) -> list[dic
             | {"return": list(mean_interval(run.final("reward")))}
             | {"regret": list(mean_interval(regret))}
             | {"difference": list(mean_interval(regret - reference))}
-            | {"of_random": float(regret.mean() / run.final("uniform_regret").mean())}
-            | {"microseconds": 1e6 * run.seconds_per_decision()}
+            | {"of_random": float(regret.mean() / random.mean())}
         )
     return sorted(rows, key=lambda row: row["regret"][0])
 
@@ -146,13 +147,16 @@ def _variant_cells(found: Found, label: str, trainings: list[dict[str, Any]]) ->
 
 
 def _return_cells(row: Mapping[str, Any]) -> dict[str, str]:
-    titles = {"return": "return", "regret": "regret", "difference": "less exact TS's"}
-    cells = {"agent": row["agent"]}
-    cells |= {t: "{:.2f} [{:.2f}, {:.2f}]".format(*row[name]) for name, t in titles.items()}
-    cells |= {"share of random's": f"{row['of_random']:.0%}"}
-    cells |= {"trained on": f"{row['steps']:,}" if row["steps"] else "-"}
-    cells |= {"CPU time": f"{row['seconds']:.0f} s" if row["steps"] else "-"}
-    return cells | {"µs/decision": f"{row['microseconds']:.1f}"}
+    interval = "{:z.2f} [{:z.2f}, {:z.2f}]".format
+    return {
+        "agent": row["agent"],
+        "return": f"{row['return'][0]:.2f}",
+        "regret": interval(*row["regret"]),
+        "less Thompson's": interval(*row["difference"]),
+        "of random's": f"{row['of_random']:.0%}",
+        "trained on": f"{row['steps']:,}" if row["steps"] else "-",
+        "CPU time": f"{row['seconds']:.0f} s" if row["steps"] else "-",
+    }
 
 
 def draw(found: Found) -> dict[str, Figure]:

@@ -17,7 +17,7 @@ ROOM = "bandit_gym/results/"
 def few_sources():
     """Break three files of a room, which takes a second; all of one take ten."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mutation.sample.sources_of", lambda prefix: list_sources(prefix)[-3:])
+        patch.setattr("mutation.sample.list_sources", lambda prefix: list_sources(prefix)[-3:])
         yield
 
 

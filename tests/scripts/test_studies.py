@@ -282,6 +282,19 @@ def test_scaled_counts_are_posterior_means_precisions_and_the_time_left(sb3):
     assert found[0].tolist() == pytest.approx(expected, abs=1e-6)
 
 
+def test_policy_with_memory_sees_what_the_last_pull_said_of_the_coefficients(sb3):
+    env = Study("sb3").settings["worlds"][-1]["env"]
+    lanes = sb3.make_training_env(env, 3, "history", 2)
+    (seen, _), arms = lanes.reset(seed=0), np.array([4, 1])
+    for is_over in (False, False, True):
+        features = seen[:, :15].reshape(2, 5, 3)
+        seen, rewards, *_ = lanes.step(arms)
+        row = features[[0, 1], arms] * np.where(rewards == 1, 1, -1)[:, None]
+        np.testing.assert_array_equal(seen[:, 15:], 0 if is_over else row)
+    plain = sb3.make_training_env(env, 3, "constant", 2).reset(seed=0)[0]
+    assert plain.shape == (2, 5, 3)
+
+
 # -- Does the paper hold? -----------------------------------------------------------------------
 
 
