@@ -53,6 +53,9 @@ DEFAULT_PRIORS: dict[str, Prior] = {
 }
 
 
+VECTOR_OPTIONS = "num_envs", "autoreset_mode", "disable_env_checker"
+
+
 class EnvironmentFactory:
     """What an id makes: one environment, or N lanes of it where `num_envs` is given.
 
@@ -84,13 +87,12 @@ class EnvironmentFactory:
         Raises:
             ValueError: if an option is unknown; names the nearest.
         """
-        kind = self.kinds["num_envs" in options]
-        shared = set(signature(kind).parameters) - {"problem"}
-        known = sorted({*self._problem_parameters, *shared, "max_episode_steps"})
-        check_keys(f"options of the {self.__name__} bandit", options, optional=known)
+        is_vector = "num_envs" in options
+        known = [*self.__signature__.parameters, "max_episode_steps", *VECTOR_OPTIONS * is_vector]
+        check_keys(f"options of the {self.__name__} bandit", options, optional=sorted(known))
         problem = {key: options[key] for key in self._problem_parameters if key in options}
-        others = {key: options[key] for key in options if key in shared or key not in problem}
-        return kind(problem=self.problem(**problem), **others)
+        others = {key: options[key] for key in options if key == "contexts" or key not in problem}
+        return self.kinds[is_vector](problem=self.problem(**problem), **others)
 
 
 @EnvironmentFactory
