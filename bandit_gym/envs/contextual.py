@@ -108,7 +108,10 @@ class DrawnLanes(FeatureLanes):
         super().__init__(*args, **options)
         check_object("problem", self.problem, ContextualProblem, REMEDY)
         num_arms, num_features = self.problem.num_arms, self.problem.num_features
-        self._contexts = make_contexts(contexts, num_arms, num_features, self.problem.link.name)
+        self._draw_features = make_contexts(
+            contexts, num_arms, num_features, self.problem.link.name
+        )
+        self._is_fixed = isinstance(contexts, str) and contexts == "fixed"
         num_lanes = len(self.streams.seeds)
         self._theta = np.zeros((num_lanes, num_features))
         self._is_new = np.zeros(num_lanes, dtype=np.bool_)  # without features yet
@@ -119,10 +122,10 @@ class DrawnLanes(FeatureLanes):
         self._is_new[lane] = True
 
     def _draw(self, lanes: IntArray) -> FloatArray:
-        news = lanes[self._is_new[lanes]] if self._contexts.is_fixed else lanes
+        news = lanes[self._is_new[lanes]] if self._is_fixed else lanes
         rngs = [self._rngs[lane] for lane in news.tolist()]
         if rngs:
-            self.features[news] = self._contexts.draw(rngs, *self.features.shape[1:])
+            self.features[news] = self._draw_features(rngs, *self.features.shape[1:])
         self._is_new[lanes] = False
         means = self.problem.means(self._theta[lanes], self.features[lanes])
         check_size("means of features", means)
