@@ -47,23 +47,16 @@ def geometric_problem(num_arms=10, prior=None):
     return BanditProblem(Geometric(), prior or Gamma(2.0, 1.0), num_arms)
 
 
-class GeometricBanditEnv(BanditEnv):
-    """Geometric bandit: the number of failures before the first success."""
-
-    def __init__(self, num_arms=10, prior=None, **options):
-        super().__init__(geometric_problem(num_arms, prior), **options)
-
-
-class GeometricBanditVectorEnv(BanditVectorEnv):
-    """N lanes of `GeometricBanditEnv`."""
-
-    def __init__(self, num_envs=1, num_arms=10, prior=None, **options):
-        super().__init__(num_envs, geometric_problem(num_arms, prior), **options)
+def make(num_arms=10, prior=None, num_envs=None, **options):
+    """Make the geometric bandit, or N lanes of it."""
+    problem = geometric_problem(num_arms, prior)
+    lanes = () if num_envs is None else (num_envs,)
+    return (BanditVectorEnv if lanes else BanditEnv)(*lanes, problem, **options)
 
 
 gym.register(
     "UsersGeometricBandit-v0",
-    entry_point="geometric:GeometricBanditEnv",
-    vector_entry_point="geometric:GeometricBanditVectorEnv",
+    entry_point="geometric:make",
+    vector_entry_point="geometric:make",
     max_episode_steps=1000,
 )
