@@ -269,7 +269,6 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
             per lane.
         max_episode_steps: pulls after which an episode is truncated; None, 0 and -1 mean never.
         autoreset_mode: an `AutoresetMode` or its value, "NextStep", "SameStep" or "Disabled".
-        disable_env_checker: without effect; `gym.make_vec` may pass it, and there is no checker.
     """
 
     def __init__(
@@ -283,7 +282,6 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         render_mode: str | None = None,
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        disable_env_checker: bool | None = None,
     ) -> None:
         check_problem(problem)
         self.num_envs = check_integer("num_envs", num_envs, minimum=1)
@@ -300,11 +298,7 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         self.single_action_space = Discrete(problem.num_arms)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._noise = LaneNoise(self.streams, self.max_episode_steps)
-        # Every lane's end is kept as a reading of one clock, so that a step need not count in every
-        # lane, and searches for ended lanes only when the earliest end has come.
-        self._clock = 0
-        self._ends = np.zeros(self.num_envs, dtype=np.int64)
-        self._next_end = 0
+        self._steps = np.zeros(self.num_envs, dtype=np.int64)
         self._waiting: BoolArray | None = None  # lanes that ended and wait for a reset, if any do
 
     def _set_observation_space(self, space: Space[Any]) -> None:
@@ -331,7 +325,7 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         restarted = self._waiting
         played = None if restarted is None else ~restarted
         actions = check_actions(actions, self.problem.num_arms, self.num_envs, mask=played)
-        self._clock += 1
+        self._steps += 1
         rewards, reported = self._pull_arms(actions, self._noise.draw_uniforms())
         if restarted is None:
             masks = np.ones((len(reported), self.num_envs), dtype=np.bool_)
@@ -340,9 +334,8 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
             info = self._restart(restarted, add_info({}, ~restarted, reported))
             rewards[restarted] = 0.0
         terminated = np.zeros(self.num_envs, dtype=np.bool_)
-        truncated = np.zeros(self.num_envs, dtype=np.bool_)
-        if self._clock >= self._next_end:
-            truncated = self._clock >= self._ends
+        truncated = self._steps >= (self.max_episode_steps or NO_TIME_LIMIT)
+        if truncated.any():
             if self._autoreset_mode is AutoresetMode.SAME_STEP:
                 info = self._end_in_same_step(truncated, reported)
             else:
@@ -378,8 +371,7 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         actions = np.zeros(self.num_envs, dtype=np.int64)
         actions[lanes] = self._start_episodes(lanes, means)
         self._noise.restart(lanes)
-        self._ends[lanes] = self._clock + (self.max_episode_steps or NO_TIME_LIMIT)
-        self._next_end = int(self._ends.min())
+        self._steps[lanes] = 0
         if self._waiting is not None:
             waiting = self._waiting & ~mask
             self._waiting = waiting if waiting.any() else None

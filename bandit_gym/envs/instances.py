@@ -41,19 +41,18 @@ def check_means(means: Any, problem: BanditProblem) -> FloatArray | None:
         return None
     checked = check_parameter("means", means)
     if isinstance(checked, float):
-        raise TypeError(f"means must be a list of one number per arm, got {means!r}.")
+        raise TypeError(message("means", "be a list of one number per arm", means))
     values = np.array(checked)
     if len(values) != problem.num_arms:
-        raise ValueError(
-            f"means must have num_arms={problem.num_arms} entries, got {len(values)}; "
-            f"pass num_arms={len(values)} too."
+        condition, remedy = (
+            f"have num_arms={problem.num_arms} entries",
+            f"pass num_arms={len(values)}",
         )
+        raise ValueError(message("means", condition, len(values), f"{remedy} too"))
     if not problem.likelihood.contains(values).all():
-        low, high = problem.likelihood.support
-        raise ValueError(
-            f"means must be possible for {problem.likelihood.name} rewards, "
-            f"from {low:g} to {high:g}, got {means!r}."
-        )
+        interval = "from {:g} to {:g}".format(*problem.likelihood.support)
+        condition = f"be possible for {problem.likelihood.name} rewards, {interval}"
+        raise ValueError(message("means", condition, means))
     check_size("means", values)
     return values
 

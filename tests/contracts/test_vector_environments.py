@@ -1,7 +1,6 @@
 """Native vector environments equal `SyncVectorEnv` of the single ones, bit for bit."""
 
 import pickle
-import warnings
 from itertools import cycle
 
 import gymnasium as gym
@@ -248,13 +247,6 @@ def test_wrappers_of_gymnasium_run():
     assert [set(info) for info in infos] == [{"regret"}] * NUM_ENVS
     venv.close()
     assert venv.closed
-
-
-def test_make_vec_builds_without_a_warning_and_swallows_the_checker_switch():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        venv = gym.make_vec("BernoulliBandit-v0", 2, disable_env_checker=True)
-    assert venv.num_envs == 2
 
 
 def test_actions_of_lanes_that_restart_are_not_looked_at():
