@@ -152,7 +152,7 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
         means = special.logit((s + 0.5) / (n + 1)) if row.prior is LogitNormal else s / n
         spread = max(means.std(), 1e-3 * (abs(means.mean()) + 1e-3))
         start, widths = np.array([means.mean(), np.log(spread)]), np.array([spread, 1.0])
-    simplex = start + np.diag(widths)[[0, 0, 1]] * [[0.0], [1.0], [1.0]]
+    simplex = np.vstack([start, start + np.diag(widths)])
     precision = {"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000, "initial_simplex": simplex}
     found = optimize.minimize(loss, start, method="Nelder-Mead", options=precision)
     if row.is_location:

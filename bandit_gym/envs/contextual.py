@@ -108,10 +108,9 @@ class DrawnLanes(FeatureLanes):
         super().__init__(*args, **options)
         check_object("problem", self.problem, ContextualProblem, REMEDY)
         num_arms, num_features = self.problem.num_arms, self.problem.num_features
-        self._draw_features = make_contexts(
-            contexts, num_arms, num_features, self.problem.link.name
-        )
-        self._is_fixed = isinstance(contexts, str) and contexts == "fixed"
+        link = self.problem.link.name
+        self._draw_features = make_contexts(contexts, num_arms, num_features, link)
+        self._is_fixed = contexts == "fixed"
         num_lanes = len(self.streams.seeds)
         self._theta = np.zeros((num_lanes, num_features))
         self._is_new = np.zeros(num_lanes, dtype=np.bool_)  # without features yet
@@ -299,11 +298,9 @@ class TableBanditVectorEnv(TableLanes, BanditVectorEnv):
         **options: Any,
     ) -> None:
         rows = read_table(features, rewards, table, contexts)
-        limit = max_episode_steps or -1
-        check_integer("max_episode_steps", limit, minimum=-1)
-        options["max_episode_steps"] = (
-            min(limit, len(rows.rewards)) if limit > 0 else len(rows.rewards)
-        )
+        num_rows = len(rows.rewards)
+        limit = check_integer("max_episode_steps", max_episode_steps or num_rows, minimum=-1)
+        options["max_episode_steps"] = min(limit, num_rows) if limit > 0 else num_rows
         super().__init__(num_envs, _problem_of(rows, likelihood), **options)
         self._play(rows)
 

@@ -44,11 +44,9 @@ def check_means(means: Any, problem: BanditProblem) -> FloatArray | None:
         raise TypeError(message("means", "be a list of one number per arm", means))
     values = np.array(checked)
     if len(values) != problem.num_arms:
-        condition, remedy = (
-            f"have num_arms={problem.num_arms} entries",
-            f"pass num_arms={len(values)}",
-        )
-        raise ValueError(message("means", condition, len(values), f"{remedy} too"))
+        condition = f"have num_arms={problem.num_arms} entries"
+        remedy = f"pass num_arms={len(values)} too"
+        raise ValueError(message("means", condition, len(values), remedy))
     if not problem.likelihood.contains(values).all():
         interval = "from {:g} to {:g}".format(*problem.likelihood.support)
         condition = f"be possible for {problem.likelihood.name} rewards, {interval}"
