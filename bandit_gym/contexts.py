@@ -127,24 +127,6 @@ UserDraw = Callable[[Generator, int, int], FloatArray]
 """From one generator, K and d to (K, d) features."""
 
 
-class Contexts(NamedTuple):
-    """How features arise.
-
-    Attributes:
-        make: draws them.
-        is_fixed: whether they are drawn once an episode.
-        scale: of the features.
-    """
-
-    make: Draw
-    is_fixed: bool = False
-    scale: float = 1.0
-
-    def draw(self, rngs: Sequence[Generator], num_arms: int, num_features: int) -> FloatArray:
-        """Return the (M, K, d) features of one step in M lanes, each lane's of its generator."""
-        return self.scale * self.make(rngs, num_arms, num_features)
-
-
 def _draw_normal(rngs: Sequence[Generator], *shape: int) -> FloatArray:
     drawn = np.empty((len(rngs), *shape))
     for rng, out in zip(rngs, drawn, strict=True):
@@ -152,27 +134,29 @@ def _draw_normal(rngs: Sequence[Generator], *shape: int) -> FloatArray:
     return drawn
 
 
-def _draw_arms(rngs: Sequence[Generator], num_arms: int, num_features: int) -> FloatArray:
+def _draw_arms(
+    scale: float, rngs: Sequence[Generator], num_arms: int, num_features: int
+) -> FloatArray:
     """Draw each arm's features by themselves."""
-    return _draw_normal(rngs, num_arms, num_features) / np.sqrt(num_features)
+    return scale * (_draw_normal(rngs, num_arms, num_features) / np.sqrt(num_features))
 
 
 def _draw_visitors(
-    name: str, rngs: Sequence[Generator], num_arms: int, num_features: int
+    name: str, scale: float, rngs: Sequence[Generator], num_arms: int, num_features: int
 ) -> FloatArray:
     """Draw a visitor for all arms, and put the vector in the blocks of that name."""
     size = num_features // count_coefficients(name, num_arms, 1)
     num_blocks_of_arm = 1 if name == "disjoint" else 2
     visitors = _add_intercept(_draw_normal(rngs, size - 1))
-    return BLOCKS[name](visitors / np.sqrt(num_blocks_of_arm * size), num_arms)
+    return scale * BLOCKS[name](visitors / np.sqrt(num_blocks_of_arm * size), num_arms)
 
 
-CONTEXTS = {
-    "normal": Contexts(_draw_arms),
-    "fixed": Contexts(_draw_arms, is_fixed=True),
-    **{name: Contexts(partial(_draw_visitors, name)) for name in BLOCKS},
+CONTEXTS: dict[str, Callable[..., FloatArray]] = {
+    "normal": _draw_arms,
+    "fixed": _draw_arms,  # once an episode
+    **{name: partial(_draw_visitors, name) for name in BLOCKS},
 }
-"""By name; here linear predictors have the deviation 1 under coefficients of unit variance."""
+"""By name; linear predictors have the deviation `scale` under coefficients of unit variance."""
 
 
 def count_coefficients(contexts: Any, num_arms: int, num_features: int) -> int:
@@ -181,8 +165,8 @@ def count_coefficients(contexts: Any, num_arms: int, num_features: int) -> int:
     return num_features * (num_blocks.get(contexts, 1) if isinstance(contexts, str) else 1)
 
 
-def make_contexts(contexts: Any, num_arms: int, num_features: int, link: str) -> Contexts:
-    """Return how features arise, by name, as `module:name`, or as a function.
+def make_contexts(contexts: Any, num_arms: int, num_features: int, link: str) -> Draw:
+    """Return what draws features, by name, as `module:name`, or as a function.
 
     Args:
         contexts: a name of `CONTEXTS`, or a user's `(rng, num_arms, num_features) -> (K, d)`.
@@ -200,12 +184,12 @@ def make_contexts(contexts: Any, num_arms: int, num_features: int, link: str) ->
     if not isinstance(contexts, str):
         check_callback("contexts", contexts)
         _draw_checked(contexts, [make_generator("trial of contexts")], num_arms, num_features)
-        return Contexts(partial(_draw_checked, contexts))
-    known = CONTEXTS[check_choice("contexts", contexts, CONTEXTS)]
+        return partial(_draw_checked, contexts)
+    draw = CONTEXTS[check_choice("contexts", contexts, CONTEXTS)]
     if num_features % (blocks := count_coefficients(contexts, num_arms, 1)):
         condition = f"be a multiple of {blocks}, a block for each, under {contexts} contexts"
         raise ValueError(message("num_features", condition, num_features))
-    return known._replace(scale=DEVIATION_OF_LOG if link == "log" else DEVIATION)
+    return partial(draw, DEVIATION_OF_LOG if link == "log" else DEVIATION)
 
 
 def _draw_checked(

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy import optimize, special
+from scipy.stats import norm
 
 from bandit_gym.checks import check_choice, check_object, check_statistics, message
 from bandit_gym.checks.typing import FloatArray
@@ -28,12 +29,6 @@ MIN_GAIN = 1e-6
 """Of log-likelihood over arms that are all the same; less is rounding."""
 
 NODES, NODE_WEIGHTS = special.roots_hermitenorm(64)
-
-
-def _beta_bernoulli(
-    a: float, b: float, n: FloatArray, s: FloatArray, likelihood: Any
-) -> FloatArray:
-    return special.betaln(a + s, b + n - s) - special.betaln(a, b)
 
 
 def _logit_normal_bernoulli(
@@ -52,23 +47,9 @@ def _logit_normal_bernoulli(
     return total + np.log(width / std) - np.log(2 * np.pi) / 2
 
 
-def _normal_gaussian(
-    mean: float, std: float, n: FloatArray, s: FloatArray, likelihood: Any
-) -> FloatArray:
-    variance = std**2 + likelihood.std**2 / n
-    return -((s / n - mean) ** 2) / variance / 2 - np.log(variance) / 2
-
-
-def _gamma_poisson(a: float, b: float, n: FloatArray, s: FloatArray, likelihood: Any) -> FloatArray:
-    gamma: FloatArray = special.gammaln(a + s) - special.gammaln(a)
-    return gamma + a * np.log(b) - (a + s) * np.log(b + n)
-
-
-def _inverse_gamma_exponential(
-    a: float, b: float, n: FloatArray, s: FloatArray, likelihood: Any
-) -> FloatArray:
-    gamma: FloatArray = special.gammaln(a + n) - special.gammaln(a)
-    return gamma + a * np.log(b) - (a + n) * np.log(b + s)
+def _log_rising(a: float, n: FloatArray) -> FloatArray:
+    """Return the log of a (a + 1) ... (a + n - 1)."""
+    return np.asarray(special.gammaln(a + n) - special.gammaln(a))
 
 
 @dataclass(frozen=True)
@@ -85,15 +66,34 @@ class Family:
     likelihood: type[Any]
     prior: Callable[[float, float], Prior]
     log_marginal: Callable[..., FloatArray]
-    is_location: bool
+    is_location: bool = False
 
 
 PRIOR_FAMILIES = {
-    "beta": Family(Bernoulli, Beta, _beta_bernoulli, False),
-    "logit_normal": Family(Bernoulli, LogitNormal, _logit_normal_bernoulli, True),
-    "normal": Family(Gaussian, Normal, _normal_gaussian, True),
-    "gamma": Family(Poisson, Gamma, _gamma_poisson, False),
-    "inverse_gamma": Family(Exponential, InverseGamma, _inverse_gamma_exponential, False),
+    "beta": Family(
+        Bernoulli,
+        Beta,
+        lambda a, b, n, s, _: special.betaln(a + s, b + n - s) - special.betaln(a, b),
+    ),
+    "logit_normal": Family(Bernoulli, LogitNormal, _logit_normal_bernoulli, is_location=True),
+    "normal": Family(
+        Gaussian,
+        Normal,
+        lambda mean, std, n, s, rewards: norm.logpdf(
+            s / n, mean, np.sqrt(std**2 + rewards.std**2 / n)
+        ),
+        is_location=True,
+    ),
+    "gamma": Family(
+        Poisson,
+        Gamma,
+        lambda a, b, n, s, _: _log_rising(a, s) + a * np.log(b) - (a + s) * np.log(b + n),
+    ),
+    "inverse_gamma": Family(
+        Exponential,
+        InverseGamma,
+        lambda a, b, n, s, _: _log_rising(a, n) + a * np.log(b) - (a + n) * np.log(b + s),
+    ),
 }
 """Name of a prior's family -> the likelihood that it goes with, and the marginal likelihood."""
 
@@ -141,12 +141,19 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
     if len(n) < 2:
         raise ValueError(message("counts", "have at least 2 arms with pulls", counts))
 
-    def loss(x: FloatArray) -> float:
-        first = x[0] if row.is_location else np.exp(x[0])
-        return -float(row.log_marginal(first, np.exp(x[1]), n, s, likelihood).sum())
+    def read(x: FloatArray) -> tuple[float, float]:
+        return float(x[0] if row.is_location else np.exp(x[0])), float(np.exp(x[1]))
 
-    start = _find_start(row, n, s)
-    precision = {"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000}
+    def loss(x: FloatArray) -> float:
+        return -float(row.log_marginal(*read(x), n, s, likelihood).sum())
+
+    start, widths = np.zeros(2), np.ones(2)
+    if row.is_location:
+        means = special.logit((s + 0.5) / (n + 1)) if row.prior is LogitNormal else s / n
+        spread = max(means.std(), 1e-3 * (abs(means.mean()) + 1e-3))
+        start, widths = np.array([means.mean(), np.log(spread)]), np.array([spread, 1.0])
+    simplex = np.vstack([start, start + np.diag(widths)])
+    precision = {"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000, "initial_simplex": simplex}
     found = optimize.minimize(loss, start, method="Nelder-Mead", options=precision)
     if row.is_location:
         # At a maximum of std = 0 the likelihood is flat: one with a hundredth of std is as good.
@@ -158,23 +165,4 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
         condition = "have means that differ by more than chance, for the maximum to be finite"
         remedy = "give a prior by hand, such as one worth as many pulls as all arms have together"
         raise ValueError(message("sums", condition, sums, remedy))
-    first = float(found.x[0] if row.is_location else np.exp(found.x[0]))
-    prior = row.prior(first, float(np.exp(found.x[1])))
-    return FittedPrior(prior, -float(found.fun), len(n))
-
-
-def _find_start(row: Family, n: FloatArray, s: FloatArray) -> FloatArray:
-    """Return where the search starts: by moments of the arms' averages."""
-    means = s / n
-    if row.prior is LogitNormal:
-        means = special.logit((s + 0.5) / (n + 1))
-    mean, spread = means.mean(), max(means.std(), 1e-3 * (abs(means.mean()) + 1e-3))
-    if row.is_location:
-        return np.array([mean, np.log(spread)])
-    if row.prior is Beta:
-        size = max(mean * (1 - mean) / spread**2 - 1, 0.1)
-        return np.log([max(mean * size, 0.01), max((1 - mean) * size, 0.01)])
-    if row.prior is Gamma:
-        return np.log([max((mean / spread) ** 2, 0.01), max(mean, 1e-6) / spread**2])
-    shape = (mean / spread) ** 2 + 2
-    return np.log([shape, mean * (shape - 1)])
+    return FittedPrior(row.prior(*read(found.x)), -float(found.fun), len(n))

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pandas as pd
 from numpy.random import SeedSequence
 
 from bandit_gym.checks import (
@@ -78,21 +77,13 @@ class InContextDataset:
         with replacing(file_path, is_typed=True) as file:
             if file_path.suffix == ".npz":
                 np.savez_compressed(file, **arrays)
-            else:
-                pq.write_table(self._make_table(arrays), file)
-
-    def _make_table(self, arrays: dict[str, np.ndarray]) -> pa.Table:
-        shape, num_arms = self.actions.shape, self.means.shape[1]
-        episodes, steps = np.indices(shape)
-        columns = {"episode": pa.array(episodes.ravel()), "step": pa.array(steps.ravel())}
-        for name, array in arrays.items():
-            if name in ("means", "optimal_actions"):  # of an episode
-                array = np.repeat(array, shape[1], axis=0)
-            values = pa.array(array.ravel())
-            is_list = array.size > self.actions.size
-            lists = pa.FixedSizeListArray.from_arrays
-            columns[name] = lists(values, num_arms) if is_list else values
-        return pa.table(columns)
+                return
+            episodes, steps = (each.ravel() for each in np.indices(self.actions.shape))
+            columns: dict[str, Any] = {"episode": episodes, "step": steps}
+            for name, array in arrays.items():
+                is_of_episode = name in ("means", "optimal_actions")
+                columns[name] = list(array[episodes] if is_of_episode else array[episodes, steps])
+            pd.DataFrame(columns).to_parquet(file)
 
 
 def in_context_dataset(

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import check_choice, message
+from bandit_gym.checks import check_choice, message, shorten_repr
 from bandit_gym.checks.files import read_frame
 from bandit_gym.checks.typing import FloatArray, IntArray
 
@@ -35,7 +35,7 @@ class Log:
     rewards: FloatArray
     arms: tuple[Hashable, ...]
     propensities: FloatArray | None = None
-    features: FloatArray | None = field(default=None, repr=False)
+    features: FloatArray | None = None
     num_dropped: int = 0
 
     def __len__(self) -> int:
@@ -84,9 +84,9 @@ def read_log(
             none.
     """
     table = read_frame("source", source)
-    listed = [*features] if features is not None else []
-    for name in (arm, reward, *listed, *([propensity] if propensity else [])):
-        check_choice("column", name, [str(column) for column in table.columns])
+    known = [str(column) for column in table.columns]
+    for name in (arm, reward, *(features or ()), *([propensity] if propensity else ())):
+        check_choice("column", name, known)
     has_reward = table[reward].notna().to_numpy()
     num_dropped = int(np.count_nonzero(~has_reward))
     if num_dropped:
@@ -95,17 +95,24 @@ def read_log(
     table = table[has_reward]
     if table.empty:
         raise ValueError(message("source", f"have a row with a {reward!r}", len(has_reward)))
-    labels = _find_labels(table[arm], arms)
+    known_arms = pd.Categorical(table[arm]).categories if arms is None else pd.Index([*arms])
+    labels = tuple(known_arms.tolist())
+    if len(labels) < 2 or not known_arms.is_unique:
+        raise ValueError(message("arms", "be at least 2 labels that differ", labels))
+    actions = known_arms.get_indexer(table[arm])
+    if (actions < 0).any():
+        condition = f"have no labels but those of arms, {shorten_repr(labels)}"
+        wrong = table[arm].to_numpy()[actions < 0][0]
+        raise ValueError(message(f"column {arm!r}", condition, wrong))
     chances = None if propensity is None else _read_numbers(table, [propensity])[:, 0]
-    if chances is not None and not ((chances > 0) & (chances <= 1)).all():
-        wrong = chances[~((chances > 0) & (chances <= 1))][0]
-        raise ValueError(message(f"column {propensity!r}", "be in (0, 1]", wrong))
+    if chances is not None and (is_wrong := (chances <= 0) | (chances > 1)).any():
+        raise ValueError(message(f"column {propensity!r}", "be in (0, 1]", chances[is_wrong][0]))
     return Log(
-        actions=table[arm].map({label: i for i, label in enumerate(labels)}).to_numpy(np.int64),
+        actions=actions.astype(np.int64),
         rewards=_read_numbers(table, [reward])[:, 0],
         arms=labels,
         propensities=chances,
-        features=_read_numbers(table, listed) if features is not None else None,
+        features=None if features is None else _read_numbers(table, features),
         num_dropped=num_dropped,
     )
 
@@ -128,34 +135,6 @@ def fit_propensities(log: Log, by: Any = None) -> Log:
     np.add.at(shares, (codes, log.actions), 1.0)
     shares /= shares.sum(axis=1, keepdims=True)
     return replace(log, propensities=shares[codes, log.actions])
-
-
-def _find_labels(column: pd.Series[Any], arms: Sequence[Hashable] | None) -> tuple[Hashable, ...]:
-    """Return the labels of all arms; refuse a row that has none of them."""
-    if column.isna().any():
-        row = column.index[column.isna()][0]
-        raise ValueError(message(f"column {column.name!r}", "have a label in every row", row))
-    if arms is not None:
-        labels = tuple(arms)
-        if len({*labels}) < len(labels):
-            raise ValueError(message("arms", "be labels that differ", labels))
-        unknown = [label for label in column.unique() if label not in labels]
-        if unknown:
-            condition = f"have no labels but those of arms, {shorten_labels(labels)}"
-            raise ValueError(message(f"column {column.name!r}", condition, unknown[0]))
-    elif isinstance(column.dtype, pd.CategoricalDtype):
-        labels = tuple(column.cat.categories)
-    else:
-        labels = tuple(sorted(column.unique().tolist()))
-    if len(labels) < 2:
-        raise ValueError(message("arms", "be at least 2 labels", labels))
-    return labels
-
-
-def shorten_labels(labels: Sequence[Hashable]) -> str:
-    """Return up to five labels, and how many more there are."""
-    rest = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
-    return ", ".join(repr(label) for label in labels[:5]) + rest
 
 
 def _read_numbers(table: pd.DataFrame, columns: Sequence[str]) -> FloatArray:

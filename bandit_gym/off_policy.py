@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bandit_gym.checks import check_choice, check_probabilities, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.logs import Log
-from bandit_gym.results.statistics import Interval, mean_interval
+from bandit_gym.results.statistics import mean_interval
 
 NUM_FOLDS = 5
 """F: each row's rewards are predicted from the rows of the other folds."""
@@ -66,7 +67,14 @@ def evaluate(policy: Any, log: Log, estimator: str = "snips") -> PolicyValue:
     if log.propensities is None:
         remedy = "record them, or see fit_propensities(log, by=...) and what it assumes"
         raise ValueError(message("log", "have propensities", None, remedy))
-    _warn_of_adaptive_log(log)
+    # Without features, propensities vary only where the policy of the log was learning.
+    spreads = pd.Series(log.propensities).groupby(log.actions).agg(np.ptp)
+    if log.features is None and spreads.max() > 1e-6:
+        text = (
+            "log has propensities that vary for an arm, as of a policy that learned: its intervals "
+            "cover less than 95 %."
+        )
+        warnings.warn(text, stacklevel=2)
     probabilities = _find_probabilities(policy, log)
     weights = probabilities[np.arange(len(log)), log.actions] / log.propensities
     if estimator == "ips":
@@ -80,9 +88,8 @@ def evaluate(policy: Any, log: Log, estimator: str = "snips") -> PolicyValue:
             raise ValueError(message("policy", "play some action of the log", probabilities[0]))
         value = float(weights @ log.rewards / weights.sum())
         values = value + weights * (log.rewards - value) / weights.mean()  # by the delta method
-    found = mean_interval(values)
     size = float(weights.sum() ** 2 / (weights @ weights)) if weights.any() else 0.0
-    return PolicyValue(found.estimate, found.low, found.high, size, len(log))
+    return PolicyValue(*mean_interval(values), size, len(log))
 
 
 def replay(make_agent: Callable[[], Any], log: Log) -> PolicyValue:
@@ -110,8 +117,7 @@ def replay(make_agent: Callable[[], Any], log: Log) -> PolicyValue:
             rewards.append(reward)
     if not rewards:
         raise ValueError(message("log", "have a row with an arm that the agent plays", len(log)))
-    found_interval: Interval = mean_interval(np.array(rewards))
-    return PolicyValue(*found_interval, float(len(rewards)), len(rewards))
+    return PolicyValue(*mean_interval(np.array(rewards)), float(len(rewards)), len(rewards))
 
 
 def _find_probabilities(policy: Any, log: Log) -> FloatArray:
@@ -134,20 +140,6 @@ def _find_probabilities(policy: Any, log: Log) -> FloatArray:
     if not (given >= 0).all():
         raise ValueError(message("policy", "be probabilities of at least 0", given.min()))
     return check_probabilities("policy", np.broadcast_to(given, shape))
-
-
-def _warn_of_adaptive_log(log: Log) -> None:
-    """Warn where propensities without features vary: then the policy of the log was learning."""
-    assert log.propensities is not None
-    if log.features is not None:
-        return
-    ends = [log.propensities[log.actions == arm] for arm in range(log.num_arms)]
-    if any(len(each) and np.ptp(each) > 1e-6 for each in ends):
-        text = (
-            "log has propensities that vary for an arm, as of a policy that learned: its intervals "
-            "cover less than 95 %."
-        )
-        warnings.warn(text, stacklevel=3)
 
 
 def _cross_fit(log: Log) -> FloatArray:

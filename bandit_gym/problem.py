@@ -40,20 +40,25 @@ class BanditProblem:
     def __post_init__(self) -> None:
         if type(self.likelihood) not in LIKELIHOODS.values():
             check_values(self.likelihood)
-        if not self.offers("log_density"):
-            condition = "be a prior such as Beta(1, 1), or have the methods sample and log_density"
-            raise TypeError(message("prior", condition, self.prior))
-        num_arms = check_integer("num_arms", self.num_arms, minimum=2)
-        object.__setattr__(self, "num_arms", num_arms)
-        prior_arms = getattr(self.prior, "num_arms", None)
-        if isinstance(prior_arms, int) and prior_arms != num_arms:
-            condition = f"have {num_arms} values in its per-arm parameters, one per arm"
-            raise ValueError(message("prior", condition, prior_arms))
+        self._check_prior("num_arms", 2, "Beta(1, 1)", "per-arm parameters, one per arm")
         if isinstance(self.prior, BuiltInPrior):
             _check_built_in(self.prior, self.likelihood)
         else:
             rule = self.likelihood.name, self.likelihood.contains
             check_draws(self.prior, rule, self.num_arms)
+
+    def _check_prior(self, name: str, minimum: int, example: str, parameters: str) -> None:
+        """Refuse what is no prior, or one of another size than the attribute of that name."""
+        if not self.offers("log_density"):
+            condition = f"be a prior such as {example}, or have the methods sample and log_density"
+            raise TypeError(message("prior", condition, self.prior))
+        size = check_integer(name, getattr(self, name), minimum=minimum)
+        object.__setattr__(self, name, size)
+        prior_size = getattr(self.prior, "num_arms", None)
+        if isinstance(prior_size, int) and prior_size != size:
+            raise ValueError(
+                message("prior", f"have {size} values in its {parameters}", prior_size)
+            )
 
     def offers(self, capability: str) -> bool:
         """Say whether the prior has a capability, one of `bandit_gym.priors.CAPABILITIES`."""
@@ -122,18 +127,10 @@ class ContextualProblem(BanditProblem):
         if type(self.likelihood) not in LINKS:
             condition = "be Bernoulli, Gaussian, Poisson or Exponential where arms have features"
             raise TypeError(message("likelihood", condition, self.likelihood))
-        if not self.offers("log_density"):
-            condition = "be a prior such as Normal(0, 1), or have sample and log_density"
-            raise TypeError(message("prior", condition, self.prior))
-        num_features = check_integer("num_features", self.num_features, minimum=1)
-        object.__setattr__(self, "num_features", num_features)
         object.__setattr__(self, "num_arms", check_integer("num_arms", self.num_arms, minimum=2))
-        prior_arms = getattr(self.prior, "num_arms", None)
-        if isinstance(prior_arms, int) and prior_arms != num_features:
-            condition = f"have {num_features} values in its parameters, one per coefficient"
-            raise ValueError(message("prior", condition, prior_arms))
+        self._check_prior("num_features", 1, "Normal(0, 1)", "parameters, one per coefficient")
         if not isinstance(self.prior, UnknownPrior):
-            check_draws(self.prior, ANY_MEAN, num_features)
+            check_draws(self.prior, ANY_MEAN, self.num_features)
 
     @property
     def link(self) -> Link:
@@ -174,11 +171,12 @@ def problem_from_dict(settings: Mapping[str, Any]) -> BanditProblem:
     """Make the problem that `BanditProblem.to_dict` described."""
     required = ["likelihood", "prior", "num_arms"]
     check_keys("problem", settings, required=required, optional=["num_features"])
-    likelihood = likelihood_from_dict(settings["likelihood"])
-    prior, num_arms = prior_from_dict(settings["prior"]), settings["num_arms"]
-    if "num_features" in settings:
-        return ContextualProblem(likelihood, prior, num_arms, settings["num_features"])
-    return BanditProblem(likelihood, prior, num_arms)
+    parts = {
+        "likelihood": likelihood_from_dict(settings["likelihood"]),
+        "prior": prior_from_dict(settings["prior"]),
+    }
+    make = ContextualProblem if "num_features" in settings else BanditProblem
+    return make(**{**settings, **parts})
 
 
 def _check_built_in(prior: BuiltInPrior, likelihood: Likelihood) -> None:

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
+from math import inf
 from numbers import Integral, Real
 from operator import attrgetter
 from pathlib import Path
@@ -97,26 +98,19 @@ def check_real(
     name: str,
     value: Any,
     *,
-    above: float | None = None,
-    below: float | None = None,
-    minimum: float | None = None,
-    maximum: float | None = None,
+    above: float = -inf,
+    below: float = inf,
+    minimum: float = -inf,
+    maximum: float = inf,
 ) -> float:
     """Return `value` as a finite float within the bounds; `above` and `below` are open."""
     bounds = {"above": above, "at least": minimum, "below": below, "at most": maximum}
-    rules = [f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None]
-    condition = "be a finite number" + " and".join(f" {rule}" for rule in rules)
+    rules = [f" {words} {bound:g}" for words, bound in bounds.items() if np.isfinite(bound)]
+    condition = "be a finite number" + " and".join(rules)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(message(name, condition, value))
     number = float(value)
-    is_valid = (
-        np.isfinite(number)
-        and (above is None or number > above)
-        and (below is None or number < below)
-        and (minimum is None or number >= minimum)
-        and (maximum is None or number <= maximum)
-    )
-    if not is_valid:
+    if not (above < number < below and minimum <= number <= maximum and np.isfinite(number)):
         raise ValueError(message(name, condition, value))
     return number
 
@@ -296,11 +290,10 @@ def check_parameter(name: str, value: Any, *, positive: bool = False) -> Paramet
 def check_same_length(**parameters: Any) -> None:
     """Refuse parameters that are given per arm for different numbers of arms."""
     lengths = {key: len(value) for key, value in parameters.items() if isinstance(value, tuple)}
-    for first, num_arms in lengths.items():
-        for key, length in lengths.items():
-            if length != num_arms:
-                condition = f"have as many values as {first} ({num_arms})"
-                raise ValueError(message(key, condition, length))
+    for key, length in lengths.items():
+        first, num_arms = next(iter(lengths.items()))
+        if length != num_arms:
+            raise ValueError(message(key, f"have as many values as {first} ({num_arms})", length))
 
 
 def check_covariance(name: str, value: Any) -> tuple[tuple[float, ...], ...]:

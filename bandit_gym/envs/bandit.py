@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Discrete, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from bandit_gym.checks import (
     check_integer,
     check_mask,
     check_options,
+    check_plain_options,
     check_seed,
     message,
 )
@@ -75,6 +76,9 @@ class BanditLanes:
         if isinstance(problem, ContextualProblem) and not self.has_features:
             condition = f"have no features for {type(self).__name__}"
             raise ValueError(message("problem", condition, problem, "bandit_gym.make takes both"))
+        if self.has_features:
+            given = {"means": means, "observation": observation}
+            check_plain_options(given, {"means": None, "observation": "constant"})
         self.problem = problem
         if render_mode is not None:
             check_choice("render_mode", render_mode, RENDER_MODES)
@@ -110,6 +114,9 @@ class BanditLanes:
         """Refuse a step before the first reset."""
         if not self._has_begun:
             raise ResetNeeded("reset must be called before step.")
+
+    def _set_observation_space(self, space: Space[Any]) -> None:
+        self.observation_space = space
 
     def _start_episodes(self, lanes: IntArray, instance: FloatArray | None) -> IntArray:
         """Start episodes in the (M,) lanes, on fresh means or on (K,) given ones; return the best.
@@ -207,7 +214,7 @@ class BanditEnv(BanditLanes, gym.Env[Any, Any]):
         render_mode: str | None = None,
     ) -> None:
         super().__init__(1, check_problem(problem), means, observation, horizon, render_mode)
-        self.observation_space = self._record.space
+        self._set_observation_space(self._record.space)
         self.action_space = Discrete(problem.num_arms)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
@@ -262,7 +269,6 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
             per lane.
         max_episode_steps: pulls after which an episode is truncated; None, 0 and -1 mean never.
         autoreset_mode: an `AutoresetMode` or its value, "NextStep", "SameStep" or "Disabled".
-        disable_env_checker: without effect; `gym.make_vec` may pass it, and there is no checker.
     """
 
     def __init__(
@@ -276,7 +282,6 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         render_mode: str | None = None,
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        disable_env_checker: bool | None = None,
     ) -> None:
         check_problem(problem)
         self.num_envs = check_integer("num_envs", num_envs, minimum=1)
@@ -289,17 +294,16 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         self.max_episode_steps = limit if limit > 0 else None
         horizon = self.max_episode_steps if horizon is None else horizon
         super().__init__(self.num_envs, problem, means, observation, horizon, render_mode)
-        self.single_observation_space = self._record.space
+        self._set_observation_space(self._record.space)
         self.single_action_space = Discrete(problem.num_arms)
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._noise = LaneNoise(self.streams, self.max_episode_steps)
-        # Every lane's end is kept as a reading of one clock, so that a step need not count in every
-        # lane, and searches for ended lanes only when the earliest end has come.
-        self._clock = 0
-        self._ends = np.zeros(self.num_envs, dtype=np.int64)
-        self._next_end = 0
+        self._steps = np.zeros(self.num_envs, dtype=np.int64)
         self._waiting: BoolArray | None = None  # lanes that ended and wait for a reset, if any do
+
+    def _set_observation_space(self, space: Space[Any]) -> None:
+        self.single_observation_space = space
+        self.observation_space = batch_space(space, self.num_envs)
 
     def reset(  # type: ignore[override]  # lists of seeds, as SyncVectorEnv takes them
         self, *, seed: Seeds = None, options: Info | None = None
@@ -321,7 +325,7 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         restarted = self._waiting
         played = None if restarted is None else ~restarted
         actions = check_actions(actions, self.problem.num_arms, self.num_envs, mask=played)
-        self._clock += 1
+        self._steps += 1
         rewards, reported = self._pull_arms(actions, self._noise.draw_uniforms())
         if restarted is None:
             masks = np.ones((len(reported), self.num_envs), dtype=np.bool_)
@@ -330,9 +334,8 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
             info = self._restart(restarted, add_info({}, ~restarted, reported))
             rewards[restarted] = 0.0
         terminated = np.zeros(self.num_envs, dtype=np.bool_)
-        truncated = np.zeros(self.num_envs, dtype=np.bool_)
-        if self._clock >= self._next_end:
-            truncated = self._clock >= self._ends
+        truncated = self._steps >= (self.max_episode_steps or NO_TIME_LIMIT)
+        if truncated.any():
             if self._autoreset_mode is AutoresetMode.SAME_STEP:
                 info = self._end_in_same_step(truncated, reported)
             else:
@@ -368,8 +371,7 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         actions = np.zeros(self.num_envs, dtype=np.int64)
         actions[lanes] = self._start_episodes(lanes, means)
         self._noise.restart(lanes)
-        self._ends[lanes] = self._clock + (self.max_episode_steps or NO_TIME_LIMIT)
-        self._next_end = int(self._ends.min())
+        self._steps[lanes] = 0
         if self._waiting is not None:
             waiting = self._waiting & ~mask
             self._waiting = waiting if waiting.any() else None

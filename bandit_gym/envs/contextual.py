@@ -14,8 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
-from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import batch_space
 from numpy.random import Generator
 from numpy.typing import NDArray
 
@@ -45,13 +43,13 @@ class FeatureLanes(BanditLanes):
     has_features: ClassVar[bool] = True
     reset_options: ClassVar[tuple[str, ...]] = ()
 
-    def _equip(self, num_features: int, low: Any, high: Any) -> Box:
-        """Return the space of one lane's features, which lie between the ends."""
+    def _show_features(self, num_features: int, low: Any, high: Any) -> None:
+        """Make room for features of each arm, which lie between the ends, and observe them."""
         shape, num_lanes = (self.problem.num_arms, num_features), len(self.streams.seeds)
         self.features = np.zeros((num_lanes, *shape))
         self._played_means = self.means
         self._rngs: list[Generator] = [None] * num_lanes  # type: ignore[list-item]  # before a reset
-        return Box(low, high, shape, dtype=np.float64)
+        self._set_observation_space(Box(low, high, shape, dtype=np.float64))
 
     @property
     def played_means(self) -> FloatArray:
@@ -106,24 +104,27 @@ class DrawnLanes(FeatureLanes):
 
     problem: ContextualProblem
 
-    def _prepare(self, contexts: Any) -> Box:
-        """Return the space of one lane's features."""
+    def __init__(self, *args: Any, contexts: Any = "normal", **options: Any) -> None:
+        super().__init__(*args, **options)
+        check_object("problem", self.problem, ContextualProblem, REMEDY)
         num_arms, num_features = self.problem.num_arms, self.problem.num_features
-        self._contexts = make_contexts(contexts, num_arms, num_features, self.problem.link.name)
+        link = self.problem.link.name
+        self._draw_features = make_contexts(contexts, num_arms, num_features, link)
+        self._is_fixed = contexts == "fixed"
         num_lanes = len(self.streams.seeds)
         self._theta = np.zeros((num_lanes, num_features))
         self._is_new = np.zeros(num_lanes, dtype=np.bool_)  # without features yet
-        return self._equip(num_features, -MAX_FEATURE, MAX_FEATURE)
+        self._show_features(num_features, -MAX_FEATURE, MAX_FEATURE)
 
     def _start(self, lane: int, rng: Generator) -> None:
         self._theta[lane] = draw_means(self.problem.prior, rng, self.problem.num_features)
         self._is_new[lane] = True
 
     def _draw(self, lanes: IntArray) -> FloatArray:
-        news = lanes[self._is_new[lanes]] if self._contexts.is_fixed else lanes
+        news = lanes[self._is_new[lanes]] if self._is_fixed else lanes
         rngs = [self._rngs[lane] for lane in news.tolist()]
         if rngs:
-            self.features[news] = self._contexts.draw(rngs, *self.features.shape[1:])
+            self.features[news] = self._draw_features(rngs, *self.features.shape[1:])
         self._is_new[lanes] = False
         means = self.problem.means(self._theta[lanes], self.features[lanes])
         check_size("means of features", means)
@@ -171,9 +172,7 @@ class ContextualBanditEnv(DrawnLanes, BanditEnv):
         contexts: Any = "normal",
         render_mode: str | None = None,
     ) -> None:
-        check_object("problem", problem, ContextualProblem, REMEDY)
-        super().__init__(problem, render_mode=render_mode)
-        self.observation_space = self._prepare(contexts)
+        super().__init__(problem, contexts=contexts, render_mode=render_mode)
 
 
 class ContextualBanditVectorEnv(DrawnLanes, BanditVectorEnv):
@@ -183,45 +182,20 @@ class ContextualBanditVectorEnv(DrawnLanes, BanditVectorEnv):
         num_envs: N.
         problem: the same in all lanes.
         contexts: how features arise.
-        render_mode: None, "ansi" or "rgb_array".
-        max_episode_steps: pulls after which an episode is truncated; None, 0 and -1 mean never.
-        autoreset_mode: an `AutoresetMode` or its value, "NextStep", "SameStep" or "Disabled".
-        disable_env_checker: without effect.
+        **options: `render_mode`, `max_episode_steps` and `autoreset_mode` of `BanditVectorEnv`.
     """
-
-    def __init__(
-        self,
-        num_envs: int,
-        problem: ContextualProblem,
-        *,
-        contexts: Any = "normal",
-        render_mode: str | None = None,
-        max_episode_steps: int | None = None,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        disable_env_checker: bool | None = None,
-    ) -> None:
-        check_object("problem", problem, ContextualProblem, REMEDY)
-        super().__init__(
-            num_envs,
-            problem,
-            render_mode=render_mode,
-            max_episode_steps=max_episode_steps,
-            autoreset_mode=autoreset_mode,
-        )
-        self.single_observation_space = self._prepare(contexts)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
 
 
 class TableLanes(FeatureLanes):
     """N lanes that each play the rows of a table in an order of their own."""
 
-    def _prepare(self, rows: VisitorTable) -> Box:
-        """Return the space of one lane's features."""
+    def _play(self, rows: VisitorTable) -> None:
+        """Begin with a table."""
         num_lanes = len(self.streams.seeds)
         self._rows, self.num_rows = rows, len(rows.rewards)
         self._orders = np.zeros((num_lanes, self.num_rows), dtype=np.int64)
         self._num_shown = np.zeros(num_lanes, dtype=np.int64)
-        return self._equip(rows.place(LANE).shape[-1], *rows.ends)
+        self._show_features(rows.place(LANE).shape[-1], *rows.ends)
 
     def _start(self, lane: int, rng: Generator) -> None:
         self._orders[lane] = rng.permutation(self.num_rows)
@@ -287,7 +261,7 @@ class TableBanditEnv(TableLanes, BanditEnv):
     ) -> None:
         rows = read_table(features, rewards, table, contexts)
         super().__init__(_problem_of(rows, likelihood), render_mode=render_mode)
-        self.observation_space = self._prepare(rows)
+        self._play(rows)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Pull one arm."""
@@ -307,10 +281,8 @@ class TableBanditVectorEnv(TableLanes, BanditVectorEnv):
         table: where both are.
         contexts: how features arise.
         likelihood: of rewards.
-        render_mode: None, "ansi" or "rgb_array".
         max_episode_steps: pulls after which an episode is truncated, if rows are not fewer.
-        autoreset_mode: an `AutoresetMode` or its value, "NextStep", "SameStep" or "Disabled".
-        disable_env_checker: without effect.
+        **options: `render_mode` and `autoreset_mode` of `BanditVectorEnv`.
     """
 
     def __init__(
@@ -322,23 +294,15 @@ class TableBanditVectorEnv(TableLanes, BanditVectorEnv):
         table: Any = None,
         contexts: str = "disjoint",
         likelihood: LikelihoodLike = "bernoulli",
-        render_mode: str | None = None,
         max_episode_steps: int | None = None,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        disable_env_checker: bool | None = None,
+        **options: Any,
     ) -> None:
         rows = read_table(features, rewards, table, contexts)
-        limit = -1 if max_episode_steps is None else max_episode_steps
-        limit = check_integer("max_episode_steps", limit, minimum=-1)
-        super().__init__(
-            num_envs,
-            _problem_of(rows, likelihood),
-            render_mode=render_mode,
-            max_episode_steps=min(limit, len(rows.rewards)) if limit > 0 else len(rows.rewards),
-            autoreset_mode=autoreset_mode,
-        )
-        self.single_observation_space = self._prepare(rows)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        num_rows = len(rows.rewards)
+        limit = check_integer("max_episode_steps", max_episode_steps or num_rows, minimum=-1)
+        options["max_episode_steps"] = min(limit, num_rows) if limit > 0 else num_rows
+        super().__init__(num_envs, _problem_of(rows, likelihood), **options)
+        self._play(rows)
 
 
 def _problem_of(rows: VisitorTable, likelihood: LikelihoodLike) -> ContextualProblem:

@@ -53,6 +53,9 @@ DEFAULT_PRIORS: dict[str, Prior] = {
 }
 
 
+VECTOR_OPTIONS = "num_envs", "autoreset_mode"
+
+
 class EnvironmentFactory:
     """What an id makes: one environment, or N lanes of it where `num_envs` is given.
 
@@ -84,13 +87,12 @@ class EnvironmentFactory:
         Raises:
             ValueError: if an option is unknown; names the nearest.
         """
-        kind = self.kinds["num_envs" in options]
-        shared = set(signature(kind).parameters) - {"problem"}
-        known = sorted({*self._problem_parameters, *shared, "max_episode_steps"})
-        check_keys(f"options of the {self.__name__} bandit", options, optional=known)
+        is_vector = "num_envs" in options
+        known = [*self.__signature__.parameters, "max_episode_steps", *VECTOR_OPTIONS * is_vector]
+        check_keys(f"options of the {self.__name__} bandit", options, optional=sorted(known))
         problem = {key: options[key] for key in self._problem_parameters if key in options}
-        others = {key: options[key] for key in options if key in shared or key not in problem}
-        return kind(problem=self.problem(**problem), **others)
+        others = {key: options[key] for key in options if key == "contexts" or key not in problem}
+        return self.kinds[is_vector](problem=self.problem(**problem), **others)
 
 
 @EnvironmentFactory
@@ -123,10 +125,8 @@ def dependent_prior(
 ) -> BanditProblem:
     """Bernoulli bandit with dependent arms: what one arm pays says something about the others."""
     if dimension is not None and prior is not None:
-        raise ValueError(
-            f"dimension must be None where prior is given, got {dimension!r}; "
-            "it shapes the default prior only."
-        )
+        remedy = "it shapes the default prior only"
+        raise ValueError(message("dimension", "be None where prior is given", dimension, remedy))
     if prior is None:
         covariance = unit_vector_covariance(num_arms, dimension, arm_seed)
         prior = TruncatedMultivariateNormal(0.5, covariance.tolist())
@@ -187,11 +187,10 @@ def unit_vector_covariance(num_arms: int, dimension: int | None, arm_seed: int) 
         ValueError: if dimension is below K, where the prior would have no density.
     """
     num_arms = check_integer("num_arms", num_arms, minimum=2, maximum=MAX_DEPENDENT_ARMS)
-    if dimension is None:
-        dimension = num_arms
-    dimension = check_integer("dimension", dimension, minimum=num_arms)
+    size = num_arms if dimension is None else dimension
+    size = check_integer("dimension", size, minimum=num_arms)
     rng = np.random.default_rng(check_integer("arm_seed", arm_seed, minimum=0))
-    vectors = rng.standard_normal((num_arms, dimension))
+    vectors = rng.standard_normal((num_arms, size))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     covariance: FloatArray = vectors @ vectors.T
     np.fill_diagonal(covariance, 1.0)

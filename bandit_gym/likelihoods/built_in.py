@@ -14,14 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy
 
-from bandit_gym.checks import (
-    check_arguments,
-    check_real,
-    load_named,
-    make_named,
-    message,
-    split_name,
-)
+from bandit_gym.checks import check_real, load_named, make_named, message, split_name
 from bandit_gym.checks.typing import BoolArray, FloatArray, RealArray
 from bandit_gym.numerics.variates import poisson_quantile
 
@@ -308,12 +301,12 @@ def make_likelihood(settings: Any) -> Likelihood:
     if isinstance(settings, Likelihood):
         return settings
     described = {"name": settings} if isinstance(settings, str) else settings
-    name, options = split_name("likelihood", described)
-    if not isinstance(name, str) or ":" not in name:
-        return likelihood_from_dict({"name": name, **options})
-    make = load_named("likelihood", name)
-    if not (isinstance(make, type) and issubclass(make, Likelihood)):
-        remedy = "a subclass of bandit_gym.likelihoods.Likelihood"
-        raise TypeError(message(f"likelihood {name}", "be a likelihood's class", make, remedy))
-    check_arguments(f"likelihood {name}", make, {"name": name, **options})
-    return make(**options)
+    name, _ = split_name("likelihood", described)
+    makers = dict(LIKELIHOODS)
+    if isinstance(name, str) and ":" in name:
+        makers[name] = load_named("likelihood", name)
+        if not (isinstance(makers[name], type) and issubclass(makers[name], Likelihood)):
+            remedy = "a subclass of bandit_gym.likelihoods.Likelihood"
+            text = message(f"likelihood {name}", "be a likelihood's class", makers[name], remedy)
+            raise TypeError(text)
+    return make_named("likelihood", described, makers)

@@ -81,14 +81,11 @@ def _choose_means(likelihood: Likelihood) -> FloatArray:
     if np.shape(support) != (2,) or not support[0] < support[1]:
         raise ValueError(message("likelihood.support", "be a pair of numbers that rise", support))
     low, high = support
+    end = next((end for end in support if np.isfinite(end)), 0.0)
+    means = end + np.sort([*-_MEAN_OFFSETS[1:], *_MEAN_OFFSETS])
     if np.isfinite(support).all():
         means = np.linspace(low, high, 9)
-    elif np.isfinite(low):
-        means = low + _MEAN_OFFSETS
-    elif np.isfinite(high):
-        means = high - _MEAN_OFFSETS
-    else:
-        means = np.sort([*-_MEAN_OFFSETS[1:], *_MEAN_OFFSETS])
+    means = means[(means >= low) & (means <= high)]
     means = means[_call(likelihood, "contains", means).astype(bool)]
     if len(means) < 3:
         condition = f"be True for means between {low:g} and {high:g}"

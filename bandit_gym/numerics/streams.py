@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator, Philox
 from numpy.typing import NDArray
 
-from bandit_gym.checks import check_seed
+from bandit_gym.checks import check_seed, message
 from bandit_gym.checks.typing import FloatArray, IntArray
 
 MEANS, NOISE, DELAYS, ARMS, MOVES, SWITCHES, FEATURES, BINARY = range(8)
@@ -51,9 +51,8 @@ def spread_seeds(seed: Seeds, num_envs: int) -> list[int | None]:
         first = check_seed("seed", seed, num_lanes=num_envs)
         return [None if first is None else first + lane for lane in range(num_envs)]
     if len(seed) != num_envs:  # type: ignore[arg-type]
-        raise ValueError(
-            f"seed must be an integer, None or a list of num_envs={num_envs} of them, got {seed!r}."
-        )
+        condition = f"be an integer, None or a list of num_envs={num_envs} of them"
+        raise ValueError(message("seed", condition, seed))
     return [check_seed("seed", entry) for entry in seed]  # type: ignore[union-attr]
 
 
@@ -137,8 +136,8 @@ class LaneStreams:
 class LaneNoise:
     """Hands out one uniform per lane and step, each lane's from its own stream, in its order.
 
-    A block has a row per step and a column per lane. All lanes share the row that comes next: a
-    lane that restarts overwrites its column from there on.
+    A block has a row per step of a common clock and a column per lane. A lane that restarts
+    overwrites its column from the next row on.
 
     Args:
         streams: of the lanes.
@@ -148,32 +147,24 @@ class LaneNoise:
     def __init__(self, streams: LaneStreams, max_rows: int | None) -> None:
         num_lanes = len(streams.seeds)
         rows = max(_MIN_ROWS, min(_MAX_ROWS, _MAX_UNIFORMS // num_lanes))
-        self._streams = streams
-        self._lanes = np.arange(num_lanes)
-        self._steps = np.zeros(num_lanes, dtype=np.int64)  # done by a lane before the block began
+        self._streams, self._lanes = streams, np.arange(num_lanes)
+        self._clock = 0
+        self._starts = np.zeros(num_lanes, dtype=np.int64)  # of episodes, by the clock
         self._uniforms: FloatArray = np.empty((min(rows, max_rows or rows), num_lanes))
-        self._next_row = 0
 
     def restart(self, lanes: IntArray) -> None:
         """Begin at the streams of new episodes in the listed lanes."""
-        rows, num_lanes = self._uniforms.shape
-        if len(lanes) == num_lanes:
-            self._next_row = rows
-        self._steps[lanes] = -self._next_row
-        rest = rows - self._next_row
-        if rest:
-            drawn = self._streams.uniforms(NOISE, lanes, np.zeros_like(lanes), rest)
-            self._uniforms[self._next_row :, lanes] = drawn
+        self._starts[lanes] = self._clock
+        if row := self._clock % len(self._uniforms):
+            rest = len(self._uniforms) - row
+            first = np.zeros_like(lanes)
+            self._uniforms[row:, lanes] = self._streams.uniforms(NOISE, lanes, first, rest)
 
     def draw_uniforms(self) -> FloatArray:
         """Return the (N,) uniforms of the next step."""
-        if self._next_row == len(self._uniforms):
-            self._refill()
-        row: FloatArray = self._uniforms[self._next_row]
-        self._next_row += 1
-        return row
-
-    def _refill(self) -> None:
         rows = len(self._uniforms)
-        self._steps, self._next_row = self._steps + rows, 0
-        self._uniforms = self._streams.uniforms(NOISE, self._lanes, self._steps, rows)
+        if (row := self._clock % rows) == 0:
+            first = self._clock - self._starts
+            self._uniforms = self._streams.uniforms(NOISE, self._lanes, first, rows)
+        self._clock += 1
+        return self._uniforms[row]  # type: ignore[no-any-return]

@@ -134,13 +134,7 @@ def _check_agreement(prior: Prior, rule: MeansRule, num_arms: int) -> None:
         )
 
 
-def find_drift(
-    pilot: FloatArray,
-    draws: FloatArray,
-    log_density: LogDensityFunction,
-    *,
-    level: float = FALSE_ALARM_LEVEL,
-) -> str | None:
+def find_drift(pilot: FloatArray, draws: FloatArray, log_density: LogDensityFunction) -> str | None:
     """Say in words how draws drift under a density; None if by no more than chance allows.
 
     If X has the density, so has the end X' of a Metropolis chain that starts at X and keeps that
@@ -153,7 +147,6 @@ def find_drift(
         pilot: (n, K) draws that set the size of the steps.
         draws: (n, K) other draws, from which the chains start.
         log_density: of (n, K) means, -inf outside the support.
-        level: probability of a drift by chance.
     """
     rng = np.random.default_rng(1)
     centre, spread = np.median(pilot, axis=0), pilot.std(axis=0)
@@ -174,7 +167,10 @@ def find_drift(
     change = after - before
     size = np.sqrt(np.square(change).sum(axis=0))
     scores = np.abs(np.divide(change.sum(axis=0), size, out=np.zeros_like(size), where=size > 0))
-    worst, limit = int(scores.argmax()), math.sqrt(2 * math.log(2 * len(scores) / level))
+    worst, limit = (
+        int(scores.argmax()),
+        math.sqrt(2 * math.log(2 * len(scores) / FALSE_ALARM_LEVEL)),
+    )
     if scores[worst] <= limit:
         return None
     arms = range(draws.shape[1])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -116,21 +116,10 @@ FEEDBACK_FEATURES = "feedback_features"
 """The same of the features of their arms, where arms have any."""
 
 
-@dataclass(frozen=True)
-class UniformDelay:
-    """Delays from `low` to `high`, both included, all alike."""
-
-    low: int
-    high: int
-
-    def __post_init__(self) -> None:
-        check_integer("low", self.low, minimum=0)
-        check_integer("high", self.high, minimum=self.low, maximum=MAX_DELAY)
-
-    def draw(self, uniforms: FloatArray) -> IntArray:
-        """Return (M,) delays made of (M,) uniform numbers."""
-        drawn = self.low + (uniforms * (self.high - self.low + 1)).astype(np.int64)
-        return np.minimum(drawn, self.high)
+def _check_delays(low: int, high: int) -> tuple[int, int]:
+    """Return the shortest and the longest of delays that are all alike in number."""
+    low = check_integer("low", low, minimum=0)
+    return low, check_integer("high", high, minimum=low, maximum=MAX_DELAY)
 
 
 class FeedbackBuffer(Effect):
@@ -199,28 +188,28 @@ class FeedbackBuffer(Effect):
 class Delay(FeedbackBuffer):
     """Each reward takes a number of steps, fixed or random; see `DelayedReward`."""
 
-    def __init__(self, env: BanditLanes, delay: int | Mapping[str, Any]) -> None:
+    def __init__(self, env: BanditLanes, delay: int | Mapping[str, Any] = 10) -> None:
         if isinstance(delay, Mapping):
-            self._delays: UniformDelay = make_named("delay", delay, {"uniform": UniformDelay})
+            self._ends = make_named("delay", delay, {"uniform": _check_delays})
         else:
             steps = check_integer("delay", delay, minimum=0, maximum=MAX_DELAY)
-            self._delays = UniformDelay(steps, steps)
-        max_delay = self._delays.high
-        self._is_fixed = not isinstance(delay, Mapping)
-        super().__init__(env, max_delay + 1, 1 if self._is_fixed else max_delay + 1)
+            self._ends = steps, steps
+        low, high = self._ends
+        super().__init__(env, high + 1, high - low + 1)
 
     def find_arrivals(self, lanes: IntArray) -> IntArray:
         """Return the steps of arrival; the delay of step t is made of number t of its stream."""
-        now = self.steps[lanes]
-        if self._is_fixed:
-            return now + self._delays.high
-        return now + self._delays.draw(self.env.streams.uniforms(DELAYS, lanes, now, 1)[0])
+        (low, high), now = self._ends, self.steps[lanes]
+        if low == high:
+            return now + low
+        uniforms = self.env.streams.uniforms(DELAYS, lanes, now, 1)[0]
+        return now + np.minimum(low + (uniforms * (high - low + 1)).astype(np.int64), high)
 
 
 class Batches(FeedbackBuffer):
     """The rewards of B steps arrive together at the last of them; see `BatchedFeedback`."""
 
-    def __init__(self, env: BanditLanes, size: int) -> None:
+    def __init__(self, env: BanditLanes, size: int = 10) -> None:
         self._size = check_integer("size", size, minimum=1, maximum=MAX_DELAY)
         super().__init__(env, size, size)
 
@@ -319,7 +308,11 @@ class NonStationary(Effect):
     kind = "means"
 
     def __init__(
-        self, env: BanditLanes, std: float | None, period: int | None, probability: float | None
+        self,
+        env: BanditLanes,
+        std: float | None = None,
+        period: int | None = None,
+        probability: float | None = None,
     ) -> None:
         super().__init__(env)
         if env.features is not None:

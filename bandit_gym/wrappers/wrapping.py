@@ -52,15 +52,18 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     effect_class: ClassVar[type[Effect]]
 
+    def __init_subclass__(cls) -> None:
+        cls.__signature__ = signature(cls.effect_class)  # type: ignore[attr-defined]
+
     def __new__(cls, env: Any = None, *args: Any, **options: Any) -> Any:
         """Put the effect around a vector environment where `env` is one."""
         if not isinstance(env, VectorEnv):
             return super().__new__(cls)
-        given = signature(cls).bind(env, *args, **options)
-        given.apply_defaults()
-        return LaneVectorWrapper(cls, **given.arguments)
+        return LaneVectorWrapper(cls, **cls._name_arguments(env, *args, **options))
 
-    def __init__(self, env: Any, **options: Any) -> None:
+    def __init__(self, env: Any, *args: Any, **options: Any) -> None:
+        options = self._name_arguments(env, *args, **options)
+        del options["env"]
         RecordConstructorArgs.__init__(self, **options)
         if not isinstance(getattr(env, "unwrapped", None), BanditEnv):
             raise TypeError(message("env", "be an environment of bandit_gym's", env))
@@ -68,6 +71,12 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         super().__init__(env)
         self.effect = self.effect_class(env.unwrapped, **options)
         self.problem = self.effect.problem
+
+    @classmethod
+    def _name_arguments(cls, *args: Any, **options: Any) -> dict[str, Any]:
+        given = signature(cls).bind(*args, **options)
+        given.apply_defaults()
+        return given.arguments
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Start an episode."""
@@ -143,8 +152,8 @@ class DelayedReward(LaneWrapper):
 
     Info: `feedback_step`, `feedback_action` and `feedback_reward`, (W,) each: the step of the
     episode (0 is the first) that a reward belongs to, the arm pulled then, and the reward; -1, -1
-    and 0 where fewer than W rewards arrive. W is 1 for a fixed delay, otherwise one more than the
-    longest. `pull_reward` is what this pull has earned, whenever it arrives: the truth, as `regret`
+    and 0 where fewer than W rewards arrive. W is the number of different delays that a reward may
+    have. `pull_reward` is what this pull has earned, whenever it arrives: the truth, as `regret`
     is. Where arms have features, `feedback_features`, (W, d), are those of the pulled arms, and 0
     where no reward arrives. The reward of a step is the sum of what arrives;
     `bandit_gym.wrappers.deliver` lets an agent observe it. What is still on its way when an episode
@@ -158,9 +167,6 @@ class DelayedReward(LaneWrapper):
 
     effect_class = Delay
 
-    def __init__(self, env: gym.Env[Any, Any], delay: int | Mapping[str, Any] = 10) -> None:
-        super().__init__(env, delay=delay)
-
 
 class BatchedFeedback(LaneWrapper):
     """The rewards of B steps arrive together, in the last of them.
@@ -173,9 +179,6 @@ class BatchedFeedback(LaneWrapper):
     """
 
     effect_class = Batches
-
-    def __init__(self, env: gym.Env[Any, Any], size: int = 10) -> None:
-        super().__init__(env, size=size)
 
 
 class Drift(LaneWrapper):
@@ -193,15 +196,6 @@ class Drift(LaneWrapper):
     """
 
     effect_class = NonStationary
-
-    def __init__(
-        self,
-        env: gym.Env[Any, Any],
-        std: float | None = None,
-        period: int | None = None,
-        probability: float | None = None,
-    ) -> None:
-        super().__init__(env, std=std, period=period, probability=probability)
 
 
 class BinaryReward(LaneWrapper):
@@ -221,9 +215,6 @@ class BinaryReward(LaneWrapper):
 
     effect_class = BinaryDraws
 
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        super().__init__(env)
-
 
 class EndsAtHorizon(LaneWrapper):
     """The time limit is the end: an episode is terminated after its last pull, not truncated.
@@ -236,9 +227,6 @@ class EndsAtHorizon(LaneWrapper):
     """
 
     effect_class = Termination
-
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        super().__init__(env)
 
 
 WRAPPERS: dict[str, type[LaneWrapper]] = {

@@ -265,28 +265,6 @@ def test_log_likelihood_of_count_and_sum_is_the_exact_one_up_to_a_constant(facts
 
 
 @every_likelihood
-@given(data=st.data())
-def test_log_likelihoods_of_two_histories_add_up_to_that_of_both(facts, data):
-    """At possible means, but for a constant, and rounding of what is added and of the sum."""
-    likelihood = facts.likelihood
-    low, high = np.clip(likelihood.support, -1e3, 1e3)
-    means = np.array(data.draw(st.lists(st.floats(low, high, exclude_min=True), min_size=2)))
-    counts = np.array(data.draw(st.tuples(*[st.integers(0, 50)] * 2)))
-    uniforms = np.random.default_rng(data.draw(st.integers(0, 99))).random((2, 50))
-    rewards = likelihood.sample(means[0], uniforms)
-    sums = np.array([row[:count].sum() for row, count in zip(rewards, counts, strict=True)])
-    parts = likelihood.log_likelihood(means[:, None], counts, sums)
-    both = likelihood.log_likelihood(means, counts.sum(), sums.sum())
-    with np.errstate(invalid="ignore"):  # where a mean is impossible given the data
-        rest = both - parts.sum(axis=1)
-    rest = rest[np.isfinite(rest)]
-    told = np.append(parts, both)
-    rounding = 1e-12 * (1 + np.abs(told[np.isfinite(told)]).max())
-    assert np.isfinite(rest).any() and np.ptp(rest) <= rounding
-    assert (np.isneginf(both) == np.isneginf(parts).any(axis=1)).all()
-
-
-@every_likelihood
 def test_log_likelihood_by_hand(facts):
     by_hand = {**facts.by_hand, (nan, 1, 1.0): -inf}
     found = [facts.likelihood.log_likelihood(*told) for told in by_hand]

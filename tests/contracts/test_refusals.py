@@ -213,13 +213,6 @@ def test_parameters_of_priors():
             make(*arguments)
 
 
-def test_another_number_of_arms_than_that_of_the_distributions():
-    prior, rng = PerArm([Beta(1, 1)] * 3), np.random.default_rng(0)
-    for call in (lambda: prior.sample(rng, (2, 4)), lambda: prior.log_density(np.full(4, 0.5))):
-        with refused(ValueError, "laws must be one for each of 4 arms, got 3"):
-            call()
-
-
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 def test_a_covariance_is_judged_free_of_units_and_from_a_ratio_of_1e_12_on(scale):
     """Two arms of correlation rho have the eigenvalues 1 - rho and 1 + rho."""

@@ -1,7 +1,6 @@
 """Native vector environments equal `SyncVectorEnv` of the single ones, bit for bit."""
 
 import pickle
-import warnings
 from itertools import cycle
 
 import gymnasium as gym
@@ -150,22 +149,6 @@ def test_streams_of_neighbours_are_not_correlated():
     assert np.abs(correlations).max() <= 4 / num_envs**0.5
 
 
-def test_native_equals_async():
-    native = make_native("BernoulliBandit-v0", observation="counts", max_episode_steps=4)
-    options = {"num_arms": NUM_ARMS, "observation": "counts", "horizon": 4, "max_episode_steps": 4}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # workers fork while this process may have threads
-        name = "bandit_gym:BernoulliBandit-v0"
-        async_env = gym.make_vec(name, NUM_ENVS, vectorization_mode="async", **options)
-    try:
-        assert_same(native.reset(seed=3), async_env.reset(seed=3))
-        for step in range(6):
-            actions = np.full(NUM_ENVS, step % NUM_ARMS)
-            assert_same(native.step(actions), async_env.step(actions))
-    finally:
-        async_env.close()
-
-
 @every_id
 def test_native_has_the_problem_the_spaces_and_the_fixed_means_of_sync(env_id):
     options = {"observation": "counts", "means": [1.0, 0.25, 0.5]}
@@ -223,34 +206,24 @@ def test_it_is_made_again_from_its_spec_as_json(env_id):
 
 
 @every_mode
-def test_what_a_caller_overwrites_does_not_reach_into_it(mode):
+def test_results_and_arguments_share_no_memory_with_it(mode):
     venv = make_native("PoissonBandit-v0", mode, observation="history", max_episode_steps=2)
     said = []
     for write in (False, True):
-        said.append([venv.reset(seed=0)])
+        results, kept = [venv.reset(seed=0)], []
         for step in range(5):
+            actions, mask = np.array([0, 1, 2, 0]), np.ones(NUM_ENVS, dtype=np.bool_)
             if mode is AutoresetMode.DISABLED and step in (2, 4):
-                venv.reset(options={"reset_mask": np.ones(NUM_ENVS, dtype=np.bool_)})
-            result = venv.step([0, 1, 2, 0])
-            said[-1].append(pickle.loads(pickle.dumps(result)))
+                venv.reset(options={"reset_mask": mask})
+            results.append(venv.step(actions))
+            kept.append(pickle.loads(pickle.dumps(results[-1])))
+            assert mask.all() and actions.tolist() == [0, 1, 2, 0]
             if write:
-                overwrite(result)
+                overwrite((results[-1], mask, actions))
+        said.append(kept)
+        if not write:
+            assert_same(results[1:], kept)
     assert_same(*said)
-
-
-def test_results_and_arguments_share_no_memory_with_later_steps():
-    venv = make_native("BernoulliBandit-v0", observation="history")
-    first = venv.reset(seed=0)
-    actions = np.array([0, 1, 2, 0])
-    results = [venv.step(actions) for _ in range(2)]
-    kept = pickle.dumps((first, results))
-    actions[:] = 1
-    options = {"reset_mask": np.array([True, False, False, True])}
-    after, _ = venv.reset(options=options)
-    assert options["reset_mask"].tolist() == [True, False, False, True]
-    assert_same(after[1:3], results[-1][0][1:3])
-    venv.step(np.array([1, 1, 1, 1])), venv.reset()
-    assert_same(pickle.loads(kept), (first, results))
 
 
 @every_mode
@@ -274,13 +247,6 @@ def test_wrappers_of_gymnasium_run():
     assert [set(info) for info in infos] == [{"regret"}] * NUM_ENVS
     venv.close()
     assert venv.closed
-
-
-def test_make_vec_builds_without_a_warning_and_swallows_the_checker_switch():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        venv = gym.make_vec("BernoulliBandit-v0", 2, disable_env_checker=True)
-    assert venv.num_envs == 2
 
 
 def test_actions_of_lanes_that_restart_are_not_looked_at():

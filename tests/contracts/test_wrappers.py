@@ -12,7 +12,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from wrapped_envs import WRAPPER_OPTIONS, make_env
+from wrapped_envs import WRAPPER_OPTIONS, make_env, play_both
 
 from bandit_gym import wrappers
 from bandit_gym.wrappers import wrap
@@ -20,7 +20,6 @@ from bandit_gym.wrappers import wrap
 ENVS = ("BernoulliBandit-v0", "GaussianBandit-v0")
 NUM_ENVS, NUM_ARMS = 3, 4
 LATE = ("DelayedReward", "BatchedFeedback")
-MASK = np.array([True, False, True])
 STACKED = ({"name": "Drift", "std": 0.1}, {"name": "DelayedReward", "delay": 2})
 ORDERS = [*permutations(STACKED)]
 
@@ -33,23 +32,6 @@ def play(env, num_steps, seed=0):
     for _ in range(num_steps):
         said.append(env.step(int(rng.integers(NUM_ARMS))))
     return said
-
-
-def play_both(ours, theirs, num_steps):
-    """Yield what every call returns, of both."""
-    rng, mode = np.random.default_rng(0), ours.metadata["autoreset_mode"]
-    results = ours.reset(seed=5), theirs.reset(seed=5)
-    yield results
-    for step in range(num_steps):
-        actions = rng.integers(NUM_ARMS, size=NUM_ENVS)
-        results = ours.step(actions), theirs.step(actions)
-        yield results
-        has_ended = results[0][2] | results[0][3]
-        if mode is AutoresetMode.DISABLED:
-            has_ended = MASK if step == 10 else has_ended
-            if has_ended.any():
-                options = {"reset_mask": has_ended}
-                yield ours.reset(options=options), theirs.reset(options=options)
 
 
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version.*")

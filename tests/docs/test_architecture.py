@@ -1,18 +1,16 @@
 """The page about the architecture: its recipes work as they stand, from outside the packages."""
 
-import re
 import sys
 from types import ModuleType
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from documents import blocks, read, run
+from documents import blocks, run
 from gymnasium.envs.registration import registry
 
 from agents import ExactThompson, RacingThompson, SMCThompson
 from agents.oracle import action_probabilities
-from bandit_gym.cli import main
 from bandit_gym.likelihoods import Bernoulli, check_likelihood
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
@@ -34,13 +32,6 @@ def recipe(request, monkeypatch):
     yield module
     for name in set(registry) - known:
         del registry[name]
-
-
-def command(heading, folder):
-    """Return the arguments that the page gives to `bandit-gym`, and others for a short run."""
-    (text,) = re.findall(r"`bandit-gym ([^`]*)`", read(f"docs/architecture.md#{heading}"))
-    short = ["--replications", "10", "--horizon", "20", "--backend", "serial"]
-    return [*text.split(), *short, "--out", str(folder / "results")]
 
 
 def take(heading, name):
@@ -83,12 +74,6 @@ def test_agent_plays_the_law_of_top_two_sampling(recipe):
     assert (np.abs(shares - expected) <= 4 * np.sqrt(expected / NUM_LANES)).all()
 
 
-@take("An agent", "top_two")
-def test_agent_plays_on_the_command_line(recipe, tmp_path, capsys):
-    assert main(command("An agent", tmp_path)) == 0
-    assert "TopTwoThompson" in capsys.readouterr().out
-
-
 @take("A likelihood", "my_geometric")
 def test_likelihood_is_right_and_learned_in_its_own_environment(recipe):
     check_likelihood(recipe.Geometric())
@@ -98,13 +83,6 @@ def test_likelihood_is_right_and_learned_in_its_own_environment(recipe):
     early, late = found[:, :50].mean(axis=1), found[:, 150:].mean(axis=1)
     fall = early - late
     assert fall.mean() > 4 * fall.std() / np.sqrt(len(fall))
-
-
-@take("A likelihood", "my_geometric")
-def test_likelihood_plays_on_the_command_line(recipe, tmp_path, capsys):
-    assert main(command("A likelihood", tmp_path)) == 0
-    printed = capsys.readouterr().out
-    assert all(name in printed for name in ("exact", "racing", "smc"))
 
 
 @take("An observation", "averages")

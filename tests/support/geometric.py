@@ -1,19 +1,12 @@
-"""Geometric rewards, a likelihood of one's own: failures before the first success.
-
-Importing this module registers `UsersGeometricBandit-v0`, as a user's own module would.
-"""
+"""Geometric rewards, a likelihood of one's own: failures before the first success."""
 
 from dataclasses import dataclass
 from math import inf
 
-import gymnasium as gym
 import numpy as np
 from scipy import special
 
-from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.likelihoods import Likelihood
-from bandit_gym.priors import Gamma
-from bandit_gym.problem import BanditProblem
 
 
 @dataclass(frozen=True)
@@ -40,30 +33,3 @@ class Geometric(Likelihood):
         m = np.asarray(means, dtype=float)
         log_failure = -special.log1p(1 / np.maximum(m, 1e-300))
         return np.where(m > 0, np.floor(special.log1p(np.negative(uniforms)) / log_failure), 0.0)
-
-
-def geometric_problem(num_arms=10, prior=None):
-    """Build geometric rewards, with a gamma prior of mean 2 unless told otherwise."""
-    return BanditProblem(Geometric(), prior or Gamma(2.0, 1.0), num_arms)
-
-
-class GeometricBanditEnv(BanditEnv):
-    """Geometric bandit: the number of failures before the first success."""
-
-    def __init__(self, num_arms=10, prior=None, **options):
-        super().__init__(geometric_problem(num_arms, prior), **options)
-
-
-class GeometricBanditVectorEnv(BanditVectorEnv):
-    """N lanes of `GeometricBanditEnv`."""
-
-    def __init__(self, num_envs=1, num_arms=10, prior=None, **options):
-        super().__init__(num_envs, geometric_problem(num_arms, prior), **options)
-
-
-gym.register(
-    "UsersGeometricBandit-v0",
-    entry_point="geometric:GeometricBanditEnv",
-    vector_entry_point="geometric:GeometricBanditVectorEnv",
-    max_episode_steps=1000,
-)

@@ -20,7 +20,6 @@ from bandit_gym.envs.rendering import estimate_averages as estimate_averages
 from bandit_gym.experiments import Experiment, Workers, run_experiment
 from bandit_gym.priors import CAPABILITIES, Prior
 from bandit_gym.priors.base import offers
-from bandit_gym.priors.checker import find_drift as find_drift
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results import Results, summarise
 from bandit_gym.rollout import BanditAgent, Environment, Rollout, Step, play

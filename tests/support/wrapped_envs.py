@@ -1,6 +1,8 @@
 """The wrappers, each with options of every kind, and environments under them."""
 
 import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
 
 from bandit_gym import wrappers
 
@@ -25,3 +27,20 @@ def make_env(name, options, *, env="BernoulliBandit-v0", limit=7, num_envs=None,
     else:
         wrapped_env = gym.make_vec(f"bandit_gym:{env}", num_envs=num_envs, **settings)
     return getattr(wrappers, name)(wrapped_env, **options)
+
+
+def play_both(ours, theirs, num_steps, num_arms=4):
+    """Yield what every call returns, of both."""
+    rng, mode = np.random.default_rng(0), ours.metadata["autoreset_mode"]
+    results = ours.reset(seed=5), theirs.reset(seed=5)
+    yield results
+    for step in range(num_steps):
+        actions = rng.integers(num_arms, size=ours.num_envs)
+        results = ours.step(actions), theirs.step(actions)
+        yield results
+        has_ended = results[0][2] | results[0][3]
+        if mode is AutoresetMode.DISABLED:
+            has_ended = np.arange(ours.num_envs) != 1 if step == 10 else has_ended
+            if has_ended.any():
+                options = {"reset_mask": has_ended}
+                yield ours.reset(options=options), theirs.reset(options=options)

@@ -45,8 +45,8 @@ def test_linear_predictors_have_the_stated_deviation(contexts, link, deviation):
     """Over 10,000 draws of features and coefficients; squares of predictors have a deviation of
     at most 3 times their mean under these contexts, whose fourth moments are below 10."""
     rng, num_draws, d = np.random.default_rng(0), 10_000, count_coefficients(contexts, 3, 4)
-    made = make_contexts(contexts, 3, d, link)
-    found = [made.draw([rng], 3, d)[0] @ rng.standard_normal(d) for _ in range(num_draws)]
+    draw = make_contexts(contexts, 3, d, link)
+    found = [draw([rng], 3, d)[0] @ rng.standard_normal(d) for _ in range(num_draws)]
     assert np.abs(np.mean(np.square(found)) / deviation**2 - 1) <= 4 * 3 / num_draws**0.5
 
 

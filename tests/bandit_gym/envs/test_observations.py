@@ -3,16 +3,9 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
 ENV = "bandit_gym:BernoulliBandit-v0"
-WAYS = {
-    "make": lambda **options: gym.make(ENV, **options),
-    "sync": lambda **options: gym.make_vec(ENV, 1, vectorization_mode="sync", **options),
-    "SyncVectorEnv": lambda **options: SyncVectorEnv([lambda: gym.make(ENV, **options)]),
-    "from its spec": lambda **options: gym.make(gym.make(ENV, **options).spec),
-}
 every_learning_mode = pytest.mark.parametrize("observation", ["counts", "history"])
 
 
@@ -21,15 +14,6 @@ def times_left(env, num_steps):
     action = np.zeros(env.num_envs, int) if hasattr(env, "num_envs") else 0
     shown = [env.reset(seed=1)[0], *(env.step(action)[0] for _ in range(num_steps))]
     return [np.ravel(each)[-1] for each in shown]
-
-
-@every_learning_mode
-@pytest.mark.parametrize("make", WAYS.values(), ids=WAYS)
-def test_env_made_any_way_ends_with_the_horizon_as_the_native_one_does(observation, make):
-    options = {"observation": observation, "max_episode_steps": 20}
-    expected = [np.float32(1 - step / 20) for step in range(21)]
-    assert times_left(make(horizon=20, **options), 20) == expected
-    assert times_left(gym.make_vec(ENV, 1, **options), 20) == expected
 
 
 @every_learning_mode

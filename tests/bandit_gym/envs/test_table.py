@@ -10,6 +10,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from surface import SERIAL
+from wrapped_envs import play_both
 
 import bandit_gym as bg
 from agents import LinUCB, RacingThompson
@@ -81,14 +82,8 @@ def test_native_equals_sync(mode, limit, delay):
     arrays = {"features": VISITORS, "rewards": PAID, "max_episode_steps": limit}
     native = wrapped(gym.make_vec(ID, 3, autoreset_mode=mode, **arrays))
     sync = SyncVectorEnv([lambda: wrapped(make(max_episode_steps=limit))] * 3, autoreset_mode=mode)
-    assert data_equivalence(native.reset(seed=1), sync.reset(seed=1), exact=True)
-    for arms in np.random.default_rng(0).integers(NUM_ARMS, size=(20, 3)):
-        both = [env.step(arms) for env in (native, sync)]
-        assert data_equivalence(*both, exact=True)
-        if mode is AutoresetMode.DISABLED and (both[0][3]).any():
-            options = {"reset_mask": both[0][3]}
-            both = [env.reset(options=options) for env in (native, sync)]
-            assert data_equivalence(*both, exact=True)
+    for ours, theirs in play_both(native, sync, 20, NUM_ARMS):
+        assert data_equivalence(ours, theirs, exact=True)
 
 
 def test_agents_are_told_a_prior_or_ask_for_one_in_a_sentence():

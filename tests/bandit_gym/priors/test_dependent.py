@@ -73,24 +73,6 @@ def test_sample_has_the_moments_marginals_differences_and_maximum_of_rejection(p
         assert stats.ks_2samp(*map(statistic, both)).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("mean", [0.5, -2.0, [3.0, -1.0]])
-def test_sample_falls_into_cells_as_often_as_the_density_says(mean, rng):
-    prior = TruncatedMultivariateNormal(mean, [[0.5, 0.4], [0.4, 1.0]])
-    num_points, num_cells = 200, 5
-    points = (np.arange(num_points) + 0.5) / num_points  # midpoints: error below 1e-4 of a cell
-    density = np.exp(prior.log_density(np.stack(np.meshgrid(points, points), axis=-1)))
-    block = num_points // num_cells
-    weights = density.reshape(num_cells, block, num_cells, block).sum(axis=(1, 3)).T
-    draws = prior.sample(rng, (NUM_DRAWS, 2))
-    observed, _, _ = np.histogram2d(*draws.T, bins=num_cells, range=[[0, 1], [0, 1]])
-    expected = NUM_DRAWS * weights / weights.sum()
-    is_usual = expected > 5  # the rest count as one cell
-    both = observed, expected
-    cells = [np.append(counts[is_usual], counts[~is_usual].sum()) for counts in both]
-    kept = slice(None) if cells[1][-1] > 0 else slice(-1)
-    assert stats.chisquare(cells[0][kept], cells[1][kept]).pvalue > 1e-3
-
-
 def test_sample_is_that_of_independent_arms_when_the_covariance_is_diagonal(rng):
     means, stds = [-3.0, 0.5, 2.0, 0.9], [0.5, 0.3, 0.1, 5.0]
     prior = TruncatedMultivariateNormal(means, np.diag(np.square(stds)))
@@ -135,14 +117,6 @@ def test_a_box_that_is_all_but_around_the_mean_is_drawn_from(rng):
         prior = TruncatedMultivariateNormal(off, _equal_correlations(8, 0.6), -1.0, 1.0)
         share = (prior.sample(rng, (500, 8)) > off).mean(axis=0)
         assert (np.abs(share - 0.5) < 4 * 0.5 / 500**0.5).all()
-
-
-@pytest.mark.parametrize("prior", PRIORS_TO_REJECT.values(), ids=PRIORS_TO_REJECT)
-def test_sample_each_equals_sample_of_each_and_leaves_the_generators_where_that_does(prior):
-    rngs, others = ([np.random.default_rng(seed) for seed in range(40)] for _ in range(2))
-    alone = [prior.sample(rng, (prior.num_arms,)) for rng in others]
-    np.testing.assert_array_equal(prior.sample_each(rngs), alone)
-    assert [rng.random() for rng in rngs] == [rng.random() for rng in others]
 
 
 @pytest.mark.parametrize("prior", PRIORS_TO_REJECT.values(), ids=PRIORS_TO_REJECT)

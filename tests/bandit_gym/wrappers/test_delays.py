@@ -1,11 +1,7 @@
 """Rewards that arrive late: when, for which pull, and what agents can know until then."""
 
 import numpy as np
-import pytest
-from surface import agent_for, regret_of
 from wrapped_envs import make_env
-
-from bandit_gym.rollout import rollout
 
 FIXED = ("DelayedReward", {"delay": 3})
 NAMES = ("feedback_step", "feedback_action", "feedback_reward")
@@ -60,19 +56,6 @@ def test_random_delays_have_their_mean():
     drawn = delays_of({"name": "uniform", "low": 2, "high": 14})
     assert (drawn.size, drawn.min(), drawn.max()) == (10_000, 2, 14)
     assert abs(drawn.mean() - 8) < 4 * (14 / 10_000) ** 0.5
-
-
-@pytest.mark.parametrize(
-    ("name", "options"), [("DelayedReward", {"delay": 20}), ("BatchedFeedback", {"size": 21})]
-)
-def test_thompson_loses_as_much_as_chance_until_rewards_arrive(name, options):
-    """Uniform arms: each of the first T pulls loses E max - E mean = 4/5 - 1/2 on average."""
-    prior = {"name": "beta", "alpha": 1.0, "beta": 1.0}
-    env = make_env(name, options, limit=60, num_envs=2000, prior=prior)
-    regret = regret_of(rollout(agent_for(env, "exact"), env, seed=0))
-    blind, late = regret[:, :20].mean(axis=1), regret[:, 40:].mean(axis=1)
-    assert abs(blind.mean() - 0.3) < 4 * blind.std() / 2000**0.5
-    assert (blind - late).mean() > 4 * (blind - late).std() / 2000**0.5
 
 
 def test_what_is_on_its_way_is_lost_with_the_episode():

@@ -2,10 +2,7 @@
 
 import numpy as np
 from scipy import stats
-from surface import agent_for, regret_of
 from wrapped_envs import make_env
-
-from bandit_gym.rollout import rollout
 
 
 def means_of(options, num_steps, num_envs=500, **more):
@@ -64,17 +61,3 @@ def test_probability_draws_means_anew_as_often_from_the_prior():
     assert abs(has_changed.mean() - 0.1) < 4 * (0.09 / has_changed.size) ** 0.5
     fresh = means[1:][has_changed]  # of mean 1/2 and variance 1/20
     assert abs(fresh.mean() - 0.5) < 4 * (0.05 / fresh.size) ** 0.5
-
-
-def test_those_that_forget_lose_less_where_means_switch():
-    """Pairs of lanes share worlds: by more than four standard errors of their differences."""
-    env = make_env("Drift", {"period": 200}, limit=600, num_envs=200)
-
-    def regret(name, **options):
-        agent = agent_for(env, name, **options)
-        return regret_of(rollout(agent, env, seed=1)).sum(axis=1)
-
-    plain = regret("exact")
-    for forgetful in (regret("exact", discount=0.97), regret("sliding_window", window=60)):
-        saved = plain - forgetful
-        assert saved.mean() > 4 * saved.std() / 200**0.5
