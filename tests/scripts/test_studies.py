@@ -192,23 +192,17 @@ def test_intervals_come_to_words_by_a_margin_of_one():
         assert distance.judge_interval([0.0, low, high], 1.0) == words
 
 
-def test_environments_are_averaged_in_each_replication_which_they_share():
+def make_row(excess, lean, lost=(0.0,)):
+    return {"distance": excess, "lean": lean, "lost": lost}
+
+
+def test_rows_are_averaged_in_each_replication_which_they_share():
     luck = np.random.default_rng(0).normal(0.0, 1.0, 40)
-    alike = distance.average([(0.1, 0.2, luck), (0.3, 0.4, luck)])
+    alike = distance.average([make_row(0.1, 0.2, luck), make_row(0.3, 0.4, luck)])
     assert (alike["distance"], alike["lean"]) == (pytest.approx(0.2), pytest.approx(0.3))
-    np.testing.assert_allclose(alike["lost"], luck, atol=1e-4)
-    opposed = distance.average([(0.1, 0.2, 0.5 + luck), (0.1, 0.2, 0.5 - luck)])
+    np.testing.assert_allclose(alike["lost"], luck)
+    opposed = distance.average([make_row(0.1, 0.2, 0.5 + luck), make_row(0.1, 0.2, 0.5 - luck)])
     np.testing.assert_allclose(opposed["lost"], 0.5)  # luck that cancels out
-
-
-def test_agents_are_pooled_by_the_number_of_their_environments():
-    groups = [
-        {"environments": count, "distance": 0.0, "lean": lean, "lost": [lean, 2 * lean]}
-        for count, lean in ((3, 0.1), (1, 0.5))
-    ]
-    pooled = distance.pool(groups)
-    assert (pooled["agents"], pooled["environments"]) == (2, 4)
-    np.testing.assert_allclose(pooled["lost"], [0.2, 0.4])
 
 
 @pytest.mark.parametrize(
@@ -221,7 +215,7 @@ def test_agents_are_pooled_by_the_number_of_their_environments():
     ],
 )
 def test_class_is_by_distance_and_then_by_what_the_favourite_gets(excess, lean, group):
-    assert distance.classify(excess, lean, 0.02) == group
+    assert distance.classify(make_row(excess, lean), 0.02) == group
 
 
 @pytest.mark.parametrize(
@@ -229,12 +223,10 @@ def test_class_is_by_distance_and_then_by_what_the_favourite_gets(excess, lean, 
 )
 def test_claim_is_decided_by_the_one_interval_of_its_average(mean, spread, word):
     lost = np.random.default_rng(0).normal(mean, spread, 80)
-    group = distance.average([(0.1, -0.1, lost)])
-    settings = Study("distance").settings
-    part = {"groups": {distance.LESS: group}, "failed": {}}
-    found = {"settings": settings, "numbers": {"agent: Laplace": part}}
-    (row,) = distance.judge_claims(found)
-    assert (row["verdict"], row["agents × environments"]) == (word, "1")
+    numbers = {"agent: Laplace": [make_row(0.1, -0.1, lost), make_row(0.1, -0.1, lost)]}
+    found = {"settings": Study("distance").settings, "numbers": numbers}
+    (cells,) = distance.judge_claims(found)
+    assert (cells["verdict"], cells["pairs"]) == (word, "2")
 
 
 # -- How much is avoidable? ---------------------------------------------------------------------
