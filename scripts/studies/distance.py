@@ -77,7 +77,7 @@ def _play(
 ) -> dict[str, dict[str, RunResults]]:
     number = max(10, task.size(size))
     options = {"horizon": task.size("horizon"), "seed": task.settings["seed"]}
-    options["block_size"] = min(100, -(-number // 2))  # one for each of two cores
+    options["block_size"] = task.settings["block_sizes"][size]
     return play_agents(task, environments, agents, replications=number, **options)
 
 
@@ -209,7 +209,7 @@ def find_claims(found: Found) -> Iterator[tuple[str, Sequence[Row], Interval]]:
     The intervals hold together (Bonferroni). A claim about no row is left out.
     """
     settings, agents = found["settings"], parts_of(found, "agent")
-    confidence = 1 - settings["level"] / len(settings["claims"])
+    confidence = 1 - settings["level"] / (settings["looks"] * len(settings["claims"]))
     for claim in settings["claims"]:
         labels = [claim] if claim in settings["bent"] else settings["agents"]
         pairs = [(label, row) for label in labels for row in agents.get(label, [])]
