@@ -246,7 +246,7 @@ def _agent_cells(label: str, rows: Sequence[Row], near: float) -> dict[str, str]
     mean, classes = average(rows), [classify(row, near) for row in rows]
     cells = {"agent": label, "distance": f"{mean['distance']:.3f}"}
     cells |= {"favourite's excess": f"{mean['lean']:+.3f}"}
-    for title, group in (("near", NEAR), ("too little", LESS), ("too much", MORE)):
+    for title, group in ((NEAR, NEAR), ("too little", LESS), ("too much", MORE)):
         cells[title] = str(classes.count(group))
     return cells | {"lost": _share(mean_interval(mean["lost"]))}
 
@@ -261,7 +261,7 @@ def _feature_cells(title: str, label: str, row: Row, steps: list[int]) -> dict[s
 
 def draw(found: Found) -> dict[str, Figure]:
     """Draw what is lost against the favourite's excess, without and with features."""
-    figure = Figure(figsize=(8.2, 4.0), layout="constrained")
+    figure = Figure(figsize=(8.2, 5.2), layout="constrained")
     plain, contextual = figure.subplots(1, 2)
     for colour, (claim, rows, interval) in zip(COLOURS, find_claims(found), strict=False):
         _draw_point(plain, average(rows)["lean"], interval, colour, claim)
@@ -273,9 +273,11 @@ def draw(found: Found) -> dict[str, Figure]:
         axes.axvline(0, color="#888888", lw=0.8, ls=":")
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.set(title=title, xlabel="favourite's excess", ylabel="regret lost")
+        axes.locator_params(axis="x", nbins=4)
         handles, labels = axes.get_legend_handles_labels()
         named = dict(zip(labels, handles, strict=True))
-        axes.legend(named.values(), named.keys(), frameon=False, fontsize="small")
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18)}
+        axes.legend(named.values(), named.keys(), frameon=False, fontsize="small", **place)
     return {"distance": figure}
 
 
