@@ -1,158 +1,224 @@
 """Does distance matter? Regret lost beside exact Thompson sampling, against the distance from it.
 
-Notation: R replications, H horizons, W environments.
+Notation: R replications, N lanes, K arms, D draws.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
-import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from numpy.random import SeedSequence
+from numpy.random import Generator, SeedSequence
 
+from agents import RacingThompson
 from bandit_gym.checks.styles import COLOURS
-from bandit_gym.experiments.experiment import read_entries
+from bandit_gym.experiments.experiment import Entry, read_entries
 from bandit_gym.fidelity import load_suite
 from bandit_gym.fidelity.distance import noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case
-from bandit_gym.fidelity.trial import decide, shares_of
+from bandit_gym.fidelity.trial import decide, make_suite_agent, shares_of
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.results import RunResults
-from bandit_gym.results.statistics import mean_interval
-from scripts.studies.study import Found, StudyTask, play_agents, verdict
+from bandit_gym.results.statistics import Interval, mean_interval
+from scripts.studies.study import Found, StudyTask, parts_of, play_agents, verdict
 
-ALL_KINDS = "all"
-"""Environments of every kind of prior."""
-
+NEAR, LESS, MORE = "within 0.02", "too little for the favourite", "too much for the favourite"
+OTHER = "farther, but right for the favourite"
 SAME, COSTS, GAINS, OPEN = "no difference", "costs", "gains", "undecided"
+
+DRAWS_AT_ONCE = 4000
+
+Row = Mapping[str, Any]
+"""Of an agent in an environment: its distance, the favourite's excess and (R,) shares lost."""
 
 
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
-    """Return a part for each agent."""
-    return {label: partial(_measure_agent, task, label) for label in task.settings["agents"]}
+    """Return a part for each agent, and for each environment with features."""
+    labels = [*task.settings["agents"], *task.settings["bent"]]
+    found = {f"agent: {label}": partial(_measure_agent, task, label) for label in labels}
+    titles = task.settings["environments"]
+    return found | {
+        f"features: {title}": partial(_measure_on_features, task, title) for title in titles
+    }
 
 
-def _environments(task: StudyTask, label: str) -> dict[str, list[Case]]:
-    """Return the cases of each environment of the suite that an agent plays in."""
-    lacks = task.settings["lacks"].get(label, [])
-    environments: dict[str, list[Case]] = {}
-    for case in load_suite().cases:
-        if task.settings["only"] in case.problem_name and case.kind not in lacks:
-            environments.setdefault(case.problem_name, []).append(case)
-    return environments
+# -- Without features ---------------------------------------------------------------------------
 
 
-def _measure_agent(task: StudyTask, label: str) -> dict[str, Any]:
-    """Return an agent's distance and regret lost, by kind of prior; and where it failed."""
-    settings, environments = task.settings, _environments(task, label)
-    entry = {**settings["agents"][label], "label": label}
+def _measure_agent(task: StudyTask, label: str) -> list[Row]:
+    """Return an agent's row in each environment."""
+    settings, skipped = task.settings, task.settings["lacks"].get(label, [])
+    details = (settings["agents"] | settings["bent"])[label] | {"label": label}
+    (entry,) = read_entries("agents", "agent", [details])
     again = "scripts.studies.outsiders:Again"
     exact = [{"agent": again, "number": number} for number in range(settings["references"])]
-    sizes = {"horizon": task.size("horizon"), "seed": settings["seed"]}
-    sizes["replications"] = max(10, task.size("replications"))
-    last_horizon = max(settings["horizons"])
-    steps = [max(1, round(t * sizes["horizon"] / last_horizon)) for t in settings["horizons"]]
-    rows: dict[str, list[tuple[Any, ...]]] = {}
-    failed = {}
-    envs = [
-        {"env": cases[0].problem, "label": environment}
-        for environment, cases in environments.items()
-    ]
-    references, runs = (play_agents(task, envs, agents, **sizes) for agents in (exact, [entry]))
-    for environment, cases in environments.items():
-        run = runs[environment][label]
-        if not run.is_usable:
-            failed[environment] = next(iter(run.failures.values()), "not played").splitlines()[-1]
-            continue
-        distances = [_measure_distance(task, entry, case) for case in cases]
-        reference = np.mean(
-            [_interpolate_regrets(steps, each) for each in references[environment].values()], axis=0
-        )
-        lost = (_interpolate_regrets(steps, run) - reference) / reference.mean(axis=0)
-        for kind in (cases[0].kind, ALL_KINDS):
-            rows.setdefault(kind, []).append((*np.mean(distances, axis=0), lost))
-    pooled = [pool_environments(task, kind, found) for kind, found in rows.items()]
-    return {"agent": label, "pooled": pooled, "failed": failed}
+    cases = [case for case in load_suite().only(settings["only"]).cases if case.kind not in skipped]
+    problems = {case.problem_name: case.problem for case in cases}
+    envs = [{"env": problem, "label": name} for name, problem in problems.items()]
+    references, runs = (_play(task, "replications", envs, each) for each in (exact, [entry]))
+    rows: list[Row] = []
+    for name in problems:
+        distances = [_measure_distance(task, entry, c) for c in cases if c.problem_name == name]
+        distance, lean = np.mean(distances, axis=0).tolist()
+        lost = _lost(runs[name][label], references[name].values()).round(4).tolist()
+        rows.append({"environment": name, "distance": distance, "lean": lean, "lost": lost})
+    return rows
 
 
-def _interpolate_regrets(steps: list[int], run: RunResults) -> np.ndarray:
-    """Return the (R, H) regrets at some steps, on a line from one recorded step to the next."""
-    curves = run.curves("cumulative_regret")
-    return np.array([[np.interp(t, run.steps, curve) for t in steps] for curve in curves])
+def _play(
+    task: StudyTask, size: str, environments: Sequence[Any], agents: Sequence[Any]
+) -> dict[str, dict[str, RunResults]]:
+    number = max(10, task.size(size))
+    options = {"horizon": task.size("horizon"), "seed": task.settings["seed"]}
+    options["block_size"] = task.settings["block_sizes"][size]
+    return play_agents(task, environments, agents, replications=number, **options)
 
 
-def _measure_distance(task: StudyTask, entry: Mapping[str, Any], case: Case) -> tuple[float, float]:
+def _lost(run: RunResults, references: Iterable[RunResults]) -> np.ndarray:
+    """Return the (R,) regrets beyond the references', as shares of their mean."""
+    reference = np.mean([each.final("cumulative_regret") for each in references], axis=0)
+    return np.asarray((run.final("cumulative_regret") - reference) / reference.mean())
+
+
+def _measure_distance(task: StudyTask, entry: Entry, case: Case) -> tuple[float, float]:
     """Return the TV over noise, and what the exact distribution's favourite gets too much.
 
     Of agents that keep what they drew (SMC) the distance is that of a single run's distribution.
     """
-    (read,) = read_entries("agents", "agent", [dict(entry)])
     seed = SeedSequence(task.settings["seed"], spawn_key=(zlib.crc32(case.name.encode()),))
-    made = decide(read, case, max(1000, task.size("decisions")), seed)
-    if made is None:
-        raise ValueError(f"{entry['label']} must be given {case.name}, got no warm_start.")
+    made = decide(entry, case, max(1000, task.size("decisions")), seed)
     shares, leader = shares_of(made.arms, case.probabilities), case.probabilities.argmax()
+    distance, num_drawn = total_variation(shares, case.probabilities), len(made.arms)
     if made.num_kept:
-        excess = made.run_tv.mean() - noise_floor(case.probabilities, made.num_kept)[0]
-    else:
-        excess = (
-            total_variation(shares, case.probabilities)
-            - noise_floor(case.probabilities, len(made.arms))[0]
-        )
+        distance, num_drawn = made.run_tv.mean(), made.num_kept
+    excess = distance - noise_floor(case.probabilities, num_drawn)[0]
     return float(excess), float(shares[leader] - case.probabilities[leader])
 
 
-def pool_environments(task: StudyTask, kind: str, found: list[tuple[Any, ...]]) -> dict[str, Any]:
-    """Average over environments in each replication: they share their seeds, and luck.
+def classify(row: Row, near: float) -> str:
+    """Return the class of an agent in an environment, by distance and the favourite's excess."""
+    if row["distance"] <= near:
+        return NEAR
+    return LESS if row["lean"] < -near else MORE if row["lean"] > near else OTHER
 
-    Intervals hold together for all agents, kinds of priors and horizons (Bonferroni).
-    """
-    shares = np.mean([lost for *_, lost in found], axis=0)
-    kinds = len({case.kind for case in load_suite().cases}) + 1
-    number = len(task.settings["agents"]) * kinds * shares.shape[1]
-    confidence = 1 - task.settings["level"] / number
-    excess, lean = np.mean([each[:2] for each in found], axis=0)
-    lost = [list(mean_interval(each, confidence=confidence)) for each in shares.T]
-    details = {"kind": kind, "worlds": len(found), "replications": len(shares)}
-    return details | {"excess": float(excess), "lean": float(lean), "lost": lost}
+
+def average(rows: Sequence[Row]) -> Row:
+    """Return the means over rows; of regret in each replication, as they share seeds and luck."""
+    return {name: np.mean([r[name] for r in rows], axis=0) for name in ("distance", "lean", "lost")}
+
+
+# -- With features ------------------------------------------------------------------------------
+
+
+def _measure_on_features(task: StudyTask, title: str) -> dict[str, Any]:
+    """Return each agent's distances along a run, favourite's excesses, and regret lost."""
+    settings, environment = task.settings, task.settings["environments"][title]
+    races = read_entries(
+        "agents",
+        "agent",
+        {f"race {n}": {"agent": "racing", "effective_samples": 12 * n} for n in (1, 2)},
+    )
+    entries = read_entries("agents", "agent", settings["on_features"])
+    envs = [environment | {"label": title}]
+    runs = _play(task, "replications_features", envs, [*races, *entries])[title]
+    found = _measure_along_runs(task, environment, entries)
+    for label, row in found.items():
+        lost = _lost(runs[label], [runs[race.label] for race in races])
+        row["lost"] = list(mean_interval(lost))
+    return found
+
+
+def _measure_along_runs(
+    task: StudyTask, environment: Mapping[str, Any], entries: Sequence[Entry]
+) -> dict[str, Any]:
+    """Return what each agent's probabilities are off by, given the data of a race's runs."""
+    settings, horizon, num_lanes = task.settings, task.size("horizon"), task.size("lanes")
+    options = {name: value for name, value in environment.items() if name != "env"}
+    env = gym.make_vec(environment["env"], num_envs=num_lanes, **options)
+    problem: Any = env.unwrapped.problem  # type: ignore[attr-defined]
+    race, seed = RacingThompson(problem), SeedSequence(settings["seed"])
+    others = [make_suite_agent(entry, problem, horizon) for entry in entries]
+    rng = np.random.default_rng(seed.spawn(1)[0])
+    observation, _ = env.reset(seed=settings["seed"])
+    for agent in (race, *others):
+        agent.reset(num_envs=num_lanes, seed=seed.spawn(1)[0])
+    found: dict[str, Any] = {entry.label: {"distances": [], "leans": []} for entry in entries}
+    steps = [max(1, round(step * horizon / max(settings["steps"]))) for step in settings["steps"]]
+    for step in range(1, horizon + 1):
+        actions, *_ = [agent.act(observation) for agent in (race, *others)]
+        if step in steps:
+            truth, again, *shares = (
+                find_shares(agent, observation, rng, task.size("draws"))
+                for agent in (race, race, *others)
+            )
+            noise, leaders = total_variation(truth, again).mean(), truth.argmax(axis=1)[:, None]
+            for row, each in zip(found.values(), shares, strict=True):
+                excess = np.take_along_axis(each - again, leaders, axis=1)
+                row["distances"].append(float(total_variation(each, truth).mean() - noise))
+                row["leans"].append(float(excess.mean()))
+        observation, rewards, *_ = env.step(actions)
+        for agent in (race, *others):
+            agent.observe(actions, rewards)
+    return found
+
+
+def find_shares(agent: Any, features: np.ndarray, rng: Generator, num_draws: int) -> np.ndarray:
+    """Return (N, K) probabilities of arms: those of an ensemble, or frequencies in D draws."""
+    if not hasattr(agent, "inner"):
+        return np.asarray(agent.action_probabilities(features))
+    shares = np.zeros(features.shape[:2])
+    for _ in range(num_rounds := max(1, num_draws // DRAWS_AT_ONCE)):
+        draws = agent.inner.sample_many(rng, DRAWS_AT_ONCE)
+        best = np.einsum("nkd,snd->nsk", features, draws).argmax(axis=2)
+        shares += [np.bincount(arms, minlength=features.shape[1]) for arms in best]
+    return shares / (num_rounds * DRAWS_AT_ONCE)
+
+
+# -- The page -----------------------------------------------------------------------------------
 
 
 def write_tables(found: Found) -> dict[str, str]:
-    """Return the verdicts and the table of the page."""
-    rows, settings = _rows(found), found["settings"]
-    failed = [
-        f"- {part['agent']} in {environment}: {words}"
-        for part in found["numbers"].values()
-        for environment, words in part["failed"].items()
-    ]
+    """Return the verdicts and the tables of the page."""
+    near, steps = found["settings"]["near"], found["settings"]["steps"]
+    agents = sorted(
+        parts_of(found, "agent").items(), key=lambda part: np.mean(average(part[1])["lost"])
+    )
     return {
-        "verdicts": markdown_rows(list(judge_claims(rows[rows["kind"] != ALL_KINDS], settings))),
-        "lost": markdown_rows(
+        "claims": markdown_rows(judge_claims(found)),
+        "agents": markdown_rows([_agent_cells(label, rows, near) for label, rows in agents]),
+        "features": markdown_rows(
             [
-                _distance_cells(row, settings)
-                for _, row in rows[rows["kind"] == ALL_KINDS].iterrows()
+                _feature_cells(title, label, row, steps)
+                for title, rows in parts_of(found, "features").items()
+                for label, row in rows.items()
             ]
         ),
-        "failed": "\n".join(failed) or "Nothing.",
     }
 
 
-def _rows(found: Found) -> pd.DataFrame:
-    """Return a row per agent and kind of prior, the nearest first."""
-    parts = found["numbers"].values()
-    rows = pd.DataFrame(
-        [{"agent": part["agent"], **row} for part in parts for row in part["pooled"]]
-    )
-    return rows.sort_values("excess", kind="stable", ignore_index=True)
+def find_claims(found: Found) -> Iterator[tuple[str, Sequence[Row], Interval]]:
+    """Yield each claim, the rows that it is about, and the interval of the share of regret lost.
+
+    The intervals hold together (Bonferroni). A claim about no row is left out.
+    """
+    settings, agents = found["settings"], parts_of(found, "agent")
+    confidence = 1 - settings["level"] / (settings["looks"] * len(settings["claims"]))
+    for claim in settings["claims"]:
+        labels = [claim] if claim in settings["bent"] else settings["agents"]
+        pairs = [(label, row) for label in labels for row in agents.get(label, [])]
+        rows = [row for label, row in pairs if claim in (label, classify(row, settings["near"]))]
+        if rows:
+            yield claim, rows, mean_interval(average(rows)["lost"], confidence=confidence)
 
 
-def judge_interval(interval: list[float], margin: float) -> str:
+def judge_interval(interval: Iterable[float], margin: float) -> str:
     """Say what an interval of the share of regret lost comes to."""
     _, low, high = interval
     if max(abs(low), abs(high)) <= margin:
@@ -160,63 +226,62 @@ def judge_interval(interval: list[float], margin: float) -> str:
     return COSTS if low > 0 else GAINS if high < 0 else OPEN
 
 
-def judge_claims(rows: pd.DataFrame, settings: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    tolerance, last = settings["near"], max(settings["horizons"])
-    words = rows["lost"].map(lambda lost: judge_interval(lost[-1], settings["margin"]))
-    is_distant = rows["excess"] > tolerance
-    too_little, too_much = (
-        is_distant & (rows["lean"] < -tolerance),
-        is_distant & (rows["lean"] > tolerance),
-    )
-    claims = {
-        f"Within {tolerance} of the exact distribution there is no difference in regret": (
-            ~is_distant,
-            SAME,
-        ),
-        "Farther away, too little for the favourite costs": (too_little, COSTS),
-        "Farther away, too much for the favourite gains": (too_much, GAINS),
-    }
-    for claim, (chosen, expected) in claims.items():
-        counts = words[chosen].value_counts()
-        num_for = int(counts.get(expected, 0))
-        against = int(counts.drop([expected, OPEN], errors="ignore").sum())
-        is_shown = not against and num_for >= settings["most"] * max(1, chosen.sum())
-        details = ", ".join(f"{count} {word}" for word, count in counts.items())
-        yield {
-            "claim": f"{claim} (in {last:,} steps)",
-            "verdict": verdict(is_shown, against > 0),
-            "evidence": f"of {chosen.sum()} agents and kinds of priors: {details or 'none'}",
-        }
-
-
-def _distance_cells(row: pd.Series, settings: Mapping[str, Any]) -> dict[str, str]:
-    cells = {"agent": row["agent"], "environments": f"{row['worlds']}"}
-    cells |= {"distance": f"{row['excess']:.3f}", "favourite's excess": f"{row['lean']:+.3f}"}
-    for horizon, lost in zip(settings["horizons"], row["lost"], strict=True):
-        share, low, high = lost
-        word = judge_interval(lost, settings["margin"])
-        cells[f"lost at {horizon:,}"] = f"{share:+.0%} [{low:+.0%}, {high:+.0%}] {word}"
+def judge_claims(found: Found) -> list[dict[str, str]]:
+    """Return a row for each claim: it holds or fails as its one interval says."""
+    cells, settings = [], found["settings"]
+    for claim, rows, interval in find_claims(found):
+        expected, word = settings["claims"][claim], judge_interval(interval, settings["margin"])
+        judged = {"claim": f"{claim}: {expected}"}
+        judged |= {"verdict": verdict(word == expected, word != OPEN), "lost": _share(interval)}
+        excess = f"{average(rows)['lean']:+.3f}"
+        cells.append(judged | {"favourite's excess": excess, "pairs": str(len(rows))})
     return cells
 
 
+def _share(interval: Iterable[float]) -> str:
+    return "{:+.0%} [{:+.0%}, {:+.0%}]".format(*interval)
+
+
+def _agent_cells(label: str, rows: Sequence[Row], near: float) -> dict[str, str]:
+    mean, classes = average(rows), [classify(row, near) for row in rows]
+    cells = {"agent": label, "distance": f"{mean['distance']:.3f}"}
+    cells |= {"favourite's excess": f"{mean['lean']:+.3f}"}
+    for title, group in ((NEAR, NEAR), ("too little", LESS), ("too much", MORE)):
+        cells[title] = str(classes.count(group))
+    return cells | {"lost": _share(mean_interval(mean["lost"]))}
+
+
+def _feature_cells(title: str, label: str, row: Row, steps: list[int]) -> dict[str, str]:
+    cells = {"prior, contexts": title, "agent": label}
+    for step, distance in zip(steps, row["distances"], strict=True):
+        cells[f"at {step:,}"] = f"{distance:.3f}"
+    cells["favourite's excess"] = f"{np.mean(row['leans']):+.3f}"
+    return cells | {"lost": _share(row["lost"])}
+
+
 def draw(found: Found) -> dict[str, Figure]:
-    """Draw what is lost against distance at the last horizon."""
-    figure = Figure(figsize=(6.8, 4.4), layout="constrained")
-    axes, rows = figure.subplots(), _rows(found)
-    rows, named = rows[rows["kind"] == ALL_KINDS].set_index("agent"), found["settings"]["named"]
-    for agent, row in rows.loc[rows.index.isin(list(named))].iterrows():
-        (share, low, high), side = row["lost"][-1], named[agent]
-        colour = COLOURS[0] if row["lean"] > 0 else COLOURS[1]
-        point, ends = (row["excess"], share), [[share - low], [high - share]]
-        axes.errorbar(*point, ends, fmt="o", color=colour, capsize=2)
-        annotation: dict[str, Any] = {
-            "xytext": (7 * side, 4),
-            "ha": "left" if side > 0 else "right",
-        }
-        axes.annotate(agent, point, textcoords="offset points", color=colour, **annotation)
-    axes.axhline(0, color="#888888", lw=0.8, ls=":")
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.set_xlabel("distance from exact Thompson sampling (TV over noise)")
-    axes.set_ylabel("regret lost, of exact Thompson sampling's")
-    axes.margins(x=0.12)
+    """Draw what is lost against the favourite's excess, without and with features."""
+    figure = Figure(figsize=(8.2, 5.2), layout="constrained")
+    plain, contextual = figure.subplots(1, 2)
+    for colour, (claim, rows, interval) in zip(COLOURS, find_claims(found), strict=False):
+        _draw_point(plain, average(rows)["lean"], interval, colour, claim)
+    for rows in parts_of(found, "features").values():
+        for colour, (label, row) in zip(COLOURS, rows.items(), strict=False):
+            _draw_point(contextual, np.mean(row["leans"]), row["lost"], colour, label)
+    for axes, title in ((plain, "without features"), (contextual, "with features")):
+        axes.axhline(0, color="#888888", lw=0.8, ls=":")
+        axes.axvline(0, color="#888888", lw=0.8, ls=":")
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        axes.set(title=title, xlabel="favourite's excess", ylabel="regret lost")
+        axes.locator_params(axis="x", nbins=4)
+        handles, labels = axes.get_legend_handles_labels()
+        named = dict(zip(labels, handles, strict=True))
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18)}
+        axes.legend(named.values(), named.keys(), frameon=False, fontsize="small", **place)
     return {"distance": figure}
+
+
+def _draw_point(axes: Axes, lean: Any, interval: Iterable[float], colour: str, label: str) -> None:
+    share, low, high = interval
+    ends = [[share - low], [high - share]]
+    axes.errorbar(lean, share, ends, fmt="o", color=colour, capsize=2, label=label)

@@ -20,8 +20,9 @@ from scipy import special, stats
 
 from agents import ExactThompson
 from agents.base import Agent
+from agents.base.evidence import CountsAndSums
 from agents.numerics.choices import random_argmax
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, ContextualProblem
 
 SLOPE_STEP = 1e-4
 """Of numerical slopes, in units of the line."""
@@ -260,6 +261,70 @@ class EnsembleSampling(Agent):
         return (is_best / is_best.sum(axis=-1, keepdims=True)).mean(axis=1)
 
 
+class LogisticEnsemble(Agent):
+    """Ensemble sampling where arms have features: the online double-or-nothing bootstrap.
+
+    Eckles and Kaptein (2014), "Thompson Sampling with the Online Bootstrap". Each model begins at a
+    draw of the prior (Osband and Van Roy 2015) and sees each reward twice or not at all. It moves
+    to the mode of its normal approximation times the likelihood, whose curvature is added there.
+    Rewards are 0 or 1, the link is logistic and the prior normal.
+
+    Notation: N lanes, R of them that are paid, m models, d features.
+    """
+
+    takes_features = True
+
+    def __init__(self, problem: ContextualProblem, *, num_models: int = NUM_MODELS) -> None:
+        super().__init__(problem)
+        self.num_models = num_models
+
+    def _start(self) -> None:
+        problem: Any = self.problem
+        shape = self.num_lanes, self.num_models, problem.num_features
+        self.models = problem.prior.sample(self.rng, shape)
+        covariance = problem.prior.std**2 * np.eye(shape[-1])
+        self.covariances = np.tile(covariance, (*shape[:2], 1, 1))
+
+    def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
+        x = self.evidence.offered[lanes, actions]
+        times = 2.0 * self.rng.integers(2, size=(len(lanes), self.num_models))
+        direction = np.einsum("rmij,rj->rmi", self.covariances[lanes], x)
+        variance = np.einsum("rmi,ri->rm", direction, x)
+        start = np.einsum("rmi,ri->rm", self.models[lanes], x)
+        residual = find_residuals(start, times * variance, rewards[:, None])
+        slope = np.abs(residual) * (1 - np.abs(residual)) * times
+        self.models[lanes] += (times * residual)[..., None] * direction
+        shrinkage = (slope / (1 + slope * variance))[..., None, None]
+        self.covariances[lanes] -= shrinkage * direction[..., None] * direction[..., None, :]
+
+    def _choose(self) -> np.ndarray:
+        lanes, chosen = self._lanes, self.rng.integers(self.num_models, size=self.num_lanes)
+        values = np.einsum("nkd,nd->nk", self.evidence.offered, self.models[lanes, chosen])
+        return random_argmax(self.rng, values)
+
+    def _action_probabilities(self) -> np.ndarray:
+        values = np.einsum("nkd,nmd->nmk", self.evidence.offered, self.models)
+        return np.asarray((values == values.max(axis=-1, keepdims=True)).mean(axis=1))
+
+
+def find_residuals(start: np.ndarray, step: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+    """Return y - s(h) where h = start + step (y - s(h)), s being the logistic function.
+
+    The residual lies between y - 1 and y, and what is to be zero increases with it: bisection.
+
+    Args:
+        start: (R, m) predictors before.
+        step: (R, m) that a residual of one moves them by, at least 0.
+        rewards: (R, 1) 0 or 1.
+    """
+    low, high = rewards - 1 + 0 * start, rewards + 0 * start
+    for _ in range(50):
+        middle = (low + high) / 2
+        is_above = middle > rewards - special.expit(start + step * middle)
+        low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
+    return np.asarray((low + high) / 2)
+
+
 UNIFORM_SHARE = 0.1
 """Share of pulls of an arm drawn evenly from all."""
 
@@ -295,22 +360,28 @@ class Again(ExactThompson):
         self.number = number
 
 
-class Agreeing(ExactThompson):
-    """Pull what two posterior draws agree on: the exact probabilities squared, normalised.
+class Tempered(ExactThompson):
+    """Exact Thompson sampling of a posterior in which each reward counts as several, or as a part.
 
-    It leans to arms that are likely to be the best.
+    As Chapelle and Li (2011), section 2.4, reshape the posterior: more than one makes it narrower
+    and the favourite likelier, less than one wider.
+
+    Args:
+        problem: likelihood and prior.
+        weight: how many rewards each counts as, > 0.
     """
 
-    def _action_probabilities(self) -> np.ndarray:
-        squared = super()._action_probabilities() ** 2
-        return np.asarray(squared / squared.sum(axis=1, keepdims=True))
+    def __init__(self, problem: BanditProblem, *, weight: float) -> None:
+        super().__init__(problem)
+        self.weight = weight
 
-    def _choose(self) -> np.ndarray:
-        chosen = np.full(self.num_lanes, -1)
-        while (chosen < 0).any():
-            first, second = super()._choose(), super()._choose()
-            chosen = np.where((chosen < 0) & (first == second), first, chosen)
-        return chosen
+    def belief(self, features: Any = None) -> Any:
+        """Return what is known of the means if each reward has the weight."""
+        totals = self.weight * self.lane_counts, self.weight * self.lane_sums
+        evidence: Any = CountsAndSums.from_totals(*totals, is_cumulative=False)
+        self.inner.update(self.rng, evidence)
+        self._found = None
+        return self.inner.predict()
 
 
 class Wavering(ExactThompson):

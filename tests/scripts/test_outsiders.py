@@ -1,14 +1,17 @@
 import numpy as np
 import pytest
+from scipy import special
 
 from agents import ExactThompson
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedNormal
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, ContextualProblem
 from scripts.studies.outsiders import (
-    Agreeing,
     EnsembleSampling,
+    LogisticEnsemble,
+    Tempered,
     Wavering,
+    find_residuals,
     langevin,
     laplace,
     mean_field,
@@ -81,19 +84,56 @@ def test_ensemble_tells_the_law_by_which_a_run_decides():
     ).all()
 
 
-@pytest.mark.parametrize("kind", [Agreeing, Wavering])
-def test_bent_agents_draw_from_the_law_that_they_tell(kind):
+def test_wavering_agent_draws_from_the_distribution_that_it_reports():
     problem = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 3)
-    exact, agent = ExactThompson(problem), kind(problem)
+    exact, agent = ExactThompson(problem), Wavering(problem)
     for each in (exact, agent):
         each.reset(SIZE, seed=0)
         each.warm_start([9, 0, 3], [6.0, 0.0, 1.0])
     probabilities, own = (each.action_probabilities()[0] for each in (exact, agent))
-    bent = (
-        probabilities**2 / (probabilities**2).sum()
-        if kind is Agreeing
-        else 0.9 * probabilities + 0.1 / 3
-    )
-    np.testing.assert_allclose(own, bent)
+    np.testing.assert_allclose(own, 0.9 * probabilities + 0.1 / 3)
     shares = np.bincount(agent.act(), minlength=3) / SIZE
     assert (np.abs(shares - own) < 4 * np.sqrt(own * (1 - own) / SIZE)).all()
+
+
+def test_tempered_agent_is_exact_for_data_that_it_counts_by_their_weight():
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.2), 3)
+    exact, agent = ExactThompson(problem), Tempered(problem, weight=2.0)
+    for each, times in ((exact, 2), (agent, 1)):
+        each.reset(1, seed=0)
+        each.warm_start([9 * times, 0, 3 * times], [6.0 * times, 0.0, 1.0 * times])
+    np.testing.assert_allclose(agent.action_probabilities(), exact.action_probabilities())
+
+
+FEATURES = ContextualProblem(Bernoulli(), Normal(0.0, 2.0), 2, 2)
+
+
+def test_residual_is_the_one_at_the_predictor_that_it_leads_to():
+    start, step, rewards = np.array([[-40.0, 0.3]]), np.array([[36.0, 0.0]]), np.array([[1.0]])
+    residual = find_residuals(start, step, rewards)
+    np.testing.assert_allclose(residual, 1 - special.expit(start + step * residual), atol=1e-12)
+
+
+def test_ensemble_on_features_moves_to_the_mode_of_its_prior_times_a_reward():
+    agent = LogisticEnsemble(FEATURES)
+    agent.reset(1, seed=0)
+    x, before = np.array([1.5, -1.0]), agent.models.copy()
+    agent.act(np.array([[x, x]]))
+    agent.observe(np.array([0]), np.array([1.0]))
+    moved = agent.models - before
+    slopes = (1 - special.expit(agent.models @ x))[..., None] * x
+    seen = np.abs(moved).sum(axis=-1) > 0  # twice, or not at all
+    np.testing.assert_allclose(moved[seen], 4.0 * 2 * slopes[seen], rtol=1e-9)
+    assert 0 < seen.sum() < seen.size
+    curvature = 2 * special.expit(agent.models @ x) * special.expit(-agent.models @ x)
+    precisions = np.eye(2) / 4 + curvature[..., None, None] * np.outer(x, x)
+    np.testing.assert_allclose(np.linalg.inv(agent.covariances)[seen], precisions[seen])
+
+
+def test_ensemble_on_features_reports_the_distribution_by_which_a_run_decides():
+    agent = LogisticEnsemble(FEATURES, num_models=5)
+    agent.reset(1, seed=0)
+    features = np.array([[[1.0, 0.5], [-0.5, 1.0]]])
+    shares = np.mean([agent.act(features)[0] for _ in range(500)])
+    probability = agent.action_probabilities(features)[0, 1]
+    assert abs(shares - probability) <= 4 * np.sqrt(probability * (1 - probability) / 500)

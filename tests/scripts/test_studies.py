@@ -4,7 +4,6 @@ import json
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
@@ -193,39 +192,41 @@ def test_intervals_come_to_words_by_a_margin_of_one():
         assert distance.judge_interval([0.0, low, high], 1.0) == words
 
 
-def test_worlds_are_averaged_in_each_replication_which_they_share():
-    luck = np.random.default_rng(0).normal(0.0, 1.0, (40, 1))
-    settings = {"agents": ["a", "b"], "level": 0.05}
-    task = studies.StudyTask(settings, 1.0, DOCS, studies.Workers("serial"))
-    alike = distance.pool_environments(task, "rare", [(0.1, 0.2, luck), (0.3, 0.4, luck)])
-    assert (alike["excess"], alike["lean"]) == (pytest.approx(0.2), pytest.approx(0.3))
-    tail = 0.05 / (2 * (5 + 1) * 1) / 2  # of two agents, five kinds and all, one horizon
-    half = stats.t.ppf(1 - tail, 39) * luck.std(ddof=1) / np.sqrt(40)  # as of one world
-    middle = luck.mean()
-    np.testing.assert_allclose(alike["lost"], [[middle, middle - half, middle + half]])
-    opposed = distance.pool_environments(
-        task, "rare", [(0.1, 0.2, 0.5 + luck), (0.1, 0.2, 0.5 - luck)]
-    )
-    np.testing.assert_allclose(opposed["lost"], [[0.5] * 3])  # luck that cancels out
+def make_row(excess, lean, lost=(0.0,)):
+    return {"distance": excess, "lean": lean, "lost": lost}
 
 
-SAME, COSTS, OPEN = [0.0, -0.01, 0.01], [0.3, 0.2, 0.4], [0.0, -0.3, 0.3]
+def test_rows_are_averaged_in_each_replication_which_they_share():
+    luck = np.random.default_rng(0).normal(0.0, 1.0, 40)
+    alike = distance.average([make_row(0.1, 0.2, luck), make_row(0.3, 0.4, luck)])
+    assert (alike["distance"], alike["lean"]) == (pytest.approx(0.2), pytest.approx(0.3))
+    np.testing.assert_allclose(alike["lost"], luck)
+    opposed = distance.average([make_row(0.1, 0.2, 0.5 + luck), make_row(0.1, 0.2, 0.5 - luck)])
+    np.testing.assert_allclose(opposed["lost"], 0.5)  # luck that cancels out
 
 
 @pytest.mark.parametrize(
-    ("intervals", "word"),
+    ("excess", "lean", "group"),
     [
-        ([SAME] * 4, "holds"),
-        ([SAME] * 3 + [OPEN], "holds"),
-        ([SAME] * 2 + [OPEN] * 2, "undecided"),
-        ([SAME] * 3 + [COSTS], "fails"),
+        (0.02, -0.02, distance.NEAR),
+        (0.03, -0.03, distance.LESS),
+        (0.03, 0.03, distance.MORE),
+        (0.03, 0.0, distance.OTHER),
     ],
 )
-def test_a_claim_fails_by_what_is_against_it(intervals, word):
-    row = {"agent": "a", "kind": "rare", "excess": 0.0, "lean": 0.0}
-    settings = {"near": 0.02, "horizons": [9], "margin": 0.1, "most": 0.75}
-    rows = pd.DataFrame([row | {"lost": [each]} for each in intervals])
-    assert next(distance.judge_claims(rows, settings))["verdict"] == word
+def test_class_is_by_distance_and_then_by_what_the_favourite_gets(excess, lean, group):
+    assert distance.classify(make_row(excess, lean), 0.02) == group
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "word"), [(0.5, 0.1, "holds"), (0.05, 0.1, "fails"), (0.5, 9.0, "undecided")]
+)
+def test_claim_is_decided_by_the_one_interval_of_its_average(mean, spread, word):
+    lost = np.random.default_rng(0).normal(mean, spread, 80)
+    numbers = {"agent: Laplace": [make_row(0.1, -0.1, lost), make_row(0.1, -0.1, lost)]}
+    found = {"settings": Study("distance").settings, "numbers": numbers}
+    (cells,) = distance.judge_claims(found)
+    assert (cells["verdict"], cells["pairs"]) == (word, "2")
 
 
 # -- How much is avoidable? ---------------------------------------------------------------------
