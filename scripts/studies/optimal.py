@@ -120,7 +120,7 @@ def _cost_cells(row: Mapping[str, Any]) -> dict[str, str]:
 
 def _ratio_cells(row: Mapping[str, Any]) -> dict[str, str]:
     cells = {"prior": row["prior"], "K": str(row["arms"]), "T": str(row["horizon"])}
-    cells |= {"least": f"{row['least']:.4f}"}
+    cells |= {"least": f"{row['least']:.2f}"}
     cells |= {label: f"{ratio:.2f}" for label, ratio in row["ratios"].items()}
     return cells | {"avoidable": f"{max(0.0, 1 - 1 / row['ratios']['Thompson']):.0%}"}
 
