@@ -251,7 +251,8 @@ def _make_lobatto_rule() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray
     Weights and antiderivative are for the panel [-1, 1].
     """
     last = np.eye(NUM_NODES)[-1]
-    nodes = np.concatenate([[-1.0], legendre.legroots(legendre.legder(last)), [1.0]])
+    inner = legendre.legroots(legendre.legder(last)).real  # complex since NumPy 2.5
+    nodes = np.concatenate([[-1.0], inner, [1.0]])
     weights = 2 / (NUM_NODES * (NUM_NODES - 1) * legendre.legval(nodes, last) ** 2)
     to_coefficients = np.linalg.inv(legendre.legvander(nodes, NUM_NODES - 1))
     integrals = legendre.legint(np.eye(NUM_NODES), lbnd=-1, axis=0)
