@@ -189,8 +189,8 @@ class ContextualBanditVectorEnv(DrawnLanes, BanditVectorEnv):
 class TableLanes(FeatureLanes):
     """N lanes that each play the rows of a table in an order of their own."""
 
-    def _play(self, rows: VisitorTable) -> None:
-        """Begin with a table."""
+    def _keep_table(self, rows: VisitorTable) -> None:
+        """Keep the table, and observe its features."""
         num_lanes = len(self.streams.seeds)
         self._rows, self.num_rows = rows, len(rows.rewards)
         self._orders = np.zeros((num_lanes, self.num_rows), dtype=np.int64)
@@ -261,7 +261,7 @@ class TableBanditEnv(TableLanes, BanditEnv):
     ) -> None:
         rows = read_table(features, rewards, table, contexts)
         super().__init__(_problem_of(rows, likelihood), render_mode=render_mode)
-        self._play(rows)
+        self._keep_table(rows)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Pull one arm."""
@@ -302,7 +302,7 @@ class TableBanditVectorEnv(TableLanes, BanditVectorEnv):
         limit = check_integer("max_episode_steps", max_episode_steps or num_rows, minimum=-1)
         options["max_episode_steps"] = min(limit, num_rows) if limit > 0 else num_rows
         super().__init__(num_envs, _problem_of(rows, likelihood), **options)
-        self._play(rows)
+        self._keep_table(rows)
 
 
 def _problem_of(rows: VisitorTable, likelihood: LikelihoodLike) -> ContextualProblem:

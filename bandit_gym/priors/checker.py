@@ -46,10 +46,16 @@ def check_prior(prior: Prior, likelihood: Any = None, num_arms: int | None = Non
     if not offers(prior, "log_density"):
         raise TypeError(message("prior", "have the methods sample and log_density", prior))
     rule = ANY_MEAN if likelihood is None else (likelihood.name, likelihood.contains)
-    known = getattr(prior, "num_arms", None) or 3
-    num_arms = check_integer("num_arms", known if num_arms is None else num_arms, minimum=1)
-    check_draws(prior, rule, num_arms)
-    _check_agreement(prior, rule, num_arms)
+    known = getattr(prior, "num_arms", None) if num_arms is None else num_arms
+    num_tried = check_integer("num_arms", 3 if known is None else known, minimum=1)
+    try:
+        check_draws(prior, rule, num_tried)
+    except ValueError as error:
+        if known is not None:
+            raise
+        remedy = f"{num_tried} arms were tried, as num_arms was not given"
+        raise ValueError(f"{str(error).removesuffix('.')}; {remedy}.") from error
+    _check_agreement(prior, rule, num_tried)
 
 
 def check_draws(prior: Prior, rule: MeansRule, num_arms: int) -> None:

@@ -287,16 +287,19 @@ class PerArm:
 
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm."""
+        self._check_number(num_arms)
         return np.concatenate([np.asarray(component.arm_support(1)) for component in self.laws])
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, whose last axis is the K arms."""
+        self._check_number(shape[-1])
         draws = [component.sample(rng, (*shape[:-1], 1)) for component in self.laws]
         return np.concatenate(draws, axis=-1)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) log-densities of each arm."""
         x = np.asarray(means, dtype=np.float64)
+        self._check_number(x.shape[-1])
         arms = np.split(x, self.num_arms, axis=-1)
         parts = [own.arm_log_density(arm) for own, arm in zip(self.laws, arms, strict=True)]
         return np.concatenate(parts, axis=-1)
@@ -308,6 +311,10 @@ class PerArm:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
         return {"name": self.name, "laws": describe_components("laws", self.laws)}
+
+    def _check_number(self, num_arms: int) -> None:
+        if num_arms != self.num_arms:
+            raise ValueError(message("laws", f"be one for each of {num_arms} arms", self.num_arms))
 
 
 def join_priors(present: tuple[Any, int], new: Any, num_arms: int) -> Any:

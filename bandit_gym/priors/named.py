@@ -58,7 +58,8 @@ def make_prior(settings: Any, *, kind: str = "prior") -> Prior:
         TypeError: if a value is of the wrong kind, or what is imported is no prior.
         ValueError: if a name or a key is unknown, a key is missing, or a value is out of range.
     """
-    if isinstance(settings, Mapping | str | list | tuple):
+    is_prior = offers(settings, "log_density")  # which may be a tuple too
+    if isinstance(settings, Mapping | str | list | tuple) and not is_prior:
         return _make(settings, kind, imports=True)  # type: ignore[no-any-return]
     return settings  # type: ignore[no-any-return]
 

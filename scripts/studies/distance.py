@@ -62,17 +62,19 @@ def _measure_agent(task: StudyTask, label: str) -> list[Row]:
     cases = [case for case in load_suite().only(settings["only"]).cases if case.kind not in skipped]
     problems = {case.problem_name: case.problem for case in cases}
     envs = [{"env": problem, "label": name} for name, problem in problems.items()]
-    references, runs = (_play(task, "replications", envs, each) for each in (exact, [entry]))
+    references, runs = (
+        _play_environments(task, "replications", envs, each) for each in (exact, [entry])
+    )
     rows: list[Row] = []
     for name in problems:
         distances = [_measure_distance(task, entry, c) for c in cases if c.problem_name == name]
         distance, lean = np.mean(distances, axis=0).tolist()
-        lost = _lost(runs[name][label], references[name].values()).round(4).tolist()
+        lost = _find_lost_shares(runs[name][label], references[name].values()).round(4).tolist()
         rows.append({"environment": name, "distance": distance, "lean": lean, "lost": lost})
     return rows
 
 
-def _play(
+def _play_environments(
     task: StudyTask, size: str, environments: Sequence[Any], agents: Sequence[Any]
 ) -> dict[str, dict[str, RunResults]]:
     number = max(10, task.size(size))
@@ -81,7 +83,7 @@ def _play(
     return play_agents(task, environments, agents, replications=number, **options)
 
 
-def _lost(run: RunResults, references: Iterable[RunResults]) -> np.ndarray:
+def _find_lost_shares(run: RunResults, references: Iterable[RunResults]) -> np.ndarray:
     """Return the (R,) regrets beyond the references', as shares of their mean."""
     reference = np.mean([each.final("cumulative_regret") for each in references], axis=0)
     return np.asarray((run.final("cumulative_regret") - reference) / reference.mean())
@@ -127,10 +129,10 @@ def _measure_on_features(task: StudyTask, title: str) -> dict[str, Any]:
     )
     entries = read_entries("agents", "agent", settings["on_features"])
     envs = [environment | {"label": title}]
-    runs = _play(task, "replications_features", envs, [*races, *entries])[title]
+    runs = _play_environments(task, "replications_features", envs, [*races, *entries])[title]
     found = _measure_along_runs(task, environment, entries)
     for label, row in found.items():
-        lost = _lost(runs[label], [runs[race.label] for race in races])
+        lost = _find_lost_shares(runs[label], [runs[race.label] for race in races])
         row["lost"] = list(mean_interval(lost))
     return found
 
@@ -232,13 +234,16 @@ def judge_claims(found: Found) -> list[dict[str, str]]:
     for claim, rows, interval in find_claims(found):
         expected, word = settings["claims"][claim], judge_interval(interval, settings["margin"])
         judged = {"claim": f"{claim}: {expected}"}
-        judged |= {"verdict": verdict(word == expected, word != OPEN), "lost": _share(interval)}
+        judged |= {
+            "verdict": verdict(word == expected, word != OPEN),
+            "lost": _format_share(interval),
+        }
         excess = f"{average(rows)['lean']:+.3f}"
         cells.append(judged | {"favourite's excess": excess, "pairs": str(len(rows))})
     return cells
 
 
-def _share(interval: Iterable[float]) -> str:
+def _format_share(interval: Iterable[float]) -> str:
     return "{:+.0%} [{:+.0%}, {:+.0%}]".format(*interval)
 
 
@@ -248,7 +253,7 @@ def _agent_cells(label: str, rows: Sequence[Row], near: float) -> dict[str, str]
     cells |= {"favourite's excess": f"{mean['lean']:+.3f}"}
     for title, group in ((NEAR, NEAR), ("too little", LESS), ("too much", MORE)):
         cells[title] = str(classes.count(group))
-    return cells | {"lost": _share(mean_interval(mean["lost"]))}
+    return cells | {"lost": _format_share(mean_interval(mean["lost"]))}
 
 
 def _feature_cells(title: str, label: str, row: Row, steps: list[int]) -> dict[str, str]:
@@ -256,7 +261,7 @@ def _feature_cells(title: str, label: str, row: Row, steps: list[int]) -> dict[s
     for step, distance in zip(steps, row["distances"], strict=True):
         cells[f"at {step:,}"] = f"{distance:.3f}"
     cells["favourite's excess"] = f"{np.mean(row['leans']):+.3f}"
-    return cells | {"lost": _share(row["lost"])}
+    return cells | {"lost": _format_share(row["lost"])}
 
 
 def draw(found: Found) -> dict[str, Figure]:

@@ -30,6 +30,20 @@ def test_the_value_of_another_policy_is_found(estimator):
     assert found.low < found.value < found.high
 
 
+def test_the_doubly_robust_estimate_mends_what_its_model_misses():
+    rng, num_rows = np.random.default_rng(0), 4000
+    visitors = rng.integers(-1, 2, num_rows)
+    first = np.where(visitors == 0, 0.8, 0.1)  # probability of arm 0, which pays visitor^2
+    actions = (rng.random(num_rows) >= first).astype(np.int64)
+    rewards = np.where(actions == 0, visitors**2, 0.0)
+    propensities = np.where(actions == 0, first, 1 - first)
+    log = Log(actions, rewards, (0, 1), propensities, visitors[:, None].astype(float))
+    found = evaluate([1.0, 0.0], log, "dr")
+    # A line predicts about .2 of arm 0, its mean in the log; a correction has a second moment of
+    # at most E[1 / first] = (2 * 10 + 1.25) / 3.
+    assert abs(found.value - 2 / 3) < 4 * (21.25 / 3 / num_rows) ** 0.5
+
+
 def test_without_propensities_it_is_refused():
     log = Log(np.array([0, 1]), np.array([0.0, 1.0]), (0, 1))
     with pytest.raises(ValueError, match="fit_propensities"):

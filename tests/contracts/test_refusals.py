@@ -77,6 +77,13 @@ OPTIONS = [
 
 
 @pytest.mark.filterwarnings("ignore:.*render")
+def test_another_number_of_arms_than_that_of_the_distributions():
+    prior, rng = PerArm([Beta(1, 1)] * 3), np.random.default_rng(0)
+    for call in (lambda: prior.sample(rng, (2, 4)), lambda: prior.log_density(np.full(4, 0.5))):
+        with refused(ValueError, "laws must be one for each of 4 arms, got 3"):
+            call()
+
+
 def test_options_of_any_environment():
     for make, (options, error, text) in product((bg.make, bg.make_vec), OPTIONS):
         with refused(error, text):

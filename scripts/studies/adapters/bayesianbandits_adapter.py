@@ -26,9 +26,8 @@ def learn(case):
     learner, shown = make(), bb.FunctionArmFeaturizer(lambda x, _: case.features.T[None])
     shared = [bb.Arm(arm) for arm in arms]
     agent = bb.LipschitzContextualAgent(shared, policy, shown, learner, random_seed=case.seed)
-    for part in np.array_split(
-        np.arange(len(case.rows)), len(case.rows) if "online" in case.sampler else 1
-    ):
+    num_parts = len(case.rows) if "online" in case.sampler else 1
+    for part in np.array_split(np.arange(len(case.rows)), num_parts):
         learner.partial_fit(case.rows[part], case.rewards[part])
     return lambda: agent.pull(np.zeros((1, 1)))[0]
 

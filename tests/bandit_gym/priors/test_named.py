@@ -1,6 +1,7 @@
 """Every prior has a name, which stands for it in dicts, alone or inside others, and back again."""
 
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -51,6 +52,19 @@ def own(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     yield path
     sys.modules.pop("own_priors", None)
+
+
+def test_a_prior_of_ones_own_that_is_a_tuple_is_no_list_of_distributions():
+    class Uniform(NamedTuple):
+        low: float
+
+        def sample(self, rng, shape):
+            return rng.uniform(self.low, 1.0, shape)
+
+        def log_density(self, means):
+            return np.where(((means >= self.low) & (means <= 1)).all(axis=-1), 0.0, -np.inf)
+
+    assert make_prior(Uniform(0.2)) == (0.2,)
 
 
 def test_distributions_inside_others_are_those_that_python_would_make():
