@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator, default_rng
@@ -152,25 +151,19 @@ def _mean_and_error(values: FloatArray) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-class Scenario(NamedTuple):
-    """What the future holds.
+def draw_scenario(
+    problem: BanditProblem, horizon: int, rng: Generator
+) -> tuple[FloatArray, np.ndarray]:
+    """Draw what the future holds: means from the prior, and rewards given them.
 
-    Attributes:
-        means: (K,) of the arms.
-        sums: (K, T) successes s_n of the first n = 0, ..., T - 1 pulls of each arm.
+    Returns:
+        (K,) means, and (K, T) successes s_n of the first n = 0, ..., T - 1 pulls of each arm.
     """
-
-    means: FloatArray
-    sums: np.ndarray
-
-
-def draw_scenario(problem: BanditProblem, horizon: int, rng: Generator) -> Scenario:
-    """Draw means from the prior and rewards given them."""
     means = problem.prior.sample(rng, (problem.num_arms,))
     pays = rng.random((problem.num_arms, horizon - 1)) < means[:, None]
     sums = np.zeros((problem.num_arms, horizon), dtype=np.int64)
     np.cumsum(pays, axis=1, out=sums[:, 1:])
-    return Scenario(means, sums)
+    return means, sums
 
 
 def _tuned_gains(problem: BanditProblem, means: FloatArray, rng: Generator) -> FloatArray:
@@ -199,7 +192,7 @@ def _tuned_weights(
     weights, squares = np.full(len(gains), 1 / len(gains)), np.zeros(len(gains))
     visited = []
     for _ in range(NUM_TUNING_SCENARIOS):
-        sums = draw_scenario(problem, means.shape[1], rng).sums
+        _, sums = draw_scenario(problem, means.shape[1], rng)
         penalties = _find_penalties(sums, means, gains)
         charges = np.tensordot(weights, penalties, axes=1)
         _, split = split_pulls(penalised_totals(sums, means, charges))

@@ -15,7 +15,7 @@ The same integrals serve single states that were reached (`thompson_probabilitie
 different: arms of one prior may be exchanged, and of states that are alike one is solved.
 
 Notation: K arms, T horizon, S states, P panels, Q nodes each, G nodes in all; N states of which U
-are different, R pulls and successes of an arm.
+are different, R rows of a table of posteriors.
 """
 
 from __future__ import annotations
@@ -108,33 +108,20 @@ def _expected_rewards(means: FloatArray, policy: BlockPolicy, horizon: int) -> F
         later: dict[Counts, FloatArray] = {}
         for counts, mass in masses.items():
             for arm, share in enumerate(policy(counts)):
-                flow, mean = mass * share, means[arm, counts[arm], : counts[arm] + 1]
-                paid = flow * _reshape_to_axis(arm, num_arms, mean)
+                flow = np.moveaxis(mass * share, arm, -1)
+                paid = flow * means[arm, counts[arm], : counts[arm] + 1]
                 rewards[pull] += paid.sum()
-                reached = _add_pull(counts, arm)
+                reached = (*counts[:arm], counts[arm] + 1, *counts[arm + 1 :])
                 if reached not in later:
                     later[reached] = np.zeros([n + 1 for n in reached])
-                later[reached][_slice_axis(arm, 1, None)] += paid
-                later[reached][_slice_axis(arm, None, -1)] += flow - paid
+                masses_after = np.moveaxis(later[reached], arm, -1)
+                masses_after[..., 1:] += paid
+                masses_after[..., :-1] += flow - paid
         masses = later
     total = sum(mass.sum() for mass in masses.values())
     if not abs(total - 1) < 1e-9:
         raise ArithmeticError(f"the distribution of the states must sum to 1, got {total!r}.")
     return rewards
-
-
-def _add_pull(counts: Counts, arm: int) -> Counts:
-    return (*counts[:arm], counts[arm] + 1, *counts[arm + 1 :])
-
-
-def _reshape_to_axis(arm: int, num_arms: int, values: FloatArray) -> FloatArray:
-    """Return (L,) values laid along one of K axes."""
-    return values.reshape([-1 if axis == arm else 1 for axis in range(num_arms)])
-
-
-def _slice_axis(arm: int, begin: int | None, end: int | None) -> tuple[slice | Any, ...]:
-    """Return what cuts the axis of one arm."""
-    return (*(slice(None),) * arm, slice(begin, end))
 
 
 def make_block_policy(
@@ -185,12 +172,12 @@ def _call_rule(rule: Any, counts: tuple[int, ...]) -> FloatArray:
     return (probabilities / probabilities.sum(axis=1, keepdims=True)).T.reshape(-1, *sizes)
 
 
-class ArmTable(NamedTuple):
-    """The posteriors of an arm after n pulls.
+class PosteriorTable(NamedTuple):
+    """The posteriors of arms after some pulls and successes, R in all, on common nodes.
 
     Attributes:
-        shares: (n + 1, G) mass at each node, for s = 0 to n successes.
-        below: (n + 1, G) distribution function there.
+        shares: (R, G) mass at each node.
+        below: (R, G) distribution function there.
     """
 
     shares: FloatArray
@@ -206,17 +193,25 @@ class ThompsonPolicy:
     """
 
     def __init__(self, problem: BanditProblem, horizon: int) -> None:
-        self._tables = make_posterior_tables(problem, horizon)
+        kinds, states = group_arms(Arms(problem)), np.tril_indices(horizon)
+        found, which = np.unique(kinds, return_inverse=True)
+        keys = np.concatenate([find_keys(kind, *states, horizon) for kind in found])
+        self._table = make_posterior_table(problem, kinds, keys, horizon)
+        self._begins = which * len(states[0])
 
     def __call__(self, counts: tuple[int, ...]) -> FloatArray:
         """Return the (K, n_1 + 1, ..., n_K + 1) probabilities of each arm."""
-        tables = [self._tables[arm][n] for arm, n in enumerate(counts)]
+        rows = [
+            slice(begin + n * (n + 1) // 2, begin + (n + 1) * (n + 2) // 2)
+            for begin, n in zip(self._begins, counts, strict=True)
+        ]
+        tables = [PosteriorTable(*(part[each] for part in self._table)) for each in rows]
         found = [self._best_arm_probabilities(arm, tables) for arm in range(len(counts) - 1)]
         last = np.maximum(1 - np.sum(found, axis=0), 0.0)
         return np.stack([*found, last])
 
     @staticmethod
-    def _best_arm_probabilities(arm: int, tables: list[ArmTable]) -> FloatArray:
+    def _best_arm_probabilities(arm: int, tables: list[PosteriorTable]) -> FloatArray:
         """Return the (n_1 + 1, ..., n_K + 1) probabilities that one arm is the best."""
         others = [table.below for j, table in enumerate(tables) if j != arm]
         product = reduce(lambda a, b: a[..., None, :] * b, others)
@@ -224,24 +219,35 @@ class ThompsonPolicy:
         return np.moveaxis(found, 0, arm)
 
 
-def make_posterior_tables(problem: BanditProblem, horizon: int) -> list[list[ArmTable]]:
-    """Return the posteriors of arm i after n < T pulls, `tables[i][n]`, on common nodes."""
-    kinds = group_arms(Arms(problem))
-    arms = {kind: OneArm(problem, kind) for kind in kinds}
+def find_keys(kind: Any, counts: IntArray, sums: IntArray, horizon: int) -> IntArray:
+    """Return integers that order posteriors by kind of arm, then pulls n < T and successes."""
+    return np.asarray((kind * horizon + counts) * horizon + sums)
+
+
+def make_posterior_table(
+    problem: BanditProblem, kinds: list[int], keys: IntArray, horizon: int
+) -> PosteriorTable:
+    """Return the posteriors of (R,) increasing keys, on nodes that resolve all after n < T pulls.
+
+    Args:
+        problem: Bernoulli rewards, arms independent a priori.
+        kinds: of the K arms, see `group_arms`; each is among the keys.
+        keys: see `find_keys`.
+        horizon: T.
+    """
+    arms = {kind: OneArm(problem, kind) for kind in sorted(set(kinds))}
     edges = np.unique(np.concatenate([find_edges(arm, horizon) for arm in arms.values()]))
-    tables = {
-        kind: [
-            make_table(arm, np.full(n + 1, float(n)), np.arange(n + 1.0), edges)
-            for n in range(horizon)
-        ]
-        for kind, arm in arms.items()
-    }
-    max_shares = np.max([t.shares.max(axis=0) for each in tables.values() for t in each], axis=0)
-    is_seen = max_shares > MIN_NODE_MASS
-    for each in tables.values():
-        for n, table in enumerate(each):  # one after the other: together they take gigabytes
-            each[n] = ArmTable(table.shares[:, is_seen], table.below[:, is_seen])
-    return [tables[kind] for kind in kinds]
+    tables = []
+    for kind, arm in arms.items():
+        own = keys[keys // horizon**2 == kind] % horizon**2
+        for some in np.split(own, range(SUMS_PER_BATCH, len(own), SUMS_PER_BATCH)):
+            posteriors = ArmPosteriors(arm, *np.divmod(some, horizon))
+            panels = make_panels(posteriors.shared_log_density, edges, arm.line.find_rounding)
+            parts = panels.shares, panels.cumulative_probabilities()
+            tables.append([part.reshape(-1, len(some)).T for part in parts])
+    is_seen = np.max([shares.max(axis=0) for shares, _ in tables], axis=0) > MIN_NODE_MASS
+    cut = zip(*([part[:, is_seen] for part in parts] for parts in tables), strict=True)
+    return PosteriorTable(*(np.ascontiguousarray(np.concatenate(part)) for part in cut))
 
 
 def find_edges(arm: OneArm, horizon: int) -> FloatArray:
@@ -251,18 +257,6 @@ def find_edges(arm: OneArm, horizon: int) -> FloatArray:
     resolved = [arm.resolve_panels(np.full(len(group), pulls), group) for group in groups]
     resolved.append(arm.resolve_panels(np.zeros(1), np.zeros(1)))
     return np.concatenate([panels.edges for panels in resolved])
-
-
-def make_table(arm: OneArm, counts: FloatArray, sums: FloatArray, edges: FloatArray) -> ArmTable:
-    """Return the posteriors of an arm after (S,) pulls and successes, a row for each."""
-    posteriors = ArmPosteriors(arm, counts, sums)
-    panels = make_panels(posteriors.shared_log_density, edges, arm.line.find_rounding)
-    return ArmTable(_by_state(panels.shares), _by_state(panels.cumulative_probabilities()))
-
-
-def _by_state(values: FloatArray) -> FloatArray:
-    """Return (P, Q, S) values at nodes as (S, G)."""
-    return np.ascontiguousarray(values.reshape(-1, values.shape[-1]).T)
 
 
 def thompson_probabilities(
@@ -283,39 +277,20 @@ def thompson_probabilities(
         num_arms = problem.num_arms
         found = action_probabilities(problem, states[:, :num_arms], states[:, num_arms:])
         return found[places.reshape(-1)]  # type: ignore[no-any-return]
-    rows, (shares, below) = _make_rows(problem, counts, sums)
-    order = np.argsort(rows, axis=1)  # which exchanges arms of one prior
-    in_order = np.take_along_axis(rows, order, axis=1)
-    states, places = np.unique(in_order, axis=0, return_inverse=True)
+    kinds, horizon = group_arms(Arms(problem)), int(counts.max()) + 1
+    keys = find_keys(np.array(kinds), counts, sums.astype(np.int64), horizon)
+    order = np.argsort(keys, axis=1)  # which exchanges arms of one prior
+    seen, rows = np.unique(np.take_along_axis(keys, order, axis=1), return_inverse=True)
+    states, places = np.unique(rows.reshape(counts.shape), axis=0, return_inverse=True)
+    shares, below = make_posterior_table(problem, kinds, seen, horizon)
     found = np.empty(states.shape)
     size = max(1, MAX_NUMBERS_PER_BATCH // shares.shape[1])
     for begin in range(0, len(states), size):
         batch = slice(begin, begin + size)
         found[batch] = _integrate_states(shares, below, states[batch])
-    probabilities = np.empty(rows.shape)
+    probabilities = np.empty(counts.shape)
     np.put_along_axis(probabilities, order, found[places.reshape(-1)], axis=1)
     return probabilities
-
-
-def _make_rows(
-    problem: BanditProblem, counts: IntArray, sums: FloatArray
-) -> tuple[IntArray, ArmTable]:
-    """Return the (N, K) rows of states in a table of all posteriors that occur, and the table."""
-    arms, num_pulls = Arms(problem), int(counts.max()) + 1
-    kinds = group_arms(arms)
-    keys = (np.array(kinds) * num_pulls + counts) * num_pulls + sums.astype(np.int64)
-    seen, rows = np.unique(keys, return_inverse=True)
-    found = {kind: OneArm(arms.problem, kind) for kind in kinds}
-    edges = np.unique(np.concatenate([find_edges(arm, num_pulls) for arm in found.values()]))
-    tables = []
-    for kind, arm in sorted(found.items()):
-        own = seen[seen // num_pulls**2 == kind]
-        for some in np.split(own, range(SUMS_PER_BATCH, len(own), SUMS_PER_BATCH)):
-            pulls, successes = some // num_pulls % num_pulls, some % num_pulls
-            tables.append(make_table(arm, pulls.astype(float), successes.astype(float), edges))
-    shares, below = (np.concatenate(parts) for parts in zip(*tables, strict=True))
-    is_seen = shares.max(axis=0) > MIN_NODE_MASS
-    return rows.reshape(counts.shape), ArmTable(shares[:, is_seen], below[:, is_seen])
 
 
 def _integrate_states(shares: FloatArray, below: FloatArray, states: IntArray) -> FloatArray:

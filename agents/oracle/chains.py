@@ -75,6 +75,8 @@ LogDensity = Callable[[FloatArray], FloatArray]
 class PosteriorTarget:
     """The posterior of all coefficients, or of a block that is independent of the others.
 
+    Without features the means of the arms are the coefficients, and row i is 1 for arm i alone.
+
     Attributes:
         problem: likelihood and prior.
         rows: (n, d) features of the rewards.
@@ -83,7 +85,7 @@ class PosteriorTarget:
         chosen: (b,) coefficients of the block, all others being 0; None stands for all.
     """
 
-    problem: ContextualProblem
+    problem: BanditProblem
     rows: FloatArray
     counts: FloatArray
     sums: FloatArray
@@ -93,6 +95,11 @@ class PosteriorTarget:
     def num_coefficients(self) -> int:
         """How many coefficients the target has: d, or those of the block."""
         return self.rows.shape[1]
+
+    @property
+    def _num_all(self) -> int:
+        problem = self.problem
+        return problem.num_features if isinstance(problem, ContextualProblem) else problem.num_arms
 
     def block(self, chosen: IntArray) -> PosteriorTarget:
         """Return the posterior of some coefficients, which must be independent of the others."""
@@ -114,7 +121,7 @@ class PosteriorTarget:
 
     def sample_prior(self, rng: Generator, size: int) -> FloatArray:
         """Return (size, d) draws of the prior."""
-        draws = self.problem.prior.sample(rng, (size, self.problem.num_features))
+        draws = self.problem.prior.sample(rng, (size, self._num_all))
         return draws if self.chosen is None else draws[:, self.chosen]
 
     def log_prior(self, theta: FloatArray) -> FloatArray:
@@ -122,15 +129,20 @@ class PosteriorTarget:
         prior = self.problem.prior
         if self.chosen is None:
             return prior.log_density(theta)
-        full = np.zeros((*theta.shape[:-1], self.problem.num_features))
+        full = np.zeros((*theta.shape[:-1], self._num_all))
         full[..., self.chosen] = theta
         return np.asarray(prior.arm_log_density(full)[..., self.chosen].sum(axis=-1))  # type: ignore[attr-defined]
 
     def log_likelihood(self, predictors: FloatArray) -> FloatArray:
         """Return the (...) log-likelihoods of (..., n) linear predictors."""
-        std = getattr(self.problem.likelihood, "std", 1.0)
-        terms = self.problem.link.log_likelihood(predictors, self.counts, self.sums, std)
-        return np.asarray(terms.sum(axis=-1))
+        likelihood, data = self.problem.likelihood, (self.counts, self.sums)
+        if isinstance(self.problem, ContextualProblem):
+            std = getattr(likelihood, "std", 1.0)
+            return np.asarray(self.problem.link.log_likelihood(predictors, *data, std).sum(axis=-1))
+        with np.errstate(all="ignore"):
+            values = likelihood.log_likelihood(predictors, *data)
+        require_density("the log-likelihood", values, predictors)
+        return np.asarray(values.sum(axis=-1))
 
     def log_likelihoods(self, theta: FloatArray) -> FloatArray:
         """Return the (M,) log-likelihoods of (M, d) coefficients, a part of them at a time."""
@@ -158,39 +170,6 @@ class PosteriorTarget:
         return density
 
 
-@dataclass(frozen=True, eq=False)
-class MeansTarget:
-    """The joint posterior of the means of all arms.
-
-    Attributes:
-        problem: likelihood and prior.
-        counts: (K,) pulls.
-        sums: (K,) total rewards, in reward units.
-    """
-
-    problem: BanditProblem
-    counts: FloatArray
-    sums: FloatArray
-
-    def sample_prior(self, rng: Generator, size: int) -> FloatArray:
-        """Return (size, K) draws of the prior."""
-        return self.problem.prior.sample(rng, (size, self.problem.num_arms))
-
-    def log_likelihoods(self, means: FloatArray) -> FloatArray:
-        """Return the (M,) log-likelihoods of (M, K) means."""
-        with np.errstate(all="ignore"):
-            values = self.problem.likelihood.log_likelihood(means, self.counts, self.sums)
-        require_density("the log-likelihood", values, means)
-        return np.asarray(values.sum(axis=1))
-
-    def log_density(self, means: FloatArray, power: float = 1.0) -> FloatArray:
-        """Return (M,) log-densities of (M, K) means, the likelihood raised to a power."""
-        return self.problem.prior.log_density(means) + power * self.log_likelihoods(means)
-
-
-Target = PosteriorTarget | MeansTarget
-
-
 def means_probabilities(
     problem: BanditProblem, counts: FloatArray, sums: FloatArray, *, tolerance: float
 ) -> tuple[FloatArray, float]:
@@ -208,14 +187,14 @@ def means_probabilities(
         ToleranceError: see `chain_probabilities`; or if the data are so many, or so far from the
             prior, that numbers lack digits.
     """
-    target = MeansTarget(problem, counts, sums)
+    target = PosteriorTarget(problem, np.eye(problem.num_arms), counts, sums)
     draws = target.sample_prior(make_generator("draws of the oracle"), NUM_CHAINS)
     _require_digits(target.log_likelihoods(draws))
     return chain_probabilities(target, np.eye(problem.num_arms), tolerance)
 
 
 def chain_probabilities(
-    target: Target, arms: FloatArray, tolerance: float
+    target: PosteriorTarget, arms: FloatArray, tolerance: float
 ) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities that each arm is the best, and two standard errors.
 
@@ -249,7 +228,7 @@ def chain_probabilities(
         batch = min(math.ceil(np.clip(growth, GROWTH_MARGIN, MAX_GROWTH) * batch), MAX_BATCH)
 
 
-def temper(rng: Generator, target: Target, num_chains: int = NUM_CHAINS) -> FloatArray:
+def temper(rng: Generator, target: PosteriorTarget, num_chains: int = NUM_CHAINS) -> FloatArray:
     """Return (L, d) draws of the posterior, near enough to fit a proposal to, or to start chains.
 
     The power rises each time by as much as leaves the draws worth half their number.

@@ -167,8 +167,8 @@ def polar_probabilities(target: PosteriorTarget, arms: FloatArray) -> tuple[Floa
     """Return the (K,) probabilities of d <= 3, and an estimate of their error.
 
     Simplices are halved until their shares stay. They are also halved until their length is at most
-    their distance from the posterior's draws: else a narrow peak at an edge would be missed. Then
-    all are done again with more nodes, and the change is the error.
+    their distance from the posterior's draws and twice a deviation of these: else a narrow peak at
+    an edge would be missed. Then all are done again with more nodes, and the change is the error.
     """
     rng = make_generator("directions of the oracle")
     directions = _unit(temper(rng, target, NUM_DIRECTIONS))

@@ -14,13 +14,13 @@ References:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
 import scipy
 from numpy.random import Generator
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
+from scipy.stats import multivariate_t
 
 from agents.oracle.chains import PosteriorTarget, temper
 from bandit_gym.checks.typing import FloatArray
@@ -42,64 +42,38 @@ WIDTH, WIDE_DEGREES, COEFFICIENT_DEGREES = 1.5, 3.0, 2.0
 """Shares of the three t distributions; width and degrees of the second; degrees of the third."""
 
 
-@dataclass(frozen=True, eq=False)
 class TMixture:
-    """Three t distributions: one like the draws, a wider one, and one of independent coefficients.
+    """Three t distributions: one like some draws, a wider one, and one of independent coefficients.
 
     The last has the heaviest tails along each coefficient, as priors of independent coefficients
     have them: a multivariate t with as few degrees of freedom falls faster there.
 
-    Attributes:
-        mean: (d,) of the draws.
-        cholesky: (d, d) lower factor of their covariance.
+    Arguments:
+        draws: (L, d) that it is to be like.
     """
 
-    mean: FloatArray
-    cholesky: FloatArray
-
-    @property
-    def degrees(self) -> float:
-        """Degrees of freedom of the first."""
-        return LOW_DEGREES if len(self.mean) < HIGH_DIMENSION else HIGH_DEGREES
-
-    @property
-    def deviations(self) -> FloatArray:
-        """(d,) standard deviations of the draws that it is like."""
-        return np.asarray(np.sqrt(np.square(self.cholesky).sum(axis=1)))
+    def __init__(self, draws: FloatArray) -> None:
+        self._mean, covariance = draws.mean(axis=0), np.atleast_2d(np.cov(draws.T))
+        degrees = LOW_DEGREES if len(self._mean) < HIGH_DIMENSION else HIGH_DEGREES
+        self._joint = (
+            multivariate_t(self._mean, covariance, degrees),
+            multivariate_t(self._mean, WIDTH**2 * covariance, WIDE_DEGREES),
+        )
+        self._each = scipy.stats.t(COEFFICIENT_DEGREES, self._mean, np.sqrt(np.diag(covariance)))
 
     def sample(self, rng: Generator, size: int) -> FloatArray:
         """Return (size, d) draws, in antithetic pairs, whose means vary less."""
-        num_main, num_wide, num_single = rng.multinomial(size // 2, WEIGHTS)
-        main = self._draw_t(rng, num_main, self.degrees)
-        wide = WIDTH * self._draw_t(rng, num_wide, WIDE_DEGREES)
-        t = rng.standard_t(COEFFICIENT_DEGREES, (num_single, len(self.mean)))
-        draws = np.concatenate([main, wide, t * self.deviations])
-        return np.asarray(self.mean + np.concatenate([draws, -draws]))
-
-    def _draw_t(self, rng: Generator, size: int, degrees: float) -> FloatArray:
-        noise = rng.standard_normal((size, len(self.mean)))
-        return noise * np.sqrt(degrees / rng.chisquare(degrees, (size, 1))) @ self.cholesky.T
+        *sizes, num_each = rng.multinomial(size // 2, WEIGHTS)
+        parts = [part.rvs(n, rng) for part, n in zip(self._joint, sizes, strict=True)]
+        parts.append(self._each.rvs((num_each, len(self._mean)), rng))
+        draws = np.concatenate([part.reshape(-1, len(self._mean)) for part in parts])
+        return np.concatenate([draws, 2 * self._mean - draws])
 
     def log_density(self, theta: FloatArray) -> FloatArray:
         """Return the (M,) log-densities of (M, d) coefficients."""
-        off, size = theta - self.mean, len(self.mean)
-        inverse = np.linalg.inv(self.cholesky)
-        squares = np.square(off @ inverse.T).sum(axis=1)
-        shrinkage = np.log(np.diag(self.cholesky)).sum()
-        wide = squares / WIDTH**2, shrinkage + size * np.log(WIDTH)
-        each = scipy.stats.t.logpdf(off / self.deviations, COEFFICIENT_DEGREES)
-        logs = [
-            _log_t(squares, self.degrees, size) - shrinkage,
-            _log_t(wide[0], WIDE_DEGREES, size) - wide[1],
-            each.sum(axis=1) - np.log(self.deviations).sum(),
-        ]
+        logs = [part.logpdf(theta) for part in self._joint]
+        logs.append(self._each.logpdf(theta).sum(axis=1))
         return np.asarray(logsumexp(np.stack(logs, axis=1) + np.log(WEIGHTS), axis=1))
-
-
-def _log_t(squares: FloatArray, degrees: float, size: int) -> FloatArray:
-    constant = gammaln((degrees + size) / 2) - gammaln(degrees / 2)
-    constant -= 0.5 * size * np.log(degrees * np.pi)
-    return np.asarray(constant - 0.5 * (degrees + size) * np.log1p(squares / degrees))
 
 
 def one_posterior(
@@ -111,7 +85,7 @@ def one_posterior(
     multiple of the error of the mean of 1_i. Least squares give the multiple.
     """
     rng = make_generator("importance sampling of the oracle")
-    mixture = fit_mixture(temper(rng, target))
+    mixture = TMixture(temper(rng, target))
 
     def estimate() -> FloatArray:
         theta, weights = _draw(rng, target, mixture)
@@ -136,7 +110,7 @@ def independent_arms(
     functions, all of them from weighted draws.
     """
     rng = make_generator("importance sampling of the oracle")
-    mixtures = [fit_mixture(temper(rng, block)) for block in blocks]
+    mixtures = [TMixture(temper(rng, block)) for block in blocks]
 
     def estimate() -> FloatArray:
         draws = [
@@ -185,12 +159,6 @@ def average_batches(
         if error <= tolerance or len(found) == MAX_BATCHES:
             mean = np.maximum(np.mean(found, axis=0), 0.0)
             return mean / mean.sum(), error
-
-
-def fit_mixture(draws: FloatArray) -> TMixture:
-    """Return the mixture that is like (L, d) draws."""
-    covariance = np.atleast_2d(np.cov(draws.T))
-    return TMixture(draws.mean(axis=0), np.linalg.cholesky(covariance).astype(np.float64))
 
 
 def _draw(

@@ -70,8 +70,9 @@ MAX_AUTOCORRELATION = 0.99
 """Largest autocorrelation that is estimated."""
 
 BOX_MARGIN = 0.1
-"""How far inside a box the guess at an arm's mean is kept, in prior standard deviations or, if that
-is less, widths of the box: at its edge rewards may have no variance, and a slice no width."""
+"""How far inside the box the prior's mean is taken to be, where it counts as one reward of an arm:
+in prior standard deviations or, if that is less, in widths of the box. At the edge of the box
+rewards may have no variance."""
 
 MAX_START_DEVIATIONS = 10.0
 """Standard deviations of the posterior from its middle beyond which no chain starts, if the box
@@ -439,7 +440,8 @@ def move_towards_mode(
 
     Slices are bracketed in steps as short as the posterior is narrow. From a draw of the prior that
     may take for ever. A straight line keeps to the box, and to what a nearly singular prior
-    demands. The middle is that of the normal distribution with the data's precision.
+    demands. The middle is the mean of a normal distribution: of the prior without its box, times
+    the data's likelihood as a normal one at the guess of `guess_means`.
     """
     prior: Any = problem.prior
     guess, information = guess_means(problem, counts, sums)

@@ -47,8 +47,8 @@ MAX_PILOT_WEIGHT = 1 / 24
 MAX_BIAS = 0.006
 """Total variation of races from the best-arm probabilities, estimated from a lane's pilots."""
 
-FIRST_CHECK_PULLS, FOURFOLD_CHECK_PULLS = 8, 64
-"""Pulls at a lane's second check, and pulls from which on they grow fourfold between checks."""
+SECOND_CHECK_PULLS, FOURFOLD_CHECK_PULLS = 8, 64
+"""Least pulls at a lane's second check; pulls from which on they grow fourfold between checks."""
 
 NEVER_DUE = np.iinfo(np.int64).max
 MAX_COVERAGE_ERROR = 0.05
@@ -141,7 +141,8 @@ class CoverageCheck:
         due: (N,) pulls at a lane's next check.
         last: (N,) pulls at its last check; 0 before.
         shares: (N,) effective samples a draw; 1 if lengths do not depend on them.
-        is_blind: (N,) True where a race misses what would change its answer.
+        is_blind: (N,) True where coverage is low (`Doubt.LOW_COVERAGE`): a race misses what would
+            change its answer. Saved agents have it under this name.
     """
 
     state_names = ("due", "last", "shares", "is_blind")
@@ -216,7 +217,7 @@ class CoverageCheck:
                     self.is_blind[lanes] |= self._misses_pilots(lanes, log_sums[middles])
         pulls = self.proposal.counts[due].sum(axis=1)
         growth = np.where(pulls < FOURFOLD_CHECK_PULLS, 2, 4)
-        self.last[due], self.due[due] = pulls, np.maximum(growth * pulls, FIRST_CHECK_PULLS)
+        self.last[due], self.due[due] = pulls, np.maximum(growth * pulls, SECOND_CHECK_PULLS)
         self.is_blind[due] = self.is_blind[first[which]]
 
     def _find_different(self, due: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

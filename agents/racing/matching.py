@@ -30,7 +30,8 @@ from bandit_gym.problem import BanditProblem
 
 NUM_FIT_DRAWS, NUM_TRIAL_SAMPLES = 10_000, 1000
 NUM_FIT_MEANS = 1_000_000
-"""Means drawn for a fit at most, over all arms."""
+"""Means, of all arms together, from which on a fit has fewer than NUM_FIT_DRAWS draws of the prior;
+but never fewer than a trial has samples."""
 
 TARGET_SHARE, MIN_SHARE = 0.5, 0.1
 """Shares without data: from the first on a table will do, even if a normal distribution is better;

@@ -125,7 +125,10 @@ class CoefficientFits:
         return np.minimum(wanted, MAX_DRAWS).astype(np.int64)
 
     def doubts(self) -> np.ndarray:
-        """Return (N,) where a draw of some block is worth too little to trust the pilots."""
+        """Return (N,) where a draw of some block is worth too little to trust the pilots.
+
+        Nowhere for Laplace approximations, which have none: their name says what they are.
+        """
         is_few = (self.shares < MIN_SHARE).any(axis=1)
         return np.where(is_few, Doubt.FEW_EFFECTIVE_SAMPLES.value, 0)
 

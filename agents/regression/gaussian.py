@@ -71,8 +71,7 @@ class NormalBelief(Belief):
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw of the means."""
-        noise = rng.standard_normal((len(self._mean), self._spread.shape[2], 1))
-        return self._mean + (self._spread @ noise)[..., 0]
+        return np.asarray(self.sample_many(rng, 1)[0])
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws of the means."""

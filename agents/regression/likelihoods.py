@@ -102,19 +102,15 @@ def sum_log_likelihoods(
     if link.kind == IDENTITY:
         for j in range(total):
             value[j] = link.scale * (s[j] - 0.5 * n[j] * eta[j]) * eta[j]
-    elif link.kind == LOG_OF_POISSON:
-        for j in range(total):
-            value[j] = s[j] * eta[j]
-        exponentiate(eta, buffer[1])
-        for j in range(total):
-            value[j] -= n[j] * eta[j]
-    else:
-        for j in range(total):
-            value[j] = -n[j] * eta[j]
-            eta[j] = -eta[j]
-        exponentiate(eta, buffer[1])
-        for j in range(total):
-            value[j] -= s[j] * eta[j]
+        return fold_sum(value, total)
+    # s eta - n e^eta of Poisson rewards; of exponential ones -n eta - s e^-eta.
+    sign, slopes, sizes = (1.0, s, n) if link.kind == LOG_OF_POISSON else (-1.0, n, s)
+    for j in range(total):
+        eta[j] *= sign
+        value[j] = slopes[j] * eta[j]
+    exponentiate(eta, buffer[1])
+    for j in range(total):
+        value[j] -= sizes[j] * eta[j]
     return fold_sum(value, total)
 
 

@@ -171,9 +171,9 @@ class CoefficientPosterior(Posterior):
         draws = self.sample_many(rng, len(features) // len(self.fits.shares))
         return np.asarray(find_best_arms(rng, features, draws.reshape(len(features), -1)))
 
-    @abstractmethod
     def report_draws(self) -> dict[str, np.ndarray]:
-        """Return (N,) arrays by name: how many draws a decision takes, and their worth."""
+        """Return (N,) arrays by name: how many draws a decision takes, and their worth, if any."""
+        return {}
 
     @abstractmethod
     def _draw_for_answers(self, rng: Generator) -> WeightedDraws:
@@ -264,14 +264,6 @@ class LaplaceCoefficients(CoefficientPosterior):
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, d) draws of the coefficients."""
         return np.asarray(draw_normal(rng, self._normal, size).swapaxes(0, 1))
-
-    def report_draws(self) -> dict[str, np.ndarray]:
-        """Return nothing: one draw decides."""
-        return {}
-
-    def doubts(self) -> np.ndarray:
-        """Return (N,) zeros: that it is an approximation is said by its name."""
-        return np.zeros(len(self.fits.shares), dtype=np.int64)
 
     def _draw_for_answers(self, rng: Generator) -> WeightedDraws:
         theta = draw_normal(rng, self._normal, NUM_EFFECTIVE)

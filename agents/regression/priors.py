@@ -24,6 +24,7 @@ from scipy.special import gammaincinv
 
 from agents.posteriors.weighted_draws import normalise_weights
 from agents.regression.draws import MIN_CAVITY
+from agents.regression.gaussian import normal_moments
 from agents.regression.sites import Components, Fit
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, SharedMixture, StudentT
@@ -140,11 +141,8 @@ def find_normal(problem: ContextualProblem) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean and covariance of a normal prior, or of another's draws."""
     prior: Any = problem.prior
     size = problem.num_features
-    if isinstance(prior, MultivariateNormal):
-        return np.broadcast_to(prior.mean, size), np.asarray(prior.covariance)
-    if isinstance(prior, Normal):
-        covariance = np.diag(np.broadcast_to(np.square(prior.std), size))
-        return np.broadcast_to(prior.mean, size), covariance
+    if isinstance(prior, Normal | MultivariateNormal):
+        return normal_moments(problem)
     draws = prior.sample(make_generator("prior sample"), (NUM_STAND_IN_DRAWS, size))
     covariance = np.atleast_2d(np.cov(draws, rowvar=False))
     if problem.offers("arm_log_density"):

@@ -27,7 +27,7 @@ from bandit_gym.problem import BanditProblem
 FIRST_TABLE_PULLS, MAX_TABLE_PULLS = 128, 2048
 """Pulls of an arm in the first table, and in the last: they double as an arm is pulled more."""
 TRUNCATION_TOLERANCE = 1e-3
-"""Share of a posterior's deviation, after so many pulls, that is lost by going no further."""
+"""Discount of the first reward that the recursion for an index leaves out."""
 
 
 class DiscountedGittins(PosteriorAgent):
