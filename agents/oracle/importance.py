@@ -54,25 +54,28 @@ class TMixture:
 
     def __init__(self, draws: FloatArray) -> None:
         self._mean, covariance = draws.mean(axis=0), np.atleast_2d(np.cov(draws.T))
-        degrees = LOW_DEGREES if len(self._mean) < HIGH_DIMENSION else HIGH_DEGREES
-        self._joint = (
-            multivariate_t(self._mean, covariance, degrees),
-            multivariate_t(self._mean, WIDTH**2 * covariance, WIDE_DEGREES),
-        )
-        self._each = scipy.stats.t(COEFFICIENT_DEGREES, self._mean, np.sqrt(np.diag(covariance)))
+        self._factor, unit = np.linalg.cholesky(covariance), np.eye(draws.shape[1])
+        degrees = LOW_DEGREES if len(unit) < HIGH_DIMENSION else HIGH_DEGREES
+        wide = multivariate_t(shape=WIDTH**2 * unit, df=WIDE_DEGREES)
+        self._joint = multivariate_t(shape=unit, df=degrees), wide  # of L^-1 (theta - mean)
+        self._each = scipy.stats.t(COEFFICIENT_DEGREES, scale=np.sqrt(np.diag(covariance)))
 
     def sample(self, rng: Generator, size: int) -> FloatArray:
         """Return (size, d) draws, in antithetic pairs, whose means vary less."""
         *sizes, num_each = rng.multinomial(size // 2, WEIGHTS)
-        parts = [part.rvs(n, rng) for part, n in zip(self._joint, sizes, strict=True)]
-        parts.append(self._each.rvs((num_each, len(self._mean)), rng))
-        draws = np.concatenate([part.reshape(-1, len(self._mean)) for part in parts])
-        return np.concatenate([draws, 2 * self._mean - draws])
+        parts = [
+            part.rvs(n, rng).reshape(n, -1) @ self._factor.T
+            for part, n in zip(self._joint, sizes, strict=True)
+        ]
+        draws = np.concatenate([*parts, self._each.rvs((num_each, len(self._mean)), rng)])
+        return np.asarray(self._mean + np.concatenate([draws, -draws]))
 
     def log_density(self, theta: FloatArray) -> FloatArray:
         """Return the (M,) log-densities of (M, d) coefficients."""
-        logs = [part.logpdf(theta) for part in self._joint]
-        logs.append(self._each.logpdf(theta).sum(axis=1))
+        off = theta - self._mean
+        z, shrinkage = np.linalg.solve(self._factor, off.T).T, np.log(np.diag(self._factor)).sum()
+        logs = [part.logpdf(z) - shrinkage for part in self._joint]
+        logs.append(self._each.logpdf(off).sum(axis=1))
         return np.asarray(logsumexp(np.stack(logs, axis=1) + np.log(WEIGHTS), axis=1))
 
 

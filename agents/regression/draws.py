@@ -18,7 +18,18 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.regression.likelihoods import TILE_ROWS, LinkCode, sum_log_likelihoods
-from agents.regression.sites import Components, Data, Fit, factorise, invert
+from agents.regression.sites import (
+    Components,
+    Data,
+    Fit,
+    copy_values,
+    factorise,
+    find_prior,
+    find_rows,
+    invert,
+    multiply_row,
+    solve_lower,
+)
 from bandit_gym.numerics.compiled import inner, kernel
 
 MANY_FEATURES = 10
@@ -34,14 +45,14 @@ MIN_CAVITY = 1e-3
 
 
 @inner
-def draw_noise(rng: Generator, out: np.ndarray, degrees: float) -> float:
+def draw_noise(rng: Generator, out: np.ndarray) -> float:
     """Draw (size,) standard t variables; return their log-density, to a constant."""
-    square, size = 0.0, out.size
-    stretch = math.sqrt(degrees / rng.chisquare(degrees))
-    for a in range(size):
+    degrees = FEW_DEGREES if out.size < MANY_FEATURES else MANY_DEGREES
+    square, stretch = 0.0, math.sqrt(degrees / rng.chisquare(degrees))
+    for a in range(out.size):
         out[a] = stretch * rng.standard_normal()
         square += out[a] * out[a]
-    return -0.5 * (degrees + size) * math.log1p(square / degrees)
+    return -0.5 * (degrees + out.size) * math.log1p(square / degrees)
 
 
 @inner
@@ -49,17 +60,24 @@ def draw_block(
     rng: Generator, fit: Fit, index: tuple[int, int], theta: np.ndarray, out: np.ndarray
 ) -> None:
     """Draw (m, size) coefficients of a block; set (m,) values to minus their log-densities."""
-    lane, block = index
-    first, size = fit.starts[block], theta.shape[1]
-    noise = np.empty(size)
-    degrees = FEW_DEGREES if size < MANY_FEATURES else MANY_DEGREES
+    lane, part = index[0], slice(fit.starts[index[1]], fit.starts[index[1] + 1])
+    mean, factor, noise = (
+        fit.mean[lane, part],
+        fit.factor[lane, part, part],
+        np.empty(len(theta[0])),
+    )
     for j in range(len(theta)):
-        out[j] = -draw_noise(rng, noise, degrees)
-        for a in range(size):
-            value = fit.mean[lane, first + a]
-            for c in range(a + 1):
-                value += fit.factor[lane, first + a, first + c] * noise[c]
-            theta[j, a] = value
+        out[j] = -draw_noise(rng, noise)
+        shift_normal(mean, factor, noise, theta[j])
+
+
+@inner
+def shift_normal(mean: np.ndarray, factor: np.ndarray, noise: np.ndarray, out: np.ndarray) -> None:
+    """Set `out` to the mean plus the product of a lower triangular factor and noise."""
+    for a in range(mean.size):
+        out[a] = mean[a]
+        for c in range(a + 1):
+            out[a] += factor[a, c] * noise[c]
 
 
 @inner
@@ -79,190 +97,129 @@ def draw_mixture(
 
         log prior(c) + log prior(theta | c) - log q(c) - log Q(theta) - log P(theta).
     """
-    lane, block = index
-    size, own = theta.shape[1], fit.order[fit.starts[block] : fit.starts[block + 1]]
-    rest, right = np.empty((size, size)), np.empty(size)
-    find_row_sites(fit, index, rest, right)
-    choices = np.empty((size, prior.weights.shape[1]))
-    find_choices(prior, fit, index, rest, right, choices)
-    degrees = FEW_DEGREES if size < MANY_FEATURES else MANY_DEGREES
-    matrix, factor = np.empty((size, size)), np.empty((size, size))
-    noise, shift, chosen = np.empty(size), np.empty(size), np.empty(size, dtype=np.int64)
+    lane, part = index[0], slice(fit.starts[index[1]], fit.starts[index[1] + 1])
+    own, (precision, right) = fit.order[part], find_prior(fit, *index)
+    joint, factor = np.empty(precision.shape), np.empty(precision.shape)
+    invert(fit.covariance[lane, part, part], joint)
+    rest, shift = joint - precision, multiply_row(fit.mean[lane, part], joint) - right
+    shares, noise = find_shares(prior, fit, index, rest, shift), np.empty(own.size)
+    chosen, terms = np.empty(own.size, dtype=np.int64), np.empty(shares.shape[1])
     for j in range(len(theta)):
-        out[j] = choose_components(rng, prior, choices, own, chosen)
-        for a in range(size):
-            precision = prior.precisions[own[a], chosen[a]]
-            shift[a] = right[a] + precision * prior.means[own[a], chosen[a]]
-            for c in range(a):
-                matrix[a, c] = rest[a, c]
-            matrix[a, a] = rest[a, a] + precision
+        copy_values(shift, theta[j])
+        matrix, out[j] = rest.copy(), choose_components(rng, prior, shares, chosen)
+        for a in range(own.size):
+            precision_of_one = prior.precisions[own[a], chosen[a]]
+            matrix[a, a] += precision_of_one
+            theta[j, a] += precision_of_one * prior.means[own[a], chosen[a]]
         factorise(matrix, factor)
-        out[j] -= draw_noise(rng, noise, degrees)
-        for a in range(size):
+        solve_lower(factor, theta[j])
+        out[j] -= draw_noise(rng, noise)
+        for a in range(own.size - 1, -1, -1):  # theta = L'^-1 (L^-1 shift + noise)
+            theta[j, a] += noise[a]
+            for c in range(a + 1, own.size):
+                theta[j, a] -= factor[c, a] * theta[j, c]
+            theta[j, a] /= factor[a, a]
             out[j] -= math.log(factor[a, a])
-        solve_with_noise(factor, shift, noise, theta[j])
-        out[j] += compare_components(prior, own, chosen, theta[j])
+        out[j] += compare_components(prior, own, chosen, theta[j], terms)
 
 
 @inner
-def find_row_sites(fit: Fit, index: tuple[int, int], rest: np.ndarray, right: np.ndarray) -> None:
-    """Set the precision (size, size) and shift (size,) of all sites of a block's rows."""
-    lane, block = index
-    part = slice(fit.starts[block], fit.starts[block + 1])
-    own, mean = fit.order[part], fit.mean[lane, part]
-    invert(fit.covariance[lane, part, part], rest)
-    for a in range(own.size):
-        right[a] = -fit.prior[own[a], -1] - fit.prior_sites[lane, own[a], 1]
-        for c in range(own.size):
-            right[a] += rest[a, c] * mean[c]
-    for a in range(own.size):
-        rest[a, a] -= fit.prior_sites[lane, own[a], 0]
-        for c in range(own.size):
-            rest[a, c] -= fit.prior[own[a], own[c]]
-
-
-@inner
-def solve_with_noise(
-    factor: np.ndarray, shift: np.ndarray, noise: np.ndarray, out: np.ndarray
-) -> None:
-    """Set `out` to A^-1 shift + L^-T noise, for A = L L' and the factor L."""
-    for a in range(out.size):
-        value = shift[a]
-        for c in range(a):
-            value -= factor[a, c] * out[c]
-        out[a] = value / factor[a, a]
-    for a in range(out.size - 1, -1, -1):
-        value = out[a] + noise[a]
-        for c in range(a + 1, out.size):
-            value -= factor[c, a] * out[c]
-        out[a] = value / factor[a, a]
-
-
-@inner
-def find_choices(
-    prior: Components,
-    fit: Fit,
-    index: tuple[int, int],
-    rest: np.ndarray,
-    right: np.ndarray,
-    out: np.ndarray,
-) -> None:
-    """Set (size, C) probabilities by which to draw components: nearly those given the data.
+def find_shares(
+    prior: Components, fit: Fit, index: tuple[int, int], rest: np.ndarray, shift: np.ndarray
+) -> np.ndarray:
+    """Return (size, C) probabilities by which to draw components: nearly those given the data.
 
     Of one coefficient, by the density of its cavity under each; of all at once, by the evidence of
-    the sites of rows, and in the first line.
+    the sites of rows, their precision `rest` and `shift`, and in the first line.
     """
-    size, num_components = out.shape
-    for a in range(1 if prior.is_shared else size):
-        i = fit.order[fit.starts[index[1]] + a]
-        for c in range(num_components):
-            if prior.is_shared:
-                value = find_shared_evidence(prior, fit, index, (rest, right), c)
-            else:
-                value = find_evidence(prior, fit, index, a, c)
-            out[a, c] = prior.log_weights[i, c] + value
-        top, total = out[a].max(), 0.0
-        for c in range(num_components):
-            out[a, c] = math.exp(out[a, c] - top)
-            total += out[a, c]
-        for c in range(num_components):
-            own = (1.0 - PRIOR_SHARE) * out[a, c] / total
-            out[a, c] = own + PRIOR_SHARE * prior.weights[i, c]
-
-
-@inner
-def find_evidence(prior: Components, fit: Fit, index: tuple[int, int], a: int, c: int) -> float:
-    """Return the log-density of the cavity of a block's coefficient a under its component c."""
-    lane, first = index[0], fit.starts[index[1]]
-    tau, nu = fit.prior_sites[lane, fit.order[first + a]]
-    variance = fit.covariance[lane, first + a, first + a]
-    cavity = max(1.0 / variance - tau, MIN_CAVITY / variance)
-    off = (fit.mean[lane, first + a] / variance - nu) / cavity - prior.means[
-        fit.order[first + a], c
-    ]
-    joint = 1.0 / (1.0 / cavity + 1.0 / prior.precisions[fit.order[first + a], c])
-    return 0.5 * (math.log(joint) - joint * off * off)
+    lane, first, own = index[0], fit.starts[index[1]], fit.order[fit.starts[index[1]] :]
+    out = np.empty((shift.size, prior.weights.shape[1]))
+    for a in range(1 if prior.is_shared else shift.size):
+        if prior.is_shared:
+            values = find_shared_evidence(prior, own[: shift.size], rest, shift)
+        else:
+            tau, nu = fit.prior_sites[lane, own[a]]
+            variance = fit.covariance[lane, first + a, first + a]
+            cavity = max(1.0 / variance - tau, MIN_CAVITY / variance)
+            off = (fit.mean[lane, first + a] / variance - nu) / cavity - prior.means[own[a]]
+            joint = 1.0 / (1.0 / cavity + 1.0 / prior.precisions[own[a]])
+            values = 0.5 * (np.log(joint) - joint * off * off)
+        values += prior.log_weights[own[a]]
+        values = np.exp(values - values.max())
+        values *= (1.0 - PRIOR_SHARE) / values.sum()
+        copy_values(values + PRIOR_SHARE * prior.weights[own[a]], out[a])
+    return out
 
 
 @inner
 def find_shared_evidence(
-    prior: Components,
-    fit: Fit,
-    index: tuple[int, int],
-    sites: tuple[np.ndarray, np.ndarray],
-    c: int,
-) -> float:
-    """Return the log-evidence of the sites of rows, precision and shift, under component c."""
-    value, matrix, shift = 0.0, sites[0].copy(), sites[1].copy()
-    own = fit.order[fit.starts[index[1]] : fit.starts[index[1] + 1]]
-    for a in range(own.size):
-        mean, precision = prior.means[own[a], c], prior.precisions[own[a], c]
-        matrix[a, a] += precision
-        shift[a] += precision * mean
-        value += prior.log_scales[own[a], c] - 0.5 * precision * mean * mean
-    factor, solved = np.empty(matrix.shape), np.empty(own.size)
-    factorise(matrix, factor)
-    solve_with_noise(factor, shift, np.zeros(own.size), solved)
-    for a in range(own.size):
-        value += 0.5 * shift[a] * solved[a] - math.log(factor[a, a])
-    return value
+    prior: Components, own: np.ndarray, rest: np.ndarray, shift: np.ndarray
+) -> np.ndarray:
+    """Return the (C,) log-evidences of the sites of rows under components of all coefficients."""
+    out, factor = np.zeros(prior.weights.shape[1]), np.empty(rest.shape)
+    for c in range(out.size):
+        solved, matrix = shift.copy(), rest.copy()
+        for a in range(own.size):
+            mean, precision = prior.means[own[a], c], prior.precisions[own[a], c]
+            matrix[a, a] += precision
+            solved[a] += precision * mean
+            out[c] += prior.log_scales[own[a], c] - 0.5 * precision * mean * mean
+        factorise(matrix, factor)
+        solve_lower(factor, solved)
+        for a in range(own.size):
+            out[c] += 0.5 * solved[a] * solved[a] - math.log(factor[a, a])
+    return out
 
 
 @inner
 def choose_components(
-    rng: Generator, prior: Components, choices: np.ndarray, own: np.ndarray, chosen: np.ndarray
+    rng: Generator, prior: Components, shares: np.ndarray, chosen: np.ndarray
 ) -> float:
-    """Choose a component of each coefficient, or one of all; return log prior(c) - log q(c)."""
-    total = 0.0
-    for a in range(own.size):
-        if a > 0 and prior.is_shared:
-            chosen[a] = chosen[0]
-            continue
-        level, c = rng.random(), 0
-        while c < choices.shape[1] - 1 and level >= choices[a, c]:
-            level -= choices[a, c]
-            c += 1
+    """Choose a component of each coefficient, or one of all; return -log q(c)."""
+    total, c = 0.0, 0
+    for a in range(chosen.size):
+        if a == 0 or not prior.is_shared:
+            level, c = rng.random(), 0
+            while c < shares.shape[1] - 1 and level >= shares[a, c]:
+                level -= shares[a, c]
+                c += 1
+            total -= math.log(shares[a, c])
         chosen[a] = c
-        total += prior.log_weights[own[a], c] - math.log(choices[a, c])
     return total
 
 
 @inner
 def compare_components(
-    prior: Components, own: np.ndarray, chosen: np.ndarray, theta: np.ndarray
+    prior: Components, own: np.ndarray, chosen: np.ndarray, theta: np.ndarray, terms: np.ndarray
 ) -> float:
-    """Return the log-density of coefficients under their components, less that of the mixture.
+    """Return log prior(c) + log prior(theta | c) - log P(theta); (C,) `terms` are overwritten.
 
     For one coefficient after the other, unless they share a component.
     """
-    num_components, total, terms = prior.weights.shape[1], 0.0, np.empty(prior.weights.shape[1])
-    for c in range(num_components):
-        terms[c] = prior.log_weights[own[0], c]
+    total = 0.0
     for a in range(own.size):
         i = own[a]
-        for c in range(num_components):
-            before = terms[c] if prior.is_shared else prior.log_weights[i, c]
+        for c in range(terms.size):
+            before = terms[c] if prior.is_shared and a > 0 else prior.log_weights[i, c]
             off = theta[a] - prior.means[i, c]
             terms[c] = before + prior.log_scales[i, c] - 0.5 * prior.precisions[i, c] * off * off
         if not prior.is_shared or a == own.size - 1:
-            base, top, weight = terms[chosen[a]], terms.max(), 0.0
-            for c in range(num_components):
-                weight += math.exp(terms[c] - top)
-            total += base - prior.log_weights[i, chosen[a]] - top - math.log(weight)
+            top = terms.max()
+            total += terms[chosen[a]] - top - math.log(np.exp(terms - top).sum())
     return total
 
 
 @inner
-def add_normal_prior(fit: Fit, block: int, theta: np.ndarray, out: np.ndarray) -> None:
+def add_normal_prior(fit: Fit, index: tuple[int, int], theta: np.ndarray, out: np.ndarray) -> None:
     """Add the log-density of the normal prior, to a constant, of (m, size) draws of a block."""
-    own = fit.order[fit.starts[block] : fit.starts[block + 1]]
+    precision, right = find_prior(fit, *index)
     for j in range(len(theta)):
         value = 0.0
-        for a in range(own.size):
-            row, image = fit.prior[own[a]], 0.0
-            for c in range(own.size):
-                image += row[own[c]] * theta[j, c]
-            value += theta[j, a] * (row[-1] - 0.5 * image)
+        for a in range(right.size):
+            image = 0.0
+            for c in range(right.size):
+                image += precision[a, c] * theta[j, c]
+            value += theta[j, a] * (right[a] - 0.5 * image)
         out[j] += value
 
 
@@ -273,32 +230,15 @@ def fill_tile(data: Data, lane: int, rows: np.ndarray, own: np.ndarray, tile: np
     Args:
         data: all rows.
         lane: whose.
-        rows: (R,) in ascending order.
+        rows: (R,) of them.
         own: (size,) coefficients.
         tile: (size + 2, at least R) receives features, and then counts and sums.
     """
-    size, first, total = own.size, rows[0], 0
-    if rows[-1] - first == rows.size - 1:  # side by side: three times as fast
-        part = slice(first, first + rows.size)
-        for a in range(size):
-            copy_values(data.columns[lane, own[a]][part], tile[a])
-        copy_values(data.counts[lane][part], tile[size])
-        copy_values(data.sums[lane][part], tile[size + 1])
-    else:
-        for a in range(size):
-            gather_values(data.columns[lane, own[a]], rows, tile[a])
-        gather_values(data.counts[lane], rows, tile[size])
-        gather_values(data.sums[lane], rows, tile[size + 1])
-    for row in rows:
-        total += data.counts[lane, row]
-    return total == rows.size
-
-
-@inner
-def copy_values(values: np.ndarray, out: np.ndarray) -> None:
-    """Set the first entries of `out` to (R,) values."""
-    for j in range(values.size):
-        out[j] = values[j]
+    for a in range(own.size):
+        gather_values(data.columns[lane, own[a]], rows, tile[a])
+    gather_values(data.counts[lane], rows, tile[own.size])
+    gather_values(data.sums[lane], rows, tile[own.size + 1])
+    return tile[own.size, : rows.size].max() == 1.0
 
 
 @inner
@@ -332,10 +272,10 @@ def add_likelihood(
     """Add to (m,) values the log-likelihoods of (m, size) draws of a block over all its rows."""
     lane, block = index
     own = fit.order[fit.starts[block] : fit.starts[block + 1]]
-    start, stop = fit.row_starts[lane, block], fit.row_starts[lane, block + 1]
     tile, work = np.empty((own.size + 2, TILE_ROWS)), np.empty((3, TILE_ROWS))
-    for low in range(start, stop, TILE_ROWS):
-        rows = fit.rows[lane, low : min(low + TILE_ROWS, stop)]
+    all_rows = find_rows(fit, lane, block)
+    for low in range(0, all_rows.size, TILE_ROWS):
+        rows = all_rows[low : low + TILE_ROWS]
         is_single = fill_tile(data, lane, rows, own, tile)
         eta, buffer = work[0][: rows.size], work[1:]  # contiguous, for vector instructions
         for j in range(len(theta)):
@@ -374,21 +314,20 @@ def weigh_draws(
     log_weights = np.full((num_lanes, num_blocks, num_draws), -np.inf)
     for lane in range(num_lanes):
         for block in range(num_blocks):
-            length, first = lengths[lane, block], fit.starts[block]
+            length, own = lengths[lane, block], fit.order[fit.starts[block] : fit.starts[block + 1]]
             if length == 0:
                 continue
-            theta = np.empty((length, fit.starts[block + 1] - first))
+            theta = np.empty((length, own.size))
             values = log_weights[lane, block, :length]
             if prior.weights.shape[1] > 0:
                 draw_mixture(rng, prior, fit, (lane, block), theta, values)
             else:
                 draw_block(rng, fit, (lane, block), theta, values)
             if has_normal_prior:
-                add_normal_prior(fit, block, theta, values)
+                add_normal_prior(fit, (lane, block), theta, values)
             add_likelihood(link, data, fit, (lane, block), theta, values)
-            for a in range(theta.shape[1]):
-                for j in range(length):
-                    draws[lane, fit.order[first + a], j] = theta[j, a]
+            for a in range(own.size):
+                copy_values(theta[:, a], draws[lane, own[a]])
     return draws, log_weights
 
 
@@ -407,48 +346,35 @@ def choose_coefficients(
     """
     num_lanes, num_blocks, num_draws = log_weights.shape
     chosen = np.empty((num_lanes, size, fit.order.size))
-    below = np.empty(num_draws)
     for lane in range(num_lanes):
         for block in range(num_blocks):
-            top, total = log_weights[lane, block].max(), 0.0
-            for j in range(num_draws):
-                total += math.exp(log_weights[lane, block, j] - top)
-                below[j] = total
+            values = log_weights[lane, block]
+            below = np.exp(values - values.max()).cumsum()
             for i in range(size):
-                winner = np.searchsorted(below, rng.random() * total, side="right")
+                winner = np.searchsorted(below, rng.random() * below[-1], side="right")
                 winner = min(winner, num_draws - 1)  # rounding may lead beyond it
                 for a in fit.order[fit.starts[block] : fit.starts[block + 1]]:
                     chosen[lane, i, a] = draws[lane, a, winner]
     return chosen
 
 
-@kernel
 def draw_normal(rng: Generator, fit: Fit, size: int) -> np.ndarray:
     """Return (N, size, d) draws of the normal fits."""
-    num_lanes, num_features = fit.mean.shape
-    chosen, noise = np.empty((num_lanes, size, num_features)), np.empty(num_features)
-    for lane in range(num_lanes):
-        for i in range(size):
-            for a in range(num_features):
-                noise[a] = rng.standard_normal()
-                value = fit.mean[lane, a]
-                for c in range(a + 1):
-                    value += fit.factor[lane, a, c] * noise[c]
-                chosen[lane, i, fit.order[a]] = value
-    return chosen
+    noise = rng.standard_normal((len(fit.mean), size, fit.order.size))
+    draws = np.empty(noise.shape)
+    draws[..., fit.order] = fit.mean[:, None] + noise @ fit.factor.swapaxes(1, 2)
+    return draws
 
 
 @kernel
 def find_best_arms(rng: Generator, features: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
     """Return the (N,) arms of (N, K, d) features with the largest predictor, ties at random."""
-    num_lanes, num_arms, size = features.shape
+    num_lanes, num_arms, _ = features.shape
     arms = np.zeros(num_lanes, dtype=np.int64)
     for lane in range(num_lanes):
         best, num_best = -np.inf, 0
         for arm in range(num_arms):
-            value = 0.0
-            for a in range(size):
-                value += features[lane, arm, a] * coefficients[lane, a]
+            value = (features[lane, arm] * coefficients[lane]).sum()
             if value > best:
                 best, num_best, arms[lane] = value, 1, arm
             elif value == best:

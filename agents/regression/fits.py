@@ -14,7 +14,7 @@ from agents.regression.draws import weigh_draws
 from agents.regression.likelihoods import make_link_code
 from agents.regression.priors import PriorFit
 from agents.regression.rows import Rows
-from agents.regression.sites import Data, Fit, add_rows, join_blocks, refine, sort_rows
+from agents.regression.sites import Data, Fit, add_rows, join_blocks, refine
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import ContextualProblem
@@ -90,7 +90,7 @@ class CoefficientFits:
 
     def update(self, rows: Rows) -> None:
         """Bring all lanes to their data."""
-        self.data = Data(rows.columns, rows.counts, rows.sums, rows.sizes)
+        self.data = Data(rows.columns, rows.counts, rows.sums)
         fit = self.fit
         if more := rows.counts.shape[1] - fit.seen.shape[1]:
             extra = (0, 0), (0, more)
@@ -99,7 +99,6 @@ class CoefficientFits:
         is_split = fit.starts.size > 2
         if is_split and join_blocks(self.data, self.fit.seen, self.labels):
             self._arrange(self.fit.seen, self.fit.sites, self.fit.prior_sites)
-            sort_rows(self.data, self.fit, self.num_rewards)
         options = self.fit, self.num_rewards, self.due, self.is_laplace
         if add_rows(self.link, self.data, *options):
             self._renew(self.num_rewards >= self.due)
@@ -136,7 +135,7 @@ class CoefficientFits:
         """Renew the sites of the (N, B) blocks that are due, and what draws of theirs are worth."""
         for _ in range(NUM_SWEEPS):
             self.prior.match_sites(self.fit, is_due)
-            refine(self.link, self.data, self.fit, is_due, 0 if self.is_laplace else 1)
+            refine(self.link, self.data, self.fit, is_due, self.is_laplace)
         is_low = is_due & (not self.is_laplace)
         for num_pilots in NUM_PILOTS:
             if is_low.any():

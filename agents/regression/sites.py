@@ -54,13 +54,11 @@ class Data(NamedTuple):
         columns: (N, d, n).
         counts: (N, n).
         sums: (N, n).
-        sizes: (N,).
     """
 
     columns: np.ndarray
     counts: np.ndarray
     sums: np.ndarray
-    sizes: np.ndarray
 
 
 class Components(NamedTuple):
@@ -133,11 +131,9 @@ def match_site(
     peak = find_peak(link, n, s) - centre
     low = max(min(0.0, score / precision), min(0.0, peak))
     high = min(max(0.0, score / precision), max(0.0, peak))
-    x = min(max(score / (information + precision), low), high)
-    if (
-        abs(peak + centre) < MAX_FINITE_PEAK
-    ):  # from there Newton's steps under a log link are not of 1
-        x = min(max(peak, low), high)
+    # From a peak that is finite, Newton's steps under a log link are not of 1.
+    is_finite = abs(peak + centre) < MAX_FINITE_PEAK
+    x = min(max(peak if is_finite else score / (information + precision), low), high)
     for _ in range(MAX_MODE_STEPS):
         _, score, information = log_likelihood(link, centre + x, n, s)
         slope, curvature = score - precision * x, information + precision
@@ -167,6 +163,26 @@ def match_site(
 
 
 @inner
+def find_rows(fit: Fit, lane: int, block: int) -> np.ndarray:
+    """Return the rows of a lane's block, a view."""
+    return fit.rows[lane, fit.row_starts[lane, block] : fit.row_starts[lane, block + 1]]
+
+
+@inner
+def find_prior(fit: Fit, lane: int, block: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the precision matrix of a block's prior and sites, and its product with the mean."""
+    own = fit.order[fit.starts[block] : fit.starts[block + 1]]
+    precision, right = np.empty((own.size, own.size)), np.empty(own.size)
+    for a in range(own.size):
+        tau, nu = fit.prior_sites[lane, own[a]]
+        right[a] = fit.prior[own[a], -1] + nu
+        for c in range(own.size):
+            precision[a, c] = fit.prior[own[a], own[c]]
+        precision[a, a] += tau
+    return precision, right
+
+
+@inner
 def update_site(
     link: LinkCode, data: Data, fit: Fit, index: tuple[int, int, int], is_laplace: bool
 ) -> None:
@@ -179,26 +195,19 @@ def update_site(
         data: all rows.
         fit: is changed.
         index: lane, block and row.
-        is_laplace: whether to expand at the point in index of matching moments.
+        is_laplace: whether to expand at the point instead of matching moments.
     """
     lane, block, row = index
-    first, last = fit.starts[block], fit.starts[block + 1]
-    size = last - first
-    x, image = np.empty(size), np.zeros(size)
-    mean, covariance = fit.mean[lane, first:last], fit.covariance[lane, first:last, first:last]
-    eta, variance, at_point = 0.0, 0.0, 0.0
-    for a in range(size):
-        x[a] = data.columns[lane, fit.order[first + a], row]
-        eta += x[a] * mean[a]
-        at_point += x[a] * fit.point[lane, first + a]
-    for a in range(size):
-        for c in range(size):
-            image[c] += x[a] * covariance[a, c]
-    for a in range(size):
-        variance += x[a] * image[a]
+    part = slice(fit.starts[block], fit.starts[block + 1])
+    mean, covariance = fit.mean[lane, part], fit.covariance[lane, part, part]
+    x = np.empty(mean.size)
+    read_features(data, lane, row, fit.order[part], x)
+    image = multiply_row(x, covariance)
+    eta, variance = dot(x, mean), dot(x, image)
     n, s = float(data.counts[lane, row]), data.sums[lane, row]
     old_tau, old_nu = fit.sites[lane, row]
     if is_laplace:
+        at_point = dot(x, fit.point[lane, part])
         _, score, tau = log_likelihood(link, at_point, n, s)
         nu = score + tau * at_point
     else:
@@ -209,110 +218,113 @@ def update_site(
     change = tau - old_tau
     scale = 1.0 / (1.0 + change * variance)
     shift = scale * (nu - old_nu - change * eta)
-    for a in range(size):
+    for a in range(x.size):
         mean[a] += shift * image[a]
-        weight = scale * change * image[a]
-        for c in range(size):
-            covariance[a, c] -= weight * image[c]
+        for c in range(x.size):
+            covariance[a, c] -= scale * change * image[a] * image[c]
 
 
 @inner
 def rebuild(data: Data, fit: Fit, lane: int, block: int) -> None:
     """Set mean, covariance and factor of a block to what prior and sites say."""
-    first, last = fit.starts[block], fit.starts[block + 1]
-    size = last - first
-    precision, right = np.empty((size, size)), np.empty(size)
-    for a in range(size):
-        own, (tau, nu) = fit.order[first + a], fit.prior_sites[lane, fit.order[first + a]]
-        right[a] = fit.prior[own, -1] + nu
-        for c in range(size):
-            precision[a, c] = fit.prior[own, fit.order[first + c]]
-        precision[a, a] += tau
-    x = np.empty(size)
-    for i in range(fit.row_starts[lane, block], fit.row_starts[lane, block + 1]):
-        row = fit.rows[lane, i]
+    part = slice(fit.starts[block], fit.starts[block + 1])
+    (precision, right), x = find_prior(fit, lane, block), np.empty(part.stop - part.start)
+    for row in find_rows(fit, lane, block):
+        read_features(data, lane, row, fit.order[part], x)
         tau, nu = fit.sites[lane, row]
-        for a in range(size):
-            x[a] = data.columns[lane, fit.order[first + a], row]
-        for a in range(size):
+        for a in range(x.size):
             right[a] += nu * x[a]
-            weight = tau * x[a]
             for c in range(a + 1):
-                precision[a, c] += weight * x[c]
-    covariance = fit.covariance[lane, first:last, first:last]
+                precision[a, c] += tau * x[a] * x[c]
+    covariance = fit.covariance[lane, part, part]
     invert(precision, covariance)
-    for a in range(size):
-        value = 0.0
-        for c in range(size):
-            value += covariance[a, c] * right[c]
-        fit.mean[lane, first + a] = value
-    factorise(covariance, fit.factor[lane, first:last, first:last])
+    copy_values(multiply_row(right, covariance), fit.mean[lane, part])
+    factorise(covariance, fit.factor[lane, part, part])
+
+
+@inner
+def read_features(data: Data, lane: int, row: int, own: np.ndarray, out: np.ndarray) -> None:
+    """Set `out` to a row's features of some coefficients."""
+    for a in range(own.size):
+        out[a] = data.columns[lane, own[a], row]
+
+
+@inner
+def dot(x: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of products, one added after the other on any processor."""
+    total = 0.0
+    for a in range(x.size):
+        total += x[a] * y[a]
+    return total
+
+
+@inner
+def copy_values(values: np.ndarray, out: np.ndarray) -> None:
+    """Set the first entries of `out` to values; slices of arrays take seconds to compile."""
+    for a in range(values.size):
+        out[a] = values[a]
+
+
+@inner
+def multiply_row(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Return the product of a row and a square matrix."""
+    out = np.zeros(x.size)
+    for a in range(x.size):
+        for c in range(x.size):
+            out[c] += x[a] * matrix[a, c]
+    return out
 
 
 @inner
 def factorise(matrix: np.ndarray, out: np.ndarray) -> None:
-    """Set the lower triangle of `out` to the Cholesky factor of a matrix's; 0 above."""
-    size = len(matrix)
-    for a in range(size):
+    """Set the lower triangle of `out` to the Cholesky factor of a matrix's."""
+    for a in range(len(matrix)):
         for c in range(a + 1):
             value = matrix[a, c]
             for k in range(c):
                 value -= out[a, k] * out[c, k]
             out[a, c] = math.sqrt(value) if a == c else value / out[c, c]
-        for c in range(a + 1, size):
-            out[a, c] = 0.0
+
+
+@inner
+def solve_lower(factor: np.ndarray, x: np.ndarray, first: int = 0) -> None:
+    """Replace x by L^-1 x for a lower triangular factor L, given the first that is not 0."""
+    for a in range(first, x.size):
+        for c in range(first, a):
+            x[a] -= factor[a, c] * x[c]
+        x[a] /= factor[a, a]
 
 
 @inner
 def invert(matrix: np.ndarray, out: np.ndarray) -> None:
     """Set `out` to the inverse of a positive definite matrix, of which the lower half is read."""
-    size = len(matrix)
-    factor, inverse = np.empty((size, size)), np.zeros((size, size))
+    factor, inverse = np.empty(matrix.shape), np.eye(len(matrix))
     factorise(matrix, factor)
-    for c in range(size):
-        inverse[c, c] = 1.0 / factor[c, c]
-        for a in range(c + 1, size):
-            value = 0.0
-            for k in range(c, a):
-                value -= factor[a, k] * inverse[k, c]
-            inverse[a, c] = value / factor[a, a]
-    for a in range(size):
+    for a in range(len(matrix)):
+        solve_lower(factor, inverse[a], a)
+    for a in range(len(matrix)):
         for c in range(a + 1):
-            value = 0.0
-            for k in range(a, size):
-                value += inverse[k, a] * inverse[k, c]
-            out[a, c] = out[c, a] = value
+            out[a, c] = out[c, a] = dot(inverse[a, a:], inverse[c, a:])
 
 
 @inner
 def find_decrement(fit: Fit, lane: int, block: int) -> float:
     """Return how far the mean of a block is from the point of expansion, in standard deviations."""
-    total, solved = 0.0, np.empty(fit.starts[block + 1] - fit.starts[block])
-    for a in range(solved.size):
-        own = fit.starts[block] + a
-        value = fit.mean[lane, own] - fit.point[lane, own]
-        for c in range(a):
-            value -= fit.factor[lane, own, fit.starts[block] + c] * solved[c]
-        solved[a] = value / fit.factor[lane, own, own]
-        total += solved[a] * solved[a]
-    return math.sqrt(total)
+    part = slice(fit.starts[block], fit.starts[block + 1])
+    off = fit.mean[lane, part] - fit.point[lane, part]
+    solve_lower(fit.factor[lane, part, part], off)
+    return math.sqrt((off * off).sum())
 
 
 @inner
 def expand(link: LinkCode, data: Data, fit: Fit, lane: int, block: int) -> float:
     """Expand all likelihoods of a block at its point; return the log-density there."""
-    first, last = fit.starts[block], fit.starts[block + 1]
-    total, point, own = 0.0, fit.point[lane, first:last], fit.order[first:last]
-    for a in range(point.size):
-        tau, nu = fit.prior_sites[lane, own[a]]
-        image = tau * point[a]
-        for c in range(point.size):
-            image += fit.prior[own[a], own[c]] * point[c]
-        total += point[a] * (fit.prior[own[a], -1] + nu - 0.5 * image)
-    for i in range(fit.row_starts[lane, block], fit.row_starts[lane, block + 1]):
-        row, eta = fit.rows[lane, i], 0.0
-        for a in range(point.size):
-            eta += data.columns[lane, own[a], row] * point[a]
+    part = slice(fit.starts[block], fit.starts[block + 1])
+    point, (precision, right) = fit.point[lane, part], find_prior(fit, lane, block)
+    total, x = dot(point, right - 0.5 * multiply_row(point, precision)), np.empty(point.size)
+    for row in find_rows(fit, lane, block):
+        read_features(data, lane, row, fit.order[part], x)
+        eta = dot(x, point)
         n, s = float(data.counts[lane, row]), data.sums[lane, row]
         value, score, tau = log_likelihood(link, eta, n, s)
         total += value
@@ -347,52 +359,40 @@ def join_blocks(data: Data, seen: np.ndarray, labels: np.ndarray) -> bool:
         labels: (d,) block of each coefficient, the lowest coefficient in it.
     """
     has_changed = False
-    for lane in range(len(data.sizes)):
-        for row in range(data.sizes[lane]):
-            if seen[lane, row] == 0:
-                lead = -1
-                for a in range(labels.size):
-                    if data.columns[lane, a, row] != 0.0:
-                        lead = a if lead < 0 else lead
-                        low, high = min(labels[a], labels[lead]), max(labels[a], labels[lead])
-                        if low < high:
-                            has_changed = True
-                            for c in range(labels.size):
-                                labels[c] = low if labels[c] == high else labels[c]
+    for lane in range(len(seen)):
+        for row in np.flatnonzero(data.counts[lane] * (seen[lane] == 0)):
+            used = labels[data.columns[lane, :, row] != 0.0]
+            for label in used:
+                if label != used.min():
+                    labels[labels == label], has_changed = used.min(), True
     return has_changed
 
 
 @inner
 def find_block(data: Data, fit: Fit, lane: int, row: int) -> int:
     """Return the block of a row, -1 if all its features are 0."""
-    for block in range(fit.starts.size - 1):
-        for a in fit.order[fit.starts[block] : fit.starts[block + 1]]:
-            if data.columns[lane, a, row] != 0.0:
-                return block
-    return -1
+    used = np.flatnonzero(data.columns[lane, :, row][fit.order])
+    return np.searchsorted(fit.starts, used[0], side="right") - 1 if used.size > 0 else -1
 
 
 @inner
 def insert_row(fit: Fit, lane: int, block: int, row: int) -> None:
     """Put a new row beside those of its block."""
-    starts, rows, num_blocks = fit.row_starts[lane], fit.rows[lane], fit.starts.size - 1
-    for i in range(starts[num_blocks], starts[block + 1], -1):
+    starts, rows = fit.row_starts[lane], fit.rows[lane]
+    for i in range(starts[-1], starts[block + 1], -1):
         rows[i] = rows[i - 1]
     rows[starts[block + 1]] = row
-    for later in range(block + 1, num_blocks + 1):
-        starts[later] += 1
+    starts[block + 1 :] += 1
 
 
-@kernel
-def sort_rows(data: Data, fit: Fit, num_rewards: np.ndarray) -> None:
-    """Sort all rows that have sites into blocks that are new, and count (N, B) rewards."""
-    for lane in range(len(data.sizes)):
-        for row in range(data.sizes[lane]):
-            if fit.seen[lane, row] > 0:
-                block = find_block(data, fit, lane, row)
-                if block >= 0:
-                    insert_row(fit, lane, block, row)
-                    num_rewards[lane, block] += fit.seen[lane, row]
+@inner
+def sort_rows(data: Data, fit: Fit, lane: int, num_rewards: np.ndarray) -> None:
+    """Sort a lane's rows that have sites into blocks that are new, and count (N, B) rewards."""
+    for row in np.flatnonzero(fit.seen[lane]):
+        block = find_block(data, fit, lane, row)
+        if block >= 0:
+            insert_row(fit, lane, block, row)
+            num_rewards[lane, block] += fit.seen[lane, row]
 
 
 @kernel
@@ -408,24 +408,22 @@ def add_rows(
 
     Return whether a block is due: has as many rewards as (N, B) say, which is 0 of a new one.
     """
-    touched, is_due = np.empty(fit.starts.size - 1, dtype=np.bool_), False
-    for lane in range(len(data.sizes)):
-        touched[:] = False
+    for lane in range(len(due)):
+        if fit.row_starts[lane, -1] == 0:  # no data, or blocks have joined
+            sort_rows(data, fit, lane, num_rewards)
         for block in np.flatnonzero(due[lane] == 0):
             rebuild(data, fit, lane, block)
-        for row in range(data.sizes[lane]):
+        before = num_rewards[lane].copy()
+        for row in np.flatnonzero(data.counts[lane] != fit.seen[lane]):
             change = data.counts[lane, row] - fit.seen[lane, row]
-            if change == 0:
-                continue
-            block, is_new = find_block(data, fit, lane, row), fit.seen[lane, row] == 0
-            fit.seen[lane, row] += change
+            block = find_block(data, fit, lane, row)
             if block >= 0:
-                if is_new:
+                if fit.seen[lane, row] == 0:
                     insert_row(fit, lane, block, row)
                 update_site(link, data, fit, (lane, block, row), is_laplace)
                 num_rewards[lane, block] += change
-                touched[block] = True
-        for block in np.flatnonzero(touched):
+            fit.seen[lane, row] += change
+        for block in np.flatnonzero(num_rewards[lane] != before):
             part = slice(fit.starts[block], fit.starts[block + 1])
             factor = fit.factor[lane, part, part]
             factorise(fit.covariance[lane, part, part], factor)
@@ -433,18 +431,16 @@ def add_rows(
                 rebuild(data, fit, lane, block)
             if is_laplace and find_decrement(fit, lane, block) > MAX_DECREMENT:
                 find_site_mode(link, data, fit, lane, block)
-        is_due |= (num_rewards[lane] >= due[lane]).any()
-    return is_due
+    return bool((num_rewards >= due).any())
 
 
 @kernel
-def refine(link: LinkCode, data: Data, fit: Fit, due: np.ndarray, num_sweeps: int) -> None:
-    """Match all sites of the (N, B) due blocks, so many times over."""
-    for lane in range(len(data.sizes)):
+def refine(link: LinkCode, data: Data, fit: Fit, due: np.ndarray, is_laplace: bool) -> None:
+    """Match all sites of the (N, B) due blocks; of Laplace approximations, rebuild them alone."""
+    for lane in range(len(due)):
         for block in np.flatnonzero(due[lane]):
             rebuild(data, fit, lane, block)
-            for _ in range(num_sweeps):
-                for i in range(fit.row_starts[lane, block], fit.row_starts[lane, block + 1]):
-                    index = lane, block, fit.rows[lane, i]
-                    update_site(link, data, fit, index, False)
+            if not is_laplace:
+                for row in find_rows(fit, lane, block):
+                    update_site(link, data, fit, (lane, block, row), False)
                 rebuild(data, fit, lane, block)
