@@ -56,11 +56,6 @@ class CountsAndSums:
         evidence.is_cumulative = is_cumulative
         return evidence
 
-    @property
-    def num_rewards(self) -> np.ndarray:
-        """(N,) rewards of each lane since its start, whether or not they still count."""
-        return np.asarray(self.counts.sum(axis=1))
-
     def start(self, num_lanes: int) -> None:
         """Prepare for so many lanes without data."""
         shape = num_lanes, self.counts.shape[1]
@@ -98,45 +93,15 @@ class CountsAndSums:
         return CountsAndSums.from_totals(counts, sums, is_cumulative=self.is_cumulative)
 
 
-class RecentCountsAndSums(CountsAndSums):
-    """Counts and sums in which recent rewards count more; the kinds below say how."""
-
-    state_names: ClassVar[tuple[str, ...]] = ("_num_rewards",)
-    is_cumulative = False
-
-    @property
-    def num_rewards(self) -> np.ndarray:
-        """(N,) rewards of each lane since its start, whether or not they still count."""
-        return self._num_rewards
-
-    def start(self, num_lanes: int) -> None:
-        """Prepare for so many lanes without data."""
-        super().start(num_lanes)
-        self._num_rewards = np.zeros(num_lanes, dtype=np.int64)
-
-    def restart(self, mask: np.ndarray) -> None:
-        """Remove the data of the (N,) masked lanes."""
-        super().restart(mask)
-        self._num_rewards[mask] = 0
-
-    def add(self, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray) -> None:
-        """Add one reward in each of (R,) lanes."""
-        super().add(lanes, arms, rewards)
-        self._num_rewards[lanes] += 1
-
-    def add_totals(self, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Add earlier data of which only (N, K) counts and sums are known."""
-        super().add_totals(counts, sums)
-        self._num_rewards += counts.sum(axis=1)
-
-
-class DiscountedCountsAndSums(RecentCountsAndSums):
+class DiscountedCountsAndSums(CountsAndSums):
     """Each reward multiplies its lane's earlier counts and sums by the discount.
 
     Arguments:
         num_arms: K.
         discount: in (0, 1).
     """
+
+    is_cumulative = False
 
     def __init__(self, num_arms: int, discount: float) -> None:
         super().__init__(num_arms)
@@ -149,7 +114,7 @@ class DiscountedCountsAndSums(RecentCountsAndSums):
         super().add(lanes, arms, rewards)
 
 
-class WindowedCountsAndSums(RecentCountsAndSums):
+class WindowedCountsAndSums(CountsAndSums):
     """Counts and sums of a lane's last w rewards, and of totals, which have no order and stay.
 
     Arguments:
@@ -158,6 +123,7 @@ class WindowedCountsAndSums(RecentCountsAndSums):
     """
 
     state_names = ("_arms", "_rewards", "_places", "_totals")
+    is_cumulative = False
 
     def __init__(self, num_arms: int, window: int) -> None:
         super().__init__(num_arms)

@@ -53,11 +53,6 @@ class Rows:
         """(N, n, d) features of the rows, a view of `columns`."""
         return self.columns.swapaxes(1, 2)
 
-    @property
-    def num_rewards(self) -> np.ndarray:
-        """(N,) rewards of each lane."""
-        return np.asarray(self.counts.sum(axis=1))
-
     def start(self, num_lanes: int) -> None:
         """Prepare for so many lanes without data."""
         shape = num_lanes, MIN_CAPACITY

@@ -213,7 +213,7 @@ def test_a_lane_that_begins_again_has_no_features_for_a_reward():
     agent.observe([0, 0], [1.0, 1.0], np.array([False, True]))
     with pytest.raises(TypeError, match="observation must be given"):
         agent.observe([0, 0], [1.0, 1.0], np.array([True, False]))
-    assert agent.evidence.num_rewards.tolist() == [0, 1]
+    assert agent.evidence.counts.sum(axis=1).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("name", ["exact", "racing", "laplace"])

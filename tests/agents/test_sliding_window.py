@@ -106,7 +106,6 @@ def test_totals_have_no_order_and_stay_in_a_window():
         agent.observe([arm, 0], [1.0, 0.0], mask=np.array([True, False]))
     assert agent.counts.tolist() == [[3, 0, 1, 1], [4, 0, 0, 0]]
     assert agent.sums.tolist() == [[2.0, 0.0, 1.0, 1.0], [3.0, 0.0, 0.0, 0.0]]
-    assert agent.evidence.num_rewards.tolist() == [7, 4]
 
 
 def test_window_refuses_more_rewards_than_memory_holds():

@@ -321,7 +321,7 @@ def test_rows_collapse_equal_features_and_restart_lanes_alone():
     rows.add(np.array([1]), np.array([[0.0, 1.0]]), np.array([2.0]))
     assert rows.sizes.tolist() == [20, 1]
     assert (rows.counts[1, 0], rows.sums[1, 0]) == (21, 42.0)
-    assert rows.num_rewards.tolist() == [20, 21]
+    assert rows.counts.sum(axis=1).tolist() == [20, 21]
     np.testing.assert_array_equal(rows.features[0, :20, 1], np.arange(20))
     rows.restart(np.array([True, False]))
     rows.add(np.array([0]), np.array([[3.0, 4.0]]), np.array([1.0]))
