@@ -3,7 +3,7 @@
 Equal features collapse into one row with a count and a sum, all that a generalised linear model
 needs, so that a finite set of features costs the same at any t.
 
-Notation: N lanes, R of them that are paid, d features, n distinct rows of a lane at most.
+Notation: K arms, N lanes, R of them that are paid, d features, n distinct rows of a lane at most.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from bandit_gym.checks import message
-from bandit_gym.checks.typing import FloatArray
+from bandit_gym.checks import check_features, message
+from bandit_gym.checks.typing import BoolArray, FloatArray
 
 MAX_ROW_VALUES = 10**9
 """Features of all lanes and rows: 8 GB of them."""
@@ -22,9 +22,13 @@ MAX_ROW_VALUES = 10**9
 MIN_CAPACITY = 16
 """Rows of a lane for which there is room at first; it doubles when it is full."""
 
+ROW_ARRAYS = "columns", "counts", "sums", "sizes"
+
 
 class Rows:
     """The distinct features of each lane, and the count and sum of the rewards under them.
+
+    Beside them are the features of the last decision, of which each lane's serve one reward.
 
     Arguments:
         num_features: d.
@@ -35,11 +39,13 @@ class Rows:
         counts: (N, n) rewards of each row, int64; 0 beyond a lane's rows.
         sums: (N, n) total rewards, in reward units.
         sizes: (N,) distinct rows of each lane.
+        offered: (N, K, d) features of the arms at the last decision; K = 0 before the first.
+        is_unused: (N,) True where no reward was observed for them.
         is_cumulative: True; rows are neither discounted nor removed.
         max_lanes: how many lanes there is memory for.
     """
 
-    state_names: ClassVar[tuple[str, ...]] = ("columns", "counts", "sums", "sizes", "_products")
+    state_names: ClassVar[tuple[str, ...]] = *ROW_ARRAYS, "_products", "offered", "is_unused"
     is_cumulative = True
     _products: tuple[FloatArray, FloatArray] | None = None
 
@@ -61,10 +67,12 @@ class Rows:
         self.sizes = np.zeros(num_lanes, dtype=np.int64)
         self._index: list[dict[bytes, int]] = [{} for _ in range(num_lanes)]
         self._products = None
+        self.offered = np.zeros((num_lanes, 0, self._num_features))
+        self.is_unused = np.zeros(num_lanes, dtype=bool)
 
     def restart(self, mask: np.ndarray) -> None:
-        """Remove the data of the (N,) masked lanes."""
-        for values in (self.columns, self.counts, self.sums, self.sizes):
+        """Remove the data of the (N,) masked lanes, and what was offered there."""
+        for values in (self.columns, self.counts, self.sums, self.sizes, self.is_unused):
             values[mask] = 0
         for lane in np.flatnonzero(mask):
             self._index[lane] = {}
@@ -90,6 +98,39 @@ class Rows:
             if self._products is not None:
                 self._products[0][lane] += np.multiply.outer(values, values)
                 self._products[1][lane] += values * reward
+
+    def offer(self, features: FloatArray) -> None:
+        """Take the (N, K, d) features of the decision at hand."""
+        self.offered = features
+        self.is_unused[:] = True
+
+    def find_offered(
+        self, observation: Any, num_envs: int | None, mask: BoolArray | None
+    ) -> FloatArray:
+        """Return the features that rewards are for: (N, K, d), or (N, d) of the played arms.
+
+        Args:
+            observation: features, or None for those of the last decision, each lane's once.
+            num_envs: N, or None for a single run.
+            mask: (N,) lanes that are paid, or None for all.
+
+        Raises:
+            TypeError: if an observation is needed, or is made of no numbers.
+            ValueError: if its shape is wrong, or a feature is NaN or infinite.
+        """
+        if observation is not None:
+            taken: dict[str, Any] = {"mask": mask, "takes_played": True}
+            return check_features(observation, self._num_features, num_envs, **taken)
+        unused = self.is_unused if mask is None else self.is_unused[mask]
+        if np.count_nonzero(unused) == unused.size:  # a third of the time of `all`
+            is_first = not self.offered.size  # and no lane is paid
+            return np.zeros((len(self.offered), self._num_features)) if is_first else self.offered
+        condition = "be given where no act since the last reward has shown features"
+        raise TypeError(message("observation", condition, None))
+
+    def mark_used(self, lanes: np.ndarray) -> None:
+        """Let the last decision of (R,) lanes have its reward."""
+        self.is_unused[lanes] = False
 
     def products(self) -> tuple[FloatArray, FloatArray]:
         """Return the (N, d, d) sums of x x' and the (N, d) sums of y x over all rewards y under x.

@@ -9,22 +9,23 @@ Notation: K arms, N lanes.
 from __future__ import annotations
 
 import copy
+from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
-from bandit_gym.checks import check_integer, check_numbers, check_probabilities, check_real, message
+from bandit_gym.checks import (
+    check_integer,
+    check_numbers,
+    check_object,
+    check_probabilities,
+    check_real,
+    message,
+)
 from bandit_gym.checks.doubts import Doubt
-from bandit_gym.numerics.streams import make_generator
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-from html import escape
-from typing import TYPE_CHECKING
-
-from bandit_gym.checks import check_object
 from bandit_gym.checks.styles import COLOURS, line_style
+from bandit_gym.numerics.streams import make_generator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
