@@ -86,11 +86,7 @@ class Block:
     @cached_property
     def own(self) -> dict[str, FloatArray]:
         """Name -> (rows,) values of the diagnostics that only this agent reports."""
-        return (
-            read_map(self._read([OWN_DIAGNOSTICS])[OWN_DIAGNOSTICS])
-            if OWN_DIAGNOSTICS in self.file.schema_arrow.names
-            else {}
-        )
+        return read_map(self._read([OWN_DIAGNOSTICS])[OWN_DIAGNOSTICS])
 
     def _read(self, names: list[str]) -> pa.Table:
         """Read some columns; starting threads costs more than they save on so little."""
@@ -191,10 +187,8 @@ class Results:
 
     def frame(self) -> pd.DataFrame:
         """Return all tidy rows; where an agent does not report another one's diagnostic, NaN."""
-        frames = list(self.frames())
-        return (
-            pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns_of(()))
-        )
+        nothing = pd.DataFrame(columns=columns_of(()))
+        return pd.concat([*self.frames()] or [nothing], ignore_index=True)
 
     def __repr__(self) -> str:
         return describe(self)

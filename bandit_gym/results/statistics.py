@@ -289,24 +289,15 @@ def summarise(results: Results) -> pd.DataFrame:
     return table
 
 
-def is_table(environment: Entry) -> bool:
-    """Say whether an environment plays the rows of a table, whose regret has no means in it."""
-    return environment.target == "bandit_gym:TableBandit-v0"
-
-
-def regret_name(environment: Entry) -> str:
-    """Say in words which regret a table or an axis shows."""
-    title = COLUMNS["cumulative_regret"].title
-    if is_table(environment):
-        return "regret to the best reward of each row"
-    return title if "means" in environment.options else f"Bayesian {title}"
-
-
-def regret_definition(environment: Entry) -> str:
-    """Say what is summed over the steps."""
-    if is_table(environment):
-        return "best reward - reward received"
-    return COLUMNS["cumulative_regret"].definition
+def describe_regret(environment: Entry) -> tuple[str, str, str]:
+    """Return in words which regret a table shows, what it sums, and over what it is averaged."""
+    column = COLUMNS["cumulative_regret"]
+    if environment.target == "bandit_gym:TableBandit-v0":  # without means
+        name = "regret to the best reward of each row"
+        return name, "best reward - reward received", "orders of the rows"
+    if "means" in environment.options:
+        return column.title, column.definition, "the noise"
+    return f"Bayesian {column.title}", column.definition, "instances drawn from the prior"
 
 
 def paired_differences(
