@@ -103,7 +103,7 @@ def watch(run: Run) -> Iterator[Frame]:
             record.add(step.actions, step.rewards)
             regret += np.nan if step.regrets is None else float(step.regrets[0])
             if number in run.steps:
-                pulls, means = record.plays.pulls[0].copy(), find_means(step, env, problem.num_arms)
+                pulls, means = record.plays.pulls[0].copy(), find_means(step, env)
                 sums = record.plays.reward_sums[0]
                 shown = (step.observation,) if isinstance(problem, ContextualProblem) else ()
                 belief = find_belief(agent, problem.likelihood, pulls, sums, *shown)
@@ -121,14 +121,10 @@ def _describe_step(run: Run, number: int, step: Step, regret: float) -> str:
     return f"step {number:,} of {run.horizon:,}, arm {step.actions[0]}{regret_text}"
 
 
-def find_means(step: Step, env: Any, num_arms: int) -> FloatArray | None:
+def find_means(step: Step, env: Any) -> FloatArray | None:
     """Return the (K,) true means that a step was played on; where they move, `env` has them."""
-    regret_text = getattr(env.unwrapped, "played_means", None) if step.means is None else step.means
-    return (
-        np.array(regret_text[0])
-        if regret_text is not None and np.shape(regret_text) == (1, num_arms)
-        else None
-    )
+    means = getattr(env.unwrapped, "played_means", None) if step.means is None else step.means
+    return None if means is None else np.array(means[0])
 
 
 def find_belief(

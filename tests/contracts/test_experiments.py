@@ -626,7 +626,7 @@ def labelled(label):
         ({"agents": ["random", "random"]}, "agents must have different labels, got 'random'"),
         (
             {"agents": ["random", {"agent": "random", "label": "dice"}]},
-            "different settings, got the same ones as 'random' and as 'dice'; remove one",
+            r"different settings, got \['random', 'dice'\]; remove one",
         ),
         (labelled("\ud800"), "label must have 1 to 200 char"),
         (labelled("a\nb"), "characters that can be printed"),
