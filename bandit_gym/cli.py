@@ -17,6 +17,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,7 +35,6 @@ from bandit_gym.experiments.catalogue import (
     CATALOGUE_GROUPS,
     describe_catalogue,
     known_targets,
-    load_target,
     make_environment,
 )
 from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
@@ -182,8 +182,9 @@ def _optimal_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
                 raise ValueError(
                     "it is for environments that draw their means from a prior, unwrapped."
                 )
-            optimal_regret = load_target("agents.bayes_optimal:optimal_regret")
-            yield run.environment.label, f"{optimal_regret(find_problem(env), run.horizon):.2f}"
+            optimum = import_module("agents.bayes_optimal")  # no layer below
+            least = optimum.optimal_regret(find_problem(env), run.horizon)
+            yield run.environment.label, f"{least:.2f}"
         except (TypeError, ValueError) as error:
             yield run.environment.label, f"unknown; {error}"
 

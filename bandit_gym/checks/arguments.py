@@ -262,7 +262,7 @@ def load_named(kind: str, target: str) -> Any:
     module, _, name = target.partition(":")
     try:
         return attrgetter(name)(import_module(module))
-    except (ImportError, AttributeError, ValueError) as error:
+    except (Exception, SystemExit) as error:  # all that a module does when it is imported
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(message(kind, "be importable", target, reason)) from error
 

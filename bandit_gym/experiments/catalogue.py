@@ -23,7 +23,6 @@ import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
-from operator import attrgetter
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -31,11 +30,11 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from bandit_gym.checks import (
-    NAME_PATTERN,
     check_choice,
     check_fit,
     check_keys,
     find_problem,
+    load_named,
     message,
 )
 from bandit_gym.envs.contextual import find_env_classes
@@ -143,24 +142,10 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
         TypeError: if it is neither.
         ValueError: if there is no such module or class.
     """
-    if not (is_packed(target) or NAME_PATTERN.fullmatch(target)):
-        raise ValueError(message("agent", "be a short name or read module:Class", target))
-    try:
-        found = load_target(target)
-    except (Exception, SystemExit) as error:  # all that a module does when it is imported
-        reason = summarise_error(error).rstrip(".")
-        raise ValueError(message("agent", "be an importable class", target, reason)) from error
+    found = unpack_object(target) if is_packed(target) else load_named("agent", target)
     if not callable(found):
         raise TypeError(message("agent", "be a class, or a function that makes an agent", target))
     return found  # type: ignore[no-any-return]
-
-
-def load_target(target: str) -> Any:
-    """Import `module:name`, which may have dots, `Class.method`, or unpack a packed name."""
-    if is_packed(target):
-        return unpack_object(target)
-    module, _, name = target.partition(":")
-    return attrgetter(name)(import_module(module))
 
 
 def _find_environment(target: str) -> Any:
@@ -171,7 +156,7 @@ def _find_environment(target: str) -> Any:
     if module:
         import_module(module)  # which registers the id
     entry_point = gym.spec(env_id).entry_point
-    return load_target(entry_point) if isinstance(entry_point, str) else entry_point
+    return load_named("entry point", entry_point) if isinstance(entry_point, str) else entry_point
 
 
 def known_targets() -> set[str]:

@@ -46,7 +46,6 @@ from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.experiments.blocks import Outcome, record_block
 from bandit_gym.experiments.catalogue import (
     known_targets,
-    load_target,
     make_agent_and_environment,
     summarise_error,
     try_run,
@@ -178,7 +177,7 @@ def run_experiment(
             on_progress(Progress(*counts, done, tuple(found.damaged), outcome))
             for callback in callbacks:
                 callback.on_block(outcome)
-    return load_target("bandit_gym.results:load_results")(folder, experiment)
+    return import_module("bandit_gym.results").load_results(folder, experiment)
 
 
 def _schedule_tasks(

@@ -129,7 +129,7 @@ def test_a_module_that_fails_is_one_sentence(code, command, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     assert main([command, "--agents", "exact", "cannot_be_imported:Agent"]) == 2
     error = capsys.readouterr().err
-    assert "agent must be an importable class, got 'cannot_be_imported:Agent'" in error
+    assert "agent must be importable, got 'cannot_be_imported:Agent'" in error
     assert error.count("\n") == 1
 
 
@@ -387,7 +387,7 @@ def test_compare_finds_modules_in_the_current_folder_only(call):
     assert call(*arguments)[::2] == (0, {"project"})
     code, error, imported = call(*arguments, cwd="elsewhere")
     assert (code, imported) == (2, set())
-    assert "agent must be an importable class, got 'mine:Mine'" in error
+    assert "agent must be importable, got 'mine:Mine'" in error
 
 
 @pytest.fixture

@@ -621,8 +621,8 @@ def labelled(label):
         ({"environments": []}, "environments must have at least one entry"),
         ({"agents": ["racin"]}, "nearest known one is 'racing'"),
         ({"agents": [{"agent": "racing_paper", "detla": 0.1}]}, "nearest known one is 'delta'"),
-        ({"agents": ["agents:NoSuchAgent"]}, "agent must be an importable class"),
-        ({"agents": ["./x:Y"]}, "agent must be a short name or read module:Class, got"),
+        ({"agents": ["agents:NoSuchAgent"]}, "agent must be importable"),
+        ({"agents": ["./x:Y"]}, "agent must read module:name, got"),
         ({"agents": ["random", "random"]}, "agents must have different labels, got 'random'"),
         (
             {"agents": ["random", {"agent": "random", "label": "dice"}]},
