@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bandit_gym.checks import check_folder
+from bandit_gym.checks import check_folder, import_extra
 from bandit_gym.experiments.blocks import COLUMNS, Outcome
 from bandit_gym.experiments.execution import Callback as Callback
 from bandit_gym.experiments.experiment import Experiment, Run
@@ -102,10 +102,8 @@ class TensorBoard(Callback):
 
 def _import_tensorboard() -> tuple[Any, Any]:
     """Return TensorBoard's module of events and its writer, without TensorFlow or PyTorch."""
-    try:
-        from tensorboard.compat.proto import event_pb2
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
-    except ModuleNotFoundError as error:
-        text = 'TensorBoard needs its package: pip install ".[tensorboard]".'
-        raise ImportError(text) from error
-    return event_pb2, EventFileWriter
+    names = ("compat.proto.event_pb2", "summary.writer.event_file_writer")
+    events, writers = (
+        import_extra(f"tensorboard.{name}", "TensorBoard", "tensorboard") for name in names
+    )
+    return events, writers.EventFileWriter

@@ -267,6 +267,24 @@ def load_named(kind: str, target: str) -> Any:
         raise ValueError(message(kind, "be importable", target, reason)) from error
 
 
+def import_extra(module: str, what: str, extra: str) -> Any:
+    """Import a module that comes with an extra of this package.
+
+    Args:
+        module: its name.
+        what: who needs it, in words.
+        extra: name of the extra.
+
+    Raises:
+        ModuleNotFoundError: if it is not installed; says how to.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        text = f'{what} needs its package: pip install ".[{extra}]".'
+        raise ModuleNotFoundError(text) from error
+
+
 MAX_DEPENDENT_ARMS = 500
 """How to draw under a covariance is found in 7 s there, and in time that grows like K^3."""
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import check_file
+from bandit_gym.checks import check_file, import_extra
 from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import line_style
 from bandit_gym.experiments.experiment import Entry
@@ -117,12 +117,8 @@ def write_html(results: Results, path: str | Path) -> Path:
         OSError: if the file cannot be written.
     """
     path = check_file("path", path)
-    try:
-        from plotly.offline import get_plotlyjs
-    except ModuleNotFoundError as error:
-        text = 'a report in HTML needs plotly: pip install ".[html]".'
-        raise ModuleNotFoundError(text) from error
-    page = "\n".join(_write_html_page(results, get_plotlyjs())).encode()
+    library = import_extra("plotly.offline", "a report in HTML", "html").get_plotlyjs()
+    page = "\n".join(_write_html_page(results, library)).encode()
     with replacing(path, is_typed=True) as file:
         file.write(page)
     return path
