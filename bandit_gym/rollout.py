@@ -241,9 +241,10 @@ def play(
         actions = np.array(action, dtype=np.int64, ndmin=1)
         lanes = np.arange(len(actions))
         played = None if probabilities is None else probabilities[lanes, actions]
+        earned = _read_info("pull_reward", info, is_alive.shape)  # whenever it arrives
         yield Step(
             actions=actions,
-            rewards=_read_rewards(reward, info, is_alive.shape),
+            rewards=np.array(reward, dtype=np.float64, ndmin=1) if earned is None else earned,
             regrets=_read_info("regret", info, is_alive.shape),
             diagnostics={name: np.atleast_1d(value) for name, value in get_diagnostics().items()},
             is_alive=is_alive,
@@ -301,12 +302,6 @@ def _observe_rewards(
         agent.observe(action, reward)
     else:
         agent.observe(action, reward, mask=is_alive)
-
-
-def _read_rewards(reward: Any, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray:
-    """Return the (N,) rewards of the actions, whenever they arrive."""
-    earned = _read_info("pull_reward", info, shape)
-    return np.array(reward, dtype=np.float64, ndmin=1) if earned is None else earned
 
 
 def _read_info(name: str, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray | None:

@@ -191,11 +191,10 @@ class Store:
 
     def read_failures(self, run: Run) -> dict[int, str]:
         """Return block -> traceback of the blocks that raised; what is complete outranks it."""
-        paths = {
-            n: self._block_path("failures", run, n)
-            for n in self._list_block_numbers("failures", run)
-        }
-        return {n: path.read_text("utf-8", "replace") or "unknown" for n, path in paths.items()}
+        numbers = self._list_block_numbers("failures", run)
+        paths = (self._block_path("failures", run, number) for number in numbers)
+        texts = (path.read_text("utf-8", "replace") or "unknown" for path in paths)
+        return dict(zip(numbers, texts, strict=True))
 
     def _block_path(self, kind: str, run: Run, block: int) -> Path:
         return self.directory / kind / run.name / f"{block:05d}.{SUFFIXES[kind]}"

@@ -200,7 +200,7 @@ def _write_answer(results: Results, rows: Sequence[SummaryRow], environment: Ent
         judged = [row for row in own if row["verdict"] == verdict]
         parts += [
             f"{_write_literal(row['agent'])} has {word} regret than {reference} "
-            f"({escape(write_estimate(row, 'difference'))}, {_write_holm_p_value(row)})"
+            f"({escape(write_estimate(row, 'difference'))}, {escape(_write_holm_p_value(row))})"
             for row in judged
         ]
     undecided = [_write_literal(row["agent"]) for row in own if row["verdict"] == "undecided"]
@@ -212,8 +212,7 @@ def _write_answer(results: Results, rows: Sequence[SummaryRow], environment: Ent
 
 
 def _write_holm_p_value(row: SummaryRow) -> str:
-    text = write_p_value(row["p_holm"])
-    return f"p {escape(text[0])} {text[1:]}" if text.startswith("<") else f"p = {text}"
+    return f"p = {write_p_value(row['p_holm'])}".replace("= <", "< ")
 
 
 # -- Pieces -------------------------------------------------------------------------------------

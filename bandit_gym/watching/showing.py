@@ -108,17 +108,10 @@ def watch(run: Run) -> Iterator[Frame]:
                 shown = (step.observation,) if isinstance(problem, ContextualProblem) else ()
                 belief = find_belief(agent, problem.likelihood, pulls, sums, *shown)
                 cells = find_range(means, belief, problem.likelihood, cells)
-                title = (
-                    run.environment.label,
-                    run.agent.label,
-                    _describe_step(run, number, step, regret),
-                )
+                status = f"step {number:,} of {run.horizon:,}, arm {step.actions[0]}"
+                status += "" if np.isnan(regret) else f", regret {regret:,.1f}"
+                title = run.environment.label, run.agent.label, status
                 yield Frame(title, int(step.actions[0]), pulls, means, belief, cells)
-
-
-def _describe_step(run: Run, number: int, step: Step, regret: float) -> str:
-    regret_text = "" if np.isnan(regret) else f", regret {regret:,.1f}"
-    return f"step {number:,} of {run.horizon:,}, arm {step.actions[0]}{regret_text}"
 
 
 def find_means(step: Step, env: Any) -> FloatArray | None:
