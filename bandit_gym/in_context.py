@@ -5,7 +5,6 @@ Notation: E episodes, T pulls in each, K arms, N lanes.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -154,8 +153,7 @@ def _make_policy(
         targets = {"uniform": agent_names()["random"], **agent_names()}
         make = load_agent(targets[check_choice("policy", policy, targets)])
     check_callback("policy", make)
-    options = {"horizon": horizon} if "horizon" in inspect.signature(make).parameters else {}
-    return make_agent(make, problem, **options)
+    return make_agent(make, problem, horizon)
 
 
 def _play_blocks(

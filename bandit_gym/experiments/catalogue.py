@@ -20,7 +20,7 @@ import pickle
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -46,7 +46,7 @@ from bandit_gym.rollout import BanditAgent, is_plain, make_agent
 from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers, wrap
 
 if TYPE_CHECKING:
-    from bandit_gym.experiments.experiment import Run
+    from bandit_gym.experiments.experiment import Entry, Run
 
 Parameters = dict[str, inspect.Parameter]
 PRIOR_OPTION = "prior"
@@ -243,7 +243,7 @@ def make_agent_and_environment(run: Run) -> tuple[BanditAgent, gym.vector.Vector
     if problem is None:
         target = run.environment.target
         raise ValueError(f"env must have a `problem` for agents, got {target!r}.")
-    agent = _make_agent(run, problem)
+    agent = make_entry_agent(run.agent, problem, [*run.earlier_horizons, run.horizon])
     if run.propensities and not hasattr(agent, "action_probabilities"):
         condition = "have the method action_probabilities where propensities are recorded"
         raise ValueError(message("agent", condition, run.agent.target))
@@ -263,22 +263,18 @@ def make_environment(run: Run) -> gym.vector.VectorEnv:
     return wrap(env, wrappers)  # type: ignore[no-any-return]
 
 
-def _make_agent(run: Run, problem: Any) -> BanditAgent:
+def make_entry_agent(entry: Entry, problem: Any, horizons: Sequence[int]) -> BanditAgent:
     """Make an agent that is given the problem, or another prior, and the horizon if it asks."""
-    entry = run.agent
     make, options = load_agent(entry.target), unpack_options(entry.options)
     takes = inspect.signature(make).parameters
     takes_prior = PRIOR_OPTION in takes and not entry.target.startswith("agents:")
     if find_prior_option(entry.options) is not None and not takes_prior:
         problem = replace(problem, prior=make_prior(options.pop(PRIOR_OPTION)))
-    if "horizon" in takes and "horizon" not in options:
-        if run.earlier_horizons:
-            horizons = [*run.earlier_horizons, run.horizon]
-            remedy = "run an experiment for each, or give the agent a horizon"
-            condition = "be one number for an agent that is given it"
-            raise ValueError(message("horizon", condition, horizons, remedy))
-        options["horizon"] = run.horizon
-    return make_agent(make, problem, **options)
+    if "horizon" in takes and "horizon" not in options and len(horizons) > 1:
+        remedy = "run an experiment for each, or give the agent a horizon"
+        condition = "be one number for an agent that is given it"
+        raise ValueError(message("horizon", condition, horizons, remedy))
+    return make_agent(make, problem, horizons[-1], options)
 
 
 def try_run(run: Run) -> str:
