@@ -83,7 +83,7 @@ CLICK_RATES = (
 )
 """Options of the environment that is played where none is named: its prior is not conjugate."""
 LOOKS = ("formats", "style", "xscale", "latex", "markdown")
-"""Arguments of `write_report`, which one HTML file has no use for."""
+"""Arguments of `write_report`; the HTML file has none."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -203,12 +203,10 @@ def _report(options: argparse.Namespace) -> int:
     found = join_results([load_results(each) for each in options.directories])
     folder = Path(first) / "report" if options.out is None else check_folder("out", options.out)
     looks = {name: value for name in LOOKS if (value := getattr(options, name))}
-    if options.html and looks:
-        raise ValueError(message("--html", "stand without options of figures and tables", looks))
     print(describe(found, columns=options.columns or DETAIL_COLUMNS, width=_terminal_width()))
     if options.html:
         print(f"\nReport: {write_html(found, folder / 'report.html')}")
-    else:
+    if looks or not options.html:
         write_report(found, folder, **looks)
         print(f"\nTables and figures: {folder}")
     return FAILED if found.failed else OK

@@ -387,12 +387,9 @@ def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[E
 
 def _shorten_label(label: str, max_length: int = MAX_NAME_LENGTH) -> str:
     """Return both ends of a label, in which plotly finds no markup and no formula."""
-    cut = (
-        label
-        if len(label) <= max_length
-        else f"{label[: max_length // 2]}…{label[-max_length // 2 :]}"
-    )
-    return escape(cut, quote=False).replace("$", "&#36;")
+    if len(label) > max_length:
+        label = f"{label[: max_length // 2]}…{label[-max_length // 2 :]}"
+    return escape(label, quote=False).replace("$", "&#36;")
 
 
 def _describe_chart(chart: Chart) -> str:
