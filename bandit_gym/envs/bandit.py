@@ -79,7 +79,7 @@ class BanditLanes:
         if self.has_features:
             given = {"means": means, "observation": observation}
             check_plain_options(given, {"means": None, "observation": "constant"})
-        self.problem = problem
+        self.problem = check_problem(problem)
         if render_mode is not None:
             check_choice("render_mode", render_mode, RENDER_MODES)
         self.render_mode = render_mode
@@ -90,6 +90,7 @@ class BanditLanes:
         self._has_begun = False
         self._means = np.zeros((num_lanes, problem.num_arms))
         self._gaps = self._means.copy()
+        self._set_observation_space(self._record.space)
 
     @property
     def means(self) -> FloatArray:
@@ -213,8 +214,7 @@ class BanditEnv(BanditLanes, gym.Env[Any, Any]):
         horizon: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        super().__init__(1, check_problem(problem), means, observation, horizon, render_mode)
-        self._set_observation_space(self._record.space)
+        super().__init__(1, problem, means, observation, horizon, render_mode)
         self.action_space = Discrete(problem.num_arms)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
@@ -283,7 +283,6 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
-        check_problem(problem)
         self.num_envs = check_integer("num_envs", num_envs, minimum=1)
         modes = [mode.value for mode in AutoresetMode]
         named = getattr(autoreset_mode, "value", autoreset_mode)
@@ -294,7 +293,6 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         self.max_episode_steps = limit if limit > 0 else None
         horizon = self.max_episode_steps if horizon is None else horizon
         super().__init__(self.num_envs, problem, means, observation, horizon, render_mode)
-        self._set_observation_space(self._record.space)
         self.single_action_space = Discrete(problem.num_arms)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._noise = LaneNoise(self.streams, self.max_episode_steps)

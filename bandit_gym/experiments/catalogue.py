@@ -260,7 +260,7 @@ def make_environment(run: Run) -> gym.vector.VectorEnv:
         env: Any = find_env_classes(problem)[1](run.block_size, problem, **options)
     else:
         env = gym.make_vec(target, num_envs=run.block_size, **options)
-    return wrap(env, wrappers)  # type: ignore[no-any-return]
+    return wrap(env, wrappers) if wrappers else env
 
 
 def make_entry_agent(entry: Entry, problem: Any, horizons: Sequence[int]) -> BanditAgent:

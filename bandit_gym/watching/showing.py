@@ -253,9 +253,5 @@ def write_gif(path: Path, fps: float) -> Iterator[Paint]:
 
 def draw_image(frame: Frame) -> Image.Image:
     """Return a frame as a picture of few colours, which makes small files."""
-    return Image.fromarray(render_picture(frame, fit_title(frame))).quantize()
-
-
-def fit_title(frame: Frame) -> str:
-    """Return a frame's title in lines that fit into a picture."""
-    return "\n".join(wrap_text(line, TITLE_WIDTH) for line in frame.title)
+    title = "\n".join(wrap_text(line, TITLE_WIDTH) for line in frame.title)
+    return Image.fromarray(render_picture(frame, title)).quantize()
