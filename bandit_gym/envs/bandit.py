@@ -30,7 +30,7 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.typing import BoolArray, FloatArray, Info, IntArray, Paid
 from bandit_gym.envs.instances import check_means, compute_gaps, draw_instances, take_arms
-from bandit_gym.envs.observations import add_info, make_record, of_lane, unbatch
+from bandit_gym.envs.observations import PlayRecord, add_info, of_lane, unbatch
 from bandit_gym.envs.rendering import RENDER_FPS, RENDER_MODES, render
 from bandit_gym.numerics.streams import (
     NOISE,
@@ -85,7 +85,8 @@ class BanditLanes:
         self.render_mode = render_mode
         self.streams = LaneStreams(num_lanes)
         self._fixed_means = check_means(means, problem)
-        self._record = make_record(num_lanes, problem, observation, horizon)
+        support = problem.likelihood.support
+        self._record = PlayRecord(num_lanes, problem.num_arms, observation, support, horizon)
         self._is_recorded = observation != "constant" or render_mode is not None
         self._has_begun = False
         self._means = np.zeros((num_lanes, problem.num_arms))

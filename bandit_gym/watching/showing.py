@@ -103,8 +103,8 @@ def watch(run: Run) -> Iterator[Frame]:
             record.add(step.actions, step.rewards)
             regret += np.nan if step.regrets is None else float(step.regrets[0])
             if number in run.steps:
-                pulls, means = record.plays.pulls[0].copy(), find_means(step, env)
-                sums = record.plays.reward_sums[0]
+                pulls, means = record.pulls[0].copy(), find_means(step, env)
+                sums = record.reward_sums[0]
                 shown = (step.observation,) if isinstance(problem, ContextualProblem) else ()
                 belief = find_belief(agent, problem.likelihood, pulls, sums, *shown)
                 cells = find_range(means, belief, problem.likelihood, cells)
@@ -253,5 +253,9 @@ def write_gif(path: Path, fps: float) -> Iterator[Paint]:
 
 def draw_image(frame: Frame) -> Image.Image:
     """Return a frame as a picture of few colours, which makes small files."""
-    title = "\n".join(wrap_text(line, TITLE_WIDTH) for line in frame.title)
-    return Image.fromarray(render_picture(frame, title)).quantize()
+    return Image.fromarray(render_picture(frame, fit_title(frame))).quantize()
+
+
+def fit_title(frame: Frame) -> str:
+    """Return a frame's title in lines that fit into a picture."""
+    return "\n".join(wrap_text(line, TITLE_WIDTH) for line in frame.title)
