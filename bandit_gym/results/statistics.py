@@ -274,7 +274,9 @@ def summarise(results: Results) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     if rows:
         table["p_holm"] = correct_by_holm(table.pop("p_value"))
-        table["verdict"] = [_judge_difference(row) for row in table.itertuples()]
+        difference, is_decided = table["difference"], table["p_holm"] < SIGNIFICANCE_LEVEL
+        cases = {"": difference.isna(), "undecided": ~is_decided, "better": difference < 0}
+        table["verdict"] = np.select([*cases.values()], [*cases], "worse")
     return table
 
 
@@ -345,15 +347,6 @@ def _final_differences(found: RunResults, reference: RunResults | None) -> Float
         return np.array([np.nan])
     _, differences = paired_differences(found, reference, "cumulative_regret")
     return differences[:, -1] if len(differences) else np.array([np.nan])
-
-
-def _judge_difference(row: Any) -> str:
-    """Say what is known of a row's difference; nothing where there is none."""
-    if np.isnan(row.difference):
-        return ""
-    if not row.p_holm < SIGNIFICANCE_LEVEL:
-        return "undecided"
-    return "better" if row.difference < 0 else "worse"
 
 
 def _mean_columns(name: str, values: FloatArray) -> dict[str, Any]:
