@@ -105,7 +105,7 @@ class Column(NamedTuple):
         type: of its values: float with NaN, or int with -1, where nothing is known; str; or dict.
         of_block: from the run and the block's number, one value or what broadcasts to (N, S).
         adds: (N,) values of a step that are added up, None where the environment reports none.
-        shows: (N,) values that follow from where the lanes stand, None where that is not known.
+        shows: (D, N) values after D steps, from where the lanes stand then; None if not known.
         needs_means: whether `shows` is asked only where the true means are reported.
         is_optional: whether only files of runs that ask for it have it.
         unit: of its values; means of shares are estimated as such.
