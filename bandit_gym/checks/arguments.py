@@ -23,9 +23,9 @@ from bandit_gym.checks.typing import FloatArray, Parameter
 _MAX_REPR_LENGTH = 100
 
 
-def message(name: str, condition: str, value: Any, remedy: str = "") -> str:
-    """Return the whole message; without a remedy, it ends after the value."""
-    return f"{name} must {condition}, got {shorten_repr(value)}{remedy and '; '}{remedy}."
+def message(name: str, condition: str, value: Any, remedy: str = "", place: str = "") -> str:
+    """Return the whole message; where the value stands and a remedy follow it, if there are any."""
+    return f"{name} must {condition}, got {shorten_repr(value)}{place}{remedy and '; '}{remedy}."
 
 
 def shorten_repr(value: Any) -> str:
