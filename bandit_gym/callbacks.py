@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bandit_gym.checks import check_folder
+from bandit_gym.checks import check_folder, import_extra
 from bandit_gym.experiments.blocks import COLUMNS, Outcome
 from bandit_gym.experiments.execution import Callback as Callback
 from bandit_gym.experiments.experiment import Experiment, Run
@@ -51,20 +51,23 @@ class TensorBoard(Callback):
     """
 
     def __init__(self, directory: str | Path) -> None:
-        _import_tensorboard()
+        names = ("compat.proto.event_pb2", "summary.writer.event_file_writer")  # no TensorFlow
+        self._events, self._writing = (
+            import_extra(f"tensorboard.{name}", "TensorBoard", "tensorboard") for name in names
+        )
         self.directory = check_folder("directory", directory)
         self._writers: dict[str, Any] = {}
 
     def on_start(self, experiment: Experiment, directory: Path) -> None:
         """Open a log for each agent."""
-        _, open_writer = _import_tensorboard()
         self._experiment = experiment
         paths = (self.directory / str(number) for number in itertools.count(1))
         folder = next(path for path in paths if not path.exists())
         for number, agent in enumerate(experiment.agents):
             name = re.sub(r"[^\w ()=,+-]", "_", agent.label)[:MAX_NAME_LENGTH]
             path = str(folder / f"{number} {name}")
-            self._writers[agent.label] = open_writer(path, flush_secs=FLUSH_SECONDS)
+            writer = self._writing.EventFileWriter(path, flush_secs=FLUSH_SECONDS)
+            self._writers[agent.label] = writer
 
     def on_block(self, outcome: Outcome) -> None:
         """Write the means over the replications of the block."""
@@ -92,20 +95,8 @@ class TensorBoard(Callback):
 
     def _write(self, run: Run, group: str, step: int, values: Mapping[str, float]) -> None:
         """Write the values that are known into the log of the run's agent."""
-        event, _ = _import_tensorboard()
-        entry = event.Event(wall_time=time.time(), step=step)
+        entry = self._events.Event(wall_time=time.time(), step=step)
         for name, value in values.items():
             if np.isfinite(value):
                 entry.summary.value.add(tag=f"{group}/{name}", simple_value=value)
         self._writers[run.agent.label].add_event(entry)
-
-
-def _import_tensorboard() -> tuple[Any, Any]:
-    """Return TensorBoard's module of events and its writer, without TensorFlow or PyTorch."""
-    try:
-        from tensorboard.compat.proto import event_pb2
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
-    except ModuleNotFoundError as error:
-        text = 'TensorBoard needs its package: pip install ".[tensorboard]".'
-        raise ImportError(text) from error
-    return event_pb2, EventFileWriter

@@ -17,6 +17,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,7 +35,6 @@ from bandit_gym.experiments.catalogue import (
     CATALOGUE_GROUPS,
     describe_catalogue,
     known_targets,
-    load_target,
     make_environment,
 )
 from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
@@ -83,7 +83,7 @@ CLICK_RATES = (
 )
 """Options of the environment that is played where none is named: its prior is not conjugate."""
 LOOKS = ("formats", "style", "xscale", "latex", "markdown")
-"""Arguments of `write_report`, which one HTML file has no use for."""
+"""Arguments of `write_report`; the HTML file has none."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -182,8 +182,9 @@ def _optimal_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
                 raise ValueError(
                     "it is for environments that draw their means from a prior, unwrapped."
                 )
-            optimal_regret = load_target("agents.bayes_optimal:optimal_regret")
-            yield run.environment.label, f"{optimal_regret(find_problem(env), run.horizon):.2f}"
+            optimum = import_module("agents.bayes_optimal")  # no layer below
+            least = optimum.optimal_regret(find_problem(env), run.horizon)
+            yield run.environment.label, f"{least:.2f}"
         except (TypeError, ValueError) as error:
             yield run.environment.label, f"unknown; {error}"
 
@@ -202,12 +203,10 @@ def _report(options: argparse.Namespace) -> int:
     found = join_results([load_results(each) for each in options.directories])
     folder = Path(first) / "report" if options.out is None else check_folder("out", options.out)
     looks = {name: value for name in LOOKS if (value := getattr(options, name))}
-    if options.html and looks:
-        raise ValueError(message("--html", "stand without options of figures and tables", looks))
     print(describe(found, columns=options.columns or DETAIL_COLUMNS, width=_terminal_width()))
     if options.html:
         print(f"\nReport: {write_html(found, folder / 'report.html')}")
-    else:
+    if looks or not options.html:
         write_report(found, folder, **looks)
         print(f"\nTables and figures: {folder}")
     return FAILED if found.failed else OK

@@ -5,9 +5,9 @@ Notation: E episodes, T pulls in each, K arms, N lanes.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.files import replacing
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
-from bandit_gym.experiments.catalogue import agent_names, load_agent, load_target
+from bandit_gym.experiments.catalogue import agent_names, load_agent
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import (
     AGENT_STREAM,
@@ -130,9 +130,10 @@ def in_context_dataset(
         condition = f"pay {problem.likelihood.name} rewards, as its problem says"
         raise ValueError(message("env", condition, env))
     counts, sums = _sum_before_pulls(actions, rewards, problem.num_arms)
-    optimum = "agents.bayes_optimal"
-    probabilities = load_target(f"{optimum}.regret:thompson_probabilities")(problem, counts, sums)
-    best = load_target(f"{optimum}.policy:optimal_actions")(problem, counts, sums, num_steps)
+    regret = import_module("agents.bayes_optimal.regret")
+    policies = import_module("agents.bayes_optimal.policy")
+    probabilities = regret.thompson_probabilities(problem, counts, sums)
+    best = policies.optimal_actions(problem, counts, sums, num_steps)
     shape = (*actions.shape, problem.num_arms)
     return InContextDataset(
         actions=actions,
@@ -152,8 +153,7 @@ def _make_policy(
         targets = {"uniform": agent_names()["random"], **agent_names()}
         make = load_agent(targets[check_choice("policy", policy, targets)])
     check_callback("policy", make)
-    options = {"horizon": horizon} if "horizon" in inspect.signature(make).parameters else {}
-    return make_agent(make, problem, **options)
+    return make_agent(make, problem, horizon)
 
 
 def _play_blocks(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
@@ -121,9 +121,16 @@ def is_plain(make: Any) -> bool:
     return inspect.isclass(make) and not hasattr(make, "reset")
 
 
-def make_agent(make: Callable[..., Any], problem: Any, **options: Any) -> BanditAgent:
-    """Make an agent that is given the problem, or `PlainAgents` of a class without `reset`."""
-    return PlainAgents(make, problem, **options) if is_plain(make) else make(problem, **options)
+def make_agent(
+    make: Callable[..., Any], problem: Any, horizon: int, options: Mapping[str, Any] | None = None
+) -> BanditAgent:
+    """Make an agent that is given the problem, or `PlainAgents` of a class without `reset`.
+
+    What takes a `horizon` is given it, unless the options have another one.
+    """
+    timing = {"horizon": horizon} if "horizon" in inspect.signature(make).parameters else {}
+    given = {**timing, **(options or {})}
+    return PlainAgents(make, problem, **given) if is_plain(make) else make(problem, **given)
 
 
 class Step(NamedTuple):
@@ -191,7 +198,7 @@ def rollout(
     """
     if isinstance(agent, type):
         problem = check_object("env.problem", find_problem(env), BanditProblem)
-        agent = make_agent(agent, problem)
+        agent = make_agent(agent, problem, find_num_steps(env, horizon))
     check_fit(agent, env)
     seed = check_integer("seed", seed, minimum=0)
     num_steps = find_num_steps(env, horizon)
@@ -241,9 +248,10 @@ def play(
         actions = np.array(action, dtype=np.int64, ndmin=1)
         lanes = np.arange(len(actions))
         played = None if probabilities is None else probabilities[lanes, actions]
+        earned = _read_info("pull_reward", info, is_alive.shape)  # whenever it arrives
         yield Step(
             actions=actions,
-            rewards=_read_rewards(reward, info, is_alive.shape),
+            rewards=np.array(reward, dtype=np.float64, ndmin=1) if earned is None else earned,
             regrets=_read_info("regret", info, is_alive.shape),
             diagnostics={name: np.atleast_1d(value) for name, value in get_diagnostics().items()},
             is_alive=is_alive,
@@ -301,12 +309,6 @@ def _observe_rewards(
         agent.observe(action, reward)
     else:
         agent.observe(action, reward, mask=is_alive)
-
-
-def _read_rewards(reward: Any, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray:
-    """Return the (N,) rewards of the actions, whenever they arrive."""
-    earned = _read_info("pull_reward", info, shape)
-    return np.array(reward, dtype=np.float64, ndmin=1) if earned is None else earned
 
 
 def _read_info(name: str, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray | None:

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+from gymnasium.wrappers import TimeLimit
 
 from bandit_gym.checks import check_folder, check_integer
+from bandit_gym.envs.contextual import find_env_classes
 from bandit_gym.experiments.execution import progress_on_stderr, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.registration import MAX_EPISODE_STEPS
@@ -37,10 +39,6 @@ def make(env: str | BanditProblem, **options: Any) -> gym.Env[Any, Any]:
     """
     if isinstance(env, str):
         return gym.make(env, **options)  # type: ignore[return-value]
-    from gymnasium.wrappers import TimeLimit
-
-    from bandit_gym.envs.contextual import find_env_classes
-
     steps = options.pop("max_episode_steps", MAX_EPISODE_STEPS)
     check_integer("max_episode_steps", steps, minimum=1)
     return TimeLimit(find_env_classes(env)[0](env, **options), steps)  # type: ignore[return-value]
@@ -50,8 +48,6 @@ def make_vec(env: str | BanditProblem, num_envs: int = 1, **options: Any) -> Ban
     """Make N lanes of an environment, stepped as one batch; see `make`."""
     if isinstance(env, str):
         return gym.make_vec(env, num_envs=num_envs, **options)  # type: ignore[return-value]
-    from bandit_gym.envs.contextual import find_env_classes
-
     options = {"max_episode_steps": MAX_EPISODE_STEPS} | options
     return find_env_classes(env)[1](num_envs, env, **options)
 

@@ -23,9 +23,9 @@ from bandit_gym.checks.typing import FloatArray, Parameter
 _MAX_REPR_LENGTH = 100
 
 
-def message(name: str, condition: str, value: Any, remedy: str = "") -> str:
-    """Return the whole message; without a remedy, it ends after the value."""
-    return f"{name} must {condition}, got {shorten_repr(value)}{remedy and '; '}{remedy}."
+def message(name: str, condition: str, value: Any, remedy: str = "", place: str = "") -> str:
+    """Return the whole message; where the value stands and a remedy follow it, if there are any."""
+    return f"{name} must {condition}, got {shorten_repr(value)}{place}{remedy and '; '}{remedy}."
 
 
 def shorten_repr(value: Any) -> str:
@@ -262,9 +262,27 @@ def load_named(kind: str, target: str) -> Any:
     module, _, name = target.partition(":")
     try:
         return attrgetter(name)(import_module(module))
-    except (ImportError, AttributeError, ValueError) as error:
+    except (Exception, SystemExit) as error:  # all that a module does when it is imported
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(message(kind, "be importable", target, reason)) from error
+
+
+def import_extra(module: str, what: str, extra: str) -> Any:
+    """Import a module that comes with an extra of this package.
+
+    Args:
+        module: its name.
+        what: who needs it, in words.
+        extra: name of the extra.
+
+    Raises:
+        ModuleNotFoundError: if it is not installed; says how to.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        text = f'{what} needs its package: pip install ".[{extra}]".'
+        raise ModuleNotFoundError(text) from error
 
 
 MAX_DEPENDENT_ARMS = 500

@@ -275,9 +275,8 @@ def _refuse_lane(
 ) -> None:
     if np.count_nonzero(is_wrong):  # three times as fast as any() for few lanes
         lane = int(np.argmax(is_wrong))
-        text = message(name, condition, values[lane])[:-1]
-        location = f" in lane {lane}" if len(values) > 1 else ""
-        raise ValueError(f"{text}{location}{remedy and '; '}{remedy}.")
+        place = f" in lane {lane}" if len(values) > 1 else ""
+        raise ValueError(message(name, condition, values[lane], remedy, place))
 
 
 def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:

@@ -30,7 +30,7 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.typing import BoolArray, FloatArray, Info, IntArray, Paid
 from bandit_gym.envs.instances import check_means, compute_gaps, draw_instances, take_arms
-from bandit_gym.envs.observations import add_info, make_record, of_lane, unbatch
+from bandit_gym.envs.observations import PlayRecord, add_info, of_lane, unbatch
 from bandit_gym.envs.rendering import RENDER_FPS, RENDER_MODES, render
 from bandit_gym.numerics.streams import (
     NOISE,
@@ -79,17 +79,19 @@ class BanditLanes:
         if self.has_features:
             given = {"means": means, "observation": observation}
             check_plain_options(given, {"means": None, "observation": "constant"})
-        self.problem = problem
+        self.problem = check_problem(problem)
         if render_mode is not None:
             check_choice("render_mode", render_mode, RENDER_MODES)
         self.render_mode = render_mode
         self.streams = LaneStreams(num_lanes)
         self._fixed_means = check_means(means, problem)
-        self._record = make_record(num_lanes, problem, observation, horizon)
+        support = problem.likelihood.support
+        self._record = PlayRecord(num_lanes, problem.num_arms, observation, support, horizon)
         self._is_recorded = observation != "constant" or render_mode is not None
         self._has_begun = False
         self._means = np.zeros((num_lanes, problem.num_arms))
         self._gaps = self._means.copy()
+        self._set_observation_space(self._record.space)
 
     @property
     def means(self) -> FloatArray:
@@ -213,8 +215,7 @@ class BanditEnv(BanditLanes, gym.Env[Any, Any]):
         horizon: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        super().__init__(1, check_problem(problem), means, observation, horizon, render_mode)
-        self._set_observation_space(self._record.space)
+        super().__init__(1, problem, means, observation, horizon, render_mode)
         self.action_space = Discrete(problem.num_arms)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
@@ -283,7 +284,6 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
-        check_problem(problem)
         self.num_envs = check_integer("num_envs", num_envs, minimum=1)
         modes = [mode.value for mode in AutoresetMode]
         named = getattr(autoreset_mode, "value", autoreset_mode)
@@ -294,7 +294,6 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         self.max_episode_steps = limit if limit > 0 else None
         horizon = self.max_episode_steps if horizon is None else horizon
         super().__init__(self.num_envs, problem, means, observation, horizon, render_mode)
-        self._set_observation_space(self._record.space)
         self.single_action_space = Discrete(problem.num_arms)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._noise = LaneNoise(self.streams, self.max_episode_steps)

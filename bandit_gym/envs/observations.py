@@ -27,7 +27,7 @@ environment has a time limit of its own, which is its horizon unless another is 
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
@@ -35,19 +35,9 @@ from numpy.typing import NDArray
 
 from bandit_gym.checks import check_choice, check_integer, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, Info, IntArray
-from bandit_gym.problem import BanditProblem
 
 OBSERVATIONS = ("constant", "counts", "history")
 NO_DATA_VALUE = 0.5
-
-
-class Plays(NamedTuple):
-    """What was played in each lane's episode so far."""
-
-    pulls: IntArray  # (N, K)
-    reward_sums: FloatArray  # (N, K)
-    lengths: IntArray  # (N,) pulls of all arms
-    last_actions: IntArray  # (N,) -1 before the first
 
 
 class PlayRecord:
@@ -61,7 +51,16 @@ class PlayRecord:
         num_arms: K.
         observation: one of `OBSERVATIONS`.
         support: (low, high) of the likelihood's mean, which decides how rewards are scaled.
-        horizon: pulls at which the time is up, at least 1; "constant" does not use it.
+        horizon: pulls at which the time is up, at least 1; "constant" does not need it.
+
+    Attributes:
+        pulls: (N, K) pulls of each arm.
+        reward_sums: (N, K) what they paid.
+        lengths: (N,) pulls of all arms.
+        last_actions: (N,) arms pulled last, -1 before the first.
+
+    Raises:
+        ValueError: if the observation is unknown, or shows a horizon that is None.
     """
 
     def __init__(
@@ -70,16 +69,20 @@ class PlayRecord:
         num_arms: int,
         observation: str = "constant",
         support: tuple[float, float] = (0.0, 1.0),
-        horizon: int = 1,
+        horizon: int | None = None,
     ) -> None:
-        shape = num_envs, num_arms
-        self.plays = Plays(
-            pulls=np.zeros(shape, dtype=np.int64),
-            reward_sums=np.zeros(shape),
-            lengths=np.zeros(num_envs, dtype=np.int64),
-            last_actions=np.full(num_envs, -1, dtype=np.int64),
-        )
-        self._observation, self._support, self._horizon = observation, support, horizon
+        check_choice("observation", observation, OBSERVATIONS)
+        if horizon is not None:
+            horizon = check_integer("horizon", horizon, minimum=1)
+        elif observation != "constant":
+            condition = f"be given where observation is {observation!r}"
+            remedy = "it is the time limit, 1000 unless max_episode_steps is another"
+            raise ValueError(message("horizon", condition, horizon, remedy))
+        self.pulls = np.zeros((num_envs, num_arms), dtype=np.int64)
+        self.reward_sums = np.zeros((num_envs, num_arms))
+        self.lengths = np.zeros(num_envs, dtype=np.int64)
+        self.last_actions = np.full(num_envs, -1, dtype=np.int64)
+        self._observation, self._support, self._horizon = observation, support, horizon or 1
         blank = {
             "constant": [],
             "counts": [0.0] * num_arms + [NO_DATA_VALUE] * num_arms + [1.0],
@@ -98,15 +101,15 @@ class PlayRecord:
     @property
     def empirical_means(self) -> FloatArray:
         """(N, K) mean reward of every arm, 0 where it was never pulled."""
-        return self.plays.reward_sums / np.maximum(self.plays.pulls, 1)
+        return self.reward_sums / np.maximum(self.pulls, 1)
 
     def add(self, actions: IntArray, rewards: FloatArray) -> None:
         """Add one pull per lane: (N,) actions and (N,) rewards."""
-        plays, (num_lanes, num_arms) = self.plays, self.plays.pulls.shape
+        num_lanes, num_arms = self.pulls.shape
         lanes, per_pull = np.arange(num_lanes), 1.0 / self._horizon
         flat_indices = lanes * num_arms + actions  # flat: twice as fast as pairs
-        pulls, sums = plays.pulls.reshape(-1), plays.reward_sums.reshape(-1)
-        plays.lengths[:] += 1
+        pulls, sums = self.pulls.reshape(-1), self.reward_sums.reshape(-1)
+        self.lengths += 1
         counts, totals = pulls[flat_indices] + 1, sums[flat_indices] + rewards
         pulls[flat_indices], sums[flat_indices] = counts, totals
         shown, starts = self._shown.reshape(-1), lanes * self._shown.shape[1]
@@ -114,19 +117,19 @@ class PlayRecord:
             shown[starts + actions] = np.minimum(counts * per_pull, 1.0)
             shown[starts + num_arms + actions] = scale_rewards(totals / counts, *self._support)
         elif self._observation == "history":
-            shown[starts + plays.last_actions] = 0.0  # of a first pull, the time left, as below
+            shown[starts + self.last_actions] = 0.0  # of a first pull, the time left, as below
             shown[starts + actions] = 1.0
             self._shown[:, num_arms] = scale_rewards(rewards, *self._support)
         if self._observation != "constant":
-            time_left = (self._horizon - plays.lengths) * per_pull
+            time_left = (self._horizon - self.lengths) * per_pull
             self._shown[:, -1] = np.maximum(time_left, 0.0)
-        plays.last_actions[:] = actions
+        self.last_actions[:] = actions
 
     def clear(self, lanes: IntArray | BoolArray) -> None:
         """Start the listed or masked lanes afresh."""
-        for values in self.plays[:-1]:
+        for values in (self.pulls, self.reward_sums, self.lengths):
             values[lanes] = 0
-        self.plays.last_actions[lanes] = -1
+        self.last_actions[lanes] = -1
         self._shown[lanes] = self._blank
 
     def observe(self) -> NDArray[Any]:
@@ -169,22 +172,3 @@ def add_info(info: Info, mask: BoolArray, new_info: Mapping[str, np.ndarray]) ->
                 has |= info[f"_{name}"]
             info |= {name: kept, f"_{name}": has}
     return info
-
-
-def make_record(
-    num_envs: int, problem: BanditProblem, observation: str, horizon: int | None
-) -> PlayRecord:
-    """Build the record of N lanes; `observation` and `horizon` are checked here.
-
-    Raises:
-        ValueError: if the observation is unknown, or shows a horizon that is None.
-    """
-    check_choice("observation", observation, OBSERVATIONS)
-    if horizon is not None:
-        horizon = check_integer("horizon", horizon, minimum=1)
-    elif observation != "constant":
-        condition = f"be given where observation is {observation!r}"
-        remedy = "it is the time limit, 1000 unless max_episode_steps is another"
-        raise ValueError(message("horizon", condition, horizon, remedy))
-    support = problem.likelihood.support
-    return PlayRecord(num_envs, problem.num_arms, observation, support, horizon or 1)

@@ -125,14 +125,14 @@ def make_frame(
     likelihood: Likelihood, means: FloatArray | None, record: PlayRecord, lane: int = 0
 ) -> Frame:
     """Return what there is to see of a lane with (K,) true means; None hides them."""
-    pulls, sums = record.plays.pulls[lane], record.plays.reward_sums[lane]
+    pulls, sums = record.pulls[lane], record.reward_sums[lane]
     num_pulls = int(pulls.sum())
     title = f"{likelihood.name.capitalize()} bandit, {num_pulls:,} pull{'s' * (num_pulls != 1)}"
     if num_pulls:
         title += f", mean reward {sums.sum() / num_pulls:.3f}"
         title += "" if means is None else f", regret {float(pulls @ (means.max() - means)):.1f}"
     belief = estimate_averages(likelihood, pulls, sums)
-    action = int(record.plays.last_actions[lane])
+    action = int(record.last_actions[lane])
     return Frame((title,), action, pulls, means, belief, find_range(means, belief, likelihood))
 
 

@@ -9,8 +9,9 @@ horizon T.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -44,89 +45,54 @@ class Outcome:
     failure: str | None = None
 
 
+@dataclass(frozen=True)
 class State:
-    """Where N lanes stand after a step; columns are computed from it.
+    """Where N lanes stand after D of their steps; columns are computed from it.
 
     Attributes:
-        step: the step.
-        lengths: (N,) steps of each lane's episode.
-        sums: name -> (N,) sums of what columns add (`adds`) and of diagnostics.
-        last_switch: (N,) the last step at which the arm changed; 0 if it never has.
-        knows_means: whether the environment reports the true means; what follows needs them.
-        best: (N,) largest mean.
-        gaps: (N, K) largest mean minus the mean of each arm.
-        mean_gaps: (N,) average gap over the arms.
-        is_best: (N, K) whether an arm is a best one.
-        counts: (N, K) pulls of each arm.
-        is_favourite: (N, K) whether an arm is the most pulled one, or one of several.
-        num_favourites: (N,) how many these are.
+        steps: the D steps.
+        sums: name -> (D, N) sums of what columns add (`adds`) and of diagnostics.
+        last_switch: (D, N) the last step at which the arm changed; 0 if it never has.
+        lengths: (D, N) steps of each lane's episode.
+        counts: (D, K, N) pulls of each arm; where the environment reports no true means, K is 0.
     """
 
-    best: FloatArray
-    gaps: FloatArray
-    mean_gaps: FloatArray
-    is_best: BoolArray
-    counts: IntArray
-    is_favourite: BoolArray
-    num_favourites: IntArray
+    steps: Sequence[Step]
+    sums: Mapping[str, FloatArray]
+    last_switch: IntArray
+    lengths: FloatArray
+    counts: FloatArray
 
-    def __init__(self, step: Step) -> None:
-        self.step = step
-        self.lengths = np.zeros(len(step.actions), dtype=np.int64)
-        self.last_switch = np.zeros(len(step.actions), dtype=np.int64)
-        self.sums: dict[str, FloatArray] = {}
-        self.num_steps = 0
-        self.knows_means = step.means is not None
-        self._before = step.actions
-        if step.means is not None:
-            self.best = step.means.max(axis=1)
-            gaps = self.best[:, None] - step.means
-            self.mean_gaps = gaps.mean(axis=1)
-            # An arm's lanes lie side by side, so that sums over arms take a third of the time.
-            self.gaps = np.asfortranarray(gaps)
-            self.is_best = self.gaps == 0
-            self.counts = np.zeros(step.means.shape, dtype=np.int64, order="F")
+    def column(self, name: str, blank: float) -> np.ndarray | None:
+        """Return (D, N) entries of the steps, blank where an episode had ended; None if unknown."""
+        if getattr(self.steps[0], name) is None:
+            return None
+        values = [np.where(step.is_alive, getattr(step, name), blank) for step in self.steps]
+        return np.array(values)
 
-    def update(
-        self, steps: list[Step], addends: dict[str, FloatArray], due: Sequence[int]
-    ) -> Iterator[None]:
-        """Add C consecutive steps, and stop to be recorded after those that are due.
+    @cached_property
+    def means(self) -> FloatArray:
+        """(N, K) true means."""
+        return np.asarray(self.steps[0].means)
 
-        Args:
-            steps: C of them.
-            addends: name -> (C, N) values to add up; they become the sums after the steps that are
-                due, and after the last one.
-            due: which of the steps, sorted.
-        """
-        ends = [*due, *({len(steps) - 1} - {*due})]
-        starts = [0, *(end + 1 for end in ends[:-1])]
-        is_alive = np.array([step.is_alive for step in steps])
-        actions = np.array([step.actions for step in steps])
-        for name, values in addends.items():
-            if not is_alive.all():
-                values[~is_alive] = 0.0
-            is_due = len(ends) == len(steps)  # each of them
-            sums = values if is_due else np.add.reduceat(values, starts, axis=0)
-            sums[0] += self.sums.get(name, 0.0)
-            addends[name] = np.cumsum(sums, axis=0, out=sums)
-        lengths = np.cumsum(np.add.reduceat(is_alive, starts, axis=0, dtype=np.int64), axis=0)
-        lengths += self.lengths
-        has_switched = (actions != np.vstack([self._before, actions[:-1]])) & is_alive
-        latest = has_switched * (self.num_steps + 1 + np.arange(len(steps)))[:, None]
-        latest = np.maximum.accumulate(np.maximum.reduceat(latest, starts, axis=0))
-        latest = np.maximum(latest, self.last_switch)
-        self.num_steps += len(steps)
-        self._before = actions[-1]
-        for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            self.step, self.lengths, self.last_switch = steps[end], lengths[row], latest[row]
-            self.sums = {name: values[row] for name, values in addends.items()}
-            if self.knows_means:
-                new = is_alive[start : end + 1]
-                np.add.at(self.counts, (np.nonzero(new)[1], actions[start : end + 1][new]), 1)
-                self.is_favourite = self.counts == self.counts.max(axis=1, keepdims=True)
-                self.num_favourites = self.is_favourite.sum(axis=1)
-            if row < len(due):
-                yield
+    @cached_property
+    def best(self) -> FloatArray:
+        """(N,) largest mean."""
+        return np.asarray(self.means.max(axis=1))
+
+    @cached_property
+    def gaps(self) -> FloatArray:
+        """(K, N) largest mean minus the mean of each arm; sums over arms then add rows of lanes."""
+        return np.ascontiguousarray((self.best[:, None] - self.means).T)
+
+    @cached_property
+    def is_favourite(self) -> BoolArray:
+        """(D, K, N) whether an arm is the most pulled one, or one of several."""
+        return np.equal(self.counts, self.counts.max(axis=1, keepdims=True))
+
+    def average_favourites(self, values: np.ndarray) -> FloatArray:
+        """Return (D, N) averages of (K, N) values over the most pulled arms."""
+        return np.asarray((values * self.is_favourite).sum(axis=1) / self.is_favourite.sum(axis=1))
 
 
 class Column(NamedTuple):
@@ -139,7 +105,7 @@ class Column(NamedTuple):
         type: of its values: float with NaN, or int with -1, where nothing is known; str; or dict.
         of_block: from the run and the block's number, one value or what broadcasts to (N, S).
         adds: (N,) values of a step that are added up, None where the environment reports none.
-        shows: (N,) values that follow from where the lanes stand, None where that is not known.
+        shows: (D, N) values after D steps, from where the lanes stand then; None if not known.
         needs_means: whether `shows` is asked only where the true means are reported.
         is_optional: whether only files of runs that ask for it have it.
         unit: of its values; means of shares are estimated as such.
@@ -173,20 +139,15 @@ def _optimal_pulls(step: Step) -> np.ndarray | None:
 
 
 def _action_rank(now: State) -> np.ndarray:
-    actions = now.step.actions
-    pulled = now.gaps[np.arange(len(actions)), actions][:, None]
-    return np.where(now.step.is_alive, (now.gaps < pulled).sum(axis=1), -1)
-
-
-def _propensity(now: State) -> np.ndarray | None:
-    propensities = now.step.propensities
-    return None if propensities is None else np.where(now.step.is_alive, propensities, np.nan)
+    actions = np.array([step.actions for step in now.steps])
+    pulled = now.gaps[actions, np.arange(actions.shape[1])]
+    is_alive = np.array([step.is_alive for step in now.steps])
+    return np.where(is_alive, (now.gaps < pulled[:, None]).sum(axis=1), -1)
 
 
 def _is_exact(now: State) -> np.ndarray | None:
-    if now.step.propensities is None:
-        return None
-    return np.where(now.step.is_alive, int(now.step.has_exact_probabilities), -1)
+    is_known = now.steps[0].propensities is not None
+    return now.column("has_exact_probabilities", -1) if is_known else None
 
 
 OWN_DIAGNOSTICS = "diagnostics"
@@ -225,11 +186,11 @@ COLUMNS = {
     "action": Column(
         "arm played in step t; -1 if the episode had ended",
         int,
-        shows=lambda now: np.where(now.step.is_alive, now.step.actions, -1),
+        shows=lambda now: now.column("actions", -1),
     ),
     "propensity": Column(
         "probability with which the agent played the arm of step t; NaN if the episode had ended",
-        shows=_propensity,
+        shows=lambda now: now.column("propensities", np.nan),
         is_optional=True,
         unit="share",
     ),
@@ -262,7 +223,7 @@ COLUMNS = {
     ),
     "uniform_regret": Column(
         "sum over steps of max(means) - average mean: what uniform play would lose",
-        shows=lambda now: now.mean_gaps * now.lengths,
+        shows=lambda now: (now.best[:, None] - now.means).mean(axis=1) * now.lengths,
         needs_means=True,
         unit="reward",
     ),
@@ -277,7 +238,7 @@ COLUMNS = {
     ),
     "simple_regret": Column(
         "max(means) minus the mean of the most pulled arm (average over ties)",
-        shows=lambda now: (now.gaps * now.is_favourite).sum(axis=1) / now.num_favourites,
+        shows=lambda now: now.average_favourites(now.gaps),
         needs_means=True,
         unit="reward",
         title="simple regret",
@@ -285,7 +246,7 @@ COLUMNS = {
     ),
     "best_arm_found": Column(
         "1 if the most pulled arm is a best one (average over ties)",
-        shows=lambda now: (now.is_best & now.is_favourite).sum(axis=1) / now.num_favourites,
+        shows=lambda now: now.average_favourites(now.gaps == 0),
         needs_means=True,
         unit="share",
         title="best arm found",
@@ -361,9 +322,12 @@ class Recorder:
     def __init__(self, steps: IntArray) -> None:
         self._steps = steps.tolist()
         self._rows: dict[str, np.ndarray] = {}  # (N, S)
-        self._state: State | None = None
         self._pending: list[Step] = []
-        self._num_kept = 0
+        self._first: Step | None = None  # which says what is reported
+        self._last: Step | None = None
+        self._last_switch: Any = 0
+        self._totals: Any = 0.0
+        self._num_steps = self._num_kept = 0
 
     def add(self, step: Step) -> None:
         """Update with one step of every lane."""
@@ -378,58 +342,71 @@ class Recorder:
         """
         if self._pending:
             self._add_up()
-        state = self._state
-        if self._num_kept < len(self._steps) and state is not None:
-            state.step = state.step._replace(is_alive=np.zeros_like(state.step.is_alive))
-            last = state.sums | _compute_state_values(state)
-            self._store_values({name: values[None] for name, values in last.items()})
+        if (kept := self._num_kept) < len(self._steps) and self._last is not None:
+            self._pending = [self._last._replace(is_alive=np.zeros_like(self._last.is_alive))]
+            self._num_steps = self._steps[kept] - 1
+            self._add_up()
             for values in self._rows.values():
-                values[:, self._num_kept + 1 :] = values[:, [self._num_kept]]
+                values[:, kept + 1 :] = values[:, [kept]]
         return self._rows
 
     def _add_up(self) -> None:
-        """Take the pending steps in."""
+        """Take the C pending steps in, and keep the values after the D recorded ones of them."""
         steps, self._pending = self._pending, []
-        self._state = state = self._state or State(steps[0])
-        first = state.num_steps + 1
-        end = bisect_right(self._steps, state.num_steps + len(steps))
-        due = [step - first for step in self._steps[self._num_kept : end]]
-        sums = _compute_addends(steps)
-        shown = [_compute_state_values(state) for _ in state.update(steps, sums, due)]
+        first, kept = self._num_steps + 1, self._num_kept
+        self._num_steps += len(steps)
+        self._num_kept = bisect_right(self._steps, self._num_steps)
+        due = [step - first for step in self._steps[kept : self._num_kept]]
+        is_alive = np.array([step.is_alive for step in steps])
+        actions = np.array([step.actions for step in steps])
+        before = actions[0] if self._last is None else self._last.actions
+        has_switched = (actions != np.vstack([before, actions[:-1]])) & is_alive
+        switches = has_switched * np.arange(first, self._num_steps + 1)[:, None]
+        switches[0] = np.maximum(switches[0], self._last_switch)
+        switches = np.maximum.accumulate(switches)
+        self._first = self._first or steps[0]
+        addends = _compute_addends(steps, self._first)
+        num_arms = 0 if self._first.means is None else self._first.means.shape[1]
+        pulls = actions == np.arange(num_arms)[:, None, None]
+        added = np.stack([*addends.values(), is_alive, *pulls], axis=1)  # (C, M, N)
+        if not is_alive.all():
+            added.swapaxes(1, 2)[~is_alive] = 0.0
+        totals, start = [], 0
+        for end in sorted({*due, len(steps) - 1}):
+            is_alone = start == end  # of which nothing is to be summed, as where each is recorded
+            part = added[end] if is_alone else np.add.reduceat(added[start : end + 1], [0])[0]
+            self._totals = self._totals + part
+            totals.append(self._totals)
+            start = end + 1
+        self._last, self._last_switch = steps[-1], switches[-1]
         if due:
-            kept = {name: values[: len(due)] for name, values in sums.items()}
-            kept |= {name: np.array([each[name] for each in shown]) for name in shown[0]}
-            self._store_values(kept)
-            self._num_kept = end
+            summed, kept_steps = np.array(totals[: len(due)]), [steps[end] for end in due]
+            sums = dict(zip(addends, summed.swapaxes(0, 1), strict=False))
+            lengths, counts = summed[:, len(sums)], summed[:, len(sums) + 1 :]
+            self._keep(kept, State(kept_steps, sums, switches[due], lengths, counts))
 
-    def _store_values(self, values: Mapping[str, np.ndarray]) -> None:
-        """Keep (R, N) values of the next recorded steps."""
-        for name, each in values.items():
-            if name not in self._rows:
-                self._rows[name] = np.zeros((each.shape[1], len(self._steps)), dtype=each.dtype)
-            if each.any():  # most doubts never are
-                self._rows[name][:, self._num_kept : self._num_kept + len(each)] = each.T
-
-
-def _compute_state_values(state: State) -> dict[str, np.ndarray]:
-    """Return name -> (N,) values that follow from where the lanes stand, where they are known."""
-    found = {
-        name: column.shows(state)
-        for name, column in _STATE_COLUMNS.items()
-        if column.shows and (state.knows_means or not column.needs_means)
-    }
-    return {name: values for name, values in found.items() if values is not None}
+    def _keep(self, start: int, state: State) -> None:
+        """Keep the values of the next recorded steps."""
+        shown = {
+            name: column.shows(state)
+            for name, column in _STATE_COLUMNS.items()
+            if column.shows and (state.counts.size or not column.needs_means)
+        }
+        for name, values in {**state.sums, **shown}.items():
+            if values is not None and name not in self._rows:
+                self._rows[name] = np.zeros((values.shape[1], len(self._steps)), values.dtype)
+            if values is not None and values.any():  # most doubts never are
+                self._rows[name][:, start : start + len(values)] = values.T
 
 
-def _compute_addends(steps: list[Step]) -> dict[str, np.ndarray]:
-    """Return (C, N) values that C steps add, by name; nothing of what the environment hides."""
-    addends = {name: _diagnostic_values(steps, name) for name in steps[0].diagnostics}
+def _compute_addends(steps: list[Step], first: Step) -> dict[str, np.ndarray]:
+    """Return (C, N) values that C steps add, by name; nothing that the first step does not have."""
+    addends = {name: _diagnostic_values(steps, name) for name in first.diagnostics}
     if DOUBT_DIAGNOSTIC in addends:
-        addends |= _count_doubts(steps, addends.pop(DOUBT_DIAGNOSTIC))
+        addends |= _count_doubts(addends.pop(DOUBT_DIAGNOSTIC).astype(np.int64))
     for name, adds in _ADDED_COLUMNS.items():
-        values = [adds(step) for step in steps]
-        if values[0] is not None:
-            addends[name] = np.array(values, dtype=np.float64)
+        if adds(first) is not None:
+            addends[name] = np.array([adds(step) for step in steps], dtype=np.float64)
     return addends
 
 
@@ -449,11 +426,9 @@ def _diagnostic_values(steps: list[Step], name: Any) -> np.ndarray:
     return values.astype(np.float64)
 
 
-def _count_doubts(steps: list[Step], doubts: np.ndarray) -> dict[str, np.ndarray]:
+def _count_doubts(doubts: IntArray) -> dict[str, np.ndarray]:
     """Return whether each decision was flagged, and for each doubt whether that was a reason."""
-    is_alive = np.array([step.is_alive for step in steps])
-    numbers = np.where(is_alive, doubts, 0).astype(np.int64)
     masks = {"is_unreliable": -1} | {name: int(doubt) for name, doubt in DOUBT_COLUMNS.items()}
-    if not numbers.any():  # as nearly always
-        return {name: np.zeros(numbers.shape) for name in masks}
-    return {name: (numbers & mask != 0).astype(np.float64) for name, mask in masks.items()}
+    if not doubts.any():  # as nearly always
+        return {name: np.zeros(doubts.shape) for name in masks}
+    return {name: (doubts & mask != 0).astype(np.float64) for name, mask in masks.items()}

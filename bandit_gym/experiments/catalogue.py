@@ -20,10 +20,9 @@ import pickle
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from operator import attrgetter
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -31,11 +30,11 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from bandit_gym.checks import (
-    NAME_PATTERN,
     check_choice,
     check_fit,
     check_keys,
     find_problem,
+    load_named,
     message,
 )
 from bandit_gym.envs.contextual import find_env_classes
@@ -47,7 +46,7 @@ from bandit_gym.rollout import BanditAgent, is_plain, make_agent
 from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers, wrap
 
 if TYPE_CHECKING:
-    from bandit_gym.experiments.experiment import Run
+    from bandit_gym.experiments.experiment import Entry, Run
 
 Parameters = dict[str, inspect.Parameter]
 PRIOR_OPTION = "prior"
@@ -143,24 +142,10 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
         TypeError: if it is neither.
         ValueError: if there is no such module or class.
     """
-    if not (is_packed(target) or NAME_PATTERN.fullmatch(target)):
-        raise ValueError(message("agent", "be a short name or read module:Class", target))
-    try:
-        found = load_target(target)
-    except (Exception, SystemExit) as error:  # all that a module does when it is imported
-        reason = summarise_error(error).rstrip(".")
-        raise ValueError(message("agent", "be an importable class", target, reason)) from error
+    found = unpack_object(target) if is_packed(target) else load_named("agent", target)
     if not callable(found):
         raise TypeError(message("agent", "be a class, or a function that makes an agent", target))
     return found  # type: ignore[no-any-return]
-
-
-def load_target(target: str) -> Any:
-    """Import `module:name`, which may have dots, `Class.method`, or unpack a packed name."""
-    if is_packed(target):
-        return unpack_object(target)
-    module, _, name = target.partition(":")
-    return attrgetter(name)(import_module(module))
 
 
 def _find_environment(target: str) -> Any:
@@ -171,7 +156,7 @@ def _find_environment(target: str) -> Any:
     if module:
         import_module(module)  # which registers the id
     entry_point = gym.spec(env_id).entry_point
-    return load_target(entry_point) if isinstance(entry_point, str) else entry_point
+    return load_named("entry point", entry_point) if isinstance(entry_point, str) else entry_point
 
 
 def known_targets() -> set[str]:
@@ -258,7 +243,7 @@ def make_agent_and_environment(run: Run) -> tuple[BanditAgent, gym.vector.Vector
     if problem is None:
         target = run.environment.target
         raise ValueError(f"env must have a `problem` for agents, got {target!r}.")
-    agent = _make_agent(run, problem)
+    agent = make_entry_agent(run.agent, problem, [*run.earlier_horizons, run.horizon])
     if run.propensities and not hasattr(agent, "action_probabilities"):
         condition = "have the method action_probabilities where propensities are recorded"
         raise ValueError(message("agent", condition, run.agent.target))
@@ -275,25 +260,21 @@ def make_environment(run: Run) -> gym.vector.VectorEnv:
         env: Any = find_env_classes(problem)[1](run.block_size, problem, **options)
     else:
         env = gym.make_vec(target, num_envs=run.block_size, **options)
-    return wrap(env, wrappers)  # type: ignore[no-any-return]
+    return wrap(env, wrappers) if wrappers else env
 
 
-def _make_agent(run: Run, problem: Any) -> BanditAgent:
+def make_entry_agent(entry: Entry, problem: Any, horizons: Sequence[int]) -> BanditAgent:
     """Make an agent that is given the problem, or another prior, and the horizon if it asks."""
-    entry = run.agent
     make, options = load_agent(entry.target), unpack_options(entry.options)
     takes = inspect.signature(make).parameters
     takes_prior = PRIOR_OPTION in takes and not entry.target.startswith("agents:")
     if find_prior_option(entry.options) is not None and not takes_prior:
         problem = replace(problem, prior=make_prior(options.pop(PRIOR_OPTION)))
-    if "horizon" in takes and "horizon" not in options:
-        if run.earlier_horizons:
-            horizons = [*run.earlier_horizons, run.horizon]
-            remedy = "run an experiment for each, or give the agent a horizon"
-            condition = "be one number for an agent that is given it"
-            raise ValueError(message("horizon", condition, horizons, remedy))
-        options["horizon"] = run.horizon
-    return make_agent(make, problem, **options)
+    if "horizon" in takes and "horizon" not in options and len(horizons) > 1:
+        remedy = "run an experiment for each, or give the agent a horizon"
+        condition = "be one number for an agent that is given it"
+        raise ValueError(message("horizon", condition, horizons, remedy))
+    return make_agent(make, problem, horizons[-1], options)
 
 
 def try_run(run: Run) -> str:

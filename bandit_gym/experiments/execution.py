@@ -40,13 +40,13 @@ from bandit_gym.checks import (
     check_object,
     find_misspecification,
     find_problem,
+    import_extra,
     message,
 )
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.experiments.blocks import Outcome, record_block
 from bandit_gym.experiments.catalogue import (
     known_targets,
-    load_target,
     make_agent_and_environment,
     summarise_error,
     try_run,
@@ -178,7 +178,7 @@ def run_experiment(
             on_progress(Progress(*counts, done, tuple(found.damaged), outcome))
             for callback in callbacks:
                 callback.on_block(outcome)
-    return load_target("bandit_gym.results:load_results")(folder, experiment)
+    return import_module("bandit_gym.results").load_results(folder, experiment)
 
 
 def _schedule_tasks(
@@ -435,11 +435,8 @@ def _start_worker(parent: int, path: list[str]) -> None:
 @contextlib.contextmanager
 def _open_dask_pool(workers: Workers) -> Iterator[Pool]:
     """Yield a pool on a running scheduler, or on a local cluster with a process per worker."""
-    try:
-        dask, distributed = import_module("dask"), import_module("distributed")
-    except ImportError as error:
-        text = "the backend 'dask' needs its extra: pip install \".[dask]\"."
-        raise ImportError(text) from error
+    names = ("dask", "distributed")
+    dask, distributed = (import_extra(name, "the backend 'dask'", "dask") for name in names)
     with contextlib.ExitStack() as stack:
         # Pending calls fail at once when their worker dies, instead of being retried by Dask.
         stack.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": 0}))

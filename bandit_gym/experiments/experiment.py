@@ -140,19 +140,13 @@ def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
 
 def _check_different(field: str, entries: Sequence[Entry]) -> None:
     """Refuse a label that is there twice, and settings under two labels."""
-    labels: dict[str, str] = {}  # settings -> label
-    for entry in entries:
-        if entry.label in labels.values():
-            raise ValueError(
-                f"{field} must have different labels, got {entry.label!r} more than once; "
-                "remove one or give it a label."
-            )
-        if entry.digest in labels:
-            raise ValueError(
-                f"{field} must have different settings, got the same ones as "
-                f"{labels[entry.digest]!r} and as {entry.label!r}; remove one."
-            )
-        labels[entry.digest] = entry.label
+    for first, second in itertools.combinations(entries, 2):
+        if first.label == second.label:
+            condition, remedy = "have different labels", "remove one or give it a label"
+            raise ValueError(message(field, condition, first.label, remedy))
+        if first.digest == second.digest:
+            condition, labels = "have different settings", [first.label, second.label]
+            raise ValueError(message(field, condition, labels, "remove one"))
 
 
 def _expand_grid(kind: str, item: Any) -> Iterator[Entry]:

@@ -255,26 +255,14 @@ def read_case(stored: dict[str, Any]) -> Case:
 
     A case that is `density_only` hides from agents that its arms are independent.
     """
-    fields = {STORED_KEYS.get(key, key): value for key, value in stored.items()}
-    problem, types = problem_from_dict(fields["problem"]), {"counts": np.int64}
-    if isinstance(problem, ContextualProblem):
-        return _read_contextual(fields, problem)
-    if fields.get("density_only"):
+    fields = {STORED_KEYS.get(key, key): value for key, value in stored.items() if key != "is_game"}
+    problem = problem_from_dict(fields.pop("problem"))
+    if fields.pop("density_only", False):
         problem = replace(problem, prior=DensityOnly(problem.prior))
-    arrays = {
-        key: np.array(fields[key], types.get(key, np.float64))
-        for key in ("counts", "sums", "probabilities")
-    }
-    others = {key: value for key, value in fields.items() if key not in ("density_only", "is_game")}
-    return Case(**others | arrays | {"problem": problem})
-
-
-def _read_contextual(stored: dict[str, Any], problem: ContextualProblem) -> ContextualCase:
-    data = Recipe(**stored["recipe"]).make_data(problem)
-    arrays = {
-        "counts": np.array([len(data.rewards)]),
-        "sums": np.array([data.rewards.sum()]),
-        "probabilities": np.array(stored["probabilities"]),
-    }
-    others = {key: value for key, value in stored.items() if key != "recipe"}
-    return ContextualCase(**others | arrays | data._asdict() | {"problem": problem})
+    fields |= {"problem": problem, "probabilities": np.array(fields["probabilities"], float)}
+    if isinstance(problem, ContextualProblem):
+        data = Recipe(**fields.pop("recipe")).make_data(problem)
+        totals = {"counts": np.array([len(data.rewards)]), "sums": np.array([data.rewards.sum()])}
+        return ContextualCase(**fields | totals | data._asdict())
+    totals = {"counts": np.array(fields["counts"], int), "sums": np.array(fields["sums"], float)}
+    return Case(**fields | totals)

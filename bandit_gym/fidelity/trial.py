@@ -24,12 +24,11 @@ Notation: D decisions, K arms, N lanes.
 
 from __future__ import annotations
 
-import inspect
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from time import process_time
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
@@ -40,6 +39,7 @@ from bandit_gym.experiments.catalogue import (
     agent_names,
     is_sampler,
     load_agent,
+    make_entry_agent,
     summarise_error,
     unpack_options,
 )
@@ -235,12 +235,10 @@ def make_suite_agent(entry: Entry, problem: BanditProblem, horizon: int) -> Any:
         problem: what it is given.
         horizon: pulls of the run, given to agents that ask.
     """
-    code, options = load_agent(entry.target), unpack_options(entry.options)
+    code: Any = load_agent(entry.target)
     if is_sampler(code):
-        return SamplerAgent(problem, partial(cast(Sampler, code), **options))
-    if "horizon" in inspect.signature(code).parameters:
-        options = {"horizon": horizon} | options
-    return code(problem, **options)
+        return SamplerAgent(problem, partial(code, **unpack_options(entry.options)))
+    return make_entry_agent(entry, problem, [horizon])
 
 
 class SamplerAgent:

@@ -173,10 +173,8 @@ def find_drift(pilot: FloatArray, draws: FloatArray, log_density: LogDensityFunc
     change = after - before
     size = np.sqrt(np.square(change).sum(axis=0))
     scores = np.abs(np.divide(change.sum(axis=0), size, out=np.zeros_like(size), where=size > 0))
-    worst, limit = (
-        int(scores.argmax()),
-        math.sqrt(2 * math.log(2 * len(scores) / FALSE_ALARM_LEVEL)),
-    )
+    worst = int(scores.argmax())
+    limit = math.sqrt(2 * math.log(2 * len(scores) / FALSE_ALARM_LEVEL))
     if scores[worst] <= limit:
         return None
     arms = range(draws.shape[1])

@@ -116,11 +116,8 @@ class IndependentPrior(ParametricPrior):
     def _select_arms(self, arms: IntArray) -> list[Any]:
         """Return each parameter, (...) values for the arms or one for all."""
         own = vars(self).values()  # not `_arrays`, which would take half of a single reset
-        return [_select_arms(value, arms) if isinstance(value, tuple) else value for value in own]
-
-
-def _select_arms(values: tuple[float, ...], arms: IntArray) -> Any:
-    return np.array(values)[arms] if len(values) > 1 else values[0]  # as arrays broadcast
+        single = (each[0] if isinstance(each, tuple) and len(each) == 1 else each for each in own)
+        return [np.array(each)[arms] if isinstance(each, tuple) else each for each in single]
 
 
 @dataclass(frozen=True)

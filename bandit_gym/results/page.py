@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import check_file
+from bandit_gym.checks import check_file, import_extra
 from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import line_style
 from bandit_gym.experiments.experiment import Entry
@@ -117,12 +117,8 @@ def write_html(results: Results, path: str | Path) -> Path:
         OSError: if the file cannot be written.
     """
     path = check_file("path", path)
-    try:
-        from plotly.offline import get_plotlyjs
-    except ModuleNotFoundError as error:
-        text = 'a report in HTML needs plotly: pip install ".[html]".'
-        raise ModuleNotFoundError(text) from error
-    page = "\n".join(_write_html_page(results, get_plotlyjs())).encode()
+    library = import_extra("plotly.offline", "a report in HTML", "html").get_plotlyjs()
+    page = "\n".join(_write_html_page(results, library)).encode()
     with replacing(path, is_typed=True) as file:
         file.write(page)
     return path
@@ -204,7 +200,7 @@ def _write_answer(results: Results, rows: Sequence[SummaryRow], environment: Ent
         judged = [row for row in own if row["verdict"] == verdict]
         parts += [
             f"{_write_literal(row['agent'])} has {word} regret than {reference} "
-            f"({escape(write_estimate(row, 'difference'))}, {_write_holm_p_value(row)})"
+            f"({escape(write_estimate(row, 'difference'))}, {escape(_write_holm_p_value(row))})"
             for row in judged
         ]
     undecided = [_write_literal(row["agent"]) for row in own if row["verdict"] == "undecided"]
@@ -216,8 +212,7 @@ def _write_answer(results: Results, rows: Sequence[SummaryRow], environment: Ent
 
 
 def _write_holm_p_value(row: SummaryRow) -> str:
-    text = write_p_value(row["p_holm"])
-    return f"p {escape(text[0])} {text[1:]}" if text.startswith("<") else f"p = {text}"
+    return f"p = {write_p_value(row['p_holm'])}".replace("= <", "< ")
 
 
 # -- Pieces -------------------------------------------------------------------------------------
@@ -392,12 +387,9 @@ def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[E
 
 def _shorten_label(label: str, max_length: int = MAX_NAME_LENGTH) -> str:
     """Return both ends of a label, in which plotly finds no markup and no formula."""
-    cut = (
-        label
-        if len(label) <= max_length
-        else f"{label[: max_length // 2]}…{label[-max_length // 2 :]}"
-    )
-    return escape(cut, quote=False).replace("$", "&#36;")
+    if len(label) > max_length:
+        label = f"{label[: max_length // 2]}…{label[-max_length // 2 :]}"
+    return escape(label, quote=False).replace("$", "&#36;")
 
 
 def _describe_chart(chart: Chart) -> str:

@@ -30,14 +30,12 @@ from bandit_gym.checks.styles import (
     wrap_text,
 )
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.experiment import Entry
 from bandit_gym.results.statistics import (
     MIN_REPLICATIONS,
+    describe_regret,
     half_widths,
     paired_differences,
-    regret_definition,
-    regret_name,
 )
 
 if TYPE_CHECKING:
@@ -51,8 +49,6 @@ UNKNOWN = np.full(MIN_REPLICATIONS, np.nan)
 
 MIN_LOG_RATIO = 20
 """Of the largest value of a parameter to the smallest, from which its axis is logarithmic."""
-
-CUMULATIVE_REGRET = COLUMNS["cumulative_regret"]
 
 
 class Picture(Figure):
@@ -111,11 +107,8 @@ class Chart(NamedTuple):
 
 
 def _title_regret(environment: Entry) -> str:
-    return f"{regret_name(environment)} so far\n({_define_regret(environment)}, summed)"
-
-
-def _define_regret(environment: Entry) -> str:
-    return regret_definition(environment).replace(" - ", " − ")
+    name, definition, _ = describe_regret(environment)
+    return f"{name} so far\n({definition}, summed)".replace(" - ", " − ")
 
 
 def chart_regret(results: Results, environment: Entry) -> Chart | None:
@@ -148,7 +141,7 @@ def chart_best_arm(results: Results, environment: Entry) -> Chart | None:
 def chart_per_step(results: Results, environment: Entry) -> Chart | None:
     """Return the mean regret of a single step, averaged over spans of steps."""
     name, measure = "Regret of each step", partial(_average_spans, "cumulative_regret")
-    y_title = f"regret of a step\n({_define_regret(environment)})"
+    y_title = f"regret of a step\n({describe_regret(environment)[1]})".replace(" - ", " − ")
     return _make_chart(results, environment, name, y_title, measure, log="x", bottom=0.0)
 
 
@@ -165,7 +158,7 @@ def chart_distribution(results: Results, environment: Entry) -> Chart | None:
         "Distribution of the regret",
         environment.label,
         f"{max(len(run.replications) for run in runs)} replications; dots: means",
-        f"{regret_name(environment)} at the horizon",
+        f"{describe_regret(environment)[0]} at the horizon",
         curves,
         x_title="share of replications with at most this regret",
     )
@@ -225,7 +218,7 @@ def chart_parameter(results: Results, environment: Entry, name: str) -> Chart | 
         style = line_style(experiment.agents.index(next(iter(points.values())).run.agent))
         dots = () if None in points else range(len(x))
         curves.append(Curve(entry.label, style, np.array(x), means, half, dots))
-    y_title = f"{regret_name(environment)} at the horizon"
+    y_title = f"{describe_regret(environment)[0]} at the horizon"
     log = "x" if 0 < MIN_LOG_RATIO * x[0] <= x[-1] else ""
     title, subtitle = f"Regret by {name}", _describe_bands(runs)
     return Chart(title, rest.label, subtitle, y_title, curves, log, x_title=name)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,10 +21,8 @@ from bandit_gym.results.statistics import (
     MIN_REPLICATIONS,
     SIGNIFICANCE_LEVEL,
     aggregate,
-    is_table,
+    describe_regret,
     list_unscored,
-    regret_definition,
-    regret_name,
     summarise,
 )
 
@@ -39,7 +35,6 @@ VERDICT_COLUMNS = {"wins": "better", "losses": "worse", "undecided": "undecided"
 MISSING_CELL = "-"
 UNRELIABLE_MARK = "*"
 SummaryRow = Mapping[Any, Any]
-Cells = dict[str, Callable[[SummaryRow], str]]  # title -> what a row has below it
 TITLED_COLUMNS = [name for name, column in COLUMNS.items() if column.title]
 """The columns of which there are estimates, that of the regret first."""
 
@@ -193,15 +188,13 @@ def write_text(table: Table, width: int = ENDLESS) -> str:
     What does not fit into the width stands in further blocks, under the same agents.
     """
     names = [_cut_text(name, width // 3) for name in table.cells.index]
-    column_width = (
-        width - max(map(len, names)) - 4
-    )  # of a column, which pandas parts from what follows it
+    column_width = width - max(map(len, names)) - 4  # and what pandas puts between columns
     titles = [f" {_cut_text(title, column_width - 1)}" for title in table.cells.columns]
     cells = table.cells.set_axis(names).map(_cut_text, max_length=column_width)
     body = cells.to_string(header=titles, line_width=width)
-    notes = [wrap_with_indent(note, width) for note in table.notes]
     body = re.sub(r" *\\?$", "", body, flags=re.M)
-    return "\n".join([wrap_with_indent(table.title, width), body, *notes])
+    title, *notes = (wrap_with_indent(text, width) for text in (table.title, *table.notes))
+    return "\n".join([title, body, *notes])
 
 
 def write_latex(results: Results) -> str:
@@ -272,14 +265,10 @@ def _write_line(cells: Sequence[str]) -> str:
 
 def wrap_with_indent(text: str, width: int) -> str:
     """Break lines between words, so that none has more characters than `width`; indents stay."""
-    broken: list[str] = []
-    for line in text.splitlines():
-        indent = line[: len(line) - len(line.lstrip())]
-        parts = (
-            textwrap.wrap(line, width, subsequent_indent=indent) if len(line) > width else [line]
-        )
-        broken += parts
-    return "\n".join(broken)
+    return "\n".join(
+        textwrap.fill(line, width, subsequent_indent=" " * (len(line) - len(line.lstrip())))
+        for line in text.splitlines()
+    )
 
 
 def _cut_text(text: str, max_length: int) -> str:
@@ -318,79 +307,62 @@ def _make_estimates(
 ) -> Table:
     experiment, max_length = results.experiment, max(row["replications"] for row in rows)
     *earlier, last = experiment.horizons
-    regrets = [f"cumulative_regret_{step}" for step in earlier]
+    regret, definition, over = describe_regret(environment)
+    regrets = {f"after {step} steps": f"cumulative_regret_{step}" for step in earlier}
     title = (
         f"{environment.label}: {max_length} replication{'s' * (max_length != 1)} of "
         f"{last} steps, seed {experiment.seed}. Means ± 95 % intervals."
     )
-    cells: Cells = {
-        "agent": lambda row: row["agent"],
-        **{
-            f"after {step} steps": partial(write_estimate, name=name)
-            for step, name in zip(earlier, regrets, strict=True)
-        },
-        regret_name(environment): partial(_write_cell, "cumulative_regret"),
-        f"less {experiment.agents[0].label}'s, paired": lambda row: write_estimate(
-            row, "difference"
-        ),
-        "verdict": lambda row: row["verdict"] or MISSING_CELL,
-        "p (Holm)": lambda row: write_p_value(row["p_holm"]),
-        **_make_cells(name for name in TITLED_COLUMNS[1:] if name not in DETAIL_COLUMNS),
-        **_make_cells(columns),
-        "samples/decision": lambda row: write_number(row["samples_per_decision"], "{:.1f}"),
-        "µs/decision": lambda row: write_number(row["microseconds_per_decision"], "{:.2f}"),
-    }
+    usual = [name for name in TITLED_COLUMNS[1:] if name not in DETAIL_COLUMNS]
+    cells = [
+        {title: write_estimate(row, name) for title, name in regrets.items()}
+        | {
+            regret: write_estimate(row, "cumulative_regret"),
+            f"less {experiment.agents[0].label}'s, paired": write_estimate(row, "difference"),
+            "verdict": row["verdict"] or MISSING_CELL,
+            "p (Holm)": write_p_value(row["p_holm"]),
+        }
+        | {COLUMNS[name].title: _write_cell(row, name) for name in (*usual, *columns)}
+        | {
+            "samples/decision": write_number(row["samples_per_decision"], "{:.1f}"),
+            "µs/decision": write_number(row["microseconds_per_decision"], "{:.2f}"),
+        }
+        for row in rows
+    ]
     notes = [
-        _define_regret(environment),
+        f"{regret.capitalize()}: sum over steps of {definition}, averaged over {over}.",
         *(f"{COLUMNS[name].title.capitalize()}: {COLUMNS[name].meaning}." for name in columns),
-        *interval_notes(rows, (*regrets, "cumulative_regret", "difference", *columns)),
+        *interval_notes(rows, (*regrets.values(), "cumulative_regret", "difference", *columns)),
         *_flag_notes(rows),
         *_belief_notes(results, environment),
     ]
-    return tabulate_rows(title, rows, cells, notes)
+    return Table(title, _name_rows(cells, rows), notes)
 
 
-def _make_cells(names: Iterable[str]) -> Cells:
-    return {COLUMNS[name].title: partial(_write_cell, name) for name in names}
+def _name_rows(cells: Sequence[Mapping[str, str]], rows: Sequence[SummaryRow]) -> pd.DataFrame:
+    """Return cells, title -> text in each row, in a frame whose rows are named by their agents."""
+    return pd.DataFrame(cells, index=[row["agent"] for row in rows]).rename_axis(columns="agent")
 
 
-def _write_cell(name: str, row: SummaryRow) -> str:
+def _write_cell(row: SummaryRow, name: str) -> str:
     column = COLUMNS[name]
     if column.unit == "share":
         return write_number(row[name], "{:.0%}")
     return write_estimate(row, name, column.digits)
 
 
-def _define_regret(environment: Entry) -> str:
-    over = "the noise" if "means" in environment.options else "instances drawn from the prior"
-    over = "orders of the rows" if is_table(environment) else over
-    return (
-        f"{regret_name(environment).capitalize()}: sum over steps of "
-        f"{regret_definition(environment)}, averaged over {over}."
-    )
-
-
 def _flag_notes(rows: Sequence[SummaryRow]) -> Iterator[str]:
-    """Say how many of their decisions agents called unreliable; nothing if none reports any."""
-    reporting = [row for row in rows if not math.isnan(row["flagged"])]
-    for row in reporting:
-        if row["flagged"] > 0:
-            flagged = f"{row['agent']}: {write_share(row['flagged'])} of decisions flagged"
-            yield f"{flagged}{_write_reasons(row) or ', where it may be wrong'}."
-    if reporting and not any(row["flagged"] for row in reporting):
+    """Say how many of their decisions agents called unreliable, and why, if any reports that."""
+    for row in (row for row in rows if row["flagged"] > 0):
+        names = [name for name in DOUBT_COLUMNS if row.get(name, 0) > 0]
+        reasons = [  # the most frequent first; a single one has the share of all
+            DOUBT_COLUMNS[name].words + f" ({write_share(row[name])})" * (len(names) > 1)
+            for name in sorted(names, key=lambda name: -row[name])
+        ]
+        why = ": " + ", ".join(reasons) if reasons else ", where it may be wrong"
+        yield f"{row['agent']}: {write_share(row['flagged'])} of decisions flagged{why}."
+    if {row["flagged"] for row in rows if not math.isnan(row["flagged"])} == {0.0}:
         yield "No decision was flagged as unreliable."
-
-
-def _write_reasons(row: SummaryRow) -> str:
-    """Return ": " and the doubts of an agent in words, the most frequent first; "" if untold."""
-    names = sorted(
-        (name for name in DOUBT_COLUMNS if row.get(name, 0) > 0), key=lambda name: -row[name]
-    )
-    if len(names) < 2:
-        return "".join(f": {DOUBT_COLUMNS[name].words}" for name in names)
-    return ": " + ", ".join(
-        f"{DOUBT_COLUMNS[name].words} ({write_share(row[name])})" for name in names
-    )
 
 
 def _belief_notes(results: Results, environment: Entry) -> Iterator[str]:
@@ -417,42 +389,21 @@ def make_aggregate(results: Results, rows: Sequence[SummaryRow]) -> Iterator[Tab
         "All environments: pseudo-regret as a share of what uniform play loses, over environments\n"
         "and replications. The interquartile mean drops the tails, which the mean has."
     )
-    verdicts = Counter((row["agent"], row["verdict"]) for row in rows)
-    cells: Cells = {
-        "agent": lambda row: row["agent"],
-        "interquartile mean": lambda row: write_estimate(row, "score_iqm", digits=3),
-        "mean": lambda row: write_number(row["score_mean"], "{:.3f}"),
-        **{
-            title: partial(_count_verdicts, verdicts, word)
+    cells = []
+    for score in scores:
+        verdicts = [row["verdict"] for row in rows if row["agent"] == score["agent"]]
+        counts = {
+            title: str(verdicts.count(word)) if any(verdicts) else MISSING_CELL  # of the reference
             for title, word in VERDICT_COLUMNS.items()
-        },
-    }
-    notes = [*_score_notes(results), *interval_notes(scores, ["score_iqm"])]
-    yield tabulate_rows(title, scores, cells, notes)
-
-
-def _score_notes(results: Results) -> Iterator[str]:
-    """Say which environments have no score; nothing if all have one."""
-    labels = "; ".join(environment.label for environment in list_unscored(results))
-    if labels:
-        yield f"Left out of the scores, as what uniform play loses is 0 or unknown there: {labels}."
-
-
-def _count_verdicts(verdicts: Counter[tuple[str, str]], word: str, row: SummaryRow) -> str:
-    """Write how often an agent has a verdict; nothing of the reference."""
-    is_judged = any(verdicts[row["agent"], each] for each in VERDICT_COLUMNS.values())
-    return str(verdicts[row["agent"], word]) if is_judged else MISSING_CELL
-
-
-def tabulate_rows(
-    title: str, rows: Sequence[SummaryRow], cells: Cells, notes: Iterable[str]
-) -> Table:
-    """Make a table by writing the cells of each row."""
-    lines = [[write(row) for write in cells.values()] for row in rows]
-    written = pd.DataFrame(lines, columns=list(cells))
-    first = written.columns[0]  # whose cells name the rows
-    named = written.set_index(first).rename_axis(index=None, columns=first)
-    return Table(title, named, list(notes))
+        }
+        mean = write_number(score["score_mean"], "{:.3f}")
+        iqm = write_estimate(score, "score_iqm", digits=3)
+        cells.append({"interquartile mean": iqm, "mean": mean} | counts)
+    notes = [*interval_notes(scores, ["score_iqm"])]
+    if labels := "; ".join(environment.label for environment in list_unscored(results)):
+        reason = "as what uniform play loses is 0 or unknown there"
+        notes.insert(0, f"Left out of the scores, {reason}: {labels}.")
+    yield Table(title, _name_rows(cells, scores), notes)
 
 
 # -- Cells: how numbers, their intervals and what is missing of them are written

@@ -86,11 +86,7 @@ class Block:
     @cached_property
     def own(self) -> dict[str, FloatArray]:
         """Name -> (rows,) values of the diagnostics that only this agent reports."""
-        return (
-            read_map(self._read([OWN_DIAGNOSTICS])[OWN_DIAGNOSTICS])
-            if OWN_DIAGNOSTICS in self.file.schema_arrow.names
-            else {}
-        )
+        return read_map(self._read([OWN_DIAGNOSTICS])[OWN_DIAGNOSTICS])
 
     def _read(self, names: list[str]) -> pa.Table:
         """Read some columns; starting threads costs more than they save on so little."""
@@ -138,10 +134,8 @@ class RunResults:
 
     def seconds_per_decision(self) -> float:
         """Return the agent's own time for one `act` and `observe` of one lane; NaN if unknown."""
-        seconds, decisions = (
-            sum(facts[name] for facts in self.timings.values())
-            for name in ("agent_seconds", "decisions")
-        )
+        seconds = sum(facts["agent_seconds"] for facts in self.timings.values())
+        decisions = sum(facts["decisions"] for facts in self.timings.values())
         return float(seconds / decisions) if decisions else float("nan")
 
 
@@ -191,10 +185,8 @@ class Results:
 
     def frame(self) -> pd.DataFrame:
         """Return all tidy rows; where an agent does not report another one's diagnostic, NaN."""
-        frames = list(self.frames())
-        return (
-            pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns_of(()))
-        )
+        nothing = pd.DataFrame(columns=columns_of(()))
+        return pd.concat([*self.frames()] or [nothing], ignore_index=True)
 
     def __repr__(self) -> str:
         return describe(self)
@@ -282,8 +274,8 @@ def load_results(directory: str | Path, experiment: Experiment | None = None) ->
     folder = check_path("directory", directory)
     stored = read_manifest(folder)
     experiment = stored if experiment is None else experiment
-    opened = [_open_run(Store(folder), experiment, run) for run in experiment.runs]
-    runs, damaged = tuple(run for run, _ in opened), [name for _, names in opened for name in names]
+    damaged: list[str] = []
+    runs = tuple(_open_run(Store(folder), experiment, run, damaged) for run in experiment.runs)
     version = _check_origin(f"the folder {str(folder)!r}", runs)
     return Results(experiment, version, runs, tuple(damaged))
 
@@ -318,12 +310,12 @@ def join_results(parts: Sequence[Results]) -> Results:
     return Results(experiment, _check_origin("a report", runs), runs, damaged)
 
 
-def _open_run(store: Store, experiment: Experiment, run: Run) -> tuple[RunResults, list[str]]:
-    """Return what is stored of a run, and the names of the blocks that are not what they claim."""
-    blocks, refused = dict[int, Block](), list[str]()
+def _open_run(store: Store, experiment: Experiment, run: Run, damaged: list[str]) -> RunResults:
+    """Return what is stored of a run; names of blocks that are not what they claim are added."""
+    blocks = dict[int, Block]()
     for number, stored in store.read_blocks(run, experiment.num_blocks):
         if stored is None:
-            refused.append(f"{run.name}/{number:05d}")
+            damaged.append(f"{run.name}/{number:05d}")
         else:
             every = run.replications(number)
             blocks[number] = Block(run, every[: experiment.replications - every.start], *stored)
@@ -333,7 +325,7 @@ def _open_run(store: Store, experiment: Experiment, run: Run) -> tuple[RunResult
         if number not in blocks and number < experiment.num_blocks
     }
     timings = {n: facts for n, facts in store.read_timings(run).items() if n in blocks}
-    return RunResults(run, tuple(blocks.values()), failures, timings), refused
+    return RunResults(run, tuple(blocks.values()), failures, timings)
 
 
 def _check_origin(place: str, runs: Sequence[RunResults]) -> int:

@@ -61,8 +61,6 @@ def is_normality_doubtful(values: FloatArray) -> bool:
     Each tail of Student's interval is off by about 0.08 skewness / sqrt(R) (Hall, 1992), hence by
     about 0.008 of its 0.025 at this bound, in opposite directions.
     """
-    if np.ptp(values) == 0:
-        return False
     return abs(_skewness(values)) > MAX_SKEWNESS * math.sqrt(len(values))
 
 
@@ -75,9 +73,7 @@ def is_coverage_doubtful(values: FloatArray) -> bool:
     have a skewness above 1. So above 1 such a tail is likely, and a small sample cannot rule out a
     heavier one.
     """
-    if len(values) >= FEW_REPLICATIONS or np.ptp(values) == 0:
-        return False
-    return abs(_skewness(values)) > MAX_TAME_SKEWNESS
+    return len(values) < FEW_REPLICATIONS and abs(_skewness(values)) > MAX_TAME_SKEWNESS
 
 
 def mean_interval(values: FloatArray, *, confidence: float = 0.95) -> Interval:
@@ -99,7 +95,7 @@ def mean_interval(values: FloatArray, *, confidence: float = 0.95) -> Interval:
     lower, upper = _distances(values, (1 - confidence) / 2)
     error = float(_standard_error(values))
     if not np.isfinite([upper, lower]).all():
-        return bootstrap_interval(values[:, None], _batch_mean, confidence=confidence)
+        return bootstrap_interval(values, lambda batch: batch.mean(axis=1), confidence=confidence)
     return Interval(mean, float(mean - upper * error), float(mean - lower * error))
 
 
@@ -202,12 +198,7 @@ def interquartile_mean(scores: FloatArray) -> FloatArray:
 
 def half_widths(values: FloatArray) -> FloatArray:
     """Return half the width of Student's 95 % intervals of the means of (R, ...) values, (...)."""
-    return _student_quantile(0.975, len(values)) * _standard_error(values)
-
-
-def _student_quantile(level: float, count: int) -> float:
-    """Return the quantile of Student's distribution for the mean of so many values."""
-    return float(scipy.special.stdtrit(count - 1, level))
+    return np.asarray(scipy.special.stdtrit(len(values) - 1, 0.975) * _standard_error(values))
 
 
 def _standard_error(values: FloatArray) -> FloatArray:
@@ -216,7 +207,9 @@ def _standard_error(values: FloatArray) -> FloatArray:
 
 
 def _skewness(values: FloatArray) -> float:
-    """Return the third central moment of (R,) values, which are not all equal, over std cubed."""
+    """Return the third central moment of (R,) values over std cubed; 0 where all are equal."""
+    if np.ptp(values) == 0:
+        return 0.0
     distances = values - np.mean(values)
     distances = distances / np.abs(distances).max()  # whose powers are no overflow
     return float(np.mean(distances**3) / np.mean(distances**2) ** 1.5)
@@ -224,15 +217,11 @@ def _skewness(values: FloatArray) -> float:
 
 def _distances(values: FloatArray, tail: float) -> tuple[float, float]:
     """Return how far, in standard errors, a mean may lie from the true one on either side."""
-    half = _student_quantile(1 - tail, len(values))
+    half = float(scipy.special.stdtrit(len(values) - 1, 1 - tail))
     if not is_normality_doubtful(values):
         return -half, half
     ends = np.quantile(_studentised_means(values), [tail, 1 - tail], method="inverted_cdf")
     return min(-half, ends[0]), max(half, ends[1])
-
-
-def _batch_mean(values: FloatArray) -> FloatArray:
-    return values.mean(axis=(1, 2))
 
 
 def _studentised_means(values: FloatArray, num_resamples: int = NUM_RESAMPLES) -> FloatArray:
@@ -285,28 +274,21 @@ def summarise(results: Results) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     if rows:
         table["p_holm"] = correct_by_holm(table.pop("p_value"))
-        table["verdict"] = [_judge_difference(row) for row in table.itertuples()]
+        difference, is_decided = table["difference"], table["p_holm"] < SIGNIFICANCE_LEVEL
+        cases = {"": difference.isna(), "undecided": ~is_decided, "better": difference < 0}
+        table["verdict"] = np.select([*cases.values()], [*cases], "worse")
     return table
 
 
-def is_table(environment: Entry) -> bool:
-    """Say whether an environment plays the rows of a table, whose regret has no means in it."""
-    return environment.target == "bandit_gym:TableBandit-v0"
-
-
-def regret_name(environment: Entry) -> str:
-    """Say in words which regret a table or an axis shows."""
-    title = COLUMNS["cumulative_regret"].title
-    if is_table(environment):
-        return "regret to the best reward of each row"
-    return title if "means" in environment.options else f"Bayesian {title}"
-
-
-def regret_definition(environment: Entry) -> str:
-    """Say what is summed over the steps."""
-    if is_table(environment):
-        return "best reward - reward received"
-    return COLUMNS["cumulative_regret"].definition
+def describe_regret(environment: Entry) -> tuple[str, str, str]:
+    """Return in words which regret a table shows, what it sums, and over what it is averaged."""
+    column = COLUMNS["cumulative_regret"]
+    if environment.target == "bandit_gym:TableBandit-v0":  # without means
+        name = "regret to the best reward of each row"
+        return name, "best reward - reward received", "orders of the rows"
+    if "means" in environment.options:
+        return column.title, column.definition, "the noise"
+    return f"Bayesian {column.title}", column.definition, "instances drawn from the prior"
 
 
 def paired_differences(
@@ -348,8 +330,10 @@ def _share_of_decisions(found: RunResults, name: str) -> float:
 def _estimates(found: RunResults) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for name in (name for name, column in COLUMNS.items() if column.title):
-        estimate = _share_columns if COLUMNS[name].unit == "share" else _mean_columns
-        row |= estimate(name, found.final(name))
+        if COLUMNS[name].unit == "share":
+            row |= _interval_columns(name, proportion_interval(found.final(name)))
+        else:
+            row |= _mean_columns(name, found.final(name))
     for step in found.run.earlier_horizons:
         regret = found.curves("cumulative_regret")[:, found.steps == step][:, 0]
         row |= _mean_columns(f"cumulative_regret_{step}", regret)
@@ -365,22 +349,9 @@ def _final_differences(found: RunResults, reference: RunResults | None) -> Float
     return differences[:, -1] if len(differences) else np.array([np.nan])
 
 
-def _judge_difference(row: Any) -> str:
-    """Say what is known of a row's difference; nothing where there is none."""
-    if np.isnan(row.difference):
-        return ""
-    if not row.p_holm < SIGNIFICANCE_LEVEL:
-        return "undecided"
-    return "better" if row.difference < 0 else "worse"
-
-
 def _mean_columns(name: str, values: FloatArray) -> dict[str, Any]:
     is_doubtful = is_coverage_doubtful(values)
     return _interval_columns(name, mean_interval(values)) | {f"{name}_is_doubtful": is_doubtful}
-
-
-def _share_columns(name: str, values: FloatArray) -> dict[str, Any]:
-    return _interval_columns(name, proportion_interval(values))
 
 
 def _interval_columns(name: str, interval: Interval) -> dict[str, Any]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 from base64 import b64encode
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from bandit_gym.checks import find_problem, message
+from bandit_gym.checks import find_problem, import_extra, message
 from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.envs.rendering import Frame, make_frame
 from bandit_gym.experiments.catalogue import make_environment
@@ -85,10 +84,7 @@ def play(env: Any, *, horizon: int = 50, seed: int | None = None) -> Any:
         ImportError: if the package `ipywidgets` is not installed.
         TypeError, ValueError: if the environment cannot be built, or its arms have features.
     """
-    try:
-        widgets = import_module("ipywidgets")
-    except ModuleNotFoundError as error:
-        raise ImportError('play needs its package: pip install ".[notebook]".') from error
+    widgets = import_extra("ipywidgets", "play", "notebook")
     lanes: Any = make_environment(make_run("random", env, horizon, seed=0))
     problem: Any = find_problem(lanes)
     if problem is None or isinstance(problem, ContextualProblem):

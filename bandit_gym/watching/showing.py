@@ -103,32 +103,21 @@ def watch(run: Run) -> Iterator[Frame]:
             record.add(step.actions, step.rewards)
             regret += np.nan if step.regrets is None else float(step.regrets[0])
             if number in run.steps:
-                pulls, means = record.plays.pulls[0].copy(), find_means(step, env, problem.num_arms)
-                sums = record.plays.reward_sums[0]
+                pulls, means = record.pulls[0].copy(), find_means(step, env)
+                sums = record.reward_sums[0]
                 shown = (step.observation,) if isinstance(problem, ContextualProblem) else ()
                 belief = find_belief(agent, problem.likelihood, pulls, sums, *shown)
                 cells = find_range(means, belief, problem.likelihood, cells)
-                title = (
-                    run.environment.label,
-                    run.agent.label,
-                    _describe_step(run, number, step, regret),
-                )
+                status = f"step {number:,} of {run.horizon:,}, arm {step.actions[0]}"
+                status += "" if np.isnan(regret) else f", regret {regret:,.1f}"
+                title = run.environment.label, run.agent.label, status
                 yield Frame(title, int(step.actions[0]), pulls, means, belief, cells)
 
 
-def _describe_step(run: Run, number: int, step: Step, regret: float) -> str:
-    regret_text = "" if np.isnan(regret) else f", regret {regret:,.1f}"
-    return f"step {number:,} of {run.horizon:,}, arm {step.actions[0]}{regret_text}"
-
-
-def find_means(step: Step, env: Any, num_arms: int) -> FloatArray | None:
+def find_means(step: Step, env: Any) -> FloatArray | None:
     """Return the (K,) true means that a step was played on; where they move, `env` has them."""
-    regret_text = getattr(env.unwrapped, "played_means", None) if step.means is None else step.means
-    return (
-        np.array(regret_text[0])
-        if regret_text is not None and np.shape(regret_text) == (1, num_arms)
-        else None
-    )
+    means = getattr(env.unwrapped, "played_means", None) if step.means is None else step.means
+    return None if means is None else np.array(means[0])
 
 
 def find_belief(

@@ -320,11 +320,9 @@ class NonStationary(Effect):
         given = std, period, probability
         if sum(value is None for value in given) != 2:  # an array equals nothing at once
             raise ValueError(message(DRIFT_OPTIONS, "be a number and None twice", given))
-        self._std = self._period = self._probability = None
-        if std is not None:
-            self._std = check_real("std", std, above=0.0)
-        if period is not None:
-            self._period = check_integer("period", period, minimum=1)
+        self._std = None if std is None else check_real("std", std, above=0.0)
+        self._period = None if period is None else check_integer("period", period, minimum=1)
+        self._probability = probability
         if probability is not None:
             self._probability = check_real("probability", probability, above=0.0, maximum=1.0)
         self._low, self._high = env.problem.arm_support().T

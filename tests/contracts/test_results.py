@@ -677,15 +677,6 @@ def test_figures_have_the_scale_of_steps_that_is_asked_for(results, small, tmp_p
         assert scales.pop("00-distribution") == "linear"  # as it starts at 0
 
 
-def test_report_refuses_looks_of_figures_for_a_page(small, tmp_path, capsys):
-    assert main(["report", str(small), "--out", str(tmp_path / "new"), "--html", "--latex"]) == 2
-    told = capsys.readouterr()
-    assert (
-        "--html must stand without options of figures and tables, got {'latex': True}" in told.err
-    )
-    assert not told.out and not (tmp_path / "new").exists()
-
-
 def test_report_names_what_is_missing_and_what_failed_and_exits_1(tmp_path, capsys):
     agents = ["random", "ucb1", "stub_agents:Raising"]
     experiment = Experiment([ENV], agents, replications=10, horizon=60)

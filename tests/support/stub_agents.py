@@ -3,7 +3,6 @@
 import ctypes
 import os
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
@@ -91,14 +90,6 @@ class Telling(Constant):
 
     def diagnostics(self):
         return {name: np.full(self.num_envs, value) for name, value in self.tells.items()}
-
-
-class Importing(Constant):
-    """Tells whether its process has loaded what tables and figures need."""
-
-    def diagnostics(self):
-        names = ("pandas", "matplotlib", "scipy.stats")
-        return {f"loads {n}": np.full(self.num_envs, n in sys.modules) for n in names}
 
 
 class Dicing(Constant):
