@@ -70,9 +70,9 @@ def make_data(likelihood, num_rewards, num_features=2, seed=1):
     return features, draw_rewards(rng, likelihood, features @ theta)
 
 
-def tabulate(problem, features, rewards):
+def tabulate(problem, features, rewards, num_points=451):
     """Return the points of a grid in the plane and the posterior's weights there."""
-    x = np.linspace(-9, 9, 901)
+    x = np.linspace(-9, 9, num_points)
     points = np.stack(np.meshgrid(x, x), axis=-1).reshape(-1, 2)
     std = getattr(problem.likelihood, "std", 1.0)
     log_density = problem.prior.log_density(points)
@@ -110,7 +110,7 @@ def test_race_plays_arms_as_often_as_they_are_best(prior):
     belief = posterior.predict(np.tile(arms, (num_lanes, 1, 1)))
     rng = np.random.default_rng(3)
     played = np.concatenate([belief.draw_best(rng) for _ in range(num_plays)])
-    points, weights = tabulate(problem, features, rewards)
+    points, weights = tabulate(problem, features, rewards, 901)
     best = np.bincount((points @ arms.T).argmax(axis=1), weights, 4)
     found = np.bincount(played, minlength=4) / played.size
     error = np.sqrt(best * (1 - best) / played.size)

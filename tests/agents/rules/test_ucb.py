@@ -58,6 +58,5 @@ def test_arm_pulled_more_than_its_share_has_no_bonus():
     # 100 pulls are more than T / K = 65.5; the other's bound is 0.6 + sqrt(log(2.18) / 30) = 0.761
     problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
     for total, arm in (77, 0), (75, 1):
-        assert (
-            started("moss", problem, 20, [100, 30], [total, 18], horizon=131).act() == arm
-        ).all()
+        agent = started("moss", problem, 20, [100, 30], [total, 18], horizon=131)
+        assert (agent.act() == arm).all()
