@@ -285,15 +285,6 @@ def test_lin_ucb_with_a_block_of_features_an_arm_is_algorithm_1_of_its_paper(rng
         b[action] += reward * x
 
 
-def test_separation_and_rewards_of_zeros_alone_are_no_errors():
-    for name in ("racing", "laplace", "lin_ucb", "greedy"):
-        agent = started(problem=LOGISTIC, name=name)
-        for reward in (0.0, 1.0):
-            for step in range(20):
-                agent.observe(0, reward, observation=(2 * reward - 1) * abs(X[step % 6]))
-                assert agent.action_probabilities(X[0]).sum() == pytest.approx(1.0)
-
-
 def test_what_means_nothing_with_features_is_refused():
     agent = RacingThompson(LOGISTIC)
     agent.reset(seed=0)

@@ -39,19 +39,14 @@ CASES = {
     "discounted_gittins": make_agent("discounted_gittins", BERNOULLI),
     "optimal": BayesOptimal(BERNOULLI, horizon=30),
     "table": ExactThompson(TABLE),
-    "improper": ExactThompson(CONJUGATE_PROBLEMS[2], prior="reference"),
-    "fading": ExactThompson(TABLE, discount=0.9),
     "fading particles": SMCThompson(TABLE, discount=0.9, **PARTICLES),
     "window": SlidingWindow(TABLE, window=5),
     "chain": ExactThompson(CHAIN),
-    "chain greedy": make_agent("greedy", CHAIN, estimate="posterior"),
     "own likelihood": ExactThompson(OWN),
     "populations": SMCThompson(TABLE, **PARTICLES),
     "schedule": SMCThompson.paper(HIDDEN, num_particles=[*range(20, 60)]),
     "joint populations": SMCThompson(HIDDEN, **PARTICLES),
-    "matched": RacingThompson(CHAIN),
     "mixture": RacingThompson(HIDDEN),
-    "pull": RacingThompson(CONJUGATE_PROBLEMS[2], unpulled_arms="pull", stopping=5),
 }
 
 
@@ -77,7 +72,6 @@ def is_same(first, second):
 
 OWN_HERE = (
     *("optimal", "fading particles", "window", "own likelihood", "schedule", "joint populations"),
-    *("matched", "mixture"),
 )
 """Beyond those of `contracts/test_agents.py`."""
 
@@ -121,18 +115,6 @@ def test_what_only_long_data_bring_about_is_saved_too(name, tmp_path):
     agent.save(tmp_path / "agent")
     loaded = agents.load(tmp_path / "agent", agent.problem)
     assert is_same(play(agent, 3, seed=2), play(loaded, 3, seed=2))
-
-
-def test_saving_moves_nothing(tmp_path):
-    runs = []
-    for is_saved in (True, False):
-        agent = CASES["chain"]
-        agent.reset(2, seed=0)
-        first = play(agent, 4, seed=1)
-        if is_saved:
-            agent.save(tmp_path / "agent")
-        runs.append(first + play(agent, 4, seed=2))
-    assert is_same(*runs)
 
 
 def test_agent_that_was_not_reset_has_nothing_to_save(tmp_path):

@@ -1,10 +1,11 @@
-"""Agents that know the last w rewards of each lane."""
+"""Agents that know the last w rewards of each lane, or let data fade."""
 
 import numpy as np
 import pytest
 from families import CONJUGATE_PROBLEMS
+from surface import started
 
-from agents import ExactThompson, SlidingWindow, make_agent
+from agents import SlidingWindow
 from bandit_gym.likelihoods import Bernoulli, Exponential
 from bandit_gym.priors import Beta, InverseGamma
 from bandit_gym.problem import BanditProblem
@@ -37,8 +38,7 @@ def statistics(pairs):
 
 @pytest.mark.parametrize("problem", CONJUGATE_PROBLEMS, ids=lambda each: each.likelihood.name)
 def test_statistics_are_those_of_the_last_rewards(problem):
-    agent = SlidingWindow(problem, window=WINDOW)
-    agent.reset(3, seed=0)
+    agent = started("sliding_window", problem, 3, window=WINDOW)
     for lane, pairs in enumerate(play(agent, 40, 3)):
         counts, sums = statistics(pairs[-WINDOW:])
         assert agent.counts[lane].tolist() == counts.tolist()
@@ -47,8 +47,8 @@ def test_statistics_are_those_of_the_last_rewards(problem):
 
 def test_an_arm_without_rewards_in_the_window_is_as_new():
     """Sums are added anew: of exponential rewards nothing is left of 1e9 beside those of 1e-9."""
-    agent = SlidingWindow(BanditProblem(Exponential(), InverseGamma(3.0, 2.0), 2), window=2)
-    agent.reset(seed=0)
+    problem = BanditProblem(Exponential(), InverseGamma(3.0, 2.0), 2)
+    agent = started("sliding_window", problem, None, window=2)
     for arm, reward in [(0, 1e9), (0, 1e-9), (0, 1e-9), (1, 1.0), (1, 1.0)]:
         agent.observe(arm, reward)
     assert agent.counts.tolist() == [0, 2] and agent.sums.tolist() == [0.0, 2.0]
@@ -56,12 +56,9 @@ def test_an_arm_without_rewards_in_the_window_is_as_new():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_long_window_changes_nothing(rule):
-    plain, windowed = make_agent(rule, PROBLEM), make_agent(rule, PROBLEM, window=1000)
-    for agent in (plain, windowed):
-        agent.reset(50, seed=0)
     counts = np.random.default_rng(1).integers(1, 5, (50, 4))
-    plain.warm_start(counts, counts // 2)
-    windowed.warm_start(counts, counts // 2)
+    plain = started(rule, PROBLEM, 50, counts, counts // 2)
+    windowed = started(rule, PROBLEM, 50, counts, counts // 2, window=1000)
     law = plain.action_probabilities()
     np.testing.assert_allclose(windowed.action_probabilities(), law, atol=1e-12)
 
@@ -69,37 +66,43 @@ def test_a_long_window_changes_nothing(rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_forgets_what_has_left_its_window(rule):
     """An arm's thirty successes are gone after as many failures, and others know nothing."""
-    agent, plain = make_agent(rule, PROBLEM, window=30), make_agent(rule, PROBLEM)
-    for each in (agent, plain):
-        each.reset(300, seed=0)
+    agent = started(rule, PROBLEM, 300, window=30)
     for reward in [1.0] * 30 + [0.0] * 30:
         agent.observe(np.zeros(300, dtype=int), np.full(300, reward))
-    plain.warm_start([30, 0, 0, 0], [0, 0, 0, 0])
+    plain = started(rule, PROBLEM, 300, [30, 0, 0, 0], [0, 0, 0, 0])
     assert agent.counts.tolist() == plain.counts.tolist() and not agent.sums.any()
     found, law = (each.action_probabilities().mean(axis=0) for each in (agent, plain))
     noise = 0.02 if rule == "smc" else 1e-12  # 4 sqrt(p (1 - p) / (300 lanes * 20 particles))
     np.testing.assert_allclose(found, law, atol=noise)
 
 
-def test_a_window_of_one_lane_draws_from_what_it_holds():
-    """The counts of an arm pulled ever again stay at w, while its rewards turn from 1 to 0."""
-    agent = SlidingWindow(PROBLEM, window=20)
-    agent.reset(seed=0)
-    for reward in [1.0] * 30 + [0.0] * 30:
+@pytest.mark.parametrize(("options", "pulls"), [({"window": 20}, 20), ({"discount": 0.5}, 2)])
+def test_one_lane_that_forgets_draws_from_what_it_holds(options, pulls):
+    """The counts of an arm pulled ever again stay, while its rewards turn from 1 to 0."""
+    agent = started("exact", PROBLEM, None, **options)
+    for reward in [1.0] * 80 + [0.0] * 80:
         agent.observe(0, reward)
         agent.act()
-    plain = ExactThompson(PROBLEM)
-    plain.reset(seed=0)
-    plain.warm_start([20, 0, 0, 0], [0, 0, 0, 0])
+    plain = started("exact", PROBLEM, None, [pulls, 0, 0, 0], [0, 0, 0, 0])
     law = plain.action_probabilities()
     np.testing.assert_allclose(agent.posterior().mean(), plain.posterior().mean(), atol=1e-12)
     share = np.mean([agent.act() == 0 for _ in range(2000)])
     assert abs(share - law[0]) < 4 * np.sqrt(law[0] * (1 - law[0]) / 2000)
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_discount_lets_earlier_data_of_a_lane_count_less_at_each_of_its_rewards(rule):
+    agent = started(rule, PROBLEM, 2, discount=0.5)
+    agent.observe([0, 0], [1.0, 1.0])
+    agent.observe([1, 1], [0.0, 1.0], mask=np.array([True, False]))
+    agent.observe([0, 0], [1.0, 0.0])
+    assert agent.counts[:, :2].tolist() == [[1.25, 0.5], [1.5, 0.0]]
+    assert agent.sums[:, :2].tolist() == [[1.25, 0.0], [0.5, 0.0]]
+    assert agent.act().shape == (2,)
+
+
 def test_totals_have_no_order_and_stay_in_a_window():
-    agent = SlidingWindow(PROBLEM, window=2)
-    agent.reset(2, seed=0)
+    agent = started("sliding_window", PROBLEM, 2, window=2)
     agent.observe([0, 0], [1.0, 1.0])
     agent.warm_start([3, 0, 0, 0], [2.0, 0, 0, 0])
     for arm in (1, 2, 3):

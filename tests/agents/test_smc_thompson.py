@@ -198,26 +198,6 @@ def test_data_that_outrun_the_moves_are_flagged_until_the_lane_begins_anew():
     assert is_unreliable(agent).tolist() == [False, True]
 
 
-def test_lanes_whose_particles_no_memory_can_hold_are_refused():
-    agent = SMCThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 10), num_particles=10**7)
-    with pytest.raises(ValueError, match="num_envs must be at most 5, got 50"):
-        agent.reset(num_envs=50, seed=0)
-
-
-def test_resampling_keeps_the_law():
-    """Arm 0 after 30 successes of 40, one by one: Beta(32, 13), to four errors of 1,000 draws."""
-    problem = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 2)
-    agent = started("smc", problem, 1, num_particles=4000, **COPIES)
-    for pull in range(40):
-        agent.observe([0], [float(pull % 4 > 0)])
-        agent.act()
-    mean, std = 32 / 45, (32 * 13 / 45**2 / 46) ** 0.5
-    posterior = agent.posterior()
-    assert abs(posterior.mean()[0, 0] - mean) < 4 * std / 1000**0.5
-    assert abs(posterior.std()[0, 0] / std - 1) < 4 * (0.5 / 1000) ** 0.5
-    assert agent.diagnostics()["effective_sample_size"][0] > 1000
-
-
 def test_a_lane_alone_learns_the_same_from_rewards_one_by_one_and_all_at_once():
     problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
     singly, at_once = (SMCThompson.paper(problem, num_particles=200) for _ in range(2))

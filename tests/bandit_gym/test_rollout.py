@@ -192,13 +192,6 @@ def test_rollout_plays_one_episode_per_lane_when_lengths_differ(mode):
     ]
 
 
-def test_rollout_gives_the_environment_of_a_hand_written_loop_with_the_same_seed():
-    by_rollout, by_hand = CountdownBandit(2), CountdownBandit(2)
-    rollout(Tape(), by_rollout, seed=7, horizon=2)
-    by_hand.reset(seed=7)
-    assert by_rollout.world == by_hand.world
-
-
 def test_ten_seeds_in_a_row_of_a_hundred_lanes_are_109_instances():
     lanes = make_env("BernoulliBandit-v0", num_envs=100, num_arms=3)
     means = [lanes.reset(seed=seed)[1]["means"] for seed in range(10)]

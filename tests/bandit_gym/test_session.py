@@ -62,12 +62,6 @@ def session():
     return names
 
 
-def test_made_environments_are_those_of_gymnasium():
-    env = bg.make("BernoulliBandit-v0", num_arms=3)
-    assert env.unwrapped.problem.num_arms == 3 and env.spec.max_episode_steps == 1000
-    assert bg.make_vec("BernoulliBandit-v0", 5, num_arms=3).num_envs == 5
-
-
 def test_rules_that_see_features_are_compared_in_a_world_of_a_problem_with_them():
     problem = ContextualProblem(Gaussian(0.1), Normal(0.0, 1.0), 3, 2)
     workers = bg.Workers(num_workers=2)
@@ -192,11 +186,3 @@ def test_own_code_that_cannot_be_sent_is_refused(session):
     env = {"env": "BernoulliBandit-v0", "prior": session["Squared"](2)}
     with pytest.raises(TypeError, match="Squared must be picklable"):
         bg.compare({"exact": "exact"}, env=env, **SERIAL)
-
-
-def test_agent_of_a_session_that_raises_is_told_like_any_other(session):
-    def broken(problem):
-        raise RuntimeError("I have had enough")
-
-    with pytest.raises(ValueError, match="broken .* got RuntimeError: I have had enough"):
-        bg.compare([broken], **SERIAL)

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from surface import REGRET_CHART, curves_of, summary_of
+from surface import REGRET_CHART, curves_of
 
 from bandit_gym.callbacks import TensorBoard
 from bandit_gym.experiments import Experiment, Workers, run_experiment
@@ -62,7 +62,7 @@ def test_curves_are_means_after_every_step(logged):
 
 def test_curves_end_where_the_table_of_results_does_and_leave_out_what_is_not_known(logged):
     found, results = logged
-    row = summary_of(results, "smc")
+    row = results.table().set_index("agent").loc["smc"]
     assert row.flagged > 0
     for name, expected in (
         (REGRET_CHART, row.cumulative_regret),

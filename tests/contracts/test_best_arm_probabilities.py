@@ -32,28 +32,10 @@ from bandit_gym.priors.mixtures import HierarchicalBeta, Mixture, SharedMixture,
 from bandit_gym.problem import BanditProblem
 
 
-class UsersOwn:
-    """A prior as a user writes it, in six lines: every agent that takes any prior takes it."""
-
-    def sample(self, rng, shape):
-        return rng.triangular(0.0, 0.3, 1.0, shape)
-
-    def log_density(self, means):
-        return np.log(np.minimum(means / 0.3, (1 - means) / 0.7)).sum(axis=-1)
-
-
-class UsersOwnByArm(UsersOwn):
-    """Two lines more, for agents and oracles that work arm by arm."""
-
-    def arm_log_density(self, means):
-        return np.log(np.minimum(means / 0.3, (1 - means) / 0.7))
-
-    def arm_support(self, num_arms):
-        return np.tile([0.0, 1.0], (num_arms, 1))
-
-
-class Spikes(UsersOwnByArm):
+class Spikes:
     """Half of the arms are at 0.3 or 0.7, within 0.001, the others anywhere."""
+
+    support = (0.0, 1.0)
 
     def sample(self, rng, shape):
         spikes = rng.choice([0.3, 0.7], shape) + 0.001 * rng.standard_normal(shape)
@@ -201,14 +183,14 @@ def assert_action_shares(agent, expected, error=0.0):
     assert (np.abs(shares.mean(axis=0) - expected) <= allowed).all(), (shares.mean(0), expected)
 
 
-@pytest.mark.parametrize("counts", [[8, 5, 3], [400, 60, 40]], ids=["few", "many"])
-@pytest.mark.parametrize("agent_name", ["racing", "racing, reference", "smc", "smc_paper"])
-def test_a_users_prior_in_six_lines_is_followed(agent_name, counts):
-    name, options, num_lanes = AGENTS[agent_name]
-    sums = np.array(counts) // 2
-    problem = bernoulli(UsersOwn())
-    agent = started(name, problem, num_lanes, counts, sums, **options)
-    assert_action_shares(agent, action_probabilities(bernoulli(UsersOwnByArm()), counts, sums))
+class Triangular:
+    """A prior as a user writes it, in six lines: every agent that takes any prior takes it."""
+
+    def sample(self, rng, shape):
+        return rng.triangular(0.0, 0.3, 1.0, shape)
+
+    def log_density(self, means):
+        return np.log(np.minimum(means / 0.3, (1 - means) / 0.7)).sum(axis=-1)
 
 
 class CommonFactor:
@@ -242,7 +224,7 @@ JOINT = {
     "tied normals": (Gaussian(), TiedNormal()),
     "hidden level": (Bernoulli(), HierarchicalBeta([2.0, 8.0], [8.0, 2.0])),
     "correlated, density only": (Poisson(), DensityOnly(CORRELATED)),
-    "independent, density only": (Bernoulli(), DensityOnly(BY_ARM)),
+    "triangular, density only": (Bernoulli(), Triangular()),
 }
 
 

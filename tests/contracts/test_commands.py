@@ -54,30 +54,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("command", "printed"),
-    [
-        ("list", "delta=0.1"),
-        ("list priors likelihoods", "truncated_normal"),
-        ("compare --agents random ucb1:scale=0.5 --horizon 5 --replications 4", "ucb1(scale=0.5)"),
-        ("run FILE --backend serial", "Bayesian pseudo-regret"),
-        ("resume OUT --backend serial", "less random's, paired"),
-        ("report OUT --format svg --out new", "Tables and figures: new"),
-        ("export OUT --csv new.csv", "One row per stored replication and step: new.csv"),
-    ],
-)
-def test_a_good_call_exits_0(folder, tmp_path, monkeypatch, capsys, command, printed):
-    monkeypatch.chdir(tmp_path)
-    places = {"FILE": str(write_file(tmp_path)), "OUT": str(folder)}
-    assert main([places.get(word, word) for word in command.split()]) == 0
-    assert printed in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
     ("command", "message"),
     [
         ("list agent", "the nearest known one is 'agents'"),
-        ("compare --env BernouliBandit-v0", "the nearest known one is 'BernoulliBandit-v0'"),
-        ("compare --agents racin", "the nearest known one is 'racing'"),
         ("compare --agents racing_paper:detla=0.1", "the nearest known one is 'delta'"),
         (
             "compare --agents racing_paper:delta=2",
@@ -89,9 +68,6 @@ def test_a_good_call_exits_0(folder, tmp_path, monkeypatch, capsys, command, pri
         ('compare --env-options {"num_arm":3}', "the nearest known one is 'num_arms'"),
         ('compare --env-options {"num_arms":1}', "num_arms must be"),
         ("compare --horizon 0", "horizon must be a positive integer, got 0"),
-        ("compare --horizon 9 5", "horizon must be in increasing order, each once, got [9, 5]"),
-        ("compare --replications 0", "replications must be a positive integer, got 0"),
-        ("compare --seed -1", "seed must be a non-negative integer, got -1"),
         ("compare --workers 0", "num_workers must be a positive integer, got 0"),
         ("compare --backend darsk", "the nearest known one is 'dask'"),
         ("compare --scheduler host:1", "scheduler must be None for the backend 'loky'"),
@@ -105,8 +81,6 @@ def test_a_good_call_exits_0(folder, tmp_path, monkeypatch, capsys, command, pri
         ("report empty", "must hold an experiment or nothing, got 'empty'"),
         ("export nothing", "the folder must exist"),
         ("fidelity --scale 0", "scale must be"),
-        ("fidelity --suite v9", "suite must be one of"),
-        ("fidelity --only x?", "only must be part of a case's name"),
         ("fidelity --agents nobody", "agent must be"),
     ],
     ids=lambda value: value[:50],
@@ -467,6 +441,7 @@ def test_all_that_options_name_is_code_that_needs_trust(tmp_path, capsys):
 
 def test_what_comes_with_the_project_needs_no_trust(folder, capsys):
     assert main(["resume", str(folder), "--backend", "serial"]) == 0
+    assert "less random's, paired" in capsys.readouterr().out
 
 
 def test_reading_imports_nothing_from_the_current_folder(home, out):

@@ -12,7 +12,6 @@ from families import ALL_ENV_IDS, FEATURE_ENVS
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.utils.env_checker import check_env, data_equivalence
-from gymnasium.wrappers import NormalizeReward, RecordEpisodeStatistics, TransformReward
 from surface import OBSERVATIONS, lane_stream, problem_of
 
 LEARNING = ("counts", "history")
@@ -193,14 +192,6 @@ def test_it_is_made_again_from_its_spec_as_json(env_id):
     spec = EnvSpec.from_json(env.spec.to_json())
     assert spec == env.spec
     assert problem_of(gym.make(spec)) == problem_of(env)
-
-
-@in_turn(2)
-def test_wrappers_of_gymnasium_run(env_id):
-    env = gym.make(env_id, max_episode_steps=5, disable_env_checker=True)
-    env = TransformReward(NormalizeReward(RecordEpisodeStatistics(env)), lambda reward: reward + 1)
-    env.reset(seed=0)
-    assert play(env, 5)[1][-1][4]["episode"]["l"] == 5
 
 
 @in_turn(3)

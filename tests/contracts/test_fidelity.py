@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import special, stats
+from scipy import stats
 from surface import SERIAL, adversarial_verdict, verdict_of
 
 from agents.oracle import GIBBS_TOLERANCE, action_probabilities, action_probabilities_with_error
@@ -15,7 +15,6 @@ from bandit_gym.cli import main
 from bandit_gym.experiments.execution import Workers
 from bandit_gym.fidelity import describe_leaderboard, describe_verdicts, load_suite, run_suite
 from bandit_gym.fidelity.suite import suite_file
-from bandit_gym.priors import Beta, HierarchicalBeta, SharedMixture
 
 CASE = "Bernoulli, Beta(5, 5)"
 SMALL = {"only": CASE, "scale": 0.001, "workers": SERIAL}
@@ -137,71 +136,6 @@ def test_probabilities_of_hard_cases_are_the_oracles_wherever_it_answers(case):
         law, error = case.sums / case.sums.sum(), 0.0
     # 1e-9: digits that another processor may round otherwise
     assert np.abs(law - case.probabilities).max() <= case.error + error + 1e-9
-
-
-ENDS = {"bernoulli": (0, 1), "exponential": (0, 40), "gaussian": (-20, 20), "poisson": (0, 40)}
-OF_SHARED_MIXTURES = [
-    case for case in HARD_CASES if isinstance(case.problem.prior, SharedMixture | HierarchicalBeta)
-]
-
-
-@pytest.mark.parametrize("case", OF_SHARED_MIXTURES, ids=lambda case: case.name)
-def test_probabilities_of_shared_mixtures_are_those_of_sums_over_a_fine_grid(case):
-    """Given the camp the arms are independent; camps weigh as much as they foresee the data."""
-    prior, likelihood, found = case.problem.prior, case.problem.likelihood, []
-    if isinstance(prior, HierarchicalBeta):
-        laws = [Beta(a, b) for a, b in zip(prior.alphas, prior.betas, strict=True)]
-        prior = SharedMixture(laws, prior.weights)
-    low, high = ENDS[likelihood.name]
-    means = low + (high - low) * (np.arange(200_000) + 0.5)[:, None] / 200_000
-    means = np.broadcast_to(means, (len(means), len(case.probabilities)))
-    for law, weight in zip(prior.components, prior.weights, strict=True):
-        logs = law.arm_log_density(means) + likelihood.log_likelihood(means, case.counts, case.sums)
-        masses = np.exp(logs - logs.max(axis=0))
-        evidence = np.log(weight) + (logs.max(axis=0) + np.log(masses.sum(axis=0))).sum()
-        masses /= masses.sum(axis=0)
-        below = np.cumsum(masses, axis=0) - masses / 2
-        shares = [
-            masses[:, arm] @ np.delete(below, arm, axis=1).prod(axis=1)
-            for arm in range(len(case.probabilities))
-        ]
-        found.append((evidence, shares))
-    weights = special.softmax([evidence for evidence, _ in found])
-    assert weights @ [shares for _, shares in found] == pytest.approx(case.probabilities, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Gaussian, near-singular, correlation 0.999999",
-        "Gaussian, near-singular, prior against data",
-    ],
-)
-def test_probabilities_of_normal_arms_far_from_their_box_are_those_of_a_normal_posterior(name, rng):
-    (case,) = load_suite("adversarial").only(name).cases
-    prior = case.problem.prior
-    precision = np.linalg.inv(np.array(prior.covariance))
-    covariance = np.linalg.inv(precision + np.diag(case.counts))
-    prior_mean = np.broadcast_to(prior.mean, len(case.probabilities))
-    mean = covariance @ (precision @ prior_mean + case.sums)
-    draws = rng.multivariate_normal(mean, covariance, 400_000)
-    shares = np.bincount(draws.argmax(axis=1), minlength=len(case.probabilities)) / len(draws)
-    tolerance = 4 * np.sqrt(case.probabilities * (1 - case.probabilities) / len(draws))
-    assert (np.abs(shares - case.probabilities) <= tolerance).all()
-
-
-def test_the_probabilities_of_two_opposed_arms_are_those_of_a_sum_over_a_fine_grid():
-    (case,) = load_suite("adversarial").only("Bernoulli, near-singular, opposed").cases
-    centre = 0.5 + np.linspace(-0.013, 0.013, 61)[:, None]  # 6 deviations of the arms' average
-    half = np.linspace(-0.5, 0.5, 40_001)  # of their difference
-    means = np.stack([centre + half, centre - half], axis=-1)
-    with np.errstate(all="ignore"):
-        log_density = case.problem.prior.log_density(means)
-        data = case.problem.likelihood.log_likelihood(means, case.counts, case.sums).sum(axis=-1)
-    log_density = np.where(log_density == -np.inf, -np.inf, log_density + data)
-    weights = np.exp(log_density - log_density.max())
-    first = (weights * np.where(half == 0, 0.5, half > 0)).sum() / weights.sum()
-    np.testing.assert_allclose(case.probabilities, [first, 1 - first], atol=1e-4)
 
 
 # -- Distances ----------------------------------------------------------------------------------

@@ -223,21 +223,6 @@ def test_diagnostics_say_why_a_race_is_doubted_and_when_it_was_checked():
     assert (told["doubts"] == Doubt.LOW_COVERAGE).all()
 
 
-def test_defaults_are_those_told():
-    told = {"proposal": "matched", "effective_samples": 12.0, "stopping": None}
-    found = [race(CUT, 50, **options) for options in ({}, told)]
-    assert found[0][0].tolist() == found[1][0].tolist()
-    assert found[0][1]["num_samples"].tolist() == found[1][1]["num_samples"].tolist()
-
-
-def test_a_matched_proposal_needs_hardly_any_correction():
-    sizes = [
-        race(CUT, 500, proposal=kind, stopping=100)[1]["effective_sample_size"].mean()
-        for kind in ("matched", "reference")
-    ]
-    assert sizes[0] > 90 > 50 > sizes[1]
-
-
 def test_a_race_under_the_supremum_is_never_shorter_than_under_the_largest_seen():
     """Of the same samples: values are smaller in its units, so that the same bars are met later."""
     problem, lengths = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 3), []

@@ -31,7 +31,6 @@ from bandit_gym.priors import (
     Beta,
     Gamma,
     HierarchicalBeta,
-    InverseGamma,
     Mixture,
     Normal,
     PerArm,
@@ -92,8 +91,6 @@ def test_options_of_any_environment():
 
 ENVIRONMENTS = [
     ("Exponential", {"num_arms": 2, "means": [0.5, 0.0]}, "means must be possible for"),
-    ("Poisson", {"num_arms": 2, "means": [0.5, -1.0]}, "means must be possible for"),
-    ("DependentPrior", {"num_arms": 2, "means": [0.5, -0.1]}, "means must be possible for"),
     ("DependentPrior", {"dimension": 9}, "dimension must be an integer of at least 10, .*got 9"),
     ("DependentPrior", {"dimension": 12, "prior": BETA}, "dimension must be None where prior is"),
     ("Gaussian", {"std": 0.0}, "std must be a finite number above 0"),
@@ -143,7 +140,6 @@ def test_options_of_vector_environments():
 RESETS = [
     ({"seed": True}, TypeError, "seed must be a non-negative integer, got True."),
     ({"seed": 2**64}, ValueError, "seed must be at most 184467440737095516"),
-    ({"options": 5}, TypeError, "options must be a dict or None, got 5."),
     ({"options": ["means"]}, TypeError, "options must be a dict or None, got ['means']."),
     ({"options": {"means": [0.5]}}, ValueError, "means must have num_arms=2 entries, got 1"),
     ({"options": {"means": [2, 3]}}, ValueError, "means must be possible for bernoulli rewards"),
@@ -177,20 +173,16 @@ FLOATING_POINT = "must leave the interval from low to high a mass that floating 
 PRIORS = [
     (Beta, (1.0, np.inf), "beta must be finite and above 0, got inf."),
     (Gamma, (1.0, [1.0, -1.0]), "rate must be finite and above 0, got [1.0,"),
-    (Gamma, ("1", 1.0), "shape must be a number or a list of one number per arm"),
     (Gamma, (True, 1.0), "shape must be a number or a list of one number per arm"),
     (Gamma, ([[1.0]], 1.0), "shape must be a number or a list of one number per arm"),
-    (InverseGamma, (-1, 1.0), "shape must be finite and above 0, got -1."),
     (Normal, ([], 1.0), "mean must be finite, got []."),
     (Normal, (np.nan, 1.0), "mean must be finite, got nan."),
     (Normal, ([0.0, 1.0], [1.0] * 3), "std must have as many values as mean (2), got 3."),
     (TruncatedNormal, (0.5, 0.1, [0.0, 2.0], 1.0), "low must be below high (1.0), got (0.0, 2.0)."),
     (TruncatedNormal, (0.0, 1e-9, 0.5, 1.0), FLOATING_POINT + ", got {'mean': 0.0, 'std': 1e-09, "),
-    (TruncatedNormal, (0.0, 1.0, 0.0, 1e-12), FLOATING_POINT),
     (TruncatedNormal, (0.0, 1.0, 1e6, 2e6), FLOATING_POINT),
     (Joint, (0.5, [[1.0, 0.5], [0.4, 1.0]]), "covariance must be symmetric, got [[1.0, 0.5],"),
     (Joint, (0.5, np.ones((3, 3))), "covariance must be positive definite, got eigenvalues of its"),
-    (Joint, (0.5, [[1.0, 2.0], [2.0, 1.0]]), "covariance must be positive definite, got"),
     (Joint, (0.5, 1.0), "covariance must be a square matrix of numbers, got 1.0."),
     (Joint, (0.5, [[1.0], [0.0, 1.0]]), "covariance must be a square matrix of numbers, got"),
     (Joint, (0.5, [[0.0]]), "covariance must be finite, with a diagonal above 0, got [[0.0]]."),
@@ -206,7 +198,6 @@ PRIORS = [
     ),
     (spike_and_slab, (0.5, 0.1, "x", 0.5), "components must be a list of distributions that are"),
     (spike_and_slab, (0.5, 0.1, Beta(1, 1), 1.5), "share must be a finite number above 0"),
-    (spike_and_slab, (-1.0, 0.1, Beta(1, 1), 0.5), "spike must be a finite number"),
     (spike_and_slab, ([0.1], 0.1, Beta(1, 1), 0.5), "spike must be a finite number"),
     (HierarchicalBeta, ([1], [1, 2]), "betas must have as many values as alphas"),
     (HierarchicalBeta, (1, [1]), "alphas must be a list with at least one entry"),
@@ -236,7 +227,6 @@ PRIOR_DICTS = [
     ({"name": "beta"}, "prior must have the key 'alpha', got {'name': 'beta'}."),
     (BETA | {"bta": 1}, "got 'bta'; the nearest known one is 'beta'."),
     ({"alpha": 1}, "prior must be a dict with the key 'name', got {'alpha': 1}."),
-    (5, "prior must be a dict with the key 'name', got 5."),
     ("beta", "prior must be a dict with the key 'name', got 'beta'."),
     ({"name": 5}, "prior name must be one of 'beta',"),
     (BETA | {"alpha": "1"}, "alpha must be a number or a list of one number per arm"),
@@ -260,11 +250,9 @@ def test_dicts_of_priors():
 OWN_PRIORS = [
     ("no_such_module:Law", "prior must be importable, got 'no_such_module:Law'; No module"),
     ("stub_agents:Nothing", "prior must be importable, got 'stub_agents:Nothing'; module 'stub"),
-    ("own priors:Steep", "prior must read module:name, got 'own priors:Steep'."),
     (":Steep", "prior must read module:name, got ':Steep'."),
     ("json:dumps", "prior json:dumps must have the key 'obj', got {'name': 'json:dumps'}."),
     ({"name": "textwrap:dedent", "txt": 1}, "got 'txt'; the nearest known one is 'text'."),
-    ("math:pi", "prior must have the methods sample and log_density, as made by math:pi,"),
     ("os:getcwd", "prior must have the methods sample and log_density, as made by os:getcwd,"),
 ]
 
@@ -282,7 +270,6 @@ LIKELIHOODS = [
     ({"name": 3}, TypeError, "likelihood name must be one of 'bernoulli', 'exponential',"),
     ({"name": "poisson", "std": 1.0}, ValueError, "must have no keys but 'name', got 'std'"),
     ({"name": "gaussian", "std": 0}, ValueError, "std must be a finite number above 0"),
-    ({"name": "gaussian", "std": "1"}, TypeError, "std must be a finite number above 0"),
     ({"name": "gaussian", "std": True}, TypeError, "std must be a finite number above 0"),
 ]
 
@@ -302,7 +289,6 @@ PROBLEMS = [
     ),
     ((Bernoulli(), TruncatedNormal(0.5, 0.1, 0.0, [1.0, 1.1, 1.0]), 3), IN_THE_UNIT_INTERVAL),
     ((Bernoulli(), Joint(0.5, COVARIANCE, high=[1.0, 2.0]), 2), IN_THE_UNIT_INTERVAL),
-    ((Exponential(), Normal(1, 1), 3), "prior must lie in [0, inf]"),
     ((Exponential(), Normal(1, 1), 3), "use 'inverse_gamma', or 'truncated_normal'"),
     ((Poisson(), TruncatedNormal(0.5, 0.1, -0.1), 3), "prior must lie in [0, inf]"),
     ((Poisson(), Normal(1, 1), 3), "use 'gamma', or 'truncated_normal'"),
@@ -313,7 +299,6 @@ PROBLEMS = [
     ((Bernoulli(), Joint(0.5, np.eye(3)), 4), "prior must have 4 values in its per-arm parameters"),
     ((Bernoulli(), PerArm([Beta(1, 1)] * 3), 4), "prior must have 4 values in its per-arm"),
     ((Bernoulli(), Beta(1, 1), 1), "num_arms must be an integer of at least 2, got 1."),
-    ((Bernoulli(), Beta(1, 1), 2.0), "num_arms must be an integer of at least 2, got 2.0."),
     ((Bernoulli(), Beta(1, 1), None), "num_arms must be an integer of at least 2, got None."),
     *(
         ((likelihood, Beta(1, 1), 3), "likelihood must be a likelihood such as Bernoulli(), got")
@@ -339,7 +324,6 @@ def test_dicts_of_problems():
 
 ACTIONS = [
     (None, -1, "action must be an integer from 0 to 2, got -1."),
-    (None, 2**40, "action must be an integer from 0 to 2, got 1099511627776."),
     (None, True, "action must be an integer from 0 to 2, got"),
     (None, "1", "action must be an integer from 0 to 2, got"),
     (None, [1], "action must have no axes (one run), got [1]."),
@@ -364,12 +348,10 @@ WHOLE, AT_LEAST_0 = "an integer of at least 0 under poisson", "a finite number o
 REWARDS = [
     (Bernoulli(), 0.5, "reward must be 0 or 1 under bernoulli rewards, got 0.5"),
     (Bernoulli(), np.nan, "reward must be 0 or 1 under bernoulli rewards, got nan."),
-    (Bernoulli(), "1", "reward must be 0 or 1 under bernoulli rewards, got"),
     (Bernoulli(), None, "reward must be 0 or 1 under bernoulli rewards, got"),
     (Exponential(), -0.1, f"reward must be {AT_LEAST_0} exponential rewards, got -0.1."),
     (Exponential(), np.inf, f"reward must be {AT_LEAST_0} exponential rewards, got inf."),
     (Gaussian(), np.nan, "reward must be a finite number under gaussian rewards, got nan."),
-    (Gaussian(), -np.inf, "reward must be a finite number under gaussian rewards, got -inf."),
     (Poisson(), -1.0, f"reward must be {WHOLE} rewards, got -1.0."),
     (Poisson(), 0.5, f"reward must be {WHOLE} rewards, got 0.5."),
     (Geometric(), 0.5, "reward must be possible under users_geometric rewards, got 0.5."),
@@ -435,7 +417,6 @@ def test_masks():
 
 WRAPPERS = [
     ("BatchedFeedback", {"size": 0}, "size must be a positive integer, got 0"),
-    ("DelayedReward", {"delay": -1}, "delay must be a non-negative integer, got -1"),
     ("DelayedReward", {"delay": 1.5}, "delay must be a non-negative integer, got 1.5"),
     ("DelayedReward", {"delay": {"name": "unifrm"}}, "nearest known one is 'uniform'"),
     (
@@ -586,13 +567,7 @@ def test_rollouts():
 
 COMPARISONS = [
     ({"agents": {"a": 7}}, TypeError, "agent must be a name, a class, a function"),
-    ({"agents": "exact"}, TypeError, "agents must be a list, or a dict of labels and agents"),
-    ({"agents": {"a": "exat"}}, ValueError, "nearest known one is 'exact'"),
-    ({"agents": {"a": {"option": 1}}}, TypeError, "agent must be a name"),
-    ({"agents": {"": "exact"}}, ValueError, "label"),
-    ({"agents": {}}, ValueError, "agents must have at least one entry"),
     ({"env": 7}, TypeError, "env must be an id, a BanditProblem"),
-    ({"env": "Bernouli-v0"}, ValueError, "env must be"),
     ({"replication": 3}, ValueError, "'replications'"),
     ({"workers": 2}, TypeError, "workers must be a Workers"),
     ({"agents": [lambda problem: problem]}, ValueError, "must be able to play"),
@@ -635,7 +610,6 @@ AGENTS = [
     ("exat", {}, "the nearest known one is 'exact'"),
     ("exact", {"discont": 1}, "the nearest known one is 'discount'"),
     ("exact", {"method": "grib"}, "the nearest known one is 'grid'"),
-    ("exact", {"discount": 2}, "discount must be a finite number above 0 and at most 1, got 2"),
     ("exact", {"discount": 0.0}, "discount must be a finite number above 0 and at most 1, got 0"),
     (
         "exact",
@@ -644,12 +618,8 @@ AGENTS = [
     ),
     ("exact", {"window": True}, "window must be a positive integer, got True"),
     ("exact", {"window": 5, "discount": 0.5}, "window must be None beside a discount, got 5"),
-    ("racing_paper", {"delta": 0}, "delta must be a finite number above 0 and below 1, got 0"),
     ("racing_paper", {"max_samples": 0}, "max_samples must be a positive integer, got 0"),
-    ("racing_paper", {"threshold": "x"}, "threshold must be one of 'printed', 'shortened', got"),
     ("smc", {"num_particles": 0}, "num_particles must be a positive integer, got 0"),
-    ("smc", {"num_particles": []}, "num_particles must be"),
-    ("smc", {"num_particles": b"3"}, "num_particles must be a positive integer, got b'3'"),
     ("smc", {"num_particles": 10**12}, f"num_particles must be at most 10000000, got {10**12}."),
     ("smc", {"num_particles": [3, 4]}, "num_particles must be one number"),
     ("smc", {"move": "random walk"}, "the nearest known one is 'random-walk'"),

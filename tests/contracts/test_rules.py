@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from itertools import product
 
 import gymnasium as gym
 import numpy as np
@@ -18,7 +17,6 @@ from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, HierarchicalBeta, Normal
 from bandit_gym.problem import BanditProblem
-from bandit_gym.rollout import rollout
 from bandit_gym.wrappers import deliver, wrap
 
 UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
@@ -194,26 +192,10 @@ def test_the_arm_of_the_largest_score_is_pulled(name):
     assert (law[np.arange(NUM_LANES), best][is_clear] == 1.0).all()
 
 
-TIED = [[2, 2, 2, 1]], [[1.0, 1.0, 0.0, 0.0]]
-
-
-def test_arms_of_equal_scores_share_alike():
-    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
-    agent = started("greedy", problem, 1, *TIED, estimate="average")
-    assert agent.action_probabilities().tolist() == [[0.5, 0.5, 0.0, 0.0]]
-
-
 def test_epsilon_is_spread_over_all_arms():
     problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
-    agent = started(
-        "epsilon_greedy",
-        problem,
-        None,
-        [1] * 4,
-        [0.0, 1.0, 0.0, 0.0],
-        epsilon=0.2,
-        estimate="average",
-    )
+    options = {"epsilon": 0.2, "estimate": "average"}
+    agent = started("epsilon_greedy", problem, None, [1] * 4, [0.0, 1.0, 0.0, 0.0], **options)
     np.testing.assert_allclose(agent.action_probabilities(), [0.05, 0.85, 0.05, 0.05])
 
 
@@ -320,43 +302,6 @@ def test_kg_star_looks_as_many_pulls_ahead_as_is_worth_most():
     assert (agent.act() == scores.argmax(axis=1))[is_clear].all()
 
 
-def sampled_futures(rng, num, counts, sums, left):
-    """Return (num, left + 1, 2) posterior laws' successes and failures as an arm is pulled on."""
-    a, b = 1 + np.array(sums), 1 + np.array(counts) - np.array(sums)
-    means = rng.beta(a, b, (num, 2))
-    rewards = (rng.random((num, left, 2)) < means[:, None]).cumsum(axis=1)
-    wins = np.concatenate([np.zeros((num, 1, 2)), rewards], axis=1)
-    pulls = np.arange(left + 1)[None, :, None]
-    return a + wins, b + pulls - wins
-
-
-@pytest.mark.parametrize("penalty", ["fh", "v_zero"])
-def test_information_relaxation_starts_the_best_sequence_of_a_sampled_future(penalty, rng):
-    """All sequences of the four pulls left are tried in 1,500 futures; shares of 1,000 lanes."""
-    counts, sums, left, num = [6, 1], [4, 1], 4, 1500
-    a, b = sampled_futures(rng, num, counts, sums, left)
-    means = a / (a + b)
-    best, starts = np.full(num, -np.inf), np.zeros((num, 2))
-    for arms in product(range(2), repeat=left):
-        n, total = [0, 0], np.zeros(num)
-        for arm in arms:
-            total = total + means[:, n[arm], arm]
-            n[arm] += 1
-        arm = arms[0] if penalty != "v_zero" else int(n[1] > n[0])
-        share = np.eye(2)[arm] if penalty != "v_zero" or n[0] != n[1] else np.full(2, 0.5)
-        is_better, is_equal = total > best + 1e-9, np.abs(total - best) <= 1e-9
-        starts[is_better] = 0
-        starts[is_better | is_equal] += share
-        best = np.maximum(best, total)
-    expected = (starts / starts.sum(axis=1, keepdims=True))[:, 1].mean()
-    if penalty == "fh":  # the arm of the larger mean after all pulls that are left
-        expected = (means[:, left - 1, 1] > means[:, left - 1, 0]).mean()
-    options = {"penalty": penalty, "horizon": left}
-    agent = started("information_relaxation", UNIFORM_2, 1000, counts, sums, **options)
-    found = (agent.act() == 1).mean()
-    assert abs(found - expected) <= 4 * np.sqrt(0.25 / 1000 + 0.25 / num)
-
-
 UNIFORM_2 = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
 
 
@@ -415,17 +360,6 @@ def test_earlier_data_leave_all_decisions_of_the_horizon(rule):
     with pytest.raises(ValueError, match=refusal) as caught:
         agent.act()
     assert str(caught.value).count(". ") == 0
-
-
-@pytest.mark.usefixtures("_folder")
-@every_horizon_rule
-def test_late_rewards_do_not_stop_the_clock(rule):
-    env = gym.make_vec("bandit_gym:BernoulliBandit-v0", num_envs=3, num_arms=2)
-    delay = {"name": "uniform", "low": 0, "high": 9}
-    env = wrap(env, [{"name": "DelayedReward", "delay": delay}])
-    agent = with_horizon(rule, 3, 12)
-    rollout(agent, env, seed=0, horizon=12)
-    assert lane_decisions(agent) == [12, 12, 12]
 
 
 @pytest.mark.usefixtures("_folder")

@@ -1,6 +1,5 @@
 """Priors and likelihoods of a user's own: right ones pass, wrong ones are told in one sentence."""
 
-import pickle
 import re
 import warnings
 from itertools import product
@@ -8,7 +7,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from families import ALL_LIKELIHOODS, ALL_PRIORS
+from families import ALL_LIKELIHOODS
 from geometric import Geometric
 from scipy import special
 from surface import list_capabilities, started
@@ -20,7 +19,6 @@ from bandit_gym.priors import (
     Beta,
     Gamma,
     HierarchicalBeta,
-    IndependentPrior,
     InverseGamma,
     LogitNormal,
     Mixture,
@@ -221,13 +219,6 @@ def test_means_of_a_problem_lie_where_prior_and_likelihood_allow():
         assert support.tolist() == [expected] * NUM_ARMS
 
 
-@pytest.mark.parametrize("prior", ALL_PRIORS, ids=lambda prior: prior.name)
-def test_means_of_a_problem_lie_where_a_built_in_prior_says(prior):
-    problem = BanditProblem(Gaussian(), prior, NUM_ARMS)
-    np.testing.assert_array_equal(problem.arm_support(), prior.arm_support(NUM_ARMS))
-    assert pickle.loads(pickle.dumps(problem)) == problem
-
-
 class Flipped(Beta):
     """A law of a user's own, who has found it handy to begin with ours."""
 
@@ -254,27 +245,6 @@ def test_a_prior_offers_what_it_has_and_no_more():
         (Beta, set()),
     ]:
         assert list_capabilities(prior) == expected, prior
-
-
-def test_an_independent_prior_of_the_users_own_is_tried_like_any_other():
-    class Halves(IndependentPrior):
-        name, positive = "halves", ()
-
-        def sample(self, rng, shape):
-            return 0.5 * rng.random(shape) + 5.0
-
-        def arm_log_density(self, means):
-            return np.where((means >= 5.0) & (means <= 5.5), np.log(2.0), -inf)
-
-        def natural_parameters(self, num_arms):
-            return np.zeros((num_arms, 5))
-
-        def arm_support(self, num_arms):
-            return np.tile([5.0, 5.5], (num_arms, 1))
-
-    check_prior(Halves(), Poisson(), NUM_ARMS)
-    with pytest.raises(ValueError, match="must draw means that bernoulli rewards can have, got 5"):
-        check_prior(Halves(), Bernoulli(), NUM_ARMS)
 
 
 def own(base, **members):

@@ -43,7 +43,7 @@ FIRST = "--replications 2 --horizon 20 --backend serial"
 
 REDUCED = {
     r"python scripts/benchmark\.py --quick --clock .*": "--json found.json",
-    r"bandit-gym compare --out results/first": "--backend serial",  # at its full size
+    r"bandit-gym compare --out results/first": "--replications 10 --horizon 100 --backend serial",
     r"bandit-gym compare --propensities": f"{FIRST} --horizon 3",
     r"bandit-gym compare( --(agents|env).*)?": FIRST,
     r"bandit-gym watch .* --gif .*": "--horizon 5",

@@ -21,7 +21,7 @@ from bandit_gym.experiments import Experiment, Workers, run_experiment
 from bandit_gym.priors import CAPABILITIES, Prior
 from bandit_gym.priors.base import offers
 from bandit_gym.problem import BanditProblem
-from bandit_gym.results import Results, summarise
+from bandit_gym.results import Results
 from bandit_gym.rollout import BanditAgent, Environment, Rollout, Step, play
 
 OBSERVATIONS = ("constant", "counts", "history")
@@ -89,12 +89,6 @@ def curves_of(results: Results, agent: str) -> np.ndarray:
     """Return the (N, T) regret of an agent, by its label, summed over time."""
     (found,) = (found for found in results.runs if found.run.agent.label == agent)
     return found.curves("cumulative_regret")
-
-
-def summary_of(results: Results, agent: str) -> Any:
-    """Return an agent's row of the table of results, by its label."""
-    (row,) = (row for row in summarise(results).itertuples() if row.agent == agent)
-    return row
 
 
 SERIAL = Workers("serial")
@@ -169,21 +163,6 @@ def rewrite_block(path: Path, changes: Mapping[str, Any]) -> None:
     content = json.dumps(origin_of(path) | changes).encode()
     table = table.replace_schema_metadata({b"bandit_gym": content})
     pq.write_table(table, path, write_page_checksum=True)
-
-
-def rewrite_origin(
-    folder: Path, *, version: int, of_environments: Mapping[str, str] | None = None
-) -> None:
-    """Make a folder look as if another engine, or other code of its worlds, had drawn it.
-
-    Args:
-        folder: of results.
-        version: of the engine.
-        of_environments: file -> digest of the user's own files that the worlds depend on.
-    """
-    for path in (folder / "blocks").rglob("*.parquet"):
-        sources = origin_of(path)["sources"] | {"environment": dict(of_environments or {})}
-        rewrite_block(path, {"results_version": version, "sources": sources})
 
 
 def tables_of(results: Results) -> dict[str, pd.DataFrame]:

@@ -101,14 +101,6 @@ def test_a_prior_mean_that_is_no_possible_mean_does_no_harm(mean):
     _assert_near(BanditProblem(Bernoulli(), prior, 3), counts, sums, expected)
 
 
-def test_probabilities_follow_the_arms_when_they_are_relabelled():
-    order, tolerance = np.array([2, 0, 1]), 5e-3
-    there = action_probabilities(_dependent(Bernoulli(), THREE), COUNTS, SUMS, tolerance=tolerance)
-    moved = _dependent(Bernoulli(), THREE[np.ix_(order, order)])
-    back = action_probabilities(moved, COUNTS[order], SUMS[order], tolerance=tolerance)
-    assert np.abs(back - there[order]).max() <= SAFE * 2 * tolerance
-
-
 def test_probabilities_are_the_same_when_computed_again():
     problem = _dependent(Bernoulli(), CORRELATED)
     first, second = (action_probabilities(problem, [3, 1], [1, 1], tolerance=0.02) for _ in "ab")

@@ -6,7 +6,6 @@ from agents.oracle.arms import Line
 from agents.oracle.panels import (
     Panels,
     ToleranceError,
-    best_arm_probabilities,
     bisect_panels,
     exclusive_products,
     resolve_panels,
@@ -77,13 +76,6 @@ def test_resolve_raises_when_an_arm_has_no_mass():
 
     with pytest.raises(ValueError, match="the posterior of arm 1 must have some mass"):
         resolve_panels(log_density, np.linspace(-32, 32, 17), 1e-9)
-
-
-def test_best_arm_probabilities_are_equal_when_arms_are():
-    panels = resolve_panels(
-        lambda u: np.tile(-np.square(u)[:, None], 4), np.linspace(-32, 32, 17), 1e-9
-    )
-    np.testing.assert_allclose(best_arm_probabilities(panels), 0.25, atol=1e-9)
 
 
 def _flat_panels(heights):

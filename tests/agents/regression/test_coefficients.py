@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy
 
-from agents.base.saved import get_state, set_state
 from agents.regression.likelihoods import TILE_ROWS, log_likelihood, make_link_code
 from agents.regression.posterior import CoefficientRace, LaplaceCoefficients
 from agents.regression.rows import Rows
@@ -71,9 +70,9 @@ def make_data(likelihood, num_rewards, num_features=2, seed=1):
     return features, draw_rewards(rng, likelihood, features @ theta)
 
 
-def tabulate(problem, features, rewards):
+def tabulate(problem, features, rewards, num_points=451):
     """Return the points of a grid in the plane and the posterior's weights there."""
-    x = np.linspace(-9, 9, 901)
+    x = np.linspace(-9, 9, num_points)
     points = np.stack(np.meshgrid(x, x), axis=-1).reshape(-1, 2)
     std = getattr(problem.likelihood, "std", 1.0)
     log_density = problem.prior.log_density(points)
@@ -111,7 +110,7 @@ def test_race_plays_arms_as_often_as_they_are_best(prior):
     belief = posterior.predict(np.tile(arms, (num_lanes, 1, 1)))
     rng = np.random.default_rng(3)
     played = np.concatenate([belief.draw_best(rng) for _ in range(num_plays)])
-    points, weights = tabulate(problem, features, rewards)
+    points, weights = tabulate(problem, features, rewards, 901)
     best = np.bincount((points @ arms.T).argmax(axis=1), weights, 4)
     found = np.bincount(played, minlength=4) / played.size
     error = np.sqrt(best * (1 - best) / played.size)
@@ -241,37 +240,6 @@ def test_a_lane_has_one_fit_alone_among_others_and_after_a_restart(kind):
         lanes.update(rng, rows)
     np.testing.assert_allclose(lanes.fits.fit.mean[1], alone.fits.fit.mean[0], rtol=1e-12)
     np.testing.assert_allclose(lanes.fits.shares[1], alone.fits.shares[0], rtol=0.2)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_posterior_goes_on_from_its_saved_state_as_it_would_have(kind):
-    problem = ContextualProblem(Bernoulli(), Laplace(), 3, 2)
-    features, rewards = make_data(Bernoulli(), 20)
-    posterior, resumed = kind(problem), kind(problem)
-    rows = learn(posterior, features, rewards)
-    resumed.start(np.random.default_rng(0), 1)
-    set_state(resumed, get_state(posterior))
-    rows.add(np.array([0]), np.ones((1, 2)), np.ones(1))
-    drawn = []
-    for each in (posterior, resumed):
-        rng = np.random.default_rng(0)
-        each.update(rng, rows)
-        drawn.append([each.predict(np.eye(2)[None]).sample(rng) for _ in range(5)])
-    np.testing.assert_array_equal(*drawn)
-
-
-def test_a_fork_stays_as_it_is_and_answers_leave_the_posterior_alone():
-    problem, rng = ContextualProblem(Bernoulli(), Normal(0, 1), 3, 2), np.random.default_rng(0)
-    features, rewards = make_data(Bernoulli(), 20)
-    posterior = CoefficientRace(problem)
-    rows = learn(posterior, features, rewards)
-    belief = posterior.predict(features[None, :3])
-    copy, before = belief.fork(), belief.best_arm_probabilities()
-    rows.add(np.array([0]), np.ones((1, 2)), np.ones(1))
-    posterior.update(rng, rows)
-    np.testing.assert_array_equal(copy.best_arm_probabilities(), before)
-    assert before.sum() == pytest.approx(1)
-    assert belief.diagnostics()["num_samples"][0] >= 12
 
 
 def test_a_draw_that_is_worth_little_is_flagged():

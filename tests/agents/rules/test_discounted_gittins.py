@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from surface import started
 
 from agents import DiscountedGittins
 from bandit_gym.likelihoods import Bernoulli, Gaussian
@@ -23,10 +24,8 @@ EDWARDS = {(1, 0): 0.70600586, (1, 1): 0.53586272, (2, 0): 0.77735112}
 
 
 def indices(prior, counts, sums, **options):
-    agent = DiscountedGittins(BanditProblem(Bernoulli(), prior, len(counts[0])), **options)
-    agent.reset(len(counts), seed=0)
-    agent.warm_start(counts, sums)
-    return agent.indices()
+    problem = BanditProblem(Bernoulli(), prior, len(counts[0]))
+    return started("discounted_gittins", problem, len(counts), counts, sums, **options).indices()
 
 
 @pytest.mark.parametrize("discount", PUBLISHED)

@@ -1,17 +1,15 @@
 import numpy as np
 import pytest
+from surface import started
 
 from agents import FiniteHorizonGittins
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
-from bandit_gym.priors import Beta, InverseGamma, Normal, TruncatedMultivariateNormal
+from bandit_gym.priors import Beta, InverseGamma, Normal
 from bandit_gym.problem import BanditProblem
 
 
 def agent_after(problem, counts, sums, left, num_envs=1):
-    agent = FiniteHorizonGittins(problem, horizon=left)
-    agent.reset(num_envs, seed=0)
-    agent.warm_start(counts, sums)
-    return agent
+    return started("finite_horizon_gittins", problem, num_envs, counts, sums, horizon=left)
 
 
 def is_worth_trying(a, b, left, payment):
@@ -75,9 +73,3 @@ def test_last_pull_is_greedy():
 def test_infinite_mean_comes_first():
     problem = BanditProblem(Exponential(), InverseGamma(0.5, 1.0), 2)
     assert (agent_after(problem, [0, 9], [0.0, 900.0], 10, 20).act() == 0).all()
-
-
-def test_dependent_prior_is_served():
-    prior = TruncatedMultivariateNormal(0.5, [[1.0, 0.9], [0.9, 1.0]])
-    problem = BanditProblem(Gaussian(), prior, 2)
-    assert agent_after(problem, [0, 40], [0.0, 4.0], 10, 4).act().shape == (4,)

@@ -3,7 +3,7 @@ import pytest
 
 from agents import EpsilonGreedy, Greedy
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
-from bandit_gym.priors import Beta, InverseGamma, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors import Beta, InverseGamma, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 
@@ -41,12 +41,6 @@ def test_greedy_on_the_posterior_weighs_the_prior(prior):
     # one success among one pull says less than 60 among 100 under a prior this narrow
     problem = BanditProblem(Bernoulli(), prior, 2)
     assert (act(Greedy(problem), [1, 100], [1, 60]) == 1).all()
-
-
-def test_greedy_on_the_posterior_serves_a_dependent_prior():
-    prior = TruncatedMultivariateNormal(0.5, [[1.0, 0.9], [0.9, 1.0]])
-    agent = Greedy(BanditProblem(Bernoulli(), prior, 2), estimate="posterior")
-    assert (act(agent, [0, 40], [0, 4], num_envs=4) == 0).all()
 
 
 def test_greedy_on_the_posterior_says_where_that_is_unsure_of_itself():

@@ -1,6 +1,5 @@
-import numpy as np
 import pytest
-from surface import in_states
+from surface import in_states, started
 
 from agents import InformationRelaxation
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
@@ -18,25 +17,8 @@ UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
 
 
 def agent_after(problem, counts, sums, left, num_envs=1, **options):
-    agent = InformationRelaxation(problem, horizon=left, **options)
-    agent.reset(num_envs, seed=0)
-    agent.warm_start(counts, sums)
-    return agent
-
-
-def test_fh_plays_thompson_sampling_while_the_end_is_far():
-    # after 10^6 more pulls posterior means are all but the means themselves
-    actions = agent_after(UNIFORM, [6, 1], [4, 1], 1_000_000, 4000).act()
-    x = np.linspace(0, 1, 20_001)
-    density = 105 * x**4 * (1 - x) ** 2
-    expected = np.trapezoid(density * x**2, x)  # P(Beta(2, 1) <= x) = x^2
-    share = (actions == 0).mean()
-    assert abs(share - expected) <= 4 * np.sqrt(expected * (1 - expected) / 4000)
-
-
-def test_fh_plays_the_largest_final_mean_whatever_was_paid_in_all():
-    # Final means are 0.6 and 0.9 or so, with deviations of 0.02 and 0.03; final sums 1080 and 900.
-    assert (agent_after(UNIFORM, [900, 100], [540, 90], 902, 40).act() == 1).all()
+    options |= {"horizon": left}
+    return started("information_relaxation", problem, num_envs, counts, sums, **options)
 
 
 @pytest.mark.parametrize("penalty", ["fh", "v_zero"])

@@ -1,23 +1,18 @@
 import numpy as np
 import pytest
+from surface import started
 
-from agents import DiscountedGittins, OptimisticGittins
-from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
+from bandit_gym.likelihoods import Bernoulli, Exponential
 from bandit_gym.priors import (
     Beta,
     InverseGamma,
-    Normal,
-    TruncatedMultivariateNormal,
     TruncatedNormal,
 )
 from bandit_gym.problem import BanditProblem
 
 
-def indices(problem, counts, sums, agent_class=OptimisticGittins, **options):
-    agent = agent_class(problem, **options)
-    agent.reset(1, seed=0)
-    agent.warm_start(counts, sums)
-    return agent.indices()[0]
+def indices(problem, counts, sums, name="optimistic_gittins", **options):
+    return started(name, problem, 1, counts, sums, **options).indices()[0]
 
 
 def test_index_of_a_uniform_law_is_that_by_hand():
@@ -30,7 +25,7 @@ def test_index_is_above_that_of_gittins():
     problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
     # t = 8, so that a pace of 91 makes the discount 1 - 1 / 100
     optimistic = indices(problem, [8, 0], [6, 0], pace=91)
-    exact = indices(problem, [8, 0], [6, 0], DiscountedGittins, discount=0.99)
+    exact = indices(problem, [8, 0], [6, 0], "discounted_gittins", discount=0.99)
     assert (optimistic > exact).all()
 
 
@@ -44,11 +39,3 @@ def test_infinite_mean_comes_first():
     problem = BanditProblem(Exponential(), InverseGamma(0.5, 1.0), 2)
     found = indices(problem, [0, 9], [0.0, 900.0])
     assert found[0] == np.inf and np.isfinite(found[1])
-
-
-@pytest.mark.parametrize(
-    "prior", [Normal(0.0, 1.0), TruncatedMultivariateNormal(0.5, [[1.0, 0.9], [0.9, 1.0]])]
-)
-def test_normal_arms_are_served(prior):
-    found = indices(BanditProblem(Gaussian(), prior, 2), [3, 100], [1.0, 20.0])
-    assert np.isfinite(found).all()

@@ -1,23 +1,14 @@
 import numpy as np
+from surface import started
 
-from agents import TopTwoThompson
 from bandit_gym.likelihoods import Bernoulli, Exponential
 from bandit_gym.priors import Beta, InverseGamma
 from bandit_gym.problem import BanditProblem
 
-COUNTS, SUMS = np.array([8, 5, 3, 0]), np.array([4.0, 2.0, 2.0, 0.0])
-
-
-def chosen(problem, counts, sums, num_envs, **options):
-    agent = TopTwoThompson(problem, **options)
-    agent.reset(num_envs, seed=0)
-    agent.warm_start(counts, sums)
-    return agent.act()
-
 
 def test_challenger_of_a_sure_leader_is_the_arm_hardest_to_tell_from_it():
     problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
-    actions = chosen(problem, [9000, 9000, 100], [8100, 4500, 50], 200)
+    actions = started("top_two", problem, 200, [9000, 9000, 100], [8100, 4500, 50]).act()
     # both others have a mean of 1/2; the posterior of the one pulled less is wider
     assert set(actions.tolist()) == {0, 2}
     assert abs((actions == 0).mean() - 0.5) <= 4 * np.sqrt(0.25 / 200)
@@ -25,4 +16,5 @@ def test_challenger_of_a_sure_leader_is_the_arm_hardest_to_tell_from_it():
 
 def test_leader_without_an_expectation_has_a_challenger():
     problem = BanditProblem(Exponential(), InverseGamma(0.5, 1.0), 2)
-    assert set(chosen(problem, [0, 9], [0.0, 1e-9], 50, max_draws=0).tolist()) == {0, 1}
+    actions = started("top_two", problem, 50, [0, 9], [0.0, 1e-9], max_draws=0).act()
+    assert set(actions.tolist()) == {0, 1}

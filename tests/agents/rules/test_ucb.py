@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 from geometric import Geometric
+from surface import started
 
-from agents import KLUCB, MOSS
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta, Gamma
 from bandit_gym.problem import BanditProblem
@@ -29,10 +29,8 @@ class Lost(Geometric):
 
 
 def act(likelihood, counts, sums, num_envs=50):
-    agent = KLUCB(BanditProblem(likelihood, Gamma(2.0, 1.0), 3))
-    agent.reset(num_envs, seed=0)
-    agent.warm_start(counts, sums)
-    return agent.act()
+    problem = BanditProblem(likelihood, Gamma(2.0, 1.0), 3)
+    return started("kl_ucb", problem, num_envs, counts, sums).act()
 
 
 @pytest.mark.parametrize("likelihood", [Geometric(), Lost()], ids=["known", "lost"])
@@ -56,17 +54,9 @@ def test_arms_without_a_bound_are_pulled_evenly():
     assert abs(share - 0.5) <= 4 * np.sqrt(0.25 / 400)
 
 
-TWO_ARMS = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
-
-
-def chosen(counts, sums, **options):
-    agent = MOSS(TWO_ARMS, **options)
-    agent.reset(20, seed=0)
-    agent.warm_start(counts, sums)
-    return agent.act()
-
-
 def test_arm_pulled_more_than_its_share_has_no_bonus():
     # 100 pulls are more than T / K = 65.5; the other's bound is 0.6 + sqrt(log(2.18) / 30) = 0.761
-    assert (chosen([100, 30], [77, 18], horizon=131) == 0).all()
-    assert (chosen([100, 30], [75, 18], horizon=131) == 1).all()
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+    for total, arm in (77, 0), (75, 1):
+        agent = started("moss", problem, 20, [100, 30], [total, 18], horizon=131)
+        assert (agent.act() == arm).all()

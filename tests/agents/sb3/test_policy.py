@@ -5,17 +5,14 @@ from functools import partial
 import gymnasium as gym
 import numpy as np
 import pytest
-from numpy.random import SeedSequence
 
 pytest.importorskip("stable_baselines3")
 from sb3_models import make_vec
-from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 from agents import ExactThompson, make_agent
 from agents.sb3 import GymnasiumVecEnv, as_policy
-from bandit_gym.rollout import AGENT_STREAM, rollout
 
 HORIZONS = (4, 7, 11)
 SEED = 5
@@ -72,48 +69,6 @@ def test_policy_returns_are_those_of_our_own_loop_when_episodes_are_ragged(ragge
     assert policy_returns(as_policy(agent, seed=SEED), ragged_env, 20) == expected
 
 
-@every_thompson
-def test_policy_returns_are_those_of_rollout(name):
-    env = make_vec(num_envs=6, max_episode_steps=30)
-    agent = make_agent(name, env.problem)
-    expected = sorted(rollout(agent, env, seed=SEED).rewards.sum(axis=1))
-    policy = as_policy(agent, seed=SeedSequence(SEED, spawn_key=(AGENT_STREAM,)))
-    assert policy_returns(policy, GymnasiumVecEnv(env), 6) == expected
-
-
-@every_thompson
-def test_policy_plays_a_single_environment(name):
-    env = env_functions()[2]()
-    agent = make_agent(name, env.unwrapped.problem)
-    expected = own_returns(agent, [env], num_episodes=5)
-    env.reset(seed=SEED)
-    policy = as_policy(agent, seed=SEED)
-    # evaluate_policy resets without a seed, so the first episode goes on with the seeded stream.
-    env = SeededReset(env_functions()[2](), SEED)
-    returns, _ = evaluate_policy(policy, env, 5, callback=policy.callback, **silent)
-    assert sorted(returns) == expected
-
-
-class SeededReset(gym.Wrapper):
-    """Gives the first reset a seed."""
-
-    def __init__(self, env, seed):
-        super().__init__(env)
-        self.seed = seed
-
-    def reset(self, *, seed=None, options=None):
-        first, self.seed = self.seed, None
-        return self.env.reset(seed=first, options=options)
-
-
-def test_policy_learns_from_its_rewards():
-    means = [0.0] * 9 + [1.0]
-    env = make_vec_env("BernoulliBandit-v0", 2, seed=SEED, env_kwargs={"means": means})
-    policy = as_policy(make_agent("exact", env.get_attr("problem")[0]), seed=0)
-    mean, _ = evaluate_policy(policy, env, n_eval_episodes=2, callback=policy.callback)
-    assert mean > 900
-
-
 def test_policy_refuses_to_go_on_when_rewards_do_not_come_in():
     env = DummyVecEnv(env_functions())
     policy = as_policy(make_agent("exact", env.get_attr("problem")[0]))
@@ -138,21 +93,6 @@ def test_policy_continues_its_stream_when_evaluated_again():
     env = GymnasiumVecEnv(make_vec(num_envs=8, max_episode_steps=20))
     policy = as_policy(make_agent("random", env.get_attr("problem")[0]), seed=SEED)
     assert policy_returns(policy, env, 8) != policy_returns(policy, env, 8)
-
-
-def test_policy_works_in_a_loop_of_ones_own():
-    env = GymnasiumVecEnv(make_vec(num_envs=2, means=[0.0, 0.0, 1.0], max_episode_steps=50))
-    policy = as_policy(make_agent("exact", env.get_attr("problem")[0]), seed=0)
-    observations, state = env.reset(), None
-    total = np.zeros(2)
-    for step in range(50):
-        actions, state = policy.predict(observations, state)
-        assert state == step + 1
-        observations, rewards, dones, _ = env.step(actions)
-        policy.learn(actions, rewards, dones)
-        total += rewards
-    assert (total > 40).all()
-    assert (policy.agent.counts == 0).all()  # both episodes have just ended
 
 
 def test_policy_refuses_dones_that_are_no_truth_values():

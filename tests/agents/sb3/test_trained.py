@@ -101,14 +101,6 @@ def test_sb3_agent_depends_on_its_seed_alone(models, name):
     assert (first != actions_of(agent, stream)).any()
 
 
-def test_sb3_agent_leaves_global_random_state_alone(models):
-    agent = SB3Agent(models["PPO"])
-    agent.reset(num_envs=2, seed=3)
-    before = global_random_state()
-    agent.act(observations(models["PPO"], 1)[0])
-    assert global_random_state() == before
-
-
 def test_sb3_agent_act_changes_nothing_when_it_is_recurrent(models):
     agent = SB3Agent(models["RecurrentPPO"], deterministic=True)
     agent.reset(num_envs=2, seed=0)
@@ -165,6 +157,7 @@ def test_trained_models_act_as_often_as_their_law_says(name, is_deterministic):
     assert (agent._rng.bit_generator.state, global_random_state()) == before
     np.testing.assert_allclose(law.sum(axis=1), 1.0, atol=1e-12)
     played = np.eye(NUM_ARMS)[agent.act(observation)]
+    assert global_random_state() == before[1]
     error = 4 * np.sqrt((law * (1 - law)).sum(axis=0)) + 1e-5 * num_lanes  # of single precision
     assert (abs((played - law).sum(axis=0)) <= error).all()
 
@@ -334,13 +327,3 @@ def test_saved_model_runs_in_an_experiment(models, tmp_path):
     experiment = Experiment([world], ["random", entry], **sizes)
     results = run_experiment(experiment, tmp_path / "results", workers=Workers("serial"))
     assert not results.failed and not results.num_missing
-
-
-def test_ppo_on_counts_loses_less_than_random_play():
-    model = train("PPO", num_steps=6000, num_envs=8, observation="counts", max_episode_steps=20)
-    env = make_vec(num_envs=400, observation="counts", max_episode_steps=20)
-    regret = rollout(SB3Agent(model), env, seed=9).regret.sum(axis=1)
-    means = env.reset(seed=9)[1]["means"]
-    random_regret = 20 * (means.max(axis=1) - means.mean(axis=1))
-    saved = random_regret - regret
-    assert saved.mean() > 4 * saved.std() / np.sqrt(len(saved))

@@ -137,25 +137,3 @@ def test_time_limit_is_an_end_or_a_cut_as_asked():
     assert [is_cut for _, _, is_cut in as_cut] == [dones for _, dones, _ in as_cut]
     assert sum(any(dones) for _, dones, _ in as_end) == 2
     assert not any(any(is_cut) for _, _, is_cut in as_end)
-
-
-def test_ppo_guesses_no_value_beyond_a_time_limit_that_is_the_end(monkeypatch):
-    from stable_baselines3 import PPO
-    from stable_baselines3.common.policies import ActorCriticPolicy
-
-    asked = []
-    guess = ActorCriticPolicy.predict_values
-
-    def count(policy, observations):
-        asked.append(len(observations))
-        return guess(policy, observations)
-
-    monkeypatch.setattr(ActorCriticPolicy, "predict_values", count)
-    guesses = {}
-    for ends_at_horizon in (False, True):
-        worlds = make_vec("BernoulliBandit-v0", 3, observation="counts")
-        env = GymnasiumVecEnv(worlds, ends_at_horizon=ends_at_horizon)
-        asked.clear()
-        PPO("MlpPolicy", env, n_steps=20, batch_size=30, n_epochs=1, seed=0).learn(60)
-        guesses[ends_at_horizon] = list(asked)
-    assert guesses == {False: [1] * 6 + [3], True: [3]}  # one a cut episode; one for the rollout

@@ -1,11 +1,9 @@
 """What every snapshot keeps, kind by kind of posterior."""
 
-import pickle
-
 import numpy as np
 import pytest
 
-from agents import ExactThompson, Greedy, RacingThompson, SMCThompson, make_agent
+from agents import ExactThompson, RacingThompson, SMCThompson, make_agent
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
@@ -37,61 +35,7 @@ def make(source, num_envs=None):
     return agent
 
 
-def ask(snapshot):
-    """Return answers to all questions that every kind has answers to."""
-    return [
-        snapshot.mean(),
-        snapshot.std(),
-        snapshot.quantile([0.1, 0.5]),
-        snapshot.interval(0.9),
-        snapshot.best_arm_probabilities(),
-        snapshot.sample(4, seed=2),
-        snapshot.predictive(4, seed=2),
-    ]
-
-
 every_kind = pytest.mark.parametrize("source", KINDS)
-
-
-@every_kind
-def test_snapshot_does_not_change_with_what_is_observed_later(source):
-    agent = make(source, 2)
-    asked, unasked = agent.posterior(), agent.posterior()
-    before = ask(asked)
-    play(agent)
-    agent.reset(2, seed=3)
-    for snapshot in (asked, unasked, pickle.loads(pickle.dumps(unasked))):
-        for one, other in zip(before, ask(snapshot), strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
-@every_kind
-def test_answers_have_the_shape_of_lanes_and_arms(source):
-    for num_envs, shape in [(None, (3,)), (1, (1, 3)), (2, (2, 3))]:
-        snapshot = make(source, num_envs).posterior()
-        expected = [shape, shape, (2, *shape), (2, *shape), shape, (4, *shape), (4, *shape)]
-        assert [answer.shape for answer in ask(snapshot)] == expected
-        assert snapshot.source == source
-
-
-def test_racing_shows_the_posterior_that_it_approximates():
-    racing, exact = RacingThompson(GRID), ExactThompson(GRID)
-    found = []
-    for agent in (racing, exact):
-        agent.reset(seed=0)
-        agent.warm_start([5, 0, 40], [1.0, 0.0, 30.0])
-        found.append(ask(agent.posterior()))
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize("problem", [CONJUGATE, CHAINS], ids=["law", "chain"])
-def test_greedy_shows_the_posterior_that_it_plays_by(problem):
-    agent = Greedy(problem, estimate="posterior")
-    agent.reset(seed=0)
-    snapshot = agent.posterior()
-    agent.observe(0, 1.0)
-    assert agent.posterior().mean()[0] > snapshot.mean()[0]
 
 
 @pytest.mark.parametrize("name", ["random", "ucb1", "kl_ucb", "ucb_tuned", "moss"])
@@ -132,9 +76,10 @@ def test_what_cannot_be_asked_is_one_sentence():
 @every_kind
 def test_expected_loss_is_what_stopping_with_an_arm_loses_on_average(source):
     snapshot = make(source, 2).posterior()
-    draws = snapshot.sample(40_000, seed=3)  # (M, N, K)
-    losses = draws.max(axis=-1, keepdims=True) - draws
+    assert snapshot.source == source
     # Answers of formulas are exact, others rest on 250 independent draws at least.
-    num_draws = 40_000 if source in ("the conjugate posterior", "tables") else 250
-    tolerance = 4 * losses.std(axis=0) / np.sqrt(num_draws)
+    is_exact = source in ("the conjugate posterior", "tables")
+    draws = snapshot.sample(40_000 if is_exact else 4000, seed=3)  # (M, N, K)
+    losses = draws.max(axis=-1, keepdims=True) - draws
+    tolerance = 4 * losses.std(axis=0) / np.sqrt(40_000 if is_exact else 250)
     assert (np.abs(snapshot.expected_loss() - losses.mean(axis=0)) <= tolerance).all()

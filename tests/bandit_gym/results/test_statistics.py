@@ -55,18 +55,6 @@ def batch_mean(tables):
     return tables.mean(axis=(1, 2))
 
 
-def test_mean_interval_is_students_when_values_are_symmetric():
-    interval = mean_interval(np.arange(1.0, 11.0))
-    half = 2.262157 * math.sqrt(82.5 / 9) / math.sqrt(10)  # 97.5 % point of t with 9 degrees
-    assert interval == pytest.approx((5.5, 5.5 - half, 5.5 + half))
-
-
-def test_proportion_interval_is_wilsons_by_hand():
-    """8 of 10: centre (0.8 + z^2 / 20) / (1 + z^2 / 10) = 0.71674, half width 0.22658."""
-    expected = 0.8, 0.71674 - 0.22658, 0.71674 + 0.22658
-    assert proportion_interval(np.array([1.0] * 8 + [0.0] * 2)) == pytest.approx(expected, abs=1e-5)
-
-
 def of_columns(values):
     return bootstrap_interval(values[:, None], batch_mean)
 
