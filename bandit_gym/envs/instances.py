@@ -61,15 +61,13 @@ def draw_instances(
     """Return the (M, K) means of the episodes that the listed lanes are in.
 
     Built-in priors of independent arms make them of the lanes' numbers. Any other draws from a
-    generator at the beginning of the lane's stream.
+    generator at the beginning of the lane's stream; one whose draws cost more one by one may offer
+    `sample_each(rngs)`, equal to the last bit.
     """
     if fixed_means is not None:
         return np.tile(fixed_means, (len(lanes), 1))
-    if problem.offers("propose"):
-        means = _propose(problem, streams, lanes)
-    else:
-        rngs = streams.generators(MEANS, lanes)
-        means = np.stack([draw_means(problem.prior, rng, problem.num_arms) for rng in rngs])
+    draw = _propose if problem.offers("propose") else _sample
+    means = draw(problem, streams, lanes)
     check_size("prior.sample", means)
     return means
 
@@ -80,6 +78,14 @@ def check_size(name: str, means: FloatArray) -> None:
     if not is_good.all():
         condition = f"stay within [{-MAX_MEAN:g}, {MAX_MEAN:g}]"
         raise ValueError(message(name, condition, means[~is_good][0]))
+
+
+def _sample(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:
+    prior: Any = problem.prior
+    rngs = streams.generators(MEANS, lanes)
+    if problem.offers("sample_each"):
+        return np.array(prior.sample_each(rngs), dtype=np.float64)
+    return np.stack([draw_means(prior, rng, problem.num_arms) for rng in rngs])
 
 
 def _propose(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:

@@ -53,6 +53,7 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
     "shared_components": _has_methods("shared_components"),
     "natural_parameters": _has_methods("natural_parameters"),
     "normal_box": lambda prior: isinstance(prior, TruncatedMultivariateNormal),
+    "sample_each": _has_methods("sample_each"),
     # A user's subclass may override `sample`.
     "propose": lambda prior: type(prior) in get_args(BuiltInPrior) and hasattr(prior, "propose"),
 }
@@ -66,6 +67,8 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
 - natural_parameters: in `natural_parameters(num_arms)`, (K, 5) coefficients of log x, log(1 - x),
   x, x^2 and 1 / x in the log-density of arms that are independent.
 - normal_box: a multivariate normal distribution, cut to a box.
+- sample_each: `sample_each(rngs)` returns (N, K) means, to the last bit what `sample(rng, (K,))`
+  draws from each generator.
 - propose: built-in priors alone. `propose(uniforms, arms)` makes means of (W, ...) uniform numbers
   for many lanes at once. `arms`, broadcast against (...), says whose means they are. It returns
   (...) means, the same in any batch, and which of them to keep; those kept are draws of the

@@ -1,6 +1,7 @@
 """Normal priors with a covariance: of means on a box, and of coefficients of features."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -88,6 +89,14 @@ class TruncatedMultivariateNormal(_NormalWithCovariance):
         """Draw means of the given shape, whose last axis is the K arms."""
         draws = self._box.sample(rng, math.prod(shape[:-1])).reshape(shape)
         return np.clip(draws, self.low, self.high)  # rounding may lead out of the box
+
+    def sample_each(self, rngs: Sequence[Generator]) -> FloatArray:
+        """Draw (N, K) means, one vector from each of N generators.
+
+        Bit for bit what `sample(rng, (K,))` draws from each, at a twentieth of the cost when there
+        are many.
+        """
+        return np.clip(self._box.sample_each(rngs), self.low, self.high)
 
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return -(x - mean)' P (x - mean) / 2 of (..., K) means x; -inf outside the box.

@@ -236,7 +236,7 @@ def test_a_prior_offers_what_it_has_and_no_more():
         (Beta(1, 1), {*ARMWISE, NATURAL, "propose"}),
         (Flipped(1, 2), {*ARMWISE, NATURAL}),
         (TruncatedNormal(0.5, 0.1), {*ARMWISE, NATURAL, "propose"}),
-        (joint, {"log_density", "normal_box"}),
+        (joint, {"log_density", "normal_box", "sample_each"}),
         (Mixture([Beta(1, 1), Beta(2, 1)], [1, 1]), ARMWISE),
         (LogitNormal(0, 1), ARMWISE),
         (HierarchicalBeta([1, 2], [2, 1]), {"log_density", "shared_components"}),

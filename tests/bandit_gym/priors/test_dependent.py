@@ -120,6 +120,14 @@ def test_a_box_that_is_all_but_around_the_mean_is_drawn_from(rng):
 
 
 @pytest.mark.parametrize("prior", PRIORS_TO_REJECT.values(), ids=PRIORS_TO_REJECT)
+def test_sample_each_equals_sample_of_each_and_leaves_the_generators_where_that_does(prior):
+    rngs, others = ([np.random.default_rng(seed) for seed in range(40)] for _ in range(2))
+    alone = [prior.sample(rng, (prior.num_arms,)) for rng in others]
+    np.testing.assert_array_equal(prior.sample_each(rngs), alone)
+    assert [rng.random() for rng in rngs] == [rng.random() for rng in others]
+
+
+@pytest.mark.parametrize("prior", PRIORS_TO_REJECT.values(), ids=PRIORS_TO_REJECT)
 def test_log_density_is_the_normal_one_up_to_a_constant(prior, rng):
     draws = prior.sample(rng, (4, 5, prior.num_arms))
     mean = np.broadcast_to(prior.mean, prior.num_arms)
