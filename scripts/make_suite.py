@@ -86,8 +86,8 @@ def find_answer(case: dict[str, Any]) -> tuple[FloatArray, float]:
     if not isinstance(problem, ContextualProblem):
         found, error = action_probabilities_with_error(problem, case["counts"], case["sums"])
         return found, float(error)
-    features, *rows = Recipe(**case["recipe"]).make_data(problem)
-    data: Any = tuple(rows), features
+    features, rows, rewards = Recipe(**case["recipe"]).make_data(problem)
+    data = (rows, rewards), features
     found, error = action_probabilities_with_error(problem, *data)
     if "law" not in case:
         by_chains = probabilities_by_chains(problem, *data, CHAINS_TOLERANCE)
