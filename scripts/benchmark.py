@@ -18,25 +18,16 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 
 if __name__ == "__main__":  # numba refuses another number once threads run, in a test for instance
     for library in "OMP", "OPENBLAS", "MKL", "NUMBA":
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")  # read when they are imported
 
-from benchmarks.peers import Peers  # noqa: E402
+from benchmarks import decisions, runs  # noqa: E402
 from benchmarks.report import document, print_report, write_markdown  # noqa: E402
-from benchmarks.session import Measurement, Session  # noqa: E402
 from benchmarks.thresholds import list_by_verdict  # noqa: E402
-from benchmarks.timing import Effort, ResultRow  # noqa: E402
-from benchmarks.workers.protocol import CLOCKS  # noqa: E402
-
-FAMILIES = (
-    *("control", "environment", "exact", "racing", "smc", "rules", "features", "growth", "harness"),
-    "end-to-end",
-)
-"""First words of the keys of rows; each family is a module of `benchmarks`."""
+from benchmarks.timing import CLOCKS, Effort, Measurement, ResultRow  # noqa: E402
 
 FULL = Effort("full", seconds=0.2, repeats=9)
 QUICK = Effort("quick", seconds=0.02, repeats=3, length_scale=0.02)
@@ -47,14 +38,18 @@ def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -
     """Measure, print, write, check; return the exit code."""
     parser = _make_parser()
     options = parser.parse_args(arguments)
-    effort = effort or replace(QUICK if options.quick else FULL, clock=options.clock)
-    with Peers(options.with_peers) as peers:
-        try:
-            chosen = choose_measurements(options.only, Session(effort, peers))
-        except ValueError as error:
-            parser.error(str(error))
-        rows = [row for row in _measure_chosen(chosen) if row.key.startswith(tuple(options.only))]
-        found = document(rows, effort, peers.versions())
+    effort = replace(effort or (QUICK if options.quick else FULL), has_peers=options.with_peers)
+    effort = replace(effort, clock=options.clock)
+    try:
+        chosen = choose_measurements(options.only, effort)
+    except ValueError as error:
+        parser.error(str(error))
+    rows = [
+        row
+        for row in _measure_chosen(chosen, effort)
+        if not options.only or row.key.startswith(tuple(options.only))
+    ]
+    found = document(rows, effort)
     print_report(found, rows)
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n")
@@ -63,30 +58,27 @@ def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -
     return _check(rows) if options.check else 0
 
 
-def choose_measurements(names: Sequence[str], session: Session) -> list[Measurement]:
+def choose_measurements(names: Sequence[str], effort: Effort) -> list[Measurement]:
     """Return the measurements with a row whose key is one of the names or begins with its words.
 
     Raises:
         ValueError: if there is none for one of the names; names the keys to choose from.
     """
-    families = dict.fromkeys(name.partition(".")[0] for name in names)
-    modules = [f"benchmarks.{name.replace('-', '_')}" for name in families if name in FAMILIES]
-    known = [one for name in modules for one in import_module(name).measurements(session)]
+    known = [*runs.measurements(effort), *decisions.measurements(effort)]
     for name in names:
         if not any(one.is_named(name) for one in known):
-            keys = [key for one in known for key in one.keys]
+            keys = ", ".join(key for one in known for key in one.keys)
             raise ValueError(
-                f"--only must name a family ({', '.join(FAMILIES)}) or the key of a row, "
-                f"got {name!r}; keys: {', '.join(keys) or 'name a family to see its own'}."
+                f"--only must name the key of a row or its first words, got {name!r}; keys: {keys}."
             )
-    return [one for one in known if any(one.is_named(name) for name in names)]
+    return [one for one in known if not names or any(one.is_named(name) for name in names)]
 
 
-def _measure_chosen(chosen: Sequence[Measurement]) -> Iterator[ResultRow]:
+def _measure_chosen(chosen: Sequence[Measurement], effort: Effort) -> Iterator[ResultRow]:
     for keys, take in chosen:
         print(f"measuring {', '.join(keys)} ...", file=sys.stderr)
         try:
-            yield from take()
+            yield from take(effort)
         except RuntimeError as error:  # a process failed; what was measured so far is kept
             print(error, file=sys.stderr)
             yield ResultRow(f"{keys[0]}.failed", f"{keys[0]}: ended early", None, note=FAILED)
@@ -109,8 +101,8 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--json", type=Path, metavar="FILE", help="write everything found to FILE")
     add("--markdown", type=Path, metavar="FILE", help="put the table into a document, as docs has")
     add("--clock", choices=list(CLOCKS), default="wall", help="'processor' on a busy machine")
-    help_only = "measure these only: a family, a row's key or its first words"
-    add("--only", nargs="+", metavar="NAME", default=list(FAMILIES), help=help_only)
+    help_only = "measure these only: a row's key or its first words"
+    add("--only", nargs="+", metavar="NAME", default=[], help=help_only)
     return parser
 
 

@@ -29,6 +29,7 @@ from agents.oracle import ToleranceError, action_probabilities_with_error
 from agents.oracle.contextual import probabilities_by_chains
 from bandit_gym.checks.files import to_json, write_atomically
 from bandit_gym.checks.typing import FloatArray
+from bandit_gym.fidelity.distance import total_variation
 from bandit_gym.fidelity.suite import Recipe
 from bandit_gym.problem import ContextualProblem, problem_from_dict
 
@@ -77,22 +78,20 @@ def check_answer(case: dict[str, Any]) -> str:
 
 
 def find_answer(case: dict[str, Any]) -> tuple[FloatArray, float]:
-    """Return the (K,) best-arm probabilities by the oracle, and its largest error."""
+    """Return the (K,) best-arm probabilities by the oracle, and its largest error.
+
+    A new case with features must have the chains' answer too.
+    """
     problem = problem_from_dict(case["problem"])
-    if isinstance(problem, ContextualProblem):
-        return find_contextual(problem, case)
-    probabilities, error = action_probabilities_with_error(problem, case["counts"], case["sums"])
-    return probabilities, float(error)
-
-
-def find_contextual(problem: ContextualProblem, case: dict[str, Any]) -> tuple[FloatArray, float]:
-    """Return the same for a case with features; a new one must have the chains' answer too."""
+    if not isinstance(problem, ContextualProblem):
+        found, error = action_probabilities_with_error(problem, case["counts"], case["sums"])
+        return found, float(error)
     features, rows, rewards = Recipe(**case["recipe"]).make_data(problem)
-    found, error = action_probabilities_with_error(problem, (rows, rewards), features)
+    data = (rows, rewards), features
+    found, error = action_probabilities_with_error(problem, *data)
     if "law" not in case:
-        data = (rows, rewards), features
         by_chains = probabilities_by_chains(problem, *data, CHAINS_TOLERANCE)
-        distance = 0.5 * float(np.abs(by_chains - found).sum())
+        distance = float(total_variation(by_chains, found))
         if distance > MAX_CHAINS_DISTANCE:
             raise ToleranceError(f"chains are {distance:.4f} off", distance)
         case["chains_distance"] = distance

@@ -3,45 +3,175 @@
     python scripts/mutants.py run --seed 1 --session results/mutants/both-1.sqlite
     python scripts/mutants.py table results/mutants/*.sqlite
 
-cosmic-ray (`pip install -e ".[mutants]"`) knows the places that can be broken and breaks them; a
-session is its own, so `cr-report` and `cr-html` read it too. A run that is stopped goes on where it
-was. Each mutant is written into a copy of the working tree and meets the tests nearest to it, in a
-fork of a process that has imported the libraries: first with kernels as plain Python, then, if it
-survives, compiled. What needs longer than `MAX_SECONDS_PER_TEST` a test or `MAX_SECONDS_PER_MUTANT`
-in all is left out, so a score is a lower bound of what all tests notice. Annotations, which are
-never evaluated, are not broken, and what is no longer Python is not counted.
+cosmic-ray (`pip install -e ".[mutants]"`) knows the places that can be broken, breaks them and runs
+the tests; a session is its own, so `cr-report` and `cr-html` read it too. A run that is stopped
+goes on where it was. The working tree and its compiled kernels are copied, to a folder beside the
+session, and each mutant is written into another copy of that. It meets the tests nearest to it that
+take `MAX_SECONDS` in all; it counts as noticed if they need `TIMEOUT`. So a score is a lower bound
+of what all tests notice. Annotations, which are never evaluated, are not broken, and what is no
+longer Python is not counted.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
+import ast
+import contextlib
+import os
+import random
+import shutil
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import accumulate, islice
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 from cosmic_ray import mutating, plugins
+from cosmic_ray.commands import init
+from cosmic_ray.testing import run_tests
 from cosmic_ray.work_db import WorkDB
 from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkResult
-from mutation.sample import draw_mutants
-from mutation.tree import Tree
 
-LIBRARIES = (
-    *("numba", "pandas", "pyarrow.parquet", "matplotlib.pyplot", "gymnasium.vector", "joblib"),
-    *("scipy.stats", "scipy.integrate", "scipy.optimize", "scipy.interpolate", "scipy.sparse"),
-)
-"""What every test would wait for, imported once."""
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = "agents", "bandit_gym"
+TESTS = "tests/agents", "tests/bandit_gym", "tests/contracts"
+PYTEST = f"{sys.executable} -m pytest -q -n0 --tb=no --assert=plain -pno:cacheprovider @tests.txt"
+MAX_SECONDS, TIMEOUT, MAX_MEASURING = 38.0, 300.0, 7200.0
+"""Seconds of tests, on the unbroken code, that a mutant meets; of waiting for them; and of waiting
+for all tests on the unbroken code."""
 
 
-def judge_mutant(mutation: MutationSpec, tree: Tree) -> WorkResult:
-    """Break the tree, run the nearest tests, mend it again."""
+# -- What is broken --------------------------------------------------------------------------------
+
+
+def list_sources(prefix: str) -> list[Path]:
+    """Return the files of both packages whose path, such as agents/racing/, begins so."""
+    files = [path.relative_to(ROOT) for name in PACKAGES for path in (ROOT / name).rglob("*.py")]
+    return sorted(path for path in files if path.as_posix().startswith(prefix))
+
+
+def draw_mutants(prefix: str, size: int, seed: int) -> list[Any]:
+    """Draw mutants of some files, each place and way to break it with the same chance."""
+    database, paths = WorkDB(":memory:", WorkDB.Mode.create), list_sources(prefix)
+    with contextlib.chdir(ROOT):
+        init(paths, database, {})
+    every = sorted(database.work_items, key=lambda item: identify_mutant(item.mutations[0]))
+    annotations = {path: list(find_annotations(ROOT / path)) for path in paths}
+    random.Random(seed).shuffle(every)
+    able = (item for item in every if not _is_inside(item.mutations[0], annotations))
+    return list(islice((item for item in able if _is_python(item.mutations[0])), size))
+
+
+def identify_mutant(mutation: MutationSpec) -> tuple:
+    """Return what distinguishes a mutant from all others."""
+    return str(mutation.module_path), mutation.operator_name, mutation.occurrence
+
+
+def find_annotations(path: Path) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Yield where the annotations of a file begin and end, as (line, column)."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        for name in ("annotation", "returns"):
+            found = getattr(node, name, None)
+            if found is not None:
+                ends = found.end_lineno or 0, found.end_col_offset or 0
+                yield (found.lineno, found.col_offset), ends
+
+
+def _is_inside(mutation: MutationSpec, spans: dict[Path, list]) -> bool:
+    inside = spans[Path(mutation.module_path)]
+    return any(start <= tuple(mutation.start_pos) < end for start, end in inside)
+
+
+def _is_python(mutation: MutationSpec) -> bool:
+    """Say whether the broken file is Python at all; a lone star is taken for a product, say."""
+    operator = plugins.get_operator(mutation.operator_name)()
+    text = (ROOT / mutation.module_path).read_text()
+    try:
+        ast.parse(mutating.mutate_code(text, operator, mutation.occurrence))
+    except SyntaxError:
+        return False
+    return True
+
+
+# -- What it meets ---------------------------------------------------------------------------------
+
+
+def copy_tree(folder: Path) -> None:
+    """Copy the working tree, compile its kernels, and time its tests, twice, in another order."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in (*PACKAGES, "docs", "scripts", "tests"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.pyc", "*.nbc"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    tests: Iterable[str] = ["-mnot slow", *TESTS]
+    for _ in range(2):
+        _run_tests(folder, tests, "--junitxml=seconds.xml -ojunit_family=xunit1", MAX_MEASURING)
+        seconds = read_seconds(folder)
+        tests = sorted(seconds, key=lambda test: seconds[test])
+
+
+def read_seconds(folder: Path) -> dict[str, float]:
+    """Return the seconds of each test that passed, compilation not included."""
+    cases = ElementTree.parse(folder / "seconds.xml").iter("testcase")
+    return {
+        f"{case.get('file')}::{case.get('name')}": float(case.get("time", 0.0))
+        for case in cases
+        if not len(case)  # of what failed or was skipped
+    }
+
+
+def _run_tests(
+    folder: Path, tests: Iterable[str], options: str, timeout: float
+) -> tuple[TestOutcome, str]:
+    """Run tests in a copy of the tree, whose modules and kernels their processes use as well."""
+    (folder / "tests.txt").write_text("\n".join(tests))
+    own = {"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "kernels")}
+    os.environ |= own  # which tests inherit
+    with contextlib.chdir(folder):
+        return run_tests(f"{PYTEST} {options}", timeout)
+
+
+def list_nearest_tests(source: Path, seconds: dict[str, float], left: float) -> Iterator[str]:
+    """Yield the tests that have most in common with a source, quick ones first, in the time."""
+    for test in sorted(
+        seconds, key=lambda test: (-_count_common_parts(test, source), seconds[test])
+    ):
+        left -= seconds[test]
+        if left < 0:
+            return
+        yield test
+
+
+def _count_common_parts(test: str, source: Path) -> int:
+    """Count folders in both paths, and leading names of the module that the test's file has.
+
+    A test file's own name counts twice: `tests/contracts/test_a.py` is about all of a. It has a.b
+    in common with `a/b.py` if it imports that.
+    """
+    path, parts = Path(test.partition("::")[0]), source.with_suffix("").parts
+    folders = len({*path.parts[1:-1]} & {*parts})
+    names = accumulate(parts, "{}.{}".format)
+    imports = sum(name in _read_test(path) for name in names)
+    return folders + 2 * (path.stem.removeprefix("test_") in parts) + imports
+
+
+@cache
+def _read_test(path: Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).exists() else ""
+
+
+def judge_mutant(mutation: MutationSpec, tree: Path) -> WorkResult:
+    """Break a copy of the tree, and run the nearest tests there."""
     path, operator = mutation.module_path, plugins.get_operator(mutation.operator_name)()
-    broken = mutating.use_mutation(tree.folder / path, operator, mutation.occurrence)
-    with broken as (before, after):
-        fate = tree.run_nearest_tests(path)
-    outcome = TestOutcome.KILLED if fate else TestOutcome.SURVIVED
-    return WorkResult(WorkerOutcome.NORMAL, fate, outcome, name_mutant(path, before, after))
+    tests = list_nearest_tests(path, read_seconds(tree), MAX_SECONDS)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(shutil.copytree(tree, name, dirs_exist_ok=True))
+        pair = mutating.apply_mutation(folder / path, operator, mutation.occurrence)
+        outcome, output = _run_tests(folder, tests, "-x", TIMEOUT)
+    return WorkResult(WorkerOutcome.NORMAL, output, outcome, name_mutant(path, *pair))
 
 
 def name_mutant(path: Path, before: str, after: str) -> str:
@@ -51,30 +181,30 @@ def name_mutant(path: Path, before: str, after: str) -> str:
     return f"`{path}`: `{old.strip()}` -> `{new.strip()}`"
 
 
+# -- Commands --------------------------------------------------------------------------------------
+
+
 def run(only: str, session: Path, again: bool, **drawn: int) -> None:
     """Judge the mutants of a session that have not been judged, or again those that survived.
 
     Args:
         only: how the paths of the files begin whose lines are broken; "" for all.
         session: file of the mutants and of what became of them; made if it is not there.
-        again: whether survivors meet the tests once more.
+        again: whether survivors meet the tests once more, as these are now.
         drawn: size and seed of a new sample.
     """
-    for library in LIBRARIES:
-        importlib.import_module(library)
-    sys.dont_write_bytecode = True  # a stale module would hide a mutant
     session.parent.mkdir(parents=True, exist_ok=True)
-    database = WorkDB(session, WorkDB.Mode.create)
+    database, tree = WorkDB(session, WorkDB.Mode.create), session.resolve().with_suffix("")
     if database.num_work_items == 0:
         database.add_work_items(draw_mutants(only, **drawn))
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Tree(Path(folder), session.with_suffix(".json"))
-        done = [] if not again else list(database.completed_work_items)
-        survivors = [item for item, result in done if not result.is_killed]
-        for item in [*database.pending_work_items, *survivors]:
-            result = judge_mutant(item.mutations[0], tree)
-            database.set_result(item.job_id, result)
-            print(result.output or "SURVIVED", result.diff, flush=True)
+    if again or not (tree / "seconds.xml").exists():
+        copy_tree(tree)
+    done = [] if not again else list(database.completed_work_items)
+    survivors = [item for item, result in done if not result.is_killed]
+    for item in [*database.pending_work_items, *survivors]:
+        result = judge_mutant(item.mutations[0], tree)
+        database.set_result(item.job_id, result)
+        print(result.test_outcome.value, result.diff, flush=True)
 
 
 def print_table(sessions: list[Path]) -> None:
@@ -87,7 +217,7 @@ def print_table(sessions: list[Path]) -> None:
         results = [result for _, result in WorkDB(session, WorkDB.Mode.open).results]
         left = [r for r in results if not r.is_killed]
         killed = [r for r in results if r.is_killed]
-        late = sum("timeout" in str(r.output) for r in killed)
+        late = sum("timeout" in str(r.output)[-20:] for r in killed)
         score = proportion_interval(np.repeat([1.0, 0.0], [len(killed), len(left)]))
         shares = "{:.0%} ({:.0%} to {:.0%})".format(*score)
         cells = {"sample": session.stem, "mutants": len(results), "killed": len(killed)}

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,46 +20,55 @@ from bandit_gym.experiments.provenance import versions
 from bandit_gym.results.report import markdown_rows
 from benchmarks.thresholds import TARGETS, judge_row
 from benchmarks.timing import Effort, ResultRow
+from scripts.studies.environments import read_pins
 
 MARKER = "<!-- scripts/benchmark.py --markdown -->"
-TABLE_COLUMNS = ("row", "median", "quartiles", "bar", "aim", "", "cost per unit of work")
+PEER_NAMES = ("gymnax", "mabwiser", "river", "particles")
 OWN_CONTESTANTS = ("ours", "native", "grid")
 """How the names of our own contestants begin."""
 
 
-def document(
-    rows: Sequence[ResultRow], effort: Effort, peer_versions: dict[str, dict[str, str]]
-) -> dict[str, Any]:
+def document(rows: Sequence[ResultRow], effort: Effort) -> dict[str, Any]:
     """Return everything that was found, JSON-able."""
+    facts = versions()
+    if effort.has_peers:
+        facts |= {name: _find_version(name) for name in PEER_NAMES}
     return {
         "machine": machine(),
-        "versions": versions(),
-        "peers": peer_versions,
+        "versions": facts,
         "effort": asdict(effort),
-        "rows": [_row_to_dict(row) for row in rows],
+        "rows": [asdict(row) | {"verdict": judge_row(row)} for row in rows],
     }
+
+
+def _find_version(library: str) -> str:
+    return re.findall(rf"^{library}==(\S+)", read_pins(library), re.M)[0]
 
 
 def machine() -> dict[str, Any]:
     """Describe the machine, and how busy it was."""
+    named = re.search("model name.*: (.*)", Path("/proc/cpuinfo").read_text())
     return {
-        "processor": _name_processor(),
+        "processor": named[1] if named else "unknown",
         "cores": os.cpu_count(),
-        "usable_cores": len(os.sched_getaffinity(0)),
-        "system": f"{platform.system()} {platform.machine()}",
-        "load_average": [round(load, 2) for load in os.getloadavg()],
+        "load": round(os.getloadavg()[0], 2),
     }
+
+
+def describe(found: dict[str, Any]) -> str:
+    """Say how the rows came about."""
+    effort, where = found["effort"], found["machine"]
+    facts = ", ".join(f"{name} {value}" for name, value in found["versions"].items())
+    return (
+        f"Effort {effort['name']}, {effort['repeats']} turns, {effort['clock']} clock; "
+        f"{where['processor']}, {where['cores']} cores, load {where['load']}; {facts}."
+    )
 
 
 def print_report(found: dict[str, Any], rows: Sequence[ResultRow]) -> None:
     """Print the table, and below it the machine and the versions."""
-    effort = found["effort"]
-    turns = f"{effort['repeats']} turns by the {effort['clock']} clock"
-    print(f"{effort['name']}: medians and quartiles of {turns}")
     print(pd.DataFrame([_write_cells(row) for row in rows]).to_string(index=False))
-    parts = {"machine": found["machine"], "versions": found["versions"], **found["peers"]}
-    for heading, facts in parts.items():
-        print(f"{heading}: {_write_facts(facts)}")
+    print(describe(found))
 
 
 def write_markdown(found: dict[str, Any], rows: Sequence[ResultRow], path: Path) -> None:
@@ -73,7 +80,16 @@ def write_markdown(found: dict[str, Any], rows: Sequence[ResultRow], path: Path)
     parts = path.read_text().split(MARKER)
     if len(parts) != 3:
         raise ValueError(f"{path} must have the line {MARKER!r} twice, got {len(parts) - 1}.")
-    path.write_text(MARKER.join([parts[0], f"\n{_make_markdown(found, rows)}\n", parts[2]]))
+    tables = [
+        [_write_cells(row) for row in rows],
+        [
+            {"row": f"`{row.key}`", "why its bar lies there": TARGETS[row.key].reason}
+            for row in rows
+            if row.key in TARGETS
+        ],
+    ]
+    text = "\n\n".join([describe(found), *(markdown_rows(table) for table in tables if table)])
+    path.write_text(MARKER.join([parts[0], f"\n{text}\n", parts[2]]))
     with rc_context({"svg.hashsalt": path.stem}):
         figure = draw([row for row in rows if row.costs])
         figure.savefig(path.with_suffix(".svg"), transparent=True, metadata={"Date": None})
@@ -111,50 +127,19 @@ def format_seconds(seconds: float) -> str:
     return EngFormatter("s")(float(f"{seconds:.3g}"))
 
 
-def _make_markdown(found: dict[str, Any], rows: Sequence[ResultRow]) -> str:
-    effort, where = found["effort"], found["machine"]
-    facts = dict(found["versions"])
-    for peer in found["peers"].values():
-        facts |= islice(peer.items(), 1, 2)  # after Python, the peer itself
-    head = (
-        f"Effort {effort['name']}, {effort['repeats']} turns, {effort['clock']} clock; "
-        f"{where['processor']}, {where['cores']} cores, load {where['load_average'][0]}; "
-        f"{_write_facts(facts)}."
-    )
-    table = markdown_rows([_write_cells(row) for row in rows])
-    reasons = [
-        {"row": f"`{row.key}`", "why its bar lies there": TARGETS[row.key].reason}
-        for row in rows
-        if row.key in TARGETS
-    ]
-    return f"{head}\n\n{table}" + (f"\n\n{markdown_rows(reasons)}" if reasons else "")
-
-
-def _write_facts(facts: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in facts.items())
-
-
 def _write_cells(row: ResultRow) -> dict[str, str]:
-    """Return what a row says in each of COLUMNS."""
-    spread = "" if row.low is None else f"{row.low:.3g} to {row.high:.3g}"
+    """Return what a row says in each column."""
     threshold = TARGETS.get(row.key)
-    limits = ["", ""]
-    if threshold is not None:
-        sign = ">=" if threshold.is_floor else "<="
-        limits = [
-            "" if end is None else f"{sign} {end:g}" for end in (threshold.value, threshold.aim)
-        ]
+    bar, aim = (None, None) if threshold is None else (threshold.value, threshold.aim)
+    sign = ">=" if threshold and threshold.is_floor else "<="
     costs = " / ".join(f"{name} {format_seconds(cost)}" for name, cost in row.costs.items())
-    notes = "; ".join(part for part in (costs and f"{costs} per {row.work}", row.note) if part)
-    cells = row.title, format_value(row.value, row.unit), spread, *limits, judge_row(row), notes
-    return dict(zip(TABLE_COLUMNS, cells, strict=True))
-
-
-def _row_to_dict(row: ResultRow) -> dict[str, Any]:
-    threshold = TARGETS.get(row.key)
-    return {**asdict(row), "bar": threshold and asdict(threshold), "verdict": judge_row(row)}
-
-
-def _name_processor() -> str:
-    named = re.search("model name.*: (.*)", Path("/proc/cpuinfo").read_text())
-    return named[1] if named else "unknown"
+    notes = [f"{costs} per {row.work}"] * bool(costs) + [row.note] * bool(row.note)
+    return {
+        "row": row.title,
+        "median": format_value(row.value, row.unit),
+        "quartiles": "" if row.low is None else f"{row.low:.3g} to {row.high:.3g}",
+        "bar": "" if bar is None else f"{sign} {bar:g}",
+        "aim": "" if aim is None else f"{sign} {aim:g}",
+        "": judge_row(row),
+        "cost per unit of work": "; ".join(notes),
+    }

@@ -11,8 +11,6 @@ Notation: K arms, d coefficients, t rewards, p features of a visitor.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -37,11 +35,9 @@ from bandit_gym.priors import Gamma, Normal
 from bandit_gym.problem import BanditProblem, ContextualProblem, problem_from_dict
 from bandit_gym.results.plots import Picture
 from bandit_gym.results.report import markdown_rows
-from scripts.studies.environments import install_environment
+from scripts.studies.environments import ask_adapter, install_library
 from scripts.studies.study import Found, StudyTask, parts_of
 
-ADAPTERS, ENVIRONMENTS = Path(__file__).parent / "adapters", Path("build/libraries")
-PIP_OPTIONS = "--no-deps", "--ignore-requires-python"  # all is pinned, and obp is from before 3.11
 LINKS = {"bernoulli": "logit", "poisson": "log"}
 PLAIN, FEATURES = "fidelity-v1", "contextual-v1"
 PROOF_ARMS, PROOF_SIZE, PROOF_ROWS = 3, 2, 20
@@ -64,9 +60,8 @@ def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     found: dict[str, Callable[[], Any]] = {}
     pythons: dict[str, Path] = {}
     for library in task.settings["libraries"]:
-        pins = (ADAPTERS / f"{library}.txt").read_text(encoding="utf-8")
         try:
-            pythons[library] = install_environment(ENVIRONMENTS / library, pins, PIP_OPTIONS)
+            pythons[library] = install_library(library)
         except (RuntimeError, OSError) as error:
             found[f"missing: {library}"] = partial(str, error)
     for label, sampler in task.settings["samplers"].items():
@@ -92,8 +87,7 @@ def measure_sampler(task: StudyTask, sampler: Mapping[str, Any], python: Path) -
         | {"num_decisions": size, "seed": seed}
         for case, problem, seed in zip(cases, problems, seeds, strict=True)
     ]
-    script = ADAPTERS / f"{sampler['library']}_adapter.py"
-    answers = ask_adapter([str(python), str(script)], asked)
+    answers = ask_adapter(python, sampler["library"], asked)
     rows = [
         {"case": case.name} | _compare(case, problem, answer)
         for case, problem, answer in zip(cases, problems, answers, strict=True)
@@ -229,21 +223,6 @@ def make_proof_case(name: str) -> ContextualCase:
         method="symmetry",
         chains_distance=0.0,
     )
-
-
-def ask_adapter(command: Sequence[str], asked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return an adapter's answer to each case; one that it died of, or after that, is an error."""
-    text = "\n".join(map(json.dumps, asked))
-    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-    done = subprocess.run(
-        command, input=text, capture_output=True, text=True, env=os.environ | threads
-    )
-    lines = [line.split(" ", 1)[1] for line in done.stdout.splitlines() if line[:7] == "answer "]
-    last = (done.stderr.strip() or "it ended without a word").rpartition("\n")[2]
-    return [*map(json.loads, lines), *[{"error": last}] * (len(asked) - len(lines))]
-
-
-# -- The truth, and distances from it --------------------------------------------------------------
 
 
 def _compare(case: Case, problem: BanditProblem, answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,11 +78,6 @@ class Target:
         below, here, above = self._parts(line, [-SLOPE_STEP, 0.0, SLOPE_STEP])
         return (above - below) / (2 * SLOPE_STEP), (above - 2 * here + below) / SLOPE_STEP**2
 
-    def slope(self, line: np.ndarray) -> np.ndarray:
-        """Return the (S, K) slopes alone."""
-        below, above = self._parts(line, [-SLOPE_STEP, SLOPE_STEP])
-        return (above - below) / (2 * SLOPE_STEP)
-
     def _parts(self, line: np.ndarray, shifts: list[float]) -> np.ndarray:
         """Return (shifts, S, K) log-densities with one arm's number shifted, up to what stays."""
         by = np.reshape(shifts, (-1, *[1] * line.ndim))
@@ -152,7 +147,7 @@ def langevin(
     step = STEP / -curvature
     line = np.broadcast_to(mode, (size, problem.num_arms))
     for _ in range(NUM_STEPS):
-        slope = np.clip(np.nan_to_num(target.slope(line)), -1 / step, 1 / step)
+        slope = np.clip(np.nan_to_num(target.slopes(line)[0]), -1 / step, 1 / step)
         line = line + step * slope + np.sqrt(2 * step) * rng.standard_normal(line.shape)
     return target.means(line)
 

@@ -6,15 +6,22 @@ import sys
 from pathlib import Path
 
 import benchmark
-import numpy as np
 import pytest
-from benchmarks.peers import WORKERS, Peers, Worker
-from benchmarks.processes import run_process
-from benchmarks.report import MARKER, format_seconds, format_value, write_markdown
-from benchmarks.session import Measurement, Session
+from benchmarks.report import MARKER, PEER_NAMES, format_seconds, format_value, write_markdown
+from benchmarks.runs import run_process
 from benchmarks.thresholds import TARGETS, at_least, at_most, judge_row, list_by_verdict
-from benchmarks.timing import Effort, ResultRow, make_contestant, time_contestants
+from benchmarks.timing import (
+    Effort,
+    Measurement,
+    ResultRow,
+    make_contestant,
+    make_peer,
+    match,
+    time_contestants,
+)
 from scripts_run import TINY, run_benchmark, run_study
+
+from scripts.studies import environments
 
 NEEDS_PEERS = {
     "environment.bernoulli.gymnax.t1000",
@@ -25,8 +32,8 @@ NEEDS_PEERS = {
 }
 
 
-MEASURED_APART = "environment", "control exact racing smc rules"
-"""Families; the page about performance asks for the first of them as well."""
+ADAPTERS = environments.ADAPTERS
+MEASURED = "control environment exact racing smc rules features"
 
 
 def run_families(folder: Path, *families: str) -> dict:
@@ -38,11 +45,10 @@ def run_families(folder: Path, *families: str) -> dict:
 
 @pytest.fixture(scope="module")
 def found(shared):
-    """The rows of most families, measured once for all processes of this test run."""
+    """Most rows, measured once for all processes of this test run."""
     command = "python scripts/benchmark.py --quick --clock processor --only {} --json found.json"
-    folders = [run_study(command.format(each), shared).folder for each in MEASURED_APART]
-    documents = [json.loads((folder / "found.json").read_text()) for folder in folders]
-    return documents[0] | {"rows": [row for each in documents for row in each["rows"]]}
+    folder = run_study(command.format(MEASURED), shared).folder
+    return json.loads((folder / "found.json").read_text())
 
 
 def make_row(key: str, value: float | None, *interval: float, note: str = "") -> ResultRow:
@@ -70,10 +76,8 @@ def test_rows_that_need_peers_are_absent_when_peers_are_not_asked_for(found):
 
 
 def test_every_bar_has_its_row(found):
-    families = ("control.", "environment.", "exact.", "racing.", "smc.", "rules.")
-    assert {key for key in TARGETS if key.startswith(families)} <= {
-        row["key"] for row in found["rows"]
-    }
+    barred = {key for key in TARGETS if key.partition(".")[0] in MEASURED.split()}
+    assert barred <= {row["key"] for row in found["rows"]}
 
 
 @pytest.mark.slow
@@ -84,9 +88,8 @@ def test_growth_has_all_its_thresholds_and_so_has_end_to_end(tmp_path, monkeypat
     def once(*told, **environment):
         return taken.get(told[:2]) or taken.setdefault(told[:2], run_process(*told, **environment))
 
-    monkeypatch.setattr("benchmarks.growth.run_process", once)
-    monkeypatch.setattr("benchmarks.end_to_end.run_process", once)
-    cheap = "growth.steps.exact", "end-to-end.import", "end-to-end.trivial"
+    monkeypatch.setattr("benchmarks.runs.run_process", once)
+    cheap = "growth.steps.exact", "end-to-end.trivial"
     values = {row["key"]: row["value"] for row in run_families(tmp_path, *cheap)["rows"]}
     for family in ("growth", "end-to-end"):
         assert {key for key in TARGETS if key.startswith(f"{family}.")} <= keys_chosen(family)
@@ -100,8 +103,8 @@ def test_harness_has_its_thresholds_and_takes_a_share(tmp_path):
 
 
 def play_match(contestants: dict, sides: tuple[str, str], repeats: int) -> ResultRow:
-    session = Session(Effort("test", seconds=0.0, repeats=repeats), Peers(is_wanted=False))
-    (row,) = session.match("title: ", {"key": sides}, "step", lambda: contestants).take()
+    measurement = match("title: ", {"key": sides}, "step", lambda: contestants)
+    (row,) = measurement.take(Effort("test", seconds=0.0, repeats=repeats))
     return row
 
 
@@ -155,21 +158,18 @@ def test_rounds_are_counted_in_the_units_told_or_returned():
         assert done == 21 and seconds >= 0
 
 
-TELLING = Session(benchmark.QUICK, Peers(is_wanted=False))
-
-
 def keys_chosen(*names: str) -> set[str]:
     return {
         key
-        for measurement in benchmark.choose_measurements(names, TELLING)
+        for measurement in benchmark.choose_measurements(names, TINY)
         for key in measurement.keys
     }
 
 
 def test_every_row_can_be_asked_for_by_its_key():
-    for measurement in benchmark.choose_measurements(list(benchmark.FAMILIES), TELLING):
+    for measurement in benchmark.choose_measurements([], TINY):
         for key in measurement.keys:
-            chosen = benchmark.choose_measurements([key], TELLING)
+            chosen = benchmark.choose_measurements([key], TINY)
             assert chosen[0].keys == measurement.keys
             assert all(
                 any(f"{other}.".startswith(f"{key}.") for other in one.keys) for one in chosen
@@ -179,22 +179,22 @@ def test_every_row_can_be_asked_for_by_its_key():
 def test_only_takes_a_key_or_its_first_words_and_no_half_of_one():
     assert keys_chosen("exact.many.numpy") == {"exact.many.numpy"}
     assert keys_chosen("exact.many") == {"exact.many.numpy", "exact.many.grid"}
-    with pytest.raises(ValueError, match="got 'exact.man'; keys: exact.many.numpy, "):
+    with pytest.raises(ValueError, match="got 'exact.man'; keys: control.load, "):
         keys_chosen("exact.man")
 
 
 def test_only_refuses_what_names_no_row(capsys):
     with pytest.raises(SystemExit, match="2"):
         benchmark.main(["--only", "envs"], TINY)
-    assert "or the key of a row, got 'envs'; keys: " in capsys.readouterr().err
+    assert "the key of a row or its first words, got 'envs'; keys: " in capsys.readouterr().err
 
 
 def test_one_row_is_measured_alone(monkeypatch, tmp_path):
     def fail(*_):
         raise AssertionError("made for a row that nobody asked for")
 
-    monkeypatch.setattr("benchmarks.exact._ours_single", fail)
-    monkeypatch.setattr("benchmarks.games.play_histories", fail)
+    monkeypatch.setattr("benchmarks.decisions._play_alone", fail)
+    monkeypatch.setattr("benchmarks.decisions.play_histories", fail)
     (row,) = run_families(tmp_path, "exact.many.numpy")["rows"]
     assert row["key"] == "exact.many.numpy" and row["value"] > 0
 
@@ -251,7 +251,7 @@ def test_check_exits_with_one_only_when_a_bar_is_surely_missed(
     monkeypatch, capsys, measured, state, code
 ):
     rows = [make_row("exact.many.numpy", *measured)]
-    monkeypatch.setattr(benchmark, "_measure_chosen", lambda chosen: rows)
+    monkeypatch.setattr(benchmark, "_measure_chosen", lambda *_: rows)
     assert benchmark.main(["--check"], TINY) == code
     printed = capsys.readouterr()
     assert (f"{state}: exact.many.numpy: " in printed.err) == (state != "met")
@@ -259,27 +259,20 @@ def test_check_exits_with_one_only_when_a_bar_is_surely_missed(
 
 
 def test_check_fails_and_keeps_the_rows_when_a_process_fails(monkeypatch, capsys):
-    def rows():
+    def rows(effort):
         yield make_row("exact.many.numpy", 400.0)
         raise RuntimeError("out of memory")
 
     told = [
         Measurement(("exact.many.numpy", "exact.many.grid"), rows),
-        Measurement(("exact.single",), lambda: [make_row("exact.single", 2.0)]),
+        Measurement(("exact.single",), lambda effort: [make_row("exact.single", 2.0)]),
     ]
-    monkeypatch.setattr("benchmarks.exact.measurements", lambda session: told)
+    monkeypatch.setattr("benchmarks.decisions.measurements", lambda effort: told)
     assert benchmark.main(["--check", "--only", "exact"], TINY) == 1
     printed = capsys.readouterr()
     assert "title of exact.many.numpy" in printed.out
     assert "title of exact.single" in printed.out
     assert "out of memory" in printed.err
-
-
-def test_peak_memory_is_the_processes_own():
-    held = np.ones(30_000_000)  # 229 MiB, which a process that we started would begin with
-    assert held.sum() == held.size
-    assert run_process("-c", "pass")["peak_mib"] < 100
-    assert run_process("-c", "x = bytearray(2**27); x[::4096] = x[::4096]")["peak_mib"] > 128
 
 
 def test_process_hears_its_environment_and_takes_time():
@@ -288,41 +281,45 @@ def test_process_hears_its_environment_and_takes_time():
     assert finished["wall"] >= 0.5 > finished["processor"] > 0
 
 
-def write_worker(folder: Path, body: str) -> Path:
-    path = folder / "worker.py"
-    path.write_text(f"import sys\nsys.path.insert(0, {str(WORKERS)!r})\n{body}\n")
-    return path
+@pytest.fixture
+def peer(monkeypatch, tmp_path):
+    """Write a library's adapter, which runs in this interpreter."""
+    monkeypatch.setattr("benchmarks.timing.install_library", lambda _: Path(sys.executable))
+
+    def write(body):
+        path = f"import sys\nsys.path.insert(0, {str(ADAPTERS)!r})\n"
+        (tmp_path / "river_adapter.py").write_text(f"{path}from protocol import serve\n{body}\n")
+        monkeypatch.setattr(environments, "ADAPTERS", tmp_path)
+        return make_peer(Effort("test", 0.0, 1, has_peers=True), "river", 7.0)
+
+    return write
 
 
-def test_worker_does_the_rounds_it_is_told(tmp_path):
-    body = "print('noise'); from protocol import serve; serve(lambda: 7, None, 'numpy')"
-    with Worker(Path(sys.executable), write_worker(tmp_path, body)) as worker:
-        seconds, work = worker(3, "processor")
-    assert work == 21
-    assert seconds >= 0
-    assert worker.versions.keys() == {"python", "numpy"}
+def test_peer_does_the_rounds_it_is_told_once_it_is_warm(peer):
+    play = peer("print('noise'); rounds = []; serve(None, lambda: rounds.append(1 / len(rounds)))")
+    with pytest.raises(RuntimeError, match="river: ZeroDivisionError"):
+        play(3, "processor")
+    seconds, work = peer("serve(None, lambda: None)")(3, "processor")
+    assert work == 21 and seconds >= 0
 
 
-def test_worker_that_fails_says_its_last_words(tmp_path):
-    body = "print('noise'); raise ImportError('no such thing')"
+def test_peer_that_fails_says_its_last_words(peer):
     with pytest.raises(RuntimeError, match="ImportError: no such thing"):
-        Worker(Path(sys.executable), write_worker(tmp_path, body))
+        peer("raise ImportError('no such thing')")(1, "wall")
 
 
-def test_peers_are_started_once_and_stopped_at_the_end(monkeypatch, tmp_path):
-    write_worker(tmp_path, "from protocol import serve; serve(lambda: None, 2, 'numpy')").rename(
-        tmp_path / "river_worker.py"
-    )
-    monkeypatch.setattr("benchmarks.peers.WORKERS", tmp_path)
-    monkeypatch.setattr("benchmarks.peers.install_environment", lambda *_: Path(sys.executable))
-    with Peers(is_wanted=True) as peers:
-        river = peers.contestant("river")
-        assert peers.contestant("river") is river
-        assert river(3, "wall")[1] == 6
-        assert "can't open file" in peers.contestant("gymnax")
-        assert peers.versions()["gymnax"] == {"absent": peers.contestant("gymnax")}
-    with pytest.raises(ValueError, match="closed file"):
-        river(1, "wall")
+def test_peer_that_cannot_be_installed_is_absent_with_its_reason(monkeypatch):
+    def fail(_):
+        raise RuntimeError("pip failed: no such version")
+
+    monkeypatch.setattr("benchmarks.timing.install_library", fail)
+    effort = Effort("test", 0.0, 1, has_peers=True)
+    assert make_peer(effort, "river", 1.0) == "pip failed: no such version"
+
+
+def test_report_names_the_versions_of_peers_that_take_part():
+    effort = Effort("test", 0.0, 1, has_peers=True)
+    assert {*PEER_NAMES} <= benchmark.document([], effort)["versions"].keys()
 
 
 def test_numbers_are_written_with_three_digits():

@@ -2,12 +2,13 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bandit_gym.likelihoods import Gaussian
-from scripts.studies import libraries
+from scripts.studies import environments, libraries
 from scripts.studies.study import Study, StudyTask, Workers
 
 SAMPLERS = Study("libraries").settings["samplers"]
@@ -67,16 +68,17 @@ def test_truth_under_the_stated_model_is_that_of_draws_of_its_posterior(label, n
     assert (np.abs(shares - truth) <= 4 * np.sqrt(truth * (1 - truth) / NUM_DRAWS) + 1e-4).all()
 
 
-def test_adapter_that_fails_in_a_case_or_dies_is_reported(tmp_path):
-    script = tmp_path / "adapter.py"
-    script.write_text(
-        f"import sys\nsys.path.insert(0, {str(libraries.ADAPTERS)!r})\nfrom protocol import serve\n"
+def test_adapter_that_fails_in_a_case_or_dies_is_reported(tmp_path, monkeypatch):
+    (tmp_path / "some_adapter.py").write_text(
+        f"import sys\nsys.path.insert(0, {str(environments.ADAPTERS)!r})\n"
+        "from protocol import serve\n"
         "serve(lambda case: (lambda: 2) if case.seed == 0 else sys.exit('gone') if case.seed == 2"
         " else 1 / 0)\n"
     )
+    monkeypatch.setattr(environments, "ADAPTERS", tmp_path)
     fields = libraries.encode_case(CASES["one row"], CASES["one row"].problem)
     asked = [fields | {"num_decisions": 5, "seed": seed, "sampler": ""} for seed in range(4)]
-    first, *others = libraries.ask_adapter([sys.executable, str(script)], asked)
+    first, *others = environments.ask_adapter(Path(sys.executable), "some", asked)
     assert first["counts"] == [0, 0, 5]
     assert [each["error"] for each in others] == [
         "ZeroDivisionError: division by zero",
@@ -85,12 +87,12 @@ def test_adapter_that_fails_in_a_case_or_dies_is_reported(tmp_path):
 
 
 def test_library_that_cannot_be_installed_is_missing_and_the_others_go_on(tmp_path, monkeypatch):
-    def install(home, *_):
-        if home.name == "river":
+    def install(library):
+        if library == "river":
             raise RuntimeError("pip failed: no such version")
         return tmp_path
 
-    monkeypatch.setattr(libraries, "install_environment", install)
+    monkeypatch.setattr(libraries, "install_library", install)
     parts = libraries.parts(
         StudyTask(Study("libraries").settings, 1.0, tmp_path, Workers("serial"))
     )

@@ -7,8 +7,14 @@ import pytest
 pytest.importorskip("cosmic_ray", reason='mutants need pip install -e ".[mutants]"')
 
 import mutants
-from mutation.sample import draw_mutants, find_annotations, identify_mutant, list_sources
-from mutation.tree import list_nearest_tests
+from mutants import (
+    draw_mutants,
+    find_annotations,
+    identify_mutant,
+    list_nearest_tests,
+    list_sources,
+    read_seconds,
+)
 
 ROOM = "bandit_gym/results/"
 
@@ -17,7 +23,7 @@ ROOM = "bandit_gym/results/"
 def few_sources():
     """Break three files of a room, which takes a second; all of one take ten."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mutation.sample.list_sources", lambda prefix: list_sources(prefix)[-3:])
+        patch.setattr("mutants.list_sources", lambda prefix: list_sources(prefix)[-3:])
         yield
 
 
@@ -68,3 +74,20 @@ def test_tests_of_the_same_file_come_first_and_quick_ones_before_slow_ones():
     found = list(list_nearest_tests(Path("agents/racing/normal.py"), seconds, left=4.0))
     assert [test[-6:] for test in found] == ["d[1-2]", "test_b", "test_c", "test_a"]
     assert list(list_nearest_tests(Path("agents/racing/normal.py"), seconds, left=1.5)) == found[:1]
+
+
+def test_contract_that_imports_a_module_is_near_it():
+    seconds = dict.fromkeys(
+        ["tests/contracts/test_wrappers.py::a", "tests/contracts/test_executors.py::b"], 1.0
+    )
+    source = Path("bandit_gym/experiments/execution.py")
+    assert next(list_nearest_tests(source, seconds, left=9.0)).endswith("::b")
+
+
+def test_seconds_are_those_of_tests_that_passed(tmp_path):
+    (tmp_path / "seconds.xml").write_text(
+        '<testsuites><testsuite><testcase file="tests/a.py" name="test_b[1]" time="0.5"/>'
+        '<testcase file="tests/a.py" name="test_c" time="0.1"><failure/></testcase>'
+        "</testsuite></testsuites>"
+    )
+    assert read_seconds(tmp_path) == {"tests/a.py::test_b[1]": 0.5}

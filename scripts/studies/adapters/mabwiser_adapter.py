@@ -1,7 +1,7 @@
 """MABWiser: Thompson sampling of Beta-Bernoulli arms, and LinTS, with a regression for each arm."""
 
 from mabwiser.mab import MAB, LearningPolicy
-from protocol import serve
+from protocol import NUM_ARMS, new_game, serve
 
 
 def learn(case):
@@ -21,4 +21,11 @@ def learn(case):
     return lambda: bandit.predict(case.visitor[None])
 
 
-serve(learn)
+def start():
+    """Make a learner of the benchmark's game."""
+    bandit = MAB(list(range(NUM_ARMS)), LearningPolicy.ThompsonSampling(), seed=0)
+    bandit.fit([0], [0])  # it does not predict before it has been fitted
+    return bandit.predict, lambda arm, reward: bandit.partial_fit([arm], [reward])
+
+
+serve(learn, new_game(start))

@@ -1,6 +1,8 @@
 """River: Thompson sampling from a distribution of rewards, Beta or Gaussian."""
 
-from protocol import serve
+from functools import partial
+
+from protocol import NUM_ARMS, new_game, serve
 from river import bandit, proba
 
 
@@ -17,4 +19,10 @@ def learn(case):
     return lambda: policy.pull(arms)
 
 
-serve(learn)
+def start():
+    """Make a learner of the benchmark's game."""
+    policy = bandit.ThompsonSampling(reward_obj=proba.Beta(), seed=0)
+    return partial(policy.pull, range(NUM_ARMS)), policy.update
+
+
+serve(learn, new_game(start))

@@ -23,7 +23,7 @@ actions = jax.random.randint(key, (NUM_STEPS, NUM_LANES), 0, env.num_actions)
 carry = key, states
 
 
-def play(carry, actions):
+def step_all(carry, actions):
     """Take one step in all lanes."""
     key, states = carry
     key, step_key = jax.random.split(key)
@@ -32,14 +32,14 @@ def play(carry, actions):
     return (key, states), rewards
 
 
-episode = jax.jit(partial(jax.lax.scan, play))
+episode = jax.jit(partial(jax.lax.scan, step_all))
 
 
-def do_round():
+def play():
     """Play the steps in all lanes."""
     global carry
     carry, rewards = episode(carry, actions)
     jax.block_until_ready((carry, rewards))
 
 
-serve(do_round, NUM_STEPS * NUM_LANES, "gymnax", "jax", "gymnasium")
+serve(None, play)

@@ -5,21 +5,20 @@ Its class `Weights` adds log-likelihoods, normalises and finds the effective sam
 """
 
 import numpy as np
-from one_lane import NUM_ARMS, NUM_STEPS, new_game
 from particles.distributions import TruncNormal
 from particles.resampling import Weights, multinomial_once
-from protocol import serve
+from protocol import NUM_ARMS, new_game, serve
 
-NUM_PARTICLES = 1000
+NUM_GAME_PARTICLES = 1000
 
-means = TruncNormal(0.5, 0.1, 0.0, 1.0).rvs((NUM_ARMS, NUM_PARTICLES))
+means = TruncNormal(0.5, 0.1, 0.0, 1.0).rvs((NUM_ARMS, NUM_GAME_PARTICLES))
 best_arms = means.argmax(axis=0)
 log_likelihoods = np.log1p(-means), np.log(means)
 
 
 def start():
-    """Make a learner; what the particles make of either reward is known before."""
-    weights = Weights(np.zeros(NUM_PARTICLES))
+    """Make a learner of the benchmark's game; what particles make of a reward is known before."""
+    weights = Weights(np.zeros(NUM_GAME_PARTICLES))
 
     def choose():
         return best_arms[multinomial_once(weights.W)]
@@ -31,4 +30,4 @@ def start():
     return choose, learn
 
 
-serve(new_game(start), NUM_STEPS, "particles", "numpy", "numba")
+serve(None, new_game(start))

@@ -1,0 +1,425 @@
+"""What a decision costs, beside what you might use instead: `act`, and `observe` of its reward.
+
+Unless stated otherwise K = 10, rewards are Bernoulli, and every round starts from nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from agents import ExactThompson, RacingThompson, SMCThompson, make_agent
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta, Normal, Prior, TruncatedNormal
+from bandit_gym.problem import BanditProblem, ContextualProblem
+from benchmarks.timing import (
+    BLOCK_SIZE,
+    HORIZON,
+    Contestant,
+    Effort,
+    Measurement,
+    make_contestant,
+    make_peer,
+    match,
+    time_decision,
+)
+from scripts.studies.adapters.protocol import NUM_ARMS, NUM_STEPS, new_game
+
+UNIFORM, INFORMED = (BanditProblem(Bernoulli(), Beta(a, a), NUM_ARMS) for a in (1.0, 5.0))
+TRUNCATED = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), NUM_ARMS)
+"""The prior of the last is not conjugate to its rewards."""
+
+NUM_PARTICLES = 1000
+EARLY_STEP, LATE_STEP, NUM_PLAYED = 100, 1_000_000, 5
+"""Steps to which agents are brought by `warm_start`, and steps that they play from there."""
+
+GROWTH_AGENTS: dict[str, Callable[[], Any]] = {
+    "exact": lambda: ExactThompson(INFORMED),
+    "racing": lambda: RacingThompson.paper(TRUNCATED),
+    "smc": lambda: SMCThompson.paper(TRUNCATED),
+}
+RULES: dict[str, tuple[str, dict[str, Any]]] = {
+    "ucb-tuned": ("ucb_tuned", {}),
+    "bayes-ucb": ("bayes_ucb", {}),
+    "kl-ucb": ("kl_ucb", {}),
+    "moss": ("moss", {"horizon": HORIZON}),
+    "top-two": ("top_two", {}),
+    "kg": ("knowledge_gradient", {"horizon": HORIZON}),
+    "kg-star": ("knowledge_gradient", {"horizon": HORIZON, "variant": "kg*"}),
+    "v-ids": ("information_directed", {}),
+    "discounted-gittins": ("discounted_gittins", {"discount": 0.9}),
+    "finite-horizon-gittins": ("finite_horizon_gittins", {"horizon": HORIZON}),
+    "optimistic-gittins": ("optimistic_gittins", {}),
+    "irs-fh": ("information_relaxation", {"horizon": HORIZON}),
+}
+NUM_VISITS = 200
+"""Decisions of a round with features, which begins with a copy of an agent that learned rows."""
+
+VISITOR_SIZES = {
+    "features.one": (5, 1000, 1),
+    "features.many": (5, 1000, 50),
+    "features.large": (20, 5000, 1),
+}
+"""Key of a row -> features, rows and lanes."""
+
+
+def measurements(effort: Effort) -> Iterator[Measurement]:
+    """Yield the measurements of all rows about decisions."""
+    yield from _measure_exact(effort)
+    yield from _measure_races(effort)
+    yield _measure_particles(effort)
+    num_steps, num_lanes = effort.length(200, minimum=3), effort.width(100)
+    for key, (name, options) in RULES.items():
+        agent = partial(make_agent, name, UNIFORM, **options)
+        make = partial(_play_from_start, agent, num_steps, num_lanes)
+        title = f"{key}, {num_lanes} lanes x {num_steps} steps"
+        yield time_decision(f"rules.{key}", title, make)
+    yield from _measure_features()
+    yield from _measure_growth(effort)
+
+
+def _play_from_start(make: Callable[[], Any], num_steps: int, num_lanes: int) -> Contestant:
+    """Make a contestant of many lanes; means are spread over 0.3 to 0.7 in every round."""
+    agent, means = make(), np.linspace(0.3, 0.7, NUM_ARMS)
+    uniforms = np.random.default_rng(0).random((num_steps, num_lanes))
+
+    def play() -> None:
+        agent.reset(num_lanes, seed=0)
+        for row in uniforms:
+            actions = agent.act()
+            agent.observe(actions, (row < means[actions]).astype(float))
+
+    return make_contestant(play, uniforms.size)
+
+
+def _play_alone(agent: Any) -> Contestant:
+    """Make a contestant of one lane, in the game that peers play."""
+
+    def start() -> tuple[Callable, Callable]:
+        agent.reset(seed=0)
+        return agent.act, agent.observe
+
+    return _play_game(start)
+
+
+def _play_game(start: Callable[[], tuple[Callable, Callable]]) -> Contestant:
+    return make_contestant(new_game(start), NUM_STEPS)
+
+
+# -- Exact Thompson sampling -----------------------------------------------------------------------
+
+
+def _measure_exact(effort: Effort) -> Iterator[Measurement]:
+    """Yield many lanes against NumPy, tables, and one lane against peers.
+
+    Tables are copied between lanes with equal data, which become fewer as they grow old.
+    """
+    num_lanes, num_steps = effort.width(2000), effort.length(500, minimum=50)
+    yield match(
+        f"exact TS, {num_lanes} lanes: ",
+        {"exact.many.numpy": ("plain NumPy", "ours")},
+        "decision",
+        lambda: {
+            "ours": _play_from_start(lambda: ExactThompson(UNIFORM), 100, num_lanes),
+            "plain NumPy": _play_from_start(PlainThompson, 100, num_lanes),
+        },
+    )
+    methods = {
+        name: partial(ExactThompson, INFORMED, method=name) for name in ("grid", "conjugate")
+    }
+    yield match(
+        f"exact TS, {num_lanes} lanes x {num_steps} steps: ",
+        {"exact.many.grid": ("grid", "conjugate")},
+        "decision",
+        lambda: {
+            name: _play_from_start(make, num_steps, num_lanes) for name, make in methods.items()
+        },
+    )
+    others = {"mabwiser": "mabwiser", "river": "river", "numpy": "plain NumPy"}
+    yield match(
+        "exact TS, one lane: ",
+        {f"exact.one.{key}": (name, "ours") for key, name in others.items()},
+        "decision",
+        lambda: {
+            "ours": _play_alone(ExactThompson(UNIFORM)),
+            "plain NumPy": _play_game(_start_plain_thompson),
+            **{name: make_peer(effort, name, NUM_STEPS) for name in ("mabwiser", "river")},
+        },
+    )
+
+
+class PlainThompson:
+    """What a careful user would write for Beta(1, 1) priors: no checks, masks or seeds per lane."""
+
+    def reset(self, num_lanes: int, *, seed: int) -> None:
+        """Forget everything."""
+        self.rng, self.lanes = np.random.default_rng(seed), np.arange(num_lanes)
+        self.successes, self.failures = np.ones((2, num_lanes, NUM_ARMS))
+
+    def act(self) -> np.ndarray:
+        """Return (N,) arms."""
+        return self.rng.beta(self.successes, self.failures).argmax(axis=1)
+
+    def observe(self, actions: np.ndarray, rewards: np.ndarray) -> None:
+        """Learn (N,) rewards of 0 or 1."""
+        self.successes[self.lanes, actions] += rewards
+        self.failures[self.lanes, actions] += 1 - rewards
+
+
+def _start_plain_thompson() -> tuple[Callable, Callable]:
+    rng = np.random.default_rng(0)
+    successes, failures = np.ones((2, NUM_ARMS))
+
+    def learn(arm: int, reward: int) -> None:
+        successes[arm] += reward
+        failures[arm] += 1 - reward
+
+    return lambda: rng.beta(successes, failures).argmax(), learn
+
+
+# -- Racing Thompson -------------------------------------------------------------------------------
+
+
+def _measure_races(effort: Effort) -> Iterator[Measurement]:
+    """Yield the paper's race against its draws alone, and matched races against exact sampling.
+
+    Contestants decide on the same histories. Races are of random length, and of the same
+    distribution for all; so costs are divided by samples used, which leaves samples drawn in vain,
+    and all else that a decision takes, in them.
+    """
+    num_lanes, num_steps = effort.width(BLOCK_SIZE), effort.length(200, minimum=3)
+    yield match(
+        f"Racing, bernoulli, {num_lanes} lanes: ",
+        {"racing.bernoulli.bulk": ("ours", "bulk draws")},
+        "sample",
+        partial(_race_against_draws, num_lanes),
+    )
+    agents = {"matched": RacingThompson, "exact": ExactThompson}
+    yield match(
+        f"Racing, {num_lanes} lanes x {num_steps} steps: ",
+        {"racing.matched": ("matched", "exact")},
+        "decision",
+        lambda: {
+            name: _play_from_start(partial(make, TRUNCATED), num_steps, num_lanes)
+            for name, make in agents.items()
+        },
+    )
+
+
+def _race_against_draws(num_lanes: int) -> dict[str, Contestant]:
+    """Race, or draw as many samples of K variates as the races did in one call, and no more."""
+    counts, sums = play_histories(num_lanes)
+    agent = RacingThompson.paper(TRUNCATED, delta=0.1, sigma=0.1)
+    agent.reset(num_lanes, seed=0)
+    agent.warm_start(counts, sums)
+
+    def decide() -> float:
+        agent.act()
+        return float(agent.diagnostics()["num_samples"].sum())
+
+    decide()
+    num_samples, rng = agent.diagnostics()["num_samples"], np.random.default_rng(0)
+    first, second = (np.repeat(each, num_samples, axis=0) for each in (1 + sums, 1 + counts - sums))
+    draws = make_contestant(partial(rng.beta, first, second), len(first))
+    return {"ours": make_contestant(decide), "bulk draws": draws}
+
+
+def play_histories(num_lanes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (N, K) pulls and total rewards at N moments of Thompson sampling, one per lane.
+
+    What a decision costs depends on what is known. So the lanes are stopped at moments that are
+    spread evenly over an episode of HORIZON steps, and together stand for all of it.
+    """
+    rng, lanes = np.random.default_rng(0), np.arange(num_lanes)
+    means = TRUNCATED.prior.sample(rng, (num_lanes, NUM_ARMS))
+    ends = HORIZON * (lanes + 1) // num_lanes
+    agent = ExactThompson(TRUNCATED, prior="reference")
+    agent.reset(num_lanes, seed=0)
+    for step in range(HORIZON):
+        actions = agent.act()
+        rewards = (rng.random(num_lanes) < means[lanes, actions]).astype(float)
+        agent.observe(actions, rewards, mask=step < ends)
+    return agent.counts, agent.sums
+
+
+# -- Particles -------------------------------------------------------------------------------------
+
+
+class FixedDraws:
+    """A prior that hands out the same draws again, so that steps are all that is compared.
+
+    Arguments:
+        prior: what they are drawn from.
+    """
+
+    def __init__(self, prior: Prior) -> None:
+        self.log_density = prior.log_density
+        self._draw = cache(lambda shape: prior.sample(np.random.default_rng(0), shape))
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Return means of the given shape, as few as they take to copy."""
+        return self._draw(shape).copy()
+
+
+def _measure_particles(effort: Effort) -> Measurement:
+    """Return SMC in one lane and in many, against the library `particles` and plain NumPy."""
+    drawn, num_lanes = (
+        replace(TRUNCATED, prior=FixedDraws(TRUNCATED.prior)),
+        effort.width(BLOCK_SIZE),
+    )
+    make, many = (
+        partial(SMCThompson.paper, drawn, num_particles=NUM_PARTICLES),
+        f"ours, {num_lanes} lanes",
+    )
+    return match(
+        f"SMC, {NUM_PARTICLES} particles: ",
+        {
+            "smc.one.particles": ("particles", "ours, one lane"),
+            "smc.one.numpy": ("ours, one lane", "plain NumPy"),
+            "smc.many.particles": ("particles", many),
+        },
+        "decision",
+        lambda: {
+            "ours, one lane": _play_alone(make()),
+            many: _play_from_start(make, 50, num_lanes),
+            "plain NumPy": _play_game(partial(_start_plain_particles, drawn)),
+            "particles": make_peer(effort, "particles", NUM_STEPS),
+        },
+    )
+
+
+def _start_plain_particles(problem: BanditProblem) -> tuple[Callable, Callable]:
+    """Return how ten lines of NumPy choose and learn in one lane, of no use in another."""
+    rng = np.random.default_rng(0)
+    means = problem.prior.sample(rng, (NUM_PARTICLES, NUM_ARMS))
+    best_arms, log_weights = means.argmax(axis=1), np.zeros(NUM_PARTICLES)
+    log_likelihoods = np.log1p(-means.T), np.log(means.T)
+
+    def choose() -> int:
+        below = np.exp(log_weights - log_weights.max()).cumsum()
+        return int(best_arms[below.searchsorted(rng.random() * below[-1], side="right")])
+
+    def learn(arm: int, reward: int) -> None:
+        np.add(log_weights, log_likelihoods[reward][arm], out=log_weights)
+
+    return choose, learn
+
+
+# -- Features --------------------------------------------------------------------------------------
+
+
+class Visitors:
+    """Draws features and logistic rewards; predictors have the deviation 2.
+
+    Args:
+        num_features: d, of an arm.
+        num_lanes: N.
+    """
+
+    def __init__(self, num_features: int, num_lanes: int) -> None:
+        self.rng, self.shape = np.random.default_rng(0), (num_lanes, NUM_ARMS, num_features)
+        self.theta = self.rng.normal(size=num_features)
+
+    def draw_features(self) -> np.ndarray:
+        """Return (N, K, d)."""
+        return self.rng.normal(0.0, 2 / np.sqrt(len(self.theta)), self.shape)
+
+    def draw_rewards(self, features: np.ndarray) -> np.ndarray:
+        """Return (N,) rewards of (N, d) features."""
+        return (self.rng.random(len(features)) < special.expit(features @ self.theta)).astype(float)
+
+
+def _measure_features() -> Iterator[Measurement]:
+    """Yield decisions on fresh features after many rows, by size, and against plain NumPy."""
+    for key, (num_features, num_rows, num_lanes) in VISITOR_SIZES.items():
+        title = f"racing, d = {num_features}, {num_rows:,} rows, {num_lanes} lanes"
+        yield time_decision(key, title, partial(_play_visits, num_features, num_rows, num_lanes))
+    size = VISITOR_SIZES["features.one"]
+    yield match(
+        "racing with features, one lane: ",
+        {"features.numpy": ("plain NumPy", "ours")},
+        "decision",
+        lambda: {
+            "ours": _play_visits(*size),
+            "plain NumPy": make_contestant(partial(_play_plain_visits, *size), NUM_VISITS),
+        },
+    )
+
+
+def _play_visits(num_features: int, num_rows: int, num_lanes: int) -> Contestant:
+    visitors = Visitors(num_features, num_lanes)
+    agent = RacingThompson(ContextualProblem(Bernoulli(), Normal(0.0, 1.0), NUM_ARMS, num_features))
+    agent.reset(num_lanes, seed=0)
+    for i in range(num_rows):
+        features = visitors.draw_features()[:, i % NUM_ARMS]
+        rewards = visitors.draw_rewards(features)
+        agent.observe(np.zeros(num_lanes, dtype=np.int64), rewards, observation=features)
+    agent.act(visitors.draw_features())
+    shown = [visitors.draw_features() for _ in range(NUM_VISITS)]
+
+    def play() -> None:
+        player: Any = copy.deepcopy(agent)
+        for features in shown:
+            chosen = player.act(features)
+            player.observe(chosen, visitors.draw_rewards(features[np.arange(num_lanes), chosen]))
+
+    return make_contestant(play, NUM_VISITS * num_lanes)
+
+
+def _play_plain_visits(num_features: int, num_rows: int, num_lanes: int) -> None:
+    """Draw from the Laplace approximation, fitted anew by Newton's method at each decision."""
+    visitors, rng = Visitors(num_features, num_lanes), np.random.default_rng(1)
+    rows = np.array([visitors.draw_features()[0, i % NUM_ARMS] for i in range(num_rows)])
+    rewards, mode = visitors.draw_rewards(rows), np.zeros(num_features)
+    for _ in range(NUM_VISITS):
+        for _ in range(3):  # Newton steps
+            p = special.expit(rows @ mode)
+            precision = np.eye(num_features) + (rows * (p * (1 - p))[:, None]).T @ rows
+            mode = mode + np.linalg.solve(precision, rows.T @ (rewards - p) - mode)
+        noise = rng.normal(size=num_features)
+        theta = mode + np.linalg.solve(np.linalg.cholesky(precision).T, noise)
+        features = visitors.draw_features()[0]
+        chosen = features[(features @ theta).argmax()]
+        rows = np.vstack([rows, chosen])
+        rewards = np.append(rewards, visitors.draw_rewards(chosen[None]))
+
+
+# -- Growth ----------------------------------------------------------------------------------------
+
+
+def _measure_growth(effort: Effort) -> Iterator[Measurement]:
+    """Yield the cost of a late decision over that of an early one, which should be the same.
+
+    The length of a race, by the paper's stop, depends on the data, and so on t.
+    """
+    num_lanes = effort.width(BLOCK_SIZE)
+    labels = {f"t={t:g}": t for t in (LATE_STEP, EARLY_STEP)}
+
+    def contestants(make: Callable[[], Any]) -> Mapping[str, Contestant]:
+        return {label: _play_late(make(), num_lanes, t) for label, t in labels.items()}
+
+    for name, make in GROWTH_AGENTS.items():
+        title = f"{name}, {num_lanes} lanes: decision at "
+        ratios = {f"growth.steps.{name}": tuple(labels)}
+        yield match(title, ratios, "decision", partial(contestants, make))
+
+
+def _play_late(agent: Any, num_lanes: int, t: int) -> Contestant:
+    """Make a contestant of decisions at t, before which arms were pulled evenly."""
+    counts = np.full(NUM_ARMS, t // NUM_ARMS)
+    sums = np.rint(counts * np.linspace(0.35, 0.65, NUM_ARMS))
+    rewards = (np.random.default_rng(0).random((NUM_PLAYED, num_lanes)) < 0.5).astype(float)
+
+    def play() -> None:
+        agent.reset(num_lanes, seed=0)
+        agent.warm_start(counts, sums)
+        for row in rewards:
+            agent.observe(agent.act(), row)
+
+    return make_contestant(play, rewards.size)

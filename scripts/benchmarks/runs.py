@@ -1,0 +1,301 @@
+"""What runs cost: a busy machine, environments, the harness, memory, and what a user waits for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from resource import RUSAGE_CHILDREN, getrusage
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import SyncVectorEnv
+
+from bandit_gym.experiments.catalogue import make_agent_and_environment
+from bandit_gym.experiments.execution import simulate_block
+from bandit_gym.experiments.experiment import Experiment, Run
+from bandit_gym.numerics.streams import WORTH_COMPILING
+from bandit_gym.rollout import play
+from benchmarks.thresholds import CONTROL_KEY
+from benchmarks.timing import (
+    BLOCK_SIZE,
+    HORIZON,
+    Contestant,
+    Effort,
+    Measurement,
+    ResultRow,
+    make_contestant,
+    make_peer,
+    match,
+    summarise_turns,
+)
+
+LOOP_SCRIPT = """
+import sys
+from time import perf_counter, process_time
+start, busy = perf_counter(), process_time()
+while perf_counter() < start + float(sys.argv[1]):
+    pass
+print((perf_counter() - start) / (process_time() - busy))
+"""
+EXPERIMENT_SCRIPT = """
+import re, sys, tempfile
+from bandit_gym.experiments import Experiment, Workers, run_experiment
+experiment = Experiment(
+    environments=("BernoulliBandit-v0",), agents=("exact",), recording="log", block_size=10,
+    horizon=int(sys.argv[1]), replications=int(sys.argv[2]),
+)
+with tempfile.TemporaryDirectory() as folder:
+    run_experiment(experiment, folder, workers=Workers("serial"))
+print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+"""
+"""Prints its own peak memory: that of a child's `getrusage` begins with its parent's."""
+
+ENV_ID = "bandit_gym:BernoulliBandit-v0"
+HARNESS_CASES = {
+    "harness.racing": ("racing_paper", BLOCK_SIZE),
+    "harness.exact.many": ("exact", 1000),
+}
+"""Key -> agent and lanes."""
+
+COMPARED_AGENTS, FIRST_SIZE = ("racing", "exact", "smc"), (2, 10)
+NEEDED_IMPORTS = "import numpy, gymnasium, pandas"
+
+
+def measurements(effort: Effort) -> Iterator[Measurement]:
+    """Yield the measurements of all rows about runs; whether the machine is busy comes first."""
+    yield Measurement((CONTROL_KEY,), _measure_load)
+    yield from _measure_steps(effort)
+    for key, (agent, num_lanes) in HARNESS_CASES.items():
+        yield Measurement((key,), partial(_measure_share, key, agent, num_lanes))
+    yield Measurement(("growth.memory.ratio", "growth.memory.replications"), _measure_memory)
+    yield Measurement(("end-to-end.cold-start",), _measure_first_comparison)
+    yield Measurement(("end-to-end.trivial",), _measure_trivial_command)
+    yield Measurement(("end-to-end.gain",), _measure_parallel_gain)
+
+
+def _measure_load(effort: Effort) -> Iterator[ResultRow]:
+    """Compare the time of a loop that needs one core by the wall clock with the processor's.
+
+    They are the same unless somebody else is given that core meanwhile. One loop for each core
+    runs, as rows of two workers need them all.
+    """
+    command = [sys.executable, "-I", "-c", LOOP_SCRIPT, str(effort.seconds)]
+    cores, turns = len(os.sched_getaffinity(0)), []
+    for _ in range(effort.repeats):
+        loops = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(cores)]
+        turns.append(max(float(loop.communicate()[0]) for loop in loops))
+    title = f"load: wall clock / processor time of {cores} loops at once"
+    yield summarise_turns(CONTROL_KEY, title, turns)
+
+
+# -- Environments ----------------------------------------------------------------------------------
+
+
+def _measure_steps(effort: Effort) -> Iterator[Measurement]:
+    """Yield the native environment against `SyncVectorEnv`, plain NumPy and gymnax.
+
+    A native round is a whole episode of 1,000 steps, the drawing of new means included, as gymnax's
+    is. `SyncVectorEnv` is timed between resets, for an episode of it takes too long: that is in its
+    favour.
+    """
+    num_lanes = effort.width(2000)
+    yield match(
+        f"bernoulli step, {num_lanes} lanes: ",
+        {
+            "environment.bernoulli.many.sync": ("SyncVectorEnv", "native"),
+            "environment.bernoulli.many.limit": ("native", "plain NumPy"),
+        },
+        "step of a lane",
+        lambda: {
+            "native": _play_native(num_lanes),
+            "SyncVectorEnv": _step_sync(num_lanes),
+            "plain NumPy": _step_plain(num_lanes),
+        },
+    )
+    yield match(
+        f"bernoulli step, {num_lanes} lanes, 2 arms, episodes of {HORIZON}: ",
+        {f"environment.bernoulli.gymnax.t{HORIZON}": ("gymnax", "native")},
+        "step of a lane",
+        lambda: {
+            "native": _play_native(num_lanes, num_arms=2),
+            "gymnax": make_peer(effort, "gymnax", 2000 * HORIZON),
+        },
+    )
+
+
+def _play_native(num_lanes: int, num_arms: int = 10) -> Contestant:
+    options: Any = {"num_arms": num_arms, "max_episode_steps": HORIZON}
+    options["vectorization_mode"] = "vector_entry_point"
+    env = gym.make_vec(ENV_ID, num_lanes, **options)
+    env.reset(seed=0)
+    for _ in range(0, WORTH_COMPILING, num_lanes):
+        env.reset()  # until its numbers come from the compiled loop
+    actions = np.random.default_rng(0).integers(num_arms, size=(HORIZON, num_lanes))
+
+    def play_episode() -> None:
+        env.reset()
+        for row in actions:
+            env.step(row)
+
+    return make_contestant(play_episode, actions.size)
+
+
+def _step_sync(num_lanes: int) -> Contestant:
+    env = SyncVectorEnv([partial(gym.make, ENV_ID, disable_env_checker=True)] * num_lanes)
+    env.reset(seed=0)
+    return make_contestant(partial(env.step, np.zeros(num_lanes, dtype=np.int64)), num_lanes)
+
+
+def _step_plain(num_lanes: int) -> Contestant:
+    """Compute the least that a Bernoulli environment has to: rewards and pseudo-regrets."""
+    rng, lanes = np.random.default_rng(0), np.arange(num_lanes)
+    means = rng.random((num_lanes, 10))
+    best, actions = means.max(axis=1), rng.integers(10, size=num_lanes)
+
+    def step() -> tuple[np.ndarray, np.ndarray]:
+        pulled = means[lanes, actions]
+        return (rng.random(num_lanes) < pulled).astype(float), best - pulled
+
+    return make_contestant(step, num_lanes)
+
+
+# -- The harness -----------------------------------------------------------------------------------
+
+
+def _measure_share(key: str, agent: str, num_lanes: int, effort: Effort) -> Iterator[ResultRow]:
+    """Return the share of a whole run that is neither its environment's nor its agent's.
+
+    That is the loop, the sums of the recorder and the Parquet file of a block, whose share would be
+    too large in fewer than 200 steps. The agent's time is what the experiment itself measures; the
+    environment's is that of as many steps of it alone.
+    """
+    horizon, block_size = effort.length(HORIZON, minimum=200), effort.width(num_lanes)
+    experiment = Experiment(["BernoulliBandit-v0"], [agent], horizon=horizon, block_size=block_size)
+    run = experiment.runs[0]
+    simulate_block(run, 0)  # compiles
+    shares = [_find_share(run, block) for block in range(effort.few_repeats(3))]
+    title = f"harness / whole {agent} run, {run.block_size} lanes x {run.horizon} steps"
+    yield summarise_turns(key, title, shares)
+
+
+def _find_share(run: Run, block: int) -> float:
+    """Time a block, then the agent in its first steps, which blocks leave out, and the steps."""
+    facts = simulate_block(run, block).facts
+    num_untimed = run.horizon - facts["decisions"] // run.block_size
+    agent, env = make_agent_and_environment(run)
+    seeds, agent_seed = run.environment_seeds(block), run.agent_seed(block)
+    steps = play(agent, env, env_seed=seeds, agent_seed=agent_seed)
+    beside = facts["agent_seconds"] + sum(step.agent_seconds for step in islice(steps, num_untimed))
+    actions = np.arange(run.block_size) % env.single_action_space.n  # type: ignore[attr-defined]
+    start = perf_counter()
+    env.reset(seed=seeds)
+    for _ in range(run.horizon):
+        env.step(actions)
+    return float(1 - (beside + perf_counter() - start) / facts["seconds"])
+
+
+# -- Whole processes -------------------------------------------------------------------------------
+
+
+def run_process(*arguments: str, **environment: str) -> Mapping[str, Any]:
+    """Run this interpreter with the arguments, and with these variables set.
+
+    Returns:
+        seconds by each clock, its start and children included, and what was `said`.
+
+    Raises:
+        RuntimeError: if it fails; carries what it said.
+    """
+    before, start = getrusage(RUSAGE_CHILDREN), perf_counter()
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    wall, after = perf_counter() - start, getrusage(RUSAGE_CHILDREN)
+    if done.returncode:
+        raise RuntimeError(f"{arguments!r} failed:\n{done.stdout}")
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"wall": wall, "processor": processor, "said": done.stdout}
+
+
+def _measure_memory(effort: Effort) -> Iterator[ResultRow]:
+    """Compare the peak memory of long and of large experiments with that of small ones."""
+    long, many = effort.length(1_000_000, minimum=2000), effort.length(5_000, minimum=20)
+    pairs = {
+        "ratio": (f"T = {long:g} / T = 1000", (long, 1), (1000, 1)),
+        "replications": (f"{many} replications / 10", (100, many), (100, 10)),
+    }
+    for key, (sides, *sizes) in pairs.items():
+        large, small = (
+            float(run_process("-c", EXPERIMENT_SCRIPT, *map(str, size))["said"]) for size in sizes
+        )
+        yield summarise_turns(f"growth.memory.{key}", f"peak memory: {sides}", [large / small])
+
+
+def _measure_first_comparison(effort: Effort) -> Iterator[ResultRow]:
+    """Time first comparisons, too small to matter, which compile."""
+    runs = [_run_comparison(FIRST_SIZE) for _ in range(effort.few_repeats(3))]
+    title = f"first compare ever, {_name_size(FIRST_SIZE)}: compilation and start-up"
+    times = [run[effort.clock] for run in runs]
+    yield summarise_turns("end-to-end.cold-start", title, times, "s")
+
+
+def _measure_trivial_command(effort: Effort) -> Iterator[ResultRow]:
+    """Compare what a command costs that computes nothing with what it has to import."""
+    with TemporaryDirectory() as cache:
+        command = partial(_run_comparison, (2, 5), cache, agents=("random",), workers=1)
+        command()
+        ratios = [
+            command()["processor"] / run_process("-c", NEEDED_IMPORTS)["processor"]
+            for _ in range(effort.repeats)
+        ]
+    title = "compare, random, 2 x 5, warm / import of NumPy, Gymnasium and pandas: processor time"
+    yield summarise_turns("end-to-end.trivial", title, ratios)
+
+
+def _measure_parallel_gain(effort: Effort) -> Iterator[ResultRow]:
+    """Compare one worker with two, each on one thread, in runs of a minute and more.
+
+    So neither start-up nor the last block decides.
+    """
+    size = effort.length(2500, minimum=10), effort.length(HORIZON, minimum=20)
+    with TemporaryDirectory() as cache:
+        _run_comparison(FIRST_SIZE, cache)
+        alone, parallel = np.array(
+            [
+                [_run_comparison(size, cache, workers=count)["wall"] for count in (1, 2)]
+                for _ in range(effort.few_repeats(2))
+            ]
+        ).T
+    title = f"compare, {_name_size(size)}: 1 worker / 2 workers, wall clock"
+    note = f"1 worker: {alone.min():.3g} s"
+    yield summarise_turns("end-to-end.gain", title, alone / parallel, note=note)
+
+
+def _name_size(size: tuple[int, int]) -> str:
+    return f"{'+'.join(COMPARED_AGENTS)}, {size[0]} x {size[1]}"
+
+
+def _run_comparison(
+    size: tuple[int, int],
+    cache: str | None = None,
+    agents: Sequence[str] = COMPARED_AGENTS,
+    **options: int,
+) -> Mapping[str, Any]:
+    """Run the command once, in a fresh folder; compiled code is kept in `cache`, or nowhere."""
+    with TemporaryDirectory() as folder:
+        numbers = options | {"replications": size[0], "horizon": size[1]}
+        listed = [f"--{name}={value}" for name, value in numbers.items()]
+        command = ["-m", "bandit_gym", "compare", *listed, f"--out={folder}/results"]
+        cache = cache or f"{folder}/cache"
+        return run_process(*command, "--agents", *agents, NUMBA_CACHE_DIR=cache)

@@ -1,1 +1,0 @@
-"""Breaking lines at random and seeing whether a test notices; the command is `mutants.py`."""
