@@ -45,6 +45,7 @@ PROOFS = "arms alike", "one row", "unit covariance"
 PLAIN_PROOFS = {
     "one reward an arm": (Gaussian(1.0), Normal(0.0, 1000.0), [1, 1, 1], [0.0, 0.5, 1.2]),
     "sums equal counts": (Poisson(), Gamma(1.0, 1.0), [1, 4, 16], [1.0, 4.0, 16.0]),
+    "equal arms": (Gaussian(1.0), Normal(0.0, 1000.0), [9, 9, 9], [4.5, 4.5, 4.5]),
 }
 """Likelihood, prior, counts and sums in which releases that differ elsewhere must be at 0."""
 RIGHT, APPROXIMATE, DIFFERS, NOT_PROVEN = "as stated", "approximate", "differs", "not proven"
@@ -130,7 +131,7 @@ def find_stated_problem(sampler: Mapping[str, Any], case: Case) -> BanditProblem
     for each parameter.
     """
     own = case.problem.to_dict()
-    is_given = sampler["is_told"] and own["prior"]["name"] == sampler["prior"]["name"]
+    is_given = own["prior"]["name"] in sampler["told"]
     if is_given and not any(isinstance(value, list) for value in own["prior"].values()):
         prior = own["prior"]
     else:
@@ -351,11 +352,12 @@ def _write_answer(verdicts: Mapping[str, str]) -> str:
     """Return the first sentence of the page, which counts what is proven."""
     num = Counter(verdicts.values())
     libraries = len({label.partition(",")[0] for label in verdicts})
-    return (
+    text = (
         f"Of {len(verdicts)} samplers of {libraries} libraries, {num[RIGHT]} are Thompson sampling "
         f"as their manuals state it,\n{num[DIFFERS]} differ from what their manuals state, "
-        f"{num[APPROXIMATE]} are approximate as they say, and {num[NOT_PROVEN]} is not proven."
+        f"and {num[APPROXIMATE]} are approximate as they say."
     )
+    return f"{text} Not proven: {num[NOT_PROVEN]}." if num[NOT_PROVEN] else text
 
 
 def _describe_proof(row: Mapping[str, Any] | None) -> str:
