@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from math import comb
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -138,7 +138,7 @@ def make_block_policy(
     else:
         check_keys("options", options)
     if rule == "thompson":
-        return ThompsonPolicy(problem, horizon)
+        return make_thompson_policy(problem, horizon)
     function = make_rule_function(rule) if isinstance(rule, Agent) else rule
     return lambda counts: _call_rule(function, counts)
 
@@ -172,51 +172,32 @@ def _call_rule(rule: Any, counts: tuple[int, ...]) -> FloatArray:
     return (probabilities / probabilities.sum(axis=1, keepdims=True)).T.reshape(-1, *sizes)
 
 
-class PosteriorTable(NamedTuple):
-    """The posteriors of arms after some pulls and successes, R in all, on common nodes.
+def make_thompson_policy(problem: BanditProblem, horizon: int) -> BlockPolicy:
+    """Return the probabilities of Thompson sampling's arm, by blocks of states.
 
-    Attributes:
-        shares: (R, G) mass at each node.
-        below: (R, G) distribution function there.
-    """
-
-    shares: FloatArray
-    below: FloatArray
-
-
-class ThompsonPolicy:
-    """The probabilities of Thompson sampling's arm, by blocks of states.
-
-    Arguments:
+    Args:
         problem: Bernoulli rewards, arms independent a priori.
         horizon: T; blocks have fewer pulls.
     """
+    kinds, states = group_arms(Arms(problem)), np.tril_indices(horizon)
+    found, which = np.unique(kinds, return_inverse=True)
+    keys = np.concatenate([find_keys(kind, *states, horizon) for kind in found])
+    table, begins = make_posterior_table(problem, kinds, keys, horizon), which * len(states[0])
 
-    def __init__(self, problem: BanditProblem, horizon: int) -> None:
-        kinds, states = group_arms(Arms(problem)), np.tril_indices(horizon)
-        found, which = np.unique(kinds, return_inverse=True)
-        keys = np.concatenate([find_keys(kind, *states, horizon) for kind in found])
-        self._table = make_posterior_table(problem, kinds, keys, horizon)
-        self._begins = which * len(states[0])
-
-    def __call__(self, counts: tuple[int, ...]) -> FloatArray:
-        """Return the (K, n_1 + 1, ..., n_K + 1) probabilities of each arm."""
+    def policy(counts: tuple[int, ...]) -> FloatArray:
+        """Return the (K, n_1 + 1, ..., n_K + 1) probabilities that each arm is the best."""
         rows = [
             slice(begin + n * (n + 1) // 2, begin + (n + 1) * (n + 2) // 2)
-            for begin, n in zip(self._begins, counts, strict=True)
+            for begin, n in zip(begins, counts, strict=True)
         ]
-        tables = [PosteriorTable(*(part[each] for part in self._table)) for each in rows]
-        found = [self._best_arm_probabilities(arm, tables) for arm in range(len(counts) - 1)]
-        last = np.maximum(1 - np.sum(found, axis=0), 0.0)
-        return np.stack([*found, last])
+        (shares, below), found = ([part[each] for each in rows] for part in table), []
+        for arm in range(len(counts) - 1):
+            others = reduce(lambda a, b: a[..., None, :] * b, below[:arm] + below[arm + 1 :])
+            chances = np.tensordot(shares[arm], others, axes=(-1, -1))
+            found.append(np.moveaxis(chances, 0, arm))
+        return np.stack([*found, np.maximum(1 - np.sum(found, axis=0), 0.0)])
 
-    @staticmethod
-    def _best_arm_probabilities(arm: int, tables: list[PosteriorTable]) -> FloatArray:
-        """Return the (n_1 + 1, ..., n_K + 1) probabilities that one arm is the best."""
-        others = [table.below for j, table in enumerate(tables) if j != arm]
-        product = reduce(lambda a, b: a[..., None, :] * b, others)
-        found = np.tensordot(tables[arm].shares, product, axes=(-1, -1))
-        return np.moveaxis(found, 0, arm)
+    return policy
 
 
 def find_keys(kind: Any, counts: IntArray, sums: IntArray, horizon: int) -> IntArray:
@@ -226,8 +207,10 @@ def find_keys(kind: Any, counts: IntArray, sums: IntArray, horizon: int) -> IntA
 
 def make_posterior_table(
     problem: BanditProblem, kinds: list[int], keys: IntArray, horizon: int
-) -> PosteriorTable:
-    """Return the posteriors of (R,) increasing keys, on nodes that resolve all after n < T pulls.
+) -> tuple[FloatArray, FloatArray]:
+    """Return (R, G) masses of posteriors at each node, and their distribution functions there.
+
+    The nodes resolve all posteriors after n < T pulls, of which those of increasing keys are asked.
 
     Args:
         problem: Bernoulli rewards, arms independent a priori.
@@ -246,8 +229,10 @@ def make_posterior_table(
             parts = panels.shares, panels.cumulative_probabilities()
             tables.append([part.reshape(-1, len(some)).T for part in parts])
     is_seen = np.max([shares.max(axis=0) for shares, _ in tables], axis=0) > MIN_NODE_MASS
-    cut = zip(*([part[:, is_seen] for part in parts] for parts in tables), strict=True)
-    return PosteriorTable(*(np.ascontiguousarray(np.concatenate(part)) for part in cut))
+    for table in tables:  # one after the other: together they take gigabytes
+        table[:] = [np.ascontiguousarray(part[:, is_seen]) for part in table]
+    shares, below = (np.concatenate(part) for part in zip(*tables, strict=True))
+    return shares, below
 
 
 def find_edges(arm: OneArm, horizon: int) -> FloatArray:

@@ -116,9 +116,8 @@ def stack_components(prior: Any, size: int) -> list[np.ndarray]:
         parts = [stack_components(each, size) for each in prior.components]
         if not all(parts) or (isinstance(prior, SharedMixture) and max(map(len, parts)) > 1):
             return []
-        shares = np.array([[[share]] for share in prior.weights])  # of weights alone
-        scale = np.concatenate([shares, np.ones_like(shares), np.ones_like(shares)], axis=1)
-        return [part * s for each, s in zip(parts, scale, strict=True) for part in each]
+        pairs = zip(parts, prior.weights, strict=True)
+        return [np.stack([share * part[0], *part[1:]]) for each, share in pairs for part in each]
     if not isinstance(prior, Normal | StudentT | Laplace):
         return []
     if isinstance(prior, Normal):

@@ -287,10 +287,10 @@ def factorise(matrix: np.ndarray, out: np.ndarray) -> None:
 
 
 @inner
-def solve_lower(factor: np.ndarray, x: np.ndarray, first: int = 0) -> None:
-    """Replace x by L^-1 x for a lower triangular factor L, given the first that is not 0."""
-    for a in range(first, x.size):
-        for c in range(first, a):
+def solve_lower(factor: np.ndarray, x: np.ndarray) -> None:
+    """Replace x by L^-1 x for a lower triangular factor L."""
+    for a in range(x.size):
+        for c in range(a):
             x[a] -= factor[a, c] * x[c]
         x[a] /= factor[a, a]
 
@@ -298,13 +298,22 @@ def solve_lower(factor: np.ndarray, x: np.ndarray, first: int = 0) -> None:
 @inner
 def invert(matrix: np.ndarray, out: np.ndarray) -> None:
     """Set `out` to the inverse of a positive definite matrix, of which the lower half is read."""
-    factor, inverse = np.empty(matrix.shape), np.eye(len(matrix))
+    size = len(matrix)
+    factor, inverse = np.empty((size, size)), np.zeros((size, size))
     factorise(matrix, factor)
-    for a in range(len(matrix)):
-        solve_lower(factor, inverse[a], a)
-    for a in range(len(matrix)):
+    for c in range(size):
+        inverse[c, c] = 1.0 / factor[c, c]
+        for a in range(c + 1, size):
+            value = 0.0
+            for k in range(c, a):
+                value -= factor[a, k] * inverse[k, c]
+            inverse[a, c] = value / factor[a, a]
+    for a in range(size):
         for c in range(a + 1):
-            out[a, c] = out[c, a] = dot(inverse[a, a:], inverse[c, a:])
+            value = 0.0
+            for k in range(a, size):
+                value += inverse[k, a] * inverse[k, c]
+            out[a, c] = out[c, a] = value
 
 
 @inner
@@ -321,10 +330,11 @@ def expand(link: LinkCode, data: Data, fit: Fit, lane: int, block: int) -> float
     """Expand all likelihoods of a block at its point; return the log-density there."""
     part = slice(fit.starts[block], fit.starts[block + 1])
     point, (precision, right) = fit.point[lane, part], find_prior(fit, lane, block)
-    total, x = dot(point, right - 0.5 * multiply_row(point, precision)), np.empty(point.size)
+    own, total = fit.order[part], dot(point, right - 0.5 * multiply_row(point, precision))
     for row in find_rows(fit, lane, block):
-        read_features(data, lane, row, fit.order[part], x)
-        eta = dot(x, point)
+        eta = 0.0
+        for a in range(own.size):
+            eta += data.columns[lane, own[a], row] * point[a]
         n, s = float(data.counts[lane, row]), data.sums[lane, row]
         value, score, tau = log_likelihood(link, eta, n, s)
         total += value
@@ -360,19 +370,26 @@ def join_blocks(data: Data, seen: np.ndarray, labels: np.ndarray) -> bool:
     """
     has_changed = False
     for lane in range(len(seen)):
-        for row in np.flatnonzero(data.counts[lane] * (seen[lane] == 0)):
-            used = labels[data.columns[lane, :, row] != 0.0]
-            for label in used:
-                if label != used.min():
-                    labels[labels == label], has_changed = used.min(), True
+        for row in range(seen.shape[1]):
+            if data.counts[lane, row] > 0 and seen[lane, row] == 0:
+                lead = -1
+                for a in range(labels.size):
+                    if data.columns[lane, a, row] != 0.0:
+                        lead = a if lead < 0 else lead
+                        low, high = min(labels[a], labels[lead]), max(labels[a], labels[lead])
+                        if low < high:
+                            labels[labels == high], has_changed = low, True
     return has_changed
 
 
 @inner
 def find_block(data: Data, fit: Fit, lane: int, row: int) -> int:
     """Return the block of a row, -1 if all its features are 0."""
-    used = np.flatnonzero(data.columns[lane, :, row][fit.order])
-    return np.searchsorted(fit.starts, used[0], side="right") - 1 if used.size > 0 else -1
+    for block in range(fit.starts.size - 1):
+        for a in fit.order[fit.starts[block] : fit.starts[block + 1]]:
+            if data.columns[lane, a, row] != 0.0:
+                return block
+    return -1
 
 
 @inner
@@ -411,26 +428,26 @@ def add_rows(
     for lane in range(len(due)):
         if fit.row_starts[lane, -1] == 0:  # no data, or blocks have joined
             sort_rows(data, fit, lane, num_rewards)
-        for block in np.flatnonzero(due[lane] == 0):
-            rebuild(data, fit, lane, block)
+        for new in np.flatnonzero(due[lane] == 0):
+            rebuild(data, fit, lane, new)
         before = num_rewards[lane].copy()
-        for row in np.flatnonzero(data.counts[lane] != fit.seen[lane]):
+        for row in range(fit.seen.shape[1]):
             change = data.counts[lane, row] - fit.seen[lane, row]
-            block = find_block(data, fit, lane, row)
+            block = find_block(data, fit, lane, row) if change != 0 else -1
             if block >= 0:
                 if fit.seen[lane, row] == 0:
                     insert_row(fit, lane, block, row)
                 update_site(link, data, fit, (lane, block, row), is_laplace)
                 num_rewards[lane, block] += change
             fit.seen[lane, row] += change
-        for block in np.flatnonzero(num_rewards[lane] != before):
-            part = slice(fit.starts[block], fit.starts[block + 1])
+        for changed in np.flatnonzero(num_rewards[lane] != before):
+            part = slice(fit.starts[changed], fit.starts[changed + 1])
             factor = fit.factor[lane, part, part]
             factorise(fit.covariance[lane, part, part], factor)
             if not factor[-1, -1] > 0.0:  # what was subtracted has cancelled
-                rebuild(data, fit, lane, block)
-            if is_laplace and find_decrement(fit, lane, block) > MAX_DECREMENT:
-                find_site_mode(link, data, fit, lane, block)
+                rebuild(data, fit, lane, changed)
+            if is_laplace and find_decrement(fit, lane, changed) > MAX_DECREMENT:
+                find_site_mode(link, data, fit, lane, changed)
     return bool((num_rewards >= due).any())
 
 
