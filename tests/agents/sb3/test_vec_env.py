@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from families import ALL_ENV_IDS
+from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 pytest.importorskip("stable_baselines3")
@@ -36,19 +37,6 @@ def play(env, num_steps=25):
     return said
 
 
-def assert_same(found, expected):
-    assert type(found) is type(expected)
-    if isinstance(found, dict):
-        assert found.keys() == expected.keys()
-        for key in found:
-            assert_same(found[key], expected[key])
-    elif isinstance(found, np.ndarray):
-        assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(found, expected)
-    else:
-        assert found == expected
-
-
 @pytest.mark.parametrize(
     ("env_id", "observation"), [*zip(ALL_ENV_IDS, cycle(OBSERVATIONS), strict=False)]
 )
@@ -56,7 +44,7 @@ def test_native_vec_env_says_what_dummy_vec_env_says(env_id, observation):
     native = GymnasiumVecEnv(make_vec(env_id, num_envs=3, observation=observation))
     expected = play(reference(env_id, observation=observation))
     for found, wanted in zip(play(native), expected, strict=True):
-        assert_same(found, wanted)
+        assert data_equivalence(found, wanted, exact=True)
 
 
 def test_vec_env_takes_sync_vector_envs_too():
@@ -64,7 +52,7 @@ def test_vec_env_takes_sync_vector_envs_too():
     sync = SyncVectorEnv([make] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
     ours, theirs = play(GymnasiumVecEnv(sync)), play(reference("PoissonBandit-v0"))
     for found, wanted in zip(ours, theirs, strict=True):
-        assert_same(found, wanted)
+        assert data_equivalence(found, wanted, exact=True)
 
 
 def test_vec_env_keeps_rewards_in_double_precision():
