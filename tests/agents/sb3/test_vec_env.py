@@ -11,8 +11,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 pytest.importorskip("stable_baselines3")
 from sb3_models import NUM_ARMS, make_vec
+from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.vec_env import VecMonitor
+from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
 
 from agents.sb3 import GymnasiumVecEnv
 from bandit_gym.envs.observations import OBSERVATIONS
@@ -61,13 +62,13 @@ def test_vec_env_keeps_rewards_in_double_precision():
     assert env.step(np.zeros(2, int))[1].dtype == np.float64
 
 
-def test_vec_env_works_under_vec_monitor():
-    env = VecMonitor(GymnasiumVecEnv(make_vec()))
-    env.reset()
-    for _ in range(10):
-        _, _, dones, infos = env.step(np.zeros(2, int))
-    assert dones.all()
-    assert [info["episode"]["l"] for info in infos] == [10, 10]
+@pytest.mark.parametrize("observation", OBSERVATIONS)
+def test_ppo_trains_through_vec_normalize_and_vec_monitor(observation):
+    env = GymnasiumVecEnv(make_vec("GaussianBandit-v0", observation=observation))
+    # A Discrete observation cannot be normalised; rewards can, for training.
+    env = VecNormalize(VecMonitor(env), norm_obs=observation != "constant")
+    model = PPO("MlpPolicy", env, n_steps=20, batch_size=20, n_epochs=1, device="cpu").learn(40)
+    assert [episode["l"] for episode in model.ep_info_buffer] == [10] * 4
 
 
 def test_vec_env_shows_a_frame_per_lane():
