@@ -165,7 +165,6 @@ WARM = "warm_start must be left out where arms have features, got [1, 0, 0, 0]; 
 BAD_FEATURES = [
     ("act", (), {}, TypeError, f"observation must {SHAPE}, got None."),
     ("act", (X[0].T,), {}, ValueError, f"observation must {SHAPE}, got shape (3, 4)."),
-    ("act", (X[0, 0],), {}, ValueError, f"observation must {SHAPE}, got shape (3,)."),
     ("act", (X[0][:0],), {}, ValueError, f"observation must {SHAPE}, got shape (0, 3)."),
     ("act", (NAN,), {}, ValueError, FINITE),
     ("act", ("abc",), {}, TypeError, f"observation must {SHAPE}, got 'abc'."),
@@ -237,7 +236,6 @@ PLAIN = BanditProblem(Gaussian(1.0), Normal(0.0, 1.0), 4)
 HEAVY = ContextualProblem(Gaussian(1.0), Laplace(), 4, 3)
 REFUSED = [
     ("exact", LOGISTIC, {}, "an exact posterior, got .*; RacingThompson takes any"),
-    ("exact", HEAVY, {}, "an exact posterior, got .*; RacingThompson takes any"),
     ("exact", LINEAR, {"method": "grid"}, "method must be one of 'auto', 'conjugate', got 'grid'"),
     ("exact", LINEAR, {"discount": 0.9}, "discount must be 1.0 where arms have features"),
     ("exact", LINEAR, {"window": 9}, "window must be None where arms have features"),
@@ -251,7 +249,6 @@ REFUSED = [
     ("lin_ucb", PLAIN, {}, "problem must be a ContextualProblem for LinUCB, which decides on feat"),
     ("thompson", PLAIN, {"posterior": "laplace"}, "posterior must be one of 'exact', 'smc', 'rac"),
     ("lin_ucb", LINEAR, {"ridge": 0}, "ridge must be a finite number above 0, got 0"),
-    ("sliding_window", LINEAR, {}, "window must be None where arms have features"),
     ("optimal", LINEAR, {"horizon": 9}, "problem must have no features for BayesOptimal"),
     *((name, LINEAR, {}, "problem must have no features for") for name in (
         *("ucb1", "kl_ucb", "moss", "ucb_tuned", "information_relaxation"),
@@ -261,10 +258,10 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "problem", "options", "text"), REFUSED)
-def test_agents_that_cannot_take_features_say_so_at_once(name, problem, options, text):
-    with pytest.raises((TypeError, ValueError), match=text):
-        make_agent(name, problem, **options)
+def test_agents_that_cannot_take_features_say_so_at_once():
+    for name, problem, options, text in REFUSED:
+        with pytest.raises((TypeError, ValueError), match=text):
+            make_agent(name, problem, **options)
 
 
 def test_lin_ucb_with_a_block_of_features_an_arm_is_algorithm_1_of_its_paper(rng):

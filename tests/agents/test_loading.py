@@ -258,7 +258,6 @@ ALTERED = [
     (place("format", 3), "format is 3 where 4 is read"),
     (place("class", 7), "'int' object"),
     (place("options", {"delta": 7}), "delta"),
-    (place("options", {"path": "x"}), "path"),
     (place("problem", "prior", "name", "os:system"), "prior name must be .*os:system"),
     (place("problem", "num_arms", 10**30), "whole file"),
     (place("num_envs", 10**9), "num_envs"),

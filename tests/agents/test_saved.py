@@ -1,8 +1,6 @@
 """Agents write the call that builds another one like them; so do problems and priors."""
 
-import copy
 import os
-import pickle
 
 import numpy as np
 import pytest
@@ -58,12 +56,6 @@ def test_repr_leaves_defaults_out():
     assert repr(RacingThompson(problem=BERNOULLI)) == f"RacingThompson({BERNOULLI!r})"
     agent = SMCThompson(BERNOULLI, num_particles=np.array([3, 4]), resampling="never")
     assert repr(agent).endswith("num_arms=4), num_particles=[3, 4], resampling='never')")
-
-
-def test_copies_and_pickles_know_their_arguments():
-    agent = RacingThompson.paper(BERNOULLI, delta=0.2)
-    for twin in (copy.copy(agent), copy.deepcopy(agent), pickle.loads(pickle.dumps(agent))):
-        assert repr(twin) == repr(agent)
 
 
 def test_problem_is_described_if_an_equal_one_can_be_made_of_it():

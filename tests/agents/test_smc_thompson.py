@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from surface import lane_counts, started
+from surface import started
 
-from agents import SMCThompson
 from agents.oracle import action_probabilities
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Gaussian
@@ -132,7 +131,7 @@ def test_data_that_have_faded_to_nothing_flag_nothing():
     for t in range(1080):
         agent.observe(1, float(t % 2))
         agent.act()
-    assert lane_counts(agent)[0, 0] == 0.0
+    assert agent.lane_counts[0, 0] == 0.0
     assert not agent.diagnostics()["is_unreliable"].any()
 
 
@@ -196,17 +195,3 @@ def test_data_that_outrun_the_moves_are_flagged_until_the_lane_begins_anew():
     agent.reset_lanes(np.array([True, False]))
     agent.act()
     assert is_unreliable(agent).tolist() == [False, True]
-
-
-def test_a_lane_alone_learns_the_same_from_rewards_one_by_one_and_all_at_once():
-    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
-    singly, at_once = (SMCThompson.paper(problem, num_particles=200) for _ in range(2))
-    for agent in (singly, at_once):
-        agent.reset(seed=0)
-    for reward in (1.0, 0.0, 1.0, 1.0):
-        singly.observe(1, reward)
-        singly.action_probabilities()
-        singly.act()
-    at_once.warm_start([0, 4, 0], [0.0, 3.0, 0.0])
-    found = [agent.action_probabilities() for agent in (singly, at_once)]
-    np.testing.assert_allclose(*found, rtol=1e-12)

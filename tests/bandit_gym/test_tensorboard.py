@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from surface import REGRET_CHART, curves_of
+from surface import CUMULATIVE_REGRET, curves_of
 
 from bandit_gym.callbacks import TensorBoard
 from bandit_gym.experiments import Experiment, Workers, run_experiment
@@ -56,7 +56,7 @@ def test_agents_are_runs_and_environments_are_groups_whatever_they_are_called(lo
 def test_curves_are_means_after_every_step(logged):
     found, results = logged
     expected = curves_of(results, "random").mean(axis=0)
-    curve = found["0 random"][f"{HOSTILE}/{REGRET_CHART}"]
+    curve = found["0 random"][f"{HOSTILE}/{CUMULATIVE_REGRET}"]
     assert curve == pytest.approx(dict(enumerate(expected, start=1)), rel=1e-6)
 
 
@@ -65,7 +65,7 @@ def test_curves_end_where_the_table_of_results_does_and_leave_out_what_is_not_kn
     row = results.table().set_index("agent").loc["smc"]
     assert row.flagged > 0
     for name, expected in (
-        (REGRET_CHART, row.cumulative_regret),
+        (CUMULATIVE_REGRET, row.cumulative_regret),
         ("is_unreliable", row.flagged * HORIZON),
         ("num_samples", row.samples_per_decision * HORIZON),
     ):
@@ -77,7 +77,7 @@ def test_curves_end_where_the_table_of_results_does_and_leave_out_what_is_not_kn
 
 def test_means_by_block_are_over_the_replications_that_are_wanted(logged):
     found, results = logged
-    by_block = found["1 smc"][f"{HOSTILE} by block/{REGRET_CHART}"]
+    by_block = found["1 smc"][f"{HOSTILE} by block/{CUMULATIVE_REGRET}"]
     assert list(by_block) == [10, 20, 25]
     assert by_block[25] == pytest.approx(curves_of(results, "smc")[20:, -1].mean())
 
@@ -86,8 +86,8 @@ def test_a_run_that_goes_on_gets_the_next_number_and_curves_of_all_that_is_store
     log(experiment_of(20), tmp_path)
     found, results = log(experiment_of(40), tmp_path)
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["1", "2"]
-    assert list(found["0 random"][f"{HOSTILE} by block/{REGRET_CHART}"]) == [30, 40]
-    whole = found["0 random"][f"{HOSTILE}/{REGRET_CHART}"][HORIZON]
+    assert list(found["0 random"][f"{HOSTILE} by block/{CUMULATIVE_REGRET}"]) == [30, 40]
+    whole = found["0 random"][f"{HOSTILE}/{CUMULATIVE_REGRET}"][HORIZON]
     assert whole == pytest.approx(curves_of(results, "random").mean(axis=0)[-1])
 
 

@@ -3,13 +3,14 @@
 import pickle
 import re
 import warnings
+from functools import cache
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from families import ALL_AGENTS, ALL_ENV_IDS
 from gymnasium.error import InvalidAction, ResetNeeded
-from surface import lane_counts, lane_sums, problem_of, started
+from surface import play, problem_of, shown, started
 
 import agents
 from agents import make_agent
@@ -93,24 +94,6 @@ def make(setting, num_envs, num_steps=0):
     return agent
 
 
-def shown(agent, seed=1):
-    """Return the features that an agent is shown, if its problem has any."""
-    if not isinstance(agent.problem, ContextualProblem):
-        return None
-    lanes = () if agent.num_envs is None else (agent.num_envs,)
-    return np.random.default_rng(seed).normal(size=(4, 3)) * np.ones((*lanes, 1, 1))
-
-
-def play(agent, num_steps, seed=2):
-    """Let the agent play for rewards that are the same whatever it does; return its actions."""
-    rng, history = np.random.default_rng(seed), []
-    for step in range(num_steps):
-        history.append(agent.act(shown(agent, step % 5)))
-        rewards = rng.integers(2, size=agent.num_envs).astype(float)
-        agent.observe(history[-1], rewards)
-    return np.array(history)
-
-
 def assert_same(first, second):
     """Compare plays and diagnostics bit for bit."""
     for one, other in zip(first, second, strict=True):
@@ -130,13 +113,6 @@ def test_a_single_run_has_plain_ints_and_one_policy_and_plays_as_a_lane_does(set
 
 
 DRAW_FROM_THE_PRIOR = "smc", "smc_paper", "information_relaxation", "information_directed"
-
-
-def test_every_agent_is_told_the_reference_prior_by_its_word():
-    for name in ALL_AGENTS:
-        agent = started(name, GRID, 3, prior="reference")
-        assert agent.problem == BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
-        play(agent, 2)
 
 
 @pytest.mark.parametrize("name", sorted({*ALL_AGENTS} - {*FOR_BERNOULLI, *DRAW_FROM_THE_PRIOR}))
@@ -181,7 +157,7 @@ def test_agents_of_two_kinds_share_no_stream():
 def test_asking_moves_nothing(setting):
     """`act` moves the generator alone; propensities and posteriors do not even that."""
     asked, unasked = (make(setting, 3, 3) for _ in range(2))
-    counts, sums = lane_counts(asked).copy(), lane_sums(asked).copy()
+    counts, sums = asked.lane_counts.copy(), asked.lane_sums.copy()
     asked.action_probabilities(shown(asked))
     if setting.split(",")[0] not in WITHOUT_POSTERIOR or "posterior" in setting:
         snapshot = asked.posterior(shown(asked))
@@ -189,7 +165,7 @@ def test_asking_moves_nothing(setting):
         snapshot.sample(3, seed=0)
     assert_same(asked.act(shown(asked)), unasked.act(shown(asked)))
     asked.action_probabilities(shown(asked, 7))
-    assert_same([lane_counts(asked), lane_sums(asked)], [counts, sums])
+    assert_same([asked.lane_counts, asked.lane_sums], [counts, sums])
     assert_same(play(asked, 4), play(unasked, 4))
     assert asked.rng.random() == unasked.rng.random()
 
@@ -237,7 +213,7 @@ def test_two_masked_rewards_are_one_of_both_lanes(name):
         once.observe(actions, rewards)
         for mask in ([True, False, True], [False, True, False]):
             twice.observe(actions, rewards, mask=np.array(mask))
-    assert_same([lane_counts(once), lane_sums(once)], [lane_counts(twice), lane_sums(twice)])
+    assert_same([once.lane_counts, once.lane_sums], [twice.lane_counts, twice.lane_sums])
     assert_same(play(once, 4), play(twice, 4))
 
 
@@ -247,7 +223,7 @@ def test_masked_lanes_learn_nothing_and_are_not_read():
         agent = started(name, CONJUGATE, 3)
         agent.observe(np.array([0, 99, 2]), np.array([1.0, np.nan, 0.0]), mask=mask)
         expected = [[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0]]
-        assert lane_counts(agent).tolist() == expected and lane_sums(agent).sum() == 1.0, name
+        assert agent.lane_counts.tolist() == expected and agent.lane_sums.sum() == 1.0, name
 
 
 @every_agent
@@ -261,10 +237,10 @@ def test_an_observe_that_leaves_all_lanes_out_changes_nothing(name):
 @every_setting
 def test_lanes_that_begin_again_know_nothing_and_the_others_what_they_knew(setting):
     agent = make(setting, 3, 6)
-    counts = lane_counts(agent).copy()
+    counts = agent.lane_counts.copy()
     agent.reset_lanes(np.array([True, False, False]))
-    assert not lane_counts(agent)[0].any() and not lane_sums(agent)[0].any()
-    assert_same(lane_counts(agent)[1:], counts[1:])
+    assert not agent.lane_counts[0].any() and not agent.lane_sums[0].any()
+    assert_same(agent.lane_counts[1:], counts[1:])
     is_drawn = any(kind in setting for kind in ("chains", "smc", "race"))
     if agent.has_exact_probabilities and not is_drawn:
         fresh = make(setting, 3).action_probabilities(shown(agent))
@@ -283,10 +259,8 @@ def test_a_warm_start_equals_the_same_rewards_one_by_one(name):
 
 BAD_CALLS = [
     ("observe", ([0, 4], [1.0, 0.0]), InvalidAction, "from 0 to 3, got 4"),
-    ("observe", ([0.5, 1.0], [1.0, 0.0]), InvalidAction, "integers"),
     ("observe", ([0], [1.0, 0.0]), InvalidAction, "shape"),
     ("observe", ([0, 1], [1.0, 0.5]), ValueError, "0 or 1"),
-    ("observe", ([0, 1], [1.0, np.nan]), ValueError, "nan"),
     ("warm_start", ([1, 0, 0, 0], [2.0, 0, 0, 0]), ValueError, "arm 0"),
     ("warm_start", ([0, 0, 0, 0], [0, 0, 1.0, 0]), ValueError, "arm 2"),
     ("warm_start", ([2**62, 2**60, 0, 0], [0] * 4), ValueError, r"from 0 to 2\*\*53"),
@@ -301,7 +275,7 @@ def test_bad_calls_are_refused_and_change_nothing(name):
     for method, arguments, error, text in BAD_CALLS:
         with pytest.raises(error, match=text):
             getattr(agent, method)(*arguments)
-    assert_same([lane_counts(agent), lane_sums(agent)], [lane_counts(twin), lane_sums(twin)])
+    assert_same([agent.lane_counts, agent.lane_sums], [twin.lane_counts, twin.lane_sums])
     assert_same(play(agent, 5), play(twin, 5))
 
 
@@ -315,18 +289,12 @@ def test_nothing_goes_before_a_reset():
 WITH_PROBABILITIES = [each for each in SETTINGS if not each.startswith("racing")]
 
 
-@pytest.mark.parametrize(
-    ("setting", "num_steps"),
-    [
-        *((each, 6) for each in WITH_PROBABILITIES),
-        *((each, 0) for each in WITH_PROBABILITIES if "conjugate" in each),
-    ],
-)
-def test_arms_are_played_as_often_as_the_probabilities_say(setting, num_steps):
+@pytest.mark.parametrize("setting", WITH_PROBABILITIES)
+def test_arms_are_played_as_often_as_the_probabilities_say(setting):
     """Each lane has a law of its own, so shares are summed over lanes: four deviations."""
     is_chain = "chains" in setting  # whose answers cost milliseconds
     num_lanes, num_rounds = (20, 1) if is_chain else (200, 10)
-    agent = make(setting, num_lanes, min(num_steps, 2) if is_chain else num_steps)
+    agent = make(setting, num_lanes, 2 if is_chain else 6)
     probabilities = agent.action_probabilities(shown(agent))
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-12)
     acts = np.array([agent.act(shown(agent)) for _ in range(num_rounds)])
@@ -372,20 +340,29 @@ def test_available_arms_are_played_as_often_as_the_probabilities_say(setting, nu
     assert (abs((shares - probabilities).sum(axis=0)) <= allowed).all()
 
 
+OF_MASKS = np.array([3, 1, 4, 2]), np.array([1, 1, 3, 0])
+
+
+@cache
+def weigh_masks(kind):
+    """Return (M, K) probabilities to be the best available arm, and what the draws are worth."""
+    counts, sums = OF_MASKS
+    means = PROBLEMS[kind].prior.sample(np.random.default_rng(1), (400_000, 4))
+    weights = (means**sums * (1 - means) ** (counts - sums)).prod(axis=1)
+    best = np.array([np.where(mask, means, -1.0).argmax(axis=1) for mask in MASKS])
+    expected = np.array([np.bincount(each, weights, 4) for each in best]) / weights.sum()
+    return expected, weights.sum() ** 2 / (weights**2).sum()
+
+
 BY_POSTERIOR = [f"{name}, {kind}" for name in SAMPLERS for kind in ("conjugate", "grid", "chains")]
 
 
 @pytest.mark.parametrize("setting", [*BY_POSTERIOR, "exact, mixture", "racing, mixture"])
 def test_thompson_sampling_plays_the_best_of_the_available_arms_of_a_draw(setting):
     """Not renormalised probabilities: draws of the prior, weighted by the likelihood, tell."""
-    (_, kind, _), counts, sums = SETTINGS[setting], np.array([3, 1, 4, 2]), np.array([1, 1, 3, 0])
-    agent = make(setting, len(MASKS))
-    agent.warm_start(counts, sums)
-    means = PROBLEMS[kind].prior.sample(np.random.default_rng(1), (400_000, 4))
-    weights = (means**sums * (1 - means) ** (counts - sums)).prod(axis=1)
-    best = np.array([np.where(mask, means, -1.0).argmax(axis=1) for mask in MASKS])
-    expected = np.array([np.bincount(each, weights, 4) for each in best]) / weights.sum()
-    sizes = weights.sum() ** 2 / (weights**2).sum(), agent.posterior().effective_sample_size().min()
+    agent, (expected, size) = make(setting, len(MASKS)), weigh_masks(SETTINGS[setting][1])
+    agent.warm_start(*OF_MASKS)
+    sizes = size, agent.posterior().effective_sample_size().min()
     allowed = sum(4 * np.sqrt(0.25 / size) for size in sizes)
     assert abs(agent.action_probabilities(available=MASKS) - expected).max() <= allowed
 
@@ -484,7 +461,7 @@ def test_many_decisions_follow_the_probabilities_of_one_and_are_the_same_for_a_s
     """Four deviations of the shares, of a pool worth 4,096 draws, and of what answers are worth."""
     size = 40 if any(name in setting for name in COSTLY) else 900
     agent, twin = (make(setting, None, 3) for _ in range(2))
-    probabilities, counts = agent.action_probabilities(shown(agent)), lane_counts(agent).copy()
+    probabilities, counts = agent.action_probabilities(shown(agent)), agent.lane_counts.copy()
     arms = decide(agent, size)
     assert arms.shape == (size,) and arms.dtype == np.int64
     worth = np.inf if agent.has_exact_probabilities else 100 if "chains" in setting else 1000
@@ -496,7 +473,7 @@ def test_many_decisions_follow_the_probabilities_of_one_and_are_the_same_for_a_s
     found = agent.diagnostics()
     assert found.keys() == make(setting, None, 3).diagnostics().keys()
     assert all(values.shape == (size,) for values in found.values())
-    assert_same([arms, lane_counts(agent)], [decide(twin, size), counts])
+    assert_same([arms, agent.lane_counts], [decide(twin, size), counts])
     assert type(agent.act(shown(agent))) is int
     assert all(np.ndim(value) == 0 for value in agent.diagnostics().values())
 
@@ -671,7 +648,7 @@ def test_a_copy_for_propensities_shares_no_evidence(options):
     agent.reset(2, seed=0)
     agent.observe([1, 2], [1.0, 1.0])
     agent.action_probabilities()
-    assert lane_counts(agent).tolist() == lane_sums(agent).tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
+    assert agent.lane_counts.tolist() == agent.lane_sums.tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
 
 
 def test_a_choice_that_is_no_arm_is_refused_by_the_name_of_the_agent():
@@ -735,27 +712,14 @@ class Ordered:
 ORDERED = BanditProblem(Bernoulli(), Ordered(), 4)
 BOUNDED = BanditProblem(Exponential(), TruncatedNormal(0.5, 0.1, 0.2, 0.8), 4)
 OF_ONE_RUN = [
-    ("exact", CONJUGATE, "observe", (4, 1.0), "action must be an integer from 0 to 3, got 4."),
     ("exact", CONJUGATE, "observe", (0, 0.7), OF_A_HALF),
     ("exact", CONJUGATE, "observe", (0, 1.0, [True, True]), "mask must have shape (1,), got"),
     ("exact", CONJUGATE, "reset_lanes", ([],), "mask must be an array of booleans, got []."),
     ("exact", CONJUGATE, "warm_start", ([1, 0, 0, 0], [2, 0, 0, 0]), "got 2.0 for arm 0."),
     ("exact", CONJUGATE, "warm_start", ([1, 0, -1, 0], [0] * 4), "got -1.0 for arm 2."),
     ("exact", BOUNDED, "act", (), "the rewards of arm 1 must be possible under problem.prior, got"),
-    (
-        "racing_paper",
-        ORDERED,
-        "act",
-        (),
-        "at all 200 samples of the race, whose counts [500, 500, 0, 0]",
-    ),
-    (
-        "racing_paper",
-        ORDERED,
-        "posterior",
-        (),
-        "at all 160000 draws, whose counts [500, 500, 0, 0]",
-    ),
+    ("racing_paper", ORDERED, "act", (), "at all 200 samples of the race, whose counts"),
+    ("racing_paper", ORDERED, "posterior", (), "at all 160000 draws, whose counts"),
 ]
 
 

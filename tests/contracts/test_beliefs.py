@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from ensemble import Ensemble
-from surface import started
+from surface import play, started
 
 import agents
 from agents import BayesUCB, Thompson, make_agent
@@ -45,15 +45,6 @@ every_pair = pytest.mark.parametrize(("rule", "posterior"), PAIRS)
 def make(rule, posterior, num_envs):
     problem, told = POSTERIORS[posterior]
     return started(rule, problem, num_envs, posterior=told)
-
-
-def play(agent, num_steps, seed=2):
-    """Let the agent play for rewards that are the same whatever it does; return its actions."""
-    rng, history = np.random.default_rng(seed), []
-    for _ in range(num_steps):
-        history.append(agent.act())
-        agent.observe(history[-1], rng.integers(2, size=agent.num_envs).astype(float))
-    return np.array(history)
 
 
 @every_pair

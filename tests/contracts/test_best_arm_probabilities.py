@@ -8,11 +8,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-from families import CONJUGATES
+from families import CONJUGATES, DensityOnly
 from geometric import Geometric
 from scipy import stats
 from scipy.special import betaln, expit, logit, logsumexp
-from surface import lane_counts, lane_sums, started
+from surface import started
 
 from agents import SMCThompson
 from agents.base.conjugacy import is_compiled
@@ -33,9 +33,7 @@ from bandit_gym.problem import BanditProblem
 
 
 class Spikes:
-    """Half of the arms are at 0.3 or 0.7, within 0.001, the others anywhere."""
-
-    support = (0.0, 1.0)
+    """Half of the arms are at 0.3 or 0.7, within 0.001, the others anywhere; it has no support."""
 
     def sample(self, rng, shape):
         spikes = rng.choice([0.3, 0.7], shape) + 0.001 * rng.standard_normal(shape)
@@ -62,19 +60,6 @@ class Blocks(Spikes):
         density = ((x > 0.1) & (x < 0.4)) * 0.5 / 0.3 + ((x > 0.6) & (x < 0.8)) * 0.5 / 0.2
         with np.errstate(divide="ignore"):
             return np.log(density)
-
-
-class DensityOnly:
-    """A built-in prior that says nothing of itself."""
-
-    def __init__(self, prior):
-        self.prior = prior
-
-    def sample(self, rng, shape):
-        return self.prior.sample(rng, shape)
-
-    def log_density(self, means):
-        return self.prior.log_density(means) + 7.0
 
 
 BY_ARM = TruncatedNormal([0.4, 0.5, 0.7], 0.2, [0.2, 0.1, 0.3], [0.6, 0.8, 0.9])
@@ -291,7 +276,7 @@ def test_particles_follow_data_that_come_one_by_one(model):
         for reward in (rng.random(pulls) < mean).astype(float):
             agent.observe(np.full(100, arm), np.full(100, reward))
     agent.act()
-    data = lane_counts(agent)[0], lane_sums(agent)[0]
+    data = agent.lane_counts[0], agent.lane_sums[0]
     assert_action_shares(agent, action_probabilities(problem, *data), error=2e-3)
 
 

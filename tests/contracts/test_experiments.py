@@ -35,17 +35,8 @@ ENTRIES = {
     ),
     "options and a label": (
         f"[[agents]]\nagent = 'racing_paper'\ndelta = 0.5\nlabel = '{HARD}'",
-        {"agents": [{"agent": "racing_paper", "delta": 0.5, "label": HARD}]},
+        {"agents": [{"agent": "racing_paper", "delta": np.float64(0.5), "label": HARD}]},
         [HARD],
-    ),
-    "options": (
-        "[[agents]]\nagent = 'racing_paper'\ndelta = 0.5\nmax_samples = 9",
-        {
-            "agents": [
-                {"agent": "racing_paper", "delta": np.float64(0.5), "max_samples": np.int64(9)}
-            ]
-        },
-        ["racing_paper(delta=0.5,max_samples=9)"],
     ),
     "a grid": (
         "[[agents]]\nagent = 'racing_paper'\nmax_samples = 9\ngrid.delta = [0.1, 0.2]\n"
@@ -88,11 +79,6 @@ ENTRIES = {
         "prior.beta = 5",
         {"environments": [{"env": f"bandit_gym:{ENV}", "num_arms": 3, "prior": FIVE}]},
         [f"{ENV}(num_arms=3,prior=beta(alpha=5,beta=5))"],
-    ),
-    "an environment with means": (
-        f"[[environments]]\nenv = '{ENV}'\nnum_arms = 2\nmeans = [0.2, 0.5]",
-        {"environments": [{"env": ENV, "num_arms": 2, "means": (0.2, 0.5)}]},
-        [f"{ENV}(num_arms=2,means=[0.2,0.5])"],
     ),
     "an environment in wrappers": (
         f"[[environments]]\nenv = '{ENV}'\nlabel = 'late'\n"
@@ -150,13 +136,6 @@ def test_every_form_of_entry_reads_the_same_again(tmp_path, case):
     if labels is not None:
         (kind,) = settings
         assert [entry.label for entry in getattr(experiment, kind)] == labels
-
-
-def test_experiment_has_a_run_for_each_environment_and_agent():
-    runs = make_experiment(environments=[ENV, "PoissonBandit-v0"]).runs
-    assert [(run.environment.label, run.agent.label) for run in runs] == [
-        (env, agent) for env in (ENV, "PoissonBandit-v0") for agent in ("random", "ucb1")
-    ]
 
 
 def test_settings_that_read_very_long_are_cut_in_the_label():
@@ -533,64 +512,55 @@ def labelled(label):
     return {"agents": [{"agent": "random", "label": label}]}
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"environments": ["BernouliBandit-v0"]}, "nearest known one is 'BernoulliBandit-v0'"),
-        ({"environments": [{"env": ENV, "num_arm": 3}]}, "nearest known one is 'num_arms'"),
-        (
-            {"environments": [{"env": ENV, "wrappers": [{"name": "Drif"}]}]},
-            "nearest known one is 'Drift'",
-        ),
-        ({"environments": ["no_such_module:Bandit-v0"]}, "env must be"),
-        ({"environments": []}, "environments must have at least one entry"),
-        ({"agents": ["racin"]}, "nearest known one is 'racing'"),
-        ({"agents": [{"agent": "racing_paper", "detla": 0.1}]}, "nearest known one is 'delta'"),
-        ({"agents": ["agents:NoSuchAgent"]}, "agent must be importable"),
-        ({"agents": ["./x:Y"]}, "agent must read module:name, got"),
-        ({"agents": ["random", "random"]}, "agents must have different labels, got 'random'"),
-        (
-            {"agents": ["random", {"agent": "random", "label": "dice"}]},
-            r"different settings, got \['random', 'dice'\]; remove one",
-        ),
-        (labelled("\ud800"), "label must have 1 to 200 char"),
-        (labelled("\u202elive"), "characters that can be printed"),
-        (labelled("a" * 201), "label must have 1 to 200 char"),
-        (labelled(""), "label must have 1 to 200 char"),
-        (labelled(5), "label must be a str, got 5"),
-        ({"agents": [{"agent": "ucb1", "grid": {"scale": []}}]}, "a table of non-empty lists"),
-        ({"agents": "random"}, "agents must be a list"),
-        ({"agents": [{"delta": 0.1}]}, "agent must be a name, a class, a function, or a dict"),
-        ({"agents": [{"agent": "racing_paper", "delta": float("nan")}]}, "must be JSON-able"),
-        ({"replications": 1.5}, "replications must be a positive integer, got 1.5"),
-        ({"horizon": []}, r"horizon must be a positive integer, got \[\]"),
-        ({"horizon": [0, 9]}, "horizon must be a positive integer, got 0"),
-        ({"horizon": [5, 5]}, r"horizon must be in increasing order, each once, got \[5, 5\]"),
-        ({"seed": -1}, "seed must be a non-negative integer, got -1"),
-        ({"block_size": 0}, "block_size must be a positive integer, got 0"),
-        ({"recording": "each"}, "recording must be one of 'log', 'every', got 'each'"),
-        ({"propensities": 1}, "propensities must be a bool, got 1"),
-        ({"horizon": 10**15, "recording": "every"}, "block_size, horizon and recording must be"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_experiment_refuses_bad_settings_in_one_sentence(changes, message):
-    with pytest.raises((TypeError, ValueError), match=message) as caught:
-        make_experiment(**changes)
-    assert "\n" not in str(caught.value)
+BAD_SETTINGS = [
+    ({"environments": ["BernouliBandit-v0"]}, "nearest known one is 'BernoulliBandit-v0'"),
+    ({"environments": [{"env": ENV, "num_arm": 3}]}, "nearest known one is 'num_arms'"),
+    ({"environments": [{"env": ENV, "wrappers": [{"name": "Drif"}]}]}, "known one is 'Drift'"),
+    ({"environments": ["no_such_module:Bandit-v0"]}, "env must be"),
+    ({"environments": []}, "environments must have at least one entry"),
+    ({"agents": ["racin"]}, "nearest known one is 'racing'"),
+    ({"agents": [{"agent": "racing_paper", "detla": 0.1}]}, "nearest known one is 'delta'"),
+    ({"agents": ["agents:NoSuchAgent"]}, "agent must be importable"),
+    ({"agents": ["./x:Y"]}, "agent must read module:name, got"),
+    ({"agents": ["random", "random"]}, "agents must have different labels, got 'random'"),
+    (
+        {"agents": ["random", {"agent": "random", "label": "dice"}]},
+        r"different settings, got \['random', 'dice'\]; remove one",
+    ),
+    (labelled("\ud800"), "label must have 1 to 200 char"),
+    (labelled("\u202elive"), "characters that can be printed"),
+    (labelled("a" * 201), "label must have 1 to 200 char"),
+    (labelled(""), "label must have 1 to 200 char"),
+    (labelled(5), "label must be a str, got 5"),
+    ({"agents": [{"agent": "ucb1", "grid": {"scale": []}}]}, "a table of non-empty lists"),
+    ({"agents": "random"}, "agents must be a list"),
+    ({"agents": [{"delta": 0.1}]}, "agent must be a name, a class, a function, or a dict"),
+    ({"agents": [{"agent": "racing_paper", "delta": float("nan")}]}, "must be JSON-able"),
+    ({"replications": 1.5}, "replications must be a positive integer, got 1.5"),
+    ({"horizon": []}, r"horizon must be a positive integer, got \[\]"),
+    ({"horizon": [0, 9]}, "horizon must be a positive integer, got 0"),
+    ({"horizon": [5, 5]}, r"horizon must be in increasing order, each once, got \[5, 5\]"),
+    ({"seed": -1}, "seed must be a non-negative integer, got -1"),
+    ({"block_size": 0}, "block_size must be a positive integer, got 0"),
+    ({"recording": "each"}, "recording must be one of 'log', 'every', got 'each'"),
+    ({"propensities": 1}, "propensities must be a bool, got 1"),
+    ({"horizon": 10**15, "recording": "every"}, "block_size, horizon and recording must be"),
+]
+
+
+def test_experiment_refuses_bad_settings_in_one_sentence():
+    for changes, message in BAD_SETTINGS:
+        with pytest.raises((TypeError, ValueError), match=message) as caught:
+            make_experiment(**changes)
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         ("a.toml", "replications = = 7", "path must lead to valid TOML, got .*a.toml"),
-        ("a.toml", "seed = 1\nseed = 2", "must lead to valid TOML"),
         ("a.json", "null", "experiment must be a dict"),
-        (
-            "a.json",
-            '{"environments": [5], "agents": ["random"]}',
-            "env must be an id, a BanditProblem, or a dict",
-        ),
+        ("a.json", '{"environments": [5], "agents": ["random"]}', "env must be an id, a Bandit"),
         ("a.toml", "replicatons = 3", "replicatons|must have the key"),
         ("b/", "", "directory"),
         ("nothing.toml", None, "nothing.toml"),

@@ -7,7 +7,7 @@ from itertools import cycle
 import numpy as np
 import pytest
 from scipy import integrate
-from surface import in_states, regret_of, started
+from surface import in_states, started
 
 from agents import ExactThompson, make_agent
 from agents.bayes_optimal import (
@@ -199,7 +199,7 @@ def test_rules_lose_in_play_what_the_recursion_says_and_no_less_than_the_best(ru
     env = BanditVectorEnv(2000, problem=problem)
     name, options = RULES[rule]
     found = rollout(make_agent(name, problem, **options), env, seed=0, horizon=horizon)
-    played = regret_of(found).cumsum(axis=1)[:, [horizon // 2, horizon - 1]]
+    played = found.regret.cumsum(axis=1)[:, [horizon // 2, horizon - 1]]
     exact = expected_regret(problem, rule, horizon, **options)
     error = 4 * played.std(axis=0) / np.sqrt(2000)
     assert (np.abs(played.mean(axis=0) - exact[[horizon // 2, horizon - 1]]) < error).all()
@@ -210,7 +210,7 @@ def test_rules_lose_in_play_what_the_recursion_says_and_no_less_than_the_best(ru
 def test_the_optimum_loses_in_play_what_the_recursion_says(problem):
     env = BanditVectorEnv(5000, problem=problem)
     found = rollout(BayesOptimal(problem, horizon=60), env, seed=0, horizon=60)
-    regrets = regret_of(found).sum(axis=1)
+    regrets = found.regret.sum(axis=1)
     expected = optimal_regret(problem, 60)
     found = expected_regret(problem, BayesOptimal(problem, horizon=60), 60)[-1]
     assert found == pytest.approx(expected, abs=1e-9)
@@ -223,7 +223,7 @@ def test_the_optimum_loses_no_more_than_greedy_and_thompson_where_rewards_are_la
     for name, options in {"optimal": {"horizon": 60}, "exact": {}, "greedy": {}}.items():
         env = DelayedReward(BanditVectorEnv(4000, problem=UNIFORM), 20)
         found = rollout(make_agent(name, UNIFORM, **options), env, seed=0, horizon=60)
-        lost[name] = regret_of(found).sum(axis=1)
+        lost[name] = found.regret.sum(axis=1)
     for other in ("exact", "greedy"):
         more = lost["optimal"] - lost[other]
         assert more.mean() <= 4 * more.std() / np.sqrt(len(more))

@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from families import CONJUGATES
+from families import CONJUGATES, DensityOnly
 from geometric import Geometric
 from scipy import special, stats
 from scipy.interpolate import CubicSpline
@@ -42,16 +42,6 @@ BOX = (0.05, 0.95)
 CUT = TruncatedNormal(0.5, 0.3, *BOX)
 
 
-class DensityOnly:
-    """The same prior, which says nothing of its arms."""
-
-    def sample(self, rng, shape):
-        return CUT.sample(rng, shape)
-
-    def log_density(self, means):
-        return CUT.log_density(means)
-
-
 NUM_PARTICLES, NUM_DRAWS, NUM_ARMS = 200, 10_000, 3
 CHAIN = TruncatedMultivariateNormal(0.5, np.diag(np.full(NUM_ARMS, 0.09)).tolist(), *BOX)
 TIED = TruncatedMultivariateNormal(0.5, (np.diag(np.full(NUM_ARMS, 0.09)) + 1e-6).tolist(), *BOX)
@@ -76,7 +66,7 @@ ROUTES = {
     "particles": ("smc_paper", CUT, {"num_particles": NUM_PARTICLES}, 400),
     "moved": ("smc", CUT, {"num_particles": NUM_PARTICLES}, 400),
     "race": ("racing", CUT, {}, 4),
-    "race, joint density": ("racing", DensityOnly(), {}, 4),
+    "race, joint density": ("racing", DensityOnly(CUT), {}, 4),
     "race, weighed": ("racing", TIED, {}, 4),
 }
 """Agent, prior (None is the conjugate one, a dict has one for each likelihood), options, lanes."""

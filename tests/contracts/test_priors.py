@@ -27,7 +27,6 @@ from bandit_gym.priors import (
     PerArm,
     Prior,
     SharedMixture,
-    TruncatedMultivariateNormal,
     TruncatedNormal,
     make_prior,
     prior_from_dict,
@@ -294,13 +293,6 @@ def test_zero_is_refused_where_a_parameter_must_be_above_0():
         value = [0.0, 0.0] if parameter.endswith("s") else 0.0
         with pytest.raises(ValueError, match=f"{parameter} must .*above 0.* got"):
             prior_from_dict(NAMED[name] | {parameter: value})
-
-
-def test_num_arms_is_the_length_of_the_parameters():
-    assert Beta(1, 1).num_arms is None
-    assert Beta([1, 2, 3], 1).num_arms == OF_OURS["per arm"].num_arms == 3
-    assert TruncatedNormal(0.5, 0.1, [0, 0.1], 1).num_arms == 2
-    assert TruncatedMultivariateNormal(0.5, [[1.0, 0.5], [0.5, 1.0]]).num_arms == 2
 
 
 @every_prior

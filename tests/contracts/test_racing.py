@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from geometric import Geometric
-from surface import lane_counts, started
+from surface import started
 
 from agents import RacingThompson
 from agents.racing.normal import draw_logistic, log_logistic
@@ -249,10 +249,9 @@ def test_arms_without_a_posterior_can_be_pulled_first_in_random_order(problem):
     agent.observe(first, np.ones(2000))
     for _ in range(3):
         agent.observe(agent.act(), np.ones(2000))
-    assert (lane_counts(agent) == 1).all()
+    assert (agent.lane_counts == 1).all()
 
 
-BERNOULLI = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
 BAD_OPTIONS = [
     ({"effective_samples": 0.0}, "effective_samples must be .* got 0.0"),
     ({"stopping": 0}, "stopping must be .* got 0"),
@@ -270,32 +269,19 @@ BAD_READINGS = [
 ]
 
 
-def test_a_bad_option_is_refused():
-    for options, text in BAD_OPTIONS:
-        with pytest.raises(ValueError, match=text):
-            RacingThompson(BERNOULLI, **options)
-
-
-def test_a_bad_reading_of_the_paper_is_refused():
-    for options, text in BAD_READINGS:
-        with pytest.raises(ValueError, match=text):
-            RacingThompson.paper(BERNOULLI, **options)
+def test_bad_options_and_readings_of_the_paper_are_refused():
+    for make, cases in (RacingThompson, BAD_OPTIONS), (RacingThompson.paper, BAD_READINGS):
+        for options, text in cases:
+            with pytest.raises(ValueError, match=text):
+                make(UNIFORM, **options)
 
 
 @pytest.mark.parametrize(
     ("problem", "options", "text"),
     [
         (BanditProblem(Bernoulli(), Scaled(0.0), 4), {"scale": "supremum"}, "natural_parameters"),
-        (
-            BanditProblem(Bernoulli(), Beta(0.1, 2.0), 4),
-            {"scale": "supremum"},
-            "where the weight pi / q_0 is unbounded",
-        ),
-        (
-            BanditProblem(Geometric(), Gamma(2.0, 1.5), 2),
-            {},
-            "proposal must be 'matched' for users_geometric rewards",
-        ),
+        (BanditProblem(Bernoulli(), Beta(0.1, 2.0), 4), {"scale": "supremum"}, "q_0 is unbounded"),
+        (BanditProblem(Geometric(), Gamma(2.0, 1.5), 2), {}, "proposal must be 'matched'"),
     ],
     ids=["no parameters", "unbounded", "no row"],
 )

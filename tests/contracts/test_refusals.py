@@ -17,7 +17,7 @@ from gymnasium.error import InvalidAction
 from gymnasium.spaces import Box
 from gymnasium.wrappers.vector import TransformReward
 from stub_agents import Constant
-from surface import MISSPELT, lane_counts, lane_sums, make_env
+from surface import make_env
 from wrapped_envs import make_env as make_wrapped
 
 import bandit_gym as bg
@@ -70,7 +70,7 @@ OPTIONS = [
     ({"observation": "count"}, ValueError, "observation must be one of.*nearest .* 'counts'"),
     ({"horizon": 0}, ValueError, "horizon must be a positive integer, got 0"),
     ({"render_mode": "ascii"}, ValueError, "render_mode must be one of 'ansi', 'rgb_array'"),
-    ({MISSPELT: 5}, ValueError, "the nearest known one is 'num_arms'"),
+    ({"num_arm": 5}, ValueError, "the nearest known one is 'num_arms'"),
     ({"prior": {"name": "betta", "alpha": 1, "beta": 1}}, ValueError, "nearest .* 'beta'"),
 ]
 
@@ -96,14 +96,9 @@ ENVIRONMENTS = [
     ("Gaussian", {"std": 0.0}, "std must be a finite number above 0"),
     ("Custom", {"likelihood": "poison"}, "got 'poison'; the nearest known one is 'poisson'"),
     ("Custom", {"likelihood": {"name": "gaussian", "sd": 1}}, "the nearest known one is 'std'"),
-    ("Custom", {"likelihood": 5}, "likelihood must be a dict with the key 'name', got 5"),
     ("Custom", {"likelihood": "no_such:Law"}, "likelihood must be importable, got 'no_such:Law'"),
     ("Custom", {"likelihood": "os:getcwd"}, "os:getcwd must be a likelihood's class, got"),
-    (
-        "Custom",
-        {"likelihood": "geometric:Geometric"},
-        "prior must be given for users_geometric rewards",
-    ),
+    ("Custom", {"likelihood": "geometric:Geometric"}, "prior must be given for users_geometric"),
     ("Custom", {"likelihood": GEOMETRIC | {"p": 1}, "prior": PRIOR}, "no keys but 'name', got 'p'"),
 ]
 
@@ -176,7 +171,6 @@ PRIORS = [
     (Gamma, (True, 1.0), "shape must be a number or a list of one number per arm"),
     (Gamma, ([[1.0]], 1.0), "shape must be a number or a list of one number per arm"),
     (Normal, ([], 1.0), "mean must be finite, got []."),
-    (Normal, (np.nan, 1.0), "mean must be finite, got nan."),
     (Normal, ([0.0, 1.0], [1.0] * 3), "std must have as many values as mean (2), got 3."),
     (TruncatedNormal, (0.5, 0.1, [0.0, 2.0], 1.0), "low must be below high (1.0), got (0.0, 2.0)."),
     (TruncatedNormal, (0.0, 1e-9, 0.5, 1.0), FLOATING_POINT + ", got {'mean': 0.0, 'std': 1e-09, "),
@@ -191,11 +185,7 @@ PRIORS = [
     (Joint, ([0.5, 1e9], COVARIANCE), FLOATING_POINT),
     (Mixture, ([Beta(1, 1)] * 2, [1.0]), "weights must have one entry per component, 2"),
     (Mixture, (None, [1.0]), "components must be a list with at least one entry"),
-    (
-        Mixture,
-        ([5], [1.0]),
-        "components must be a list of distributions that are independent across arms",
-    ),
+    (Mixture, ([5], [1.0]), "components must be a list of distributions that are"),
     (spike_and_slab, (0.5, 0.1, "x", 0.5), "components must be a list of distributions that are"),
     (spike_and_slab, (0.5, 0.1, Beta(1, 1), 1.5), "share must be a finite number above 0"),
     (spike_and_slab, ([0.1], 0.1, Beta(1, 1), 0.5), "spike must be a finite number"),
@@ -231,10 +221,7 @@ PRIOR_DICTS = [
     ({"name": 5}, "prior name must be one of 'beta',"),
     (BETA | {"alpha": "1"}, "alpha must be a number or a list of one number per arm"),
     ([], "laws must be a list with at least one entry, got []."),
-    (
-        [BETA, ["x"]],
-        "laws must be a list of distributions that are independent across arms, got ['x'].",
-    ),
+    ([BETA, ["x"]], "laws must be a list of distributions that are independent across arms"),
     (MIXTURE | {"components": [{"name": "bta"}]}, "components of prior name must be one of 'beta'"),
     (MIXTURE | {"components": 5}, "components must be a list with at least one"),
     ({"name": "os:getcwd"}, "prior name must be one of 'beta',"),
@@ -265,7 +252,6 @@ def test_priors_of_ones_own_by_name():
 
 LIKELIHOODS = [
     ("gaussian", TypeError, "likelihood must be a dict with the key 'name', got 'gaussian'."),
-    ({}, ValueError, "likelihood must be a dict with the key 'name', got {}."),
     ({"name": "gausian"}, ValueError, "the nearest known one is 'gaussian'."),
     ({"name": 3}, TypeError, "likelihood name must be one of 'bernoulli', 'exponential',"),
     ({"name": "poisson", "std": 1.0}, ValueError, "must have no keys but 'name', got 'std'"),
@@ -294,7 +280,7 @@ PROBLEMS = [
     ((Poisson(), Normal(1, 1), 3), "use 'gamma', or 'truncated_normal'"),
     (
         (Bernoulli(), Beta([1, 2, 3], 1), 4),
-        "prior must have 4 values in its per-arm parameters, one per arm, got 3.",
+        "prior must have 4 values in its per-arm parameters, one",
     ),
     ((Bernoulli(), Joint(0.5, np.eye(3)), 4), "prior must have 4 values in its per-arm parameters"),
     ((Bernoulli(), PerArm([Beta(1, 1)] * 3), 4), "prior must have 4 values in its per-arm"),
@@ -325,7 +311,6 @@ def test_dicts_of_problems():
 ACTIONS = [
     (None, -1, "action must be an integer from 0 to 2, got -1."),
     (None, True, "action must be an integer from 0 to 2, got"),
-    (None, "1", "action must be an integer from 0 to 2, got"),
     (None, [1], "action must have no axes (one run), got [1]."),
     (None, [[1], [1, 2]], "action must be an integer from 0 to 2, got"),
     (2, [0, -2], "actions must be integers from 0 to 2, got -2 in lane 1."),
@@ -348,9 +333,7 @@ WHOLE, AT_LEAST_0 = "an integer of at least 0 under poisson", "a finite number o
 REWARDS = [
     (Bernoulli(), 0.5, "reward must be 0 or 1 under bernoulli rewards, got 0.5"),
     (Bernoulli(), np.nan, "reward must be 0 or 1 under bernoulli rewards, got nan."),
-    (Bernoulli(), None, "reward must be 0 or 1 under bernoulli rewards, got"),
     (Exponential(), -0.1, f"reward must be {AT_LEAST_0} exponential rewards, got -0.1."),
-    (Exponential(), np.inf, f"reward must be {AT_LEAST_0} exponential rewards, got inf."),
     (Gaussian(), np.nan, "reward must be a finite number under gaussian rewards, got nan."),
     (Poisson(), -1.0, f"reward must be {WHOLE} rewards, got -1.0."),
     (Poisson(), 0.5, f"reward must be {WHOLE} rewards, got 0.5."),
@@ -379,14 +362,8 @@ def test_sums_that_agents_are_told():
 
 
 LANES = [
-    (
-        ([[0, 0], [-1, 0]], 0.0),
-        "counts must be whole numbers from 0 to 2**53, got -1.0 for arm 0 of",
-    ),
-    (
-        ([[0, 0], [0.5, 0]], 0.0),
-        "counts must be whole numbers from 0 to 2**53, got 0.5 for arm 0 of",
-    ),
+    (([[0, 0], [-1, 0]], 0.0), "counts must be whole numbers from 0 to 2**53, got -1.0 for arm 0"),
+    (([[0, 0], [0.5, 0]], 0.0), "counts must be whole numbers from 0 to 2**53, got 0.5 for arm 0"),
     (([1, 1, 1], 0.0), "counts must broadcast to shape (2, 2), got (3,)."),
     ((1, "x"), "sums must be an array of numbers, got 'x'."),
 ]
@@ -419,20 +396,15 @@ WRAPPERS = [
     ("BatchedFeedback", {"size": 0}, "size must be a positive integer, got 0"),
     ("DelayedReward", {"delay": 1.5}, "delay must be a non-negative integer, got 1.5"),
     ("DelayedReward", {"delay": {"name": "unifrm"}}, "nearest known one is 'uniform'"),
-    (
-        "DelayedReward",
-        {"delay": {"name": "uniform", "low": 3, "high": 2}},
-        "high must be an integer of at least 3, got 2",
-    ),
+    ("DelayedReward", {"delay": {"name": "uniform", "low": 3, "high": 2}}, "of at least 3, got 2"),
     (
         "DelayedReward",
         {"delay": 3, "observation": "counts", "horizon": 7},
-        "env must have observation='constant'",
+        "observation='constant'",
     ),
     ("Drift", {}, r"std, period and probability must be a number and None twice, got \(None,"),
     ("Drift", {"std": 0.1, "period": 3}, r"None twice, got \(0.1, 3, None\)"),
     ("Drift", {"std": 0.0}, "std must be a finite number above 0"),
-    ("Drift", {"std": np.array([0.1])}, "std must be a finite number"),
     ("Drift", {"period": 0}, "period must be a positive integer, got 0"),
     ("BinaryReward", {"observation": "counts", "horizon": 9}, "others show rewards as they were"),
     ("Drift", {"probability": 2.0}, "probability must be a finite number above 0 and at most 1"),
@@ -483,10 +455,7 @@ DATASETS = [
     ({"env": None}, "env must be an environment with a BanditProblem, got None"),
     ({"env": bg.make(PROBLEM)}, "horizon must be given for an environment without"),
     ({"policy": "exat"}, "policy must be one of .*; the nearest known one is 'exact'"),
-    ({"policy": 3}, "policy must be a function, got 3"),
     ({"num_episodes": 0}, "num_episodes must be a positive integer, got 0"),
-    ({"seed": -1}, "seed must be "),
-    ({"env": Drift(gym.make(ENV), std=0.1)}, "env must pay each pull at once, and report means"),
     ({"env": DelayedReward(gym.make(ENV))}, "env must pay each pull at once, and report means"),
     (
         {"env": TransformReward(make_env(PROBLEM, 2), lambda paid: paid + 0.5), "policy": Constant},
@@ -508,9 +477,7 @@ LISTED = [
     ([{"name": "Drif"}], "wrapper must be one of .*; the nearest known one is 'Drift'"),
     ({"name": "Drift"}, "wrappers must be a list of dicts with the key 'name'"),
     ([{"name": "Drift", "stdd": 1}], "options of Drift must have no keys but .*'std'"),
-    ([3], "wrapper must be a dict with the key 'name', got 3"),
     ([{"name": "no_such_module:X"}], "wrapper must be importable, got"),
-    ([{"name": "math:pi"}], "wrapper math:pi must be a function, got 3.14"),
 ]
 
 
@@ -549,7 +516,6 @@ SHORT = gym.make("CartPole-v1", max_episode_steps=5)
 ROLLOUTS = [
     ((THREE, Endless()), {}, "horizon must be given for an environment without"),
     ((TWO, SHORT), {"horizon": 6}, "got 6; make the environment with max_episode_steps=6"),
-    ((THREE, Endless()), {"horizon": 0}, "horizon must be a positive integer, got 0"),
     ((TWO, Endless()), {"horizon": 1}, "as many arms as the environment, 3, got 2"),
     (("exact", Endless()), {}, "agent must have the methods reset, act and obs"),
     ((plain()(), Endless()), {}, "without reset, pass its class."),
@@ -573,14 +539,9 @@ COMPARISONS = [
     ({"agents": [lambda problem: problem]}, ValueError, "must be able to play"),
     ({"agents": [plain(act=None)]}, ValueError, "agent must have the methods act and observe, got"),
     ({"agents": [plain(act=lambda self: None)]}, ValueError, "an integer from 0 to 9, got None"),
-    (
-        {"agents": [plain(act=lambda self: random.randint(0, 1))]},
-        ValueError,
-        "constructor's rng",
-    ),
+    ({"agents": [plain(act=lambda self: random.randint(0, 1))]}, ValueError, "constructor's rng"),
     ({"agents": [plain(__init__=lambda self, k: None)]}, ValueError, "positional argument: 'k'"),
     ({"out": 5}, TypeError, "out must be a path, as a string or a Path"),
-    ({"out": ""}, ValueError, "out must be a path, as a string or a Path"),
 ]
 
 
@@ -610,13 +571,7 @@ AGENTS = [
     ("exat", {}, "the nearest known one is 'exact'"),
     ("exact", {"discont": 1}, "the nearest known one is 'discount'"),
     ("exact", {"method": "grib"}, "the nearest known one is 'grid'"),
-    ("exact", {"discount": 0.0}, "discount must be a finite number above 0 and at most 1, got 0"),
-    (
-        "exact",
-        {"discount": True},
-        "discount must be a finite number above 0 and at most 1, got True",
-    ),
-    ("exact", {"window": True}, "window must be a positive integer, got True"),
+    ("exact", {"discount": True}, "above 0 and at most 1, got True"),
     ("exact", {"window": 5, "discount": 0.5}, "window must be None beside a discount, got 5"),
     ("racing_paper", {"max_samples": 0}, "max_samples must be a positive integer, got 0"),
     ("smc", {"num_particles": 0}, "num_particles must be a positive integer, got 0"),
@@ -649,8 +604,6 @@ def test_options_of_agents():
 def test_folders_of_results():
     with refused(TypeError, "directory must be a path, as a string or a Path, got 5"):
         load_results(5)
-    with refused(FileNotFoundError, "the folder must exist, got 'nowhere'"):
-        load_results("nowhere")
 
 
 @pytest.mark.parametrize(
@@ -673,7 +626,7 @@ def test_actions_and_rewards_of_any_type_are_observed():
     for action in (1, np.int64(1), np.uint8(1), np.array(1)):
         for reward in (1, 1.0, np.float32(1), np.array(1), True):
             agent.observe(action, reward)
-    assert lane_counts(agent).tolist() == lane_sums(agent).tolist() == [[0, 4 * 5, 0]]
+    assert agent.lane_counts.tolist() == agent.lane_sums.tolist() == [[0, 4 * 5, 0]]
 
 
 def test_long_values_are_cut():

@@ -10,7 +10,7 @@ from families import CONJUGATES
 from gymnasium.vector import AutoresetMode
 from scipy import optimize, stats
 from scipy.special import betaln, softmax
-from surface import lane_decisions, started
+from surface import started
 
 import agents
 from agents.oracle import action_probabilities
@@ -335,18 +335,25 @@ def test_the_clock_counts_an_agents_own_decisions_and_nothing_else(rule, tmp_pat
     agent.action_probabilities(), copy.copy(agent).act()
     if rule != "moss" and rule != "optimal":
         agent.posterior().mean()
-    assert lane_decisions(agent) == [0, 0, 0]
+    assert agent.lane_decisions.tolist() == [0, 0, 0]
     agent.act(), agent.act()  # also where what was chosen is not played
     agent.observe([0, 0, 0], [1.0, 0.0, 0.0], mask=np.array([True, False, False]))
     agent.reset_lanes(np.array([False, False, True]))
-    assert lane_decisions(agent) == [2, 2, 0]
+    assert agent.lane_decisions.tolist() == [2, 2, 0]
     agent.save(tmp_path / "agent")
     for twin in pickle.loads(pickle.dumps(agent)), agents.load(tmp_path / "agent"):
         twin.act()
-        assert lane_decisions(twin) == [3, 3, 1]
-    assert lane_decisions(agent) == [2, 2, 0]
+        assert twin.lane_decisions.tolist() == [3, 3, 1]
+    assert agent.lane_decisions.tolist() == [2, 2, 0]
     agent.reset(2)
-    assert lane_decisions(agent) == [0, 0]
+    assert agent.lane_decisions.tolist() == [0, 0]
+
+
+@every_horizon_rule
+def test_a_horizon_that_cannot_be_counted_is_one_sentence(rule):
+    for horizon, text in [(0, "a positive integer, got 0"), (10**400, "at most .*, got 1000")]:
+        with pytest.raises(ValueError, match=f"horizon must be {text}"):
+            with_horizon(rule, 1, horizon)
 
 
 @pytest.mark.usefixtures("_folder")
@@ -385,7 +392,7 @@ def test_an_act_that_autoreset_ignores_is_no_decision(rule, mode, delay):
             if "final_info" in info:
                 deliver(agent, info["final_info"])
         played += ~is_ignored
-        assert lane_decisions(agent) == played.tolist() and played.max() <= 6
+        assert agent.lane_decisions.tolist() == played.tolist() and played.max() <= 6
         has_ended = terminated | truncated
         is_new = has_ended | ((np.arange(3) == 0) & (step == 1))
         if is_new.any() and (mode is AutoresetMode.DISABLED or step == 1):

@@ -95,7 +95,6 @@ WRONG_PRIORS = [
     ({"support": (0.0, 0.9)}, "prior.support" + SUPPORT),
     (ending(lambda num_arms: [[0.0, 0.9]] * num_arms), "prior.arm_support" + SUPPORT),
     ({"support": (0.5, 0.2)}, "prior.support must be ends that rise, got"),
-    ({"support": (0.2, np.nan)}, "prior.support must be ends that rise, got"),
     ({"support": (0.1, 0.2, 0.5)}, "prior.support must return numbers of shape (3, 2), got"),
     (ending(lambda num_arms: 1 / 0), "prior.arm_support must return numbers of shape (3, 2), got"),
     (of_arms(lambda means: means.sum(axis=-1)), "must return numbers of shape (3,), got"),
@@ -207,7 +206,6 @@ STATED = [
     (Bernoulli(), {"support": (0, 1)} | ending(lambda k: [[0.2, 0.5]] * k), [0.2, 0.5]),
     (Bernoulli(), {"support": (-3, 0.5)}, [0.0, 0.5]),
     (Bernoulli(), {"support": (-inf, inf)}, [0.0, 1.0]),
-    (Bernoulli(), {}, [0.0, 1.0]),
     (Poisson(), {}, [0.0, inf]),
     (Gaussian(), {"support": None}, [-inf, inf]),
 ]
@@ -284,15 +282,8 @@ AVERAGE = "sample must draw rewards that average the mean, 0.01, got"
 LINEAR = "log_likelihood must be linear in counts and sums, up to a term without the mean, got"
 WRONG_LIKELIHOODS = [
     (torn(np.nan), GAPS + "nan"),
-    (torn(inf), GAPS + "inf."),
-    (
-        weighing(lambda right, x, n, s: right.sum()),
-        "must return numbers of shape (4, 8), got shape",
-    ),
-    (
-        weighing(lambda right, x, n, s: 1 / 0),
-        "of shape (4, 8), got ZeroDivisionError('division by ",
-    ),
+    (weighing(lambda right, x, n, s: right.sum()), "must return numbers of shape (4, 8), got"),
+    (weighing(lambda right, x, n, s: 1 / 0), "of shape (4, 8), got ZeroDivisionError('division"),
     (weighing(lambda right, x, n, s: right + np.subtract(n, 1) * np.log1p(x)), LINEAR),
     (weighing(lambda right, x, n, s: right - np.square(s) * np.log1p(x)), LINEAR),
     ({"log_likelihood": weigh_odds}, "must be largest where the mean is the rewards' average, got"),
@@ -302,7 +293,6 @@ WRONG_LIKELIHOODS = [
     (paying(lambda means, u: draw(means, 1 - np.maximum(u, 1e-9))), "sample must not fall as the"),
     (paying(lambda means, u: draw(np.max(means), u)), "of shape (8, 154), got shape (154,)."),
     (paying(lambda means, u: draw(means, u) + 1), AVERAGE),
-    (paying(lambda means, u: draw(means, u) * 2), AVERAGE),
     (paying(lambda means, u: draw(means, u) * 0), AVERAGE),
     ({"is_possible": lambda self, rewards: ~np.less(rewards, 0)}, "must be False for NaN and"),
     ({"support": (1.0, 0.0)}, "support must be a pair of numbers that rise, got (1.0, 0.0)."),

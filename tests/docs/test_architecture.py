@@ -9,10 +9,10 @@ import pytest
 from documents import blocks, run
 from gymnasium.envs.registration import registry
 
-from agents import ExactThompson, RacingThompson, SMCThompson
+from agents import SMCThompson
 from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli, check_likelihood
-from bandit_gym.priors import Beta
+from bandit_gym.priors import Beta, check_prior
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import rollout
 
@@ -38,26 +38,9 @@ def take(heading, name):
     return pytest.mark.parametrize("recipe", [(heading, name)], indirect=True, ids=[name])
 
 
-@pytest.mark.parametrize(
-    ("agent_class", "options"),
-    [
-        (ExactThompson, {}),
-        (RacingThompson, {"proposal": "matched", "stopping": 200}),
-        (SMCThompson, {}),
-    ],
-)
 @take("A prior", "kumaraswamy")
-def test_prior_is_followed_by_every_kind_of_agent(recipe, agent_class, options):
-    problem = BanditProblem(Bernoulli(), recipe.Kumaraswamy(2, 5), 4)
-    num_lanes = 400 if agent_class is SMCThompson else NUM_LANES
-    agent = agent_class(problem, **options)
-    agent.reset(num_lanes, seed=0)
-    agent.warm_start(COUNTS, SUMS)
-    shares = np.bincount(agent.act(), minlength=4) / num_lanes
-    expected = action_probabilities(problem, COUNTS, SUMS)
-    sizes = agent.diagnostics().get("effective_sample_size", np.array([np.inf]))
-    bias = 1 / sizes.mean()  # of m weighted draws
-    assert (np.abs(shares - expected) <= 4 * np.sqrt(expected / num_lanes) + bias).all()
+def test_prior_draws_by_the_densities_that_it_tells(recipe):
+    check_prior(recipe.Kumaraswamy(2, 5), Bernoulli(), 4)
 
 
 @take("An agent", "top_two")
@@ -93,17 +76,3 @@ def test_observation_is_the_average_reward_of_each_arm(recipe):
     rewards = [env.step(action)[1] for action in (1, 1, 2, 1)]
     expected = [0.0, np.mean([*rewards[:2], rewards[3]]), rewards[2]]
     assert env.record.empirical_means[0] == pytest.approx(expected)
-
-
-@take("An observation", "averages")
-def test_observation_is_shown_in_every_lane(recipe):
-    env = gym.make_vec(
-        "bandit_gym:PoissonBandit-v0",
-        num_envs=2,
-        num_arms=3,
-        vectorization_mode="sync",
-        wrappers=[recipe.Averages],
-    )
-    env.reset(seed=0)
-    observation, rewards, *_ = env.step(np.array([0, 2]))
-    assert observation.tolist() == [[rewards[0], 0.0, 0.0], [0.0, 0.0, rewards[1]]]

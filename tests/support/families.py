@@ -40,6 +40,21 @@ ALL_AGENTS = tuple(name for name in AGENTS if name not in ("optimal", *FOR_FEATU
 horizon and leaves nothing to chance."""
 
 
+class DensityOnly:
+    """A prior that says nothing of another one's draws but their density, up to a constant."""
+
+    def __init__(self, prior):
+        self.prior = prior
+
+    def sample(self, rng, shape):
+        """Return draws of the other prior."""
+        return self.prior.sample(rng, shape)
+
+    def log_density(self, means):
+        """Return the log-density, and a constant."""
+        return self.prior.log_density(means) + 7.0
+
+
 class Conjugate(NamedTuple):
     """A likelihood and a prior that is conjugate to it.
 

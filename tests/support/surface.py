@@ -20,21 +20,13 @@ from bandit_gym.envs.rendering import estimate_averages as estimate_averages
 from bandit_gym.experiments import Experiment, Workers, run_experiment
 from bandit_gym.priors import CAPABILITIES, Prior
 from bandit_gym.priors.base import offers
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, ContextualProblem
 from bandit_gym.results import Results
-from bandit_gym.rollout import BanditAgent, Environment, Rollout, Step, play
+from bandit_gym.rollout import BanditAgent, Environment, Step
+from bandit_gym.rollout import play as play_steps
 
 OBSERVATIONS = ("constant", "counts", "history")
 """What environments may show to agents."""
-
-AGENTS_CLOCK = "bandit_gym.rollout.perf_counter"
-"""What tells the time that agents take."""
-
-REGRET_CHART = "cumulative_regret"
-"""What loggers call the regret summed over time."""
-
-MISSPELT = "num_arm"
-"""A keyword of `make`, of which an error names this much."""
 
 
 def problem_of(env) -> BanditProblem:
@@ -65,24 +57,9 @@ def agent_for(env, name: str, **options) -> Agent:
     return make_agent(name, problem_of(env), **options)
 
 
-def lane_counts(agent: Agent) -> np.ndarray:
-    """Return the (N, K) pulls of an agent's arms, N = 1 for a single run."""
-    return agent.lane_counts
-
-
-def lane_sums(agent: Agent) -> np.ndarray:
-    """Return the (N, K) total rewards of an agent's arms, N = 1 for a single run."""
-    return agent.lane_sums
-
-
-def regret_of(found: Rollout) -> np.ndarray:
-    """Return the (N, T) regret of each pull."""
-    return found.regret
-
-
 def steps_of(agent: BanditAgent, env: Environment) -> Iterator[Step]:
     """Play an episode and yield what happened in each step."""
-    return play(agent, env, env_seed=0, agent_seed=np.random.SeedSequence(0))
+    return play_steps(agent, env, env_seed=0, agent_seed=np.random.SeedSequence(0))
 
 
 def curves_of(results: Results, agent: str) -> np.ndarray:
@@ -224,13 +201,26 @@ def started(name: str, problem: BanditProblem, num_envs: int | None, *data, **op
     return agent
 
 
+def shown(agent: Agent, seed: int = 1) -> np.ndarray | None:
+    """Return the features that an agent is shown, if its problem has any."""
+    if not isinstance(agent.problem, ContextualProblem):
+        return None
+    lanes = () if agent.num_envs is None else (agent.num_envs,)
+    shape = agent.problem.num_arms, agent.problem.num_features
+    return np.random.default_rng(seed).normal(size=shape) * np.ones((*lanes, 1, 1))
+
+
+def play(agent: Agent, num_steps: int, seed: int = 2) -> np.ndarray:
+    """Let an agent play for rewards that are the same whatever it does; return its actions."""
+    rng, history = np.random.default_rng(seed), []
+    for step in range(num_steps):
+        history.append(agent.act(shown(agent, step % 5)))
+        agent.observe(history[-1], rng.integers(2, size=agent.num_envs).astype(float))
+    return np.array(history)
+
+
 def in_states(name: str, problem: BanditProblem, counts, sums, **options) -> Agent:
     """Make an agent that knows its horizon, in lanes whose pulls were decisions of its own."""
     agent = started(name, problem, len(counts), counts, sums, **options)
     agent.lane_decisions = np.sum(counts, axis=1)
     return agent
-
-
-def lane_decisions(agent: Agent) -> list[int]:
-    """Return how many decisions each lane of an agent that knows its horizon has made."""
-    return agent.lane_decisions.tolist()

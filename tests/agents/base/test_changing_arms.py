@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from families import ALL_AGENTS
-from surface import lane_counts, lane_sums, started
+from surface import started
 
 from agents import RacingThompson, make_agent
 from agents.base import Agent
@@ -77,12 +77,12 @@ def test_an_agent_with_more_arms_is_the_one_that_always_had_them(options):
             learner.observe([step % 3, 0], [1.0, step % 2])
 
     observe(agent, always)
-    more, known = agent.with_arms(5, prior=Beta(6.0, [7.0, 8.0])), lane_counts(agent).tolist()
+    more, known = agent.with_arms(5, prior=Beta(6.0, [7.0, 8.0])), agent.lane_counts.tolist()
     assert more.problem == FIVE
     for _ in range(2):
-        assert lane_counts(more).tolist() == lane_counts(always).tolist()
-        assert lane_sums(more).tolist() == lane_sums(always).tolist()
-        assert lane_counts(agent).tolist() == known
+        assert more.lane_counts.tolist() == always.lane_counts.tolist()
+        assert more.lane_sums.tolist() == always.lane_sums.tolist()
+        assert agent.lane_counts.tolist() == known
         observe(more, always)
 
 
@@ -92,7 +92,7 @@ def test_every_agent_goes_on_with_more_arms(name, tmp_path):
     for _ in range(4):
         agent.observe(agent.act(), [1.0, 0.0])
     more = agent.with_arms(4)
-    same = started(name, more.problem, 2, lane_counts(more), lane_sums(more))
+    same = started(name, more.problem, 2, more.lane_counts, more.lane_sums)
     if hasattr(agent, "lane_decisions"):
         assert more.lane_decisions.tolist() == [4, 4]
         same.lane_decisions = more.lane_decisions
@@ -107,11 +107,7 @@ def test_arms_whose_prior_is_not_known_are_refused():
     for problem, arguments, text in [
         (THREE, (2,), "num_arms must be an integer of at least 3, got 2."),
         (BY_ARM, (4,), "prior must be given for the new arms beside Beta(alpha=(1.0, 2.0, 3.0)"),
-        (
-            BY_ARM,
-            (4, Normal(0.0, 1.0)),
-            "prior must be for the new arms, 1, and of the same family",
-        ),
+        (BY_ARM, (4, Normal(0.0, 1.0)), "prior must be for the new arms, 1, and of the same"),
         (BY_ARM, (4, Beta([1.0, 2.0], 1.0)), "prior must be for the new arms, 1, and of the same"),
         (DEPENDENT, (4, Beta(1.0, 1.0)), "prior must be for the new arms, 1, and of the same"),
         (FEATURES, (4, Normal(0.0, 1.0)), "prior must be left out where arms have features"),

@@ -5,7 +5,7 @@ import pytest
 from families import ALL_AGENTS
 from surface import make_env
 
-from agents import ExactThompson, RacingThompson, SMCThompson, UniformRandom, make_agent
+from agents import ExactThompson, RacingThompson, SMCThompson, make_agent
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
@@ -39,13 +39,11 @@ def test_what_is_no_problem_and_has_none_is_refused(name):
         make_agent(name, None)
 
 
-@pytest.mark.parametrize(
-    "make", [ExactThompson, RacingThompson, RacingThompson.paper, SMCThompson.paper, UniformRandom]
-)
-def test_a_prior_stands_in_place_of_the_problems(make):
+@pytest.mark.parametrize("name", ALL_AGENTS)
+def test_a_prior_stands_in_place_of_the_problems(name):
     as_dict = {"name": "beta", "alpha": 5, "beta": 5}
     for prior in (Beta(5.0, 5.0), as_dict, "reference"):
-        agent = make(make_env(PROBLEM), prior=prior)
+        agent = make_agent(name, make_env(PROBLEM), prior=prior)
         expected = Beta(1.0, 1.0) if prior == "reference" else Beta(5.0, 5.0)
         assert agent.problem == BanditProblem(Bernoulli(), expected, 4)
         assert "prior" not in agent.options()

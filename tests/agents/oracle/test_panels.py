@@ -7,7 +7,6 @@ from agents.oracle.panels import (
     Panels,
     ToleranceError,
     bisect_panels,
-    exclusive_products,
     resolve_panels,
 )
 
@@ -84,11 +83,6 @@ def _flat_panels(heights):
     return Panels(np.linspace(0.0, 1.0, 5), values, np.zeros(4))
 
 
-def test_masses_are_shares_of_each_arm():
-    panels = _flat_panels(np.log([[1, 4], [2, 3], [3, 2], [4, 1]]))
-    np.testing.assert_allclose(panels.masses, np.array([[1, 4], [2, 3], [3, 2], [4, 1]]) / 10)
-
-
 def test_masses_beyond_count_panels_outside_only():
     panels = _flat_panels(np.log([[1, 4], [2, 3], [3, 2], [4, 1]]))
     np.testing.assert_allclose(panels.masses_beyond(0.25, 0.5), [[0.1, 0.4], [0.7, 0.3]])
@@ -113,9 +107,3 @@ def test_panels_stop_where_only_rounding_is_left():
     panels = resolve_panels(log_density, np.linspace(-32, 32, 17), 1e-12)
     assert len(panels.lengths) < 200
     assert panels.noise.sum() > 1e-6
-
-
-def test_exclusive_products_leave_out_one_factor_zeros_included():
-    factors = np.array([[2.0, 3.0, 5.0], [0.0, 3.0, 5.0]])
-    expected = [[15.0, 10.0, 6.0], [15.0, 0.0, 0.0]]
-    np.testing.assert_array_equal(exclusive_products(factors), expected)

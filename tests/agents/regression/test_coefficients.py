@@ -242,6 +242,20 @@ def test_a_lane_has_one_fit_alone_among_others_and_after_a_restart(kind):
     np.testing.assert_allclose(lanes.fits.shares[1], alone.fits.shares[0], rtol=0.2)
 
 
+def test_a_fork_stays_as_it_is_and_answers_leave_the_posterior_alone():
+    problem, rng = ContextualProblem(Bernoulli(), Normal(0, 1), 3, 2), np.random.default_rng(0)
+    features, rewards = make_data(Bernoulli(), 20)
+    posterior = CoefficientRace(problem)
+    rows = learn(posterior, features, rewards)
+    belief = posterior.predict(features[None, :3])
+    copy, before = belief.fork(), belief.best_arm_probabilities()
+    rows.add(np.array([0]), np.ones((1, 2)), np.ones(1))
+    posterior.update(rng, rows)
+    np.testing.assert_array_equal(copy.best_arm_probabilities(), before)
+    assert before.sum() == pytest.approx(1)
+    assert belief.diagnostics()["num_samples"][0] >= 12
+
+
 def test_a_draw_that_is_worth_little_is_flagged():
     problem = ContextualProblem(Bernoulli(), Normal(0.0, 30.0), 3, 20)
     features, rewards = make_data(Bernoulli(), 50, 20)

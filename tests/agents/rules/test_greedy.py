@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from families import DensityOnly
 
 from agents import EpsilonGreedy, Greedy
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
@@ -13,19 +14,9 @@ def act(agent, counts, sums, num_envs=40):
     return agent.act()
 
 
-class Uniform:
-    """A prior that only gives a density: no exact posterior is known."""
-
-    def sample(self, rng, shape):
-        return rng.random(shape)
-
-    def log_density(self, means):
-        return np.zeros(means.shape[:-1])
-
-
 @pytest.mark.parametrize(
     ("prior", "options"),
-    [(Beta(50.0, 50.0), {"estimate": "average"}), (Uniform(), {})],
+    [(Beta(50.0, 50.0), {"estimate": "average"}), (DensityOnly(Beta(1.0, 1.0)), {})],
     ids=["where asked", "where there is no posterior"],
 )
 def test_greedy_follows_averages(prior, options):

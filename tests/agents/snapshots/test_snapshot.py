@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from surface import play
 
 from agents import ExactThompson, RacingThompson, SMCThompson, make_agent
 from bandit_gym.likelihoods import Bernoulli, Gaussian
@@ -20,18 +21,11 @@ KINDS = {
 }
 
 
-def play(agent, num_steps=15):
-    """Let an agent learn from rewards that are the same whatever it does."""
-    rng, shape = np.random.default_rng(5), () if agent.num_envs is None else agent.num_envs
-    for _ in range(num_steps):
-        agent.observe(agent.act(), rng.integers(2, size=shape).astype(float))
-
-
 def make(source, num_envs=None):
     kind, problem, options = KINDS[source]
     agent = kind(problem, **options)
     agent.reset(num_envs, seed=1)
-    play(agent)
+    play(agent, 15)
     return agent
 
 

@@ -8,13 +8,10 @@ import pytest
 
 from bandit_gym.priors import (
     Beta,
-    Mixture,
     PerArm,
-    TruncatedNormal,
     describe_prior,
     make_prior,
     prior_from_dict,
-    spike_and_slab,
 )
 from bandit_gym.problem import problem_from_dict
 
@@ -65,17 +62,6 @@ def test_a_prior_of_ones_own_that_is_a_tuple_is_no_list_of_distributions():
             return np.where(((means >= self.low) & (means <= 1)).all(axis=-1), 0.0, -np.inf)
 
     assert make_prior(Uniform(0.2)) == (0.2,)
-
-
-def test_distributions_inside_others_are_those_that_python_would_make():
-    law = Mixture([Beta(1, 2), TruncatedNormal(0.4, 0.1)], [0.1, 0.3])
-    assert prior_from_dict(MIXTURE) == law
-    assert prior_from_dict(SPIKE) == spike_and_slab(0.3, 0.01, law, 0.4)
-
-
-def test_a_prior_that_is_given_is_taken_as_it_is():
-    for prior in (Beta(1, 2), None):
-        assert make_prior(prior) is prior
 
 
 def test_ones_own_is_made_of_a_class_a_function_or_an_object(own):

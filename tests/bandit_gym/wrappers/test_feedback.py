@@ -3,7 +3,6 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from surface import lane_counts
 from wrapped_envs import make_env
 
 from agents import ExactThompson
@@ -30,10 +29,10 @@ def test_agents_know_what_has_arrived_and_nothing_else(num_envs):
         arms = step % 4 if num_envs is None else np.full(num_envs, step % 4)
         deliver(agent, env.step(arms)[4])
         known = np.bincount(np.arange(max(step - 2, 0)) % 4, minlength=4)
-        assert (lane_counts(agent) == known).all()
+        assert (agent.lane_counts == known).all()
     if num_envs is not None:
         deliver(agent, env.step(arms)[4])  # in which all lanes were reset
-        assert lane_counts(agent).sum(axis=1).tolist() == [4, 4]
+        assert agent.lane_counts.sum(axis=1).tolist() == [4, 4]
 
 
 def test_masked_lanes_observe_nothing():
@@ -41,7 +40,7 @@ def test_masked_lanes_observe_nothing():
     env.reset(seed=0)
     info = env.step([0, 1])[4]
     deliver(agent, info, mask=np.array([False, True]))
-    assert lane_counts(agent).tolist() == [[0, 0, 0, 0], [0, 1, 0, 0]]
+    assert agent.lane_counts.tolist() == [[0, 0, 0, 0], [0, 1, 0, 0]]
 
 
 def test_deliver_says_so_where_nothing_is_late():
@@ -59,4 +58,4 @@ def test_a_bad_mask_is_refused_and_changes_nothing():
     info = env.step([0, 1])[4]
     with pytest.raises(ValueError, match=r"mask must have shape \(2,\), one per lane, got \[True"):
         deliver(agent, info, mask=[True])
-    assert not lane_counts(agent).any()
+    assert not agent.lane_counts.any()
