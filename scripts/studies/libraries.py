@@ -127,11 +127,11 @@ def _has_one_visitor(case: ContextualCase) -> bool:
 def find_stated_problem(sampler: Mapping[str, Any], case: Case) -> BanditProblem:
     """Return a case's problem under the model and prior that the manual states.
 
-    A prior that the library can be given is the case's own: one of the stated family, with a number
+    A prior that the library can be given is the case's own: of a family in `given`, with a number
     for each parameter.
     """
     own = case.problem.to_dict()
-    is_given = own["prior"]["name"] in sampler["told"]
+    is_given = own["prior"]["name"] in sampler["given"]
     if is_given and not any(isinstance(value, list) for value in own["prior"].values()):
         prior = own["prior"]
     else:
