@@ -20,7 +20,6 @@ import numpy as np
 import scipy
 from numpy.random import Generator
 from scipy.special import logsumexp
-from scipy.stats import multivariate_t
 
 from agents.oracle.chains import PosteriorTarget, temper
 from bandit_gym.checks.typing import FloatArray
@@ -56,8 +55,11 @@ class TMixture:
         self._mean, covariance = draws.mean(axis=0), np.atleast_2d(np.cov(draws.T))
         self._factor, unit = np.linalg.cholesky(covariance), np.eye(draws.shape[1])
         degrees = LOW_DEGREES if len(unit) < HIGH_DIMENSION else HIGH_DEGREES
-        wide = multivariate_t(shape=WIDTH**2 * unit, df=WIDE_DEGREES)
-        self._joint = multivariate_t(shape=unit, df=degrees), wide  # of L^-1 (theta - mean)
+        wide = scipy.stats.multivariate_t(shape=WIDTH**2 * unit, df=WIDE_DEGREES)
+        self._joint = (
+            scipy.stats.multivariate_t(shape=unit, df=degrees),
+            wide,
+        )  # of L^-1 (theta - mean)
         self._each = scipy.stats.t(COEFFICIENT_DEGREES, scale=np.sqrt(np.diag(covariance)))
 
     def sample(self, rng: Generator, size: int) -> FloatArray:
