@@ -222,11 +222,13 @@ def find_most_restricted(
     """Return the arm, of those left, with the least logistic mass in its interval."""
     first, min_mass = -1, math.inf
     for i in range(mean.size):
-        slope = LOGISTIC_SLOPE / math.sqrt(covariance[i, i]) if is_left[i] else math.nan
+        if not is_left[i]:
+            continue
+        slope = LOGISTIC_SLOPE / math.sqrt(covariance[i, i])
         low, high = (box[i, 0] - mean[i]) * slope, (box[i, 1] - mean[i]) * slope
         low, high = (-high, -low) if low > 0.0 else (low, high)
         mass = 1.0 / (1.0 + math.exp(-high)) - 1.0 / (1.0 + math.exp(-low))
-        if is_left[i] and (first < 0 or mass < min_mass):
+        if first < 0 or mass < min_mass:
             first, min_mass = i, mass
     return first
 
@@ -249,8 +251,8 @@ def draw_ordered_normals(
         log_densities: (R, m) are added to, up to a constant in each lane.
     """
     num_lanes, num_arms, num_samples = means.shape
-    best, middle = np.empty(num_samples), np.empty(num_samples)
-    z = np.empty((num_arms, num_samples))
+    best, middle, z = np.empty(num_samples), np.empty(num_samples), np.empty(means.shape[1:])
+    ends, workspace = np.empty((2, num_samples)), np.empty((2, num_samples))
     for r in range(num_lanes):
         for k in range(num_arms):
             arm, scale = normals.order[r, k], normals.factor[r, k, k]
@@ -262,9 +264,9 @@ def draw_ordered_normals(
                 for j in range(num_samples):
                     middle[j] += normals.factor[r, k, i] * z[i, j]
             for j in range(num_samples):
-                ends = (low - middle[j]) / scale, (high - middle[j]) / scale
-                z[k, j], log_density = draw_logistic(rng, *ends)
-                log_densities[r, j] += log_density
+                ends[0, j], ends[1, j] = (low - middle[j]) / scale, (high - middle[j]) / scale
+            draw_logistic(rng, ends, z[k], log_densities[r], workspace)
+            for j in range(num_samples):
                 means[r, arm, j] = min(max(middle[j] + scale * z[k, j], lowest), highest)
         fill_array(best, -np.inf)
         for i in range(num_arms):
@@ -272,27 +274,43 @@ def draw_ordered_normals(
 
 
 @inner
-def draw_logistic(rng: Generator, low: float, high: float) -> tuple[float, float]:
-    """Draw from a logistic distribution around 0, truncated to an interval.
+def draw_logistic(
+    rng: Generator,
+    ends: np.ndarray,
+    z: np.ndarray,
+    log_densities: np.ndarray,
+    workspace: np.ndarray,
+) -> None:
+    """Draw from logistic distributions around 0, each truncated to an interval.
+
+    A processor takes several samples at once through loops without exp, log or draws.
 
     Args:
         rng: source of randomness.
-        low: end of the interval, in standard deviations of the normal it stands in for.
-        high: its other end.
-
-    Returns:
-        The draw, and its log-density.
+        ends: (2, m) of the intervals, in standard deviations of the normal ones that these stand in
+            for; overwritten.
+        z: (m,) receives the draws.
+        log_densities: (m,) are added to.
+        workspace: (2, m) is overwritten.
     """
-    is_turned = high < 0.0
-    first, last = (-high, -low) if is_turned else (low, high)
-    nearest = max(first, 0.0)
-    slope = max(nearest, LOGISTIC_SLOPE)
-    left = math.exp(max(-abs(first) * slope, -MAX_EXPONENT))
-    right = math.exp(max((nearest - last) * slope, -MAX_EXPONENT))
-    unit, start = (left, 1.0) if nearest > 0.0 else (1.0, 1.0 / left)
-    below_first, below_last = 1.0 / (1.0 + unit * start), 1.0 / (1.0 + unit * right)
-    mass = max((start - right) * below_first * below_last, TINY)
-    u = rng.random()
-    above, below = right * below_last + u * mass, below_first + (1.0 - u) * (unit * mass)
-    z = nearest + math.log(below / above) / slope
-    return (-z if is_turned else z), math.log(below * above * slope / mass)
+    (left, right), (slope, u) = ends, workspace
+    for j in range(z.size):
+        is_turned = right[j] < 0.0
+        first, last = (-right[j], -left[j]) if is_turned else (left[j], right[j])
+        nearest = max(first, 0.0)
+        steepness = max(nearest, LOGISTIC_SLOPE)
+        left[j] = max(-abs(first) * steepness, -MAX_EXPONENT)
+        right[j] = max((nearest - last) * steepness, -MAX_EXPONENT)
+        z[j], slope[j] = (-nearest, -steepness) if is_turned else (nearest, steepness)
+    for j in range(z.size):
+        left[j], right[j], u[j] = math.exp(left[j]), math.exp(right[j]), rng.random()
+    for j in range(z.size):
+        unit, start = (left[j], 1.0) if z[j] != 0.0 else (1.0, 1.0 / left[j])
+        below_first, below_last = 1.0 / (1.0 + unit * start), 1.0 / (1.0 + unit * right[j])
+        mass = max((start - right[j]) * below_first * below_last, TINY)
+        above = right[j] * below_last + u[j] * mass
+        below = below_first + (1.0 - u[j]) * (unit * mass)
+        left[j], right[j] = below / above, below * above * abs(slope[j]) / mass
+    for j in range(z.size):
+        z[j] += math.log(left[j]) / slope[j]
+        log_densities[j] += math.log(right[j])

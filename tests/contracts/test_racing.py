@@ -337,7 +337,8 @@ def test_data_that_are_impossible_under_the_prior_are_told_by_lane():
 def test_truncated_logistic_draws_are_weighed_to_uniform_ones(ends):
     """One over a density weighs its draws to length: eight bins, four standard errors."""
     size, rng = 20_000, np.random.default_rng(0)
-    draws, log_densities = np.array([draw_logistic(rng, *ends) for _ in range(size)]).T
+    intervals, (draws, log_densities) = np.repeat(ends, size).reshape(2, size), np.zeros((2, size))
+    draw_logistic(rng, intervals, draws, log_densities, np.empty((2, size)))
     weights = np.exp(-log_densities) / (ends[1] - ends[0])
     bins = np.floor((draws - ends[0]) / (ends[1] - ends[0]) * 8)
     for each in range(8):
