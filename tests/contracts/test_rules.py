@@ -6,7 +6,7 @@ import pickle
 import gymnasium as gym
 import numpy as np
 import pytest
-from families import CONJUGATES
+from families import CONJUGATES, typical_mean
 from gymnasium.vector import AutoresetMode
 from scipy import optimize, stats
 from scipy.special import betaln, softmax
@@ -31,7 +31,7 @@ def histories(problem):
     """Return (N, K) pulls of 1 to 300, about as many in total for each arm, and rewards."""
     rng = np.random.default_rng(4)
     counts = np.ceil(300 ** rng.random((NUM_LANES, 3))).astype(int)
-    means = rng.uniform(0.4, 0.6, (NUM_LANES, 3))
+    means = rng.uniform(-0.1, 0.1, (NUM_LANES, 3)) + typical_mean(problem.likelihood)
     sums = np.zeros(counts.shape)
     for place in np.ndindex(counts.shape):
         size = counts[place]
@@ -59,10 +59,14 @@ def moss(counts, sums):
 
 def kl_ucb(family, c=0.0):
     """The largest mean whose divergence is small enough: a ratio of likelihoods, from SciPy."""
-    most = min(family.likelihood.support[1], 1e3) - 1e-12
+    least, most = family.likelihood.support
+    least, most = np.nextafter(least, np.inf), min(most, 1e3) - 1e-12
 
     def bound(count, total, level):
-        p, laws = total / count or 1e-300, (family.posterior(count, total), family.posterior(0, 0))
+        p, laws = (
+            max(total / count, least),
+            (family.posterior(count, total), family.posterior(0, 0)),
+        )
 
         def log_likelihood(q):
             after, before = (law.logpdf(q) for law in laws)
