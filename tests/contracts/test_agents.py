@@ -56,12 +56,9 @@ FOR_BERNOULLI = "discounted_gittins", "ucb_tuned"
 SAMPLERS = "exact", "racing", "racing_paper", "smc", "smc_paper"
 RULES = [name for name in ALL_AGENTS if name not in (*SAMPLERS, *FOR_LIKE_ARMS, *WITHOUT_POSTERIOR)]
 """Those that ask a posterior, of whichever kind."""
-WITH_FEATURES = [
-    name
-    for name, factory in FACTORIES.items()
-    if getattr(factory, "takes_features", False) and name not in ("thompson", "sliding_window")
-]
-"""Agents that take features; without the second name of `exact` and its kind with a window."""
+TAKERS = {name for name in FACTORIES if getattr(FACTORIES[name], "takes_features", False)}
+WITH_FEATURES = sorted(TAKERS - {"sliding_window"})
+"""Agents that take features."""
 BY_A_RACE = [name for name in WITH_FEATURES if name in names_with("posterior")]
 OF_THEIR_OWN = "finite_horizon_gittins", "optimistic_gittins"
 """Rules that `test_beliefs.py` does not put on every posterior."""

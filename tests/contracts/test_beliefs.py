@@ -1,6 +1,7 @@
 """Any posterior under any rule: it plays by its propensities, is saved, copied, or refused."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -132,11 +133,8 @@ def test_what_a_posterior_lacks_is_answered_from_its_draws_and_it_says_so():
 def test_a_posterior_that_holds_few_draws_knows_no_more_than_they_tell():
     agent = started("thompson", ARMS, None, posterior=Ensemble(ARMS))
     agent.observe(0, 1.0)
-    told = str(agent.posterior())
-    assert "the models of an ensemble, worth 20: P(best) within 0.2" in told
-    assert "doubted: few effective samples" in told
-    shares = 20 * agent.action_probabilities()
-    assert shares == pytest.approx(shares.round())
+    told = r"the models of an ensemble, worth 20: P\(best\) within 0.2\d; doubted: few effective"
+    assert re.search(told, str(agent.posterior()))
 
 
 def test_totals_are_refused_where_a_posterior_learns_from_single_rewards():

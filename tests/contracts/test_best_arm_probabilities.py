@@ -101,8 +101,7 @@ AGENTS = {
 def statistics(likelihood, counts):
     """Return (K,) counts, and sums of typical rewards, a little better for later arms."""
     counts = np.array(counts)
-    gains = np.array([0.0, 0.25, 0.5]) / np.sqrt(counts + 10)
-    sums = counts * (typical_mean(likelihood) + gains)
+    sums = counts * (typical_mean(likelihood) + np.array([0.0, 0.25, 0.5]) / np.sqrt(counts + 10))
     return counts, np.round(sums) if likelihood.has_whole_rewards else sums
 
 

@@ -6,6 +6,7 @@ of a few histories is held in many lanes: averages over them show the Monte Carl
 """
 
 import pickle
+from dataclasses import astuple
 from functools import cache
 from itertools import product
 
@@ -45,10 +46,15 @@ CUT = TruncatedNormal(0.5, 0.3, *BOX)
 NUM_PARTICLES, NUM_DRAWS, NUM_ARMS = 200, 10_000, 3
 CHAIN = TruncatedMultivariateNormal(0.5, np.diag(np.full(NUM_ARMS, 0.09)).tolist(), *BOX)
 TIED = TruncatedMultivariateNormal(0.5, (np.diag(np.full(NUM_ARMS, 0.09)) + 1e-6).tolist(), *BOX)
-MIXED = {
-    each.likelihood: SharedMixture([each.prior, each.other_prior], [0.3, 0.7])
-    for each in CONJUGATES
-}
+
+
+def varied(prior):
+    """Return a prior of the same kind, with half the first parameter and twice the second."""
+    first, second = astuple(prior)
+    return type(prior)(first / 2, 2 * second)
+
+
+MIXED = {each: SharedMixture([p, varied(p)], [0.3, 0.7]) for each, p in CONJUGATE.items()}
 TWO_BUMPS = Mixture([TruncatedNormal(m, 0.1, *BOX) for m in (0.3, 0.7)], [1, 1])
 NESTED = SharedMixture([CUT, TWO_BUMPS], [2, 1])
 ROUTES = {
@@ -357,7 +363,7 @@ def answers(snapshot):
 
 
 KNOWN = {
-    **{each.likelihood.name: each[:3] for each in CONJUGATES},
+    **{each.likelihood.name: each for each in CONJUGATES},
     "bathtub": (Bernoulli(), Beta(0.5, 0.5), lambda n, s: stats.beta(0.5 + s, 0.5 + n - s)),
 }
 

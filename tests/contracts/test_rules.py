@@ -22,8 +22,8 @@ from bandit_gym.wrappers import deliver, wrap
 UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
 GAUSSIAN = BanditProblem(Gaussian(0.5), Normal(0.0, 1.0), 3)
 INFORMED = BanditProblem(Bernoulli(), Beta([2.0, 8.0, 5.0], [3.0, 2.0, 5.0]), 3)
-OF_THREE_ARMS = [BanditProblem(each.likelihood, each.prior, 3) for each in CONJUGATES]
-PROBLEMS = {problem.likelihood.name: problem for problem in OF_THREE_ARMS}
+FAMILIES = {each.likelihood.name: each for each in CONJUGATES}
+PROBLEMS = {name: BanditProblem(*each[:2], 3) for name, each in FAMILIES.items()}
 NUM_LANES, HORIZON = 60, 5000
 
 
@@ -59,14 +59,11 @@ def moss(counts, sums):
 
 def kl_ucb(family, c=0.0):
     """The largest mean whose divergence is small enough: a ratio of likelihoods, from SciPy."""
-    least, most = family.likelihood.support
-    least, most = np.nextafter(least, np.inf), min(most, 1e3) - 1e-12
+    most = min(family.likelihood.support[1], 1e3) - 1e-12
 
     def bound(count, total, level):
-        p, laws = (
-            max(total / count, least),
-            (family.posterior(count, total), family.posterior(0, 0)),
-        )
+        laws = family.posterior(count, total), family.posterior(0, 0)
+        p = max(total / count, np.nextafter(family.likelihood.support[0], 1e3))
 
         def log_likelihood(q):
             after, before = (law.logpdf(q) for law in laws)
@@ -145,13 +142,7 @@ RULES = {
     "ucb1, Poisson": (*("ucb1", PROBLEMS["poisson"], {"scale": 2.0}), lambda n, s: ucb1(n, s, 2.0)),
     "ucb_tuned": ("ucb_tuned", UNIFORM, {}, ucb_tuned),
     "moss": ("moss", UNIFORM, {"horizon": HORIZON}, moss),
-    **{
-        f"kl_ucb, {each.likelihood.name}": (
-            *("kl_ucb", PROBLEMS[each.likelihood.name], {}),
-            kl_ucb(each),
-        )
-        for each in CONJUGATES
-    },
+    **{f"kl_ucb, {n}": ("kl_ucb", PROBLEMS[n], {}, kl_ucb(f)) for n, f in FAMILIES.items()},
     "kl_ucb, c = 3": ("kl_ucb", UNIFORM, {"c": 3.0}, kl_ucb(CONJUGATES[0], 3.0)),
     "bayes_ucb": (
         *("bayes_ucb", INFORMED, {}),
@@ -162,11 +153,8 @@ RULES = {
         bayes_ucb(beta_distribution(1.0, 1.0)),
     ),
     **{
-        f"bayes_ucb, {each.likelihood.name}": (
-            *("bayes_ucb", PROBLEMS[each.likelihood.name], {}),
-            bayes_ucb(each.posterior),
-        )
-        for each in CONJUGATES
+        f"bayes_ucb, {n}": ("bayes_ucb", PROBLEMS[n], {}, bayes_ucb(f.posterior))
+        for n, f in FAMILIES.items()
     },
     "knowledge_gradient": (
         *("knowledge_gradient", UNIFORM, {"horizon": HORIZON, "variant": "kg"}),

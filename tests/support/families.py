@@ -10,14 +10,8 @@ from scipy import stats
 import agents
 from agents import AGENTS
 from bandit_gym import ENV_IDS
-from bandit_gym.likelihoods import (
-    LIKELIHOODS,
-    Bernoulli,
-    Exponential,
-    Gaussian,
-    Likelihood,
-    Poisson,
-)
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
+from bandit_gym.likelihoods.built_in import BUILT_IN
 from bandit_gym.priors import (
     Beta,
     Gamma,
@@ -79,13 +73,11 @@ class Conjugate(NamedTuple):
         likelihood: of rewards.
         prior: of a mean, near the `typical_mean` and with four moments.
         posterior: (n, s) -> SciPy's law of a mean after n rewards of total s.
-        other_prior: conjugate too.
     """
 
     likelihood: Likelihood
     prior: Prior
     posterior: Callable[[Any, Any], Any]
-    other_prior: Prior
 
 
 def typical_mean(likelihood):
@@ -99,21 +91,15 @@ def normal(n, s):
 
 
 CONJUGATES = (
+    Conjugate(Bernoulli(), Beta(5.0, 5.0), lambda n, s: stats.beta(5 + s, 5 + n - s)),
     Conjugate(
-        *(Bernoulli(), Beta(5.0, 5.0), lambda n, s: stats.beta(5 + s, 5 + n - s)), Beta(2.0, 6.0)
+        Exponential(), InverseGamma(8.0, 4.0), lambda n, s: stats.invgamma(8 + n, scale=4 + s)
     ),
-    Conjugate(
-        *(Exponential(), InverseGamma(8.0, 4.0), lambda n, s: stats.invgamma(8 + n, scale=4 + s)),
-        InverseGamma(6.0, 1.5),
-    ),
-    Conjugate(Gaussian(0.5), Normal(0.5, 1.0), normal, Normal(0.0, 0.5)),
-    Conjugate(
-        *(Poisson(), Gamma(4.0, 8.0), lambda n, s: stats.gamma(4 + s, scale=1 / (8 + n))),
-        Gamma(6.0, 20.0),
-    ),
+    Conjugate(Gaussian(0.5), Normal(0.5, 1.0), normal),
+    Conjugate(Poisson(), Gamma(4.0, 8.0), lambda n, s: stats.gamma(4 + s, scale=1 / (8 + n))),
 )
 CONJUGATE_PROBLEMS = tuple(BanditProblem(each.likelihood, each.prior, 4) for each in CONJUGATES)
-ALL_LIKELIHOODS = tuple(kind() for kind in LIKELIHOODS.values())
+ALL_LIKELIHOODS = tuple(kind() for kind in BUILT_IN)
 ALL_PRIORS = (
     *(each.prior for each in CONJUGATES),
     TruncatedNormal(0.4, 0.2),
