@@ -48,7 +48,7 @@ _TARGETS = {
         "thompson": "rules.thompson:Thompson",
         "sliding_window": "rules.thompson:SlidingWindow",
     },
-    "index rules": {
+    "greedy and index rules": {
         "random": "rules.greedy:UniformRandom",
         "greedy": "rules.greedy:Greedy",
         "epsilon_greedy": "rules.greedy:EpsilonGreedy",

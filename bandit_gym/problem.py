@@ -110,7 +110,7 @@ class ContextualProblem(BanditProblem):
     """A bandit with features: the mean of arm a is g^-1(x_a . theta), see `likelihoods.links`.
 
     Args:
-        likelihood: one of the four built-in distributions of a reward, which fixes the link g.
+        likelihood: a distribution of a reward that has a link g, one of `likelihoods.LINKS`.
         prior: distribution of the (d,) coefficients theta; any with `sample` and `log_density`
             whose last axis are the coefficients, such as `Normal(0, 1)`.
         num_arms: K, at least 2.

@@ -5,8 +5,10 @@ default prior is Beta(1, 1), uniform on [0, 1].
 
 **ContextualBandit-v0**: What an arm pays depends on its features, `num_features` numbers that are
 shown before each pull; `bandit_gym.envs.ContextualBanditEnv` is the manual. `likelihood` is one of
-the four below, and `prior` that of the coefficients, Normal(0, 1) by default. `contexts` says how
-features arise: "normal", "fixed", "disjoint", "hierarchical", or a function `module:name`.
+`bandit_gym.likelihoods.LINKS`, and `prior` that of the coefficients, Normal(0, 1) by default.
+`contexts` says how features arise: "normal", "fixed", "disjoint", "hierarchical", or a function
+`module:name` from a generator, `num_arms` and `num_features` to an array of so many rows and
+columns, without memory.
 
 **CustomBandit-v0**: Rewards of any `likelihood`: "bernoulli", "exponential", "gaussian" or
 "poisson", a dict like {"name": "gaussian", "std": 0.5}, `module:Class` for your own subclass of

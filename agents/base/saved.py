@@ -221,7 +221,7 @@ def get_state(obj: Any) -> Any:
         for kind in type(obj).__mro__:
             is_ours = kind in (ABC, object) or is_project_class(kind)
             if not is_ours and "state_names" not in vars(kind):
-                remedy = "list the attributes that change beside counts and sums, () if none do"
+                remedy = "list what changes beside counts, sums and its parents' own, () if none"
                 condition = "have state_names to be saved"
                 raise TypeError(message(kind.__name__, condition, kind, remedy))
         return {name: get_state(getattr(obj, name)) for name in _list_state_names(obj)}

@@ -24,7 +24,7 @@ from numpy.random import Generator
 
 from agents.base.evidence import MAX_STATISTICS, CountsAndSums
 from agents.numerics.choices import hide_arms, random_argmax, share_evenly
-from agents.posteriors.weighted_draws import WeightedDraws, best_arm_error
+from agents.posteriors.weighted_draws import MAX_BEST_ARM_ERROR, WeightedDraws, best_arm_error
 from bandit_gym.checks import CurrentNames
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
@@ -57,6 +57,16 @@ class Belief(CurrentNames, ABC):
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws of the means; of a chain, one after the other."""
         return np.array([self.sample(rng) for _ in range(size)])
+
+    def weighted_draws(self) -> WeightedDraws:
+        """Return the draws from which all is answered that a kind has no formula for.
+
+        They are 1,000 by `sample`, from a generator of their own and a copy, as a chain moves with
+        every draw. A kind that holds few draws returns these: it knows no more than they tell.
+        """
+        rng = make_generator("draws for answers")
+        draws = self.fork().sample_many(rng, NUM_ANSWER_DRAWS).swapaxes(0, 1)
+        return WeightedDraws(draws, np.zeros(draws.shape[:2]))
 
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) arms that are best in one draw, ties broken at random.
@@ -102,7 +112,9 @@ class Belief(CurrentNames, ABC):
 
         It is 0 where these are computed from distributions, to the accuracy of those.
         """
-        return best_arm_error(self.best_arm_probabilities(), self.effective_sample_size())
+        error = best_arm_error(self.best_arm_probabilities(), self.effective_sample_size())
+        self._note_shortage(error > MAX_BEST_ARM_ERROR)
+        return error
 
     def _note_shortage(self, is_short: np.ndarray) -> None:
         """Remember in which of the N lanes draws are too few for what was asked."""
@@ -185,14 +197,9 @@ class Belief(CurrentNames, ABC):
         return question(self._draws(), *options)
 
     def _draws(self) -> WeightedDraws:
-        """Return (N, m, K) draws for all answers at this decision, from a generator of their own.
-
-        They are taken from a copy, as a chain moves with every draw.
-        """
+        """Return the draws for all answers at this decision."""
         if self._answers is None:
-            rng = make_generator("draws for answers")
-            draws = self.fork().sample_many(rng, NUM_ANSWER_DRAWS).swapaxes(0, 1)
-            self._answers = WeightedDraws(draws, np.zeros(draws.shape[:2]))
+            self._answers = self.weighted_draws()
         return self._answers
 
 

@@ -390,12 +390,10 @@ class GibbsPosterior(Posterior):
         self._directions[:, lanes] = find_directions(prior.precision, information)
         return self._directions[:, lanes]
 
-    def _draws(self) -> WeightedDraws:
+    def weighted_draws(self) -> WeightedDraws:
         """Return the means after each of many sweeps of a copy of the chains."""
-        if self._answers is None:
-            rng, lanes = make_generator("sweeps for answers"), np.arange(len(self.counts))
-            self._answers = self._run_copies(rng, lanes, NUM_ANSWER_SWEEPS)
-        return self._answers
+        rng, lanes = make_generator("sweeps for answers"), np.arange(len(self.counts))
+        return self._run_copies(rng, lanes, NUM_ANSWER_SWEEPS)
 
     def _run_copies(self, rng: Generator, lanes: np.ndarray, size: int) -> WeightedDraws:
         """Return the (L, S, K) means after each of many sweeps of copies of some lanes' chains."""

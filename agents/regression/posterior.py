@@ -83,12 +83,11 @@ class CoefficientBelief(Belief):
         """Return a copy whose posterior may move on; the features are shared."""
         return type(self)(self.posterior.fork(), self.features)
 
-    def _draws(self) -> WeightedDraws:
-        if self._answers is None:
-            draws = self.coefficients
-            means = self.posterior.problem.means(draws.means, self.features[:, None])
-            self._answers = WeightedDraws(means, draws.log_weights)
-        return self._answers
+    def weighted_draws(self) -> WeightedDraws:
+        """Return draws of the means: those of the coefficients, under the features."""
+        draws = self.coefficients
+        means = self.posterior.problem.means(draws.means, self.features[:, None])
+        return WeightedDraws(means, draws.log_weights)
 
 
 class CoefficientDraws(Belief):

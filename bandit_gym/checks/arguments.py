@@ -193,7 +193,7 @@ def call_method(
     try:
         values = np.asarray(method(*args), dtype=np.float64)
     except Exception as error:
-        raise ValueError(f"{condition}, got {error!r}.") from error
+        raise ValueError(f"{condition} and not raise, got {error!r}.") from error
     if values.shape != shape:
         raise ValueError(f"{condition}, got shape {values.shape}.")
     return values

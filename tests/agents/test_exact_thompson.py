@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from families import DensityOnly
+from families import DensityOnly, typical_mean
 from geometric import Geometric
 from surface import started
 
@@ -131,7 +131,8 @@ def test_a_lane_that_starts_anew_forgets_its_draws():
 
 
 def test_one_lane_plays_as_many_lanes_do(conjugate_problem):
-    num, data = 20_000, ([0, 3, 4, 1], [0, 2, 2, 0])
+    num, low = 20_000, typical_mean(conjugate_problem.likelihood) - 0.5
+    data = [0, 3, 4, 1], low * np.array([0, 3, 4, 1]) + [0, 2, 2, 0]
     alone = started("exact", conjugate_problem, None, *data)
     shares = np.bincount([alone.act() for _ in range(num)], minlength=4) / num
     expected = alone.action_probabilities()

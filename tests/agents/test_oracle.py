@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from families import CONJUGATES
+from families import CONJUGATES, typical_mean
 from scipy import special, stats
 
 from agents import oracle
@@ -158,7 +158,7 @@ def test_probabilities_are_certain_when_supports_are_apart():
 @pytest.mark.parametrize("each", CONJUGATES, ids=lambda each: each.likelihood.name)
 def test_probabilities_match_draws_from_the_conjugate_posterior(each, rng):
     counts = np.array([0, 3, 40, 300])
-    sums = np.round(counts * [0.0, 0.7, 0.5, 0.53])
+    sums = np.round(counts * (typical_mean(each.likelihood) + np.array([0.0, 0.2, 0.0, 0.03])))
     probabilities = action_probabilities(_problem(each.likelihood, each.prior, 4), counts, sums)
     winners = each.posterior(counts, sums).rvs((NUM_DRAWS, 4), rng).argmax(axis=1)
     frequencies = np.bincount(winners, minlength=4) / NUM_DRAWS

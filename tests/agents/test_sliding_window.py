@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from families import CONJUGATE_PROBLEMS
+from families import CONJUGATE_PROBLEMS, names_with, typical_mean
 from surface import started
 
 from agents import SlidingWindow
@@ -12,7 +12,7 @@ from bandit_gym.problem import BanditProblem
 
 PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
 WINDOW = 7
-RULES = ("exact", "smc", "top_two", "bayes_ucb", "greedy", "epsilon_greedy", "ucb1", "kl_ucb")
+RULES = names_with("window", "discount")
 
 
 def play(agent, num_steps, num_envs):
@@ -20,7 +20,7 @@ def play(agent, num_steps, num_envs):
     rng, history = np.random.default_rng(0), [[] for _ in range(num_envs)]
     for _ in range(num_steps):
         actions, mask = agent.act(), rng.random(num_envs) < 0.8
-        means = np.full(num_envs, 0.5)
+        means = np.full(num_envs, typical_mean(agent.problem.likelihood))
         rewards = agent.problem.likelihood.sample(means, rng.random(num_envs))
         agent.observe(actions, rewards, mask=mask)
         for lane in np.flatnonzero(mask):

@@ -8,7 +8,7 @@ from functools import cache
 import gymnasium as gym
 import numpy as np
 import pytest
-from families import ALL_AGENTS, ALL_ENV_IDS
+from families import ALL_AGENTS, ALL_ENV_IDS, FACTORIES, names_with
 from gymnasium.error import InvalidAction, ResetNeeded
 from surface import play, problem_of, shown, started
 
@@ -56,12 +56,10 @@ FOR_BERNOULLI = "discounted_gittins", "ucb_tuned"
 SAMPLERS = "exact", "racing", "racing_paper", "smc", "smc_paper"
 RULES = [name for name in ALL_AGENTS if name not in (*SAMPLERS, *FOR_LIKE_ARMS, *WITHOUT_POSTERIOR)]
 """Those that ask a posterior, of whichever kind."""
-WITH_FEATURES = (
-    *("exact", "random", "greedy", "epsilon_greedy", "bayes_ucb", "top_two"),
-    *("information_directed", "racing", "laplace", "lin_ucb"),
-)
+TAKERS = {name for name in FACTORIES if getattr(FACTORIES[name], "takes_features", False)}
+WITH_FEATURES = sorted(TAKERS - {"sliding_window"})
 """Agents that take features."""
-BY_A_RACE = "bayes_ucb", "top_two", "information_directed", "thompson"
+BY_A_RACE = [name for name in WITH_FEATURES if name in names_with("posterior")]
 OF_THEIR_OWN = "finite_horizon_gittins", "optimistic_gittins"
 """Rules that `test_beliefs.py` does not put on every posterior."""
 SETTINGS = {

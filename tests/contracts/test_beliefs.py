@@ -1,10 +1,12 @@
 """Any posterior under any rule: it plays by its propensities, is saved, copied, or refused."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
 from ensemble import Ensemble
+from families import names_with
 from surface import play, started
 
 import agents
@@ -16,10 +18,16 @@ from bandit_gym.problem import BanditProblem
 
 ARMS = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3)
 TIED = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, 0.05 * np.eye(3) + 0.02), 3)
-RULES = (
-    *("thompson", "sliding_window", "greedy", "epsilon_greedy", "bayes_ucb", "top_two"),
-    *("knowledge_gradient", "information_directed"),
-)
+
+
+class Sampled(Ensemble):
+    """It has no more than samples."""
+
+    state_names = ()
+    source, has_exact_propensities = Posterior.source, False
+    weighted_draws = Posterior.weighted_draws
+
+
 POSTERIORS = {
     "conjugate": (BanditProblem(Bernoulli(), Beta(2.0, 3.0), 3), "exact"),
     "tables": (ARMS, "exact"),
@@ -28,14 +36,14 @@ POSTERIORS = {
     "joint particles": (TIED, {"name": "smc", "num_particles": 100}),
     "race of independent arms": (ARMS, "racing"),
     "race": (TIED, {"name": "racing", "effective_samples": 10}),
-    "own": (ARMS, Ensemble(ARMS)),
+    "own": (ARMS, Sampled(ARMS)),
     "own, by name": (ARMS, {"name": "ensemble:Ensemble", "size": 10}),
 }
 FORGETFUL = "conjugate", "tables", "particles", "joint particles"
 """Posteriors from which data can leave again."""
 PAIRS = [
     pytest.param(rule, posterior, id=f"{rule}, {posterior}")
-    for rule in RULES
+    for rule in names_with("posterior")
     for posterior in POSTERIORS
     if rule != "sliding_window" or posterior in FORGETFUL
 ]
@@ -85,14 +93,14 @@ def test_asking_moves_nothing_and_copies_and_files_go_on(rule, posterior, tmp_pa
         assert play(each, 3, seed=3).tolist() == expected.tolist()
 
 
-DRAWN = "thompson", "top_two"
-APPROXIMATE = "chains", "race", "own", "own, by name"
+APPROXIMATE = "chains", "race", "own"
 
 
 def test_propensities_are_exact_unless_the_rule_draws_from_what_answers_by_other_draws():
     for rule, posterior in (pair.values for pair in PAIRS):
-        is_exact = not (rule in DRAWN and posterior in APPROXIMATE)
-        assert make(rule, posterior, 1).has_exact_probabilities is is_exact, (rule, posterior)
+        agent = make(rule, posterior, 1)
+        is_exact = not (agent.uses_draws and posterior in APPROXIMATE)
+        assert agent.has_exact_probabilities is is_exact, (rule, posterior)
 
 
 def test_a_posterior_that_cannot_forget_is_refused_where_data_leave():
@@ -110,7 +118,7 @@ def test_an_object_is_copied_so_that_two_agents_share_nothing():
 
 
 def test_what_a_posterior_lacks_is_answered_from_its_draws_and_it_says_so():
-    agent = started("thompson", ARMS, None, posterior=Ensemble(ARMS))
+    agent = started("thompson", ARMS, None, posterior=Sampled(ARMS))
     agent.observe(0, 1.0)
     assert agent.posterior().source == "1,000 draws"
     belief = agent.belief()
@@ -120,6 +128,13 @@ def test_what_a_posterior_lacks_is_answered_from_its_draws_and_it_says_so():
     below, moment = belief.lower_partial_moment(belief.quantile(0.5))
     assert (below >= 0.5).all() and (moment > 0).all()
     assert belief.effective_sample_size() == pytest.approx(1000)
+
+
+def test_a_posterior_that_holds_few_draws_knows_no_more_than_they_tell():
+    agent = started("thompson", ARMS, None, posterior=Ensemble(ARMS))
+    agent.observe(0, 1.0)
+    told = r"the models of an ensemble, worth 20: P\(best\) within 0.2\d; doubted: few effective"
+    assert re.search(told, str(agent.posterior()))
 
 
 def test_totals_are_refused_where_a_posterior_learns_from_single_rewards():

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from families import CONJUGATES, DensityOnly
+from families import CONJUGATES, DensityOnly, typical_mean
 from geometric import Geometric
 from scipy import stats
 from scipy.special import betaln, expit, logit, logsumexp
@@ -99,9 +99,9 @@ AGENTS = {
 
 
 def statistics(likelihood, counts):
-    """Return (K,) counts, and sums of rewards near 0.5 that are a little better for later arms."""
+    """Return (K,) counts, and sums of typical rewards, a little better for later arms."""
     counts = np.array(counts)
-    sums = counts * (0.5 + np.array([0.0, 0.25, 0.5]) / np.sqrt(counts + 10))
+    sums = counts * (typical_mean(likelihood) + np.array([0.0, 0.25, 0.5]) / np.sqrt(counts + 10))
     return counts, np.round(sums) if likelihood.has_whole_rewards else sums
 
 

@@ -6,7 +6,7 @@ import pickle
 import gymnasium as gym
 import numpy as np
 import pytest
-from families import CONJUGATES
+from families import CONJUGATES, typical_mean
 from gymnasium.vector import AutoresetMode
 from scipy import optimize, stats
 from scipy.special import betaln, softmax
@@ -22,8 +22,8 @@ from bandit_gym.wrappers import deliver, wrap
 UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
 GAUSSIAN = BanditProblem(Gaussian(0.5), Normal(0.0, 1.0), 3)
 INFORMED = BanditProblem(Bernoulli(), Beta([2.0, 8.0, 5.0], [3.0, 2.0, 5.0]), 3)
-OF_THREE_ARMS = [BanditProblem(each.likelihood, each.prior, 3) for each in CONJUGATES]
-PROBLEMS = {problem.likelihood.name: problem for problem in OF_THREE_ARMS}
+FAMILIES = {each.likelihood.name: each for each in CONJUGATES}
+PROBLEMS = {name: BanditProblem(*each[:2], 3) for name, each in FAMILIES.items()}
 NUM_LANES, HORIZON = 60, 5000
 
 
@@ -31,7 +31,7 @@ def histories(problem):
     """Return (N, K) pulls of 1 to 300, about as many in total for each arm, and rewards."""
     rng = np.random.default_rng(4)
     counts = np.ceil(300 ** rng.random((NUM_LANES, 3))).astype(int)
-    means = rng.uniform(0.4, 0.6, (NUM_LANES, 3))
+    means = rng.uniform(-0.1, 0.1, (NUM_LANES, 3)) + typical_mean(problem.likelihood)
     sums = np.zeros(counts.shape)
     for place in np.ndindex(counts.shape):
         size = counts[place]
@@ -62,7 +62,8 @@ def kl_ucb(family, c=0.0):
     most = min(family.likelihood.support[1], 1e3) - 1e-12
 
     def bound(count, total, level):
-        p, laws = total / count or 1e-300, (family.posterior(count, total), family.posterior(0, 0))
+        laws = family.posterior(count, total), family.posterior(0, 0)
+        p = max(total / count, np.nextafter(family.likelihood.support[0], 1e3))
 
         def log_likelihood(q):
             after, before = (law.logpdf(q) for law in laws)
@@ -141,13 +142,7 @@ RULES = {
     "ucb1, Poisson": (*("ucb1", PROBLEMS["poisson"], {"scale": 2.0}), lambda n, s: ucb1(n, s, 2.0)),
     "ucb_tuned": ("ucb_tuned", UNIFORM, {}, ucb_tuned),
     "moss": ("moss", UNIFORM, {"horizon": HORIZON}, moss),
-    **{
-        f"kl_ucb, {each.likelihood.name}": (
-            *("kl_ucb", PROBLEMS[each.likelihood.name], {}),
-            kl_ucb(each),
-        )
-        for each in CONJUGATES
-    },
+    **{f"kl_ucb, {n}": ("kl_ucb", PROBLEMS[n], {}, kl_ucb(f)) for n, f in FAMILIES.items()},
     "kl_ucb, c = 3": ("kl_ucb", UNIFORM, {"c": 3.0}, kl_ucb(CONJUGATES[0], 3.0)),
     "bayes_ucb": (
         *("bayes_ucb", INFORMED, {}),
@@ -158,11 +153,8 @@ RULES = {
         bayes_ucb(beta_distribution(1.0, 1.0)),
     ),
     **{
-        f"bayes_ucb, {each.likelihood.name}": (
-            *("bayes_ucb", PROBLEMS[each.likelihood.name], {}),
-            bayes_ucb(each.posterior),
-        )
-        for each in CONJUGATES
+        f"bayes_ucb, {n}": ("bayes_ucb", PROBLEMS[n], {}, bayes_ucb(f.posterior))
+        for n, f in FAMILIES.items()
     },
     "knowledge_gradient": (
         *("knowledge_gradient", UNIFORM, {"horizon": HORIZON, "variant": "kg"}),

@@ -73,7 +73,7 @@ def ending(arm_support):
 
 
 BESIDE = draws_between(0.5, 0.51) | believing(lambda x: np.where(x[..., 0] < 0.5, np.nan, 0.0))
-DENSITIES = "log_density(means of shape (50, 3)) must return numbers of shape (50,), got "
+DENSITIES = "log_density(means of shape (50, 3)) must return numbers of shape (50,)"
 STACKED = (
     "log_density(means of shape (3, 2, 3)) must return numbers of shape (3, 2), got shape (3, 3)"
 )
@@ -85,8 +85,8 @@ WRONG_PRIORS = [
     (drawing(lambda rng, shape: "means"), "prior.sample(rng, (3,)) must return numbers of shape"),
     (draws_between(3, 4), "must draw means that bernoulli rewards can have, got 3.63"),
     (drawing(lambda rng, shape: np.full(shape, np.nan)), "rewards can have, got nan."),
-    (believing(lambda means: means.sum()), DENSITIES + "shape ()"),
-    (believing(lambda means: 0.0 if means[0] < 1 else -inf), DENSITIES + "ValueError('The truth "),
+    (believing(lambda means: means.sum()), DENSITIES + ", got shape ()"),
+    (believing(lambda means: 0.0 if means[0] < 1 else -inf), DENSITIES + " and not raise, got Val"),
     (believing(lambda means: means.sum(axis=min(1, means.ndim - 1))), STACKED),
     (constant_density(np.nan), FINITE + "0.63696169 0.26978671 0.04097352], got nan."),
     (constant_density(inf), FINITE + "0.63696169"),
@@ -95,8 +95,8 @@ WRONG_PRIORS = [
     ({"support": (0.0, 0.9)}, "prior.support" + SUPPORT),
     (ending(lambda num_arms: [[0.0, 0.9]] * num_arms), "prior.arm_support" + SUPPORT),
     ({"support": (0.5, 0.2)}, "prior.support must be ends that rise, got"),
-    ({"support": (0.1, 0.2, 0.5)}, "prior.support must return numbers of shape (3, 2), got"),
-    (ending(lambda num_arms: 1 / 0), "prior.arm_support must return numbers of shape (3, 2), got"),
+    ({"support": (0.1, 0.2, 0.5)}, "prior.support must return numbers of shape (3, 2)"),
+    (ending(lambda num_arms: 1 / 0), "numbers of shape (3, 2) and not raise"),
     (of_arms(lambda means: means.sum(axis=-1)), "must return numbers of shape (3,), got"),
     (of_arms(np.log), "prior.arm_log_density must add up over the arms to log_density and a"),
 ]
@@ -142,7 +142,7 @@ AGREEING = {
     "correlated": (Bernoulli(), Pair(CORRELATED, CORRELATED)),
     "no variance": (Exponential(), Pair(InverseGamma(1.1, 1.0), InverseGamma(1.1, 1.0))),
     "narrow": (Gaussian(), Pair(Normal(0.0, 1e-6), Normal(0.0, 1e-6))),
-    **{f"uniform, {law.name}": (law, prior_with()) for law in ALL_LIKELIHOODS},
+    **{f"uniform, {law.name}": (law, prior_with()) for law in ALL_LIKELIHOODS if law.contains(0.1)},
 }
 
 
@@ -283,7 +283,7 @@ LINEAR = "log_likelihood must be linear in counts and sums, up to a term without
 WRONG_LIKELIHOODS = [
     (torn(np.nan), GAPS + "nan"),
     (weighing(lambda right, x, n, s: right.sum()), "must return numbers of shape (4, 8), got"),
-    (weighing(lambda right, x, n, s: 1 / 0), "of shape (4, 8), got ZeroDivisionError('division"),
+    (weighing(lambda right, x, n, s: 1 / 0), "of shape (4, 8) and not raise, got Zero"),
     (weighing(lambda right, x, n, s: right + np.subtract(n, 1) * np.log1p(x)), LINEAR),
     (weighing(lambda right, x, n, s: right - np.square(s) * np.log1p(x)), LINEAR),
     ({"log_likelihood": weigh_odds}, "must be largest where the mean is the rewards' average, got"),

@@ -60,6 +60,15 @@ def test_stored_digests_are_those_of_this_version_and_no_others():
     assert set(stored["digests"]) == {golden.name_case(*case) for case in CASES}
 
 
+def test_adding_plays_new_cases_alone_and_leaves_those_that_are_stored(tmp_path, monkeypatch):
+    stored, name = golden.load_digests(), golden.name_case(*CASES[0])
+    others = dict.fromkeys(stored["digests"].keys() - {name}, "0" * 16)
+    monkeypatch.setattr(golden, "DIGESTS_FILE", tmp_path / "golden.json")
+    golden.DIGESTS_FILE.write_text(json.dumps(stored | {"digests": others}))
+    assert golden.main(["--add"]) == 0
+    assert golden.load_digests()["digests"] == others | {name: golden.digest(*CASES[0])}
+
+
 def test_renewing_is_refused_where_a_number_changed_and_the_version_did_not():
     stored = golden.load_digests()
     name = next(iter(stored["digests"]))

@@ -1,13 +1,17 @@
 """The families that each contract is tested over; a likelihood has one row here for all."""
 
 from collections.abc import Callable
+from inspect import signature
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from scipy import stats
 
+import agents
 from agents import AGENTS
 from bandit_gym import ENV_IDS
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
+from bandit_gym.likelihoods.built_in import BUILT_IN
 from bandit_gym.priors import (
     Beta,
     Gamma,
@@ -38,6 +42,13 @@ FOR_FEATURES = "laplace", "lin_ucb"
 ALL_AGENTS = tuple(name for name in AGENTS if name not in ("optimal", *FOR_FEATURES))
 """All but those for arms with features alone, and the Bayes-optimal agent, which must be told its
 horizon and leaves nothing to chance."""
+FACTORIES = {name: attrgetter(target.partition(":")[2])(agents) for name, target in AGENTS.items()}
+
+
+def names_with(*options):
+    """Return the names of the agents that have all these options."""
+    taken = {name: signature(factory).parameters for name, factory in FACTORIES.items()}
+    return [name for name, parameters in taken.items() if {*options} <= {*parameters}]
 
 
 class DensityOnly:
@@ -60,13 +71,18 @@ class Conjugate(NamedTuple):
 
     Attributes:
         likelihood: of rewards.
-        prior: of a mean, near 0.5 and with four moments.
+        prior: of a mean, near the `typical_mean` and with four moments.
         posterior: (n, s) -> SciPy's law of a mean after n rewards of total s.
     """
 
     likelihood: Likelihood
     prior: Prior
     posterior: Callable[[Any, Any], Any]
+
+
+def typical_mean(likelihood):
+    """Return a mean inside the support: 0.5, or as far above the least one."""
+    return max(likelihood.support[0], 0.0) + 0.5
 
 
 def normal(n, s):
@@ -83,7 +99,7 @@ CONJUGATES = (
     Conjugate(Poisson(), Gamma(4.0, 8.0), lambda n, s: stats.gamma(4 + s, scale=1 / (8 + n))),
 )
 CONJUGATE_PROBLEMS = tuple(BanditProblem(each.likelihood, each.prior, 4) for each in CONJUGATES)
-ALL_LIKELIHOODS = tuple(each.likelihood for each in CONJUGATES)
+ALL_LIKELIHOODS = tuple(kind() for kind in BUILT_IN)
 ALL_PRIORS = (
     *(each.prior for each in CONJUGATES),
     TruncatedNormal(0.4, 0.2),
