@@ -12,7 +12,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from scipy import special
+from scipy.special import expit
 
 from agents import ExactThompson, RacingThompson, SMCThompson, make_agent
 from bandit_gym.likelihoods import Bernoulli
@@ -30,6 +30,7 @@ from benchmarks.timing import (
     time_decision,
 )
 from scripts.studies.adapters.protocol import NUM_ARMS, NUM_STEPS, new_game
+from scripts.studies.adapters.visitors import NUM_VISITS, Visitors
 
 UNIFORM, INFORMED = (BanditProblem(Bernoulli(), Beta(a, a), NUM_ARMS) for a in (1.0, 5.0))
 TRUNCATED = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), NUM_ARMS)
@@ -58,9 +59,6 @@ RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "optimistic-gittins": ("optimistic_gittins", {}),
     "irs-fh": ("information_relaxation", {"horizon": HORIZON}),
 }
-NUM_VISITS = 200
-"""Decisions of a round with features, which begins with a copy of an agent that learned rows."""
-
 VISITOR_SIZES = {
     "features.one": (5, 1000, 1),
     "features.many": (5, 1000, 50),
@@ -80,7 +78,7 @@ def measurements(effort: Effort) -> Iterator[Measurement]:
         make = partial(_play_from_start, agent, num_steps, num_lanes)
         title = f"{key}, {num_lanes} lanes x {num_steps} steps"
         yield time_decision(f"rules.{key}", title, make)
-    yield from _measure_features()
+    yield from _measure_features(effort)
     yield from _measure_growth(effort)
 
 
@@ -314,47 +312,39 @@ def _start_plain_particles(problem: BanditProblem) -> tuple[Callable, Callable]:
 # -- Features --------------------------------------------------------------------------------------
 
 
-class Visitors:
-    """Draws features and logistic rewards; predictors have the deviation 2.
-
-    Args:
-        num_features: d, of an arm.
-        num_lanes: N.
-    """
-
-    def __init__(self, num_features: int, num_lanes: int) -> None:
-        self.rng, self.shape = np.random.default_rng(0), (num_lanes, NUM_ARMS, num_features)
-        self.theta = self.rng.normal(size=num_features)
-
-    def draw_features(self) -> np.ndarray:
-        """Return (N, K, d)."""
-        return self.rng.normal(0.0, 2 / np.sqrt(len(self.theta)), self.shape)
-
-    def draw_rewards(self, features: np.ndarray) -> np.ndarray:
-        """Return (N,) rewards of (N, d) features."""
-        return (self.rng.random(len(features)) < special.expit(features @ self.theta)).astype(float)
-
-
-def _measure_features() -> Iterator[Measurement]:
-    """Yield decisions on fresh features after many rows, by size, and against plain NumPy."""
+def _measure_features(effort: Effort) -> Iterator[Measurement]:
+    """Yield decisions on fresh features after many rows, by size, and against peers."""
     for key, (num_features, num_rows, num_lanes) in VISITOR_SIZES.items():
         title = f"racing, d = {num_features}, {num_rows:,} rows, {num_lanes} lanes"
         yield time_decision(key, title, partial(_play_visits, num_features, num_rows, num_lanes))
     size = VISITOR_SIZES["features.one"]
     yield match(
         "racing with features, one lane: ",
-        {"features.numpy": ("plain NumPy", "ours")},
+        {
+            "features.numpy": ("plain NumPy", "ours"),
+            "features.bayesianbandits": ("bayesianbandits", "ours"),
+            "features.polyagamma": ("polyagamma", "ours"),
+            "features.mabwiser": ("mabwiser", "ours, disjoint"),
+        },
         "decision",
         lambda: {
             "ours": _play_visits(*size),
+            "ours, disjoint": _play_visits(*size, is_disjoint=True),
             "plain NumPy": make_contestant(partial(_play_plain_visits, *size), NUM_VISITS),
+            **{
+                name: make_peer(effort, name, NUM_VISITS, "visits")
+                for name in ("bayesianbandits", "polyagamma", "mabwiser")
+            },
         },
     )
 
 
-def _play_visits(num_features: int, num_rows: int, num_lanes: int) -> Contestant:
-    visitors = Visitors(num_features, num_lanes)
-    agent = RacingThompson(ContextualProblem(Bernoulli(), Normal(0.0, 1.0), NUM_ARMS, num_features))
+def _play_visits(
+    num_features: int, num_rows: int, num_lanes: int, *, is_disjoint: bool = False
+) -> Contestant:
+    visitors = Visitors(num_features, num_lanes, is_disjoint)
+    size = len(visitors.theta)
+    agent = RacingThompson(ContextualProblem(Bernoulli(), Normal(0.0, 1.0), NUM_ARMS, size))
     agent.reset(num_lanes, seed=0)
     for i in range(num_rows):
         features = visitors.draw_features()[:, i % NUM_ARMS]
@@ -375,11 +365,10 @@ def _play_visits(num_features: int, num_rows: int, num_lanes: int) -> Contestant
 def _play_plain_visits(num_features: int, num_rows: int, num_lanes: int) -> None:
     """Draw from the Laplace approximation, fitted anew by Newton's method at each decision."""
     visitors, rng = Visitors(num_features, num_lanes), np.random.default_rng(1)
-    rows = np.array([visitors.draw_features()[0, i % NUM_ARMS] for i in range(num_rows)])
-    rewards, mode = visitors.draw_rewards(rows), np.zeros(num_features)
+    (rows, rewards), mode = visitors.draw_rows(num_rows), np.zeros(num_features)
     for _ in range(NUM_VISITS):
         for _ in range(3):  # Newton steps
-            p = special.expit(rows @ mode)
+            p = expit(rows @ mode)
             precision = np.eye(num_features) + (rows * (p * (1 - p))[:, None]).T @ rows
             mode = mode + np.linalg.solve(precision, rows.T @ (rewards - p) - mode)
         noise = rng.normal(size=num_features)
