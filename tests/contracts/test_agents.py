@@ -50,8 +50,6 @@ WITHOUT_POSTERIOR = "random", "ucb1", "kl_ucb", "ucb_tuned", "moss", "lin_ucb"
 WITHOUT_TIES = "greedy", "information_directed", "lin_ucb", "bayes_ucb"
 """Rules that leave nothing to chance where no two arms are alike."""
 FEATURED = "linear", "logistic"
-OF_A_HORIZON = "finite_horizon_gittins", "knowledge_gradient", "information_relaxation"
-KNOWS_THE_HORIZON = ("moss", *OF_A_HORIZON)
 FOR_BERNOULLI = "discounted_gittins", "ucb_tuned"
 SAMPLERS = "exact", "racing", "racing_paper", "smc", "smc_paper"
 RULES = [name for name in ALL_AGENTS if name not in (*SAMPLERS, *FOR_LIKE_ARMS, *WITHOUT_POSTERIOR)]
@@ -736,7 +734,7 @@ def test_messages_of_a_single_run_speak_of_no_lane():
 
 @every_agent
 def test_no_agent_warns_in_any_environment_up_to_the_last_pull(name):
-    options = {"horizon": 6} if name in KNOWS_THE_HORIZON else {}
+    options = {"horizon": 6} if name in names_with("horizon") else {}
     for env_id in ALL_ENV_IDS:
         env = gym.make_vec(f"bandit_gym:{env_id}", 3, num_arms=3)
         with warnings.catch_warnings():

@@ -333,7 +333,8 @@ def test_draws_and_rewards_have_the_distribution_that_they_are_drawn_from(case):
 @pytest.mark.parametrize("route", [route for route in ROUTES if route not in NOISY])
 def test_a_lane_is_answered_as_if_it_were_alone(route):
     """To rounding; particles and chains, whose lanes have other draws, are left out."""
-    case = route, likelihood = route, [*CONJUGATE][[*ROUTES].index(route) % len(CONJUGATE)]
+    cases = [each.values[0] for each in CASES if each.values[0][0] == route]
+    case = _, likelihood = cases[[*ROUTES].index(route) % len(cases)]
     together, _ = snapshot_of(case)
     name, _, options, _ = ROUTES[route]
     counts, sums = histories(likelihood)
