@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -234,7 +235,9 @@ def play(
     num_taken, probabilities = 0, None
     while is_alive.any():
         if propensities:
-            probabilities = np.atleast_2d(asked.action_probabilities(observation))
+            with warnings.catch_warnings():  # that they are not exact is recorded beside them
+                warnings.filterwarnings("ignore", message=r"\w+\.action_probabilities rests on")
+                probabilities = np.atleast_2d(asked.action_probabilities(observation))
         seen, start = observation, perf_counter()
         action = agent.act(observation)
         chosen = perf_counter()

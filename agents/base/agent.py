@@ -416,6 +416,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         """Return the probabilities of the next `act`, without moving the agent or its generator.
 
         If `has_exact_probabilities` is False, `act` follows these probabilities only approximately.
+        Where the posterior that they are taken from is then doubted, a RuntimeWarning says so.
 
         Args:
             observation: as for `act`.
@@ -434,7 +435,12 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         probabilities = check_probabilities(
             f"{type(self).__name__}._action_probabilities", copied._action_probabilities()
         )
+        if not copied.has_exact_probabilities:
+            copied._warn_of_doubts()
         return probabilities[0] if self.num_envs is None else probabilities
+
+    def _warn_of_doubts(self) -> None:
+        """Warn the caller of `action_probabilities` where these are doubted, if that is known."""
 
     def _act_many(self, observation: Any, available: Any, size: Any) -> np.ndarray:
         """Return the (n,) arms of `act` with a size."""

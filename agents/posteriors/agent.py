@@ -5,6 +5,7 @@ Notation: K arms, N lanes.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.factory import make_posterior
 from agents.snapshots.snapshot import ContextualSnapshot, PosteriorSnapshot
 from bandit_gym.checks import check_features, message
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.problem import BanditProblem, check_problem
 
 
@@ -114,6 +116,17 @@ class PosteriorAgent(Agent):
         if self.uses_draws:
             self.has_exact_probabilities = belief.has_exact_propensities
         return belief  # type: ignore[no-any-return]
+
+    def _warn_of_doubts(self) -> None:
+        doubts = self._diagnostics.get("doubts", np.zeros(1, dtype=np.int64))
+        if doubts.any():
+            error = (self._decided_on or self.inner).best_arm_error()[doubts != 0].max()
+            text = (
+                f"{type(self).__name__}.action_probabilities rests on a posterior that is doubted "
+                f"({Doubt(np.bitwise_or.reduce(doubts)).words}), and may be off by more than "
+                f"{error:.2g}; see agent.posterior().doubts."
+            )
+            warnings.warn(text, RuntimeWarning, stacklevel=3)  # the caller of action_probabilities
 
     def posterior(self, observation: Any = None) -> PosteriorSnapshot:
         """Return what is known of the means now, see `Agent.posterior`."""

@@ -42,11 +42,6 @@ DRAW_GROWTH = 4
 """Times as many are drawn where those so far are worth too few."""
 
 
-def has_few_draws(draws: WeightedDraws) -> np.ndarray:
-    """Return (N,) True where answers from the draws may be off."""
-    return draws.has_few_beyond(TAIL_LEVEL) | (draws.best_arm_error() > MAX_BEST_ARM_ERROR)
-
-
 class RacePosterior(Posterior):
     """Weighted draws of a proposal, among which a race finds the arm to play.
 
@@ -178,7 +173,7 @@ class RacePosterior(Posterior):
         is_blind = Doubt.LOW_COVERAGE.value * self.check.is_blind
         if self.exact is not None:
             return is_blind | self.exact.doubts()
-        self._note_shortage(self._answer(has_few_draws))
+        self.effective_sample_size()  # any answer notes where draws are few
         is_beyond = Doubt.BEYOND_TABLE.value * self.proposal.is_unreliable()
         return is_blind | self._shortages | is_beyond
 
@@ -201,10 +196,7 @@ class RacePosterior(Posterior):
         if self.exact is not None:
             return np.asarray(self.exact.quantile(p))
         rows = zip(self._iterate_lanes(p), np.broadcast_to(p, self.counts.shape), strict=True)
-        found = [(draws.quantile(row), draws.has_few_beyond(row)) for draws, row in rows]
-        ends, is_short = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        self._note_shortage(is_short)
-        return ends
+        return np.concatenate([draws.quantile(row) for draws, row in rows])
 
     def _answer(self, question: Callable[..., Any], *options: Any) -> Any:
         """Return what is asked of each lane's draws, or of the posterior itself."""
@@ -222,18 +214,23 @@ class RacePosterior(Posterior):
         """Yield draws of each lane, from a generator made anew: a function of its own data.
 
         There are so many that best-arm probabilities are known to TARGET_BEST_ARM_ERROR and the
-        quantiles of (N, K) levels are resolved; or MAX_WEIGHTED_DRAWS.
+        quantiles of (N, K) levels are resolved; or MAX_WEIGHTED_DRAWS. Where these are too few,
+        that is noted.
         """
-        data = self.evidence.counts, self.evidence.sums
+        data, is_short = (
+            (self.evidence.counts, self.evidence.sums),
+            np.zeros(len(self.counts), bool),
+        )
         self.proposal.update(make_generator("a proposal that is not drawn from"), *data)
         for lane, row in enumerate(np.broadcast_to(levels, self.counts.shape)):
-            draws, size = self._draw_lane(lane, NUM_WEIGHTED_DRAWS), NUM_WEIGHTED_DRAWS
-            while size < MAX_WEIGHTED_DRAWS and (
-                draws.best_arm_error() > TARGET_BEST_ARM_ERROR or draws.has_few_beyond(row)
-            ):
+            size, error = NUM_WEIGHTED_DRAWS // DRAW_GROWTH, np.inf
+            while size < MAX_WEIGHTED_DRAWS and (error > TARGET_BEST_ARM_ERROR or is_short[lane]):
                 size *= DRAW_GROWTH
                 draws = self._draw_lane(lane, size)
+                error, is_short[lane] = draws.best_arm_error()[0], draws.has_few_beyond(row)[0]
+            is_short[lane] |= error > MAX_BEST_ARM_ERROR
             yield draws
+        self._note_shortage(is_short)
 
     def _draw_lane(self, lane: int, size: int) -> WeightedDraws:
         rng = make_generator("weighted draws for answers")

@@ -5,12 +5,13 @@ import warnings
 from itertools import product
 from math import inf
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from families import ALL_LIKELIHOODS
 from geometric import Geometric
 from scipy import special
-from surface import list_capabilities, started
+from surface import list_capabilities, problem_of, started
 
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.fidelity.distance import measure_excess
@@ -29,6 +30,7 @@ from bandit_gym.priors import (
     spike_and_slab,
 )
 from bandit_gym.problem import BanditProblem
+from bandit_gym.rollout import play
 
 NUM_ARMS = 3
 
@@ -431,6 +433,37 @@ def test_races_of_few_heavy_draws_are_right_or_flagged(prior, counts, sums, num_
     found = measure_excess(shares, prior.best_arms(counts, sums), num_lanes)
     is_right = found.excess <= 0.01 + 4 * found.std
     assert is_right or agent.diagnostics()["is_unreliable"].mean() >= 0.9
+
+
+@pytest.mark.parametrize(("prior", "counts", "sums", "num_lanes"), SKEWED.values(), ids=SKEWED)
+def test_propensities_from_few_heavy_draws_are_right_or_warned_of(prior, counts, sums, num_lanes):
+    """Those asked for alone too: right to 0.01, or to the error that the posterior states."""
+    agent = started("racing", BanditProblem(Bernoulli(), prior, len(counts)), None, counts, sums)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = agent.action_probabilities()
+    posterior = agent.posterior()
+    assert len(caught) == bool(posterior.doubts)
+    distance = abs(found - prior.best_arms(counts, sums)).sum() / 2
+    assert caught or distance <= max(0.01, posterior.best_arm_error())
+
+
+def test_propensities_that_are_doubted_say_why_and_how_far_off_they_may_be():
+    problem, data = BanditProblem(Bernoulli(), Shares(), len(DIVIDED[0])), DIVIDED
+    told = r"RacingThompson.*\(few effective samples\), and may be off by more than 0.064; see"
+    with pytest.warns(RuntimeWarning, match=told) as caught:
+        started("racing", problem, None, *data).action_probabilities()
+    assert [each.filename for each in caught] == [__file__]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_run_that_records_propensities_does_not_repeat_the_warning():
+    env = gym.make("bandit_gym:CustomBandit-v0", prior=Shares(), num_arms=12)
+    agent = started("racing", problem_of(env), None)
+    with pytest.raises(RuntimeWarning, match="rests on a posterior that is doubted"):
+        agent.action_probabilities()
+    steps = play(agent, env, env_seed=0, agent_seed=np.random.SeedSequence(0), propensities=True)
+    assert 0 <= next(steps).propensities[0] <= 1
 
 
 def test_a_race_whose_pilots_resolve_nothing_is_flagged():
