@@ -108,7 +108,7 @@ class Column(NamedTuple):
         shows: (D, N) values after D steps, from where the lanes stand then; None if not known.
         needs_means: whether `shows` is asked only where the true means are reported.
         is_optional: whether only files of runs that ask for it have it.
-        unit: of its values; means of shares are estimated as such.
+        unit: of its values; a "share" with a title is 0 or 1 in each replication: a proportion.
         title: what tables of estimates and figures call it; those without one are not in them.
         definition: of `title`, in their words, per step if it is a sum.
         table: "estimates" if the printed table has it unasked, else "".
