@@ -30,7 +30,7 @@ from bandit_gym.checks import (
     message,
 )
 from bandit_gym.checks.files import VERSION, replacing
-from bandit_gym.checks.styles import FORMATS, SCALES, STYLES
+from bandit_gym.checks.styles import AXIS_SCALES, FORMATS, STYLES
 from bandit_gym.experiments.catalogue import (
     CATALOGUE_GROUPS,
     describe_catalogue,
@@ -442,7 +442,7 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
             "--style", "screen (default), or paper, a column wide, serif", choices=STYLES
         ),
         _declare_argument(
-            "--xscale", "of the steps in figures; default: each's own", choices=SCALES
+            "--xscale", "of the steps in figures; default: each's own", choices=AXIS_SCALES
         ),
         _declare_switch("--latex", "tables.tex too, for booktabs"),
         _declare_switch("--markdown", "tables.md too"),

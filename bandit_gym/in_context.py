@@ -35,7 +35,7 @@ from bandit_gym.rollout import (
     Environment,
     find_num_steps,
     make_agent,
-    play,
+    play_steps,
 )
 from bandit_gym.wrappers.effects import list_effects
 
@@ -166,7 +166,9 @@ def _play_blocks(
         seeds = stream.generate_state(num_lanes, np.uint64).tolist()
         agent_seed = SeedSequence(seed, spawn_key=(AGENT_STREAM, block))
         env_seed = seeds if hasattr(env, "num_envs") else seeds[0]
-        steps = list(islice(play(agent, env, env_seed=env_seed, agent_seed=agent_seed), num_steps))
+        steps = list(
+            islice(play_steps(agent, env, env_seed=env_seed, agent_seed=agent_seed), num_steps)
+        )
         if steps[0].means is None:
             raise ValueError(message("env", MEANS_CONDITION, env))
         actions = np.stack([step.actions for step in steps], axis=1)

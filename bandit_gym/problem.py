@@ -15,6 +15,9 @@ from bandit_gym.priors.base import get_stated_support, offers
 from bandit_gym.priors.checker import ANY_MEAN, check_draws
 from bandit_gym.priors.mixtures import join_priors
 
+MAX_MEAN = 1e150
+"""Of an arm; the squares of larger rewards overflow."""
+
 
 @dataclass(frozen=True)
 class BanditProblem:

@@ -204,11 +204,11 @@ def rollout(
     seed = check_integer("seed", seed, minimum=0)
     num_steps = find_num_steps(env, horizon)
     agent_seed = SeedSequence(seed, spawn_key=(AGENT_STREAM,))
-    steps = play(agent, env, env_seed=seed, agent_seed=agent_seed)
+    steps = play_steps(agent, env, env_seed=seed, agent_seed=agent_seed)
     return _stack_steps(list(islice(steps, num_steps)))
 
 
-def play(
+def play_steps(
     agent: BanditAgent,
     env: Environment,
     *,

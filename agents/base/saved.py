@@ -25,9 +25,6 @@ from bandit_gym.checks.files import replacing
 from bandit_gym.likelihoods import likelihood_from_dict
 from bandit_gym.problem import BanditProblem, problem_from_dict
 
-OLD_STATE_NAMES = {"_num_rewards"}
-"""What older files have too, and nothing needs."""
-
 PROJECT_PACKAGES = ("agents", "bandit_gym")
 AGENT_FILE_FORMAT = 4
 """Of these files; another one is not read."""
@@ -237,7 +234,7 @@ def set_state(obj: Any, state: Any) -> None:
         ValueError: if names are missing or too many.
     """
     names = _list_state_names(obj)
-    if state.keys() - OLD_STATE_NAMES != {*names}:
+    if state.keys() != {*names}:
         raise ValueError(f"the state of {type(obj).__name__} must name {names}")
     for name in names:
         if hasattr(present := getattr(obj, name, None), "state_names"):

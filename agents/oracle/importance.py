@@ -55,11 +55,10 @@ class TMixture:
         self._mean, covariance = draws.mean(axis=0), np.atleast_2d(np.cov(draws.T))
         self._factor, unit = np.linalg.cholesky(covariance), np.eye(draws.shape[1])
         degrees = LOW_DEGREES if len(unit) < HIGH_DIMENSION else HIGH_DEGREES
-        wide = scipy.stats.multivariate_t(shape=WIDTH**2 * unit, df=WIDE_DEGREES)
-        self._joint = (
+        self._joint = (  # of L^-1 (theta - mean)
             scipy.stats.multivariate_t(shape=unit, df=degrees),
-            wide,
-        )  # of L^-1 (theta - mean)
+            scipy.stats.multivariate_t(shape=WIDTH**2 * unit, df=WIDE_DEGREES),
+        )
         self._each = scipy.stats.t(COEFFICIENT_DEGREES, scale=np.sqrt(np.diag(covariance)))
 
     def sample(self, rng: Generator, size: int) -> FloatArray:

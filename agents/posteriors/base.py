@@ -112,9 +112,13 @@ class Belief(CurrentNames, ABC):
 
         It is 0 where these are computed from distributions, to the accuracy of those.
         """
-        error = best_arm_error(self.best_arm_probabilities(), self.effective_sample_size())
+        error = best_arm_error(self.best_arm_probabilities(), self._count_independent_draws())
         self._note_shortage(error > MAX_BEST_ARM_ERROR)
         return error
+
+    def _count_independent_draws(self) -> np.ndarray:
+        """Return (N,) numbers of independent draws that would err as much in best-arm answers."""
+        return self.effective_sample_size()
 
     def _note_shortage(self, is_short: np.ndarray) -> None:
         """Remember in which of the N lanes draws are too few for what was asked."""

@@ -34,7 +34,7 @@ from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.compiled import inner
 from bandit_gym.numerics.streams import make_generator
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import MAX_MEAN, BanditProblem
 
 NUM_CELL_DRAWS = 4096
 NUM_COMPARED_DRAWS = 1024
@@ -53,7 +53,6 @@ EXCLUDED_LOG_LIKELIHOOD = -1e12
 """Log-likelihood, per reward, of what the likelihood excludes."""
 
 _RELATIVE_ROUNDING = 16 * np.finfo(float).eps
-_MAX_MEAN = 1e150  # squares must not overflow
 _FIT_TOLERANCE = 1e-4
 _FEATURE_TOLERANCE = 1e-9  # of the range over a cell
 _ROUNDING = 1e-14
@@ -131,7 +130,7 @@ class Coordinate:
     def limits(self) -> FloatArray:
         """(2,) range of u in which x stays a few units in the last place away from its ends."""
         margins = np.maximum(_RELATIVE_ROUNDING / 2 * np.abs([self.low, self.high]), 1e-300)
-        reach = np.log(_MAX_MEAN / self.scale)
+        reach = np.log(MAX_MEAN / self.scale)
         if np.isfinite(self.high - self.low):
             return np.log(margins / (self.high - self.low)) * np.array([1.0, -1.0])
         left = np.log(margins[0] / self.scale) if np.isfinite(self.low) else -reach

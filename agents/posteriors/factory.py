@@ -27,7 +27,7 @@ from agents.posteriors.conjugate import conjugate_posterior
 from bandit_gym.checks import check_arguments, check_choice, load_named, message, split_name
 from bandit_gym.likelihoods import Gaussian
 from bandit_gym.priors import MultivariateNormal, Normal, UnknownPrior
-from bandit_gym.priors.base import UNKNOWN
+from bandit_gym.priors.base import PRIOR_MISSING
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
 APPROXIMATE_ALTERNATIVES = "RacingThompson and SMCThompson take any prior"
@@ -128,7 +128,7 @@ def make_posterior(problem: BanditProblem, posterior: Any) -> Posterior:
         ValueError: if the name or an option is unknown, or the posterior is of another problem.
     """
     if isinstance(problem.prior, UnknownPrior):
-        raise ValueError(UNKNOWN)
+        raise ValueError(PRIOR_MISSING)
     if isinstance(posterior, Posterior):
         own = getattr(posterior, "problem", None)
         if own != problem:

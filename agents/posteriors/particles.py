@@ -206,6 +206,10 @@ class ParticlePosterior(Posterior):
         """Return (N,) smallest effective sample sizes of each lane's populations."""
         return self._by_lane(self._weight_sums()[0]).min(axis=1)
 
+    def _count_independent_draws(self) -> np.ndarray:
+        variance = self._by_lane(self.lineage.estimate_variance(self._weight_sums()[0]))
+        return np.asarray(1 / variance.max(axis=1))
+
     def is_degenerate(self) -> np.ndarray:
         """Return (N,) True where all particles of some population give the data likelihood 0.
 

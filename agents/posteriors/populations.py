@@ -106,10 +106,13 @@ class Genealogy:
             num_arms: K.
         """
         effective = np.minimum(self._num_families, sizes)
-        variance = 1 / self._worth + 1 / sizes - 1 / self._num_particles
         return (effective < MIN_EFFECTIVE_ANCESTORS) | has_excess_variation(
-            variance, num_particles, num_arms
+            self.estimate_variance(sizes), num_particles, num_arms
         )
+
+    def estimate_variance(self, sizes: np.ndarray) -> np.ndarray:
+        """Return (R,) v, so that a share p of (R,) effective samples has variance v p (1 - p)."""
+        return 1 / self._worth + 1 / sizes - 1 / self._num_particles
 
     def may_miss_mass(self, log_total: np.ndarray, max_log_likelihood: np.ndarray) -> np.ndarray:
         """Return (R,) whether a single draw of the prior could outweigh a population.

@@ -217,11 +217,11 @@ class RacePosterior(Posterior):
         quantiles of (N, K) levels are resolved; or MAX_WEIGHTED_DRAWS. Where these are too few,
         that is noted.
         """
-        data, is_short = (
-            (self.evidence.counts, self.evidence.sums),
+        rng, is_short = (
+            make_generator("a proposal that is not drawn from"),
             np.zeros(len(self.counts), bool),
         )
-        self.proposal.update(make_generator("a proposal that is not drawn from"), *data)
+        self.proposal.update(rng, self.evidence.counts, self.evidence.sums)
         for lane, row in enumerate(np.broadcast_to(levels, self.counts.shape)):
             size, error = NUM_WEIGHTED_DRAWS // DRAW_GROWTH, np.inf
             while size < MAX_WEIGHTED_DRAWS and (error > TARGET_BEST_ARM_ERROR or is_short[lane]):

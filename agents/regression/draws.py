@@ -61,11 +61,8 @@ def draw_block(
 ) -> None:
     """Draw (m, size) coefficients of a block; set (m,) values to minus their log-densities."""
     lane, part = index[0], slice(fit.starts[index[1]], fit.starts[index[1] + 1])
-    mean, factor, noise = (
-        fit.mean[lane, part],
-        fit.factor[lane, part, part],
-        np.empty(len(theta[0])),
-    )
+    mean, factor = fit.mean[lane, part], fit.factor[lane, part, part]
+    noise = np.empty(mean.size)
     for j in range(len(theta)):
         out[j] = -draw_noise(rng, noise)
         shift_normal(mean, factor, noise, theta[j])

@@ -16,10 +16,7 @@ from agents.rules.greedy import empirical_means, positive_counts
 from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
 from bandit_gym.checks import check_real, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Likelihood
-from bandit_gym.problem import BanditProblem
-
-MAX_MEAN = 1e150
-"""A mean taken for infinity; squares of it do not overflow."""
+from bandit_gym.problem import MAX_MEAN, BanditProblem
 
 
 class UCB1(Agent):

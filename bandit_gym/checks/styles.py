@@ -24,7 +24,7 @@ FORMATS: dict[str, dict[str, Any]] = {
 }
 """Of figures, and settings that make the same figure the same bytes in each."""
 
-SCALES = ("linear", "log")
+AXIS_SCALES = ("linear", "log")
 
 STYLES: dict[str, Any] = {
     "screen": {"figure.figsize": (5.2, 4.0)},

@@ -11,10 +11,7 @@ from bandit_gym.checks import check_parameter, message
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.numerics.streams import MEANS, LaneStreams
 from bandit_gym.priors import Prior
-from bandit_gym.problem import BanditProblem
-
-MAX_MEAN = 1e150
-"""The squares of larger rewards overflow."""
+from bandit_gym.problem import MAX_MEAN, BanditProblem
 
 
 def draw_means(prior: Prior, rng: np.random.Generator, num_arms: int) -> FloatArray:

@@ -21,7 +21,7 @@ from bandit_gym.checks import message
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.experiments.experiment import Run
-from bandit_gym.rollout import BanditAgent, Environment, Step, play
+from bandit_gym.rollout import BanditAgent, Environment, Step, play_steps
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,7 @@ def record_block(
     recorder, num_untimed = Recorder(run.steps), min(UNTIMED_STEPS, run.horizon // 2)
     seconds, num_decisions = 0.0, 0
     seeds, agent_seed = run.environment_seeds(block), run.agent_seed(block)
-    episodes = play(
+    episodes = play_steps(
         agent, env, env_seed=seeds, agent_seed=agent_seed, propensities=run.propensities
     )
     for number, step in enumerate(islice(episodes, run.horizon)):
@@ -400,7 +400,11 @@ class Recorder:
 
 
 def _compute_addends(steps: list[Step], first: Step) -> dict[str, np.ndarray]:
-    """Return (C, N) values that C steps add, by name; nothing that the first step does not have."""
+    """Return (C, N) values that C steps add, by name; nothing that the environment hides."""
+    for step in steps:
+        if step.diagnostics.keys() != first.diagnostics.keys():
+            names = sorted(step.diagnostics.keys() ^ first.diagnostics.keys(), key=str)
+            raise ValueError(message("diagnostics()", "have the same names at every step", names))
     addends = {name: _diagnostic_values(steps, name) for name in first.diagnostics}
     if DOUBT_DIAGNOSTIC in addends:
         addends |= _count_doubts(addends.pop(DOUBT_DIAGNOSTIC).astype(np.int64))
@@ -418,7 +422,7 @@ def _diagnostic_values(steps: list[Step], name: Any) -> np.ndarray:
     shape = steps[0].is_alive.shape
     try:
         values = np.array([step.diagnostics[name] for step in steps])
-    except (KeyError, ValueError):  # not in every step, or of several shapes
+    except ValueError:  # of several shapes
         values = np.array(None)
     if values.shape != (len(steps), *shape) or values.dtype.kind not in "biuf":
         condition = f"have real numbers of shape {shape} as its {name!r} at every step"

@@ -106,14 +106,14 @@ class UnknownPrior:
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Refuse to draw."""
-        raise ValueError(UNKNOWN)
+        raise ValueError(PRIOR_MISSING)
 
     def log_density(self, means: FloatArray) -> FloatArray:
         """Refuse to tell."""
-        raise ValueError(UNKNOWN)
+        raise ValueError(PRIOR_MISSING)
 
 
-UNKNOWN = (
+PRIOR_MISSING = (
     "prior must be given where the environment knows none, got None; "
     "pass one, as in RacingThompson(env, prior=Normal(0, 1)) or by a ContextualProblem."
 )

@@ -45,7 +45,7 @@ SHOWN_DPI = 100
 LEGEND_ROW = 0.019  # inches, for each point of the font size
 NUM_SPANS = 40
 LEVELS = np.linspace(0, 1, 101)
-UNKNOWN = np.full(MIN_REPLICATIONS, np.nan)
+UNKNOWN_REGRETS = np.full(MIN_REPLICATIONS, np.nan)
 
 MIN_LOG_RATIO = 20
 """Of the largest value of a parameter to the smallest, from which its axis is logarithmic."""
@@ -211,7 +211,7 @@ def chart_parameter(results: Results, environment: Entry, name: str) -> Chart | 
     curves = []
     for entry, points in measured.items():
         found = [points.get(value, points.get(None)) for value in x]
-        finals = [run.final("cumulative_regret") if run else UNKNOWN for run in found]
+        finals = [run.final("cumulative_regret") if run else UNKNOWN_REGRETS for run in found]
         is_banded = min(map(len, finals)) >= MIN_REPLICATIONS
         half = np.array([half_widths(values) for values in finals]) if is_banded else None
         means = np.array([values.mean() for values in finals])

@@ -13,7 +13,7 @@ import pandas as pd
 
 from bandit_gym.checks import check_choice, check_folder
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
-from bandit_gym.checks.styles import FORMATS, SCALES, STYLES
+from bandit_gym.checks.styles import AXIS_SCALES, FORMATS, STYLES
 from bandit_gym.experiments.blocks import COLUMNS, DOUBT_COLUMNS
 from bandit_gym.experiments.experiment import Entry
 from bandit_gym.results.statistics import (
@@ -129,7 +129,7 @@ def write_report(
 
     check_choice("style", style, STYLES)
     if xscale is not None:
-        check_choice("xscale", xscale, SCALES)
+        check_choice("xscale", xscale, AXIS_SCALES)
     for name in formats:
         check_choice("formats", name, FORMATS)
     directory = check_folder("directory", directory)

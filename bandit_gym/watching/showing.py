@@ -43,7 +43,7 @@ from bandit_gym.experiments.catalogue import find_prior_option, make_agent_and_e
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.problem import ContextualProblem
-from bandit_gym.rollout import AGENT_STREAM, Step, play
+from bandit_gym.rollout import AGENT_STREAM, Step, play_steps
 
 NUM_SHOWN_DRAWS = 2000
 """Of posteriors that are held as draws, for a histogram."""
@@ -97,7 +97,7 @@ def watch(run: Run) -> Iterator[Frame]:
     check_fit(agent, env, warns=find_prior_option(run.agent.options) is None)
     problem, seed = find_problem(env), SeedSequence(run.seed, spawn_key=(AGENT_STREAM,))
     record, regret, cells = PlayRecord(1, problem.num_arms), 0.0, None
-    played = islice(play(agent, env, env_seed=run.seed, agent_seed=seed), run.horizon)
+    played = islice(play_steps(agent, env, env_seed=run.seed, agent_seed=seed), run.horizon)
     with contextlib.closing(env):
         for number, step in enumerate(played, start=1):
             record.add(step.actions, step.rewards)

@@ -267,14 +267,10 @@ class FixedDraws:
 
 def _measure_particles(effort: Effort) -> Measurement:
     """Return SMC in one lane and in many, against the library `particles` and plain NumPy."""
-    drawn, num_lanes = (
-        replace(TRUNCATED, prior=FixedDraws(TRUNCATED.prior)),
-        effort.width(BLOCK_SIZE),
-    )
-    make, many = (
-        partial(SMCThompson.paper, drawn, num_particles=NUM_PARTICLES),
-        f"ours, {num_lanes} lanes",
-    )
+    drawn = replace(TRUNCATED, prior=FixedDraws(TRUNCATED.prior))
+    make = partial(SMCThompson.paper, drawn, num_particles=NUM_PARTICLES)
+    num_lanes = effort.width(BLOCK_SIZE)
+    many = f"ours, {num_lanes} lanes"
     return match(
         f"SMC, {NUM_PARTICLES} particles: ",
         {

@@ -21,7 +21,7 @@ from bandit_gym.experiments.catalogue import make_agent_and_environment
 from bandit_gym.experiments.execution import simulate_block
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.numerics.streams import WORTH_COMPILING
-from bandit_gym.rollout import play
+from bandit_gym.rollout import play_steps
 from benchmarks.thresholds import CONTROL_KEY
 from benchmarks.timing import (
     BLOCK_SIZE,
@@ -191,7 +191,7 @@ def _find_share(run: Run, block: int) -> float:
     num_untimed = run.horizon - facts["decisions"] // run.block_size
     agent, env = make_agent_and_environment(run)
     seeds, agent_seed = run.environment_seeds(block), run.agent_seed(block)
-    steps = play(agent, env, env_seed=seeds, agent_seed=agent_seed)
+    steps = play_steps(agent, env, env_seed=seeds, agent_seed=agent_seed)
     beside = facts["agent_seconds"] + sum(step.agent_seconds for step in islice(steps, num_untimed))
     actions = np.arange(run.block_size) % env.single_action_space.n  # type: ignore[attr-defined]
     start = perf_counter()
@@ -236,9 +236,8 @@ def _measure_memory(effort: Effort) -> Iterator[ResultRow]:
         "replications": (f"{many} replications / 10", (100, many), (100, 10)),
     }
     for key, (sides, *sizes) in pairs.items():
-        large, small = (
-            float(run_process("-c", EXPERIMENT_SCRIPT, *map(str, size))["said"]) for size in sizes
-        )
+        peaks = [run_process("-c", EXPERIMENT_SCRIPT, *map(str, size))["said"] for size in sizes]
+        large, small = map(float, peaks)
         yield summarise_turns(f"growth.memory.{key}", f"peak memory: {sides}", [large / small])
 
 

@@ -406,6 +406,15 @@ def test_diagnostics_that_no_column_can_hold_fail_in_one_sentence(tmp_path, says
     assert message in failure.partition("\n")[0]
 
 
+@pytest.mark.parametrize("since", [5, 60])
+def test_diagnostics_that_come_later_are_refused_and_not_lost(tmp_path, since):
+    """Whether the recorder has added up steps before them, or not."""
+    saying = {"agent": "stub_agents:Saying", "says": {"mood": [1, 2, 3]}, "since": since}
+    assert play(tmp_path, environments=[ENV], agents=[saying], horizon=80).empty
+    (failure,) = {*next(iter(failures_of(load_results(tmp_path)).values())).values()}
+    assert "the same names at every step, got ['mood']" in failure.partition("\n")[0]
+
+
 def test_each_doubt_is_counted_in_a_column_of_its_own(tmp_path):
     capped, collapsed = Doubt.RACE_CAPPED, Doubt.PARTICLES_COLLAPSED
     says = {"doubts": [0, int(capped), int(capped | collapsed)]}

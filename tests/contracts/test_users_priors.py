@@ -30,7 +30,7 @@ from bandit_gym.priors import (
     spike_and_slab,
 )
 from bandit_gym.problem import BanditProblem
-from bandit_gym.rollout import play
+from bandit_gym.rollout import play_steps
 
 NUM_ARMS = 3
 
@@ -462,8 +462,20 @@ def test_a_run_that_records_propensities_does_not_repeat_the_warning():
     agent = started("racing", problem_of(env), None)
     with pytest.raises(RuntimeWarning, match="rests on a posterior that is doubted"):
         agent.action_probabilities()
-    steps = play(agent, env, env_seed=0, agent_seed=np.random.SeedSequence(0), propensities=True)
+    steps = play_steps(
+        agent, env, env_seed=0, agent_seed=np.random.SeedSequence(0), propensities=True
+    )
     assert 0 <= next(steps).propensities[0] <= 1
+
+
+def test_particles_state_the_error_that_their_common_ancestors_cause():
+    """By 500 independent draws it would be half as large: four standard errors of the mean."""
+    counts, sums = PEAK
+    agent = started("smc", BanditProblem(Bernoulli(), OnePeak(), len(counts)), 60, counts, sums)
+    posterior = agent.posterior()
+    found = posterior.best_arm_probabilities()
+    twice = abs(found - OnePeak().best_arms(counts, sums)).sum(axis=1)
+    assert twice.mean() <= posterior.best_arm_error().mean() + 4 * twice.std() / 60**0.5
 
 
 def test_a_race_whose_pilots_resolve_nothing_is_flagged():

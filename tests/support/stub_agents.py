@@ -122,14 +122,14 @@ class Scripted(Constant):
 
 
 class Saying(Constant):
-    """Tells what it is told to say, in whatever form."""
+    """Tells what it is told to say, in whatever form, from step `since` on."""
 
-    def __init__(self, problem, *, says):
+    def __init__(self, problem, *, says, since=1):
         super().__init__(problem)
-        self.says = says
+        self.says, self.since = says, since
 
     def diagnostics(self):
-        return self.says
+        return self.says if self.t >= self.since else {}
 
 
 class Timed(Constant):

@@ -22,8 +22,7 @@ from bandit_gym.priors import CAPABILITIES, Prior
 from bandit_gym.priors.base import offers
 from bandit_gym.problem import BanditProblem, ContextualProblem
 from bandit_gym.results import Results
-from bandit_gym.rollout import BanditAgent, Environment, Step
-from bandit_gym.rollout import play as play_steps
+from bandit_gym.rollout import BanditAgent, Environment, Step, play_steps
 
 OBSERVATIONS = ("constant", "counts", "history")
 """What environments may show to agents."""
