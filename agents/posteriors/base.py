@@ -25,7 +25,7 @@ from numpy.random import Generator
 from agents.base.evidence import MAX_STATISTICS, CountsAndSums
 from agents.numerics.choices import hide_arms, random_argmax, share_evenly
 from agents.posteriors.weighted_draws import MAX_BEST_ARM_ERROR, WeightedDraws, best_arm_error
-from bandit_gym.checks import CurrentNames
+from bandit_gym.checks import CurrentNames, message
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
@@ -203,7 +203,13 @@ class Belief(CurrentNames, ABC):
     def _draws(self) -> WeightedDraws:
         """Return the draws for all answers at this decision."""
         if self._answers is None:
-            self._answers = self.weighted_draws()
+            found = self.weighted_draws()
+            is_one = isinstance(found, WeightedDraws)
+            if not is_one or found.means.shape[:2] != found.log_weights.shape:
+                name = f"{type(self).__name__}.weighted_draws"
+                condition = "return WeightedDraws of (N, m, K) means and (N, m) log-weights"
+                raise ValueError(message(name, condition, found))
+            self._answers = found
         return self._answers
 
 

@@ -12,6 +12,7 @@ from surface import play, started
 import agents
 from agents import BayesUCB, Thompson, make_agent
 from agents.posteriors.base import Posterior
+from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
@@ -135,6 +136,16 @@ def test_a_posterior_that_holds_few_draws_knows_no_more_than_they_tell():
     agent.observe(0, 1.0)
     told = r"the models of an ensemble, worth 20: P\(best\) within 0.2\d; doubted: few effective"
     assert re.search(told, str(agent.posterior()))
+
+
+@pytest.mark.parametrize("axes", [(0, 2, 1), None])
+def test_draws_of_another_form_are_refused_by_the_name_of_their_method(monkeypatch, axes):
+    agent = started("bayes_ucb", ARMS, None, posterior=Ensemble(ARMS))
+    means = agent.inner.weighted_draws().means
+    answer = means if axes is None else WeightedDraws(means.transpose(axes), np.zeros((1, 20)))
+    monkeypatch.setattr(agent.inner, "weighted_draws", lambda: answer)
+    with pytest.raises(ValueError, match="weighted_draws must return WeightedDraws of "):
+        agent.act()
 
 
 def test_totals_are_refused_where_a_posterior_learns_from_single_rewards():

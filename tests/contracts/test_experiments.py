@@ -363,6 +363,13 @@ def test_recorded_steps_have_the_sums_over_all_steps(tmp_path):
     assert frame[CUMULATIVE_REGRET].to_numpy() == pytest.approx(regrets[steps - 1])
 
 
+def test_the_last_switch_is_remembered_for_as_long_as_nothing_switches(tmp_path):
+    """The recorder adds up many steps in one go; nothing switches in its later ones."""
+    scripted = {"agent": "stub_agents:Scripted", "arms": [0, 1, *[0] * 98]}
+    frame = play(tmp_path, environments=[ENV], agents=[scripted], horizon=100)
+    assert (frame.loc[frame["step"] >= 3, "last_switch"] == 3).all()
+
+
 def test_a_lane_stays_as_it_was_once_its_episode_has_ended(tmp_path):
     """Lane i ends after 2 + i steps; nothing is recorded of arms that nothing pulled."""
     scripted = {"agent": "stub_agents:Scripted", "arms": [0]}
