@@ -182,7 +182,7 @@ def _optimal_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
                 raise ValueError(
                     "it is for environments that draw their means from a prior, unwrapped."
                 )
-            optimum = import_module("agents.bayes_optimal")  # no layer below
+            optimum = import_module("agents.bayes_optimal")  # agents are a layer above
             least = optimum.optimal_regret(find_problem(env), run.horizon)
             yield run.environment.label, f"{least:.2f}"
         except (TypeError, ValueError) as error:

@@ -24,6 +24,8 @@ if __name__ == "__main__":  # numba refuses another number once threads run, in 
     for library in "OMP", "OPENBLAS", "MKL", "NUMBA":
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")  # read when they are imported
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for `scripts`, which is not installed
+
 from benchmarks import decisions, runs  # noqa: E402
 from benchmarks.report import document, print_report, write_markdown  # noqa: E402
 from benchmarks.thresholds import list_by_verdict  # noqa: E402

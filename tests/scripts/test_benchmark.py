@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -44,6 +46,13 @@ def run_families(folder: Path, *families: str) -> dict:
     path = folder / "found.json"
     assert run_benchmark(["--json", str(path), "--only", *families]) == 0
     return json.loads(path.read_text())
+
+
+def test_it_starts_in_any_folder(tmp_path):
+    """Also where only the packages are installed, as in the gate: `scripts` is no package then."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, benchmark.__file__, "--help"]
+    assert not subprocess.run(command, cwd=tmp_path, env=environment).returncode
 
 
 @pytest.fixture(scope="module")
