@@ -41,8 +41,9 @@ MIN_PILOTS_PER_CHECK, MAX_PILOTS_PER_CHECK, NUM_REFERENCE = 256, 1 << 14, 1024
 PILOT_GROWTH = 4
 """Factor of the number of pilots where those so far are too few."""
 
-MAX_PILOT_WEIGHT = 1 / 24
-"""Share of all pilots' weight. With truncated normal priors the first 256 stay below it."""
+MAX_FIRST_WEIGHT, MAX_PILOT_WEIGHT = 1 / 24, 1 / 48
+"""Share of all pilots' weight, of the first ones and of more. With truncated normal priors the
+first 256 stay below it. More are drawn where weights are skewed, and are to show how far."""
 
 MAX_BIAS = 0.006
 """Total variation of races from the best-arm probabilities, estimated from a lane's pilots."""
@@ -265,21 +266,21 @@ class CoverageCheck:
         """Yield parts of the (R,) lanes and their pilots, the same whenever asked.
 
         Their number grows until their effective size is MIN_EFFECTIVE_PILOTS and none weighs more
-        than MAX_PILOT_WEIGHT, or to MAX_PILOTS_PER_CHECK.
+        than MAX_FIRST_WEIGHT, later MAX_PILOT_WEIGHT, or to MAX_PILOTS_PER_CHECK.
         """
-        size = MIN_PILOTS_PER_CHECK
+        size, most = MIN_PILOTS_PER_CHECK, MAX_FIRST_WEIGHT
         while lanes.size:
             few = []
             for part in split_lanes(lanes, size * self.proposal.problem.num_arms):
                 pilots = draw_weighted(make_generator("pilots"), self.proposal, part, size)
-                is_enough = pilots.weights.max(axis=1) <= MAX_PILOT_WEIGHT
+                is_enough = pilots.weights.max(axis=1) <= most
                 is_enough &= pilots.effective_sample_size() >= MIN_EFFECTIVE_PILOTS
                 is_enough |= size >= MAX_PILOTS_PER_CHECK
                 if is_enough.any():
                     chosen = pilots.means[is_enough], pilots.log_weights[is_enough]
                     yield part[is_enough], WeightedDraws(*chosen)
                 few.append(part[~is_enough])
-            lanes, size = np.concatenate(few), PILOT_GROWTH * size
+            lanes, size, most = np.concatenate(few), PILOT_GROWTH * size, MAX_PILOT_WEIGHT
 
 
 def estimate_coverage_error(

@@ -13,9 +13,12 @@ from geometric import Geometric
 from scipy import special
 from surface import list_capabilities, problem_of, started
 
+from agents.racing.coverage import estimate_bias
+from agents.racing.proposals import draw_weighted
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.fidelity.distance import measure_excess
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson, check_likelihood
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import (
     Beta,
     Gamma,
@@ -433,6 +436,17 @@ def test_races_of_few_heavy_draws_are_right_or_flagged(prior, counts, sums, num_
     found = measure_excess(shares, prior.best_arms(counts, sums), num_lanes)
     is_right = found.excess <= 0.01 + 4 * found.std
     assert is_right or agent.diagnostics()["is_unreliable"].mean() >= 0.9
+
+
+@pytest.mark.parametrize("name", ["levels, few", "levels, more", "levels, many"])
+def test_pilots_give_skewed_races_the_length_that_many_more_draws_show(name):
+    """What 65,536 draws show that a race of this length misses, by `estimate_bias`."""
+    prior, counts, sums, _ = SKEWED[name]
+    agent = started("racing", BanditProblem(Bernoulli(), prior, len(counts)), 1, counts, sums)
+    agent.act()
+    length = agent.diagnostics()["num_samples"]
+    draws = draw_weighted(make_generator("many"), agent.belief().raced, np.array([0]), 1 << 16)
+    assert estimate_bias(draws) / (length * draws.effective_sample_size() / (1 << 16)) <= 0.01
 
 
 @pytest.mark.parametrize(("prior", "counts", "sums", "num_lanes"), SKEWED.values(), ids=SKEWED)
