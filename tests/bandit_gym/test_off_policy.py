@@ -44,6 +44,14 @@ def test_the_doubly_robust_estimate_mends_what_its_model_misses():
     assert abs(found.value - 2 / 3) < 4 * (21.25 / 3 / num_rows) ** 0.5
 
 
+def test_the_doubly_robust_estimate_has_no_noise_where_its_model_is_right():
+    rng = np.random.default_rng(0)
+    visitors, actions = rng.normal(size=100), rng.integers(2, size=100)
+    paid = np.column_stack([1 + visitors, 3 - 2 * visitors])
+    log = Log(actions, paid[range(100), actions], (0, 1), np.full(100, 0.5), visitors[:, None])
+    assert evaluate([0.25, 0.75], log, "dr").value == pytest.approx((paid @ [0.25, 0.75]).mean())
+
+
 def test_without_propensities_it_is_refused():
     log = Log(np.array([0, 1]), np.array([0.0, 1.0]), (0, 1))
     with pytest.raises(ValueError, match="fit_propensities"):
