@@ -348,7 +348,8 @@ def test_a_lane_is_answered_as_if_it_were_alone(route):
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_copy_tells_the_same(route):
-    for case in (case for (case,) in (each.values for each in CASES) if case[0] == route):
+    cases = [case for (case,) in (each.values for each in CASES) if case[0] == route]
+    for case in cases[:1] if route == "chains" else cases:  # chains take ten seconds a case
         snapshot, _ = snapshot_of(case)
         copy = pickle.loads(pickle.dumps(snapshot))
         for one, other in zip(answers(snapshot), answers(copy), strict=True):
