@@ -17,6 +17,8 @@ from agents.bayes_optimal import (
     optimal_regret,
     optimal_value,
 )
+from agents.bayes_optimal.regret import thompson_probabilities
+from agents.oracle import action_probabilities
 from bandit_gym.envs import BanditVectorEnv
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
@@ -133,6 +135,14 @@ def test_regret_of_two_uniform_arms_is_the_known_one(horizon, regret):
 def test_regret_of_thompson_sampling_is_the_known_one():
     found = expected_regret(UNIFORM, "thompson", 50)[[19, 49]]
     assert found == pytest.approx([1.4015, 2.1258], abs=5e-5)
+
+
+def test_probabilities_of_thompson_sampling_in_many_states_are_the_oracles():
+    """Of arms with three priors, with up to six pulls."""
+    counts = np.random.default_rng(0).integers(7, size=(30, 3))
+    sums = np.random.default_rng(1).binomial(counts, 0.5)
+    expected = action_probabilities(UNLIKE, counts, sums)
+    np.testing.assert_allclose(thompson_probabilities(UNLIKE, counts, sums), expected, atol=1e-6)
 
 
 def test_one_pull_and_all_that_is_known_leave_the_best_mean():

@@ -9,6 +9,7 @@ from geometric import Geometric
 from surface import started
 
 from agents import RacingThompson
+from agents.racing.coverage import PriorSample
 from agents.racing.normal import draw_logistic, log_logistic
 from agents.racing.stopping import Paper, make_stop
 from bandit_gym.checks.doubts import Doubt
@@ -68,6 +69,17 @@ def test_under_the_reference_prior_a_race_is_conjugate(problem, sums, num_sample
     raced, told = race(problem, 20_000, data, proposal="reference", stopping=num_samples)
     assert_same_shares(raced, started("exact", problem, 20_000, *data).act())
     np.testing.assert_allclose(told["effective_sample_size"], num_samples)  # all weights are equal
+
+
+def test_a_prior_sample_is_drawn_again_in_proportion_to_its_weights():
+    """Of three pulls all data count; systematic draws are as many as expected, or one more."""
+    sample, (counts, sums) = PriorSample(CUT), ([1, 2, 0, 0], [1.0, 0.0, 0.0, 0.0])
+    sample.update(np.array([counts]), np.array([sums]))
+    drawn = sample.resample()[0].T
+    places = (drawn[:, None] == sample.means).all(axis=2).argmax(axis=1)
+    weights = (sample.means**sums * (1 - sample.means) ** np.subtract(counts, sums)).prod(axis=1)
+    expected = len(drawn) * weights / weights.sum()
+    assert (abs(np.bincount(places, minlength=len(weights)) - expected) < 1).all()
 
 
 def literal_race(winners, log_weights, gumbels, compute_thresholds, scale):
