@@ -125,4 +125,3 @@ def setup(app):
     app.connect("autodoc-process-signature", sign)
     app.connect("source-read", lead_inside)
     app.connect("env-check-consistency", check_reference)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
