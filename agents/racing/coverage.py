@@ -42,8 +42,8 @@ PILOT_GROWTH = 4
 """Factor of the number of pilots where those so far are too few."""
 
 MAX_FIRST_WEIGHT, MAX_PILOT_WEIGHT = 1 / 24, 1 / 48
-"""Share of all pilots' weight, of the first ones and of more. With truncated normal priors the
-first 256 stay below it. More are drawn where weights are skewed, and are to show how far."""
+"""Largest share of the pilots' weight that one may have: of the first pilots, and of more. More are
+drawn where weights are skewed, and are to show how far."""
 
 MAX_BIAS = 0.006
 """Total variation of races from the best-arm probabilities, estimated from a lane's pilots."""

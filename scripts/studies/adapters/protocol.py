@@ -52,7 +52,8 @@ def time_game(play, num_rounds, clock):
     The second round is not timed either: JAX compiles once more where what the first returned is
     its input.
     """
-    play(), play()
+    for _ in range(2):
+        play()
     return {"seconds": timeit(play, timer=CLOCKS[clock], number=num_rounds)}
 
 
