@@ -190,14 +190,14 @@ def _write_study_page(study: Study, folder: Path, found: Found) -> Path:
 
 
 def made(found: Found) -> str:
-    """Say how the numbers came about, and whether today's code would draw others."""
-    version = found["results_version"]
+    """Say how the numbers came about, and where to read what today's code would draw otherwise."""
+    version = str(found["results_version"])
+    if version != str(RESULTS_VERSION):
+        version += f" ([today {RESULTS_VERSION}](project/changelog.md))"
     text = f"Measured by `{found['command']}` at results version {version}, {found['date']}."
     if found.get("missing"):
         text += f" Not measured yet: {'; '.join(found['missing'])}."
-    if version == RESULTS_VERSION:
-        return text
-    return f"{text} **Today's results version is {RESULTS_VERSION}: these numbers are of another.**"
+    return text
 
 
 def fill_blocks(page: str, blocks: Mapping[str, str]) -> str:

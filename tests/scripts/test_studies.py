@@ -165,9 +165,10 @@ def test_what_makes_no_sense_is_refused_before_anything_is_written(
 
 def test_a_page_says_that_its_numbers_are_of_another_results_version():
     found = {"command": "x", "date": "2026-01-01", "results_version": 1}
-    assert "these numbers are of another" in made(found)
+    today = f"([today {studies.RESULTS_VERSION}](project/changelog.md))"
+    assert f"at results version 1 {today}, 2026-01-01." in made(found)
     found["results_version"] = studies.RESULTS_VERSION
-    assert "another" not in made(found)
+    assert f"at results version {studies.RESULTS_VERSION}, 2026-01-01." in made(found)
 
 
 def test_a_page_without_a_place_for_a_table_is_refused():
