@@ -29,7 +29,7 @@ CHARTS = [name for name, column in COLUMNS.items() if column.unit and not column
 FLUSH_SECONDS = 5
 """After which TensorBoard finds what was written."""
 
-MAX_NAME_LENGTH = 50
+MAX_TAG_LENGTH = 50
 """Letters of a label in the name of a folder; file systems take 255 bytes, a letter has up to 4."""
 
 
@@ -64,7 +64,7 @@ class TensorBoard(Callback):
         paths = (self.directory / str(number) for number in itertools.count(1))
         folder = next(path for path in paths if not path.exists())
         for number, agent in enumerate(experiment.agents):
-            name = re.sub(r"[^\w ()=,+-]", "_", agent.label)[:MAX_NAME_LENGTH]
+            name = re.sub(r"[^\w ()=,+-]", "_", agent.label)[:MAX_TAG_LENGTH]
             path = str(folder / f"{number} {name}")
             writer = self._writing.EventFileWriter(path, flush_secs=FLUSH_SECONDS)
             self._writers[agent.label] = writer

@@ -50,14 +50,14 @@ from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
 from bandit_gym.results.report import (
     DETAIL_COLUMNS,
-    WIDTH,
+    LINE_WIDTH,
     describe,
     wrap_with_indent,
     write_report,
 )
 from bandit_gym.results.results import join_results, load_results
 
-OK, FAILED, BAD_INPUT, INTERRUPTED, NOBODY_READS, TERMINATED = 0, 1, 2, 130, 141, 143
+OK, RUN_FAILED, BAD_INPUT, INTERRUPTED, NOBODY_READS, TERMINATED = 0, 1, 2, 130, 141, 143
 
 MAX_FPS = 50
 """Frames a second; players show a GIF that asks for more at a tenth of its speed."""
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.traceback:
             raise
         reason = f"error: {error}"
-        code = BAD_INPUT if isinstance(error, _INPUT_ERRORS) else FAILED
+        code = BAD_INPUT if isinstance(error, _INPUT_ERRORS) else RUN_FAILED
     print(f"bandit-gym: {reason}", file=sys.stderr)
     if code != BAD_INPUT and options.folder and (options.folder / MANIFEST).is_file():
         typed = sys.argv[1:] if arguments is None else arguments
@@ -170,7 +170,7 @@ def _run_experiment(experiment: Experiment, folder: Path, options: argparse.Name
     print(f"All tables and figures: {shlex.join(['bandit-gym', 'report', str(folder)])}")
     for environment, line in _optimal_regrets(experiment) if options.optimal else ():
         print(f"Least possible regret in {environment}: {line}")
-    return FAILED if found.failed else OK
+    return RUN_FAILED if found.failed else OK
 
 
 def _optimal_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
@@ -209,7 +209,7 @@ def _report(options: argparse.Namespace) -> int:
     if looks or not options.html:
         write_report(found, folder, **looks)
         print(f"\nTables and figures: {folder}")
-    return FAILED if found.failed else OK
+    return RUN_FAILED if found.failed else OK
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -272,7 +272,7 @@ def _fidelity(options: argparse.Namespace) -> int:
     found.write(folder)
     print(f"\nTables and picture: {folder}")
     is_wrong = is_judged and (distances["verdict"] == "WRONG").any()
-    return FAILED if found.failures or is_wrong else OK
+    return RUN_FAILED if found.failures or is_wrong else OK
 
 
 _PATH_ERRORS = FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError
@@ -320,8 +320,8 @@ class _OneLineParser(argparse.ArgumentParser):
 
 
 def _terminal_width() -> int:
-    """Return the characters of a line of this terminal, `WIDTH` where there is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+    """Return the characters of a line of this terminal, `LINE_WIDTH` where there is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else LINE_WIDTH
 
 
 def _make_parser() -> argparse.ArgumentParser:

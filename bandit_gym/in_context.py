@@ -34,7 +34,7 @@ from bandit_gym.rollout import (
     BanditAgent,
     Environment,
     find_num_steps,
-    make_agent,
+    make_rollout_agent,
     play_steps,
 )
 from bandit_gym.wrappers.effects import list_effects
@@ -153,7 +153,7 @@ def _make_policy(
         targets = {"uniform": agent_names()["random"], **agent_names()}
         make = load_agent(targets[check_choice("policy", policy, targets)])
     check_callback("policy", make)
-    return make_agent(make, problem, horizon)
+    return make_rollout_agent(make, problem, horizon)
 
 
 def _play_blocks(

@@ -122,7 +122,7 @@ def is_plain(make: Any) -> bool:
     return inspect.isclass(make) and not hasattr(make, "reset")
 
 
-def make_agent(
+def make_rollout_agent(
     make: Callable[..., Any], problem: Any, horizon: int, options: Mapping[str, Any] | None = None
 ) -> BanditAgent:
     """Make an agent that is given the problem, or `PlainAgents` of a class without `reset`.
@@ -199,7 +199,7 @@ def rollout(
     """
     if isinstance(agent, type):
         problem = check_object("env.problem", find_problem(env), BanditProblem)
-        agent = make_agent(agent, problem, find_num_steps(env, horizon))
+        agent = make_rollout_agent(agent, problem, find_num_steps(env, horizon))
     check_fit(agent, env)
     seed = check_integer("seed", seed, minimum=0)
     num_steps = find_num_steps(env, horizon)

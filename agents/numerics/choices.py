@@ -9,8 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from bandit_gym.checks import check_scores
-
-MAX_FLOAT = np.finfo(np.float64).max
+from bandit_gym.numerics.variates import MAX_FLOAT
 
 MAX_LISTED_ARMS = 64
 """Arms of one lane up to which a list of Python is searched in half the time that arrays take."""

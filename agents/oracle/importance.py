@@ -37,8 +37,8 @@ LOW_DEGREES, HIGH_DEGREES, HIGH_DIMENSION = 8.0, 30.0, 10
 """Degrees of freedom of the main t distribution, below and from so many coefficients."""
 
 WEIGHTS = np.array([0.85, 0.1, 0.05])
-WIDTH, WIDE_DEGREES, COEFFICIENT_DEGREES = 1.5, 3.0, 2.0
-"""Shares of the three t distributions; width and degrees of the second; degrees of the third."""
+WIDENING, WIDE_DEGREES, COEFFICIENT_DEGREES = 1.5, 3.0, 2.0
+"""Shares of the three t distributions; widening and degrees of the second; degrees of the third."""
 
 
 class TMixture:
@@ -57,7 +57,7 @@ class TMixture:
         degrees = LOW_DEGREES if len(unit) < HIGH_DIMENSION else HIGH_DEGREES
         self._joint = (  # of L^-1 (theta - mean)
             scipy.stats.multivariate_t(shape=unit, df=degrees),
-            scipy.stats.multivariate_t(shape=WIDTH**2 * unit, df=WIDE_DEGREES),
+            scipy.stats.multivariate_t(shape=WIDENING**2 * unit, df=WIDE_DEGREES),
         )
         self._each = scipy.stats.t(COEFFICIENT_DEGREES, scale=np.sqrt(np.diag(covariance)))
 

@@ -20,7 +20,7 @@ from numpy.polynomial import legendre
 
 from bandit_gym.checks.typing import BoolArray, FloatArray
 
-NUM_NODES = 16
+NUM_PANEL_NODES = 16
 MAX_PANELS, MAX_NODE_VALUES = 50_000, 1 << 23
 """Panels, and values at all of their nodes, which take 64 MB."""
 
@@ -250,13 +250,13 @@ def _make_lobatto_rule() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray
 
     Weights and antiderivative are for the panel [-1, 1].
     """
-    last = np.eye(NUM_NODES)[-1]
+    last = np.eye(NUM_PANEL_NODES)[-1]
     inner = legendre.legroots(legendre.legder(last)).real  # complex since NumPy 2.5
     nodes = np.concatenate([[-1.0], inner, [1.0]])
-    weights = 2 / (NUM_NODES * (NUM_NODES - 1) * legendre.legval(nodes, last) ** 2)
-    to_coefficients = np.linalg.inv(legendre.legvander(nodes, NUM_NODES - 1))
-    integrals = legendre.legint(np.eye(NUM_NODES), lbnd=-1, axis=0)
-    antiderivative = legendre.legvander(nodes, NUM_NODES) @ integrals @ to_coefficients
+    weights = 2 / (NUM_PANEL_NODES * (NUM_PANEL_NODES - 1) * legendre.legval(nodes, last) ** 2)
+    to_coefficients = np.linalg.inv(legendre.legvander(nodes, NUM_PANEL_NODES - 1))
+    integrals = legendre.legint(np.eye(NUM_PANEL_NODES), lbnd=-1, axis=0)
+    antiderivative = legendre.legvander(nodes, NUM_PANEL_NODES) @ integrals @ to_coefficients
     return (nodes + 1) / 2, weights, antiderivative, to_coefficients[-2:]
 
 

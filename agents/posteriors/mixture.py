@@ -43,7 +43,7 @@ NEGLIGIBLE_WEIGHT = 1e-9
 """Weight of a component up to which its best arms are left out."""
 MIN_DOUBTED_WEIGHT = 1e-6
 """Weight of a component from which on its doubts count."""
-MAX_ROOT_STEPS, LEVEL_TOLERANCE, LEVEL_ROUNDING = 100, 1e-12, 2e-15
+MAX_QUANTILE_STEPS, LEVEL_TOLERANCE, LEVEL_ROUNDING = 100, 1e-12, 2e-15
 """Of the search for a quantile; what its level may be off by, in normal deviations and at all."""
 MAX_NORMAL_SCORE = 37.0
 """Normal deviations of levels that are 0 or 1 to rounding."""
@@ -307,7 +307,7 @@ def find_root(
     """
     below, above, x = residual(low), residual(high), low
     was_low = was_high = np.zeros(x.shape, dtype=bool)
-    for step in range(1, MAX_ROOT_STEPS):
+    for step in range(1, MAX_QUANTILE_STEPS):
         share = below / np.minimum(below - above, -_MIN_DIVISOR) if step % 4 else 0.5
         x = low + np.clip(share, 0.0, 1.0) * (high - low)
         found = residual(x)

@@ -33,7 +33,7 @@ NUM_FIT_MEANS = 1_000_000
 """Means, of all arms together, from which on a fit has fewer than NUM_FIT_DRAWS draws of the prior;
 but never fewer than a trial has samples."""
 
-TARGET_SHARE, MIN_SHARE = 0.5, 0.1
+TARGET_SHARE, MIN_RIVAL_SHARE = 0.5, 0.1
 """Shares without data: from the first on a table will do, even if a normal distribution is better;
 below the second a proposal cannot check another."""
 
@@ -75,7 +75,7 @@ def match_proposals(problem: BanditProblem) -> list[Proposal]:
     For a conjugate prior that is its posterior; for a mixture that gives its components, the
     posterior itself; for a prior of independent arms, a `TableProposal`. Else it is a
     `TableProposal` or a `NormalProposal`, by their shares without data; TARGET_SHARE is enough for
-    a table. The other one follows if its share is at least MIN_SHARE, and then Table 1, which
+    a table. The other one follows if its share is at least MIN_RIVAL_SHARE, and then Table 1, which
     follows the data most. Likelihoods without a row in Table 1 have tables alone. Candidates are
     tried with generators of their own: the choice is a function of the problem.
 
@@ -109,7 +109,7 @@ def match_proposals(problem: BanditProblem) -> list[Proposal]:
             f"for it, for proposal='matched' and {problem.likelihood.name} rewards, got "
             f"{problem.prior!r}; use SMCThompson."
         )
-    found += [proposal for share, proposal in ranked[1:] if share >= MIN_SHARE]
+    found += [proposal for share, proposal in ranked[1:] if share >= MIN_RIVAL_SHARE]
     is_one_mode = found[0].posterior or problem.offers("normal_box")
     return found if is_one_mode or not is_named else [*found, reference_proposal(problem)]
 

@@ -58,7 +58,7 @@ LOGISTIC_SLOPE = 1.7
 """Slope of a logistic distribution, per standard deviation of the normal one that it replaces. If
 the interval is further out than so many deviations, the slope is the normal one there."""
 
-MAX_EXPONENT = 708.0
+MAX_TAIL_EXPONENT = 708.0
 
 
 class OrderedNormals(NamedTuple):
@@ -299,8 +299,8 @@ def draw_logistic(
         first, last = (-right[j], -left[j]) if is_turned else (left[j], right[j])
         nearest = max(first, 0.0)
         steepness = max(nearest, LOGISTIC_SLOPE)
-        left[j] = max(-abs(first) * steepness, -MAX_EXPONENT)
-        right[j] = max((nearest - last) * steepness, -MAX_EXPONENT)
+        left[j] = max(-abs(first) * steepness, -MAX_TAIL_EXPONENT)
+        right[j] = max((nearest - last) * steepness, -MAX_TAIL_EXPONENT)
         z[j], slope[j] = (-nearest, -steepness) if is_turned else (nearest, steepness)
     for j in range(z.size):
         left[j], right[j], u[j] = math.exp(left[j]), math.exp(right[j]), rng.random()

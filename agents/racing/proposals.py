@@ -35,7 +35,7 @@ MAX_SUPPORT_DEVIATIONS = 1000.0
 MEANS_PER_TILE = 1 << 16
 """Arm means drawn at a time: 512 KiB, which a core's own cache holds until they are weighed."""
 
-FEATURES: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
+SUFFICIENT_STATISTICS: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
     np.log,
     lambda x: np.log1p(-x),
     lambda x: x,
@@ -181,7 +181,7 @@ class ConjugateProposal(Proposal):
         own, other = self._coefficients
         missing = self._missing[lanes]
         coefficients = np.where(missing[..., None], other, own) if missing.any() else own[None]
-        return add_features(coefficients, means)
+        return add_statistics(coefficients, means)
 
     def log_supremum(self) -> float:
         """Return the log of the largest weight, pi / q_0; see `Proposal.log_supremum`."""
@@ -192,14 +192,14 @@ class ConjugateProposal(Proposal):
         return sum(_log_supremum_of_arm(each, *ends) for each, ends in arms)
 
 
-def add_features(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
+def add_statistics(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return (R, m) sums over arms of c . (log x, log(1 - x), x, x^2, 1/x) at (R, K, m) x."""
     total = np.zeros((x.shape[0], x.shape[2]))
     with np.errstate(divide="ignore", invalid="ignore"):  # outside a prior's support
-        for k, feature in enumerate(FEATURES):
+        for k, statistic in enumerate(SUFFICIENT_STATISTICS):
             c = coefficients[..., k]
             if c.any():
-                total += np.matmul(c[:, None], feature(x))[:, 0]
+                total += np.matmul(c[:, None], statistic(x))[:, 0]
     return total
 
 
@@ -215,7 +215,7 @@ def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> f
     stationary = roots.real[(abs(roots.imag) < 1e-9) & (roots.real > low) & (roots.real < high)]
     margin = 1e-12 * min(high - low, 1e9)
     points = np.array([*stationary, max(low, -1e9) + margin, min(high, 1e9) - margin])
-    values = add_features(coefficients[None, None], points[None, None])[0]
+    values = add_statistics(coefficients[None, None], points[None, None])[0]
     best = int(np.argmax(values))
     if best >= len(stationary) and values[best] > max([*values[: len(stationary)], 0.0]) + 20:
         raise ValueError(
@@ -333,7 +333,7 @@ def find_log_weights(
         log_prior = log_weights = prior_log_density(proposal.problem, means)
     else:
         coefficients, *ends = proposal.natural
-        log_prior = log_weights = add_features(coefficients, means)
+        log_prior = log_weights = add_statistics(coefficients, means)
         if ends:
             is_outside = ((means < ends[0]) | (means > ends[1])).any(axis=1)
             log_prior = log_weights = np.where(is_outside, -np.inf, log_prior)

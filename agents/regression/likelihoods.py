@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from agents.numerics.distributions import TINY
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.numerics.compiled import inner
 from bandit_gym.problem import ContextualProblem
@@ -30,7 +31,7 @@ CODES = {
 TILE_ROWS = 512
 """Rows taken at once: a product of so many factors of at most 2 does not overflow."""
 
-TINY, MAX_EXPONENT = 1e-300, 700.0
+MAX_EXPONENT = 700.0
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
 ROUND_TO_INTEGER = 6755399441055744.0

@@ -36,7 +36,7 @@ MODE_PRECISION = 1e-6
 MAX_FINITE_PEAK = 100.0
 """Linear predictor beyond which a likelihood is at its largest in the limit alone."""
 
-NODE_STEP, NUM_NODES = 0.5, 14
+NODE_STEP, NODES_PER_SIDE = 0.5, 14
 """Standard deviations between nodes of the trapezoidal rule, and nodes on either side."""
 
 MAX_STEPS, MAX_DECREMENT, MIN_DECREMENT = 50, 0.1, 1e-5
@@ -149,7 +149,7 @@ def match_site(
     top -= 0.5 * precision * x * x
     step = NODE_STEP / math.sqrt(information + precision)
     total, first, second = 0.0, 0.0, 0.0
-    for i in range(-NUM_NODES, NUM_NODES + 1):
+    for i in range(-NODES_PER_SIDE, NODES_PER_SIDE + 1):
         y = x + i * step
         value = log_likelihood(link, centre + y, n, s)[0] - 0.5 * precision * y * y
         weight = math.exp(value - top)

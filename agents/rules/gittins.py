@@ -228,7 +228,7 @@ def interpolate_boundary(ratios: np.ndarray) -> np.ndarray:
     return np.where(ratios < 2.0**FIRST_POWER, found * np.sqrt(ratios / 2.0**FIRST_POWER), found)
 
 
-MAX_ROOT_STEPS = 50
+MAX_INDEX_STEPS = 50
 INDEX_TOLERANCE = 1e-9
 """Of an index, in deviations of the posterior."""
 
@@ -261,7 +261,7 @@ class OptimisticGittins(PosteriorAgent):
         # The gap v - mean - discount E(v - x)^+ is concave in v: Newton's steps rise to its root.
         limit = INDEX_TOLERANCE * np.where(np.isfinite(mean), posterior.std(), np.inf)
         v = mean.copy()
-        for _ in range(MAX_ROOT_STEPS):
+        for _ in range(MAX_INDEX_STEPS):
             below, moment = posterior.lower_partial_moment(v)
             with np.errstate(invalid="ignore"):
                 step = (discount * moment + mean - v) / (1 - discount * below)

@@ -42,7 +42,7 @@ from bandit_gym.experiments.provenance import find_module, find_sources, find_te
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS, make_prior
 from bandit_gym.registration import ENV_IDS
-from bandit_gym.rollout import BanditAgent, is_plain, make_agent
+from bandit_gym.rollout import BanditAgent, is_plain, make_rollout_agent
 from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers, wrap
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def make_entry_agent(entry: Entry, problem: Any, horizons: Sequence[int]) -> Ban
         remedy = "run an experiment for each, or give the agent a horizon"
         condition = "be one number for an agent that is given it"
         raise ValueError(message("horizon", condition, horizons, remedy))
-    return make_agent(make, problem, horizons[-1], options)
+    return make_rollout_agent(make, problem, horizons[-1], options)
 
 
 def try_run(run: Run) -> str:

@@ -16,9 +16,8 @@ import scipy
 
 from bandit_gym.checks import check_real, load_named, make_named, message, split_name
 from bandit_gym.checks.typing import BoolArray, FloatArray, RealArray
-from bandit_gym.numerics.variates import poisson_quantile
+from bandit_gym.numerics.variates import MAX_FLOAT, poisson_quantile
 
-_MAX_FLOAT = float(np.finfo(np.float64).max)
 _STEP = 0.005
 """Of numerical derivatives, in units of what the derivative varies over."""
 
@@ -70,7 +69,7 @@ class Likelihood(ABC):
     def contains(self, means: RealArray) -> BoolArray:
         """Return which means are possible: the finite ones from end to end of `support`."""
         values, (low, high) = np.asarray(means, dtype=np.float64), self.support
-        return (values >= max(low, -_MAX_FLOAT)) & (values <= min(high, _MAX_FLOAT))
+        return (values >= max(low, -MAX_FLOAT)) & (values <= min(high, MAX_FLOAT))
 
     def is_possible_sum(self, counts: RealArray, sums: RealArray) -> BoolArray:
         """Return where `counts` possible rewards can add up to `sums`.

@@ -73,39 +73,34 @@ def _gaussian(eta: FloatArray, n: RealArray, s: RealArray, std: float) -> FloatA
     return np.asarray(-0.5 * n * np.square((np.divide(s, np.maximum(n, 1)) - eta) / std))
 
 
-LOGIT = Link(
-    "logit",
-    scipy.special.expit,
-    lambda eta, n, s, _: s * eta - n * _softplus(eta),
-    lambda eta, n, s, _: s - n * scipy.special.expit(eta),
-    lambda eta, n, s, _: n * _logistic_weight(eta),
-)
-IDENTITY = Link(
-    "identity",
-    lambda eta: np.asarray(eta, dtype=np.float64),
-    _gaussian,
-    lambda eta, n, s, std: (s - n * eta) / std**2,
-    lambda eta, n, s, std: n * np.full(np.shape(eta), std**-2.0),
-)
-LOG_OF_POISSON = Link(
-    "log",
-    _mean_of_log,
-    lambda eta, n, s, _: s * eta - n * _mean_of_log(eta),
-    lambda eta, n, s, _: s - n * _mean_of_log(eta),
-    lambda eta, n, s, _: n * _mean_of_log(eta),
-)
-LOG_OF_EXPONENTIAL = Link(
-    "log",
-    _mean_of_log,
-    lambda eta, n, s, _: -n * eta - s * _mean_of_log(-eta),
-    lambda eta, n, s, _: s * _mean_of_log(-eta) - n,
-    lambda eta, n, s, _: s * _mean_of_log(-eta),
-)
-
 LINKS: Mapping[type[Likelihood], Link] = {
-    Bernoulli: LOGIT,
-    Gaussian: IDENTITY,
-    Poisson: LOG_OF_POISSON,
-    Exponential: LOG_OF_EXPONENTIAL,
+    Bernoulli: Link(
+        "logit",
+        scipy.special.expit,
+        lambda eta, n, s, _: s * eta - n * _softplus(eta),
+        lambda eta, n, s, _: s - n * scipy.special.expit(eta),
+        lambda eta, n, s, _: n * _logistic_weight(eta),
+    ),
+    Gaussian: Link(
+        "identity",
+        lambda eta: np.asarray(eta, dtype=np.float64),
+        _gaussian,
+        lambda eta, n, s, std: (s - n * eta) / std**2,
+        lambda eta, n, s, std: n * np.full(np.shape(eta), std**-2.0),
+    ),
+    Poisson: Link(
+        "log",
+        _mean_of_log,
+        lambda eta, n, s, _: s * eta - n * _mean_of_log(eta),
+        lambda eta, n, s, _: s - n * _mean_of_log(eta),
+        lambda eta, n, s, _: n * _mean_of_log(eta),
+    ),
+    Exponential: Link(
+        "log",
+        _mean_of_log,
+        lambda eta, n, s, _: -n * eta - s * _mean_of_log(-eta),
+        lambda eta, n, s, _: s * _mean_of_log(-eta) - n,
+        lambda eta, n, s, _: s * _mean_of_log(-eta),
+    ),
 }
 """The link of each likelihood that takes features."""

@@ -10,6 +10,7 @@ import scipy
 
 from bandit_gym.checks.typing import BoolArray, FloatArray, RealArray
 
+MIN_FLOAT, MAX_FLOAT = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
 _THIRD = 1.0 / 3.0
 
 

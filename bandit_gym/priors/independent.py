@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from bandit_gym.checks import check_parameter, check_same_length, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray, Parameter
 from bandit_gym.numerics import truncated_normal, variates
+from bandit_gym.numerics.variates import MAX_FLOAT, MIN_FLOAT
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,6 @@ def stack_columns(num_arms: int, *values: ArrayLike) -> FloatArray:
     """Return the values, each one number or (K,) numbers, side by side in K rows."""
     rows = [np.broadcast_to(np.asarray(value, dtype=np.float64), num_arms) for value in values]
     return np.stack(rows, axis=1)
-
-
-_MIN_FLOAT = float(np.finfo(np.float64).tiny)
-_MAX_FLOAT = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,7 @@ class Beta(IndependentPrior):
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, strictly between 0 and 1."""
-        return np.clip(rng.beta(self.alpha, self.beta, shape), _MIN_FLOAT, 1.0 - 2.0**-53)
+        return np.clip(rng.beta(self.alpha, self.beta, shape), MIN_FLOAT, 1.0 - 2.0**-53)
 
     @property
     def num_uniforms(self) -> int:
@@ -149,7 +146,7 @@ class Beta(IndependentPrior):
         else:
             alpha, beta = self._select_arms(arms)
             means, is_kept = variates.beta(alpha, beta, uniforms)
-        return np.clip(means, _MIN_FLOAT, 1.0 - 2.0**-53), is_kept
+        return np.clip(means, MIN_FLOAT, 1.0 - 2.0**-53), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return (alpha - 1) log x + (beta - 1) log(1 - x) - log B(alpha, beta)."""
@@ -194,14 +191,14 @@ class Gamma(_GammaShape):
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, above 0."""
         draws: FloatArray = rng.standard_gamma(self.shape, shape) / np.asarray(self.rate)
-        return np.maximum(draws, _MIN_FLOAT)
+        return np.maximum(draws, MIN_FLOAT)
 
     def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
         """Make means above 0."""
         shape, rate = self._select_arms(arms)
         logs, is_kept = variates.log_gamma(shape, uniforms)
         with np.errstate(over="ignore"):  # an environment refuses means that are not finite
-            return np.maximum(variates.exp(logs) / rate, _MIN_FLOAT), is_kept
+            return np.maximum(variates.exp(logs) / rate, MIN_FLOAT), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(rate) - log Gamma(shape) + (shape - 1) log x - rate x."""
@@ -232,16 +229,16 @@ class InverseGamma(_GammaShape):
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, above 0 and finite."""
-        rates = np.maximum(rng.standard_gamma(self.shape, shape), _MIN_FLOAT)
+        rates = np.maximum(rng.standard_gamma(self.shape, shape), MIN_FLOAT)
         with np.errstate(over="ignore"):
-            return np.clip(np.asarray(self.scale) / rates, _MIN_FLOAT, _MAX_FLOAT)
+            return np.clip(np.asarray(self.scale) / rates, MIN_FLOAT, MAX_FLOAT)
 
     def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
         """Make means above 0 and finite."""
         shape, scale = self._select_arms(arms)
         logs, is_kept = variates.log_gamma(shape, uniforms)
         with np.errstate(over="ignore"):
-            return np.clip(scale * variates.exp(-logs), _MIN_FLOAT, _MAX_FLOAT), is_kept
+            return np.clip(scale * variates.exp(-logs), MIN_FLOAT, MAX_FLOAT), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(scale) - log Gamma(shape) - (shape + 1) log x - scale / x."""

@@ -47,10 +47,10 @@ MAX_BANDS = 8
 NUM_TABLE_STEPS = 6
 """Of the horizontal axis, at which the table of a chart lists its values."""
 
-MAX_NAME_LENGTH, MAX_ENVIRONMENT_LENGTH = 28, 44
+MAX_AGENT_LENGTH, MAX_ENVIRONMENT_LENGTH = 28, 44
 """Characters of labels in charts; tables have all of them."""
 
-WIDTH = 40
+PHONE_WIDTH = 40
 """Characters beside each other, of which a phone shows no more."""
 
 GROUND, RULE, ERROR_COLOUR = "rgba(0,0,0,0)", "#d0d0d0", "#6b6b6b"
@@ -330,7 +330,7 @@ def _layout(height: int) -> dict[str, Any]:
 
 
 def _axis(title: str) -> dict[str, Any]:
-    lines = [part for line in title.splitlines() for part in textwrap.wrap(line, WIDTH)]
+    lines = [part for line in title.splitlines() for part in textwrap.wrap(line, PHONE_WIDTH)]
     text = escape("\n".join(lines), quote=False).replace("\n", "<br>")
     return {
         "title": {"text": text, "standoff": 8, "font_size": 12},
@@ -385,7 +385,7 @@ def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[E
     )
 
 
-def _shorten_label(label: str, max_length: int = MAX_NAME_LENGTH) -> str:
+def _shorten_label(label: str, max_length: int = MAX_AGENT_LENGTH) -> str:
     """Return both ends of a label, in which plotly finds no markup and no formula."""
     if len(label) > max_length:
         label = f"{label[: max_length // 2]}…{label[-max_length // 2 :]}"

@@ -41,7 +41,7 @@ TITLED_COLUMNS = [name for name, column in COLUMNS.items() if column.title]
 DETAIL_COLUMNS = [name for name in TITLED_COLUMNS if COLUMNS[name].table != "estimates"]
 """Those that a printed table shows where it is asked to, and a report always."""
 
-WIDTH, ENDLESS = 100, 10**6
+LINE_WIDTH, ENDLESS = 100, 10**6
 """Characters of a line where there is no terminal, and of one that is not to be broken."""
 
 LATEX_PREAMBLE = (
