@@ -211,7 +211,7 @@ def chain_probabilities(
             noisy.
     """
     rng = make_generator("chains of the oracle")
-    theta, batch = temper(rng, target), 1
+    theta, batch = temper_draws(rng, target), 1
     while True:
         chains = iterate_chains(rng, target.log_density, theta)
         wins = np.zeros((NUM_BATCHES, NUM_CHAINS, len(arms)))
@@ -228,7 +228,9 @@ def chain_probabilities(
         batch = min(math.ceil(np.clip(growth, GROWTH_MARGIN, MAX_GROWTH) * batch), MAX_BATCH)
 
 
-def temper(rng: Generator, target: PosteriorTarget, num_chains: int = NUM_CHAINS) -> FloatArray:
+def temper_draws(
+    rng: Generator, target: PosteriorTarget, num_chains: int = NUM_CHAINS
+) -> FloatArray:
     """Return (L, d) draws of the posterior, near enough to fit a proposal to, or to start chains.
 
     The power rises each time by as much as leaves the draws worth half their number.

@@ -27,7 +27,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
-from agents.oracle.chains import PosteriorTarget, chain_probabilities, temper
+from agents.oracle.chains import PosteriorTarget, chain_probabilities, temper_draws
 from agents.oracle.importance import independent_arms, one_posterior
 from agents.oracle.panels import ToleranceError
 from bandit_gym.checks import check_numbers, message
@@ -171,7 +171,7 @@ def polar_probabilities(target: PosteriorTarget, arms: FloatArray) -> tuple[Floa
     an edge would be missed. Then all are done again with more nodes, and the change is the error.
     """
     rng = make_generator("directions of the oracle")
-    directions = _unit(temper(rng, target, NUM_DIRECTIONS))
+    directions = _unit(temper_draws(rng, target, NUM_DIRECTIONS))
     corners, owners = winning_cones(arms)
     tolerance = SIMPLEX_TOLERANCE[arms.shape[1]]
     values = integrate_cones(target, corners, 0)
@@ -220,13 +220,13 @@ def winning_cones(arms: FloatArray) -> tuple[FloatArray, IntArray]:
             np.diag(np.array(signs)) for signs in product([-1.0, 1.0], repeat=num_features)
         ]
         for other in np.delete(arms, arm, axis=0):
-            cones = [part for cone in cones for part in clip(cone, cone @ (mine - other))]
+            cones = [part for cone in cones for part in clip_cone(cone, cone @ (mine - other))]
         corners += cones
         owners += [arm] * len(cones)
     return np.array(corners), np.array(owners)
 
 
-def clip(cone: FloatArray, heights: FloatArray) -> Iterable[FloatArray]:
+def clip_cone(cone: FloatArray, heights: FloatArray) -> Iterable[FloatArray]:
     """Return simplices that fill the part of a cone where a linear function is positive.
 
     Args:

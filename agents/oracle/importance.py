@@ -21,7 +21,7 @@ import scipy
 from numpy.random import Generator
 from scipy.special import logsumexp
 
-from agents.oracle.chains import PosteriorTarget, temper
+from agents.oracle.chains import PosteriorTarget, temper_draws
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.streams import make_generator
 
@@ -89,7 +89,7 @@ def one_posterior(
     multiple of the error of the mean of 1_i. Least squares give the multiple.
     """
     rng = make_generator("importance sampling of the oracle")
-    mixture = TMixture(temper(rng, target))
+    mixture = TMixture(temper_draws(rng, target))
 
     def estimate() -> FloatArray:
         theta, weights = _draw(rng, target, mixture)
@@ -114,7 +114,7 @@ def independent_arms(
     functions, all of them from weighted draws.
     """
     rng = make_generator("importance sampling of the oracle")
-    mixtures = [TMixture(temper(rng, block)) for block in blocks]
+    mixtures = [TMixture(temper_draws(rng, block)) for block in blocks]
 
     def estimate() -> FloatArray:
         draws = [

@@ -35,8 +35,8 @@ from agents.posteriors.weighted_draws import (
     draw_particle,
     draw_particles,
     normalise_weights,
-    resample,
     scale_weights,
+    systematic_resample,
 )
 from bandit_gym.checks import check_choice, check_integer, message
 from bandit_gym.checks.doubts import Doubt
@@ -438,7 +438,7 @@ class ParticlePosterior(Posterior):
     def _renew(self, rng: Generator, rows: np.ndarray, data: PopulationData) -> None:
         """Resample and move the given populations."""
         weights, _ = normalise_weights(self._log_weights[rows, :-1])
-        chosen = resample(rng, weights)
+        chosen = systematic_resample(rng, weights)
         particles = np.take_along_axis(self._particles()[rows], chosen[:, :, None], axis=1)
         for move in range(self._num_moves):
             options = {"uses_principal_axes": move % 2 == 0}

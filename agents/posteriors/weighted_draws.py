@@ -178,7 +178,7 @@ def best_arm_error(probabilities: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.asarray(np.sqrt(2 / np.pi * share * p * (1 - p)).sum(axis=1))
 
 
-def resample(rng: Generator, weights: np.ndarray) -> np.ndarray:
+def systematic_resample(rng: Generator, weights: np.ndarray) -> np.ndarray:
     """Return (R, P) indices of resampled particles, with P w expected copies of each.
 
     Resampling is systematic: one uniform offset serves all P strata of the cumulative weights. A

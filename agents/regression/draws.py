@@ -22,11 +22,11 @@ from agents.regression.sites import (
     Components,
     Data,
     Fit,
+    cholesky_factor,
     copy_values,
-    factorise,
     find_prior,
     find_rows,
-    invert,
+    invert_matrix,
     multiply_row,
     solve_lower,
 )
@@ -97,7 +97,7 @@ def draw_mixture(
     lane, part = index[0], slice(fit.starts[index[1]], fit.starts[index[1] + 1])
     own, (precision, right) = fit.order[part], find_prior(fit, *index)
     joint, factor = np.empty(precision.shape), np.empty(precision.shape)
-    invert(fit.covariance[lane, part, part], joint)
+    invert_matrix(fit.covariance[lane, part, part], joint)
     rest, shift = joint - precision, multiply_row(fit.mean[lane, part], joint) - right
     shares, noise = find_shares(prior, fit, index, rest, shift), np.empty(own.size)
     chosen, terms = np.empty(own.size, dtype=np.int64), np.empty(shares.shape[1])
@@ -108,7 +108,7 @@ def draw_mixture(
             precision_of_one = prior.precisions[own[a], chosen[a]]
             matrix[a, a] += precision_of_one
             theta[j, a] += precision_of_one * prior.means[own[a], chosen[a]]
-        factorise(matrix, factor)
+        cholesky_factor(matrix, factor)
         solve_lower(factor, theta[j])
         out[j] -= draw_noise(rng, noise)
         for a in range(own.size - 1, -1, -1):  # theta = L'^-1 (L^-1 shift + noise)
@@ -161,7 +161,7 @@ def find_shared_evidence(
             matrix[a, a] += precision
             solved[a] += precision * mean
             out[c] += prior.log_scales[own[a], c] - 0.5 * precision * mean * mean
-        factorise(matrix, factor)
+        cholesky_factor(matrix, factor)
         solve_lower(factor, solved)
         for a in range(own.size):
             out[c] += 0.5 * solved[a] * solved[a] - math.log(factor[a, a])

@@ -14,7 +14,7 @@ from agents.regression.draws import weigh_draws
 from agents.regression.likelihoods import make_link_code
 from agents.regression.priors import PriorFit
 from agents.regression.rows import Rows
-from agents.regression.sites import Data, Fit, add_rows, join_blocks, refine
+from agents.regression.sites import Data, Fit, add_rows, join_blocks, refine_blocks
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import ContextualProblem
@@ -135,7 +135,7 @@ class CoefficientFits:
         """Renew the sites of the (N, B) blocks that are due, and what draws of theirs are worth."""
         for _ in range(NUM_SWEEPS):
             self.prior.match_sites(self.fit, is_due)
-            refine(self.link, self.data, self.fit, is_due, self.is_laplace)
+            refine_blocks(self.link, self.data, self.fit, is_due, self.is_laplace)
         is_low = is_due & (not self.is_laplace)
         for num_pilots in NUM_PILOTS:
             if is_low.any():

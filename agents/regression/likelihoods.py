@@ -109,7 +109,7 @@ def sum_log_likelihoods(
     for j in range(total):
         eta[j] *= sign
         value[j] = slopes[j] * eta[j]
-    exponentiate(eta, buffer[1])
+    exponentiate_row(eta, buffer[1])
     for j in range(total):
         value[j] -= sizes[j] * eta[j]
     return fold_sum(value, total)
@@ -122,7 +122,7 @@ def sum_of_logit(eta: np.ndarray, data: np.ndarray, is_single: bool, buffer: np.
     for j in range(total):
         value[j] = s[j] * eta[j] - n[j] * max(eta[j], 0.0)
         eta[j] = -abs(eta[j])
-    exponentiate(eta, buffer[1])
+    exponentiate_row(eta, buffer[1])
     if is_single:
         for j in range(total):
             eta[j] += 1.0
@@ -133,7 +133,7 @@ def sum_of_logit(eta: np.ndarray, data: np.ndarray, is_single: bool, buffer: np.
 
 
 @inner
-def exponentiate(x: np.ndarray, buffer: np.ndarray) -> None:
+def exponentiate_row(x: np.ndarray, buffer: np.ndarray) -> None:
     """Replace (R,) numbers by their exponentials, to 1e-11 of them, clipped at e^-700 and e^700.
 
     x = k log 2 + r with |r| <= log(2) / 2; a polynomial gives e^r, and k goes into the exponent.

@@ -225,7 +225,7 @@ def update_site(
 
 
 @inner
-def rebuild(data: Data, fit: Fit, lane: int, block: int) -> None:
+def rebuild_block(data: Data, fit: Fit, lane: int, block: int) -> None:
     """Set mean, covariance and factor of a block to what prior and sites say."""
     part = slice(fit.starts[block], fit.starts[block + 1])
     (precision, right), x = find_prior(fit, lane, block), np.empty(part.stop - part.start)
@@ -237,9 +237,9 @@ def rebuild(data: Data, fit: Fit, lane: int, block: int) -> None:
             for c in range(a + 1):
                 precision[a, c] += tau * x[a] * x[c]
     covariance = fit.covariance[lane, part, part]
-    invert(precision, covariance)
+    invert_matrix(precision, covariance)
     copy_values(multiply_row(right, covariance), fit.mean[lane, part])
-    factorise(covariance, fit.factor[lane, part, part])
+    cholesky_factor(covariance, fit.factor[lane, part, part])
 
 
 @inner
@@ -276,7 +276,7 @@ def multiply_row(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
 
 
 @inner
-def factorise(matrix: np.ndarray, out: np.ndarray) -> None:
+def cholesky_factor(matrix: np.ndarray, out: np.ndarray) -> None:
     """Set the lower triangle of `out` to the Cholesky factor of a matrix's."""
     for a in range(len(matrix)):
         for c in range(a + 1):
@@ -296,11 +296,11 @@ def solve_lower(factor: np.ndarray, x: np.ndarray) -> None:
 
 
 @inner
-def invert(matrix: np.ndarray, out: np.ndarray) -> None:
+def invert_matrix(matrix: np.ndarray, out: np.ndarray) -> None:
     """Set `out` to the inverse of a positive definite matrix, of which the lower half is read."""
     size = len(matrix)
     factor, inverse = np.empty((size, size)), np.zeros((size, size))
-    factorise(matrix, factor)
+    cholesky_factor(matrix, factor)
     for c in range(size):
         inverse[c, c] = 1.0 / factor[c, c]
         for a in range(c + 1, size):
@@ -326,7 +326,7 @@ def find_decrement(fit: Fit, lane: int, block: int) -> float:
 
 
 @inner
-def expand(link: LinkCode, data: Data, fit: Fit, lane: int, block: int) -> float:
+def expand_block(link: LinkCode, data: Data, fit: Fit, lane: int, block: int) -> float:
     """Expand all likelihoods of a block at its point; return the log-density there."""
     part = slice(fit.starts[block], fit.starts[block + 1])
     point, (precision, right) = fit.point[lane, part], find_prior(fit, lane, block)
@@ -346,16 +346,16 @@ def expand(link: LinkCode, data: Data, fit: Fit, lane: int, block: int) -> float
 def find_site_mode(link: LinkCode, data: Data, fit: Fit, lane: int, block: int) -> None:
     """Move the point of a block to the mode by Newton's steps, halved while they lead down."""
     part = slice(fit.starts[block], fit.starts[block + 1])
-    point, value = fit.point[lane, part], expand(link, data, fit, lane, block)
+    point, value = fit.point[lane, part], expand_block(link, data, fit, lane, block)
     for _ in range(MAX_STEPS):
-        rebuild(data, fit, lane, block)
+        rebuild_block(data, fit, lane, block)
         if find_decrement(fit, lane, block) < MIN_DECREMENT:
             return
         start, step, share = point.copy(), fit.mean[lane, part] - point, 1.0
         trial = -np.inf
         while trial < value and share > MIN_DECREMENT:
             point[:] = start + share * step
-            trial, share = expand(link, data, fit, lane, block), 0.5 * share
+            trial, share = expand_block(link, data, fit, lane, block), 0.5 * share
         value = trial
 
 
@@ -429,7 +429,7 @@ def add_rows(
         if fit.row_starts[lane, -1] == 0:  # no data, or blocks have joined
             sort_rows(data, fit, lane, num_rewards)
         for new in np.flatnonzero(due[lane] == 0):
-            rebuild(data, fit, lane, new)
+            rebuild_block(data, fit, lane, new)
         before = num_rewards[lane].copy()
         for row in range(fit.seen.shape[1]):
             change = data.counts[lane, row] - fit.seen[lane, row]
@@ -443,21 +443,21 @@ def add_rows(
         for changed in np.flatnonzero(num_rewards[lane] != before):
             part = slice(fit.starts[changed], fit.starts[changed + 1])
             factor = fit.factor[lane, part, part]
-            factorise(fit.covariance[lane, part, part], factor)
+            cholesky_factor(fit.covariance[lane, part, part], factor)
             if not factor[-1, -1] > 0.0:  # what was subtracted has cancelled
-                rebuild(data, fit, lane, changed)
+                rebuild_block(data, fit, lane, changed)
             if is_laplace and find_decrement(fit, lane, changed) > MAX_DECREMENT:
                 find_site_mode(link, data, fit, lane, changed)
     return bool((num_rewards >= due).any())
 
 
 @kernel
-def refine(link: LinkCode, data: Data, fit: Fit, due: np.ndarray, is_laplace: bool) -> None:
+def refine_blocks(link: LinkCode, data: Data, fit: Fit, due: np.ndarray, is_laplace: bool) -> None:
     """Match all sites of the (N, B) due blocks; of Laplace approximations, rebuild them alone."""
     for lane in range(len(due)):
         for block in np.flatnonzero(due[lane]):
-            rebuild(data, fit, lane, block)
+            rebuild_block(data, fit, lane, block)
             if not is_laplace:
                 for row in find_rows(fit, lane, block):
                     update_site(link, data, fit, (lane, block, row), False)
-                rebuild(data, fit, lane, block)
+                rebuild_block(data, fit, lane, block)

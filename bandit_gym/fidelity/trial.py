@@ -104,7 +104,7 @@ def measure_distance(entry: Entry, case: Case, num_decisions: int, seed: int) ->
     row = describe_case(entry, case)
     seeds = SeedSequence(seed, spawn_key=(zlib.crc32(f"{entry.label}/{case.name}".encode()),))
     try:
-        made = decide(entry, case, num_decisions, seeds)
+        made = decide_in_lanes(entry, case, num_decisions, seeds)
     except (Exception, SystemExit) as error:
         words = summarise_error(error)
         if is_refusal(error, entry):
@@ -163,7 +163,7 @@ def is_refusal(error: BaseException, entry: Entry) -> bool:
     return "\n" not in text and text.endswith(".") and any(name in text for name in others)
 
 
-def decide(entry: Entry, case: Case, num_decisions: int, seed: SeedSequence) -> Decisions:
+def decide_in_lanes(entry: Entry, case: Case, num_decisions: int, seed: SeedSequence) -> Decisions:
     """Decide once in each of many fresh lanes; in fewer where that takes too many samples."""
     agent = make_suite_agent(entry, case.problem, num_decisions)
     if isinstance(case, ContextualCase):

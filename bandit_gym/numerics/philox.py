@@ -44,7 +44,7 @@ def fill_uniforms(
                 continue
             # NumPy adds 1 to a counter before it uses it.
             block_number = (first[i] >> _TWO) + np.uint64(group) + _ONE
-            a, b, c, d = scramble(keys[i], block_number, episodes[i], np.uint64(purpose))
+            a, b, c, d = scramble_counter(keys[i], block_number, episodes[i], np.uint64(purpose))
             if 0 <= row:
                 out[row, i] = (a >> _EXCESS_BITS) * _UNIFORM_STEP
             if 0 <= row + 1 < width:
@@ -56,7 +56,7 @@ def fill_uniforms(
 
 
 @inner
-def scramble(
+def scramble_counter(
     key: np.uint64, block_number: np.uint64, episode: np.uint64, purpose: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
     """Return the four numbers of the counter (place, 0, episode, purpose) under a key."""

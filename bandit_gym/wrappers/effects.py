@@ -358,7 +358,7 @@ class NonStationary(Effect):
         first = (self.steps[lanes] - 1) * self.num_arms
         uniforms = self.env.streams.uniforms(MOVES, lanes, first, self.num_arms).T
         steps = special.ndtri(np.maximum(uniforms, np.finfo(float).tiny))
-        return reflect(means + self._std * steps, self._low, self._high)
+        return reflect_at_ends(means + self._std * steps, self._low, self._high)
 
     def _is_switching(self, lanes: IntArray) -> BoolArray:
         now = self.steps[lanes]
@@ -367,7 +367,7 @@ class NonStationary(Effect):
         return self.env.streams.uniforms(MOVES, lanes, now, 1)[0] < self._probability
 
 
-def reflect(x: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+def reflect_at_ends(x: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
     """Return (M, K) numbers turned back at the (K,) ends, as often as it takes, into [low, high].
 
     Ends may be infinite.

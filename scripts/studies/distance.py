@@ -23,7 +23,7 @@ from bandit_gym.experiments.experiment import Entry, read_entries
 from bandit_gym.fidelity import load_suite
 from bandit_gym.fidelity.distance import noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case
-from bandit_gym.fidelity.trial import decide, make_suite_agent, shares_of
+from bandit_gym.fidelity.trial import decide_in_lanes, make_suite_agent, shares_of
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import Interval, mean_interval
@@ -95,7 +95,7 @@ def _measure_distance(task: StudyTask, entry: Entry, case: Case) -> tuple[float,
     Of agents that keep what they drew (SMC) the distance is that of a single run's distribution.
     """
     seed = SeedSequence(task.settings["seed"], spawn_key=(zlib.crc32(case.name.encode()),))
-    made = decide(entry, case, max(1000, task.size("decisions")), seed)
+    made = decide_in_lanes(entry, case, max(1000, task.size("decisions")), seed)
     shares, leader = shares_of(made.arms, case.probabilities), case.probabilities.argmax()
     distance, num_drawn = total_variation(shares, case.probabilities), len(made.arms)
     if made.num_kept:

@@ -9,7 +9,7 @@ from agents.oracle import (
     action_probabilities_with_error,
     importance,
 )
-from agents.oracle.chains import NUM_CHAINS, PosteriorTarget, temper
+from agents.oracle.chains import NUM_CHAINS, PosteriorTarget, temper_draws
 from agents.oracle.contextual import find_blocks, polar_probabilities
 from agents.oracle.importance import combine_arms, one_posterior
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
@@ -65,7 +65,9 @@ def test_sampling_matches_a_normal_posterior():
 
 def test_chains_end_as_draws_of_a_normal_posterior():
     problem, (rows, rewards), _, mean, covariance = _posterior(5)
-    draws = temper(make_generator("chains"), PosteriorTarget(problem, rows, np.ones(12), rewards))
+    draws = temper_draws(
+        make_generator("chains"), PosteriorTarget(problem, rows, np.ones(12), rewards)
+    )
     tolerance = 5 * np.sqrt(np.diag(covariance) / NUM_CHAINS)
     assert (np.abs(draws.mean(axis=0) - mean) < tolerance).all()
     assert np.trace(np.cov(draws.T)) == pytest.approx(np.trace(covariance), rel=0.1)
