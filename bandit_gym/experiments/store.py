@@ -232,8 +232,9 @@ def read_manifest(directory: Path) -> Experiment:
             settings[name] = [Entry(**each) for each in settings[name]]
         return Experiment.from_dict(settings)
     except (LookupError, TypeError, ValueError) as error:
+        found = f"one without {error}" if isinstance(error, KeyError) else f"an error: {error}"
         raise ValueError(
-            f"{path} must describe an experiment in format {FORMAT}, got an error: {error!r}; read "
+            f"{path} must describe an experiment in format {FORMAT}, got {found.rstrip('.')}; read "
             "it with the version of this package that wrote it, or choose another folder."
         ) from error
 
@@ -310,6 +311,7 @@ def to_parquet(
         use_dictionary=[name for name, column in columns.items() if column.type is str]
         + [f"{OWN_DIAGNOSTICS}.key_value.key"],
         use_byte_stream_split=[n for n, column in columns.items() if column.type in (int, float)],
+        write_statistics=[name for name, column in columns.items() if column.of_block],
         write_page_checksum=True,
     )
     return buffer.getvalue()
