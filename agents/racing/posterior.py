@@ -95,7 +95,14 @@ class RacePosterior(Posterior):
         self.has_exact_propensities = self._is_one_sample
         self._log_supremum = -math.inf
         if isinstance(self.stopping, Paper) and self.stopping.scale == "supremum":
-            self._log_supremum = self.raced.log_supremum()
+            self._log_supremum = self.raced.log_supremum(has_stand_in=False)
+            largest = self.raced.log_supremum(has_stand_in=not self.pulls_first)
+            if largest > self._log_supremum + 1e-9:
+                condition = (
+                    "be 'pull' under scale='supremum' where weights are larger without data, "
+                    "when another prior stands in for Table 1's"
+                )
+                raise ValueError(message("unpulled_arms", condition, unpulled_arms))
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Forget when the masked lanes' proposals were checked."""

@@ -118,8 +118,11 @@ class Proposal(ABC):
         """Return (N,) True where draws may not follow q."""
         return np.zeros(len(self.counts), dtype=bool)
 
-    def log_supremum(self) -> float:
+    def log_supremum(self, *, has_stand_in: bool) -> float:
         """Return the log of the supremum of the weights.
+
+        Args:
+            has_stand_in: whether arms that are missing are raced too, by what stands in for them.
 
         Raises:
             ValueError: if it is unknown or infinite.
@@ -183,13 +186,15 @@ class ConjugateProposal(Proposal):
         coefficients = np.where(missing[..., None], other, own) if missing.any() else own[None]
         return add_statistics(coefficients, means)
 
-    def log_supremum(self) -> float:
+    def log_supremum(self, *, has_stand_in: bool) -> float:
         """Return the log of the largest weight, pi / q_0; see `Proposal.log_supremum`."""
         if self.natural is None:
-            return super().log_supremum()
-        coefficients = self.natural[0][0] - self._coefficients[0]
-        arms = zip(coefficients, self.problem.arm_support(), strict=True)
-        return sum(_log_supremum_of_arm(each, *ends) for each, ends in arms)
+            return super().log_supremum(has_stand_in=has_stand_in)
+        kinds = self._coefficients if has_stand_in else self._coefficients[:1]
+        return sum(
+            max(_log_supremum_of_arm(self.natural[0][0][arm] - kind[arm], *ends) for kind in kinds)
+            for arm, ends in enumerate(self.problem.arm_support())
+        )
 
 
 def add_statistics(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -208,6 +213,11 @@ def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> f
 
     The stationary points are roots of a polynomial: the derivative times x^2 (1 - x).
     """
+    if _is_unbounded(coefficients, low, high):
+        raise ValueError(
+            "scale must be 'value' or 'weight' where the weight pi / q_0 is unbounded, "
+            "got 'supremum'."
+        )
     c0, c1, c2, c3, c4 = coefficients
     x, one_minus_x = np.polynomial.Polynomial([0, 1]), np.polynomial.Polynomial([1, -1])
     slope = (c0 * x + c2 * x**2 + 2 * c3 * x**3 - c4) * one_minus_x - c1 * x**2
@@ -215,14 +225,16 @@ def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> f
     stationary = roots.real[(abs(roots.imag) < 1e-9) & (roots.real > low) & (roots.real < high)]
     margin = 1e-12 * min(high - low, 1e9)
     points = np.array([*stationary, max(low, -1e9) + margin, min(high, 1e9) - margin])
-    values = add_statistics(coefficients[None, None], points[None, None])[0]
-    best = int(np.argmax(values))
-    if best >= len(stationary) and values[best] > max([*values[: len(stationary)], 0.0]) + 20:
-        raise ValueError(
-            "scale must be 'value' or 'weight' where the weight pi / q_0 is unbounded, "
-            "got 'supremum'."
-        )
-    return float(values[best])
+    return float(add_statistics(coefficients[None, None], points[None, None]).max())
+
+
+def _is_unbounded(coefficients: np.ndarray, low: float, high: float) -> bool:
+    """Say whether that function has no maximum, by the term that grows fastest at each end."""
+    c0, c1, c2, c3, c4 = np.round(coefficients, 9)  # differences of parameters that may be equal
+    ends = (low == 0.0, high == 1.0, low == -np.inf, high == np.inf)
+    terms = (c4, -c0), (-c1,), (c3, -c2), (c3, c2, c0)
+    fastest = [next(filter(None, each), 0.0) for each in terms]
+    return any(is_open and term > 0 for is_open, term in zip(ends, fastest, strict=True))
 
 
 class TableProposal(Proposal):

@@ -10,10 +10,13 @@ from surface import started
 
 from agents import RacingThompson
 from agents.racing.coverage import PriorSample
+from agents.racing.matching import reference_proposal
 from agents.racing.normal import draw_logistic, log_logistic
+from agents.racing.proposals import find_log_weights
 from agents.racing.stopping import Paper, make_stop
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
@@ -248,6 +251,17 @@ def test_a_race_under_the_supremum_is_never_shorter_than_under_the_largest_seen(
     assert (by_supremum >= by_value).all() and (by_supremum > by_value).any()
 
 
+@pytest.mark.parametrize("counts", [[0, 0, 0], [1, 0, 2], [1, 1, 1]], ids=repr)
+def test_no_weight_is_above_the_supremum_also_where_another_proposal_stands_in(counts):
+    problem = BanditProblem(Gaussian(), TruncatedNormal(0.0, 1.0, -1.0, 1.0), 3)
+    proposal = reference_proposal(problem)
+    proposal.update(make_generator("unused"), np.array([counts]), np.zeros((1, 3)))
+    draws = proposal.draw(make_generator("weights"), np.arange(1), 10_000)
+    log_weights = find_log_weights(proposal, np.arange(1), draws.means)
+    assert log_weights.max() <= proposal.log_supremum(has_stand_in=True) + 1e-9
+    assert proposal.log_supremum(has_stand_in=False) == pytest.approx(0.0)
+
+
 @pytest.mark.parametrize(
     "problem",
     [BanditProblem(Gaussian(), Normal(0.0, 1.0), 4), BanditProblem(Poisson(), Gamma(2.0, 2.0), 4)],
@@ -288,14 +302,18 @@ def test_bad_options_and_readings_of_the_paper_are_refused():
                 make(UNIFORM, **options)
 
 
+POSITIVE = BanditProblem(Poisson(), Gamma(2.0, 2.0), 4)
+
+
 @pytest.mark.parametrize(
     ("problem", "options", "text"),
     [
         (BanditProblem(Bernoulli(), Scaled(0.0), 4), {"scale": "supremum"}, "natural_parameters"),
-        (BanditProblem(Bernoulli(), Beta(0.1, 2.0), 4), {"scale": "supremum"}, "q_0 is unbounded"),
+        (BanditProblem(Bernoulli(), Beta(0.5, 2.0), 4), {"scale": "supremum"}, "q_0 is unbounded"),
         (BanditProblem(Geometric(), Gamma(2.0, 1.5), 2), {}, "proposal must be 'matched'"),
+        (POSITIVE, {"scale": "supremum"}, "unpulled_arms must be 'pull' under scale='supremum'"),
     ],
-    ids=["no parameters", "unbounded", "no row"],
+    ids=["no parameters", "unbounded", "no row", "larger without data"],
 )
 def test_what_a_race_of_the_paper_needs_of_a_prior_is_told(problem, options, text):
     with pytest.raises(ValueError, match=text):
