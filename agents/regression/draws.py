@@ -1,7 +1,7 @@
 """Weighted draws of the coefficients, and the choice of one among them.
 
-Draws come from a Student t distribution around the normal fit of each block, as the tails of a
-normal one would leave weights of infinite variance where data say little:
+Draws come from a Student t distribution around the normal fit of each block: the posterior may keep
+the prior's tails, and weights under a narrower normal one would have infinite variance. The weight of a draw is
 
     log w(theta) = log prior + sum_i log p(y_i | x_i . theta) - log q.
 
