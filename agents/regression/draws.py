@@ -1,7 +1,8 @@
 """Weighted draws of the coefficients, and the choice of one among them.
 
-Draws come from a Student t distribution around the normal fit of each block: the posterior may keep
-the prior's tails, and weights under a narrower normal one would have infinite variance. The weight of a draw is
+Draws come from a Student t distribution around the normal fit of each block: the posterior may
+keep the prior's tails, and weights under a narrower normal one would have infinite variance. The
+weight of a draw is
 
     log w(theta) = log prior + sum_i log p(y_i | x_i . theta) - log q.
 
