@@ -218,7 +218,7 @@ def test_rules_lose_in_play_what_the_recursion_says_and_no_less_than_the_best(ru
 
 @pytest.mark.parametrize("problem", [UNIFORM, bernoulli(Beta(1.0, [1.0, 2.0]))])
 def test_the_optimum_loses_in_play_what_the_recursion_says(problem):
-    env = BanditVectorEnv(5000, problem=problem)
+    env = BanditVectorEnv(2000, problem=problem)
     found = rollout(BayesOptimal(problem, horizon=60), env, seed=0, horizon=60)
     regrets = found.regret.sum(axis=1)
     expected = optimal_regret(problem, 60)
