@@ -166,16 +166,6 @@ def assert_action_shares(agent, expected, error=0.0):
     assert (np.abs(shares.mean(axis=0) - expected) <= allowed).all(), (shares.mean(0), expected)
 
 
-class Triangular:
-    """A prior as a user writes it, in six lines: every agent that takes any prior takes it."""
-
-    def sample(self, rng, shape):
-        return rng.triangular(0.0, 0.3, 1.0, shape)
-
-    def log_density(self, means):
-        return np.log(np.minimum(means / 0.3, (1 - means) / 0.7)).sum(axis=-1)
-
-
 class CommonFactor:
     """Log-odds with a part that all arms share."""
 
@@ -207,7 +197,6 @@ JOINT = {
     "tied normals": (Gaussian(), TiedNormal()),
     "hidden level": (Bernoulli(), HierarchicalBeta([2.0, 8.0], [8.0, 2.0])),
     "correlated, density only": (Poisson(), DensityOnly(CORRELATED)),
-    "triangular, density only": (Bernoulli(), Triangular()),
 }
 
 

@@ -127,11 +127,6 @@ def test_choices_are_the_best_arms_of_exact_arithmetic_and_the_lowest_of_equal_o
     assert len({worths(state)[0] == worths(state)[1] for state in states}) == 2  # some are ties
 
 
-@pytest.mark.parametrize(("horizon", "regret"), [(20, 0.9021), (50, 1.3366), (100, 1.7482)])
-def test_regret_of_two_uniform_arms_is_the_known_one(horizon, regret):
-    assert optimal_regret(UNIFORM, horizon) == pytest.approx(regret, abs=5e-5)
-
-
 def test_regret_of_thompson_sampling_is_the_known_one():
     found = expected_regret(UNIFORM, "thompson", 50)[[19, 49]]
     assert found == pytest.approx([1.4015, 2.1258], abs=5e-5)

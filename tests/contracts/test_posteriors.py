@@ -332,22 +332,6 @@ def test_draws_and_rewards_have_the_distribution_that_they_are_drawn_from(case):
         assert abs(paid.mean() - average[history, arm]) <= noise + (8 * error + bias)
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route not in NOISY])
-def test_a_lane_is_answered_as_if_it_were_alone(route):
-    """To rounding; particles and chains, whose lanes have other draws, are left out."""
-    cases = [each.values[0] for each in CASES if each.values[0][0] == route]
-    case = _, likelihood = cases[[*ROUTES].index(route) % len(cases)]
-    together, _ = snapshot_of(case)
-    name, _, options, _ = ROUTES[route]
-    counts, sums = histories(likelihood)
-    alone = started(name, problem_of(case), None, counts[3], sums[3], **options).posterior()
-    assert alone.mean().shape == (NUM_ARMS,) and alone.sample(4, seed=0).shape == (4, NUM_ARMS)
-    for ask in ("mean", "std", "best_arm_probabilities"):
-        one, all_lanes = getattr(alone, ask)(), getattr(together, ask)()
-        np.testing.assert_allclose(one, all_lanes[3], rtol=1e-9, atol=1e-300)
-    np.testing.assert_allclose(alone.quantile(0.3), together.quantile(0.3)[3], rtol=1e-9)
-
-
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_copy_tells_the_same(route):
     cases = [case for (case,) in (each.values for each in CASES) if case[0] == route]

@@ -13,8 +13,8 @@ from agents.racing.coverage import PriorSample
 from agents.racing.normal import draw_logistic, log_logistic
 from agents.racing.stopping import Paper, make_stop
 from bandit_gym.checks.doubts import Doubt
-from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
-from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
+from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
+from bandit_gym.priors import Beta, Gamma, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 DATA = [6, 3, 2, 0], [4.0, 1.0, 1.0, 0.0]
@@ -53,22 +53,6 @@ def test_a_race_of_fixed_length_is_importance_resampling(num_samples, rng):
     chosen = (weights >= rng.random((num_lanes, 1)) * weights[:, -1:]).argmax(axis=1)
     assert_same_shares(raced, winners[np.arange(num_lanes), chosen])
     assert (told["num_samples"] == num_samples).all() and not told["is_capped"].any()
-
-
-@pytest.mark.parametrize("num_samples", [1, 3, 100])
-@pytest.mark.parametrize(
-    ("problem", "sums"),
-    [
-        (UNIFORM, [4.0, 1.0, 1.0, 0.0]),
-        (BanditProblem(Exponential(), InverseGamma(1.0, 1.0), 4), [7.5, 2.0, 3.1, 0.0]),
-    ],
-    ids=["Bernoulli", "exponential"],
-)
-def test_under_the_reference_prior_a_race_is_conjugate(problem, sums, num_samples):
-    data = DATA[0], sums
-    raced, told = race(problem, 20_000, data, proposal="reference", stopping=num_samples)
-    assert_same_shares(raced, started("exact", problem, 20_000, *data).act())
-    np.testing.assert_allclose(told["effective_sample_size"], num_samples)  # all weights are equal
 
 
 def test_a_prior_sample_is_drawn_again_in_proportion_to_its_weights():

@@ -14,8 +14,8 @@ from surface import started
 
 import agents
 from agents.oracle import action_probabilities
-from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Beta, HierarchicalBeta, Normal
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
+from bandit_gym.priors import Beta, HierarchicalBeta, InverseGamma, Normal
 from bandit_gym.problem import BanditProblem
 from bandit_gym.wrappers import deliver, wrap
 
@@ -182,6 +182,14 @@ def test_the_arm_of_the_largest_score_is_pulled(name):
     assert len(set(best.tolist())) == 3  # no arm is it always
     law = agent.action_probabilities()
     assert (law[np.arange(NUM_LANES), best][is_clear] == 1.0).all()
+
+
+def test_an_infinite_posterior_mean_comes_first_and_is_no_error():
+    problem = BanditProblem(Exponential(), InverseGamma(0.5, 1.0), 2)
+    for name in ("greedy", "optimistic_gittins", "finite_horizon_gittins"):
+        agent = started(name, problem, 40, [0, 9], [0.0, 900.0])
+        assert (agent.act() == 0).all(), name
+        assert np.isposinf(agent._scores()).tolist() == [[True, False]] * 40, name
 
 
 def test_epsilon_is_spread_over_all_arms():
