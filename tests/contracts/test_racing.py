@@ -13,8 +13,8 @@ from agents.racing.coverage import PriorSample
 from agents.racing.normal import draw_logistic, log_logistic
 from agents.racing.stopping import Paper, make_stop
 from bandit_gym.checks.doubts import Doubt
-from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
-from bandit_gym.priors import Beta, Gamma, Normal, TruncatedNormal
+from bandit_gym.likelihoods import Bernoulli, Poisson
+from bandit_gym.priors import Beta, Gamma, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 DATA = [6, 3, 2, 0], [4.0, 1.0, 1.0, 0.0]
@@ -159,23 +159,19 @@ class Scaled:
         return self.inner.log_density(means) + self.log_factor
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+def test_nothing_depends_on_a_constant_factor_of_the_prior():
+    for options in [
         {"name": "racing_paper", "scale": "value", "sigma": 0.3},
         {"name": "racing_paper", "scale": "weight", "sigma": 0.3},
         {"proposal": "reference"},
         {"proposal": "matched"},
         {"proposal": "reference", "stopping": 60},
-    ],
-    ids=str,
-)
-def test_nothing_depends_on_a_constant_factor_of_the_prior(options):
-    priors = [Scaled(factor) for factor in (0.0, 700.0, -3000.0)]
-    found = [race(BanditProblem(Bernoulli(), prior, 4), 50, **options) for prior in priors]
-    for arms, told in found[1:]:
-        assert arms.tolist() == found[0][0].tolist()
-        assert told["num_samples"].tolist() == found[0][1]["num_samples"].tolist()
+    ]:
+        problems = [BanditProblem(Bernoulli(), Scaled(f), 4) for f in (0.0, 700.0, -3000.0)]
+        found = [race(problem, 50, **options) for problem in problems]
+        for arms, told in found[1:]:
+            assert arms.tolist() == found[0][0].tolist(), options
+            assert told["num_samples"].tolist() == found[0][1]["num_samples"].tolist(), options
 
 
 def test_the_papers_race_is_its_proposal_stop_and_readings():
@@ -192,17 +188,16 @@ def test_a_stop_is_the_papers_a_dict_of_its_options_or_a_number():
     assert make_stop(20) == 20 and make_stop(None) is None
 
 
-@pytest.mark.parametrize("stopping", [1.5, "paper"])
-def test_a_stop_of_another_kind_is_told_what_may_be_one(stopping):
-    with pytest.raises(TypeError, match="stopping must be a Paper .* integer or None, got"):
-        RacingThompson(CUT, stopping=stopping)
+def test_a_stop_of_another_kind_is_told_what_may_be_one():
+    for stopping in (1.5, "paper"):
+        with pytest.raises(TypeError, match="stopping must be a Paper .* integer or None, got"):
+            RacingThompson(CUT, stopping=stopping)
 
 
 @pytest.mark.parametrize("problem", [UNIFORM, CUT], ids=["conjugate", "tables"])
-@pytest.mark.parametrize(
-    ("stopping", "num_samples"), [(None, 1), (7, 7)], ids=["effective samples", "fixed"]
-)
-def test_draws_of_the_posterior_itself_are_exact_thompson_sampling(problem, stopping, num_samples):
+@pytest.mark.parametrize("stopping", [None, 7])
+def test_draws_of_the_posterior_itself_are_exact_thompson_sampling(problem, stopping):
+    num_samples = stopping or 1
     arms, told = race(problem, 20_000, stopping=stopping)
     assert_same_shares(arms, started("exact", problem, 20_000, *DATA).act())
     assert (told["num_samples"] == num_samples).all() and not told["doubts"].any()
@@ -232,12 +227,8 @@ def test_a_race_under_the_supremum_is_never_shorter_than_under_the_largest_seen(
     assert (by_supremum >= by_value).all() and (by_supremum > by_value).any()
 
 
-@pytest.mark.parametrize(
-    "problem",
-    [BanditProblem(Gaussian(), Normal(0.0, 1.0), 4), BanditProblem(Poisson(), Gamma(2.0, 2.0), 4)],
-    ids=["Gaussian", "Poisson"],
-)
-def test_arms_without_a_posterior_can_be_pulled_first_in_random_order(problem):
+def test_arms_without_a_posterior_can_be_pulled_first_in_random_order():
+    problem = BanditProblem(Poisson(), Gamma(2.0, 2.0), 4)
     agent = started("racing_paper", problem, 2000, unpulled_arms="pull")
     first = agent.act()
     shares = np.bincount(first, minlength=4) / 2000
@@ -272,18 +263,14 @@ def test_bad_options_and_readings_of_the_paper_are_refused():
                 make(UNIFORM, **options)
 
 
-@pytest.mark.parametrize(
-    ("problem", "options", "text"),
-    [
-        (BanditProblem(Bernoulli(), Scaled(0.0), 4), {"scale": "supremum"}, "natural_parameters"),
-        (BanditProblem(Bernoulli(), Beta(0.1, 2.0), 4), {"scale": "supremum"}, "q_0 is unbounded"),
-        (BanditProblem(Geometric(), Gamma(2.0, 1.5), 2), {}, "proposal must be 'matched'"),
-    ],
-    ids=["no parameters", "unbounded", "no row"],
-)
-def test_what_a_race_of_the_paper_needs_of_a_prior_is_told(problem, options, text):
-    with pytest.raises(ValueError, match=text):
-        RacingThompson.paper(problem, **options)
+def test_what_a_race_of_the_paper_needs_of_a_prior_is_told():
+    for likelihood, prior, scale, text in [
+        (Bernoulli(), Scaled(0.0), "supremum", "natural_parameters"),
+        (Bernoulli(), Beta(0.1, 2.0), "supremum", "q_0 is unbounded"),
+        (Geometric(), Gamma(2.0, 1.5), "weight", "proposal must be 'matched'"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            RacingThompson.paper(BanditProblem(likelihood, prior, 4), scale=scale)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -73,21 +73,15 @@ def test_compiled_draws_have_the_law(code):
 
 
 def test_unknown_laws_are_errors():
-    one, unknown = np.ones(1), 7
-    calls = [
-        (
-            distributions.draw_conjugate_means,
-            np.random.default_rng(0),
-            MeanDistributions(unknown, one, one),
-            one,
-            one,
-        ),
-        (distributions.find_mode_and_curvature, unknown, 1.0, 1.0),
-        (njit(distributions.find_mode_and_curvature), unknown, 1.0, 1.0),
+    one, unknown, find_mode = np.ones(1), 7, distributions.find_mode_and_curvature
+    laws = MeanDistributions(unknown, one, one)
+    for function, *arguments in [
+        (distributions.draw_conjugate_means, np.random.default_rng(0), laws, one, one),
+        (find_mode, unknown, 1.0, 1.0),
+        (njit(find_mode), unknown, 1.0, 1.0),
         (distributions.centred_log_density, unknown, 1.0, 1.0, 0.5),
         (distributions.reward_variance, unknown, 0.5),
         (distributions.divergence, unknown, 0.4, 0.5),
-    ]
-    for function, *arguments in calls:
+    ]:
         with pytest.raises(ValueError, match="no such distribution"):
             function(*arguments)

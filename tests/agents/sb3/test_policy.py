@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("stable_baselines3")
 from sb3_models import make_vec
 from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 from agents import ExactThompson, make_agent
 from agents.sb3 import GymnasiumVecEnv, as_policy
@@ -53,12 +53,16 @@ def policy_returns(policy, env, num_episodes):
     return sorted(returns)
 
 
-@pytest.mark.parametrize("name", ["racing", "exact", "smc"])
-def test_policy_returns_are_those_of_our_own_loop_when_episodes_are_ragged(name):
+@pytest.mark.parametrize(
+    ("name", "kind"), [("racing", DummyVecEnv), ("exact", SubprocVecEnv), ("smc", DummyVecEnv)]
+)
+def test_policy_returns_are_those_of_our_own_loop_when_episodes_are_ragged(name, kind):
     envs = [make() for make in env_functions()]
     agent = make_agent(name, envs[0].unwrapped.problem)
     expected = own_returns(agent, envs, num_episodes=20)
-    assert policy_returns(as_policy(agent, seed=SEED), DummyVecEnv(env_functions()), 20) == expected
+    ragged = kind(env_functions())
+    assert policy_returns(as_policy(agent, seed=SEED), ragged, 20) == expected
+    ragged.close()
 
 
 def test_policy_refuses_to_go_on_when_rewards_do_not_come_in():
