@@ -55,15 +55,6 @@ def test_an_arm_without_rewards_in_the_window_is_as_new():
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_long_window_changes_nothing(rule):
-    counts = np.random.default_rng(1).integers(1, 5, (50, 4))
-    plain = started(rule, PROBLEM, 50, counts, counts // 2)
-    windowed = started(rule, PROBLEM, 50, counts, counts // 2, window=1000)
-    law = plain.action_probabilities()
-    np.testing.assert_allclose(windowed.action_probabilities(), law, atol=1e-12)
-
-
-@pytest.mark.parametrize("rule", RULES)
 def test_every_rule_forgets_what_has_left_its_window(rule):
     """An arm's thirty successes are gone after as many failures, and others know nothing."""
     agent = started(rule, PROBLEM, 300, window=30)

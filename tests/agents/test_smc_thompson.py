@@ -37,14 +37,6 @@ def is_unreliable(agent):
     return agent.diagnostics()["is_unreliable"]
 
 
-def test_the_papers_particles_collapse_and_moved_ones_do_not():
-    data = [8000, 1200, 800], [4800.0, 660, 440]
-    both = (options | {"num_particles": 100} for options in (PAPERS, MOVED))
-    told = [acted(PLAIN, options, *data, 50).diagnostics() for options in both]
-    poor, moved = (each["effective_sample_size"].mean() for each in told)
-    assert poor < 5 < 40 < moved
-
-
 def test_a_schedule_says_how_many_particles_take_part():
     agent = started("smc_paper", UNIFORM, 2, num_particles=[5, 9, 3])
     seen = []

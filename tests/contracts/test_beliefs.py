@@ -14,7 +14,7 @@ from agents import BayesUCB, Thompson, make_agent
 from agents.posteriors.base import Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors import Beta, HierarchicalBeta, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 ARMS = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3)
@@ -31,6 +31,7 @@ class Sampled(Ensemble):
 
 POSTERIORS = {
     "conjugate": (BanditProblem(Bernoulli(), Beta(2.0, 3.0), 3), "exact"),
+    "mixture": (BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 3.0], [3.0, 2.0]), 3), "exact"),
     "tables": (ARMS, "exact"),
     "chains": (TIED, "exact"),
     "particles": (ARMS, {"name": "smc", "num_particles": 100}),
@@ -40,15 +41,15 @@ POSTERIORS = {
     "own": (ARMS, Sampled(ARMS)),
     "own, by name": (ARMS, {"name": "ensemble:Ensemble", "size": 10}),
 }
-FORGETFUL = "conjugate", "tables", "particles", "joint particles"
+FORGETFUL = "conjugate", "mixture", "tables", "particles", "joint particles"
 """Posteriors from which data can leave again."""
-PAIRS = [
-    pytest.param(rule, posterior, id=f"{rule}, {posterior}")
-    for rule in names_with("posterior")
-    for posterior in POSTERIORS
-    if rule != "sliding_window" or posterior in FORGETFUL
-]
-every_pair = pytest.mark.parametrize(("rule", "posterior"), PAIRS)
+every_posterior = pytest.mark.parametrize("posterior", POSTERIORS)
+
+
+def rules_of(posterior):
+    """Return the names of the rules that a posterior can serve."""
+    rules = names_with("posterior")
+    return [name for name in rules if name != "sliding_window" or posterior in FORGETFUL]
 
 
 def make(rule, posterior, num_envs):
@@ -56,49 +57,51 @@ def make(rule, posterior, num_envs):
     return started(rule, problem, num_envs, posterior=told)
 
 
-@every_pair
-def test_arms_are_played_as_often_as_propensities_say(rule, posterior):
+@every_posterior
+def test_arms_are_played_as_often_as_propensities_say(posterior):
     """Shares are summed over lanes: four deviations, and as many of what answers from draws miss.
 
     400 sweeps of a chain are worth 100 draws, a user's posterior has 1,000, a race 10,000.
     """
-    num_lanes, num_rounds = 10, 20
-    agent = make(rule, posterior, num_lanes)
-    play(agent, 3)
-    probabilities = agent.action_probabilities()
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-9)
-    acts = np.array([agent.act() for _ in range(num_rounds)])
-    shares = (acts[..., None] == np.arange(3)).mean(axis=0)
-    variance = (probabilities * (1 - probabilities)).sum(axis=0) / num_rounds
-    allowed = 4 * np.sqrt(variance) + 1e-9
-    if not agent.has_exact_probabilities:
-        allowed = 4 * np.sqrt(variance + num_lanes * 0.25 / 100)
-    assert (abs((shares - probabilities).sum(axis=0)) <= allowed).all()
+    num_lanes, num_rounds = 10, 10
+    for rule in rules_of(posterior):
+        agent = make(rule, posterior, num_lanes)
+        play(agent, 3)
+        probabilities = agent.action_probabilities()
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-9, err_msg=rule)
+        acts = np.array([agent.act() for _ in range(num_rounds)])
+        shares = (acts[..., None] == np.arange(3)).mean(axis=0)
+        variance = (probabilities * (1 - probabilities)).sum(axis=0) / num_rounds
+        if not agent.has_exact_probabilities:
+            variance += num_lanes * 0.25 / 100
+        off = abs((shares - probabilities).sum(axis=0))
+        assert (off <= 4 * np.sqrt(variance) + 1e-9).all(), rule
 
 
-@every_pair
-def test_asking_moves_nothing_and_copies_and_files_go_on(rule, posterior, tmp_path):
-    asked, unasked = (make(rule, posterior, 3) for _ in range(2))
-    play(asked, 3)
-    play(unasked, 3)
-    asked.action_probabilities()
-    snapshot = asked.posterior()
-    snapshot.mean(), snapshot.quantile(0.3), snapshot.best_arm_probabilities()
-    snapshot.sample(2, seed=0)
-    asked.save(tmp_path / "agent")
+@every_posterior
+def test_asking_moves_nothing_and_copies_and_files_go_on(posterior, tmp_path):
     problem, told = POSTERIORS[posterior]
     given = {"posterior": told} if "own" in posterior else {}
-    copies = [pickle.loads(pickle.dumps(asked)), agents.load(tmp_path / "agent", problem, **given)]
-    expected = play(unasked, 3, seed=3)
-    for each in (asked, *copies):
-        assert play(each, 3, seed=3).tolist() == expected.tolist()
+    for rule in rules_of(posterior):
+        asked, unasked = (make(rule, posterior, 3) for _ in range(2))
+        play(asked, 3)
+        play(unasked, 3)
+        asked.action_probabilities()
+        snapshot = asked.posterior()
+        snapshot.mean(), snapshot.quantile(0.3), snapshot.best_arm_probabilities()
+        snapshot.sample(2, seed=0)
+        asked.save(tmp_path / "agent")
+        loaded = agents.load(tmp_path / "agent", problem, **given)
+        expected = play(unasked, 3, seed=3)
+        for each in (asked, pickle.loads(pickle.dumps(asked)), loaded):
+            assert play(each, 3, seed=3).tolist() == expected.tolist(), rule
 
 
 APPROXIMATE = "chains", "race", "own"
 
 
 def test_propensities_are_exact_unless_the_rule_draws_from_what_answers_by_other_draws():
-    for rule, posterior in (pair.values for pair in PAIRS):
+    for rule, posterior in ((rule, each) for each in POSTERIORS for rule in rules_of(each)):
         agent = make(rule, posterior, 1)
         is_exact = not (agent.uses_draws and posterior in APPROXIMATE)
         assert agent.has_exact_probabilities is is_exact, (rule, posterior)

@@ -65,7 +65,7 @@ ROUTES = {
     "mixture, by tables": ("exact", MIXED, {"method": "grid"}, 4),
     "mixture, nested": ("exact", NESTED, {}, 4),
     "race, mixture": ("racing", MIXED, {}, 4),
-    "chains": ("exact", CHAIN, {}, 200),
+    "chains": ("exact", CHAIN, {}, 60),
     "particles": ("smc_paper", CUT, {"num_particles": NUM_PARTICLES}, 400),
     "moved": ("smc", CUT, {"num_particles": NUM_PARTICLES}, 400),
     "race": ("racing", CUT, {}, 4),
@@ -309,13 +309,15 @@ def test_bayes_ucb_says_that_it_asks_for_more_than_a_chain_resolves(pulls, is_do
 def test_draws_and_rewards_have_the_distribution_that_they_are_drawn_from(case):
     """Draws lie below quantiles as often as these say; rewards average what the means do."""
     snapshot, which = snapshot_of(case)
-    size = 5 if case[0] in NOISY else 1000
+    size = 50 if case[0] in NOISY else 1000
     draws, rewards = snapshot.sample(size, seed=1), snapshot.predictive(size, seed=2)
     assert (snapshot.sample(size, seed=1) == draws).all()
     assert (snapshot.sample(size) != draws).any()
     error, bias = error_of(case)
-    # five draws of a lane's particles or chain are no five independent ones; lanes are
-    worth = (which == 0).sum() if case[0] in NOISY else size
+    worth = size
+    if case[0] in NOISY:  # draws of a lane's particles or chain are not independent; lanes are
+        own = snapshot.effective_sample_size().min()
+        worth = (which == 0).sum() / (1 / size + 1 / own)
     average, std, *_ = find_exact_posterior(case)
     for history, arm in np.ndindex(4, NUM_ARMS):
         own = draws[:, which == history, arm].ravel()
@@ -328,22 +330,6 @@ def test_draws_and_rewards_have_the_distribution_that_they_are_drawn_from(case):
         paid = rewards[:, which == history, arm]
         noise = 4 * paid.std() / np.sqrt(worth)
         assert abs(paid.mean() - average[history, arm]) <= noise + (8 * error + bias)
-
-
-@pytest.mark.parametrize("route", [route for route in ROUTES if route not in NOISY])
-def test_a_lane_is_answered_as_if_it_were_alone(route):
-    """To rounding; particles and chains, whose lanes have other draws, are left out."""
-    cases = [each.values[0] for each in CASES if each.values[0][0] == route]
-    case = _, likelihood = cases[[*ROUTES].index(route) % len(cases)]
-    together, _ = snapshot_of(case)
-    name, _, options, _ = ROUTES[route]
-    counts, sums = histories(likelihood)
-    alone = started(name, problem_of(case), None, counts[3], sums[3], **options).posterior()
-    assert alone.mean().shape == (NUM_ARMS,) and alone.sample(4, seed=0).shape == (4, NUM_ARMS)
-    for ask in ("mean", "std", "best_arm_probabilities"):
-        one, all_lanes = getattr(alone, ask)(), getattr(together, ask)()
-        np.testing.assert_allclose(one, all_lanes[3], rtol=1e-9, atol=1e-300)
-    np.testing.assert_allclose(alone.quantile(0.3), together.quantile(0.3)[3], rtol=1e-9)
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -407,30 +393,23 @@ REFERENCES = [  # after 5 rewards of total 3: the last column of Table 1
 ]
 
 
-@pytest.mark.parametrize(
-    ("problem", "law"), REFERENCES, ids=lambda each: getattr(each, "prior", "")
-)
-def test_reference_posteriors_are_those_of_table_1(problem, law):
-    agent = started("exact", problem, None, [5, 5], [3.0, 3.0], prior="reference")
-    for level in (0.01, 0.3, 0.9):
-        found = agent.posterior().quantile(level)
-        np.testing.assert_allclose(found, law.ppf(level), rtol=1e-9)
+def test_reference_posteriors_are_those_of_table_1():
+    for problem, law in REFERENCES:
+        agent = started("exact", problem, None, [5, 5], [3.0, 3.0], prior="reference")
+        for level in (0.01, 0.3, 0.9):
+            found = agent.posterior().quantile(level)
+            np.testing.assert_allclose(found, law.ppf(level), rtol=1e-9, err_msg=repr(problem))
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "is_proper"),
-    [(Bernoulli(), True), (Exponential(), True), (Gaussian(), False), (Poisson(), False)],
-    ids=lambda value: getattr(value, "name", str(value)),
-)
-def test_arms_without_a_posterior_come_first(likelihood, is_proper):
+def test_arms_without_a_posterior_come_first():
     """Of Gaussian and Poisson rewards, whose references are improper."""
-    problem = BanditProblem(likelihood, CONJUGATE.get(likelihood, Normal(0.0, 1.0)), 3)
-    agent = started("exact", problem, 300, [3, 0, 0], [2.0, 0.0, 0.0], prior="reference")
-    posterior = agent.posterior()
-    assert np.isinf(posterior.quantile(0.5)[0]).tolist() == [False, not is_proper, not is_proper]
-    if not is_proper:
-        assert posterior.best_arm_probabilities()[0].tolist() == [0.0, 0.5, 0.5]
-        assert set(agent.act().tolist()) == {1, 2}
+    for (problem, _), is_proper in zip(REFERENCES, (True, True, False, False), strict=True):
+        agent = started("exact", problem, 300, [3, 0], [2.0, 0.0], prior="reference")
+        posterior = agent.posterior()
+        assert np.isinf(posterior.quantile(0.5)[0]).tolist() == [False, not is_proper], problem
+        if not is_proper:
+            assert posterior.best_arm_probabilities()[0].tolist() == [0.0, 1.0], problem
+            assert (agent.act() == 1).all(), problem
 
 
 SIZES = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
@@ -463,7 +442,7 @@ def weigh_levels(name, num_draws):
         a, b = alpha + s, beta + n - s
         log_weights[c] += (special.betaln(a, b) - special.betaln(alpha, beta)).sum()
         ends = stats.beta.ppf(1e-15, a, b).min(), stats.beta.isf(1e-15, a, b).max()
-        edges = np.linspace(*ends, 10_001)[:, None]  # 95 or more in a deviation
+        edges = np.linspace(*ends, 2001)[:, None]  # 19 or more in a deviation
         x = (edges[1:] + edges[:-1]) / 2
         density, below = stats.beta.pdf(x, a, b), stats.beta.cdf(x, a, b)
         laws.append(
@@ -480,7 +459,7 @@ def weigh_levels(name, num_draws):
 @pytest.mark.parametrize("agent_name", ["exact", "racing"])
 def test_a_level_that_all_arms_share_is_weighed_by_its_evidence(agent_name, name):
     """By sums over a grid, and by draws of the level first: four deviations."""
-    (prior, n, s), num_lanes = HIDDEN[name], 20_000
+    (prior, n, s), num_lanes = HIDDEN[name], 10_000
     expected, drawn = weigh_levels(name, num_lanes)
     agent = started(agent_name, BanditProblem(Bernoulli(), prior, len(n)), num_lanes, n, s)
     played, told = agent.act(), agent.diagnostics()
@@ -609,27 +588,27 @@ HEAVY = {
 """Priors whose moments may be decided far out, and their mean and deviation."""
 
 
-@pytest.mark.parametrize("prior", HEAVY, ids=repr)
-def test_moments_that_far_tails_decide_are_those_of_the_prior_before_any_data(prior):
-    mean, std = HEAVY[prior]
-    size = std if np.isfinite(std) else 1.0
-    for likelihood in [Gaussian()] if prior in STUDENT else [Gaussian(), Exponential(), Poisson()]:
-        problem = BanditProblem(likelihood, prior, 2)
+@pytest.mark.parametrize("likelihood", [Gaussian(), Exponential(), Poisson()], ids=repr)
+def test_moments_that_far_tails_decide_are_those_of_the_prior_before_any_data(likelihood):
+    for prior, (mean, std) in HEAVY.items():
+        if prior in STUDENT and likelihood != Gaussian():
+            continue
+        problem, size = BanditProblem(likelihood, prior, 2), std if np.isfinite(std) else 1.0
         snapshot = started("exact", problem, None, method="grid").posterior()
-        assert snapshot.mean()[0] == pytest.approx(mean, rel=1e-3, abs=1e-3 * size * (mean == 0))
-        assert snapshot.std()[0] == pytest.approx(std, rel=1e-3)
+        nearly = pytest.approx(mean, rel=1e-3, abs=1e-3 * size * (mean == 0))
+        assert snapshot.mean()[0] == nearly, prior
+        assert snapshot.std()[0] == pytest.approx(std, rel=1e-3), prior
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_moments_that_far_tails_decide_are_those_of_the_posterior_after_data(shape):
+@pytest.mark.parametrize("method", ["auto", "grid"])
+def test_moments_that_far_tails_decide_are_those_of_the_posterior_after_data(method):
     """Exponential rewards add as much to the shape as there are, and their sum to the scale."""
-    problem = BanditProblem(Exponential(), InverseGamma(shape, 1.0), 2)
-    for (pulls, total), method in product([(1, 1.0), (1, 30.0), (3, 2.0)], ["auto", "grid"]):
-        data = [pulls, 0], [total, 0.0]
-        snapshot = started("exact", problem, None, *data, method=method).posterior()
-        mean, std = inverse_gamma(shape + pulls, 1.0 + total)
-        assert snapshot.mean()[0] == pytest.approx(mean, rel=1e-3)
-        assert snapshot.std()[0] == pytest.approx(std, rel=1e-3)
+    for shape, (pulls, total) in product(SHAPES, [(1, 1.0), (1, 30.0), (3, 2.0)]):
+        problem, data = BanditProblem(Exponential(), InverseGamma(shape, 1.0), 2), [total, 0.0]
+        snapshot = started("exact", problem, None, [pulls, 0], data, method=method).posterior()
+        found = snapshot.mean()[0], snapshot.std()[0]
+        expected = inverse_gamma(shape + pulls, 1.0 + total)
+        assert found == pytest.approx(expected, rel=1e-3), (shape, pulls, total)
 
 
 def doubts_after(prior, likelihood, ask):

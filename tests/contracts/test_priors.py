@@ -3,15 +3,13 @@
 import inspect
 import json
 import pickle
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 from families import ALL_PRIORS
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import integrate, stats
-from surface import lane_stream, list_capabilities, make_env
+from surface import lane_stream, make_env
 
 from bandit_gym.likelihoods import Gaussian
 from bandit_gym.priors import (
@@ -39,24 +37,18 @@ NUM_ARMS = 3
 BETA = {"name": "beta", "alpha": 1, "beta": 2}
 CUT = {"name": "truncated_normal", "mean": 0.4, "std": 0.1}
 MIXTURE = {"name": "mixture", "components": [BETA, CUT], "weights": [0.1, 0.3]}
+DEPENDENT = {"mean": 0.5, "covariance": [[1, 0.5, 0], [0.5, 1, 0.5], [0, 0.5, 1]]}
+SPIKE = {"spike": 0.3, "width": 0.01, "share": 0.4}
 NAMED = {
     "beta": BETA,
     "gamma": {"name": "gamma", "shape": 2, "rate": [1, 2, 3]},
     "inverse_gamma": {"name": "inverse_gamma", "shape": 3, "scale": 2},
     "normal": {"name": "normal", "mean": [0, 1, 2], "std": 1},
     "truncated_normal": CUT,
-    "truncated_multivariate_normal": {
-        "name": "truncated_multivariate_normal",
-        "mean": 0.5,
-        "covariance": [[1, 0.5, 0], [0.5, 1, 0.5], [0, 0.5, 1]],
-    },
+    "truncated_multivariate_normal": {"name": "truncated_multivariate_normal", **DEPENDENT},
     "student_t": {"name": "student_t", "df": 3, "mean": [0, 1, 2], "scale": 1},
     "laplace": {"name": "laplace", "mean": [0, 1, 2], "scale": 1},
-    "multivariate_normal": {
-        "name": "multivariate_normal",
-        "mean": 0.5,
-        "covariance": [[1, 0.5, 0], [0.5, 1, 0.5], [0, 0.5, 1]],
-    },
+    "multivariate_normal": {"name": "multivariate_normal", **DEPENDENT},
     "logit_normal": {"name": "logit_normal", "mean": [0, 1, 2], "std": 1},
     "mixture": MIXTURE,
     "camps": MIXTURE | {"name": "camps"},
@@ -67,13 +59,7 @@ NAMED = {
         "weights": [0.1, 0.3, 0.2],
     },
     "per_arm": {"name": "per_arm", "laws": [BETA, MIXTURE, CUT]},
-    "spike_and_slab": {
-        "name": "spike_and_slab",
-        "spike": 0.3,
-        "width": 0.01,
-        "slab": MIXTURE,
-        "share": 0.4,
-    },
+    "spike_and_slab": {"name": "spike_and_slab", "slab": MIXTURE, **SPIKE},
 }
 OF_SCIPY = (
     *(prior for prior in ALL_PRIORS if isinstance(prior, IndependentPrior)),
@@ -100,12 +86,6 @@ ALL = (*dict.fromkeys((*ARMWISE, *ALL_PRIORS, *map(prior_from_dict, NAMED.values
 OF_EACH_KIND = (*OF_OURS.values(), *map(prior_from_dict, NAMED.values()))
 
 
-every_prior = pytest.mark.parametrize("prior", ALL, ids=repr)
-every_kind = pytest.mark.parametrize("prior", OF_EACH_KIND, ids=repr)
-every_armwise = pytest.mark.parametrize("prior", ARMWISE, ids=repr)
-every_of_scipy = pytest.mark.parametrize("prior", OF_SCIPY, ids=repr)
-
-
 def truncated_normal(mean, std, low, high):
     return stats.truncnorm((low - mean) / std, (high - mean) / std, loc=mean, scale=std)
 
@@ -125,23 +105,16 @@ def arm_distribution(prior, arm):
     return SCIPY[prior.name](*(each[arm] if isinstance(each, tuple) else each for each in values))
 
 
-@every_of_scipy
-def test_draws_pass_kolmogorov_smirnov_on_every_arm(prior, rng):
+@pytest.mark.parametrize("prior", OF_SCIPY, ids=repr)
+def test_draws_densities_and_supports_are_those_of_scipy(prior, rng):
     draws = prior.sample(rng, (NUM_DRAWS, NUM_ARMS))
+    log_density, ends = prior.arm_log_density(draws[:200]), prior.arm_support(NUM_ARMS)
     for arm in range(NUM_ARMS):
-        assert stats.kstest(draws[:, arm], arm_distribution(prior, arm).cdf).pvalue > 1e-3
-
-
-@every_of_scipy
-def test_arm_log_density_and_support_are_those_of_scipy(prior, rng):
-    draws = prior.sample(rng, (200, NUM_ARMS))
-    distributions = [arm_distribution(prior, arm) for arm in range(NUM_ARMS)]
-    expected = np.transpose(
-        [distribution.logpdf(draws[:, arm]) for arm, distribution in enumerate(distributions)]
-    )
-    np.testing.assert_allclose(prior.arm_log_density(draws), expected, rtol=1e-7, atol=1e-7)
-    ends = [distribution.support() for distribution in distributions]
-    np.testing.assert_allclose(prior.arm_support(NUM_ARMS), ends, rtol=1e-12, atol=1e-12)
+        law = arm_distribution(prior, arm)
+        assert stats.kstest(draws[:, arm], law.cdf).pvalue > 1e-3
+        expected = law.logpdf(draws[:200, arm])
+        np.testing.assert_allclose(log_density[:, arm], expected, rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(ends[arm], law.support(), rtol=1e-12, atol=1e-12)
 
 
 def test_density_of_a_truncated_normal_far_out_follows_the_tail_expansion():
@@ -150,20 +123,16 @@ def test_density_of_a_truncated_normal_far_out_follows_the_tail_expansion():
     assert density == pytest.approx(np.log(1e4) - np.log1p(-1e-8), abs=5e7 * 2.0**-50)
 
 
-@pytest.mark.parametrize(
-    "prior",
-    [prior for prior in OF_SCIPY if "natural_parameters" in list_capabilities(prior)],
-    ids=repr,
-)
-def test_natural_parameters_give_the_log_density_up_to_a_constant(prior, rng):
-    x = np.sort(prior.sample(rng, (50, NUM_ARMS)), axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):  # features of weight 0 may not exist
-        features = np.stack([np.log(x), np.log1p(-x), x, x**2, 1 / x], axis=-1)
-    weights = prior.natural_parameters(NUM_ARMS)
-    terms = np.where(weights == 0, 0.0, weights * np.where(weights == 0, 0.0, features))
-    rest = prior.arm_log_density(x) - terms.sum(axis=-1)
-    rounding = 1e-13 * np.abs(terms).max(axis=(0, 2))
-    assert (np.ptp(rest, axis=0) <= 1e-9 + rounding).all()
+def test_natural_parameters_give_the_log_density_up_to_a_constant(rng):
+    for prior in OF_SCIPY:
+        x = np.sort(prior.sample(rng, (50, NUM_ARMS)), axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):  # features of weight 0 may not exist
+            features = np.stack([np.log(x), np.log1p(-x), x, x**2, 1 / x], axis=-1)
+        weights = prior.natural_parameters(NUM_ARMS)
+        terms = np.where(weights == 0, 0.0, weights * np.where(weights == 0, 0.0, features))
+        rest = prior.arm_log_density(x) - terms.sum(axis=-1)
+        rounding = 1e-13 * np.abs(terms).max(axis=(0, 2))
+        assert (np.ptp(rest, axis=0) <= 1e-9 + rounding).all(), prior
 
 
 def mass_between(prior, arm, ends):
@@ -201,73 +170,67 @@ def test_shared_mixtures_have_the_density_of_their_distributions_and_one_distrib
         assert abs(is_high.mean() - 0.1) < 4 * np.sqrt(0.1 * 0.9 / NUM_DRAWS)
 
 
-@every_armwise
-def test_arms_are_independent_in_draws_and_in_the_density(prior, rng):
-    draws = prior.sample(rng, (NUM_DRAWS, NUM_ARMS))
-    correlations = np.corrcoef(stats.rankdata(draws, axis=0).T)[np.triu_indices(NUM_ARMS, 1)]
-    assert (np.abs(correlations) <= 4 / np.sqrt(NUM_DRAWS)).all()
-    means = draws[:20].reshape(4, 5, NUM_ARMS)
-    total = prior.arm_log_density(means).sum(axis=-1)
-    np.testing.assert_allclose(prior.log_density(means), total, rtol=1e-15)
+def test_arms_are_independent_in_draws_and_in_the_density(rng):
+    for prior in ARMWISE:
+        draws = prior.sample(rng, (NUM_DRAWS, NUM_ARMS))
+        correlations = np.corrcoef(stats.rankdata(draws, axis=0).T)[np.triu_indices(NUM_ARMS, 1)]
+        assert (np.abs(correlations) <= 4 / np.sqrt(NUM_DRAWS)).all(), prior
+        means = draws[:20].reshape(4, 5, NUM_ARMS)
+        total = prior.arm_log_density(means).sum(axis=-1)
+        np.testing.assert_allclose(prior.log_density(means), total, 1e-15, err_msg=repr(prior))
 
 
-@every_prior
-def test_support_encloses_every_arm_and_outside_the_density_is_zero(prior, rng):
-    inside = prior.sample(rng, (1000, NUM_ARMS))
-    assert np.isfinite(prior.log_density(inside)).all()
-    limits = BanditProblem(Gaussian(), prior, NUM_ARMS).arm_support()
-    assert prior.support == (limits[:, 0].min(), limits[:, 1].max())
-    for arm, ends in enumerate(limits):
-        for end, direction in zip(ends, (-np.inf, np.inf), strict=True):
+def test_support_encloses_every_arm_and_outside_the_density_is_zero(rng):
+    for prior in ALL:
+        inside = prior.sample(rng, (1000, NUM_ARMS))
+        assert np.isfinite(prior.log_density(inside)).all(), prior
+        limits = BanditProblem(Gaussian(), prior, NUM_ARMS).arm_support()
+        assert prior.support == (limits[:, 0].min(), limits[:, 1].max()), prior
+        for arm, side in np.argwhere(np.isfinite(limits)):
             outside = inside[0].copy()
-            outside[arm] = np.nextafter(end, direction)
-            if np.isfinite(end):
-                assert prior.log_density(outside) == -np.inf
+            outside[arm] = np.nextafter(limits[arm, side], (-np.inf, np.inf)[side])
+            assert prior.log_density(outside) == -np.inf, prior
 
 
-@pytest.mark.parametrize(
-    "prior",
-    [Gamma(1e-3, 1.0), InverseGamma(1e-3, 1.0), Beta(1e-3, 1e-3), Beta(1e9, 1e-9), Gamma(1e12, 1)],
-    ids=repr,
-)
-def test_draws_keep_inside_when_nearly_all_mass_is_at_the_ends(prior, rng):
-    (low, high), draws = prior.support, prior.sample(rng, (1000, 2))
-    assert ((draws > low) & (draws < high)).all()
-    if draws.max() < 1e150:  # worlds refuse means of which rewards would overflow
-        means = make_env(BanditProblem(Gaussian(), prior, 2), 500).reset(seed=0)[1]["means"]
-        assert ((means > low) & (means < high)).all()
+def test_draws_keep_inside_when_nearly_all_mass_is_at_the_ends(rng):
+    at_ends = Gamma(1e-3, 1.0), InverseGamma(1e-3, 1.0), Beta(1e-3, 1e-3), Beta(1e9, 1e-9)
+    for prior in (*at_ends, Gamma(1e12, 1)):
+        (low, high), draws = prior.support, prior.sample(rng, (1000, 2))
+        assert ((draws > low) & (draws < high)).all(), prior
+        if draws.max() < 1e150:  # worlds refuse means of which rewards would overflow
+            means = make_env(BanditProblem(Gaussian(), prior, 2), 500).reset(seed=0)[1]["means"]
+            assert ((means > low) & (means < high)).all(), prior
 
 
-@every_kind
-@given(lanes=st.lists(st.integers(0, 4), max_size=2))
-def test_draws_have_the_shape_asked_for_and_depend_on_the_generator_alone(prior, lanes):
-    shape = (*lanes, NUM_ARMS)
-    draws = prior.sample(np.random.default_rng(7), shape)
-    assert (draws.shape, draws.dtype) == (shape, np.float64)
-    assert prior.log_density(draws).shape == shape[:-1]
-    prior.sample(np.random.default_rng(8), (5, NUM_ARMS))
-    np.testing.assert_array_equal(prior.sample(np.random.default_rng(7), shape), draws)
+def test_draws_have_the_shape_asked_for_and_depend_on_the_generator_alone():
+    for prior, lanes in product(OF_EACH_KIND, [(), (0,), (1,), (4,), (3, 0), (2, 4)]):
+        shape = (*lanes, NUM_ARMS)
+        draws = prior.sample(np.random.default_rng(7), shape)
+        assert (draws.shape, draws.dtype) == (shape, np.float64), prior
+        assert prior.log_density(draws).shape == shape[:-1], prior
+        prior.sample(np.random.default_rng(8), (5, NUM_ARMS))
+        again = prior.sample(np.random.default_rng(7), shape)
+        np.testing.assert_array_equal(again, draws, repr(prior))
 
 
-@every_kind
-def test_it_is_a_prior_that_cannot_be_changed_and_pickles_before_and_after_use(prior, rng):
-    assert isinstance(prior, Prior)
-    name, before = next(iter(vars(prior))), pickle.dumps(prior)
-    with pytest.raises(AttributeError, match=f"cannot assign to field '{name}'"):
-        setattr(prior, name, 1.0)
-    prior.log_density(prior.sample(rng, (2, NUM_ARMS)))
-    assert pickle.dumps(prior) == before
-    assert pickle.loads(before) == prior
+def test_it_is_a_prior_that_cannot_be_changed_and_pickles_before_and_after_use(rng):
+    for prior in OF_EACH_KIND:
+        name, before = next(iter(vars(prior))), pickle.dumps(prior)
+        with pytest.raises(AttributeError, match=f"cannot assign to field '{name}'"):
+            setattr(prior, name, 1.0)
+        prior.log_density(prior.sample(rng, (2, NUM_ARMS)))
+        assert pickle.dumps(prior) == before and isinstance(prior, Prior), prior
+        assert pickle.loads(before) == prior
 
 
-@every_kind
-def test_it_is_made_again_of_what_it_says_of_itself_as_json(prior):
-    written = json.loads(json.dumps(prior.to_dict()))
-    made = prior_from_dict(written)
-    assert made == prior == make_prior(written) and made.to_dict() == written
-    assert hash(made) == hash(prior)
-    problem = BanditProblem(Gaussian(0.5), prior, NUM_ARMS)
-    assert problem_from_dict(json.loads(json.dumps(problem.to_dict()))) == problem
+def test_it_is_made_again_of_what_it_says_of_itself_as_json():
+    for prior in OF_EACH_KIND:
+        written = json.loads(json.dumps(prior.to_dict()))
+        made = prior_from_dict(written)
+        assert made == prior == make_prior(written) and made.to_dict() == written
+        assert hash(made) == hash(prior), prior
+        problem = BanditProblem(Gaussian(0.5), prior, NUM_ARMS)
+        assert problem_from_dict(json.loads(json.dumps(problem.to_dict()))) == problem
 
 
 def test_what_is_listed_of_a_prior_are_its_parameters():
@@ -295,7 +258,7 @@ def test_zero_is_refused_where_a_parameter_must_be_above_0():
             prior_from_dict(NAMED[name] | {parameter: value})
 
 
-@every_prior
+@pytest.mark.parametrize("prior", ALL, ids=repr)
 def test_means_of_lanes_and_of_episodes_are_those_of_the_prior(prior):
     """Ranks among draws of `sample`: the law, and no dependence between lanes and episodes."""
     num_lanes = 2000
@@ -310,16 +273,16 @@ def test_means_of_lanes_and_of_episodes_are_those_of_the_prior(prior):
         assert np.abs(between).max() <= 4 / num_lanes**0.5
 
 
-@every_kind
-def test_means_of_a_lane_are_those_of_a_single_environment_of_its_seed(prior):
-    problem = BanditProblem(Gaussian(), prior, NUM_ARMS)
-    world, single = make_env(problem, 3), make_env(problem)
-    world.reset(seed=5), world.reset(options={"reset_mask": np.array([True, False, True])})
-    found = world.reset()[1]["means"]
-    for lane, num_resets in enumerate((2, 1, 2)):
-        single.reset(seed=5 + lane)
-        expected = [single.reset()[1]["means"] for _ in range(num_resets)][-1]
-        assert found[lane].tolist() == expected.tolist()
+def test_means_of_a_lane_are_those_of_a_single_environment_of_its_seed():
+    for prior in OF_EACH_KIND:
+        problem = BanditProblem(Gaussian(), prior, NUM_ARMS)
+        world, single = make_env(problem, 3), make_env(problem)
+        world.reset(seed=5), world.reset(options={"reset_mask": np.array([True, False, True])})
+        found = world.reset()[1]["means"]
+        for lane, num_resets in enumerate((2, 1, 2)):
+            single.reset(seed=5 + lane)
+            expected = [single.reset()[1]["means"] for _ in range(num_resets)][-1]
+            assert found[lane].tolist() == expected.tolist(), prior
 
 
 class Halved(Beta):

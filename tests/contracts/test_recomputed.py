@@ -11,46 +11,9 @@ from scipy import stats
 from surface import started
 
 from agents.bayes_optimal import optimal_bracket
-from agents.racing.posterior import NUM_WEIGHTED_DRAWS
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal
+from bandit_gym.priors import Beta, Normal
 from bandit_gym.problem import BanditProblem
-
-COVARIANCE = [[0.04, 0.03, 0.01], [0.03, 0.04, -0.01], [0.01, -0.01, 0.04]]
-DEPENDENT = TruncatedMultivariateNormal(0.5, COVARIANCE)
-HISTORIES = [([0, 0, 0], [0, 0, 0]), ([4, 0, 12], [2, 0, 7]), ([40, 60, 50], [18, 33, 27])]
-
-
-def weighted_probabilities(counts, sums, rng):
-    """Return the law of the best arm, and of how many draws it is worth the weights.
-
-    Draws of the normal law that fell into the box, by the likelihood of the data.
-    """
-    means = rng.multivariate_normal([0.5] * 3, COVARIANCE, 500_000)
-    means = means[((means > 0) & (means < 1)).all(axis=1)]
-    weights = stats.binom.pmf(sums, counts, means).prod(axis=1)
-    probabilities = np.bincount(means.argmax(axis=1), weights, 3) / weights.sum()
-    return probabilities, weights.sum() ** 2 / np.square(weights).sum()
-
-
-@pytest.mark.parametrize("name", ["exact", "racing"])
-@pytest.mark.parametrize(("counts", "sums"), HISTORIES)
-def test_propensities_under_a_dependent_prior_are_those_of_weighed_draws(name, counts, sums, rng):
-    """Exact Thompson sampling holds chains here, racing weighted draws, which all lanes share."""
-    expected, size = weighted_probabilities(counts, sums, rng)
-    assert size > 10_000
-    options = {"stopping": 1000} if name == "racing" else {}
-    agent = started(name, BanditProblem(Bernoulli(), DEPENDENT, 3), 50, counts, sums, **options)
-    found = agent.action_probabilities()
-    if name == "racing":
-        agent.act()
-        own_size = NUM_WEIGHTED_DRAWS * agent.diagnostics()["effective_sample_size"].mean() / 1000
-        own = np.sqrt(expected * (1 - expected) / own_size)
-    else:
-        own = found.std(axis=0) / np.sqrt(50)
-    allowed = 4 * np.hypot(own, np.sqrt(expected * (1 - expected) / size))
-    assert (np.abs(found.mean(axis=0) - expected) <= allowed).all()
-
 
 ALPHA, BETA = np.array([1.3, 2.1]), np.array([1.6, 2.9])
 

@@ -47,17 +47,6 @@ def test_members_are_found_by_their_moments(code):
 
 
 @every_law
-def test_features_make_the_log_density(code):
-    _, parameters, x = CASES[code]
-    distribution = distributions.get_distribution(code)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        features = np.array([np.log(x), np.log1p(-x), x, x * x, 1 / x])
-    c = distribution.coefficients(*(np.array(parameter) for parameter in parameters))
-    total = sum(one * feature for one, feature in zip(c, features, strict=True) if one != 0.0)
-    assert constant(distribution.log_density(*parameters, x) - total)
-
-
-@every_law
 def test_log_density_along_the_line_is_the_laws_own(code):
     _, parameters, x = CASES[code]
     to_line, slope = LINES[code]
@@ -71,55 +60,28 @@ def test_log_density_along_the_line_is_the_laws_own(code):
 
 
 @every_law
-@pytest.mark.parametrize("is_compiled", [False, True], ids=["plain", "compiled"])
-def test_draws_have_the_law(code, is_compiled):
+def test_compiled_draws_have_the_law(code):
     """By Kolmogorov and Smirnov, at a level of 1e-4 for this seed."""
     _, parameters, _ = CASES[code]
-    distribution, rng, size = distributions.get_distribution(code), np.random.default_rng(3), 20_000
-    draws = distribution.draw(rng, *parameters, size)
-    if is_compiled:
-        means, winners = np.empty((1, 1, size)), np.empty((1, size), dtype=np.int64)
-        columns = [np.full((1, 1), parameter) for parameter in parameters]
-        kernels.draw_chunk(rng, MeanDistributions(code, *columns), np.arange(1), means, winners)
-        draws = means[0, 0]
-    assert stats.kstest(draws, distribution.frozen(*parameters).cdf).pvalue > 1e-4
+    size = 20_000
+    means, winners = np.empty((1, 1, size)), np.empty((1, size), dtype=np.int64)
+    columns = [np.full((1, 1), parameter) for parameter in parameters]
+    laws = MeanDistributions(code, *columns)
+    kernels.draw_chunk(np.random.default_rng(3), laws, np.arange(1), means, winners)
+    law = distributions.get_distribution(code).frozen(*parameters)
+    assert stats.kstest(means[0, 0], law.cdf).pvalue > 1e-4
 
 
 def test_unknown_laws_are_errors():
-    one, unknown = np.ones(1), 7
-    calls = [
-        (
-            distributions.draw_conjugate_means,
-            np.random.default_rng(0),
-            MeanDistributions(unknown, one, one),
-            one,
-            one,
-        ),
-        (distributions.find_mode_and_curvature, unknown, 1.0, 1.0),
-        (njit(distributions.find_mode_and_curvature), unknown, 1.0, 1.0),
+    one, unknown, find_mode = np.ones(1), 7, distributions.find_mode_and_curvature
+    laws = MeanDistributions(unknown, one, one)
+    for function, *arguments in [
+        (distributions.draw_conjugate_means, np.random.default_rng(0), laws, one, one),
+        (find_mode, unknown, 1.0, 1.0),
+        (njit(find_mode), unknown, 1.0, 1.0),
         (distributions.centred_log_density, unknown, 1.0, 1.0, 0.5),
         (distributions.reward_variance, unknown, 0.5),
         (distributions.divergence, unknown, 0.4, 0.5),
-    ]
-    for function, *arguments in calls:
+    ]:
         with pytest.raises(ValueError, match="no such distribution"):
             function(*arguments)
-
-
-def test_the_kernel_of_best_arms_is_what_it_is_uncompiled():
-    prior = kernels.ConjugatePrior(BETA, np.ones((3, 2)), np.array([[0.0, 1.0], [1.0, -1.0]]))
-    counts, sums = np.array([[4, 2, 0], [1, 1, 1]]), np.array([[2.0, 2.0, 0.0], [0.0, 1.0, 1.0]])
-    compiled, plain = np.empty((2, 2), dtype=np.int64)
-    kernels.draw_best_arms(np.random.default_rng(5), prior, counts, sums, compiled)
-    kernels.draw_best_arms.py_func(np.random.default_rng(5), prior, counts, sums, plain)
-    assert compiled.tolist() == plain.tolist()
-
-
-def test_the_kernel_of_chunks_is_what_it_is_uncompiled():
-    means = MeanDistributions(GAMMA, np.array([[5.5, 3.5, 1.5]]), np.array([[3.0, 3.0, 1.0]]))
-    compiled, plain = np.empty((2, 1, 3, 5))
-    winners, plain_winners = np.empty((2, 1, 5), dtype=np.int64)
-    kernels.draw_chunk(np.random.default_rng(5), means, np.arange(1), compiled, winners)
-    kernels.draw_chunk.py_func(np.random.default_rng(5), means, np.arange(1), plain, plain_winners)
-    np.testing.assert_allclose(compiled, plain, rtol=1e-12)
-    np.testing.assert_array_equal(winners, plain_winners)

@@ -72,19 +72,6 @@ def test_gaussian_arms_in_a_wide_box_have_the_law_of_a_normal_difference(rng):
     _assert_near(problem, counts, sums, np.stack([first, 1 - first], axis=1), tolerance=0.02)
 
 
-def test_three_correlated_arms_have_the_law_of_weighed_draws_that_fell_into_the_box(rng):
-    counts, sums, num_draws = np.array([0, 4, 12]), np.array([0, 1, 7]), 400_000
-    draws = rng.multivariate_normal([0.5] * 3, THREE, num_draws)
-    draws = draws[((draws > 0) & (draws < 1)).all(axis=1)]
-    weights = stats.binom.pmf(sums, counts, draws).prod(axis=1)
-    is_best = draws.argmax(axis=1)[:, None] == np.arange(3)
-    expected = weights @ is_best / weights.sum()
-    residuals = weights[:, None] * (is_best - expected) / weights.mean()
-    noise = 4 * residuals.std(axis=0).max() / np.sqrt(len(draws))
-    found, error = action_probabilities_with_error(_dependent(Bernoulli(), THREE), counts, sums)
-    assert np.abs(found - expected).max() <= np.hypot(SAFE * error, noise)
-
-
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: each.name)
 def test_a_diagonal_covariance_gives_the_law_of_independent_arms(likelihood):
     dependent = _dependent(likelihood, np.diag([0.04, 0.09, 0.01]))

@@ -145,20 +145,17 @@ def test_equal_features_share():
     assert found == pytest.approx([0.25, 0.5, 0.25], abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("evidence", "features", "words"),
-    [
+def test_bad_input_is_refused():
+    problem = ContextualProblem(Bernoulli(), Normal(0, 1), 3, 2)
+    for evidence, features, words in [
         (([[1.0]], [1.0]), THREE, "evidence must be"),
         ((NOTHING[0], NOTHING[1][:, None]), THREE, "evidence must be"),
         (([[1.0, 2.0]], [0.5]), THREE, "evidence must have rewards"),
         (NOTHING, [[1.0], [2.0]], "features must have"),
         (NOTHING, [[np.nan, 1.0], [2.0, 0.0]], "features must have no NaN"),
-    ],
-)
-def test_bad_input_is_refused(evidence, features, words):
-    problem = ContextualProblem(Bernoulli(), Normal(0, 1), 3, 2)
-    with pytest.raises(ValueError, match=words):
-        action_probabilities(problem, evidence, features)
+    ]:
+        with pytest.raises(ValueError, match=words):
+            action_probabilities(problem, evidence, features)
 
 
 def test_a_tolerance_out_of_reach_is_an_error():

@@ -105,7 +105,7 @@ def test_race_plays_arms_as_often_as_they_are_best(prior):
     problem = ContextualProblem(Bernoulli(), prior, 4, 2)
     features, rewards = make_data(Bernoulli(), 12)
     arms = np.random.default_rng(2).normal(size=(4, 2))
-    posterior, num_lanes, num_plays = CoefficientRace(problem), 100, 100
+    posterior, num_lanes, num_plays = CoefficientRace(problem), 100, 30
     learn(posterior, features, rewards, num_lanes, step=3)
     belief = posterior.predict(np.tile(arms, (num_lanes, 1, 1)))
     rng = np.random.default_rng(3)

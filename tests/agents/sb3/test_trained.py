@@ -206,9 +206,17 @@ def test_sb3_agent_refuses_an_observation_of_another_space(models, observation):
         agent.act(observation)
 
 
-def test_sb3_agent_refuses_what_is_no_model():
-    with pytest.raises(TypeError, match="model must be a Stable-Baselines3 model, got 'model.zip'"):
-        SB3Agent("model.zip")
+def test_sb3_agent_refuses_what_is_no_model_that_it_can_be(models):
+    continuous = PPO("MlpPolicy", "Pendulum-v1", device="cpu")
+    for model, options, told in [
+        ("model.zip", {}, "model must be a Stable-Baselines3 model, got 'model.zip'"),
+        (models["PPO"], {"deterministic": "no"}, "deterministic must be True or False, got 'no'"),
+        (continuous, {}, "model must have Discrete actions, got Box"),
+    ]:
+        with pytest.raises(TypeError, match=told):
+            SB3Agent(model, **options)
+    with pytest.raises(ResetNeeded, match=r"call SB3Agent.reset\(\)"):
+        SB3Agent(models["PPO"]).act(np.zeros((2, 7)))
 
 
 def test_sb3_agent_refuses_a_file_that_is_not_there(tmp_path):
@@ -231,21 +239,6 @@ def test_sb3_agent_refuses_a_file_that_is_no_model(models, tmp_path, content):
         path.write_bytes(contents[content])
     with pytest.raises(ValueError, match=r"path must lead to a file that `save` of a Stable"):
         SB3Agent.load(path)
-
-
-def test_sb3_agent_refuses_a_deterministic_that_is_a_word(models):
-    with pytest.raises(TypeError, match="deterministic must be True or False, got 'no'"):
-        SB3Agent(models["PPO"], deterministic="no")
-
-
-def test_sb3_agent_refuses_continuous_actions():
-    with pytest.raises(TypeError, match="model must have Discrete actions, got Box"):
-        SB3Agent(PPO("MlpPolicy", "Pendulum-v1", device="cpu"))
-
-
-def test_sb3_agent_refuses_to_act_before_reset(models):
-    with pytest.raises(ResetNeeded, match=r"call SB3Agent.reset\(\)"):
-        SB3Agent(models["PPO"]).act(np.zeros((2, 7)))
 
 
 def test_sb3_agent_refuses_a_mask_and_an_action_that_is_no_arm(models):
