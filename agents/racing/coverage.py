@@ -57,7 +57,7 @@ MAX_COVERAGE_ERROR = 0.05
 up to which a lane is not flagged."""
 
 LOG_UNSEEN = -5.0
-"""Log of the factor by which a race counts a prior draw too little, below which its lane is flagged.
+"""Log of the factor by which a race counts a prior draw too little, below which a lane is flagged.
 A mode that is rare given a part of the data may dominate given all of them."""
 
 NUM_PRIOR_SAMPLE_DRAWS, NUM_ONE_MODE_DRAWS = 4096, 1024
