@@ -34,9 +34,10 @@ differ in the proposal q and in the number of samples. Algorithm 2, and the code
     17    take I_t, receive x_t, add it     `Agent.observe`
     18  end while
 
-The default does not test line 12. Pilot samples fix the number of samples before the race. The arm
-played is then the best arm of one sample, drawn in proportion to its weight: importance resampling.
-`docs/racing-thompson.md` states the guarantees of both, and where the printed formula fails.
+The default does not test line 12: pilot samples fix the number of samples before the race. Lines 5
+to 16 then pick one sample in proportion to its weight, by Gumbel's race, and play its best arm:
+importance resampling. `docs/racing-thompson.md` states the guarantees of both, and where the
+printed formula fails.
 
 Notation: K arms, N lanes (independent copies of the agent). Weights are kept as logarithms. The
 prior's density may be unnormalised.
@@ -68,9 +69,10 @@ class RacingThompson(Thompson):
     `effective_samples` is then the only option below that may be set.
 
     Arguments:
-        problem: likelihood and prior. The prior's density may be unnormalised.
-        effective_samples: target effective sample size of a race, > 0. Pilot samples fix the
-            number of samples before the race, at most 100,000.
+        problem: likelihood and prior, or an environment that knows them. The prior's density may be
+            unnormalised.
+        effective_samples: target effective sample size of a race, > 0. The number of samples of
+            a race, at most 100,000, is fixed by pilot samples.
         proposal: the distribution that a race samples from. "matched" is each arm's own posterior,
             conjugate or tabulated. For strongly dependent arms it is a truncated normal
             distribution with their correlations (see `agents.racing.matching.match_proposals`).
@@ -79,15 +81,15 @@ class RacingThompson(Thompson):
         stopping: a stopping rule that replaces `effective_samples`. An integer fixes the number of
             samples. A `Paper` of `agents.racing.stopping`, or a dict of its options such as
             `{"sigma": 0.2}`, is line 12 of Algorithm 2.
-        unpulled_arms: how to treat an arm without data if its reference prior in Table 1 is
+        unpulled_arms: what to do with an arm without data whose reference prior in Table 1 is
             improper (Gaussian and Poisson rewards). "matched" draws its mean from the conjugate
             prior with the mean and variance of the problem's prior. "pull" pulls every arm once
             first, in random order, as for an improper prior. Ignored if the proposal is proper.
 
     Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped` for a
     race that reached its maximal number of samples, `doubts` (`bandit_gym.checks.doubts.Doubt`),
-    `is_unreliable` if there are doubts, and `last_checked`, the number of pulls at the last check
-    of the lane's proposal (see `agents.racing.coverage`).
+    `is_unreliable` if there are doubts, and `last_checked`, the pulls that the lane had
+    when its proposal was last checked (see `agents.racing.coverage`).
 
     Raises:
         ValueError: if no proposal suits the prior, or a number is out of range.
@@ -131,10 +133,10 @@ class RacingThompson(Thompson):
         """Return the paper's agent: proposals from Table 1, and the stopping rule of line 12.
 
         Args:
-            problem: likelihood and prior.
+            problem: see the class.
             delta: error probability of the stopping rule; see `agents.racing.stopping.Paper`,
                 also for the next four arguments.
-            sigma: slack subtracted from the threshold.
+            sigma: slack; the threshold is 2 beta - sigma.
             threshold: reading of the formula of beta.
             scale: divisor of the values f_i.
             max_samples: largest number of samples in a race.

@@ -14,9 +14,9 @@ its pulls have doubled; beyond 64, whenever they have grown fourfold:
       m E_q[w(x) 1_A(x) / (w(x) + W)]  =  m E_q[w] E_p[1_A(x) / (w(x) + W)],
 
   where W is the sum of the other m - 1 weights. So the race counts a draw x of the posterior in
-  proportion to 1 / (w(x) + W). What it misses is how far best-arm probabilities of draws counted
-  so are from those of draws counted equally. W is that of a race that was run. So one number
-  judges the mass that it has not met and the few draws that it rests on.
+  proportion to 1 / (w(x) + W). What it misses is the total variation between the best-arm
+  probabilities of draws with this factor and without it. W is that of a race that was run. So one
+  number judges the mass that it has not met and the few draws that it rests on.
 
 Reference samples are of the posterior itself, if a second proposal equals it. Else they are of all
 other proposals that suit the problem, and of the prior. If pilots do not fix the race's length,
@@ -42,8 +42,8 @@ PILOT_GROWTH = 4
 """Factor of the number of pilots where those so far are too few."""
 
 MAX_FIRST_WEIGHT, MAX_PILOT_WEIGHT = 1 / 24, 1 / 48
-"""Largest share of the pilots' weight that one may have: of the first pilots, and of more. More are
-drawn where weights are skewed, and are to show how far."""
+"""Largest normalised weight of one pilot: among the first pilots, and among more. More are drawn
+where weights are skewed, and are to show how far."""
 
 MAX_BIAS = 0.006
 """Total variation of races from the best-arm probabilities, estimated from a lane's pilots."""
@@ -141,7 +141,8 @@ class CoverageCheck:
         has_exact_second: whether the second proposal is the posterior itself.
         due: (N,) pulls at a lane's next check.
         last: (N,) pulls at its last check; 0 before.
-        shares: (N,) effective samples a draw; 1 if lengths do not depend on them.
+        shares: (N,) wanted effective samples over the length of a race; 1 if lengths do not depend
+            on them.
         is_blind: (N,) True where coverage is low (`Doubt.LOW_COVERAGE`): a race misses what would
             change its answer. Saved agents have it under this name.
     """
@@ -199,8 +200,8 @@ class CoverageCheck:
     def check_coverage(self, due: np.ndarray, races: Races) -> None:
         """Find in which of the (R,) lanes coverage is low, after N races.
 
-        Lanes of the same data share the median of their sums of weights: what a race has met is
-        luck, and coverage is not. A lane that did not race stays due.
+        Lanes of the same data share the median of their sums of weights: these vary by chance, and
+        coverage is a property of the data. A lane that did not race stays due.
         """
         due = due[races.num_samples[due] > 0]
         first, which = self._find_different(due)
@@ -305,8 +306,8 @@ def estimate_coverage_error(
 def estimate_bias(pilots: WeightedDraws) -> np.ndarray:
     """Return (R,) distances of races from best-arm probabilities, times their effective samples.
 
-    A race counts draws by 1 / (w + W), see the module; for a large W that is (1 - w / W) / W. So an
-    arm lacks what its draws' average weight under the posterior exceeds that of all draws by.
+    A race counts draws by 1 / (w + W), see the module; for a large W that is (1 - w / W) / W. So
+    arm i loses P_i (E_p[w | i is best] - E_p[w]) / W of its probability P_i.
     """
     return best_arm_distance(WeightedDraws(pilots.means, 2 * pilots.log_weights), pilots)
 
