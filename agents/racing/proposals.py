@@ -231,10 +231,8 @@ def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> f
 def _is_unbounded(coefficients: np.ndarray, low: float, high: float) -> bool:
     """Say whether that function has no maximum, by the term that grows fastest at each end."""
     c0, c1, c2, c3, c4 = np.round(coefficients, 9)  # differences of parameters that may be equal
-    ends = (low == 0.0, high == 1.0, low == -np.inf, high == np.inf)
-    terms = (c4, -c0), (-c1,), (c3, -c2), (c3, c2, c0)
-    fastest = [next(filter(None, each), 0.0) for each in terms]
-    return any(is_open and term > 0 for is_open, term in zip(ends, fastest, strict=True))
+    fastest_at_end = (low == 0.0, c4, -c0), (high == 1.0, -c1), (high == np.inf, c3, c2, c0)
+    return any(is_open and next(filter(None, terms), 0.0) > 0 for is_open, *terms in fastest_at_end)
 
 
 class TableProposal(Proposal):

@@ -15,9 +15,9 @@ from agents.racing.normal import draw_logistic, log_logistic
 from agents.racing.proposals import find_log_weights
 from agents.racing.stopping import Paper, make_stop
 from bandit_gym.checks.doubts import Doubt
-from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.numerics.streams import make_generator
-from bandit_gym.priors import Beta, Gamma, TruncatedNormal
+from bandit_gym.priors import Beta, Gamma, InverseGamma, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 DATA = [6, 3, 2, 0], [4.0, 1.0, 1.0, 0.0]
@@ -281,6 +281,10 @@ def test_what_a_race_of_the_paper_needs_of_a_prior_is_told():
     for likelihood, prior, scale, text in [
         (Bernoulli(), Scaled(0.0), "supremum", "natural_parameters"),
         (Bernoulli(), Beta(0.5, 2.0), "supremum", "q_0 is unbounded"),
+        (Bernoulli(), Beta(2.0, 0.5), "supremum", "q_0 is unbounded"),
+        (Exponential(), InverseGamma(3.0, 0.5), "supremum", "q_0 is unbounded"),
+        (Poisson(), InverseGamma(2.0, 1.0), "supremum", "q_0 is unbounded"),
+        (Gaussian(), Gamma(2.0, 1.0), "supremum", "q_0 is unbounded"),
         (Poisson(), Gamma(2.0, 2.0), "supremum", "unpulled_arms must be 'pull' under scale="),
         (Geometric(), Gamma(2.0, 1.5), "weight", "proposal must be 'matched'"),
     ]:
