@@ -36,29 +36,33 @@ def play(env, num_steps, seed=0):
 
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version.*")
 @every_wrapper
-def test_it_passes_gymnasiums_check(name, options):
-    check_env(make_env(name, options, limit=100), skip_render_check=True)
+def test_it_passes_gymnasiums_check_and_is_made_again_from_its_spec_as_json(name, options):
+    env = make_env(name, options, limit=100)
+    check_env(env, skip_render_check=True)
+    written = env.spec.to_json()
+    assert json.loads(written)["additional_wrappers"][0]["kwargs"].items() >= options.items()
+    assert str(gym.make(EnvSpec.from_json(written))) == str(env)
 
 
-@pytest.mark.parametrize("mode", AutoresetMode)
+def check_vector_form(name, options, **settings):
+    """Play as many single environments beside a vector one, in each mode of resets."""
+    for mode in AutoresetMode:
+        ours = make_env(name, options, num_envs=NUM_ENVS, autoreset_mode=mode, **settings)
+        assert not isinstance(ours.unwrapped, SyncVectorEnv)
+        singles = [lambda: make_env(name, options, **settings)] * NUM_ENVS
+        for one, other in play_both(ours, SyncVectorEnv(singles, autoreset_mode=mode), 20):
+            assert data_equivalence(one, other, exact=True), mode
+
+
 @every_wrapper
-def test_vector_form_equals_single_ones(name, options, mode):
-    env = ENVS[len(str(options)) % 2]
-    ours = make_env(name, options, env=env, num_envs=NUM_ENVS, autoreset_mode=mode)
-    assert not isinstance(ours.unwrapped, SyncVectorEnv)
-    singles = [lambda: make_env(name, options, env=env)] * NUM_ENVS
-    for one, other in play_both(ours, SyncVectorEnv(singles, autoreset_mode=mode), 20):
-        assert data_equivalence(one, other, exact=True)
+def test_vector_form_equals_single_ones(name, options):
+    check_vector_form(name, options, env=ENVS[len(str(options)) % 2])
 
 
-@pytest.mark.parametrize("mode", AutoresetMode)
 @pytest.mark.parametrize(("name", "options"), [each for each in WRAPPER_OPTIONS if each[0] in LATE])
-def test_late_rewards_come_with_the_features_of_the_arms_that_earned_them(name, options, mode):
+def test_late_rewards_come_with_the_features_of_the_arms_that_earned_them(name, options):
     settings = {"env": "ContextualBandit-v0", "num_features": 3}
-    ours = make_env(name, options, num_envs=NUM_ENVS, autoreset_mode=mode, **settings)
-    singles = [lambda: make_env(name, options, **settings)] * NUM_ENVS
-    for one, other in play_both(ours, SyncVectorEnv(singles, autoreset_mode=mode), 20):
-        assert data_equivalence(one, other, exact=True)
+    check_vector_form(name, options, **settings)
     env, shown = make_env(name, options, **settings), []
     seen, _ = env.reset(seed=1)
     for step in range(7):
@@ -86,34 +90,25 @@ def test_stacks_in_any_order_equal_stacked_single_ones_and_play_the_same_environ
     assert paid == first
 
 
-@every_wrapper
-def test_regret_is_to_the_arm_that_is_best_now(name, options):
-    env = make_env(name, options, env="GaussianBandit-v0", limit=30)
-    rng, (_, info) = np.random.default_rng(0), env.reset(seed=5)
-    means = info["means"]
-    for _ in range(30):
-        arm = int(rng.integers(NUM_ARMS))
-        info = env.step(arm)[4]
-        means = info.get("means", means)  # those of the pull, where they move
-        assert info["regret"] == means.max() - means[arm]
+def test_regret_is_to_the_arm_that_is_best_now():
+    for name, options in WRAPPER_OPTIONS:
+        env = make_env(name, options, env="GaussianBandit-v0", limit=30)
+        info = env.reset(seed=5)[1]
+        means = info["means"]
+        for arm in np.random.default_rng(0).integers(NUM_ARMS, size=30).tolist():
+            info = env.step(arm)[4]
+            means = info.get("means", means)  # those of the pull, where they move
+            assert info["regret"] == means.max() - means[arm], (name, options)
 
 
-@every_wrapper
-def test_it_is_made_again_from_its_spec_as_json(name, options):
-    env = make_env(name, options)
-    written = env.spec.to_json()
-    assert json.loads(written)["additional_wrappers"][0]["kwargs"].items() >= options.items()
-    assert str(gym.make(EnvSpec.from_json(written))) == str(env)
-
-
-@every_wrapper
-def test_a_seed_repeats_an_episode_and_a_pickled_copy_goes_on_alike(name, options):
-    env = make_env(name, options)
-    first, again = play(env, 4), play(env, 4)
-    assert data_equivalence(first, again, exact=True)
-    copy = pickle.loads(pickle.dumps(env))
-    for _ in range(3):
-        assert data_equivalence(env.step(0), copy.step(0), exact=True)
+def test_a_seed_repeats_an_episode_and_a_pickled_copy_goes_on_alike():
+    for name, options in WRAPPER_OPTIONS:
+        env = make_env(name, options)
+        first, again = play(env, 4), play(env, 4)
+        assert data_equivalence(first, again, exact=True), (name, options)
+        copy = pickle.loads(pickle.dumps(env))
+        for _ in range(3):
+            assert data_equivalence(env.step(0), copy.step(0), exact=True), (name, options)
 
 
 @every_wrapper
@@ -129,12 +124,10 @@ def test_it_asks_for_a_reset(name, options):
         env.step([0, 0])
 
 
-@pytest.mark.parametrize("num_envs", [None, 2])
-def test_wrap_puts_the_first_around_the_environment(num_envs):
+def test_wrap_puts_the_first_around_the_environment():
     name = "bandit_gym:BernoulliBandit-v0"
-    env = gym.make(name) if num_envs is None else gym.make_vec(name, num_envs=num_envs)
-    names = re.findall(r"<(\w+)", str(wrap(env, STACKED)))
-    assert names[:2] == ["DelayedReward", "Drift"]
+    for env in (gym.make(name), gym.make_vec(name, num_envs=2)):
+        assert re.findall(r"<(\w+)", str(wrap(env, STACKED)))[:2] == ["DelayedReward", "Drift"]
 
 
 def test_wrap_takes_wrappers_of_ones_own_and_all_of_ours():
