@@ -107,7 +107,8 @@ def contextual_probabilities(
     if not error <= tolerance:
         condition = f"tolerance must be within reach, got {tolerance!r} where the error is"
         raise ToleranceError(f"{condition} {error:.2g}.", error)
-    return copies @ found, error
+    probabilities = copies @ found
+    return probabilities / probabilities.sum(), error  # of which none is above 1 by rounding
 
 
 def probabilities_by_chains(

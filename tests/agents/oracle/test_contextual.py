@@ -57,6 +57,15 @@ def test_polar_coordinates_match_a_posterior_that_is_narrow_and_far_from_the_ori
     assert found[0] == pytest.approx(norm.cdf(-0.0005 / 2**0.5 / 1e-3), abs=1e-5)
 
 
+def test_a_probability_is_no_more_than_one():
+    """NumPy's `multinomial` refuses 1 + 9e-16, which a sum over cones may come to."""
+    problem = ContextualProblem(Gaussian(0.1), Normal(0, 10), 3, 2)
+    features = np.random.default_rng(3).normal(size=(3, 2))
+    found = action_probabilities(problem, (np.eye(2), [5.1, 1.0]), features)
+    assert found.max() == 1.0
+    assert np.random.default_rng(0).multinomial(9, found).tolist() == [9, 0, 0]
+
+
 def test_sampling_matches_a_normal_posterior():
     problem, evidence, features, mean, covariance = _posterior(6)
     found, error = action_probabilities_with_error(problem, evidence, features, tolerance=4e-3)
