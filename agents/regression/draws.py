@@ -25,6 +25,7 @@ from agents.regression.sites import (
     Fit,
     cholesky_factor,
     copy_values,
+    dot,
     find_prior,
     find_rows,
     invert_matrix,
@@ -236,7 +237,10 @@ def fill_tile(data: Data, lane: int, rows: np.ndarray, own: np.ndarray, tile: np
         gather_values(data.columns[lane, own[a]], rows, tile[a])
     gather_values(data.counts[lane], rows, tile[own.size])
     gather_values(data.sums[lane], rows, tile[own.size + 1])
-    return tile[own.size, : rows.size].max() == 1.0
+    largest = 0.0
+    for j in range(rows.size):
+        largest = max(largest, tile[own.size, j])
+    return largest == 1.0
 
 
 @inner
@@ -287,7 +291,7 @@ def weigh_draws(
     link: LinkCode,
     data: Data,
     fit: Fit,
-    prior: Components,
+    prior: Components | None,
     lengths: np.ndarray,
     has_normal_prior: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -298,7 +302,8 @@ def weigh_draws(
         link: of the likelihood.
         data: all rows.
         fit: to draw from.
-        prior: components of one that is a mixture.
+        prior: components of one that is a mixture, else None: what serves these is then not even
+            compiled, which would take as long as all the rest.
         lengths: (N, B) draws of each block.
         has_normal_prior: whether weights are to have the normal prior's density, or none.
 
@@ -317,7 +322,7 @@ def weigh_draws(
                 continue
             theta = np.empty((length, own.size))
             values = log_weights[lane, block, :length]
-            if prior.weights.shape[1] > 0:
+            if prior is not None:
                 draw_mixture(rng, prior, fit, (lane, block), theta, values)
             else:
                 draw_block(rng, fit, (lane, block), theta, values)
@@ -343,11 +348,15 @@ def choose_coefficients(
         size: how often to choose, independently.
     """
     num_lanes, num_blocks, num_draws = log_weights.shape
-    chosen = np.empty((num_lanes, size, fit.order.size))
+    chosen, below = np.empty((num_lanes, size, fit.order.size)), np.empty(num_draws)
     for lane in range(num_lanes):
         for block in range(num_blocks):
-            values = log_weights[lane, block]
-            below = np.exp(values - values.max()).cumsum()
+            values, top, total = log_weights[lane, block], -np.inf, 0.0
+            for j in range(num_draws):
+                top = max(top, values[j])
+            for j in range(num_draws):
+                total += math.exp(values[j] - top)
+                below[j] = total
             for i in range(size):
                 winner = np.searchsorted(below, rng.random() * below[-1], side="right")
                 winner = min(winner, num_draws - 1)  # rounding may lead beyond it
@@ -372,7 +381,7 @@ def find_best_arms(rng: Generator, features: np.ndarray, coefficients: np.ndarra
     for lane in range(num_lanes):
         best, num_best = -np.inf, 0
         for arm in range(num_arms):
-            value = (features[lane, arm] * coefficients[lane]).sum()
+            value = dot(features[lane, arm], coefficients[lane])
             if value > best:
                 best, num_best, arms[lane] = value, 1, arm
             elif value == best:
@@ -388,14 +397,15 @@ def race_blocks(
     link: LinkCode,
     data: Data,
     fit: Fit,
-    prior: Components,
     lengths: np.ndarray,
+    has_normal_prior: bool,
     features: np.ndarray,
 ) -> np.ndarray:
     """Return the (N,) best arms of (N, K, d) features under one draw, for a normal prior.
 
-    The steps above in one call, as each call costs as much as 3,000 logarithms.
+    The steps above in one call, as each call costs as much as 3,000 logarithms. That the prior is
+    normal is an argument: a constant would have `weigh_draws` compiled twice.
     """
-    draws, log_weights = weigh_draws(rng, link, data, fit, prior, lengths, True)
+    draws, log_weights = weigh_draws(rng, link, data, fit, None, lengths, has_normal_prior)
     chosen = choose_coefficients(rng, fit, draws, log_weights, 1)
     return find_best_arms(rng, features, chosen.reshape(len(chosen), fit.order.size))

@@ -99,9 +99,14 @@ class CoefficientFits:
         is_split = fit.starts.size > 2
         if is_split and join_blocks(self.data, self.fit.seen, self.labels):
             self._arrange(self.fit.seen, self.fit.sites, self.fit.prior_sites)
-        options = self.fit, self.num_rewards, self.due, self.is_laplace
+        options = self.fit, self.num_rewards, self.due, self._point
         if add_rows(self.link, self.data, *options):
             self._renew(self.num_rewards >= self.due)
+
+    @property
+    def _point(self) -> np.ndarray | None:
+        """(N, d) where likelihoods are expanded; None for EP."""
+        return self.fit.point if self.is_laplace else None
 
     def draw(self, rng: Generator, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, d, m) draws of (N, B) lengths, and their (N, B, m) log-weights."""
@@ -135,7 +140,7 @@ class CoefficientFits:
         """Renew the sites of the (N, B) blocks that are due, and what draws of theirs are worth."""
         for _ in range(NUM_SWEEPS):
             self.prior.match_sites(self.fit, is_due)
-            refine_blocks(self.link, self.data, self.fit, is_due, self.is_laplace)
+            refine_blocks(self.link, self.data, self.fit, is_due, self._point)
         is_low = is_due & (not self.is_laplace)
         for num_pilots in NUM_PILOTS:
             if is_low.any():

@@ -223,8 +223,8 @@ class CoefficientRace(CoefficientPosterior):
         fits = self.fits
         if not fits.has_normal_prior or len(features) > len(fits.shares):
             return super().draw_best_arms(rng, features)
-        options = fits.link, fits.data, fits.fit, fits.prior.components
-        return np.asarray(race_blocks(rng, *options, fits.lengths, features))
+        options = fits.link, fits.data, fits.fit, fits.lengths, fits.has_normal_prior
+        return np.asarray(race_blocks(rng, *options, features))
 
     def report_draws(self) -> dict[str, np.ndarray]:
         """Return (N,) draws to decide from, and what those of the worst block are worth."""

@@ -50,7 +50,7 @@ class PriorFit:
     Attributes:
         normal: (d, d + 1) precision matrix, and that times the mean, of a normal prior or of one
             that stands in; 0 where coefficients have sites.
-        components: of a mixture; none of a normal prior, or of one that is stood in for.
+        components: of a mixture; None of a normal prior, or of one that is stood in for.
         first_sites: (d, 2) tau and nu of sites before data; 0 where there are none.
         is_dependent: (d, d) which coefficients depend on each other.
     """
@@ -65,7 +65,7 @@ class PriorFit:
         weights, means, precisions = np.ascontiguousarray(stacked)
         log_scales = 0.5 * np.log(precisions)
         options = weights, np.log(weights), means, precisions, log_scales, is_shared
-        self.components = Components(*options)
+        self.components = Components(*options) if parts else None
         self.has_sites = bool(parts) and not is_shared
         self.first_sites, self.normal = np.zeros((size, 2)), np.zeros((size, size + 1))
         if self.has_sites:
@@ -79,7 +79,7 @@ class PriorFit:
 
     def match_sites(self, fit: Fit, is_due: np.ndarray) -> None:
         """Renew the sites of the coefficients in (N, B) due blocks of a mixture."""
-        if not self.has_sites:
+        if self.components is None or self.components.is_shared:
             return
         lanes = np.flatnonzero(is_due.any(axis=1))
         position = np.argsort(fit.order)  # of each coefficient

@@ -5,8 +5,8 @@ its *site*, exp(nu_i eta - tau_i eta^2 / 2). All sites times the normal prior ar
 distribution. A site is renewed so that, beside all other sites (the *cavity*), the site gives eta
 the mean and variance that the true likelihood gives it.
 
-With `is_laplace` a site is the second-order expansion of the likelihood at a point near the mode
-instead. Then the mean is where one step of Newton's leads from the point, and the normal
+For Laplace approximations a site is the second-order expansion of the likelihood at a point near
+the mode instead. Then the mean is where one step of Newton's leads from the point, and the normal
 distribution is the Laplace approximation; the point is moved when the mean is too far from it.
 
 A new row gets its site when it comes, at the cost of d^2. Coefficients are kept block by block:
@@ -184,7 +184,11 @@ def find_prior(fit: Fit, lane: int, block: int) -> tuple[np.ndarray, np.ndarray]
 
 @inner
 def update_site(
-    link: LinkCode, data: Data, fit: Fit, index: tuple[int, int, int], is_laplace: bool
+    link: LinkCode,
+    data: Data,
+    fit: Fit,
+    index: tuple[int, int, int],
+    point: np.ndarray | None,
 ) -> None:
     """Renew the site of one row, and bring mean and covariance to it.
 
@@ -195,7 +199,7 @@ def update_site(
         data: all rows.
         fit: is changed.
         index: lane, block and row.
-        is_laplace: whether to expand at the point instead of matching moments.
+        point: (N, d) where to expand, for Laplace approximations; None matches moments.
     """
     lane, block, row = index
     part = slice(fit.starts[block], fit.starts[block + 1])
@@ -206,8 +210,8 @@ def update_site(
     eta, variance = dot(x, mean), dot(x, image)
     n, s = float(data.counts[lane, row]), data.sums[lane, row]
     old_tau, old_nu = fit.sites[lane, row]
-    if is_laplace:
-        at_point = dot(x, fit.point[lane, part])
+    if point is not None:
+        at_point = dot(x, point[lane, part])
         _, score, tau = log_likelihood(link, at_point, n, s)
         nu = score + tau * at_point
     else:
@@ -399,14 +403,15 @@ def insert_row(fit: Fit, lane: int, block: int, row: int) -> None:
     for i in range(starts[-1], starts[block + 1], -1):
         rows[i] = rows[i - 1]
     rows[starts[block + 1]] = row
-    starts[block + 1 :] += 1
+    for later in range(block + 1, starts.size):
+        starts[later] += 1
 
 
 @inner
 def sort_rows(data: Data, fit: Fit, lane: int, num_rewards: np.ndarray) -> None:
     """Sort a lane's rows that have sites into blocks that are new, and count (N, B) rewards."""
-    for row in np.flatnonzero(fit.seen[lane]):
-        block = find_block(data, fit, lane, row)
+    for row in range(fit.seen.shape[1]):
+        block = find_block(data, fit, lane, row) if fit.seen[lane, row] != 0 else -1
         if block >= 0:
             insert_row(fit, lane, block, row)
             num_rewards[lane, block] += fit.seen[lane, row]
@@ -419,45 +424,64 @@ def add_rows(
     fit: Fit,
     num_rewards: np.ndarray,
     due: np.ndarray,
-    is_laplace: bool,
+    point: np.ndarray | None,
 ) -> bool:
     """Renew the sites of all rows whose counts have changed, and count (N, B) rewards.
 
-    Return whether a block is due: has as many rewards as (N, B) say, which is 0 of a new one.
+    Return whether a block is due: has as many rewards as (N, B) say, which is 0 of a new one. Of
+    Laplace approximations and EP, only that is compiled which `point` asks for, see `update_site`.
     """
+    is_any_due, num_blocks = False, due.shape[1]
     for lane in range(len(due)):
         if fit.row_starts[lane, -1] == 0:  # no data, or blocks have joined
             sort_rows(data, fit, lane, num_rewards)
-        for new in np.flatnonzero(due[lane] == 0):
-            rebuild_block(data, fit, lane, new)
-        before = num_rewards[lane].copy()
+        for block in range(num_blocks):
+            if due[lane, block] == 0:
+                rebuild_block(data, fit, lane, block)
+        has_changed = np.zeros(num_blocks, dtype=np.bool_)
         for row in range(fit.seen.shape[1]):
             change = data.counts[lane, row] - fit.seen[lane, row]
             block = find_block(data, fit, lane, row) if change != 0 else -1
             if block >= 0:
                 if fit.seen[lane, row] == 0:
                     insert_row(fit, lane, block, row)
-                update_site(link, data, fit, (lane, block, row), is_laplace)
+                update_site(link, data, fit, (lane, block, row), point)
                 num_rewards[lane, block] += change
+                has_changed[block] = True
             fit.seen[lane, row] += change
-        for changed in np.flatnonzero(num_rewards[lane] != before):
-            part = slice(fit.starts[changed], fit.starts[changed + 1])
-            factor = fit.factor[lane, part, part]
-            cholesky_factor(fit.covariance[lane, part, part], factor)
-            if not factor[-1, -1] > 0.0:  # what was subtracted has cancelled
-                rebuild_block(data, fit, lane, changed)
-            if is_laplace and find_decrement(fit, lane, changed) > MAX_DECREMENT:
-                find_site_mode(link, data, fit, lane, changed)
-    return bool((num_rewards >= due).any())
+        for block in range(num_blocks):
+            if has_changed[block]:
+                renew_factor(link, data, fit, (lane, block), point)
+            is_any_due |= num_rewards[lane, block] >= due[lane, block]
+    return is_any_due
+
+
+@inner
+def renew_factor(
+    link: LinkCode, data: Data, fit: Fit, index: tuple[int, int], point: np.ndarray | None
+) -> None:
+    """Factor the covariance of a block that has changed; move the point that is too far off."""
+    lane, block = index
+    part = slice(fit.starts[block], fit.starts[block + 1])
+    factor = fit.factor[lane, part, part]
+    cholesky_factor(fit.covariance[lane, part, part], factor)
+    if not factor[-1, -1] > 0.0:  # what was subtracted has cancelled
+        rebuild_block(data, fit, lane, block)
+    if point is not None:
+        if find_decrement(fit, lane, block) > MAX_DECREMENT:
+            find_site_mode(link, data, fit, lane, block)
 
 
 @kernel
-def refine_blocks(link: LinkCode, data: Data, fit: Fit, due: np.ndarray, is_laplace: bool) -> None:
+def refine_blocks(
+    link: LinkCode, data: Data, fit: Fit, due: np.ndarray, point: np.ndarray | None
+) -> None:
     """Match all sites of the (N, B) due blocks; of Laplace approximations, rebuild them alone."""
     for lane in range(len(due)):
-        for block in np.flatnonzero(due[lane]):
-            rebuild_block(data, fit, lane, block)
-            if not is_laplace:
-                for row in find_rows(fit, lane, block):
-                    update_site(link, data, fit, (lane, block, row), False)
+        for block in range(due.shape[1]):
+            if due[lane, block]:
                 rebuild_block(data, fit, lane, block)
+                if point is None:
+                    for row in find_rows(fit, lane, block):
+                        update_site(link, data, fit, (lane, block, row), point)
+                    rebuild_block(data, fit, lane, block)
