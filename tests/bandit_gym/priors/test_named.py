@@ -18,7 +18,6 @@ from bandit_gym.problem import problem_from_dict
 BETA = {"name": "beta", "alpha": 1, "beta": 2}
 CUT = {"name": "truncated_normal", "mean": 0.4, "std": 0.1}
 MIXTURE = {"name": "mixture", "components": [BETA, CUT], "weights": [0.1, 0.3]}
-SPIKE = {"name": "spike_and_slab", "spike": 0.3, "width": 0.01, "slab": MIXTURE, "share": 0.4}
 OWN = """
 from pathlib import Path
 from bandit_gym.priors import Beta
