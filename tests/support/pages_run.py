@@ -51,6 +51,7 @@ REDUCED = {
     r"bandit-gym report DIR": "--format png",
     r"bandit-gym fidelity .*": "--scale 0.001 --only 'Beta(5, 5), 100 pulls'",
     r"pytest -m .*": "--collect-only tests/docs tests/scripts/test_studies.py",
+    r"pytest .* -k NAME": "--collect-only -k exact",
     r"pytest .*": "--collect-only",
     r"python -m bandit_gym": "list",
 }

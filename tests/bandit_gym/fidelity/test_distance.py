@@ -74,10 +74,10 @@ DISTANCES = {
 def test_neither_end_leaves_a_distance_out_more_often_than_in_one_of_forty_samples(
     law, own, num_sets
 ):
-    """The interval that took noise for differences of other arms left out 8.6 % with five arms."""
+    """Both together in 5 %; where noise was taken for differences of other arms, it was 8.6 %."""
     found = misses(law, own, num_sets)
     assert max(found) <= 0.025 + 4 * (0.025 * 0.975 / num_sets) ** 0.5
-    assert len(law) != 5 or sum(found) <= 0.07
+    assert sum(found) <= 0.07
 
 
 def test_upper_end_where_an_arm_is_never_played_is_above_0_and_that_of_a_single_arm_is_0():
