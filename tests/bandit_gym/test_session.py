@@ -54,12 +54,14 @@ SMALL = {"replications": 4, "horizon": 6, "block_size": 2, "progress": False}
 SERIAL = SMALL | {"workers": bg.Workers("serial")}
 
 
-@pytest.fixture
-def session():
-    """What a notebook has defined, in a module that nobody can import."""
+def run_session():
+    """Return what a notebook has defined, in a module that nobody can import."""
     names = {"__name__": "__notebook__"}
     run_code(SESSION, names)
     return names
+
+
+session = pytest.fixture(run_session)
 
 
 def test_rules_that_see_features_are_compared_in_a_world_of_a_problem_with_them():
@@ -158,9 +160,7 @@ def test_folder_keeps_a_digest_and_says_how_to_run_it_again(session, tmp_path):
 
 
 def test_folder_goes_on_when_the_cell_is_run_again(session, tmp_path):
-    names = {"__name__": "__notebook__"}
-    run_code(SESSION, names)
-    for number, known in enumerate((session, names)):
+    for number, known in enumerate((session, run_session())):
         sizes = SERIAL | {"replications": 4 + number}
         results = bg.compare({"mine": known["Stubborn"]}, out=tmp_path, **sizes)
     assert len(curves_of(results, "mine")) == 5

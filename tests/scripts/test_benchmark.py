@@ -73,7 +73,7 @@ def costing(*costs: float):
     return lambda num_rounds, clock: (next(remaining) * num_rounds, float(num_rounds))
 
 
-def test_values_are_positive_and_finite_keys_unique_every_bar_there_and_the_machine_told(found):
+def test_values_are_positive_keys_unique_bars_and_the_machine_told_and_rows_of_peers_absent(found):
     values = [row["value"] for row in found["rows"] if row["key"] not in NEEDS_PEERS]
     assert all(math.isfinite(value) and value > 0 for value in values)
     assert len({row["key"] for row in found["rows"]}) == len(found["rows"])
@@ -81,9 +81,6 @@ def test_values_are_positive_and_finite_keys_unique_every_bar_there_and_the_mach
     assert {"python", "numpy", "numba", "gymnasium"} <= found["versions"].keys()
     barred = {key for key in TARGETS if key.partition(".")[0] in MEASURED.split()}
     assert barred <= {row["key"] for row in found["rows"]}
-
-
-def test_rows_that_need_peers_are_absent_when_peers_are_not_asked_for(found):
     absent = {row["key"]: row["note"] for row in found["rows"] if row["value"] is None}
     assert absent.keys() == NEEDS_PEERS
     assert all("--with-peers" in note for note in absent.values())

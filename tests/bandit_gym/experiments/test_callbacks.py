@@ -30,21 +30,15 @@ class Listener(Callback):
         self.calls.append(("end", experiment, directory, os.getpid()))
 
 
-@pytest.fixture(scope="module")
-def files_without(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("without")
-    run_experiment(EXPERIMENT, directory, workers=SERIAL)
-    return files_of(directory)
-
-
 @pytest.mark.parametrize("workers", [SERIAL, Workers("loky", 1)], ids=lambda w: w.backend)
-def test_callbacks_are_told_here_and_change_no_number(tmp_path, files_without, workers):
-    listener, silent = Listener(), Callback()
-    run_experiment(EXPERIMENT, tmp_path, workers=workers, callbacks=[listener, silent])
-    assert files_of(tmp_path) == files_without
+def test_callbacks_are_told_here_and_change_no_number(tmp_path, workers):
+    plain, folder, listener, silent = tmp_path / "plain", tmp_path / "told", Listener(), Callback()
+    run_experiment(EXPERIMENT, plain, workers=SERIAL)
+    run_experiment(EXPERIMENT, folder, workers=workers, callbacks=[listener, silent])
+    assert files_of(folder) == files_of(plain)
     first, *blocks, last = listener.calls
-    assert first == ("start", EXPERIMENT, tmp_path, os.getpid())
-    assert last == ("end", EXPERIMENT, tmp_path, os.getpid())
+    assert first == ("start", EXPERIMENT, folder, os.getpid())
+    assert last == ("end", EXPERIMENT, folder, os.getpid())
     calls = [(run.name, block, process) for _, run, block, process in blocks]
     expected = [(run.name, block, os.getpid()) for run in EXPERIMENT.runs for block in range(3)]
     assert sorted(calls) == sorted(expected)

@@ -11,8 +11,11 @@ LABELS = ("[/red]<script>$x_1^2$ \\alpha", "שלום [bold]&amp; _%", "i" * 100 
 """What markup of some kind would make something else of."""
 
 
-def make_frame(num_arms=3, environment="World", agent="Agent", **changes):
-    """Return the third frame of four steps, in which arm 1 is the best and arm 2 the last."""
+def draw_axes(num_arms=3, environment="World", agent="Agent", **changes):
+    """Return a picture and its axes: what is known, and pulls.
+
+    It is of the third frame of four steps, in which arm 1 is the best and arm 2 the last.
+    """
     heights = np.tile(np.linspace(0, 1, NUM_CELLS), (num_arms, 1))
     unknown = np.full(num_arms, np.nan)
     fields = {
@@ -23,12 +26,7 @@ def make_frame(num_arms=3, environment="World", agent="Agent", **changes):
         "belief": ArmEstimates("posterior", unknown, lambda cells: heights),
         "cells": (0.0, 1.0),
     }
-    return Frame(**{**fields, **changes})
-
-
-def draw_axes(**changes):
-    """Return the picture of a frame and its axes: what is known, and pulls."""
-    figure, frame = Figure(figsize=SIZE), make_frame(**changes)
+    figure, frame = Figure(figsize=SIZE), Frame(**{**fields, **changes})
     draw_frame(figure, frame, fit_title(frame))
     return figure, figure.axes
 

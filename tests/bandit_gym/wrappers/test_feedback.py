@@ -11,11 +11,9 @@ from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
 from bandit_gym.wrappers import deliver
 
-PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
-
 
 def new_agent(num_envs):
-    agent = ExactThompson(PROBLEM)
+    agent = ExactThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4))
     agent.reset(num_envs, seed=0)
     return agent
 
