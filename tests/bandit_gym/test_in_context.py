@@ -28,11 +28,6 @@ def make_lanes(problem, num_envs=7):
     return bg.make_vec(problem, num_envs, max_episode_steps=HORIZON)
 
 
-def totals_before(data, episode, step):
-    arms, paid = data.actions[episode, :step], data.rewards[episode, :step]
-    return np.bincount(arms, minlength=NUM_ARMS), np.bincount(arms, paid, NUM_ARMS)
-
-
 @cache
 def best_value(problem, counts, sums):
     """Return the value of a state by the plain recursion, and those of its actions."""
@@ -57,7 +52,8 @@ def test_labels_are_what_exact_rules_do_given_what_came_before(problem):
     assert (data.bayes_optimal_actions is None) == (problem.likelihood != Bernoulli())
     assert (data.optimal_actions == data.means.argmax(axis=1)).all() and len(data.means) == 10
     for episode, step in np.ndindex(data.actions.shape):
-        counts, sums = totals_before(data, episode, step)
+        arms, paid = data.actions[episode, :step], data.rewards[episode, :step]
+        counts, sums = np.bincount(arms, minlength=NUM_ARMS), np.bincount(arms, paid, NUM_ARMS)
         expected = action_probabilities(problem, counts, sums)
         assert data.thompson_probabilities[episode, step] == pytest.approx(expected, abs=2e-6)
         if isinstance(problem.prior, Beta):

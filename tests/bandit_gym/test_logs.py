@@ -13,6 +13,7 @@ from bandit_gym.priors import Beta, Normal
 from bandit_gym.problem import ContextualProblem
 
 TABLE = pd.DataFrame({"ad": ["b", "a", "b", "b"], "click": [1, 0, 0, 1], "p": [0.5, 0.5, 0.5, 1]})
+PROBLEM = BanditProblem(Bernoulli(), Beta(1, 1), 2)
 
 
 def test_labels_are_mapped_and_order_is_kept(tmp_path):
@@ -29,18 +30,15 @@ def test_rows_without_a_reward_are_counted_aloud():
     assert len(log) == 3 and log.num_dropped == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_what_is_wrong_is_named():
+    table = TABLE.assign(wrong=[0.0, 0.5, 0.5, 0.5])
+    for options, words in [
         ({"arms": ["a", "c"]}, "got 'b'"),
         ({"propensity": "wrong"}, r"in \(0, 1\], got 0.0"),
         ({"features": ["colour"]}, "colour"),
-    ],
-)
-def test_what_is_wrong_is_named(options, words):
-    table = TABLE.assign(wrong=[0.0, 0.5, 0.5, 0.5])
-    with pytest.raises(ValueError, match=words):
-        read_log(table, arm="ad", reward="click", **options)
+    ]:
+        with pytest.raises(ValueError, match=words):
+            read_log(table, arm="ad", reward="click", **options)
 
 
 def test_fitted_propensities_are_shares_of_a_group():
@@ -50,19 +48,16 @@ def test_fitted_propensities_are_shares_of_a_group():
 
 
 @pytest.mark.parametrize("num_envs", [None, 2])
-@pytest.mark.parametrize("options", [{}, {"discount": 0.5}, {"window": 2}])
-def test_observing_a_log_is_observing_its_rows(num_envs, options):
-    log = read_log(TABLE, arm="ad", reward="click")
-    problem = BanditProblem(Bernoulli(), Beta(1, 1), 2)
-    first, second = (ExactThompson(problem, **options) for _ in range(2))
-    for agent in (first, second):
-        agent.reset(num_envs, seed=1)
-    first.observe_log(log)
-    for action, reward in zip(log.actions, log.rewards, strict=True):
-        shape = () if num_envs is None else num_envs
-        second.observe(np.full(shape, action), np.full(shape, reward))
-    np.testing.assert_array_equal(first.counts, second.counts)
-    np.testing.assert_array_equal(first.sums, second.sums)
+def test_observing_a_log_is_observing_its_rows(num_envs):
+    log, shape = read_log(TABLE, arm="ad", reward="click"), num_envs or ()
+    for options in ({}, {"discount": 0.5}, {"window": 2}):
+        first, second = (ExactThompson(PROBLEM, **options) for _ in range(2))
+        first.reset(num_envs, seed=1), second.reset(num_envs, seed=1)
+        first.observe_log(log)
+        for action, reward in zip(log.actions, log.rewards, strict=True):
+            second.observe(np.full(shape, action), np.full(shape, reward))
+        np.testing.assert_array_equal(first.counts, second.counts, str(options))
+        np.testing.assert_array_equal(first.sums, second.sums, str(options))
 
 
 @pytest.mark.parametrize("num_envs", [None, 2])
@@ -81,18 +76,18 @@ def test_observing_a_log_with_features_is_observing_its_rows(num_envs):
         first.observe_log(log, observation=features[:, :1])
     first.observe_log(log, observation=features)
     second.observe_log(log, observation=pulled)
+    lanes = () if num_envs is None else (num_envs,)
     for row, action, reward in zip(pulled, log.actions, log.rewards, strict=True):
-        lanes = () if num_envs is None else (num_envs,)
         observation = np.broadcast_to(row, (*lanes, 4))
         third.observe(np.full(lanes, action), np.full(lanes, reward), observation=observation)
-    visitor = np.broadcast_to(features[0], (*(lanes), 2, 4))
+    visitor = np.broadcast_to(features[0], (*lanes, 2, 4))
     expected = third.action_probabilities(visitor)
     for agent in (first, second):
         np.testing.assert_array_equal(agent.action_probabilities(visitor), expected)
 
 
 def test_a_log_that_does_not_fit_changes_nothing():
-    agent = ExactThompson(BanditProblem(Bernoulli(), Beta(1, 1), 2))
+    agent = ExactThompson(PROBLEM)
     agent.reset(seed=1)
     with pytest.raises(ValueError, match="log must have 2 arms, got 3"):
         agent.observe_log(read_log(TABLE, arm="ad", reward="click", arms="abc"))

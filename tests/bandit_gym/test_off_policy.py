@@ -52,13 +52,10 @@ def test_the_doubly_robust_estimate_has_no_noise_where_its_model_is_right():
     assert evaluate([0.25, 0.75], log, "dr").value == pytest.approx((paid @ [0.25, 0.75]).mean())
 
 
-def test_without_propensities_it_is_refused():
+def test_a_log_without_propensities_and_probabilities_below_0_are_refused():
     log = Log(np.array([0, 1]), np.array([0.0, 1.0]), (0, 1))
     with pytest.raises(ValueError, match="fit_propensities"):
         evaluate([0.5, 0.5], log)
-
-
-def test_probabilities_below_0_are_refused():
     with pytest.raises(ValueError, match="policy must be probabilities of at least 0, got -0.5"):
         evaluate([1.5, -0.5, 0.0], make_log())
 

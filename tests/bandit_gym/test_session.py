@@ -54,12 +54,14 @@ SMALL = {"replications": 4, "horizon": 6, "block_size": 2, "progress": False}
 SERIAL = SMALL | {"workers": bg.Workers("serial")}
 
 
-@pytest.fixture
-def session():
-    """What a notebook has defined, in a module that nobody can import."""
+def run_session():
+    """Return what a notebook has defined, in a module that nobody can import."""
     names = {"__name__": "__notebook__"}
     run_code(SESSION, names)
     return names
+
+
+session = pytest.fixture(run_session)
 
 
 def test_rules_that_see_features_are_compared_in_a_world_of_a_problem_with_them():
@@ -82,27 +84,23 @@ def test_any_problem_is_made_an_environment():
     assert env.reset(seed=0)[0].shape == (3, 6) and lanes.reset(seed=0)[0].shape == (4, 3, 6)
 
 
-def test_agents_are_names_classes_functions_and_dicts(session):
+def test_agents_are_names_classes_functions_and_dicts_and_ours_draw_what_their_names_draw(session):
+    env = {"env": "BernoulliBandit-v0", "num_arms": 3}
     kinds = {
-        "name": "exact",
-        "class": agents.UniformRandom,
+        "name": "random",
+        "class": agents.ExactThompson,
         "own class": session["Stubborn"],
         "own function": session["build"],
         "options": {"agent": session["Stubborn"], "arm": 0},
     }
-    results = bg.compare(kinds, env={"env": "BernoulliBandit-v0", "num_arms": 3}, **SERIAL)
+    results = bg.compare(kinds, env=env, **SERIAL)
     assert results.table()["agent"].tolist() == [*kinds]
     assert not results.failed and not results.num_missing
     own = [curves_of(results, label).tolist() for label in ("own class", "own function", "options")]
     assert own[0] != own[1] != own[2]
-    named = bg.compare(["exact", session["Stubborn"]], **SERIAL)
+    named = bg.compare(["exact", session["Stubborn"]], env=env, **SERIAL)
     assert named.table()["agent"].tolist() == ["exact", "Stubborn"]
-
-
-def test_class_of_ours_draws_what_its_name_draws():
-    results = bg.compare({"class": agents.ExactThompson}, **SERIAL)
-    named = bg.compare({"name": "exact"}, **SERIAL)
-    assert curves_of(results, "class").tolist() == curves_of(named, "name").tolist()
+    assert curves_of(results, "class").tolist() == curves_of(named, "exact").tolist()
 
 
 def test_priors_are_objects_with_and_without_a_name(session):
@@ -162,9 +160,7 @@ def test_folder_keeps_a_digest_and_says_how_to_run_it_again(session, tmp_path):
 
 
 def test_folder_goes_on_when_the_cell_is_run_again(session, tmp_path):
-    names = {"__name__": "__notebook__"}
-    run_code(SESSION, names)
-    for number, known in enumerate((session, names)):
+    for number, known in enumerate((session, run_session())):
         sizes = SERIAL | {"replications": 4 + number}
         results = bg.compare({"mine": known["Stubborn"]}, out=tmp_path, **sizes)
     assert len(curves_of(results, "mine")) == 5

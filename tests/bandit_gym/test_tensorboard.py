@@ -1,16 +1,14 @@
 """TensorBoard is told what the results say, as its own reader finds it."""
 
-import subprocess
 import sys
 
 import numpy as np
 import pytest
-from surface import CUMULATIVE_REGRET, curves_of
+from surface import CUMULATIVE_REGRET, SERIAL, curves_of
 
 from bandit_gym.callbacks import TensorBoard
-from bandit_gym.experiments import Experiment, Workers, run_experiment
+from bandit_gym.experiments import Experiment, run_experiment
 
-SERIAL = Workers("serial")
 HOSTILE = "a/b <script> $x$ [/red] مرحبا"
 ENVIRONMENT = {"env": "BernoulliBandit-v0", "label": HOSTILE}
 AGENTS = ["random", {"agent": "smc_paper", "label": "smc"}, {"agent": "ucb1", "label": HOSTILE}]
@@ -53,11 +51,14 @@ def test_agents_are_runs_and_environments_are_groups_whatever_they_are_called(lo
         assert groups == {HOSTILE, f"{HOSTILE} by block"}
 
 
-def test_curves_are_means_after_every_step(logged):
+def test_curves_are_means_after_every_step_and_by_block_over_the_replications_wanted(logged):
     found, results = logged
     expected = curves_of(results, "random").mean(axis=0)
     curve = found["0 random"][f"{HOSTILE}/{CUMULATIVE_REGRET}"]
     assert curve == pytest.approx(dict(enumerate(expected, start=1)), rel=1e-6)
+    by_block = found["1 smc"][f"{HOSTILE} by block/{CUMULATIVE_REGRET}"]
+    assert list(by_block) == [10, 20, 25]
+    assert by_block[25] == pytest.approx(curves_of(results, "smc")[20:, -1].mean())
 
 
 def test_curves_end_where_the_table_of_results_does_and_leave_out_what_is_not_known(logged):
@@ -73,13 +74,6 @@ def test_curves_end_where_the_table_of_results_does_and_leave_out_what_is_not_kn
     assert f"{HOSTILE}/num_samples" not in found["0 random"]
     values = [list(curve.values()) for tags in found.values() for curve in tags.values()]
     assert all(np.isfinite(curve).all() for curve in values)
-
-
-def test_means_by_block_are_over_the_replications_that_are_wanted(logged):
-    found, results = logged
-    by_block = found["1 smc"][f"{HOSTILE} by block/{CUMULATIVE_REGRET}"]
-    assert list(by_block) == [10, 20, 25]
-    assert by_block[25] == pytest.approx(curves_of(results, "smc")[20:, -1].mean())
 
 
 def test_a_run_that_goes_on_gets_the_next_number_and_curves_of_all_that_is_stored(tmp_path):
@@ -112,13 +106,3 @@ def test_a_missing_package_is_named_with_what_installs_it(monkeypatch):
         TensorBoard("logs")
     expected = 'TensorBoard needs its package: pip install ".[tensorboard]".'
     assert str(raised.value) == expected
-
-
-def test_tensorboard_is_imported_by_use_alone():
-    script = """
-import sys
-from bandit_gym.callbacks import TensorBoard
-print([name for name in ("tensorboard", "torch", "tensorflow") if name in sys.modules])
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout == "[]\n", done.stderr

@@ -5,12 +5,11 @@ from importlib.util import find_spec
 
 import pytest
 from documents import PAGES, ROOT
-from pages_run import EXCEPTIONS, run_page
+from pages_run import EXCEPTIONS, FIRST, run_page
 
 from bandit_gym.cli import main
 from bandit_gym.experiments.execution import Workers
 
-FIRST = ["compare", "--replications", "2", "--horizon", "20", "--backend", "serial"]
 SITE = ("tutorials", "reference", "project")  # which the build of the site runs, or has elsewhere
 RUN = [
     pytest.param(page, marks=() if page.name == "README.md" else pytest.mark.pages)
@@ -30,7 +29,7 @@ NEEDED = {
 def first(tmp_path_factory):
     """The results that README's first command makes, which other pages go on with."""
     folder = tmp_path_factory.mktemp("first") / "first"
-    assert main([*FIRST, "--out", str(folder)]) == 0
+    assert main(["compare", *FIRST.split(), "--out", str(folder)]) == 0
     return folder
 
 
@@ -51,28 +50,16 @@ def test_page_runs_as_written(page, tmp_path, shared, first, monkeypatch):
         shutil.copytree(first, "results/first")
     names = run_page(page, tmp_path, shared, monkeypatch)
     if page.name == "sb3.md":
-        check_returns(names)
+        # PPO and Racing beat random play, of 10 on average. A random episode's variance is at most
+        # 20 / 4 within an instance and 20^2 / 12 between them.
+        least = 10 + 2 * (20 / 4 + 20**2 / 12) ** 0.5 / 200**0.5
+        assert min(names["ppo_return"], names["racing_return"]) > least
     if page.name == "in-context-network.md":
-        check_regrets(names["regrets"])
-
-
-def check_returns(names):
-    """Check that PPO and Racing beat random play, of 10 on average.
-
-    A random episode's variance is at most 20 / 4 within an instance and 20^2 / 12 between them.
-    """
-    least = 10 + 2 * (20 / 4 + 20**2 / 12) ** 0.5 / 200**0.5
-    assert min(names["ppo_return"], names["racing_return"]) > least
-
-
-def check_regrets(regrets):
-    """Check that networks that draw regret less than random play, 20 (5 / 6 - 1 / 2) on average.
-
-    Those that pull the largest need a longer training than here, as they stay with one arm.
-    """
-    for name in ("optimal actions, drawn", "Thompson probabilities, drawn"):
-        totals = regrets[name].sum(axis=1)
-        assert totals.mean() + 4 * totals.std() / len(totals) ** 0.5 < 20 / 3, name
+        # Networks that draw regret less than random play, 20 (5 / 6 - 1 / 2) on average. Those that
+        # pull the largest need a longer training than here, as they stay with one arm.
+        for name in ("optimal actions, drawn", "Thompson probabilities, drawn"):
+            totals = names["regrets"][name].sum(axis=1)
+            assert totals.mean() + 4 * totals.std() / len(totals) ** 0.5 < 20 / 3, name
 
 
 def test_at_most_ten_kinds_of_commands_are_not_run():

@@ -11,7 +11,6 @@ from agents import Agent
 from bandit_gym import experiments, likelihoods, priors
 from bandit_gym.cli import main
 
-PAGE = "SECURITY.md"
 OTHERS = {"bandit-gym", "module:name", ".lock", "-m", "-P"}
 HOLDERS = {"": [bandit_gym, experiments, likelihoods, priors], "agent": [Agent], "gym": [gymnasium]}
 """What a name on the page is an attribute of, by what stands before its dot."""
@@ -23,13 +22,12 @@ def help_of(capsys, *command):
     return capsys.readouterr().out
 
 
-def commands_of(capsys):
-    return re.findall(r"^    (\w+) ", help_of(capsys), re.M)
-
-
-def test_page_names_no_command_option_or_function_that_there_is_not(capsys):
-    commands, unknown = commands_of(capsys), []
-    for text in set(re.findall(r"`([^`]+)`", read(PAGE))) - OTHERS:
+def test_page_says_of_every_command_what_it_runs_and_names_nothing_that_there_is_not(capsys):
+    commands, page = re.findall(r"^    (\w+) ", help_of(capsys), re.M), read("SECURITY.md")
+    assert len(commands) >= 6
+    assert [each for each in commands if not re.search(rf"`(bandit-gym )?{each}\b", page)] == []
+    unknown = []
+    for text in set(re.findall(r"`([^`]+)`", page)) - OTHERS:
         command, *words = text.removeprefix("bandit-gym ").split()
         if command in commands:
             shown = help_of(capsys, command)
@@ -39,13 +37,6 @@ def test_page_names_no_command_option_or_function_that_there_is_not(capsys):
             is_there = any(hasattr(each, name) for each in HOLDERS.get(holder, []))
             unknown += [] if is_there else [text]
     assert unknown == []
-
-
-def test_page_says_of_every_command_what_it_runs(capsys):
-    commands = commands_of(capsys)
-    assert len(commands) >= 6
-    page = read(PAGE)
-    assert [each for each in commands if not re.search(rf"`(bandit-gym )?{each}\b", page)] == []
 
 
 def test_a_folder_of_results_holds_only_what_the_page_calls_data(tmp_path):

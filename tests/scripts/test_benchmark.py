@@ -42,10 +42,10 @@ MEASURED = "control environment exact racing smc rules features"
 
 
 def run_families(folder: Path, *families: str) -> dict:
-    """Run the script with the least effort and return its JSON document."""
+    """Run the script with the least effort and return the values of its rows."""
     path = folder / "found.json"
     assert run_benchmark(["--json", str(path), "--only", *families]) == 0
-    return json.loads(path.read_text())
+    return {row["key"]: row["value"] for row in json.loads(path.read_text())["rows"]}
 
 
 def test_it_starts_in_any_folder(tmp_path):
@@ -59,7 +59,7 @@ def test_it_starts_in_any_folder(tmp_path):
 def found(shared):
     """Most rows, measured once for all processes of this test run."""
     command = "python scripts/benchmark.py --quick --clock processor --only {} --json found.json"
-    folder = run_study(command.format(MEASURED), shared).folder
+    folder = run_study(command.format(MEASURED), shared)
     return json.loads((folder / "found.json").read_text())
 
 
@@ -73,23 +73,17 @@ def costing(*costs: float):
     return lambda num_rounds, clock: (next(remaining) * num_rounds, float(num_rounds))
 
 
-def test_values_are_positive_and_finite_keys_unique_and_the_machine_told(found):
+def test_values_are_positive_keys_unique_bars_and_the_machine_told_and_rows_of_peers_absent(found):
     values = [row["value"] for row in found["rows"] if row["key"] not in NEEDS_PEERS]
     assert all(math.isfinite(value) and value > 0 for value in values)
     assert len({row["key"] for row in found["rows"]}) == len(found["rows"])
     assert found["machine"]["cores"] >= 1 and found["effort"]["name"] == "tiny"
     assert {"python", "numpy", "numba", "gymnasium"} <= found["versions"].keys()
-
-
-def test_rows_that_need_peers_are_absent_when_peers_are_not_asked_for(found):
+    barred = {key for key in TARGETS if key.partition(".")[0] in MEASURED.split()}
+    assert barred <= {row["key"] for row in found["rows"]}
     absent = {row["key"]: row["note"] for row in found["rows"] if row["value"] is None}
     assert absent.keys() == NEEDS_PEERS
     assert all("--with-peers" in note for note in absent.values())
-
-
-def test_every_bar_has_its_row(found):
-    barred = {key for key in TARGETS if key.partition(".")[0] in MEASURED.split()}
-    assert barred <= {row["key"] for row in found["rows"]}
 
 
 @pytest.mark.slow
@@ -101,15 +95,14 @@ def test_growth_has_all_its_thresholds_and_so_has_end_to_end(tmp_path, monkeypat
         return taken.get(told[:2]) or taken.setdefault(told[:2], run_process(*told, **environment))
 
     monkeypatch.setattr("benchmarks.runs.run_process", once)
-    cheap = "growth.steps.exact", "end-to-end.trivial"
-    values = {row["key"]: row["value"] for row in run_families(tmp_path, *cheap)["rows"]}
+    values = run_families(tmp_path, "growth.steps.exact", "end-to-end.trivial")
     for family in ("growth", "end-to-end"):
         assert {key for key in TARGETS if key.startswith(f"{family}.")} <= keys_chosen(family)
     assert all(math.isfinite(value) and value > 0 for value in values.values())
 
 
 def test_harness_has_its_thresholds_and_takes_a_share(tmp_path):
-    values = {row["key"]: row["value"] for row in run_families(tmp_path, "harness")["rows"]}
+    values = run_families(tmp_path, "harness")
     assert {key for key in TARGETS if key.startswith("harness.")} <= values.keys()
     assert all(value < 1 for value in values.values())
 
@@ -188,17 +181,13 @@ def test_every_row_can_be_asked_for_by_its_key():
             )
 
 
-def test_only_takes_a_key_or_its_first_words_and_no_half_of_one():
+def test_only_takes_a_key_or_its_first_words_and_no_half_of_one(capsys):
     assert keys_chosen("exact.many.numpy") == {"exact.many.numpy"}
     assert keys_chosen("exact.many") == {"exact.many.numpy", "exact.many.grid"}
-    with pytest.raises(ValueError, match="got 'exact.man'; keys: control.load, "):
-        keys_chosen("exact.man")
-
-
-def test_only_refuses_what_names_no_row(capsys):
     with pytest.raises(SystemExit, match="2"):
-        benchmark.main(["--only", "envs"], TINY)
-    assert "the key of a row or its first words, got 'envs'; keys: " in capsys.readouterr().err
+        benchmark.main(["--only", "exact.man"], TINY)
+    told = "the key of a row or its first words, got 'exact.man'; keys: control.load, "
+    assert told in capsys.readouterr().err
 
 
 def test_one_row_is_measured_alone(monkeypatch, tmp_path):
@@ -207,8 +196,8 @@ def test_one_row_is_measured_alone(monkeypatch, tmp_path):
 
     monkeypatch.setattr("benchmarks.decisions._play_alone", fail)
     monkeypatch.setattr("benchmarks.decisions.play_histories", fail)
-    (row,) = run_families(tmp_path, "exact.many.numpy")["rows"]
-    assert row["key"] == "exact.many.numpy" and row["value"] > 0
+    ((key, value),) = run_families(tmp_path, "exact.many.numpy").items()
+    assert key == "exact.many.numpy" and value > 0
 
 
 def test_verdict_compares_the_value_or_the_interval_with_the_bar():
@@ -255,19 +244,19 @@ def test_list_by_verdict_names_the_rows_and_their_thresholds():
     ]
 
 
-@pytest.mark.parametrize(
-    ("measured", "state", "code"),
-    [((1.9,), "met", 0), ((2.0, 1.6, 2.2), "noisy", 0), ((1.2, 0.9, 1.6), "MISSED", 1)],
-)
-def test_check_exits_with_one_only_when_a_bar_is_surely_missed(
-    monkeypatch, capsys, measured, state, code
-):
-    rows = [make_row("exact.many.numpy", *measured)]
+def test_check_exits_with_one_only_when_a_bar_is_surely_missed(monkeypatch, capsys):
+    rows = []
     monkeypatch.setattr(benchmark, "_measure_chosen", lambda *_: rows)
-    assert benchmark.main(["--check"], TINY) == code
-    printed = capsys.readouterr()
-    assert (f"{state}: exact.many.numpy: " in printed.err) == (state != "met")
-    assert (state in printed.out) and (state == "MISSED") == ("MISSED" in printed.err)
+    for *measured, state, code in [
+        (1.9, "met", 0),
+        (2.0, 1.6, 2.2, "noisy", 0),
+        (1.2, 0.9, 1.6, "MISSED", 1),
+    ]:
+        rows[:] = [make_row("exact.many.numpy", *measured)]
+        assert benchmark.main(["--check"], TINY) == code, state
+        printed = capsys.readouterr()
+        assert (f"{state}: exact.many.numpy: " in printed.err) == (state != "met")
+        assert (state in printed.out) and (state == "MISSED") == ("MISSED" in printed.err)
 
 
 def test_check_fails_and_keeps_the_rows_when_a_process_fails(monkeypatch, capsys):
@@ -307,30 +296,23 @@ def peer(monkeypatch, tmp_path):
     return write
 
 
-def test_peer_does_the_rounds_it_is_told_once_it_is_warm(peer):
+def test_peer_does_the_rounds_it_is_told_once_it_is_warm_and_says_its_last_words_if_it_fails(peer):
     play = peer("print('noise'); rounds = []; serve(None, lambda: rounds.append(1 / len(rounds)))")
     with pytest.raises(RuntimeError, match="river: ZeroDivisionError"):
         play(3, "processor")
+    with pytest.raises(RuntimeError, match="ImportError: no such thing"):
+        peer("raise ImportError('no such thing')")(1, "wall")
     seconds, work = peer("serve(None, lambda: None)")(3, "processor")
     assert work == 21 and seconds >= 0
 
 
-def test_peer_that_fails_says_its_last_words(peer):
-    with pytest.raises(RuntimeError, match="ImportError: no such thing"):
-        peer("raise ImportError('no such thing')")(1, "wall")
-
-
-def test_peer_that_cannot_be_installed_is_absent_with_its_reason(monkeypatch):
+def test_peer_is_told_with_its_version_and_absent_with_its_reason_if_not_installed(monkeypatch):
     def fail(_):
         raise RuntimeError("pip failed: no such version")
 
     monkeypatch.setattr("benchmarks.timing.install_library", fail)
     effort = Effort("test", 0.0, 1, has_peers=True)
     assert make_peer(effort, "river", 1.0) == "pip failed: no such version"
-
-
-def test_report_names_the_versions_of_peers_that_take_part():
-    effort = Effort("test", 0.0, 1, has_peers=True)
     assert {*PEER_NAMES} <= benchmark.document([], effort)["versions"].keys()
 
 
@@ -340,8 +322,11 @@ def test_numbers_are_written_with_three_digits():
     assert (format_seconds(0.01534), format_seconds(3e-8)) == ("15.3 ms", "30 ns")
 
 
-def test_markdown_replaces_what_is_between_the_markers(found, tmp_path):
+def test_markdown_replaces_what_is_between_the_markers_and_refuses_a_page_without(found, tmp_path):
     path = tmp_path / "performance.md"
+    path.write_text("no place for it\n")
+    with pytest.raises(ValueError, match="twice, got 0"):
+        write_markdown(found, [], path)
     path.write_text(f"before\n{MARKER}\nold\n{MARKER}\nafter\n")
     for _ in range(2):
         write_markdown(found, [make_row("exact.many.numpy", 1.9)], path)
@@ -351,10 +336,3 @@ def test_markdown_replaces_what_is_between_the_markers(found, tmp_path):
     assert "| 1.14 x | 0.944 to 1.31 | <= 1.1 |  | noisy |" in text
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
     assert text.count("| title of exact.many.numpy | 1.9 x |  | >= 1.7 | >= 2.3 | met |  |") == 1
-
-
-def test_markdown_refuses_a_document_without_markers(found, tmp_path):
-    path = tmp_path / "performance.md"
-    path.write_text("no place for it\n")
-    with pytest.raises(ValueError, match="twice, got 0"):
-        write_markdown(found, [], path)

@@ -27,8 +27,7 @@ from bandit_gym.registration import FEATURE_ENV_IDS
 ALL_ENV_IDS = tuple(env_id for env_id in ENV_IDS if env_id not in FEATURE_ENV_IDS)
 """Those whose means last an episode, and which can show counts and histories."""
 FEATURE_ENVS = tuple(
-    (env_id, {"contexts": contexts, "likelihood": likelihood})
-    for env_id in ["ContextualBandit-v0"]
+    ("ContextualBandit-v0", {"contexts": contexts, "likelihood": likelihood})
     for contexts, likelihood in (
         ("normal", "bernoulli"),
         ("fixed", "gaussian"),

@@ -7,7 +7,6 @@ printed, if it follows its code at once, or names its command in a comment:
 """
 
 import contextlib
-import io
 import os
 import re
 import shlex
@@ -18,7 +17,7 @@ from pathlib import Path
 import pytest
 from documents import ROOT, run
 from gymnasium.envs.registration import registry
-from scripts_run import run_script, run_study
+from scripts_run import run_in_process, run_script, run_study
 from sybil import Document, Region, Sybil
 from sybil.parsers.markdown import CodeBlockParser
 
@@ -52,6 +51,7 @@ REDUCED = {
     r"bandit-gym report DIR": "--format png",
     r"bandit-gym fidelity .*": "--scale 0.001 --only 'Beta(5, 5), 100 pulls'",
     r"pytest -m .*": "--collect-only tests/docs tests/scripts/test_studies.py",
+    r"pytest .* -k NAME": "--collect-only -k exact",
     r"pytest .*": "--collect-only",
     r"python -m bandit_gym": "list",
 }
@@ -101,7 +101,7 @@ def run_python(example):
     code = example.parsed
     for pattern, most in MAX_TRAINING.items():
         code = re.sub(pattern, lambda size, most=most: str(min(int(size[0]), most)), code)
-    store_result(example, run(code, example.namespace))
+    example.namespace["last"] = example.end, run(code, example.namespace)
 
 
 def run_shell(example):
@@ -110,7 +110,7 @@ def run_shell(example):
         for command in shlex.join(shlex.split(line, comments=True)).split(" '&&' "):
             printed = run_command(command, example.namespace["shared"])
             example.namespace.setdefault("outputs", {})[command] = printed
-            store_result(example, printed)
+            example.namespace["last"] = example.end, printed
 
 
 def write_file(example):
@@ -133,11 +133,6 @@ def compare(example):
         assert mask_times(printed).startswith(mask_times(example.parsed)), f"printed: {printed}"
 
 
-def store_result(example, printed):
-    """Keep what an example printed, for a block of text that follows it."""
-    example.namespace["last"] = (example.end, printed)
-
-
 def run_command(command, shared):
     """Run a command, in part where all of it takes long, and return what it prints."""
     if any(re.fullmatch(pattern, command) for pattern in EXCEPTIONS):
@@ -146,7 +141,7 @@ def run_command(command, shared):
         if re.fullmatch(pattern, command):
             command = f"{SCALE.sub('', command)} {options}"
             if command.startswith("python scripts/"):
-                return run_study(command, shared).printed
+                return (run_study(command, shared) / "printed").read_text(encoding="utf-8")
             break
     if command.startswith("python scripts/"):
         return run_script(command)
@@ -164,15 +159,6 @@ def run_command(command, shared):
     )
     assert done.returncode == 0, f"{command}: {done.stdout} {done.stderr}"
     return done.stdout
-
-
-def run_in_process(main, arguments):
-    """Run a command in this process, which spares it the imports."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        code = main(arguments)
-    assert code == 0, f"{arguments}: {printed.getvalue()}"
-    return printed.getvalue()
 
 
 def mask_times(text):

@@ -13,10 +13,10 @@ from bandit_gym.checks.doubts import Doubt
 
 
 class Constant:
-    """Plays one arm for ever."""
+    """Plays one arm for ever, and keeps its options as attributes."""
 
-    def __init__(self, problem, *, arm=0):
-        self.arm = arm
+    def __init__(self, problem, *, arm=0, **options):
+        vars(self).update(options, arm=arm)
 
     def reset(self, num_envs=None, seed=None):
         self.num_envs, self.t = num_envs, 0
@@ -35,9 +35,7 @@ class Constant:
 class Raising(Constant):
     """Raises in a step of its choice, after the harness has built and tried it."""
 
-    def __init__(self, problem, *, at=50):
-        super().__init__(problem)
-        self.at = at
+    at = 50
 
     def act(self, observation=None):
         if self.t == self.at:
@@ -70,11 +68,7 @@ class Unpicklable(Constant):
 
 
 class Tired(Constant):
-    """Sleeps a little in every step."""
-
-    def __init__(self, problem, *, seconds=0.01):
-        super().__init__(problem)
-        self.seconds = seconds
+    """Sleeps for some `seconds` in every step."""
 
     def act(self, observation=None):
         time.sleep(self.seconds)
@@ -82,11 +76,7 @@ class Tired(Constant):
 
 
 class Telling(Constant):
-    """Tells diagnostics of its own."""
-
-    def __init__(self, problem, *, tells):
-        super().__init__(problem)
-        self.tells = tells
+    """Tells diagnostics of its own, the numbers of `tells`."""
 
     def diagnostics(self):
         return {name: np.full(self.num_envs, value) for name, value in self.tells.items()}
@@ -107,11 +97,7 @@ class Dicing(Constant):
 
 
 class Scripted(Constant):
-    """Plays an arm for each step, all lanes the same, and tells of as many samples as steps."""
-
-    def __init__(self, problem, *, arms):
-        super().__init__(problem)
-        self.arms = arms
+    """Plays one of `arms` for each step, all lanes the same; tells of as many samples as steps."""
 
     def act(self, observation=None):
         super().act(observation)
@@ -122,11 +108,9 @@ class Scripted(Constant):
 
 
 class Saying(Constant):
-    """Tells what it is told to say, in whatever form, from step `since` on."""
+    """Tells what it `says`, in whatever form, from step `since` on."""
 
-    def __init__(self, problem, *, says, since=1):
-        super().__init__(problem)
-        self.says, self.since = says, since
+    since = 1
 
     def diagnostics(self):
         return self.says if self.t >= self.since else {}
@@ -153,9 +137,7 @@ class Doubting(Constant):
 class Collapsing(Constant):
     """Doubts its particles in its first 64 decisions, and its proposal in the first few."""
 
-    def __init__(self, problem, *, num_blind=0):
-        super().__init__(problem)
-        self.num_blind = num_blind
+    num_blind = 0
 
     def diagnostics(self):
         doubts = Doubt.PARTICLES_COLLAPSED if self.t <= 64 else Doubt(0)
@@ -165,11 +147,7 @@ class Collapsing(Constant):
 
 
 class Strange(Constant):
-    """Raises what is hard to tell others."""
-
-    def __init__(self, problem, *, kind):
-        super().__init__(problem)
-        self.kind = kind
+    """Raises what is hard to tell others, of some `kind`."""
 
     def act(self, observation=None):
         if self.t == 50:
@@ -184,14 +162,10 @@ class Strange(Constant):
 
 
 class Moody(Constant):
-    """Raises while there is a file `hold` in its folder."""
-
-    def __init__(self, problem, *, folder):
-        super().__init__(problem)
-        self.folder = Path(folder)
+    """Raises while there is a file `hold` in its `folder`."""
 
     def act(self, observation=None):
-        if self.t == 50 and (self.folder / "hold").exists():
+        if self.t == 50 and Path(self.folder, "hold").exists():
             self.refuse()
         return super().act(observation)
 
@@ -203,5 +177,5 @@ class Held(Moody):
     """Tells where it is at work, and hears nothing for a minute, as in a compiled loop."""
 
     def refuse(self):
-        (self.folder / f"at-work-{os.getpid()}").touch()
+        Path(self.folder, f"at-work-{os.getpid()}").touch()
         ctypes.PyDLL(None).sleep(60)  # keeps Python's lock

@@ -4,7 +4,7 @@ A name that is about to change stands here once, so that a rename edits this fil
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,6 @@ from bandit_gym.priors import CAPABILITIES, Prior
 from bandit_gym.priors.base import offers
 from bandit_gym.problem import BanditProblem, ContextualProblem
 from bandit_gym.results import Results
-from bandit_gym.rollout import BanditAgent, Environment, Step, play_steps
 
 OBSERVATIONS = ("constant", "counts", "history")
 """What environments may show to agents."""
@@ -49,16 +48,6 @@ def make_env(problem: BanditProblem, num_envs: int | None = None, **options):
 def list_capabilities(prior: Prior) -> set[str]:
     """Return what a prior offers beside `sample`, by the names of the methods or rules."""
     return {name for name in CAPABILITIES if offers(prior, name)}
-
-
-def agent_for(env, name: str, **options) -> Agent:
-    """Make an agent for an environment."""
-    return make_agent(name, problem_of(env), **options)
-
-
-def steps_of(agent: BanditAgent, env: Environment) -> Iterator[Step]:
-    """Play an episode and yield what happened in each step."""
-    return play_steps(agent, env, env_seed=0, agent_seed=np.random.SeedSequence(0))
 
 
 def curves_of(results: Results, agent: str) -> np.ndarray:

@@ -18,14 +18,13 @@ from bandit_gym.contexts import disjoint, hierarchical
 from bandit_gym.priors import Normal
 from bandit_gym.problem import ContextualProblem
 from bandit_gym.rollout import rollout
-from bandit_gym.wrappers import DelayedReward
+from bandit_gym.wrappers import wrap
 
 ID, REWARDS, NUM_ROWS, NUM_ARMS = "TableBandit-v0", ["left", "middle", "right"], 8, 3
 RNG = np.random.default_rng(0)
 VISITORS = RNG.standard_normal((NUM_ROWS, 2)).round(3)
 PAID = RNG.integers(2, size=(NUM_ROWS, NUM_ARMS)).astype(float)
 FRAME = pd.DataFrame(np.hstack([PAID, VISITORS]), columns=[*REWARDS, "age", "time"])
-PRIOR = {"name": "normal", "mean": 0.0, "std": 1.0}
 
 
 def make(**options):
@@ -72,18 +71,16 @@ def test_an_episode_has_each_row_once_in_an_order_of_its_own_and_ends_after_the_
     assert orders[0] != orders[1]
 
 
-@pytest.mark.parametrize("mode", AutoresetMode)
 @pytest.mark.parametrize("limit", [None, 3, 20])
-@pytest.mark.parametrize("delay", [None, 2])
-def test_native_equals_sync(mode, limit, delay):
-    def wrapped(env):
-        return env if delay is None else DelayedReward(env, delay)
-
+@pytest.mark.parametrize("wrappers", [[], [{"name": "DelayedReward", "delay": 2}]], ids=len)
+def test_native_equals_sync(limit, wrappers):
     arrays = {"features": VISITORS, "rewards": PAID, "max_episode_steps": limit}
-    native = wrapped(gym.make_vec(ID, 3, autoreset_mode=mode, **arrays))
-    sync = SyncVectorEnv([lambda: wrapped(make(max_episode_steps=limit))] * 3, autoreset_mode=mode)
-    for ours, theirs in play_both(native, sync, 20, NUM_ARMS):
-        assert data_equivalence(ours, theirs, exact=True)
+    singles = [lambda: wrap(make(max_episode_steps=limit), wrappers)] * 3
+    for mode in AutoresetMode:
+        native = wrap(gym.make_vec(ID, 3, autoreset_mode=mode, **arrays), wrappers)
+        sync = SyncVectorEnv(singles, autoreset_mode=mode)
+        for ours, theirs in play_both(native, sync, 20, NUM_ARMS):
+            assert data_equivalence(ours, theirs, exact=True), mode
 
 
 def test_agents_are_told_a_prior_or_ask_for_one_in_a_sentence():
@@ -105,7 +102,8 @@ def test_agents_are_told_a_prior_or_ask_for_one_in_a_sentence():
 def test_it_is_compared_and_its_regret_is_named_for_what_it_is(tmp_path):
     FRAME.to_parquet(tmp_path / "rows.parquet")
     env = {"env": ID, "table": str(tmp_path / "rows.parquet"), "rewards": REWARDS}
-    agents = [{"agent": "laplace", "prior": PRIOR}, "lin_ucb"]
+    prior = {"name": "normal", "mean": 0.0, "std": 1.0}
+    agents = [{"agent": "laplace", "prior": prior}, "lin_ucb"]
     sizes = {"replications": 4, "horizon": 10, "block_size": 2, "progress": False}
     found = bg.compare(agents, env=env, workers=SERIAL, **sizes)
     assert "best reward of each row: sum over steps of best reward - reward received" in str(found)
@@ -125,19 +123,19 @@ def test_stored_results_are_stale_once_the_file_of_a_table_has_changed(tmp_path,
         bg.compare(["lin_ucb"], env=env, out=tmp_path / "out", **sizes)
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"rewards": PAID[:3]}, r"features must have shape \(3, p\) or \(3, 3, d\), as"),
-        ({"rewards": PAID[:, :1]}, "rewards must have a row for each visitor and 2 arms or more"),
-        ({"rewards": PAID + 0.5}, "rewards must be 0 or 1 under bernoulli rewards, got"),
-        ({"features": np.full(VISITORS.shape, np.inf)}, "features and rewards must be finite"),
-        ({"contexts": "normal"}, "contexts must be"),
-        ({"table": FRAME}, "rewards must be a list of names of columns, of"),
-        ({"table": FRAME, "rewards": ["lift", "right"]}, "rewards must be a list of names"),
-        ({"table": "rows.txt", "rewards": REWARDS}, "ending of table must be"),
-    ],
-)
-def test_what_is_no_table_is_refused(options, text):
-    with pytest.raises(ValueError, match=text):
-        make(**({"features": None} if "table" in options else {}) | options)
+TABLES = [
+    ({"rewards": PAID[:3]}, r"features must have shape \(3, p\) or \(3, 3, d\), as"),
+    ({"rewards": PAID[:, :1]}, "rewards must have a row for each visitor and 2 arms or more"),
+    ({"rewards": PAID + 0.5}, "rewards must be 0 or 1 under bernoulli rewards, got"),
+    ({"features": np.full(VISITORS.shape, np.inf)}, "features and rewards must be finite"),
+    ({"contexts": "normal"}, "contexts must be"),
+    ({"table": FRAME}, "rewards must be a list of names of columns, of"),
+    ({"table": FRAME, "rewards": ["lift", "right"]}, "rewards must be a list of names"),
+    ({"table": "rows.txt", "rewards": REWARDS}, "ending of table must be"),
+]
+
+
+def test_what_is_no_table_is_refused():
+    for options, text in TABLES:
+        with pytest.raises(ValueError, match=text):
+            make(**({"features": None} if "table" in options else {}) | options)

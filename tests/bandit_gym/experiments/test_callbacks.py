@@ -14,7 +14,7 @@ EXPERIMENT = Experiment(["BernoulliBandit-v0"], AGENTS, replications=6, horizon=
 
 
 class Listener(Callback):
-    """Notes what it is told, in which process."""
+    """Notes what it is told, in which process, and draws from the global generator."""
 
     def __init__(self):
         self.calls = []
@@ -23,27 +23,22 @@ class Listener(Callback):
         self.calls.append(("start", experiment, directory, os.getpid()))
 
     def on_block(self, outcome):
+        np.random.random(7)  # noqa: NPY002
         self.calls.append(("block", outcome.run, outcome.block, os.getpid()))
 
     def on_end(self, experiment, directory):
         self.calls.append(("end", experiment, directory, os.getpid()))
 
 
-@pytest.fixture(scope="module")
-def files_without(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("without")
-    run_experiment(EXPERIMENT, directory, workers=SERIAL)
-    return files_of(directory)
-
-
 @pytest.mark.parametrize("workers", [SERIAL, Workers("loky", 1)], ids=lambda w: w.backend)
-def test_callbacks_are_told_here_and_change_no_number(tmp_path, files_without, workers):
-    listener = Listener()
-    run_experiment(EXPERIMENT, tmp_path, workers=workers, callbacks=[listener])
-    assert files_of(tmp_path) == files_without
+def test_callbacks_are_told_here_and_change_no_number(tmp_path, workers):
+    plain, folder, listener, silent = tmp_path / "plain", tmp_path / "told", Listener(), Callback()
+    run_experiment(EXPERIMENT, plain, workers=SERIAL)
+    run_experiment(EXPERIMENT, folder, workers=workers, callbacks=[listener, silent])
+    assert files_of(folder) == files_of(plain)
     first, *blocks, last = listener.calls
-    assert first == ("start", EXPERIMENT, tmp_path, os.getpid())
-    assert last == ("end", EXPERIMENT, tmp_path, os.getpid())
+    assert first == ("start", EXPERIMENT, folder, os.getpid())
+    assert last == ("end", EXPERIMENT, folder, os.getpid())
     calls = [(run.name, block, process) for _, run, block, process in blocks]
     expected = [(run.name, block, os.getpid()) for run in EXPERIMENT.runs for block in range(3)]
     assert sorted(calls) == sorted(expected)
@@ -59,17 +54,3 @@ def test_callback_that_raises_ends_the_run_and_all_are_told_of_the_end(tmp_path)
         run_experiment(EXPERIMENT, tmp_path, workers=SERIAL, callbacks=[Failing(), listener])
     assert [each[0] for each in listener.calls] == ["start", "end"]
     assert len(files_of(tmp_path)) == 1
-
-
-def test_callback_that_draws_from_global_generators_changes_no_number(tmp_path, files_without):
-    class Drawing(Callback):
-        def on_block(self, outcome):
-            np.random.random(7)  # noqa: NPY002
-
-    run_experiment(EXPERIMENT, tmp_path, workers=SERIAL, callbacks=[Drawing()])
-    assert files_of(tmp_path) == files_without
-
-
-def test_callback_has_only_to_say_what_it_is_interested_in(tmp_path, recwarn):
-    run_experiment(EXPERIMENT, tmp_path, workers=SERIAL, callbacks=[Callback()])
-    assert list(recwarn) == []

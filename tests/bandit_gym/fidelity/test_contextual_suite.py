@@ -23,37 +23,32 @@ def test_answers_are_uncertain_and_their_errors_small():
         assert case.chains_distance <= 5e-3, case.name
 
 
-@pytest.mark.parametrize(
-    ("name", "tolerance"),
-    [
+def test_answers_are_found_again(monkeypatch):
+    """Sampling runs with fewer draws; errors are two standard errors and are taken twice."""
+    monkeypatch.setattr(importance, "BATCH_SIZE", 2000)
+    for name, tolerance in [
         ("Bernoulli, d = 2, separated", 1e-6),
         ("Bernoulli, disjoint, 3 arms of 2, 60 rows", 6e-3),
         ("Exponential, d = 5, 100 rows", 6e-3),
-    ],
-)
-def test_answers_are_found_again(name, tolerance, monkeypatch):
-    """Sampling runs with fewer draws; errors are two standard errors and are taken twice."""
-    monkeypatch.setattr(importance, "BATCH_SIZE", 2000)
-    (case,) = (each for each in CASES if each.name == name)
-    data = case.problem, (case.rows, case.rewards), case.features
-    found, error = action_probabilities_with_error(*data, tolerance=tolerance)
-    assert np.abs(found - case.probabilities).sum() / 2 <= 2 * (error + case.error)
+    ]:
+        (case,) = (each for each in CASES if each.name == name)
+        data = case.problem, (case.rows, case.rewards), case.features
+        found, error = action_probabilities_with_error(*data, tolerance=tolerance)
+        assert np.abs(found - case.probabilities).sum() / 2 <= 2 * (error + case.error), name
 
 
-@pytest.mark.parametrize(
-    ("design", "num_features"), [("shared", 3), ("disjoint", 12), ("hierarchical", 15)]
-)
-def test_arms_that_are_close_have_lost_their_true_differences(design, num_features):
+def test_arms_that_are_close_have_lost_their_true_differences():
     """All of them: where the data decide everything, all predictors are 0 in the end."""
-    problem = ContextualProblem(Bernoulli(), Normal(0, 1), 4, num_features)
-    recipe = Recipe(seed=3, num_rows=50, design=design, closeness=1.0)
-    data = recipe.make_data(problem)
-    apart = Recipe(seed=3, num_rows=50, design=design).make_data(problem)
-    assert data.rewards.tolist() == apart.rewards.tolist()
-    moved = apart.features - data.features
-    directions = moved / np.linalg.norm(moved, axis=1, keepdims=True)
-    assert np.abs((directions * data.features).sum(axis=1)).max() < 1e-12
-    assert ((data.features != 0) == (apart.features != 0)).all()
+    for design, num_features in [("shared", 3), ("disjoint", 12), ("hierarchical", 15)]:
+        problem = ContextualProblem(Bernoulli(), Normal(0, 1), 4, num_features)
+        recipe = Recipe(seed=3, num_rows=50, design=design, closeness=1.0)
+        data = recipe.make_data(problem)
+        apart = Recipe(seed=3, num_rows=50, design=design).make_data(problem)
+        assert data.rewards.tolist() == apart.rewards.tolist(), design
+        moved = apart.features - data.features
+        directions = moved / np.linalg.norm(moved, axis=1, keepdims=True)
+        assert np.abs((directions * data.features).sum(axis=1)).max() < 1e-12, design
+        assert ((data.features != 0) == (apart.features != 0)).all(), design
 
 
 def test_racing_is_right_where_the_laplace_approximation_is_wrong():

@@ -59,13 +59,14 @@ def of_columns(values):
     return bootstrap_interval(values[:, None], batch_mean)
 
 
-@pytest.mark.parametrize("make_interval", [mean_interval, proportion_interval, of_columns])
-def test_interval_has_ends_from_ten_replications_on(make_interval):
+def test_intervals_have_ends_and_tests_a_p_value_from_ten_replications_on():
     values = np.arange(10) % 2.0
-    estimate, *ends = make_interval(values[: MIN_REPLICATIONS - 1])
-    assert estimate == pytest.approx(4 / 9)
-    assert np.isnan(ends).all()
-    assert np.isfinite(make_interval(values)).all()
+    for make_interval in (mean_interval, proportion_interval, of_columns):
+        estimate, *ends = make_interval(values[: MIN_REPLICATIONS - 1])
+        assert estimate == pytest.approx(4 / 9), make_interval
+        assert np.isnan(ends).all(), make_interval
+        assert np.isfinite(make_interval(values)).all(), make_interval
+    assert math.isnan(paired_p_value(values[:9])) and 0 < paired_p_value(values) < 1
 
 
 def test_mean_interval_is_finite_when_nearly_all_values_are_equal():
@@ -75,22 +76,15 @@ def test_mean_interval_is_finite_when_nearly_all_values_are_equal():
     assert mean_interval(np.full(10, 2.0)) == (2.0, 2.0, 2.0)
 
 
-def test_paired_p_value_rejects_one_in_twenty_when_there_is_no_difference():
-    samples = np.random.default_rng(0).normal(size=(1000, 20))
-    rejected = np.mean([paired_p_value(sample) < 0.05 for sample in samples])
-    assert abs(rejected - 0.05) < 4 * math.sqrt(0.05 * 0.95 / 1000)
-
-
-@pytest.mark.parametrize(("num_ones", "count"), [(27, 100), (9, 25)])
-def test_normality_is_doubtful_from_a_skewness_of_a_tenth_of_the_root_of_r_on(num_ones, count):
+def test_normality_is_doubtful_from_a_skewness_of_a_tenth_of_the_root_of_r_on():
     """Shares of ones have the skewness (1 - 2 p) / sqrt(p (1 - p)).
 
     That is 1.04 and, with one more, 0.98 of 100 where the bound is 1; 0.58 and 0.41 of 25 where it
     is 0.5.
     """
-    ones, more = (np.repeat([1.0, 0.0], [n, count - n]) for n in (num_ones, num_ones + 1))
-    assert is_normality_doubtful(ones)
-    assert not is_normality_doubtful(more)
+    for num_ones, count in [(27, 100), (9, 25)]:
+        ones, more = (np.repeat([1.0, 0.0], [n, count - n]) for n in (num_ones, num_ones + 1))
+        assert is_normality_doubtful(ones) and not is_normality_doubtful(more), count
 
 
 def test_coverage_is_doubtful_when_few_values_are_skewed():
@@ -102,42 +96,36 @@ def test_coverage_is_doubtful_when_few_values_are_skewed():
     assert not is_coverage_doubtful(np.zeros(10))
 
 
-def test_paired_p_value_keeps_its_level_on_lognormal_differences():
+def rejected(samples):
+    return np.mean([paired_p_value(sample) < 0.05 for sample in samples])
+
+
+def test_paired_p_value_keeps_its_level_on_normal_and_on_lognormal_differences():
     """It rejects 0.067 of centred ones at R = 20 (its docstring); Student's test rejects 0.14."""
-    samples = np.random.default_rng(0).lognormal(size=(1000, 20)) - math.exp(0.5)
-    rejected = np.mean([paired_p_value(sample) < 0.05 for sample in samples])
-    assert abs(rejected - 0.067) < 4 * math.sqrt(0.067 * 0.933 / 1000)
+    normal = np.random.default_rng(0).normal(size=(1000, 20))
+    assert abs(rejected(normal) - 0.05) < 4 * math.sqrt(0.05 * 0.95 / 1000)
+    lognormal = np.random.default_rng(0).lognormal(size=(1000, 20)) - math.exp(0.5)
+    assert abs(rejected(lognormal) - 0.067) < 4 * math.sqrt(0.067 * 0.933 / 1000)
 
 
 def test_paired_p_value_keeps_its_level_on_heavy_tails_to_both_sides():
     """The bootstrap alone rejects 0.07 to 0.08 of Student's t of 3 degrees at R = 20."""
     samples = np.random.default_rng(0).standard_t(3, size=(1000, 20))
-    rejected = np.mean([paired_p_value(sample) < 0.05 for sample in samples])
-    assert rejected <= np.mean(stats.ttest_1samp(samples, 0.0, axis=1).pvalue < 0.05) <= 0.05
+    students = np.mean(stats.ttest_1samp(samples, 0.0, axis=1).pvalue < 0.05)
+    assert rejected(samples) <= students <= 0.05
 
 
-@pytest.mark.parametrize("shift", [-0.9, -0.7, 0.2])
-def test_paired_p_value_is_below_a_twentieth_where_the_interval_leaves_zero_out(shift):
-    values = np.random.default_rng(0).exponential(size=40) + shift
-    interval = mean_interval(values)
-    assert is_normality_doubtful(values)
-    assert (paired_p_value(values) < 0.05) == (not interval.low <= 0 <= interval.high)
+def test_paired_p_value_is_below_a_twentieth_where_the_interval_leaves_zero_out_to_either_side():
+    for shift in (-0.9, -0.7, 0.2):
+        values = np.random.default_rng(0).exponential(size=40) + shift
+        interval = mean_interval(values)
+        assert is_normality_doubtful(values)
+        assert (paired_p_value(values) < 0.05) == (not interval.low <= 0 <= interval.high), shift
+        assert paired_p_value(-values) == paired_p_value(values), shift
 
 
-def test_paired_p_value_is_the_same_when_the_agents_change_places():
-    values = np.random.default_rng(0).exponential(size=40) - 0.8
-    assert paired_p_value(-values) == paired_p_value(values)
-
-
-def test_paired_p_value_is_unknown_below_ten_replications():
-    values = np.random.default_rng(0).normal(size=10)
-    assert math.isnan(paired_p_value(values[:9]))
-    assert 0 < paired_p_value(values) < 1
-
-
-@pytest.mark.parametrize(("value", "expected"), [(0.0, 1.0), (1.0, 0.0)])
-def test_paired_p_value_is_certain_when_all_differences_are_equal(value, expected):
-    assert paired_p_value(np.full(10, value)) == expected
+def test_paired_p_value_is_certain_when_all_differences_are_equal():
+    assert [paired_p_value(np.full(10, value)) for value in (0.0, 1.0)] == [1.0, 0.0]
 
 
 SKEWED = np.array([0.0] * 10 + [1.0] * 5 + [2.0] * 3 + [9.0, 30.0])
@@ -172,12 +160,12 @@ def test_students_interval_has_the_confidence_asked_for():
     assert interval == pytest.approx((5.0, 5.0 - 1.372184, 5.0 + 1.372184))
 
 
-@pytest.mark.parametrize(("confidence", "ends"), [(0.95, (0, 3)), (0.4, (0, 1)), (0.2, (1, 1))])
-def test_bootstrap_interval_of_one_value_among_nine_zeros_by_hand(confidence, ends):
+def test_bootstrap_interval_of_one_value_among_nine_zeros_by_hand():
     """The mean is how often the 10 is drawn: at most 0, 1, 2, 3 times in 35, 74, 93, 98.7 %."""
     values = np.array([[0.0]] * 9 + [[10.0]])
-    interval = bootstrap_interval(values, batch_mean, confidence=confidence)
-    assert interval == pytest.approx((1.0, *ends))
+    for confidence, ends in [(0.95, (0, 3)), (0.4, (0, 1)), (0.2, (1, 1))]:
+        interval = bootstrap_interval(values, batch_mean, confidence=confidence)
+        assert interval == pytest.approx((1.0, *ends))
 
 
 def test_holm_corrects_no_more_than_to_one_and_leaves_out_what_was_not_tested():

@@ -1,7 +1,5 @@
 """Frames as pictures."""
 
-import warnings
-
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -13,8 +11,11 @@ LABELS = ("[/red]<script>$x_1^2$ \\alpha", "שלום [bold]&amp; _%", "i" * 100 
 """What markup of some kind would make something else of."""
 
 
-def make_frame(num_arms=3, environment="World", agent="Agent", **changes):
-    """Return the third frame of four steps, in which arm 1 is the best and arm 2 the last."""
+def draw_axes(num_arms=3, environment="World", agent="Agent", **changes):
+    """Return a picture and its axes: what is known, and pulls.
+
+    It is of the third frame of four steps, in which arm 1 is the best and arm 2 the last.
+    """
     heights = np.tile(np.linspace(0, 1, NUM_CELLS), (num_arms, 1))
     unknown = np.full(num_arms, np.nan)
     fields = {
@@ -25,17 +26,12 @@ def make_frame(num_arms=3, environment="World", agent="Agent", **changes):
         "belief": ArmEstimates("posterior", unknown, lambda cells: heights),
         "cells": (0.0, 1.0),
     }
-    return Frame(**{**fields, **changes})
-
-
-def draw_axes(**changes):
-    """Return the picture of a frame and its axes: what is known, and pulls."""
-    figure, frame = Figure(figsize=SIZE), make_frame(**changes)
+    figure, frame = Figure(figsize=SIZE), Frame(**{**fields, **changes})
     draw_frame(figure, frame, fit_title(frame))
     return figure, figure.axes
 
 
-def test_a_picture_has_the_heights_the_true_means_and_the_pulls():
+def test_a_picture_has_the_heights_the_pulls_and_the_true_means_if_they_are_told():
     _, (known, pulls) = draw_axes()
     tops = [patch.get_paths()[0].vertices[:, 1].max() for patch in known.collections]
     np.testing.assert_allclose(tops, [-row - 0.5 + 0.85 for row in range(3)])
@@ -43,6 +39,8 @@ def test_a_picture_has_the_heights_the_true_means_and_the_pulls():
     assert [label.get_text() for label in known.get_yticklabels()] == ["arm 0", "arm 1", "arm 2"]
     assert [bar.get_width() for bar in pulls.patches] == [0, 1, 2]
     assert [text.get_text() for text in pulls.texts] == ["0", "1", "2"]
+    _, (known, _) = draw_axes(means=None)
+    assert not known.lines
 
 
 def test_of_many_arms_twenty_are_drawn_and_the_rest_is_counted():
@@ -51,17 +49,11 @@ def test_of_many_arms_twenty_are_drawn_and_the_rest_is_counted():
     assert "(980 arms more)" in pulls.get_title(loc="left")
 
 
-def test_what_is_not_told_is_left_out():
-    _, (known, _) = draw_axes(means=None)
-    assert not known.lines
-
-
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("label", LABELS)
 def test_labels_are_shown_as_they_are_above_the_axes(label):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        figure, axes = draw_axes(environment=label, agent=label)
-        figure.draw_without_rendering()
+    figure, axes = draw_axes(environment=label, agent=label)
+    figure.draw_without_rendering()
     (title,) = figure.texts
     assert not title.get_parse_math()
     assert "".join(title.get_text().split()).startswith(2 * "".join(label.split()))

@@ -3,7 +3,6 @@
 import numpy as np
 from wrapped_envs import make_env
 
-FIXED = ("DelayedReward", {"delay": 3})
 NAMES = ("feedback_step", "feedback_action", "feedback_reward")
 
 
@@ -23,12 +22,9 @@ def arrivals(name, options, num_steps=12):
     return found, truth
 
 
-def test_fixed_delay_brings_each_reward_that_many_steps_later():
+def test_fixed_delay_brings_each_reward_that_many_steps_later_and_batches_all_at_their_last_step():
     found, truth = arrivals("DelayedReward", {"delay": 3})
     assert found == [(t + 3, t, t % 4, truth[t]) for t in range(9)]
-
-
-def test_batches_bring_all_rewards_at_their_last_step():
     found, truth = arrivals("BatchedFeedback", {"size": 5})
     assert found == [(t // 5 * 5 + 4, t, t % 4, truth[t]) for t in range(10)]
 
@@ -41,25 +37,21 @@ def test_random_delays_bring_each_reward_once_for_its_own_pull():
     assert {now - t for now, t, _, _ in found} == {1, 2, 3, 4, 5, 6}
 
 
-def delays_of(law):
-    """Return the delays of the rewards of 10,000 pulls, those of 20 steps in 500 lanes."""
+def test_random_delays_have_their_mean():
+    """Those of 20 steps in 500 lanes, to four standard errors: sqrt((13^2 - 1) / 12 / n)."""
+    law = {"name": "uniform", "low": 2, "high": 14}
     env = make_env("DelayedReward", {"delay": law}, limit=None, num_envs=500)
     env.reset(seed=0)
     told = [env.step(np.zeros(500, dtype=int))[4]["feedback_step"] for _ in range(60)]
     pulls = np.array(told)  # (steps, N, places)
     now = np.arange(60)[:, None, None]
-    return (now - pulls)[(pulls >= 0) & (pulls < 20)]
-
-
-def test_random_delays_have_their_mean():
-    """The bound is four standard errors: sqrt((13^2 - 1) / 12 / n)."""
-    drawn = delays_of({"name": "uniform", "low": 2, "high": 14})
+    drawn = (now - pulls)[(pulls >= 0) & (pulls < 20)]
     assert (drawn.size, drawn.min(), drawn.max()) == (10_000, 2, 14)
     assert abs(drawn.mean() - 8) < 4 * (14 / 10_000) ** 0.5
 
 
 def test_what_is_on_its_way_is_lost_with_the_episode():
-    env = make_env(*FIXED, limit=4)
+    env = make_env("DelayedReward", {"delay": 3}, limit=4)
     for _ in range(2):
         env.reset(seed=1)
         steps = [env.step(0)[4]["feedback_step"].tolist() for _ in range(4)]

@@ -69,14 +69,13 @@ def test_agents_are_given_bernoulli_rewards(num_envs):
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
-@pytest.mark.parametrize(("inner", "outer"), [*permutations(OTHERS, 2)])
-def test_the_last_pull_terminates_and_nothing_is_cut_off(inner, outer, mode):
+def test_the_last_pull_terminates_and_nothing_is_cut_off(mode):
     options = {"max_episode_steps": 3, "num_arms": 2}
-    lanes = gym.make_vec("bandit_gym:BernoulliBandit-v0", 2, autoreset_mode=mode, **options)
-    single = gym.make("bandit_gym:BernoulliBandit-v0", **options)
-    for env, action in ((single, 0), (lanes, [0, 1])):
-        env = outer(EndsAtHorizon(inner(env)))
-        env.reset(seed=0)
-        ends = [env.step(action)[2:4] for _ in range(3)]
-        assert [np.all(terminated) for terminated, _ in ends] == [False, False, True]
-        assert not any(np.any(truncated) for _, truncated in ends)
+    for inner, outer in permutations(OTHERS, 2):
+        lanes = gym.make_vec("BernoulliBandit-v0", 2, autoreset_mode=mode, **options)
+        for env, action in ((gym.make("BernoulliBandit-v0", **options), 0), (lanes, [0, 1])):
+            env = outer(EndsAtHorizon(inner(env)))
+            env.reset(seed=0)
+            ends = [env.step(action)[2:4] for _ in range(3)]
+            assert [np.all(terminated) for terminated, _ in ends] == [False, False, True], env
+            assert not any(np.any(truncated) for _, truncated in ends), env
