@@ -30,12 +30,10 @@ OWN_CONTESTANTS = ("ours", "native", "grid")
 
 def document(rows: Sequence[ResultRow], effort: Effort) -> dict[str, Any]:
     """Return everything that was found, JSON-able."""
-    facts = versions()
-    if effort.has_peers:
-        facts |= {name: _find_version(name) for name in PEER_NAMES}
+    peers = {name: _find_version(name) for name in PEER_NAMES if effort.has_peers}
     return {
         "machine": machine(),
-        "versions": facts,
+        "versions": versions() | peers,  # whose own dict blocks have
         "effort": asdict(effort),
         "rows": [asdict(row) | {"verdict": judge_row(row)} for row in rows],
     }
