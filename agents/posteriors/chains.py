@@ -413,7 +413,7 @@ def make_target(
     mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms).copy()
     box = np.ascontiguousarray(prior.arm_support(problem.num_arms))
     coefficients = likelihood_coefficients(problem.likelihood, counts, sums)
-    return GibbsTarget(coefficients, mean, box, directions)
+    return GibbsTarget(coefficients, mean, box, np.ascontiguousarray(directions))
 
 
 def guess_means(

@@ -27,6 +27,7 @@ from numpy.random import Generator
 
 from agents.base.evidence import CountsAndSums
 from agents.numerics.choices import hide_arms, random_argmax
+from agents.numerics.kernels import fill_array
 from agents.posteriors.base import ExactPosterior
 from agents.posteriors.cells import find_mean, make_cells
 from agents.posteriors.tables import (
@@ -314,6 +315,23 @@ class LaneTables(NamedTuple):
 
 
 @inner
+def begin_lane(lane: LaneTables, positions: np.ndarray, sums: np.ndarray) -> float:
+    """Sort the even points' positions, go to the last pairs, and set sums to 0.
+
+    Returns:
+        the position below which some distribution function is 0.
+    """
+    lowest, size = -np.inf, len(positions) // len(lane.pairs)
+    for i in range(len(lane.pairs)):
+        fill_array(sums[i], 0.0)
+        lane.pairs[i], lowest = size - 2, max(lowest, lane.points[i, 0, POSITION])
+        for k in range(size):
+            positions[i * size + k] = lane.points[i, 2 * k, POSITION]
+    positions.sort()
+    return lowest
+
+
+@inner
 def add_node(
     ends: np.ndarray,
     lane: LaneTables,
@@ -386,13 +404,10 @@ def compare_tables(
     num_lanes, num_arms, num_points = points.shape[:3]
     num_pairs = num_points // 2
     workspace, sums = np.empty((4, num_arms)), np.empty((num_arms, 1 + means.shape[1]))
-    pairs = np.empty(num_arms, dtype=np.int64)
+    pairs, positions = np.empty(num_arms, np.int64), np.empty(num_arms * (num_pairs + 1))
     for lane in range(num_lanes):
-        positions = points[lane, :, ::2, POSITION].copy().reshape(num_arms * (num_pairs + 1))
-        positions.sort()
-        pairs[:], sums[:], rest = num_pairs - 1, 0.0, 1.0
         tables = LaneTables(points[lane], x[lane], totals[lane], pairs)
-        lowest = points[lane, :, 0, POSITION].max()  # below, some distribution function is 0
+        lowest, rest = begin_lane(tables, positions, sums), 1.0
         for k in range(positions.size - 2, -1, -1):  # until the best is surely higher
             length = positions[k + 1] - positions[k]
             if positions[k] < lowest or not rest > MIN_PROBABILITY_LEFT:
@@ -403,7 +418,9 @@ def compare_tables(
             for q in range(2 if length > 0.0 else -1, -1, -1):
                 u = positions[k] + length * _GAUSS_NODES[q]
                 rest = add_node(ends, tables, u, length * _GAUSS_WEIGHTS[q], workspace, sums)
-        total = sums[:, 0].sum()
+        total = 0.0
+        for a in range(num_arms):
+            total += sums[a, 0]
         for a in range(num_arms):
             p = sums[a, 0]
             found[lane, a] = max(p / total, 0.0)

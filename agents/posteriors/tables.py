@@ -30,13 +30,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-import agents.numerics.kernels  # noqa: F401  # compiles what kernels need of the distributions
 from agents.numerics.distributions import (
     Distribution,
     MeanDistributions,
     centred_log_density,
     find_mode_and_curvature,
 )
+from agents.numerics.kernels import fill_array
 from agents.posteriors.cells import DEGREE, EXCLUDED_LOG_LIKELIHOOD, PriorCells, find_position
 from bandit_gym.numerics.compiled import inner, kernel
 
@@ -334,7 +334,8 @@ def build_table(
     """
     weights, u, value = find_weights(cells, data), workspace[0], workspace[1]
     num, error = evaluate_first(cells, kind, data, evaluations), np.inf
-    evaluations.roughness[:num], lowest = 0.0, 0.5 * EXCLUDED_LOG_LIKELIHOOD * (1.0 + data[0])
+    fill_array(evaluations.roughness[:num], 0.0)
+    lowest = 0.5 * EXCLUDED_LOG_LIKELIHOOD * (1.0 + data[0])
     for attempt in range(MAX_PASSES):
         first, last = set_point_shares(evaluations, num, lowest, attempt > 0)
         if last < first:
@@ -394,6 +395,18 @@ def invert_table(points: np.ndarray, guide: np.ndarray, level: float) -> float:
 
 
 @inner
+def copy_table(
+    points: np.ndarray, guide: np.ndarray, other: np.ndarray, other_guide: np.ndarray
+) -> None:
+    """Copy a table's points and guide into others; slices would take seconds to compile."""
+    for k in range(len(points)):
+        for column in range(points.shape[1]):
+            other[k, column] = points[k, column]
+    for k in range(len(guide)):
+        other_guide[k] = guide[k]
+
+
+@inner
 def find_recent(keys: np.ndarray, kind: int, pulls: float, total: float) -> int:
     """Return which of R recent tables may be that of an arm's statistics.
 
@@ -437,11 +450,11 @@ def update_tables(
                 if np.isnan(error):
                     build_table(cells, kind, (0.0, 0.0), evaluations, workspace, points)
                 fill_guide(points, guide)
-                recent.points[recent_index], recent.guides[recent_index] = points, guide
+                copy_table(points, guide, recent.points[recent_index], recent.guides[recent_index])
                 recent.errors[recent_index], key = error, recent.keys[recent_index]
                 key[0], key[1], key[2] = kind, pulls, total
             else:
-                points[:], guide[:] = recent.points[recent_index], recent.guides[recent_index]
+                copy_table(recent.points[recent_index], recent.guides[recent_index], points, guide)
             tables.errors[lane, arm] = recent.errors[recent_index]
             tables.keys[lane, arm] = recent.keys[recent_index]
 
@@ -486,9 +499,12 @@ def fill_distribution_tables(distributions: MeanDistributions, points: np.ndarra
             for j in range(num_points):
                 value[j] = centred_log_density(distributions.family, first, second, u[j])
             accumulate_masses(u, value, 0.0, points[lane, arm])
+        highest = -np.inf
+        for arm in range(num_arms):
+            highest = max(highest, modes[arm])
         for arm in range(num_arms):
             for j in range(num_points):
-                points[lane, arm, j, POSITION] += modes[arm] - modes.max()
+                points[lane, arm, j, POSITION] += modes[arm] - highest
 
 
 def tabulate_distributions(

@@ -403,9 +403,10 @@ def race_blocks(
 ) -> np.ndarray:
     """Return the (N,) best arms of (N, K, d) features under one draw, for a normal prior.
 
-    The steps above in one call, as each call costs as much as 3,000 logarithms. That the prior is
-    normal is an argument: a constant would have `weigh_draws` compiled twice.
+    The steps above in one call, as each call costs as much as 3,000 logarithms. They are given
+    no constants, for which numba would compile them once more.
     """
     draws, log_weights = weigh_draws(rng, link, data, fit, None, lengths, has_normal_prior)
-    chosen = choose_coefficients(rng, fit, draws, log_weights, 1)
+    num_decisions = len(features) // len(lengths)  # of a lane: one
+    chosen = choose_coefficients(rng, fit, draws, log_weights, num_decisions)
     return find_best_arms(rng, features, chosen.reshape(len(chosen), fit.order.size))

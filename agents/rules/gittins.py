@@ -217,7 +217,7 @@ def exact_indices(alpha: np.ndarray, beta: np.ndarray, left: int) -> np.ndarray:
 
     states, which = np.unique(np.stack([alpha.ravel(), beta.ravel()]), axis=1, return_inverse=True)
     found = np.empty(states.shape[1])
-    find_finite_indices(states[0], states[1], left, found)
+    find_finite_indices(*np.ascontiguousarray(states), left, found)
     return found[which].reshape(alpha.shape)
 
 
