@@ -41,15 +41,6 @@ def write_file(folder, **settings):
     return path
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """The results of a small experiment."""
-    path = tmp_path_factory.mktemp("commands")
-    experiment = load_experiment(write_file(path, agents=["random", "ucb1"]))
-    run_experiment(experiment, path / "out", workers=SERIAL)
-    return path / "out"
-
-
 # -- How they end -------------------------------------------------------------------------------
 
 
@@ -91,15 +82,15 @@ def test_a_bad_call_is_one_sentence_and_exits_2(tmp_path, monkeypatch, capsys):
         assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "thesis.tex"], command
 
 
-@pytest.mark.parametrize("code", ["def (", "raise RuntimeError('no')", "import sys; sys.exit(7)"])
-@pytest.mark.parametrize("command", ["compare", "fidelity"])
-def test_a_module_that_fails_is_one_sentence(code, command, tmp_path, monkeypatch, capsys):
-    (tmp_path / "cannot_be_imported.py").write_text(code)
+def test_a_module_that_fails_is_one_sentence(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main([command, "--agents", "exact", "cannot_be_imported:Agent"]) == 2
-    error = capsys.readouterr().err
-    assert "agent must be importable, got 'cannot_be_imported:Agent'" in error
-    assert error.count("\n") == 1
+    for code in ("def (", "raise RuntimeError('no')", "import sys; sys.exit(7)"):
+        (tmp_path / "cannot_be_imported.py").write_text(code)
+        for command in ("compare", "fidelity"):
+            assert main([command, "--agents", "exact", "cannot_be_imported:Agent"]) == 2, code
+            error = capsys.readouterr().err
+            assert "agent must be importable, got 'cannot_be_imported:Agent'" in error
+            assert error.count("\n") == 1
 
 
 def test_an_error_is_raised_when_its_traceback_is_asked_for():
@@ -207,7 +198,8 @@ def test_damage_and_failures_are_told_as_they_come_and_leave_the_other_agents(
     assert "[/x] failed in click rates, block 0: RuntimeError: I have had enough" in text
 
 
-def test_run_fills_a_folder_named_by_content_and_leaves_the_search_path(tmp_path, monkeypatch):
+def test_run_fills_a_folder_named_by_content_and_no_trust_is_needed_to_go_on(tmp_path, monkeypatch):
+    """The search path is left as it was."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     before = sys.path.copy()
@@ -243,23 +235,15 @@ def in_python(code, folder):
     return subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True)
 
 
-HEAVY = ["matplotlib", "scipy.stats", "scipy.optimize", "rich", "torch", "joblib"]
-
-
-@pytest.mark.parametrize(
-    ("command", "heavy"),
-    [
-        ("list", HEAVY),
-        ("compare --agents random --replications 2 --horizon 5 --out NEW", ["numba", "torch"]),
-        ("export OUT --csv NEW", ["numba", *HEAVY]),
-    ],
-)
-def test_a_command_loads_nothing_that_it_does_not_use(folder, tmp_path, command, heavy):
-    places = {"OUT": str(folder), "NEW": str(tmp_path / "new")}
-    words = [places.get(word, word) for word in command.split()]
-    code = f"print(main({words}), [name for name in {heavy} if name in sys.modules])"
-    done = in_python(code, tmp_path)
-    assert done.stdout.splitlines()[-1] == "0 []", done.stderr
+def test_a_command_loads_nothing_that_it_does_not_use(tmp_path):
+    """Nor what those before it in the same process would have loaded."""
+    heavy = ["matplotlib", "scipy.stats", "scipy.optimize", "rich", "torch", "joblib"]
+    small = "compare --agents random ucb1 --replications 2 --horizon 5 --out out"
+    reading = {"export out": ["numba", *heavy], "list": heavy}
+    for commands in ({small: ["numba", "torch"]}, reading):
+        told = "print(main(command.split()), {*unused} & {*sys.modules})"
+        done = in_python(f"\nfor command, unused in {commands}.items(): {told}", tmp_path)
+        assert done.stdout.splitlines().count("0 set()") == len(commands), done
 
 
 def test_a_reader_that_leaves_ends_the_command_quietly():
@@ -433,11 +417,6 @@ def test_all_that_options_name_is_code_that_needs_trust(tmp_path, capsys):
     for text in ("likelihood laws:Likelihood", "wrappers laws:Wrapper", "prior laws:Prior"):
         assert text in error
     assert "saved model model.zip" in error and error.count("\n") == 1
-
-
-def test_what_comes_with_the_project_needs_no_trust(folder, capsys):
-    assert main(["resume", str(folder), "--backend", "serial"]) == 0
-    assert "less random's, paired" in capsys.readouterr().out
 
 
 def test_reading_imports_nothing_from_the_current_folder(home, out):
