@@ -91,7 +91,7 @@ def test_options_of_any_environment():
 
 ENVIRONMENTS = [
     ("Exponential", {"num_arms": 2, "means": [0.5, 0.0]}, "means must be possible for"),
-    ("Bernoulli", {"means": [0.5] * 1000}, "means must have num_arms=10 entries"),
+    ("Bernoulli", {"num_arms": 99, "means": [2] * 99}, r"from 0 to 1, got \[2, .{96}\.{4}$"),
     ("DependentPrior", {"dimension": 9}, "dimension must be an integer of at least 10, .*got 9"),
     ("DependentPrior", {"dimension": 12, "prior": BETA}, "dimension must be None where prior is"),
     ("Gaussian", {"std": 0.0}, "std must be a finite number above 0"),
@@ -106,9 +106,8 @@ ENVIRONMENTS = [
 
 def test_options_of_one_environment_in_which_long_values_are_cut():
     for family, options, text in ENVIRONMENTS:
-        with refused(REFUSALS, text) as caught:
+        with refused(REFUSALS, text):
             gym.make(f"bandit_gym:{family}Bandit-v0", **options)
-        assert len(str(caught.value)) < 250, text
 
 
 def test_a_single_env_that_is_not_told_the_horizon():
