@@ -34,13 +34,6 @@ def compare(out, *arguments):
     return main(["compare", *SIZES, "--out", str(out), *arguments])
 
 
-def write_file(folder, **settings):
-    path = folder / "experiment.json"
-    defaults = {"environments": [ENV], "agents": ["random"], "replications": 4, "horizon": 5}
-    path.write_text(json.dumps({**defaults, **settings}))
-    return path
-
-
 # -- How they end -------------------------------------------------------------------------------
 
 
@@ -203,9 +196,10 @@ def test_run_fills_a_folder_named_by_content_and_no_trust_is_needed_to_go_on(tmp
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     before = sys.path.copy()
-    for seed in (0, 0, 1):
-        assert main(["run", str(write_file(tmp_path, seed=seed)), "--backend", "serial"]) == 0
-    experiments = [Experiment([ENV], ["random"], horizon=5, seed=seed) for seed in (0, 1)]
+    experiments = [Experiment([ENV], ["random"], replications=4, horizon=5, seed=n) for n in (0, 1)]
+    for experiment in (experiments[0], *experiments):
+        (tmp_path / "experiment.json").write_text(json.dumps(experiment.to_dict()))
+        assert main(["run", "experiment.json", "--backend", "serial"]) == 0
     paths = [tmp_path / "results" / f"experiment-{each.name}" for each in experiments]
     assert {*(tmp_path / "results").iterdir()} == {*paths}
     assert main(["resume", str(paths[0]), "--backend", "serial"]) == 0
@@ -458,17 +452,6 @@ def project(home, monkeypatch):
     return folder
 
 
-def run(project, *options):
-    out = ["--out", str(project / "out"), "--backend", "serial"]
-    return main(["run", str(project / "study.json"), *out, *options])
-
-
-def edit(project, old, new):
-    text = (project / "mine.py").read_text()
-    assert old in text
-    (project / "mine.py").write_text(text.replace(old, new))
-
-
 def actions_of_mine(project):
     frame = load_results(project / "out").frame()
     return frame[frame["agent"] == "Mine"]["action"]
@@ -526,11 +509,12 @@ def test_a_module_edited_since_its_import_is_refused_until_python_starts_again(p
     experiment = load_experiment(project / "study.json")
     run_and_watch(experiment, project / "out", workers)
     loaded = sys.modules["mine"]
-    edit(project, "ARM = 0", "ARM = 1")
+    (project / "mine.py").write_text(MINE.replace("ARM = 0", "ARM = 1"))
     for call in (run_experiment, lambda *_, **__: load_experiment(project / "study.json")):
         with pytest.raises(ValueError, match="mine must be as .* imported it, .*; restart Python"):
             call(experiment, project / "out", workers=workers, recompute=True)
-    assert run(project) == 2
+    out = ["--out", str(project / "out"), "--backend", "serial"]
+    assert main(["run", str(project / "study.json"), *out]) == 2
     assert sys.modules["mine"] is loaded and set(actions_of_mine(project)) == {0}
     unload_user_module()
     run_and_watch(experiment, project / "out", workers, recompute=True)
