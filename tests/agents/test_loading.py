@@ -73,26 +73,18 @@ OWN_HERE = (
 
 
 @pytest.mark.parametrize("name", OWN_HERE)
-def test_loaded_agent_continues_bit_for_bit(name, tmp_path):
+def test_loaded_agent_continues_bit_for_bit_also_where_lanes_began_again(name, tmp_path):
     agent = CASES[name]
     agent.reset(3, seed=4)
-    play(agent, 9, seed=1)
-    agent.save(tmp_path / "agent")
-    loaded = agents.load(tmp_path / "agent", agent.problem)
-    assert type(loaded) is type(agent) and loaded.num_envs == 3
-    assert loaded.diagnostics().keys() == agent.diagnostics().keys()
-    assert is_same(play(agent, 1, seed=2), play(loaded, 1, seed=2))
-    assert is_same(play(agent, 11, seed=3), play(loaded, 11, seed=3))
-
-
-def test_lanes_that_began_again_are_saved_too(tmp_path):
-    agent = CASES["joint populations"]
-    agent.reset(3, seed=4)
-    play(agent, 9, seed=1)
-    agent.reset_lanes(np.array([False, True, False]))
-    agent.save(tmp_path / "agent")
-    loaded = agents.load(tmp_path / "agent", HIDDEN)
-    assert is_same(play(agent, 6, seed=2), play(loaded, 6, seed=2))
+    for begins_again in (False, True):
+        play(agent, 8, seed=1)
+        agent.reset_lanes(np.array([False, begins_again, False]))
+        agent.save(tmp_path / "agent")
+        loaded = agents.load(tmp_path / "agent", agent.problem)
+        assert type(loaded) is type(agent) and loaded.num_envs == 3
+        assert loaded.diagnostics().keys() == agent.diagnostics().keys()
+        assert is_same(play(agent, 1, seed=2), play(loaded, 1, seed=2))
+        assert is_same(play(agent, 6, seed=3), play(loaded, 6, seed=3))
 
 
 FLAGGED = {
@@ -168,22 +160,20 @@ def test_values_of_any_shape_come_back_as_they_were(tmp_path):
     assert (array == grid).all() and empty.shape == (0, 2)
 
 
-def test_class_of_ones_own_that_does_not_say_so_is_refused(tmp_path):
-    class Silent(ExactThompson):
-        pass
-
-    agent = Silent(BERNOULLI)
-    agent.reset(seed=0)
-    with pytest.raises(TypeError, match="Silent must have state_names to be saved"):
-        agent.save(tmp_path / "agent")
+class Silent(LastPaid):
+    """Does not say what it remembers."""
 
 
-def test_state_that_is_no_data_is_refused(tmp_path):
-    agent = LastPaid(BERNOULLI)
-    agent.reset(1, seed=0)
-    agent.history = [print]
-    with pytest.raises(TypeError, match="state must be made of numbers"):
-        agent.save(tmp_path / "agent")
+def test_state_that_is_no_data_or_that_a_class_does_not_tell_is_refused(tmp_path):
+    for agent_class, text in (
+        (LastPaid, "state must be made of numbers"),
+        (Silent, "Silent must have state_names to be saved"),
+    ):
+        agent = agent_class(BERNOULLI)
+        agent.reset(1, seed=0)
+        agent.history = [print]
+        with pytest.raises(TypeError, match=text):
+            agent.save(tmp_path / "agent")
     assert not list(tmp_path.iterdir())
 
 
@@ -276,11 +266,15 @@ def test_altered_file_is_one_sentence(tmp_path):
         assert text.endswith(".") and "\n" not in text
 
 
-@pytest.mark.parametrize("change", [as_object, as_huge, lambda name, data: b"", lambda n, d: d[:9]])
-def test_damaged_parts_are_refused(change, tmp_path):
-    path = rewritten(saved(CASES["populations"], tmp_path), change)
-    with pytest.raises(ValueError, match="path must lead to a whole file"):
-        agents.load(path)
+def test_damaged_parts_and_foreign_files_are_refused(tmp_path):
+    path = saved(CASES["populations"], tmp_path)
+    for change in (as_object, as_huge, lambda name, data: b"", lambda name, data: data[:9]):
+        with pytest.raises(ValueError, match="path must lead to a whole file"):
+            agents.load(rewritten(path, change))
+    for content in (b"", b"no zip", b"PK\x05\x06" + bytes(18)):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="path must lead to a whole file"):
+            agents.load(path)
 
 
 def test_torn_file_is_refused_wherever_it_is_torn(tmp_path):
@@ -304,13 +298,6 @@ def test_file_with_a_changed_byte_is_refused_or_read_alike(tmp_path):
         except ValueError as error:
             assert "path must lead to a whole file" in str(error)  # noqa: PT017
         data[at] ^= 0x55
-
-
-def test_foreign_file_is_refused(tmp_path):
-    for content in (b"", b"no zip", b"PK\x05\x06" + bytes(18)):
-        (tmp_path / "agent").write_bytes(content)
-        with pytest.raises(ValueError, match="path must lead to a whole file"):
-            agents.load(tmp_path / "agent")
 
 
 def test_missing_file_and_folders_are_told(tmp_path):

@@ -34,73 +34,56 @@ def compare(out, *arguments):
     return main(["compare", *SIZES, "--out", str(out), *arguments])
 
 
-def write_file(folder, **settings):
-    path = folder / "experiment.json"
-    defaults = {"environments": [ENV], "agents": ["random"], "replications": 4, "horizon": 5}
-    path.write_text(json.dumps({**defaults, **settings}))
-    return path
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """The results of a small experiment."""
-    path = tmp_path_factory.mktemp("commands")
-    experiment = load_experiment(write_file(path, agents=["random", "ucb1"]))
-    run_experiment(experiment, path / "out", workers=SERIAL)
-    return path / "out"
-
-
 # -- How they end -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ("list agent", "the nearest known one is 'agents'"),
-        ("compare --agents racing_paper:detla=0.1", "the nearest known one is 'delta'"),
-        ("compare --agents racing_paper:delta=2", "delta must be a finite number above 0 and"),
-        ("compare --agents :delta=1", "agent must"),
-        ("compare --env-options {num_arms:3}", "--env-options must be JSON"),
-        ("compare --env-options [3]", '--env-options must be like {"num_arms": 5}'),
-        ('compare --env-options {"num_arm":3}', "the nearest known one is 'num_arms'"),
-        ('compare --env-options {"num_arms":1}', "num_arms must be"),
-        ("compare --workers 0", "num_workers must be a positive integer, got 0"),
-        ("compare --backend darsk", "the nearest known one is 'dask'"),
-        ("compare --scheduler host:1", "scheduler must be None for the backend 'loky'"),
-        ("compare --out thesis.tex/out", "thesis.tex"),
-        ("compare --out .", "which has no experiment.json; choose another one"),
-        ("run nothing.toml", "nothing.toml"),
-        ("run thesis.tex", "must lead to valid TOML"),
-        ("resume nothing", "the folder must exist"),
-        ("resume .", "must hold an experiment or nothing"),
-        ("report nothing", "the folder must exist"),
-        ("report empty", "must hold an experiment or nothing, got 'empty'"),
-        ("export nothing", "the folder must exist"),
-        ("fidelity --scale 0", "scale must be"),
-        ("fidelity --agents nobody", "agent must be"),
-    ],
-    ids=lambda value: value[:50],
-)
-def test_a_bad_call_is_one_sentence_and_exits_2(tmp_path, monkeypatch, capsys, command, message):
+BAD_CALLS = [
+    ("list agent", "the nearest known one is 'agents'"),
+    ("compare --agents racing_paper:detla=0.1", "the nearest known one is 'delta'"),
+    ("compare --agents racing_paper:delta=2", "delta must be a finite number above 0 and"),
+    ("compare --agents :delta=1", "agent must"),
+    ("compare --env-options {num_arms:3}", "--env-options must be JSON"),
+    ("compare --env-options [3]", '--env-options must be like {"num_arms": 5}'),
+    ('compare --env-options {"num_arm":3}', "the nearest known one is 'num_arms'"),
+    ('compare --env-options {"num_arms":1}', "num_arms must be"),
+    ("compare --workers 0", "num_workers must be a positive integer, got 0"),
+    ("compare --backend darsk", "the nearest known one is 'dask'"),
+    ("compare --scheduler host:1", "scheduler must be None for the backend 'loky'"),
+    ("compare --out thesis.tex/out", "thesis.tex"),
+    ("compare --out .", "which has no experiment.json; choose another one"),
+    ("run nothing.toml", "nothing.toml"),
+    ("run thesis.tex", "must lead to valid TOML"),
+    ("resume nothing", "the folder must exist"),
+    ("resume .", "must hold an experiment or nothing"),
+    ("report nothing", "the folder must exist"),
+    ("report empty", "must hold an experiment or nothing, got 'empty'"),
+    ("export nothing", "the folder must exist"),
+    ("fidelity --scale 0", "scale must be"),
+    ("fidelity --agents nobody", "agent must be"),
+]
+
+
+def test_a_bad_call_is_one_sentence_and_exits_2(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "thesis.tex").write_text("chapter one")
     (tmp_path / "empty").mkdir()
-    assert main(command.split()) == 2
-    told = capsys.readouterr()
-    assert message in told.err and told.out == ""
-    assert told.err.startswith("bandit-gym: error: ") and told.err.count("\n") == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "thesis.tex"]
+    for command, message in BAD_CALLS:
+        assert main(command.split()) == 2, command
+        told = capsys.readouterr()
+        assert message in told.err and told.out == "", command
+        assert told.err.startswith("bandit-gym: error: ") and told.err.count("\n") == 1
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "thesis.tex"], command
 
 
-@pytest.mark.parametrize("code", ["def (", "raise RuntimeError('no')", "import sys; sys.exit(7)"])
-@pytest.mark.parametrize("command", ["compare", "fidelity"])
-def test_a_module_that_fails_is_one_sentence(code, command, tmp_path, monkeypatch, capsys):
-    (tmp_path / "cannot_be_imported.py").write_text(code)
+def test_a_module_that_fails_is_one_sentence(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main([command, "--agents", "exact", "cannot_be_imported:Agent"]) == 2
-    error = capsys.readouterr().err
-    assert "agent must be importable, got 'cannot_be_imported:Agent'" in error
-    assert error.count("\n") == 1
+    for code in ("def (", "raise RuntimeError('no')", "import sys; sys.exit(7)"):
+        (tmp_path / "cannot_be_imported.py").write_text(code)
+        for command in ("compare", "fidelity"):
+            assert main([command, "--agents", "exact", "cannot_be_imported:Agent"]) == 2, code
+            error = capsys.readouterr().err
+            assert "agent must be importable, got 'cannot_be_imported:Agent'" in error
+            assert error.count("\n") == 1
 
 
 def test_an_error_is_raised_when_its_traceback_is_asked_for():
@@ -108,35 +91,26 @@ def test_an_error_is_raised_when_its_traceback_is_asked_for():
         main(["--traceback", "compare", "--horizon", "0"])
 
 
-@pytest.mark.parametrize(
-    ("command", "option", "text"),
-    [
-        ("compare", "--horizon=1.5", "argument --horizon: invalid int value: '1.5'; see "),
-        ("report", "--format=gif", "argument --format: invalid choice: 'gif' (choose from "),
-        ("report", "--style=", "argument --style: invalid choice: '' (choose from "),
-    ],
-)
-def test_what_no_option_takes_is_one_sentence(capsys, command, option, text):
-    with pytest.raises(SystemExit, match="2"):
-        main([command, *["out"] * (command == "report"), option])
-    told = capsys.readouterr()
-    assert told.err.startswith(f"bandit-gym: error: {text}") and not told.out
-    assert told.err.endswith(f"bandit-gym {command} --help.\n") and told.err.count("\n") == 1
+UNTAKEN = [
+    ("compare", "--horizon=1.5", "argument --horizon: invalid int value: '1.5'; see "),
+    ("report", "--format=gif", "argument --format: invalid choice: 'gif' (choose from "),
+    ("report", "--style=", "argument --style: invalid choice: '' (choose from "),
+]
+
+
+def test_what_no_option_takes_is_one_sentence(capsys):
+    for command, option, text in UNTAKEN:
+        with pytest.raises(SystemExit, match="2"):
+            main([command, *["out"] * (command == "report"), option])
+        told = capsys.readouterr()
+        assert told.err.startswith(f"bandit-gym: error: {text}") and not told.out
+        assert told.err.endswith(f"bandit-gym {command} --help.\n") and told.err.count("\n") == 1
 
 
 def test_the_version_is_told(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert (caught.value.code, capsys.readouterr().out) == (0, f"bandit-gym {__version__}\n")
-
-
-def test_an_agent_that_fails_makes_the_exit_code_1_and_leaves_the_others(tmp_path, capsys):
-    failing = ["--agents", "random", "stub_agents:Raising", "--horizon", "60"]
-    assert compare(tmp_path, *failing) == 1
-    told = capsys.readouterr()
-    assert "Raising failed in click rates, block 0: RuntimeError: I have had" in told.err
-    assert "Traceback" not in told.err
-    assert "Left out: Raising" in told.out and "\nrandom " in told.out
 
 
 def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, monkeypatch, capsys):
@@ -199,9 +173,14 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal], ids=["file", "terminal"])
-def test_damage_and_failures_are_told_as_they_come(tmp_path, monkeypatch, stream):
+def test_damage_and_failures_are_told_as_they_come_and_leave_the_other_agents(
+    tmp_path, monkeypatch, capsys, stream
+):
     options = ["--agents", "random", 'stub_agents:Raising:label="[/x]"', "--horizon", "60"]
-    compare(tmp_path, *options)
+    assert compare(tmp_path, *options) == 1
+    told = capsys.readouterr()
+    assert "Traceback" not in told.err
+    assert "Left out: [/x]" in told.out and "\nrandom " in told.out
     block = next((tmp_path / "blocks").rglob("*.parquet"))
     block.write_bytes(b"")
     monkeypatch.setattr("sys.stderr", stream())
@@ -212,13 +191,19 @@ def test_damage_and_failures_are_told_as_they_come(tmp_path, monkeypatch, stream
     assert "[/x] failed in click rates, block 0: RuntimeError: I have had enough" in text
 
 
-def test_run_puts_the_results_into_a_folder_named_by_content(tmp_path, monkeypatch):
+def test_run_fills_a_folder_named_by_content_and_no_trust_is_needed_to_go_on(tmp_path, monkeypatch):
+    """The search path is left as it was."""
     monkeypatch.chdir(tmp_path)
-    for seed in (0, 0, 1):
-        assert main(["run", str(write_file(tmp_path, seed=seed)), "--backend", "serial"]) == 0
-    names = {path.name for path in (tmp_path / "results").iterdir()}
-    experiments = [Experiment([ENV], ["random"], horizon=5, seed=seed) for seed in (0, 1)]
-    assert names == {f"experiment-{experiment.name}" for experiment in experiments}
+    monkeypatch.syspath_prepend(tmp_path)
+    before = sys.path.copy()
+    experiments = [Experiment([ENV], ["random"], replications=4, horizon=5, seed=n) for n in (0, 1)]
+    for experiment in (experiments[0], *experiments):
+        (tmp_path / "experiment.json").write_text(json.dumps(experiment.to_dict()))
+        assert main(["run", "experiment.json", "--backend", "serial"]) == 0
+    paths = [tmp_path / "results" / f"experiment-{each.name}" for each in experiments]
+    assert {*(tmp_path / "results").iterdir()} == {*paths}
+    assert main(["resume", str(paths[0]), "--backend", "serial"]) == 0
+    assert sys.path == before
 
 
 def test_compare_stores_propensities_and_other_priors_where_asked(tmp_path, capsys):
@@ -244,23 +229,15 @@ def in_python(code, folder):
     return subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True)
 
 
-HEAVY = ["matplotlib", "scipy.stats", "scipy.optimize", "rich", "torch", "joblib"]
-
-
-@pytest.mark.parametrize(
-    ("command", "heavy"),
-    [
-        ("list", HEAVY),
-        ("compare --agents random --replications 2 --horizon 5 --out NEW", ["numba", "torch"]),
-        ("export OUT --csv NEW", ["numba", *HEAVY]),
-    ],
-)
-def test_a_command_loads_nothing_that_it_does_not_use(folder, tmp_path, command, heavy):
-    places = {"OUT": str(folder), "NEW": str(tmp_path / "new")}
-    words = [places.get(word, word) for word in command.split()]
-    code = f"print(main({words}), [name for name in {heavy} if name in sys.modules])"
-    done = in_python(code, tmp_path)
-    assert done.stdout.splitlines()[-1] == "0 []", done.stderr
+def test_a_command_loads_nothing_that_it_does_not_use(tmp_path):
+    """Nor what those before it in the same process would have loaded."""
+    heavy = ["matplotlib", "scipy.stats", "scipy.optimize", "rich", "torch", "joblib"]
+    small = "compare --agents random ucb1 --replications 2 --horizon 5 --out out"
+    reading = {"export out": ["numba", *heavy], "list": heavy}
+    for commands in ({small: ["numba", "torch"]}, reading):
+        told = "print(main(command.split()), {*unused} & {*sys.modules})"
+        done = in_python(f"\nfor command, unused in {commands}.items(): {told}", tmp_path)
+        assert done.stdout.splitlines().count("0 set()") == len(commands), done
 
 
 def test_a_reader_that_leaves_ends_the_command_quietly():
@@ -436,11 +413,6 @@ def test_all_that_options_name_is_code_that_needs_trust(tmp_path, capsys):
     assert "saved model model.zip" in error and error.count("\n") == 1
 
 
-def test_what_comes_with_the_project_needs_no_trust(folder, capsys):
-    assert main(["resume", str(folder), "--backend", "serial"]) == 0
-    assert "less random's, paired" in capsys.readouterr().out
-
-
 def test_reading_imports_nothing_from_the_current_folder(home, out):
     """The folder of results names `mine` too, and nothing of that name is imported."""
     for name in ("agents", "numpy", "mine"):
@@ -456,15 +428,6 @@ def test_other_agents_that_python_finds_first_are_named_and_not_run(tmp_path, mo
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["list", "agents"]) == 2
     assert f"got '{tmp_path}/agents/__init__.py'" in capsys.readouterr().err
-
-
-def test_commands_leave_the_search_path_as_it_was(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    before = sys.path.copy()
-    assert main(["run", str(write_file(tmp_path)), "--backend", "serial", "--out", "out"]) == 0
-    assert main(["resume", "out", "--backend", "serial"]) == 0
-    assert sys.path == before
 
 
 def test_workers_start_without_the_current_folder(home):
@@ -487,17 +450,6 @@ def project(home, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # whose age is told in whole seconds
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # in workers
     return folder
-
-
-def run(project, *options):
-    out = ["--out", str(project / "out"), "--backend", "serial"]
-    return main(["run", str(project / "study.json"), *out, *options])
-
-
-def edit(project, old, new):
-    text = (project / "mine.py").read_text()
-    assert old in text
-    (project / "mine.py").write_text(text.replace(old, new))
 
 
 def actions_of_mine(project):
@@ -557,11 +509,12 @@ def test_a_module_edited_since_its_import_is_refused_until_python_starts_again(p
     experiment = load_experiment(project / "study.json")
     run_and_watch(experiment, project / "out", workers)
     loaded = sys.modules["mine"]
-    edit(project, "ARM = 0", "ARM = 1")
+    (project / "mine.py").write_text(MINE.replace("ARM = 0", "ARM = 1"))
     for call in (run_experiment, lambda *_, **__: load_experiment(project / "study.json")):
         with pytest.raises(ValueError, match="mine must be as .* imported it, .*; restart Python"):
             call(experiment, project / "out", workers=workers, recompute=True)
-    assert run(project) == 2
+    out = ["--out", str(project / "out"), "--backend", "serial"]
+    assert main(["run", str(project / "study.json"), *out]) == 2
     assert sys.modules["mine"] is loaded and set(actions_of_mine(project)) == {0}
     unload_user_module()
     run_and_watch(experiment, project / "out", workers, recompute=True)

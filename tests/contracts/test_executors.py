@@ -105,11 +105,12 @@ def test_a_cluster_that_runs_already_stores_the_same_bytes(tmp_path, serial):
     assert os.getpid() not in {timing["process"] for timing in timings_of(tmp_path)}
 
 
-@pytest.mark.parametrize(("horizon", "is_here"), [(60, True), (1000, False)])
-def test_little_work_of_ours_starts_no_worker(tmp_path, horizon, is_here):
-    run_experiment(make_experiment("random", horizon=horizon), tmp_path, workers=Workers("loky", 1))
-    processes = {timing["process"] for timing in timings_of(tmp_path)}
-    assert (processes == {os.getpid()}) is is_here
+def test_little_work_of_ours_starts_no_worker(tmp_path):
+    for horizon, is_here in ((60, True), (1000, False)):
+        experiment, folder = make_experiment("random", horizon=horizon), tmp_path / f"{horizon}"
+        run_experiment(experiment, folder, workers=Workers("loky", 1))
+        processes = {timing["process"] for timing in timings_of(folder)}
+        assert (processes == {os.getpid()}) is is_here
 
 
 # -- What is there already ----------------------------------------------------------------------
@@ -136,33 +137,19 @@ def test_fewer_replications_change_nothing_and_are_the_first_ones(copy):
     assert part.equals(first)
 
 
-def test_a_folder_takes_an_experiment_that_contains_its_own(tmp_path):
-    run_experiment(make_experiment("random"), tmp_path, workers=SERIAL)
+def test_a_folder_takes_an_experiment_that_contains_its_own_and_refuses_another(tmp_path):
+    small = make_experiment("random")
+    run_experiment(small, tmp_path, workers=SERIAL)
+    others = ({"seed": 1}, {"horizon": 9}, {"agents": make_experiment("ucb1").agents})
+    for changes in others:
+        with pytest.raises(FileExistsError, match="choose another folder"):
+            run_experiment(replace(small, **changes), tmp_path, workers=SERIAL)
+        assert load_results(tmp_path).experiment == small, changes
     environments = ["BernoulliBandit-v0", "PoissonBandit-v0"]
     larger = replace(make_experiment("random", "ucb1"), environments=environments)
     watched = run_and_watch(larger, tmp_path)
     assert (watched.stored, len(watched.done)) == (3, 9)
     assert load_results(tmp_path).experiment == larger
-
-
-@pytest.mark.parametrize(
-    "changes", [{"seed": 1}, {"horizon": 9}, {"agents": ("ucb1",)}], ids=lambda c: next(iter(c))
-)
-def test_a_folder_refuses_another_experiment(tmp_path, changes):
-    run_experiment(make_experiment("random"), tmp_path, workers=SERIAL)
-    other = make_experiment(*changes.pop("agents", ("random",)), **changes)
-    with pytest.raises(FileExistsError, match="choose another folder"):
-        run_experiment(other, tmp_path, workers=SERIAL)
-    assert load_results(tmp_path).experiment == make_experiment("random")
-
-
-def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path):
-    (tmp_path / "thesis.tex").write_text("chapter one")
-    with pytest.raises(FileExistsError, match="which has no experiment.json; choose another one"):
-        run_experiment(make_experiment(), tmp_path, workers=SERIAL)
-    with pytest.raises(FileExistsError, match="must hold an experiment or nothing"):
-        load_results(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_a_second_run_in_the_folder_is_refused_and_the_first_unharmed(tmp_path, serial):
@@ -307,19 +294,14 @@ def test_a_failure_is_forgotten_once_the_block_is_stored(tmp_path):
     assert failures_of(load_results(tmp_path / "out")) == {}
 
 
-@pytest.mark.parametrize(
-    ("agent", "message"),
-    [
+def test_an_agent_that_cannot_be_built_or_hold_a_block_is_refused_before_anything_runs(tmp_path):
+    for agent, message in (
         ("stub_agents:Unbuilt", "agent Unbuilt must be able to play .* got RuntimeError: no"),
         ({"agent": "smc", "num_particles": 10**7}, "ValueError: block_size must be at most 5,"),
-    ],
-)
-def test_an_agent_that_cannot_be_built_or_hold_a_block_is_refused_before_anything_runs(
-    tmp_path, agent, message
-):
-    with pytest.raises(ValueError, match=message):
-        run_experiment(make_experiment("random", agent, block_size=50), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+    ):
+        with pytest.raises(ValueError, match=message):
+            run_experiment(make_experiment("random", agent, block_size=50), tmp_path / "out")
+        assert not (tmp_path / "out").exists()
 
 
 # -- Files that are damaged ---------------------------------------------------------------------
@@ -365,7 +347,7 @@ DAMAGES = swap, truncate, empty, flip_bit, delete_origin, delete_key
 """What befalls the first files; the first is swapped with the second, while that is whole."""
 
 
-def test_damaged_blocks_are_told_left_out_and_computed_again(copy, serial):
+def test_damaged_and_missing_blocks_are_told_left_out_and_computed_again(copy, serial):
     whole = load_results(copy).frame()
     paths = sorted((copy / "blocks").rglob("0*.*"))[: len(DAMAGES)]
     for damage, path in zip(DAMAGES, paths, strict=True):
@@ -380,27 +362,22 @@ def test_damaged_blocks_are_told_left_out_and_computed_again(copy, serial):
     assert f"Not whole: 6 blocks, {example}" in told
     assert files_of(copy) == serial
     assert load_results(copy).frame().equals(whole)
-
-
-@pytest.mark.parametrize(
-    "line", ["", "null", "{", '{"block": 0}', '{"block": 0, "decisions": "x"}']
-)
-def test_a_file_of_timings_that_tells_nothing_leaves_the_times_blank(copy, line):
-    before = load_results(copy).table().drop(columns="microseconds_per_decision")
-    for path in (copy / "timings").iterdir():
-        path.write_text(line)
-    found = load_results(copy).table()
-    assert found["microseconds_per_decision"].isna().all()
-    assert found.drop(columns="microseconds_per_decision").equals(before)
-    assert run_and_watch(make_experiment(), copy).done == []
-
-
-def test_a_block_that_is_missing_is_not_called_damaged(copy, serial):
-    sorted(sorted((copy / "blocks").iterdir())[0].iterdir())[1].unlink()
+    paths[1].unlink()  # what is missing is not called damaged
     assert "Not whole" not in str(load_results(copy))
     watched = run_and_watch(make_experiment(), copy)
     assert (watched.stored, len(watched.done), watched.damaged) == (8, 1, ())
     assert files_of(copy) == serial
+
+
+def test_a_file_of_timings_that_tells_nothing_leaves_the_times_blank(copy):
+    before = load_results(copy).table().drop(columns="microseconds_per_decision")
+    for line in ("", "null", "{", '{"block": 0}', '{"block": 0, "decisions": "x"}'):
+        for path in (copy / "timings").iterdir():
+            path.write_text(line)
+        found = load_results(copy).table()
+        assert found["microseconds_per_decision"].isna().all(), line
+        assert found.drop(columns="microseconds_per_decision").equals(before), line
+        assert run_and_watch(make_experiment(), copy).done == [], line
 
 
 def test_what_killed_writers_left_is_cleared_and_what_others_put_there_is_kept(copy):
@@ -417,28 +394,27 @@ SETTINGS = make_experiment().to_dict() | {"agents": []}
 BROKEN = {"target": "agents:UCB1", "options": 5, "label": "broken"}
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        *("", "null", "[]", {"format": 0}, {"experiment": None}),
-        *({"experiment": SETTINGS | {"environments": each}} for each in ([], 5, [5], [BROKEN])),
-    ],
-    ids=lambda damage: str(damage)[:40],
-)
-def test_a_damaged_manifest_is_named_in_one_sentence(tmp_path, capsys, damage):
+DAMAGED = [
+    *("", "null", "[]", {"format": 0}, {"experiment": None}),
+    *({"experiment": SETTINGS | {"environments": each}} for each in ([], 5, [5], [BROKEN])),
+]
+
+
+def test_a_damaged_manifest_is_named_in_one_sentence(tmp_path, capsys):
     experiment = make_experiment("random", replications=4, horizon=3)
     run_experiment(experiment, tmp_path, workers=SERIAL)
     path = tmp_path / "experiment.json"
-    is_text = isinstance(damage, str)
-    path.write_text(damage if is_text else json.dumps(json.loads(path.read_bytes()) | damage))
-    for read in (load_results, lambda folder: run_experiment(experiment, folder, workers=SERIAL)):
-        with pytest.raises(
-            ValueError, match=r"experiment\.json must describe an experiment in format"
-        ):
-            read(tmp_path)
-    assert main(["report", str(tmp_path)]) == main(["resume", str(tmp_path)]) == 2
-    first, second = capsys.readouterr().err.splitlines()
-    assert first == second and "experiment.json must" in first
+    whole = json.loads(path.read_bytes())
+    words = r"experiment\.json must describe an experiment in format"
+    for damage in DAMAGED:
+        path.write_text(damage if isinstance(damage, str) else json.dumps(whole | damage))
+        with pytest.raises(ValueError, match=words):
+            load_results(tmp_path)
+        with pytest.raises(ValueError, match=words):
+            run_experiment(experiment, tmp_path, workers=SERIAL)
+        assert main(["report", str(tmp_path)]) == main(["resume", str(tmp_path)]) == 2, damage
+        first, second = capsys.readouterr().err.splitlines()
+        assert first == second and "experiment.json must" in first
 
 
 def test_blocks_of_another_results_version_are_refused_and_named(tmp_path):

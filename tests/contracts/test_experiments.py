@@ -119,23 +119,22 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("case", ENTRIES)
-def test_every_form_of_entry_reads_the_same_again(tmp_path, case):
-    text, settings, labels = ENTRIES[case]
+def test_every_form_of_entry_reads_the_same_again(tmp_path):
     kinds = {"environments": f'environments = ["{ENV}"]', "agents": 'agents = ["random", "ucb1"]'}
-    others = [line for kind, line in kinds.items() if kind not in settings]
-    (tmp_path / "settings.toml").write_text("\n".join([*others, text]), encoding="utf-8")
-    experiment = make_experiment(**settings)
-    assert load_experiment(tmp_path / "settings.toml") == experiment
-    assert Experiment.from_dict(experiment.to_dict()) == experiment
-    (tmp_path / "settings.json").write_text(json.dumps(experiment.to_dict()))
-    assert load_experiment(tmp_path / "settings.json") == experiment
-    entries = {kind: getattr(experiment, kind) for kind in kinds}
-    again = make_experiment(**{kind: list(values) for kind, values in entries.items()})
-    assert {kind: getattr(again, kind) for kind in kinds} == entries
-    if labels is not None:
-        (kind,) = settings
-        assert [entry.label for entry in getattr(experiment, kind)] == labels
+    for case, (text, settings, labels) in ENTRIES.items():
+        others = [line for kind, line in kinds.items() if kind not in settings]
+        (tmp_path / "settings.toml").write_text("\n".join([*others, text]), encoding="utf-8")
+        experiment = make_experiment(**settings)
+        assert load_experiment(tmp_path / "settings.toml") == experiment, case
+        assert Experiment.from_dict(experiment.to_dict()) == experiment, case
+        (tmp_path / "settings.json").write_text(json.dumps(experiment.to_dict()))
+        assert load_experiment(tmp_path / "settings.json") == experiment, case
+        entries = {kind: getattr(experiment, kind) for kind in kinds}
+        again = make_experiment(**{kind: list(values) for kind, values in entries.items()})
+        assert {kind: getattr(again, kind) for kind in kinds} == entries, case
+        if labels is not None:
+            (kind,) = settings
+            assert [entry.label for entry in getattr(experiment, kind)] == labels
 
 
 def test_settings_that_read_very_long_are_cut_in_the_label():
@@ -159,23 +158,22 @@ def test_names_come_from_settings_alone():
     assert re.fullmatch(rf"{ENV}--random--[0-9a-f]{{12}}", plain.runs[0].name)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"environments": [{"env": ENV, "num_arms": 3}]},
-        {"agents": ["random", {"agent": "ucb1", "scale": 0.5}]},
-        {"agents": ["random", {"agent": "ucb1", "prior": FIVE}]},
-        {"horizon": 7},
-        {"horizon": [7, 1000]},
-        {"seed": 1},
-        {"recording": "every"},
-        {"block_size": 7},
-        {"propensities": True},
-    ],
-    ids=str,
-)
-def test_names_change_with_whatever_can_change_a_result(change):
-    assert make_experiment(**change).name != make_experiment().name
+CHANGES = [
+    {"environments": [{"env": ENV, "num_arms": 3}]},
+    {"agents": ["random", {"agent": "ucb1", "scale": 0.5}]},
+    {"agents": ["random", {"agent": "ucb1", "prior": FIVE}]},
+    {"horizon": 7},
+    {"horizon": [7, 1000]},
+    {"seed": 1},
+    {"recording": "every"},
+    {"block_size": 7},
+    {"propensities": True},
+]
+
+
+def test_names_change_with_whatever_can_change_a_result():
+    names = [make_experiment(**change).name for change in ({}, *CHANGES)]
+    assert len({*names}) == len(names), names
 
 
 # -- Streams ------------------------------------------------------------------------------------
@@ -285,21 +283,20 @@ def test_runs_in_wrappers_are_the_same_again_and_blocks_differ(tmp_path):
     assert frame["realised_regret"].isna().all()  # of means that move there is no best one
 
 
-@pytest.mark.parametrize(("horizon", "every"), [(200, True), (201, False), (10**6, False)])
-def test_recorded_steps_are_all_or_two_hundred_evenly_spaced_in_log_time(horizon, every):
-    steps = make_experiment(horizon=horizon).runs[0].steps
-    if every:
-        assert steps.tolist() == list(range(1, horizon + 1))
-        return
-    ratio = horizon ** (1 / 199)
-    assert len(steps) <= 200 and (steps[0], steps[-1]) == (1, horizon)
-    # each step is the ratio times the one before, but for two roundings; at first, one more
-    assert (np.diff(steps) > 0).all()
-    assert (abs(steps[1:] - ratio * steps[:-1]) <= 0.5 + 0.5 * ratio).all()
-    assert len(make_experiment(horizon=1000, recording="every").runs[0].steps) == 1000
+def test_recorded_steps_are_all_or_two_hundred_evenly_spaced_in_log_time():
+    for settings in ({"horizon": 200}, {"horizon": 1000, "recording": "every"}):
+        steps = make_experiment(**settings).runs[0].steps
+        assert steps.tolist() == list(range(1, settings["horizon"] + 1))
+    for horizon in (201, 10**6):
+        steps, ratio = make_experiment(horizon=horizon).runs[0].steps, horizon ** (1 / 199)
+        assert len(steps) <= 200 and (steps[0], steps[-1]) == (1, horizon)
+        # each step is the ratio times the one before, but for two roundings; at first, one more
+        assert (np.diff(steps) > 0).all()
+        assert (abs(steps[1:] - ratio * steps[:-1]) <= 0.5 + 0.5 * ratio).all()
 
 
-def test_blocks_say_what_they_were_drawn_from_and_how_long_it_took_stands_beside(tmp_path):
+def test_blocks_are_sorted_and_say_what_they_were_drawn_from_and_what_their_columns_mean(tmp_path):
+    """How long it took stands beside."""
     play(tmp_path, environments=[ENV], agents=["random"])
     (run,) = load_results(tmp_path).experiment.runs
     for block, path in enumerate(sorted((tmp_path / "blocks").rglob("*.parquet"))):
@@ -309,6 +306,12 @@ def test_blocks_say_what_they_were_drawn_from_and_how_long_it_took_stands_beside
         assert origin["sources"] == {"environment": {}, "agent": {}}
         assert {"python", "numpy", "gymnasium"} <= set(origin["versions"])
         assert {"results_version", "misbelief"} < set(origin)
+        table, replications = pq.read_table(path), range(3 * block, 3 * block + 3)
+        told = {field.name: field.metadata[b"description"].decode() for field in table.schema}
+        assert told[CUMULATIVE_REGRET] == "sum over steps of max(means) - means[action]"
+        assert all(told.values())
+        keys = [tuple(row.values()) for row in table.select(["replication", "step"]).to_pylist()]
+        assert keys == [(replication, step) for replication in replications for step in range(1, 9)]
     (file,) = (tmp_path / "timings").iterdir()
     assert file.stem == run.name
     for timing in timings_of(tmp_path):
@@ -385,41 +388,37 @@ def test_a_lane_stays_as_it_was_once_its_episode_has_ended(tmp_path):
     assert [each["decisions"] for each in timings_of(tmp_path)] == [0 + 0 + 1] * 2  # after 3 steps
 
 
-def test_files_say_what_their_columns_mean_and_are_sorted(tmp_path):
-    play(tmp_path, environments=[ENV], agents=["random"])
-    path = sorted((tmp_path / "blocks").rglob("*.parquet"))[1]
-    table = pq.read_table(path)
-    told = {field.name: field.metadata[b"description"].decode() for field in table.schema}
-    assert told[CUMULATIVE_REGRET] == "sum over steps of max(means) - means[action]"
-    assert all(told.values())
-    keys = [tuple(row.values()) for row in table.select(["replication", "step"]).to_pylist()]
-    assert keys == [(replication, step) for replication in (3, 4, 5) for step in range(1, 9)]
+NAMED = "no names of recorded columns"
+SHAPED = "real numbers of shape (3,) as its 'mood'"
+SAYINGS = {
+    "another column": ({"reward": [0, 0, 0]}, NAMED),
+    "a key": ({"agent": [0, 0, 0]}, NAMED),
+    "two lanes": ({"mood": [1, 2]}, SHAPED),
+    "a word": ({"mood": "good"}, SHAPED),
+    "nothing": ({"mood": [None, 1, 2]}, SHAPED),
+}
 
 
-@pytest.mark.parametrize(
-    ("says", "message"),
-    [
-        *(({name: [0, 0, 0]}, "no names of recorded columns") for name in ("reward", "agent")),
-        ({"mood": [1, 2]}, "real numbers of shape (3,) as its 'mood'"),
-        ({"mood": "good"}, "real numbers of shape (3,) as its 'mood'"),
-        ({"mood": [None, 1, 2]}, "real numbers of shape (3,) as its 'mood'"),
-    ],
-    ids=str,
-)
-def test_diagnostics_that_no_column_can_hold_fail_in_one_sentence(tmp_path, says, message):
-    saying = {"agent": "stub_agents:Saying", "says": says, "label": "saying"}
-    assert play(tmp_path, environments=[ENV], agents=[saying]).empty
-    (failure, *_) = failures_of(load_results(tmp_path))["saying"].values()
-    assert message in failure.partition("\n")[0]
+def test_diagnostics_that_no_column_can_hold_fail_in_one_sentence(tmp_path):
+    agents = [
+        {"agent": "stub_agents:Saying", "says": says, "label": label}
+        for label, (says, _) in SAYINGS.items()
+    ]
+    assert play(tmp_path, environments=[ENV], agents=agents).empty
+    failures = failures_of(load_results(tmp_path))
+    for label, (_, message) in SAYINGS.items():
+        assert message in failures[label][0].partition("\n")[0], label
 
 
-@pytest.mark.parametrize("since", [5, 60])
-def test_diagnostics_that_come_later_are_refused_and_not_lost(tmp_path, since):
+def test_diagnostics_that_come_later_are_refused_and_not_lost(tmp_path):
     """Whether the recorder has added up steps before them, or not."""
-    saying = {"agent": "stub_agents:Saying", "says": {"mood": [1, 2, 3]}, "since": since}
-    assert play(tmp_path, environments=[ENV], agents=[saying], horizon=80).empty
-    (failure,) = {*next(iter(failures_of(load_results(tmp_path)).values())).values()}
-    assert "the same names at every step, got ['mood']" in failure.partition("\n")[0]
+    saying = {"agent": "stub_agents:Saying", "says": {"mood": [1, 2, 3]}}
+    agents = [{**saying, "grid": {"since": [5, 60]}}]
+    assert play(tmp_path, environments=[ENV], agents=agents, horizon=80).empty
+    failures = failures_of(load_results(tmp_path)).values()
+    assert [len(each) for each in failures] == [2, 2]
+    for failure in {text for each in failures for text in each.values()}:
+        assert "the same names at every step, got ['mood']" in failure.partition("\n")[0]
 
 
 def test_each_doubt_is_counted_in_a_column_of_its_own(tmp_path):
@@ -463,18 +462,14 @@ def test_propensities_weigh_logged_rewards_to_the_value_of_another_policy(tmp_pa
     assert paid.mean() - 0.5 > 4 * paid.std() / np.sqrt(len(paid))
 
 
-@pytest.mark.parametrize(("options", "expected"), [({}, 8), ({"horizon": 9}, 9)])
-def test_an_agent_that_takes_a_horizon_is_told_that_of_the_run(tmp_path, options, expected):
-    timed = {"agent": "stub_agents:Timed", **options}
-    frame = play(tmp_path, environments=[ENV], agents=[timed])
-    assert set(frame[frame["step"] == 1]["told"]) == {expected}
-
-
-def test_an_agent_that_takes_a_horizon_is_refused_several_unless_it_has_its_own(tmp_path):
-    timed, several = {"agent": "stub_agents:Timed"}, {"environments": [ENV], "horizon": [4, 8]}
+def test_an_agent_that_takes_a_horizon_is_told_its_own_or_the_one_of_the_run(tmp_path):
+    timed, own = ({"agent": "stub_agents:Timed", **options} for options in ({}, {"horizon": 9}))
+    frame = play(tmp_path / "one", environments=[ENV], agents=[timed, own])
+    told = frame[frame["step"] == 1].groupby("agent", observed=True)["told"].agg(set)
+    assert told.tolist() == [{8}, {9}]
     with pytest.raises(ValueError, match=r"horizon must be one number .*, got \[4, 8\]; run an"):
-        play(tmp_path, agents=[timed], **several)
-    frame = play(tmp_path, agents=[timed | {"horizon": 9}], **several)
+        play(tmp_path / "two", environments=[ENV], horizon=[4, 8], agents=[timed])
+    frame = play(tmp_path / "two", environments=[ENV], horizon=[4, 8], agents=[own])
     assert set(frame[frame["step"] == 1]["told"]) == {9}
 
 
@@ -495,30 +490,29 @@ def test_results_say_who_is_told_another_prior_than_the_environments(tmp_path):
     assert "\nsmc, given beta(1, 1) " in text
 
 
-@pytest.mark.parametrize("name", ["exact", "racing", "smc"])
-def test_an_agent_that_is_told_a_prior_plays_as_in_an_environment_of_that_prior(tmp_path, name):
+def test_an_agent_that_is_told_a_prior_plays_as_in_an_environment_of_that_prior(tmp_path):
     """A prior all but certain of the first arm makes every agent play it."""
     sure = {"name": "beta", "alpha": [990, 10, 10], "beta": [10, 990, 990]}
-    world = {"env": ENV, "num_arms": 3}
-    frame = play(tmp_path, environments=[world], agents=[{"agent": name, "prior": sure}])
-    assert (frame["action"] == 0).all()
+    agents = [{"agent": name, "prior": sure} for name in ("exact", "racing", "smc")]
+    frame = play(tmp_path, environments=[{"env": ENV, "num_arms": 3}], agents=agents)
+    assert len(frame) == 3 * 6 * 8 and (frame["action"] == 0).all()
 
 
-@pytest.mark.parametrize(
-    ("prior", "text"),
-    [
-        ({"name": "bta"}, "the nearest known one is 'beta'"),
-        ({"name": "normal", "mean": 0, "std": 1}, r"prior must lie in \[0, 1\], where the means"),
-        ({"name": "beta", "alpha": [1, 1], "beta": 1}, "prior must have 3 values in its per-arm"),
-        ("no_such_module:Law", "prior must be importable, got 'no_such_module:Law'"),
-        (5, r"prior must be a prior such as Beta\(1, 1\)"),
-    ],
-)
-def test_what_cannot_be_told_is_said_before_the_run(tmp_path, prior, text):
-    experiment = Experiment([{"env": ENV, "num_arms": 3}], [{"agent": "exact", "prior": prior}])
-    with pytest.raises(ValueError, match=text):
-        run_experiment(experiment, tmp_path / "out", workers=SERIAL)
-    assert not (tmp_path / "out").exists()
+UNTELLABLE = [
+    ({"name": "bta"}, "the nearest known one is 'beta'"),
+    ({"name": "normal", "mean": 0, "std": 1}, r"prior must lie in \[0, 1\], where the means"),
+    ({"name": "beta", "alpha": [1, 1], "beta": 1}, "prior must have 3 values in its per-arm"),
+    ("no_such_module:Law", "prior must be importable, got 'no_such_module:Law'"),
+    (5, r"prior must be a prior such as Beta\(1, 1\)"),
+]
+
+
+def test_what_cannot_be_told_is_said_before_the_run(tmp_path):
+    for prior, text in UNTELLABLE:
+        agents = [{"agent": "exact", "prior": prior}]
+        with pytest.raises(ValueError, match=text):
+            play(tmp_path / "out", environments=[{"env": ENV, "num_arms": 3}], agents=agents)
+        assert not (tmp_path / "out").exists()
 
 
 # -- Bad calls ----------------------------------------------------------------------------------
@@ -571,23 +565,20 @@ def test_experiment_refuses_bad_settings_in_one_sentence():
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("a.toml", "replications = = 7", "path must lead to valid TOML, got .*a.toml"),
-        ("a.json", "null", "experiment must be a dict"),
-        ("a.json", '{"environments": [5], "agents": ["random"]}', "env must be an id, a Bandit"),
-        ("a.toml", "replicatons = 3", "replicatons|must have the key"),
-        ("b/", "", "directory"),
-        ("nothing.toml", None, "nothing.toml"),
-    ],
-    ids=lambda value: str(value)[:30],
-)
-def test_a_file_of_no_experiment_is_refused_in_one_sentence(tmp_path, name, text, message):
-    if name.endswith("/"):
-        (tmp_path / name).mkdir()
-    elif text is not None:
-        (tmp_path / name).write_text(text)
-    with pytest.raises((OSError, TypeError, ValueError), match=message) as caught:
-        load_experiment(tmp_path / name)
-    assert "\n" not in str(caught.value)
+NO_EXPERIMENTS = [
+    ("a.toml", "replications = = 7", "path must lead to valid TOML, got .*a.toml"),
+    ("a.json", "null", "experiment must be a dict"),
+    ("a.json", '{"environments": [5], "agents": ["random"]}', "env must be an id, a Bandit"),
+    ("a.toml", "replicatons = 3", "replicatons|must have the key"),
+    ("", None, "directory"),
+    ("nothing.toml", None, "nothing.toml"),
+]
+
+
+def test_a_file_of_no_experiment_is_refused_in_one_sentence(tmp_path):
+    for name, text, message in NO_EXPERIMENTS:
+        if text is not None:
+            (tmp_path / name).write_text(text)
+        with pytest.raises((OSError, TypeError, ValueError), match=message) as caught:
+            load_experiment(tmp_path / name)
+        assert "\n" not in str(caught.value)

@@ -75,7 +75,6 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:.*render")
 def test_another_number_of_arms_than_that_of_the_distributions():
     prior, rng = PerArm([Beta(1, 1)] * 3), np.random.default_rng(0)
     for call in (lambda: prior.sample(rng, (2, 4)), lambda: prior.log_density(np.full(4, 0.5))):
@@ -83,6 +82,7 @@ def test_another_number_of_arms_than_that_of_the_distributions():
             call()
 
 
+@pytest.mark.filterwarnings("ignore:.*render")
 def test_options_of_any_environment():
     for make, (options, error, text) in product((bg.make, bg.make_vec), OPTIONS):
         with refused(error, text):
@@ -91,6 +91,7 @@ def test_options_of_any_environment():
 
 ENVIRONMENTS = [
     ("Exponential", {"num_arms": 2, "means": [0.5, 0.0]}, "means must be possible for"),
+    ("Bernoulli", {"num_arms": 99, "means": [2] * 99}, r"from 0 to 1, got \[2, .{96}\.{4}$"),
     ("DependentPrior", {"dimension": 9}, "dimension must be an integer of at least 10, .*got 9"),
     ("DependentPrior", {"dimension": 12, "prior": BETA}, "dimension must be None where prior is"),
     ("Gaussian", {"std": 0.0}, "std must be a finite number above 0"),
@@ -103,7 +104,7 @@ ENVIRONMENTS = [
 ]
 
 
-def test_options_of_one_environment():
+def test_options_of_one_environment_in_which_long_values_are_cut():
     for family, options, text in ENVIRONMENTS:
         with refused(REFUSALS, text):
             gym.make(f"bandit_gym:{family}Bandit-v0", **options)
@@ -201,15 +202,15 @@ def test_parameters_of_priors():
             make(*arguments)
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
-def test_a_covariance_is_judged_free_of_units_and_from_a_ratio_of_1e_12_on(scale):
+def test_a_covariance_is_judged_free_of_units_and_from_a_ratio_of_1e_12_on():
     """Two arms of correlation rho have the eigenvalues 1 - rho and 1 + rho."""
-    units = np.outer([scale, 1.0], [scale, 1.0])
     near, nearer = (np.array([[1.0, 1.0 - gap], [1.0 - gap, 1.0]]) for gap in (3e-12, 1e-12))
-    box = {"low": [-scale, -1.0], "high": [scale, 1.0]}
-    Joint(0.0, units * near, **box)
-    with refused(ValueError, "covariance must be positive definite"):
-        Joint(0.0, units * nearer, **box)
+    for scale in (1e-12, 1.0, 1e12):
+        units = np.outer([scale, 1.0], [scale, 1.0])
+        box = {"low": [-scale, -1.0], "high": [scale, 1.0]}
+        Joint(0.0, units * near, **box)
+        with refused(ValueError, "covariance must be positive definite"):
+            Joint(0.0, units * nearer, **box)
 
 
 PRIOR_DICTS = [
@@ -551,7 +552,9 @@ def test_comparisons():
             bg.compare(**{"agents": ["random"], "replications": 2, "horizon": 2} | settings)
 
 
-def test_folders_of_comparisons(tmp_path):
+def test_folders_of_results(tmp_path):
+    with refused(TypeError, "directory must be a path, as a string or a Path, got 5"):
+        load_results(5)
     (tmp_path / "file").touch()
     with refused(FileExistsError, "out must be a folder, got"):
         bg.compare(["random"], replications=2, horizon=2, out=tmp_path / "file")
@@ -601,23 +604,16 @@ def test_options_of_agents():
             make_agent(name, PROBLEM, **options)
 
 
-def test_folders_of_results():
-    with refused(TypeError, "directory must be a path, as a string or a Path, got 5"):
-        load_results(5)
-
-
-@pytest.mark.parametrize(
-    ("integer", "real"),
-    [(3, 1), (3, np.float32(1)), (np.int32(3), np.int64(1)), (np.uint8(3), np.float64(1))],
-)
-def test_numbers_of_any_type_are_taken_as_pythons(integer, real):
-    env = gym.make("bandit_gym:GaussianBandit-v0", num_arms=integer, std=real)
-    settings = env.unwrapped.problem.to_dict()
-    assert settings["num_arms"] == 3 and type(settings["num_arms"]) is int
-    assert settings["likelihood"] == {"name": "gaussian", "std": 1.0}
-    assert type(settings["likelihood"]["std"]) is float
-    prior = Normal(np.array(real), [real, real])
-    assert [type(value) for value in (prior.mean, *prior.std)] == [float] * 3
+def test_numbers_of_any_type_are_taken_as_pythons():
+    numbers = [(3, 1), (3, np.float32(1)), (np.int32(3), np.int64(1)), (np.uint8(3), np.float64(1))]
+    for integer, real in numbers:
+        env = gym.make("bandit_gym:GaussianBandit-v0", num_arms=integer, std=real)
+        settings = env.unwrapped.problem.to_dict()
+        assert settings["num_arms"] == 3 and type(settings["num_arms"]) is int
+        assert settings["likelihood"] == {"name": "gaussian", "std": 1.0}
+        assert type(settings["likelihood"]["std"]) is float
+        prior = Normal(np.array(real), [real, real])
+        assert [type(value) for value in (prior.mean, *prior.std)] == [float] * 3
 
 
 def test_actions_and_rewards_of_any_type_are_observed():
@@ -629,25 +625,16 @@ def test_actions_and_rewards_of_any_type_are_observed():
     assert agent.lane_counts.tolist() == agent.lane_sums.tolist() == [[0, 4 * 5, 0]]
 
 
-def test_long_values_are_cut():
-    with refused(ValueError, "means must have num_arms=10 entries") as caught:
-        gym.make(ENV, means=[0.5] * 1000)
-    assert len(str(caught.value)) < 250
-
-
-@pytest.mark.parametrize("old", RENAMED)
-def test_an_old_name_is_refused_with_the_new_one(old):
-    module, _, name = old.rpartition(".")
-    with refused((AttributeError, ValueError), rf"{name}'.* it is '{RENAMED[old]}' now."):
-        if old.startswith("doubts_"):
-            check_choice("column", old, COLUMNS)
-        getattr(import_module(module) if module else make_agent("exact", PROBLEM), name)
-
-
-@pytest.mark.parametrize("base", [Agent, Posterior])
-def test_a_subclass_that_overrides_an_old_name_is_refused_at_its_definition(base):
-    with refused(TypeError, "Mine must not define '_law': it is '_action_probabilities' now."):
-        type(base)("Mine", (base,), {"_law": None})
+def test_an_old_name_is_refused_with_the_new_one_also_where_a_subclass_defines_it():
+    for old, new in RENAMED.items():
+        module, _, name = old.rpartition(".")
+        with refused((AttributeError, ValueError), rf"{name}'.* it is '{new}' now."):
+            if old.startswith("doubts_"):
+                check_choice("column", old, COLUMNS)
+            getattr(import_module(module) if module else make_agent("exact", PROBLEM), name)
+    for base in (Agent, Posterior):
+        with refused(TypeError, "Mine must not define '_law': it is '_action_probabilities' now."):
+            type(base)("Mine", (base,), {"_law": None})
 
 
 def test_an_error_within_a_property_is_not_hidden_by_the_refusal_of_old_names():

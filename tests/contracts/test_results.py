@@ -109,26 +109,14 @@ def table(results):
     return results.table().set_index(["env", "agent"])
 
 
-def test_table_has_a_row_for_each_run(table):
+def test_table_has_a_row_for_each_run_with_means_and_intervals_of_the_files(table, rows):
+    """By the function that `results/test_statistics.py` tests."""
     assert list(table.index) == RUNS
     assert set(table["replications"]) == {REPLICATIONS}
-
-
-def is_skewed(values):
-    """A skewness beyond a tenth of the root of the number of values: Student's law is no guide."""
-    return abs(stats.skew(values)) > 0.1 * math.sqrt(len(values))
-
-
-def check_interval(values, found):
-    """By the function that `results/test_statistics.py` tests."""
-    assert tuple(found) == pytest.approx(mean_interval(values))
-
-
-@pytest.mark.parametrize("column", [CUMULATIVE_REGRET, "realised_regret", "simple_regret"])
-def test_means_and_intervals_are_those_of_the_files(table, rows, column):
-    names = [column, f"{column}_low", f"{column}_high"]
-    for run in RUNS:
-        check_interval(final(rows, *run, column), table.loc[run, names])
+    for column in (CUMULATIVE_REGRET, "realised_regret", "simple_regret"):
+        for run in RUNS:
+            found = table.loc[run, [column, f"{column}_low", f"{column}_high"]]
+            assert tuple(found) == pytest.approx(mean_interval(final(rows, *run, column))), column
 
 
 def test_shares_have_wilsons_interval(table, rows):
@@ -168,9 +156,10 @@ def test_differences_are_paired_with_the_first_agent_and_corrected_by_holm(table
             continue
         regret, reference = final(rows, env, agent), final(rows, env, "random")
         differences = regret - reference
-        check_interval(differences, found[["difference", "difference_low", "difference_high"]])
+        interval = found[["difference", "difference_low", "difference_high"]]
+        assert tuple(interval) == pytest.approx(mean_interval(differences))
         raw[env, agent] = paired_p_value(differences)
-        if not is_skewed(differences):
+        if abs(stats.skew(differences)) <= 0.1 * math.sqrt(REPLICATIONS):  # Student's law holds
             num_students += 1
             assert raw[env, agent] == pytest.approx(stats.ttest_rel(regret, reference).pvalue)
     assert num_students >= 4
@@ -247,28 +236,21 @@ def test_environments_where_uniform_play_loses_nothing_or_none_knows_what_have_n
 # -- Text ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("mean", "low", "high", "is_doubtful", "text"),
-    [
-        (12.34, 10.0, 14.68, False, "12.3 ± 2.3"),
-        (12.34, 12.318, 12.362, True, "12.340 ± 0.022*"),
-        (-0.001, -3.0, 1.0, False, "0.0 [-3.0, 1.0]"),
-        (1234.0, 1100.0, 1500.0, True, "1234 [1100, 1500]*"),
-        (2.0, 2.0, 2.0, False, "2.0 ± 0.0"),
-        (2.0, math.nan, math.nan, True, "2.0 ± -"),
-        (math.nan, math.nan, math.nan, False, "-"),
-    ],
-)
-def test_estimates_have_half_their_interval_or_both_ends_where_it_is_lopsided(
-    mean, low, high, is_doubtful, text
-):
-    row = {"x": mean, "x_low": low, "x_high": high, "x_is_doubtful": is_doubtful}
-    assert write_estimate(row, "x") == text
+ESTIMATES = [
+    (12.34, 10.0, 14.68, False, "12.3 ± 2.3"),
+    (12.34, 12.318, 12.362, True, "12.340 ± 0.022*"),
+    (-0.001, -3.0, 1.0, False, "0.0 [-3.0, 1.0]"),
+    (1234.0, 1100.0, 1500.0, True, "1234 [1100, 1500]*"),
+    (2.0, 2.0, 2.0, False, "2.0 ± 0.0"),
+    (2.0, math.nan, math.nan, True, "2.0 ± -"),
+    (math.nan, math.nan, math.nan, False, "-"),
+]
 
 
-def test_text_says_which_intervals_may_be_too_short(results, table):
-    assert (table["difference_is_doubtful"] | table[f"{CUMULATIVE_REGRET}_is_doubtful"]).any()
-    assert "fewer than 100 replications: the interval may be too short." in str(results)
+def test_estimates_have_half_their_interval_or_both_ends_where_it_is_lopsided():
+    for mean, low, high, is_doubtful, text in ESTIMATES:
+        row = {"x": mean, "x_low": low, "x_high": high, "x_is_doubtful": is_doubtful}
+        assert write_estimate(row, "x") == text
 
 
 def test_text_tells_each_agents_numbers_by_hand(tmp_path):
@@ -301,8 +283,12 @@ def test_the_regret_at_each_horizon_is_in_all_tables(tmp_path):
         assert any("Constant 2.1 ± 0.0 175.0 ± 0.0 210.0 ± 0.0" in line for line in lines)
 
 
-def test_text_says_what_verdicts_rest_on_and_how_many_decisions_were_flagged(results):
+def test_text_says_what_verdicts_rest_on_and_which_intervals_and_decisions_are_in_doubt(
+    results, table
+):
     text = str(results)
+    assert (table["difference_is_doubtful"] | table[f"{CUMULATIVE_REGRET}_is_doubtful"]).any()
+    assert "fewer than 100 replications: the interval may be too short." in text
     assert "p < 0.05 after Holm's correction for the 8 comparisons of this report" in text
     assert text.count("doubting: 25 % of decisions flagged, where it may be wrong.") == 2
     assert "Bayesian pseudo-regret: sum over steps" in text
@@ -389,15 +375,13 @@ RATES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "column", "agents"), RATES)
-def test_rates_of_each_step_are_drawn_for_agents_that_tell_them(
-    results, rows, kind, column, agents
-):
-    found = lines_of(results.plot(env="fixed", kind=kind))
-    for agent, line in found.items():
-        told = np.diff(curves(rows, "fixed", agent, column), prepend=0)
-        assert line.get_ydata() == pytest.approx(told.mean(axis=0))
-    assert {"doubting", "smc"} & agents <= {*found} <= agents
+def test_rates_of_each_step_are_drawn_for_agents_that_tell_them(results, rows):
+    for kind, column, agents in RATES:
+        found = lines_of(results.plot(env="fixed", kind=kind))
+        for agent, line in found.items():
+            told = np.diff(curves(rows, "fixed", agent, column), prepend=0)
+            assert line.get_ydata() == pytest.approx(told.mean(axis=0)), kind
+        assert {"doubting", "smc"} & agents <= {*found} <= agents
 
 
 def test_regret_at_the_horizon_is_drawn_as_quantiles_with_a_dot_at_the_mean(results, rows):
@@ -473,20 +457,16 @@ def test_figures_say_what_they_show(results, folder):
     assert results.plot()._repr_png_()[:4] == b"\x89PNG"
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [({"env": "fixd"}, "env must be .*'fixed'"), ({"kind": "regrets"}, "kind must be .*'regret'")],
-)
-def test_plot_refuses_what_there_is_not(results, options, text):
-    with pytest.raises(ValueError, match=text):
-        results.plot(**options)
-
-
-def test_plot_refuses_what_the_results_do_not_allow(folder):
+def test_plot_refuses_what_there_is_not_and_what_the_results_do_not_allow(folder):
     alone = load_results(folder, Experiment(ENVIRONMENTS, ["random"], **SIZES))
-    for kind in ("samples", "differences"):
-        with pytest.raises(ValueError, match="kind must be one that these results allow"):
-            alone.plot(kind=kind)
+    for options, text in (
+        ({"env": "fixd"}, "env must be .*'fixed'"),
+        ({"kind": "regrets"}, "kind must be .*'regret'"),
+        ({"kind": "samples"}, "kind must be one that these results allow"),
+        ({"kind": "differences"}, "kind must be one that these results allow"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            alone.plot(**options)
 
 
 # -- The command report -------------------------------------------------------------------------
@@ -498,12 +478,8 @@ KINDS = "regret differences per-step distribution best-arm samples flagged".spli
 def report(folder, tmp_path_factory):
     """The folder that the command writes."""
     path = tmp_path_factory.mktemp("report")
-    assert (
-        main(
-            ["report", str(folder), "--out", str(path), "--format", "svg", "--latex", "--markdown"]
-        )
-        == 0
-    )
+    options = ["--format", "svg", "--latex", "--markdown"]
+    assert main(["report", str(folder), "--out", str(path), *options]) == 0
     return path
 
 
@@ -656,19 +632,19 @@ def test_agents_and_environments_that_are_not_in_all_folders_are_not_missing(fol
     assert "Holm's correction for the 2 comparisons" in str(joined)
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        ({}, "a run must be in one folder of a report only, got 'random in fixed'"),
-        ({"seed": 1}, r"seed must be the same in all folders of a report, got \[0, 1\]"),
-        ({"agents": [{"agent": "ucb1", "label": "random"}]}, "agents must have different labels"),
-    ],
-    ids=str,
-)
-def test_results_that_are_not_of_one_comparison_are_refused(results, tmp_path, change, text):
-    settings = {"environments": [ENVIRONMENTS[0]], "agents": ["random"], **SIZES, **change}
-    with pytest.raises(ValueError, match=text):
-        join_results([results, run_experiment(Experiment(**settings), tmp_path, workers=SERIAL)])
+REFUSED = [
+    ({}, "a run must be in one folder of a report only, got 'random in fixed'"),
+    ({"seed": 1}, r"seed must be the same in all folders of a report, got \[0, 1\]"),
+    ({"agents": [{"agent": "ucb1", "label": "random"}]}, "agents must have different labels"),
+]
+
+
+def test_results_that_are_not_of_one_comparison_are_refused(results, tmp_path):
+    for number, (change, text) in enumerate(REFUSED):
+        settings = {"environments": [ENVIRONMENTS[0]], "agents": ["random"], **SIZES, **change}
+        other = run_experiment(Experiment(**settings), tmp_path / f"{number}", workers=SERIAL)
+        with pytest.raises(ValueError, match=text):
+            join_results([results, other])
 
 
 def test_the_command_report_takes_several_folders_of_one_results_version(small, tmp_path, capsys):
@@ -724,18 +700,11 @@ def without_scripts(text):
     return re.sub(r"(<script[^>]*>).*?(</script>)", r"\1\2", text, flags=re.S)
 
 
-def test_labels_stand_in_the_page_as_text_only(page):
+def test_labels_stand_in_the_page_and_in_a_notebook_as_text_only(page, harmful):
     text = without_scripts(page.read_text("utf-8"))
     assert all(escape(label, quote=False) in text for label in (*HARM, HOSTILE_LABEL))
     assert HARM[0] not in text and "</script><b>" not in text
     assert text.count("<script") == text.count("</script>")
-
-
-def test_charts_of_the_page_show_both_ends_of_long_labels(page):
-    assert re.search(r'"L{14}(…|\\u2026)L{14}"', page.read_text("utf-8"))
-
-
-def test_labels_stand_in_a_notebook_as_text_only(harmful):
     html = load_results(harmful)._repr_html_()
     assert all(escape(label, quote=False) in html for label in (*HARM, HOSTILE_LABEL))
     assert "<script" not in html and "</script" not in html
@@ -751,20 +720,16 @@ def test_page_asks_the_network_for_nothing(page):
 def test_page_has_the_charts_tables_settings_and_versions(page, harmful, tmp_path):
     text = page.read_text("utf-8")
     assert charts_in(text) == 7  # of all worlds, and of one: none of samples, one of `scale`
+    assert re.search(r'"L{14}(…|\\u2026)L{14}"', text)  # both ends of a long label
     assert "p (Holm)" in text and "How to cite" in text
     found = re.search(r"<h2>The experiment</h2><pre[^>]*>(.*?)</pre>", text, re.S)
     (tmp_path / "again.json").write_text(unescape(found[1]), encoding="utf-8")
     assert load_experiment(tmp_path / "again.json") == load_results(harmful).experiment
 
 
-def test_page_of_agents_that_tell_samples_and_flags_has_charts_of_them(folder, tmp_path):
-    pytest.importorskip("plotly", reason="the extra html is not installed")
-    assert main(["report", str(folder), "--html", "--out", str(tmp_path)]) == 0
-    text = (tmp_path / "report.html").read_text("utf-8")
-    assert charts_in(text) == 2 * len(KINDS) + 1  # the forest, and those of each world
-
-
-def test_bands_of_a_page_lie_evenly_about_their_curves(folder, tmp_path, monkeypatch):
+def test_page_has_all_charts_that_there_are_with_bands_evenly_about_their_curves(
+    folder, tmp_path, monkeypatch
+):
     graph_objects = pytest.importorskip("plotly.graph_objects")
     draw, drawn = graph_objects.Figure.add_scatter, []
 
@@ -773,7 +738,8 @@ def test_bands_of_a_page_lie_evenly_about_their_curves(folder, tmp_path, monkeyp
         return draw(figure, **options)
 
     monkeypatch.setattr(graph_objects.Figure, "add_scatter", capture_scatter)
-    write_html(load_results(folder), tmp_path / "page.html")
+    page = write_html(load_results(folder), tmp_path / "page.html").read_text("utf-8")
+    assert charts_in(page) == 2 * len(KINDS) + 1  # the forest, and those of each world
     pairs = [(a, b) for a, b in pairwise(drawn) if a.get("fill") == "toself"]
     assert len(pairs) >= len(RUNS)
     for band, curve in pairs:
@@ -886,22 +852,14 @@ def test_figures_show_every_label_as_it_is(harmful, kind):
         assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
 
 
-def test_text_and_tables_show_every_label_as_it_is(harmful, tmp_path):
-    text = str(load_results(harmful))
-    assert all(f"\n{label} " in text for label in HARM)
-    agents = [{"agent": "ucb1", "scale": 1.0 + n, "label": HARM[n]} for n in (0, 1)]
-    experiment = Experiment([FIXED], agents, replications=2, horizon=3)
-    run_experiment(experiment, tmp_path / "out", workers=SERIAL)
-    options = ["--latex", "--format", "svg", "--out", str(tmp_path)]
-    assert main(["report", str(tmp_path / "out"), *options]) == 0
-    latex = (tmp_path / "tables.tex").read_text("utf-8")
+def test_text_and_tables_show_every_label_as_it_is(harmful):
+    found = load_results(harmful)
+    assert all(f"\n{label} " in str(found) for label in HARM)
+    latex = write_latex(found)
     assert r"\textless{}script\textgreater{}alert(1)\textless{}/script\textgreater{} &" in latex
     assert r"\$x\$ \%\{y\} \&lt;b\&gt; {[}/red{]} \_a\_ &" in latex
-
-
-def test_tables_in_markdown_show_every_label_as_it_is(harmful):
-    html = MarkdownIt().enable("table").render(write_markdown(load_results(harmful)))
-    told, shown = unescape(re.sub("<[^>]*>", " ", html)).split(), str(load_results(harmful)).split()
+    html = MarkdownIt().enable("table").render(write_markdown(found))
+    told, shown = unescape(re.sub("<[^>]*>", " ", html)).split(), str(found).split()
     assert html.count("<table") == 1 and told == shown[: len(told)]
     assert shown[len(told)] == "Verdicts:"
 
@@ -917,8 +875,8 @@ def test_export_writes_every_row_that_was_asked_for(folder, results, tmp_path, c
     pd.testing.assert_frame_equal(found, frame, check_dtype=False, check_exact=True)
 
 
-def test_export_replaces_its_own_link_and_writes_through_one_that_is_typed(folder, tmp_path):
-    copy = shutil.copytree(folder, tmp_path / "copy")
+def test_export_replaces_its_own_link_and_writes_through_one_that_is_typed(small, tmp_path):
+    copy = shutil.copytree(small, tmp_path / "copy")
     (copy / "results.csv").symlink_to("/dev/null")
     (tmp_path / "typed.csv").symlink_to("/dev/null")
     assert main(["export", str(copy)]) == 0
@@ -927,8 +885,8 @@ def test_export_replaces_its_own_link_and_writes_through_one_that_is_typed(folde
     assert (tmp_path / "typed.csv").is_symlink()
 
 
-def test_export_leaves_a_file_as_it_is_when_the_disk_is_full(folder, tmp_path, monkeypatch):
+def test_export_leaves_a_file_as_it_is_when_the_disk_is_full(small, tmp_path, monkeypatch):
     (tmp_path / "all.csv").write_text("mine")
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
-    assert main(["export", str(folder), "--csv", str(tmp_path / "all.csv")]) == 1
+    assert main(["export", str(small), "--csv", str(tmp_path / "all.csv")]) == 1
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]

@@ -196,14 +196,14 @@ def test_check_spaces_names_the_space_that_does_not_fit(models):
         agent.check_spaces(env)
 
 
-@pytest.mark.parametrize(
-    "observation", [None, 0, np.zeros((2, 5)), np.zeros((3, 7)), np.full((2, 7), np.nan)]
-)
-def test_sb3_agent_refuses_an_observation_of_another_space(models, observation):
+def test_sb3_agent_refuses_an_observation_of_another_space(models):
     agent = SB3Agent(models["PPO"])
     agent.reset(num_envs=2, seed=0)
-    with pytest.raises(ValueError, match=r"observation must be \(2, 7\) finite numbers from the"):
-        agent.act(observation)
+    for observation in (None, 0, np.zeros((2, 5)), np.zeros((3, 7)), np.full((2, 7), np.nan)):
+        with pytest.raises(
+            ValueError, match=r"observation must be \(2, 7\) finite numbers from the"
+        ):
+            agent.act(observation)
 
 
 def test_sb3_agent_refuses_what_is_no_model_that_it_can_be(models):
@@ -227,18 +227,15 @@ def test_sb3_agent_refuses_a_file_that_is_not_there(tmp_path):
         SB3Agent.load("")
 
 
-@pytest.mark.parametrize("content", ["text", "empty", "other zip", "torn"])
-def test_sb3_agent_refuses_a_file_that_is_no_model(models, tmp_path, content):
-    path = tmp_path / "model.zip"
+def test_sb3_agent_refuses_a_file_that_is_no_model(models, tmp_path):
+    path, other = tmp_path / "model.zip", tmp_path / "other.zip"
     models["PPO"].save(path)
-    contents = {"text": b"hello", "empty": b"", "torn": path.read_bytes()[:3000]}
-    if content == "other zip":
-        with zipfile.ZipFile(path, "w") as file:
-            file.writestr("notes.txt", "hello")
-    else:
-        path.write_bytes(contents[content])
-    with pytest.raises(ValueError, match=r"path must lead to a file that `save` of a Stable"):
-        SB3Agent.load(path)
+    with zipfile.ZipFile(other, "w") as file:
+        file.writestr("notes.txt", "hello")
+    for content in (b"hello", b"", other.read_bytes(), path.read_bytes()[:3000]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"path must lead to a file that `save` of a Stable"):
+            SB3Agent.load(path)
 
 
 def test_sb3_agent_refuses_a_mask_and_an_action_that_is_no_arm(models):
@@ -289,34 +286,29 @@ def test_saved_model_unpickles_what_makes_the_policy(models, tmp_path):
     assert (tmp_path / "model.ran").exists()
 
 
-def test_saved_model_unpickles_nothing_of_an_archive_without_weights(models, tmp_path):
-    plant(models["PPO"], tmp_path / "model.zip", ["policy_class"], without=["policy.pth"])
+def test_saved_model_unpickles_nothing_without_weights_or_that_acting_does_not_need(
+    models, tmp_path
+):
+    path = tmp_path / "model.zip"
+    plant(models["PPO"], path, ["policy_class"], without=["policy.pth"])
     with pytest.raises(ValueError, match=r"no item named .policy\.pth"):
-        saved_model(make_vec().problem, path=tmp_path / "model.zip")
+        saved_model(make_vec().problem, path=path)
+    plant(models["PPO"], path, ["lr_schedule", "clip_range", "action_noise"])
+    saved_model(make_vec().problem, path=path)
     assert not (tmp_path / "model.ran").exists()
 
 
-def test_saved_model_unpickles_nothing_that_acting_does_not_need(models, tmp_path):
-    plant(models["PPO"], tmp_path / "model.zip", ["lr_schedule", "clip_range", "action_noise"])
-    saved_model(make_vec().problem, path=tmp_path / "model.zip")
-    assert not (tmp_path / "model.ran").exists()
-
-
-def test_saved_model_of_another_observation_is_refused_before_anything_runs(models, tmp_path):
+def test_saved_model_runs_in_an_experiment_and_is_refused_one_of_another_observation(
+    models, tmp_path
+):
     models["PPO"].save(tmp_path / "model")
-    entry = {"agent": "agents.sb3:saved_model", "path": str(tmp_path / "model")}
     world = {"env": "BernoulliBandit-v0", "num_arms": NUM_ARMS}
-    experiment = Experiment([world], ["random", entry])
-    with pytest.raises(ValueError, match="env must have the observation space that the model was"):
-        run_experiment(experiment, tmp_path / "results", workers=Workers("serial"))
-    assert not (tmp_path / "results").exists()
-
-
-def test_saved_model_runs_in_an_experiment(models, tmp_path):
-    models["PPO"].save(tmp_path / "model")
-    world = {"env": "BernoulliBandit-v0", "num_arms": NUM_ARMS, "observation": "counts"}
-    entry = {"agent": "agents.sb3:saved_model", "path": str(tmp_path / "model")}
+    agents = ["random", {"agent": "agents.sb3:saved_model", "path": str(tmp_path / "model")}]
     sizes = {"replications": 4, "horizon": 5, "block_size": 2}
-    experiment = Experiment([world], ["random", entry], **sizes)
-    results = run_experiment(experiment, tmp_path / "results", workers=Workers("serial"))
+    out, workers = tmp_path / "results", Workers("serial")
+    with pytest.raises(ValueError, match="env must have the observation space that the model was"):
+        run_experiment(Experiment([world], agents, **sizes), out, workers=workers)
+    assert not out.exists()
+    counting = Experiment([world | {"observation": "counts"}], agents, **sizes)
+    results = run_experiment(counting, out, workers=workers)
     assert not results.failed and not results.num_missing
