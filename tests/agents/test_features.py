@@ -80,6 +80,8 @@ def test_sums_of_products_are_the_same_whenever_they_are_first_asked_for(rng):
 
 def test_two_arms_have_exact_probabilities_and_more_have_those_of_draws():
     agent, features = started(), X[0]
+    pair = ContextualProblem(Gaussian(STD), PRIOR, 2, 3)
+    assert started(problem=pair).has_exact_probabilities and not agent.has_exact_probabilities
     agent.observe(1, 0.7, observation=features)
     for num_arms in (2, 4):
         mean, covariance = joint([features[1]], [0.7], features[:num_arms])

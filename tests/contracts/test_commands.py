@@ -107,10 +107,13 @@ def test_what_no_option_takes_is_one_sentence(capsys):
         assert told.err.endswith(f"bandit-gym {command} --help.\n") and told.err.count("\n") == 1
 
 
-def test_the_version_is_told(capsys):
+def test_the_version_is_told_and_a_command_is_needed(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert (caught.value.code, capsys.readouterr().out) == (0, f"bandit-gym {__version__}\n")
+    with pytest.raises(SystemExit, match="2"):
+        main([])
+    assert "the following arguments are required: command;" in capsys.readouterr().err
 
 
 def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, monkeypatch, capsys):

@@ -208,6 +208,26 @@ def test_blocks_that_share_no_row_are_fitted_each_alone(kind, prior, rtol):
         np.testing.assert_allclose(covariance, alone.fits.fit.covariance[0], rtol=rtol)
 
 
+def test_each_block_is_weighed_by_its_own_prior():
+    posterior = CoefficientRace(ContextualProblem(Bernoulli(), StudentT(3.0), 2, 4))
+    learn(posterior, np.eye(4), np.zeros(4), step=4)
+    draws = np.random.default_rng(0).normal(size=(1, 4, 9))
+    found = posterior.fits.prior.log_densities(draws, posterior.fits.fit)
+    np.testing.assert_allclose(np.diff(found - scipy.stats.t.logpdf(draws, 3)), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_without_features_says_nothing(kind):
+    (features, rewards), fits = make_data(Bernoulli(), 6), []
+    more = np.insert(features, 3, 0.0, axis=0), np.insert(rewards, 3, 1.0)
+    for data in ((features, rewards), more):
+        posterior = kind(ContextualProblem(Bernoulli(), Normal(0, 1), 2, 2))
+        learn(posterior, *data)
+        fits.append(posterior.fits.fit)
+    assert (fits[0].mean == fits[1].mean).all()
+    assert (fits[0].covariance == fits[1].covariance).all()
+
+
 def test_blocks_are_joined_by_a_row_or_by_the_prior():
     prior = MultivariateNormal(0.0, ((1.0, 0.0, 0.0), (0.0, 1.0, 0.5), (0.0, 0.5, 1.0)))
     problem = ContextualProblem(Bernoulli(), prior, 2, 3)
