@@ -108,7 +108,7 @@ def contextual_probabilities(
         condition = f"tolerance must be within reach, got {tolerance!r} where the error is"
         raise ToleranceError(f"{condition} {error:.2g}.", error)
     probabilities = copies @ found
-    return probabilities / probabilities.sum(), error  # of which none is above 1 by rounding
+    return probabilities / probabilities.sum(), error  # none above 1 by rounding
 
 
 def probabilities_by_chains(

@@ -403,10 +403,10 @@ def race_blocks(
 ) -> np.ndarray:
     """Return the (N,) best arms of (N, K, d) features under one draw, for a normal prior.
 
-    The steps above in one call, as each call costs as much as 3,000 logarithms. They are given
-    no constants, for which numba would compile them once more.
+    The steps above in one call, as each call costs as much as 3,000 logarithms. `True` and 1 in
+    place of the two arguments that can have no other value would be compiled once more.
     """
     draws, log_weights = weigh_draws(rng, link, data, fit, None, lengths, has_normal_prior)
-    num_decisions = len(features) // len(lengths)  # of a lane: one
+    num_decisions = len(features) // len(lengths)
     chosen = choose_coefficients(rng, fit, draws, log_weights, num_decisions)
     return find_best_arms(rng, features, chosen.reshape(len(chosen), fit.order.size))

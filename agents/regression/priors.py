@@ -60,16 +60,15 @@ class PriorFit:
         self.problem, size = problem, problem.num_features
         self.is_normal = isinstance(prior, Normal | MultivariateNormal)
         parts = [] if self.is_normal else stack_components(prior, size)
-        is_shared = bool(parts) and isinstance(prior, SharedMixture)
-        stacked = np.array(parts).reshape(-1, 3, size).transpose(1, 2, 0)
-        weights, means, precisions = np.ascontiguousarray(stacked)
-        log_scales = 0.5 * np.log(precisions)
-        options = weights, np.log(weights), means, precisions, log_scales, is_shared
-        self.components = Components(*options) if parts else None
-        self.has_sites = bool(parts) and not is_shared
+        self.components: Components | None = None
         self.first_sites, self.normal = np.zeros((size, 2)), np.zeros((size, size + 1))
-        if self.has_sites:
-            tau = np.exp(2 * (weights * log_scales).sum(axis=1))
+        if parts:
+            weights, means, precisions = np.ascontiguousarray(np.transpose(parts, (1, 2, 0)))
+            scales, is_shared = 0.5 * np.log(precisions), isinstance(prior, SharedMixture)
+            options = weights, np.log(weights), means, precisions, scales, is_shared
+            self.components = Components(*options)
+        if parts and not is_shared:
+            tau = np.exp(2 * (weights * scales).sum(axis=1))
             self.first_sites[:] = np.stack([tau, tau * (weights * means).sum(axis=1)], axis=1)
         else:
             mean, covariance = find_normal(problem)
