@@ -21,15 +21,15 @@ def test_a_table_has_more_points_where_a_prior_has_narrow_cells():
 
 def test_draws_of_a_copied_table_are_those_of_a_table_that_was_made():
     """The second lane's arms have been near 1, and then have the data of the first lane's."""
-    problem, levels = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 2), np.linspace(0, 1, 99)
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 2)
     copied, made = (make_agent("exact", problem) for _ in range(2))
     copied.reset(2, seed=0), made.reset(2, seed=0)
     copied.warm_start([[40, 60], [5, 20]], [[10, 50], [5, 20]])
     copied.belief()
     copied.warm_start([[0, 0], [35, 40]], [[0, 0], [5, 30]])
     made.warm_start([[1, 1], [40, 60]], [[1, 1], [10, 50]])
-    places = np.broadcast_to(levels[:-1], (1, 2, 98))
-    found = [each.belief().positions(places, np.array([1])) for each in (copied, made)]
+    levels, lanes = np.broadcast_to(np.arange(99) / 99, (1, 2, 99)), np.array([1])
+    found = [each.belief().positions(levels, lanes) for each in (copied, made)]
     np.testing.assert_array_equal(*found)
 
 
