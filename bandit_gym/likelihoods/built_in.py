@@ -71,6 +71,11 @@ class Likelihood(ABC):
         values, (low, high) = np.asarray(means, dtype=np.float64), self.support
         return (values >= max(low, -MAX_FLOAT)) & (values <= min(high, MAX_FLOAT))
 
+    def _where_possible(self, means: RealArray, log_likelihood: FloatArray) -> FloatArray:
+        """Return the log-likelihoods, -inf under impossible means; hardly ever is there one."""
+        is_possible = self.contains(means)
+        return log_likelihood if is_possible.all() else np.where(is_possible, log_likelihood, -inf)
+
     def is_possible_sum(self, counts: RealArray, sums: RealArray) -> BoolArray:
         """Return where `counts` possible rewards can add up to `sums`.
 
@@ -155,9 +160,9 @@ class Bernoulli(Likelihood):
 
     def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
         """Return s log(mean) + (n - s) log(1 - mean)."""
-        of_failures = scipy.special.xlog1py(np.subtract(counts, sums), np.negative(means))
-        value = scipy.special.xlogy(sums, means) + of_failures
-        return np.where(self.contains(means), value, -inf)
+        value = scipy.special.xlog1py(np.subtract(counts, sums), np.negative(means))
+        value += scipy.special.xlogy(sums, means)
+        return self._where_possible(means, value)
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return 1 where 1 - uniform <= mean (1 - uniform is exact, 1 - mean is not)."""
@@ -191,7 +196,7 @@ class Exponential(Likelihood):
         """Return -n log(mean) - s / mean."""
         with np.errstate(all="ignore"):  # an overflow to -inf is right, and outside all is
             value = -np.multiply(counts, np.log(means)) - np.divide(sums, means)
-        return np.where(self.contains(means), value, -inf)
+        return self._where_possible(means, value)
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return -mean log(1 - uniform)."""
@@ -233,7 +238,7 @@ class Gaussian(Likelihood):
         with np.errstate(all="ignore"):  # an overflow to -inf is right, and outside all is
             averages = np.divide(sums, np.where(np.equal(counts, 0), 1, counts))  # may fade below 1
             value = -0.5 * np.multiply(counts, np.square((averages - means) / self.std))
-        return np.where(self.contains(means), value, -inf)
+        return self._where_possible(means, value)
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return mean + std * z, with z the standard normal quantile."""
@@ -263,7 +268,7 @@ class Poisson(Likelihood):
         """Return s log(mean) - n mean."""
         with np.errstate(all="ignore"):  # an overflow to -inf is right, and outside all is
             value = scipy.special.xlogy(sums, means) - np.multiply(counts, means)
-        return np.where(self.contains(means), value, -inf)
+        return self._where_possible(means, value)
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return the smallest count whose distribution function exceeds the uniform."""
