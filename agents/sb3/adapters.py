@@ -52,7 +52,6 @@ class AgentPolicy:
         self.agent = agent
         self._seed = seed
         self._awaits_rewards = False
-        self._num_lanes = 0
 
     def predict(
         self,
@@ -75,7 +74,6 @@ class AgentPolicy:
         Raises:
             RuntimeError: if the rewards of the last step have not come in.
         """
-        self._num_lanes = len(observation)
         if state is None:
             self.agent.reset(num_envs=len(observation), seed=self._seed)
             self._seed = None
@@ -95,7 +93,7 @@ class AgentPolicy:
             rewards: (N,) rewards, as the `VecEnv` gave them.
             dones: (N,) bool, True where the episode ended with this step.
         """
-        ended = check_mask("dones", dones, self._num_lanes or np.size(actions))
+        ended = check_mask("dones", dones, np.size(actions))
         self.agent.observe(actions, rewards)
         self.agent.reset_lanes(ended)
         self._awaits_rewards = False
@@ -146,15 +144,12 @@ class GymnasiumVecEnv(VecEnv):
             comes next, and the guess is of an observation that it is never trained on.
 
     Raises:
-        TypeError: if an argument is of the wrong kind.
-        ValueError: if the environment resets in another way.
+        ValueError: if the environment is no vector environment, or resets in another way.
     """
 
     def __init__(
         self, env: gym.vector.VectorEnv[Any, Any, Any], *, ends_at_horizon: bool = False
     ) -> None:
-        if not isinstance(env, gym.vector.VectorEnv):
-            raise TypeError(f"env must be a Gymnasium vector environment, got {env!r}.")
         mode = env.metadata.get("autoreset_mode")
         if mode is not AutoresetMode.SAME_STEP:
             raise ValueError(

@@ -37,6 +37,7 @@ POLICY_SETTINGS = ("policy_class", "observation_space", "action_space", "policy_
 """The settings of a saved model that acting needs; no others are unpickled."""
 
 Memory = tuple[np.ndarray, ...]
+"""Of a recurrent policy, (layers, N, size) each; of others, nothing."""
 
 
 class SB3Agent(Lanes):
@@ -124,14 +125,18 @@ class SB3Agent(Lanes):
             seed: as for every agent; None keeps the present generator.
         """
         self._start_lanes(num_envs, seed)
-        self._memory: Memory | None = None
-        self._next_memory: Memory | None = None
-        self._is_start = np.ones(self.num_lanes, dtype=bool)
+        self._memory: Memory = ()  # of a recurrent policy: hidden states and cell states
+        if hasattr(self.policy, "lstm_hidden_state_shape"):
+            layers, _, size = self.policy.lstm_hidden_state_shape
+            self._memory = tuple(np.zeros((2, layers, self.num_lanes, size), dtype=np.float32))
+        self._next_memory = self._memory
 
     def reset_lanes(self, mask: np.ndarray) -> None:
         """Forget the episodes of the lanes where `mask`, (N,) bool, is True."""
         self._require_reset()
-        self._is_start |= check_mask("mask", mask, self.num_lanes)
+        lanes = check_mask("mask", mask, self.num_lanes)
+        for part in self._memory:
+            part[:, lanes] = 0.0
 
     def act(self, observation: Any = None, *, available: Any = None) -> Any:
         """Choose an arm in every lane.
@@ -179,17 +184,11 @@ class SB3Agent(Lanes):
         if mask is not None:
             lanes = check_mask("mask", mask, self.num_lanes)
         check_actions(action, self.num_arms, self.num_envs, mask=lanes)
-        if self._next_memory is None:
-            return
-        old = self._memory or tuple(np.zeros_like(part) for part in self._next_memory)
-        self._memory = tuple(
-            np.where(lanes[None, :, None], new, kept)
-            for new, kept in zip(self._next_memory, old, strict=True)
-        )
-        self._next_memory = None
-        self._is_start = self._is_start & ~lanes
+        parts = zip(self._next_memory, self._memory, strict=True)
+        self._memory = tuple(np.where(lanes[None, :, None], new, kept) for new, kept in parts)
+        self._next_memory = self._memory
 
-    def _compute_probabilities(self, observation: Any) -> tuple[np.ndarray, Memory | None]:
+    def _compute_probabilities(self, observation: Any) -> tuple[np.ndarray, Memory]:
         """Return (N, K) probabilities of the next actions, and the memory after this step."""
         self._require_reset()
         batch = self._check_observation(observation)
@@ -204,28 +203,24 @@ class SB3Agent(Lanes):
         rate = self.exploration_rate
         return rate / self.num_arms + (1 - rate) * probabilities, memory
 
-    def _policy_probabilities(self, batch: np.ndarray) -> tuple[np.ndarray, Memory | None]:
+    def _policy_probabilities(self, batch: np.ndarray) -> tuple[np.ndarray, Memory]:
         """Return the policy's probabilities: 1 for one action if it has no distribution."""
-        policy, memory = self.policy, None
+        policy, memory = self.policy, self._memory
         if not hasattr(policy, "get_distribution"):
             best, _ = policy.predict(batch, deterministic=True)
-            return np.eye(self.num_arms)[best], None
+            return np.eye(self.num_arms)[best], memory
         policy.set_training_mode(False)
         observation_tensor, _ = policy.obs_to_tensor(batch)
         with torch.no_grad():
-            if hasattr(policy, "lstm_actor"):
-                empty = np.zeros(policy.lstm_hidden_state_shape).repeat(len(batch), axis=1)
-                state = tuple(self._to_tensor(part) for part in self._memory or (empty, empty))
-                is_start = self._to_tensor(self._is_start)
-                found, last = policy.get_distribution(observation_tensor, state, is_start)
+            if memory:
+                state = tuple(torch.tensor(part, device=policy.device) for part in memory)
+                no_starts = torch.zeros(len(batch), device=policy.device)  # they are forgotten
+                found, last = policy.get_distribution(observation_tensor, state, no_starts)
                 memory = tuple(part.cpu().numpy() for part in last)
             else:
                 found = policy.get_distribution(observation_tensor)
             probabilities = found.distribution.probs.cpu().numpy().astype(np.float64)
         return probabilities / probabilities.sum(axis=1, keepdims=True), memory
-
-    def _to_tensor(self, values: np.ndarray) -> torch.Tensor:
-        return torch.tensor(values, dtype=torch.float32, device=self.policy.device)
 
     def _check_observation(self, observation: Any) -> np.ndarray:
         space = self.policy.observation_space
