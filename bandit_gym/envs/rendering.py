@@ -7,9 +7,7 @@ Notation: K arms, C cells of a range of means, S shown steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium as gym
@@ -17,7 +15,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.likelihoods import Likelihood
 
@@ -32,6 +30,8 @@ RENDER_FPS = 4
 
 NUM_CELLS = 96
 INTERVAL_HEIGHT = 0.4
+NUM_SHOWN_DRAWS = 2000
+"""Of posteriors that are held as draws, for a histogram."""
 
 SIZE, DPI = (9.6, 5.4), 100
 """Inches, and dots in each."""
@@ -50,22 +50,7 @@ PULLS_COLOUR = "#bbbbbb"
 _CHI_SQUARED_95 = 3.841458820694124  # 95 % quantile of chi-squared with one degree of freedom
 
 
-class ArmEstimates(NamedTuple):
-    """What is known of the arms at one time.
-
-    Attributes:
-        name: of what is drawn, in words.
-        centre: (K,) posterior means or averages, inf or nan for arms of which nothing is known.
-        draw: from a range of means to the (K, C) heights in its cells, each arm's highest at 1.
-    """
-
-    name: str
-    centre: FloatArray
-    draw: Callable[[Range], FloatArray]
-
-
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """What there is to see after one step.
 
     Attributes:
@@ -73,21 +58,20 @@ class Frame:
         action: arm pulled last, -1 before the first.
         pulls: (K,) pulls of each arm.
         means: (K,) true means, None where they are not reported.
-        belief: what is known of the arms.
+        source: what the arms' estimates are taken from, in words.
+        centre: (K,) posterior means or averages, inf or nan for arms of which nothing is known.
         cells: lowest and highest mean of the range that is drawn.
+        heights: (K, C) what is drawn in its cells, each arm's highest at 1.
     """
 
     title: tuple[str, ...]
     action: int
     pulls: IntArray
     means: FloatArray | None
-    belief: ArmEstimates
+    source: str
+    centre: FloatArray
     cells: Range
-
-    @cached_property
-    def heights(self) -> FloatArray:
-        """(K, C) heights in [0, 1] over the cells of the range."""
-        return self.belief.draw(self.cells)
+    heights: FloatArray
 
     @property
     def best_arm(self) -> int | None:
@@ -117,29 +101,65 @@ def render(
         return None
     if record is None:
         raise ResetNeeded("reset must be called before render.")
-    frames = (make_frame(likelihood, means[lane], record, lane) for lane in range(len(means)))
+    lanes = range(len(means))
+    frames = (show_record(likelihood, means[lane], record, lane) for lane in lanes)
     return tuple(map(render_text if render_mode == "ansi" else render_picture, frames))
 
 
-def make_frame(
+def show_record(
     likelihood: Likelihood, means: FloatArray | None, record: PlayRecord, lane: int = 0
 ) -> Frame:
     """Return what there is to see of a lane with (K,) true means; None hides them."""
-    pulls, sums = record.pulls[lane], record.reward_sums[lane]
+    pulls, total = record.pulls[lane], record.reward_sums[lane].sum()
     num_pulls = int(pulls.sum())
     title = f"{likelihood.name.capitalize()} bandit, {num_pulls:,} pull{'s' * (num_pulls != 1)}"
     if num_pulls:
-        title += f", mean reward {sums.sum() / num_pulls:.3f}"
+        title += f", mean reward {total / num_pulls:.3f}"
         title += "" if means is None else f", regret {float(pulls @ (means.max() - means)):.1f}"
-    belief = estimate_averages(likelihood, pulls, sums)
-    action = int(record.last_actions[lane])
-    return Frame((title,), action, pulls, means, belief, find_range(means, belief, likelihood))
+    return make_frame((title,), likelihood, means, record, lane)
+
+
+def make_frame(
+    title: tuple[str, ...],
+    likelihood: Likelihood,
+    means: FloatArray | None,
+    record: PlayRecord,
+    lane: int = 0,
+    posterior: Any = None,
+    before: Range | None = None,
+) -> Frame:
+    """Return what there is to see of a lane.
+
+    Args:
+        title: lines on who plays where.
+        likelihood: of the rewards.
+        means: (K,) true means; None where they are not to be seen.
+        record: of the play.
+        lane: of the record.
+        posterior: of the lane's agent, with the methods of `PosteriorSnapshot`; None takes averages
+            of the record.
+        before: the range so far, within which nothing moves.
+    """
+    pulls, sums = record.pulls[lane].copy(), record.reward_sums[lane]
+    if posterior is None:
+        source = "average, 95 % interval"
+        centre = np.where(pulls > 0, sums / np.maximum(pulls, 1), np.nan)
+        draw = partial(draw_intervals, likelihood, pulls, sums)
+    else:
+        centre = np.ravel(posterior.mean())
+        source = f"posterior, from {posterior.source}"  # which may not be known before
+        draw = partial(draw_densities, posterior)
+    cells = find_range(centre if means is None else means, likelihood, before)
+    heights = mark_centres(draw(cells), centre, cells)
+    return Frame(
+        title, int(record.last_actions[lane]), pulls, means, source, centre, cells, heights
+    )
 
 
 def render_text(frame: Frame) -> str:
     """Write a table with a row per arm; `*` marks the best arm, `<` the one pulled last."""
     lines = [*frame.title, f"{'arm':>5} {'pulls':>7} {'empirical':>10} {'true mean':>10}"]
-    for arm, average in enumerate(frame.belief.centre):
+    for arm, average in enumerate(frame.centre):
         label = "-" if np.isnan(average) else f"{average:.3f}"
         mean = "-" if frame.means is None else f"{frame.means[arm]:.3f}"
         marks = ("*" if arm == frame.best_arm else " ") + ("<" if arm == frame.action else "")
@@ -171,61 +191,64 @@ def select_most_pulled(pulls: IntArray, best_arm: int | None, max_arms: int) -> 
     return np.sort(order[:max_arms])
 
 
-def estimate_averages(
-    likelihood: Likelihood, counts: FloatArray | IntArray, sums: FloatArray
-) -> ArmEstimates:
-    """Return averages of (K,) sums, drawn as bars over their 95 % likelihood intervals.
+def find_middles(cells: Range) -> FloatArray:
+    """Return the (C,) middles of the cells of a range."""
+    edges = np.linspace(*cells, NUM_CELLS + 1)
+    return (edges[1:] + edges[:-1]) / 2
+
+
+def draw_intervals(
+    likelihood: Likelihood, counts: IntArray, sums: FloatArray, cells: Range
+) -> FloatArray:
+    """Return (K, C) bars over the 95 % likelihood intervals of arms with (K,) counts and sums.
 
     These hold the means mu with 2 (l(s / n) - l(mu)) <= 3.84. Unlike s / n +- 1.96 standard errors
     they stay inside the support, and do not shrink to a point when all rewards are equal.
     """
-    is_seen = counts > 0
-    centre = np.where(is_seen, sums / np.maximum(counts, 1), np.nan)
-    peak = likelihood.log_likelihood(centre, counts, sums)
-
-    def draw(cells: Range) -> FloatArray:
-        edges = np.linspace(*cells, NUM_CELLS + 1)
-        middles = (edges[1:] + edges[:-1]) / 2
-        values = likelihood.log_likelihood(middles, counts[:, None], sums[:, None])
-        with np.errstate(invalid="ignore"):  # of arms without a largest value
-            is_inside = 2 * (peak[:, None] - values) <= _CHI_SQUARED_95
-        has_interval = is_seen & np.isfinite(peak)
-        heights = np.where(is_inside & has_interval[:, None], INTERVAL_HEIGHT, 0.0)
-        return mark_centres(heights, is_seen, centre, cells)
-
-    return ArmEstimates("average, 95 % interval", centre, draw)
+    peaks = likelihood.log_likelihood(sums / np.maximum(counts, 1), counts, sums)
+    values = likelihood.log_likelihood(find_middles(cells), counts[:, None], sums[:, None])
+    has_interval = (counts > 0) & np.isfinite(peaks)
+    with np.errstate(invalid="ignore"):  # of arms without a largest value
+        is_inside = 2 * (peaks[:, None] - values) <= _CHI_SQUARED_95
+    return np.where(is_inside & has_interval[:, None], INTERVAL_HEIGHT, 0.0)
 
 
-def mark_centres(
-    heights: FloatArray, where: BoolArray, centre: FloatArray, cells: Range
-) -> FloatArray:
-    """Return heights that are 1 in the cell of the centre of some arms, where that is in range."""
+def draw_densities(posterior: Any, cells: Range) -> FloatArray:
+    """Return (K, C) densities at the middles of cells, or how many draws fall into each.
+
+    Each arm's are drawn to its own height; all are 0 where they fall between cells.
+    """
+    try:
+        found = posterior.density(find_middles(cells)).reshape(NUM_CELLS, -1).T
+    except TypeError:
+        draws = posterior.sample(NUM_SHOWN_DRAWS, seed=0).reshape(NUM_SHOWN_DRAWS, -1).T
+        found = np.array([np.histogram(arm, NUM_CELLS, cells)[0] for arm in draws], dtype=float)
+    found = np.nan_to_num(found, nan=0.0, posinf=0.0)
+    highest = found.max(axis=1, keepdims=True)
+    return found / np.where(highest > 0, highest, 1.0)
+
+
+def mark_centres(heights: FloatArray, centre: FloatArray, cells: Range) -> FloatArray:
+    """Give arms that nowhere reach 1 that height in the cell of their centre, if it is in range."""
     low, high = cells
-    with np.errstate(invalid="ignore"):
-        arms = np.flatnonzero(where & (centre >= low) & (centre <= high))
+    arms = np.flatnonzero((heights.max(axis=1) < 1) & (centre >= low) & (centre <= high))
     cell_indices = ((centre[arms] - low) / (high - low) * NUM_CELLS).astype(int)
     heights[arms, np.minimum(cell_indices, NUM_CELLS - 1)] = 1.0
     return heights
 
 
-def find_range(
-    means: FloatArray | None,
-    belief: ArmEstimates,
-    likelihood: Likelihood,
-    before: Range | None = None,
-) -> Range:
+def find_range(centre: FloatArray, likelihood: Likelihood, before: Range | None = None) -> Range:
     """Return the range of means to draw: all there are, or half as far beyond as they are apart.
 
     Args:
-        means: (K,) true means, None where they are not reported.
-        belief: whose finite centres give the range otherwise.
+        centre: (K,) true means, or else the estimates, of which the finite ones count.
         likelihood: whose support is drawn to its ends, as far as it has any.
         before: the range so far, within which nothing moves.
     """
     lowest, highest = likelihood.support
     if np.isfinite([lowest, highest]).all():
         return lowest, highest
-    ends = belief.centre[np.isfinite(belief.centre)] if means is None else means
+    ends = centre[np.isfinite(centre)]
     low, high = (ends.min(), ends.max()) if len(ends) else (0.0, 0.0)
     margin = (high - low) / 2 or float(likelihood.reward_std(low)) or 1.0
     low, high = max(low - margin, lowest), min(high + margin, highest)
@@ -251,9 +274,7 @@ def draw_frame(figure: Figure, frame: Frame, title: str) -> None:
 
 
 def _draw_estimates(axes: Axes, frame: Frame, arms: IntArray) -> None:
-    low, high = frame.cells
-    edges = np.linspace(low, high, NUM_CELLS + 1)
-    middles = (edges[1:] + edges[:-1]) / 2
+    middles = find_middles(frame.cells)
     for row, arm in enumerate(arms.tolist()):
         colour = BEST_COLOUR if arm == frame.best_arm else ARM_COLOUR
         base = -row - 0.5
@@ -263,9 +284,9 @@ def _draw_estimates(axes: Axes, frame: Frame, arms: IntArray) -> None:
             mean_line = [frame.means[arm]] * 2
             axes.plot(mean_line, [base, base + ROW_HEIGHT], color=TRUE_COLOUR, linewidth=1.5)
     axes.set_yticks(-np.arange(len(arms)), [f"arm {arm}" for arm in arms.tolist()])
-    axes.set(xlim=(low, high), ylim=(-len(arms) + 0.4, 0.6))
+    axes.set(xlim=frame.cells, ylim=(-len(arms) + 0.4, 0.6))
     label = "" if frame.means is None else "; line: true mean; green: best arm"
-    axes.set_title(f"{frame.belief.name}{label}", fontsize=10, loc="left")
+    axes.set_title(f"{frame.source}{label}", fontsize=10, loc="left")
 
 
 def _draw_pulls(axes: Axes, frame: Frame, arms: IntArray) -> None:

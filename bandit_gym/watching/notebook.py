@@ -10,7 +10,7 @@ import numpy as np
 
 from bandit_gym.checks import find_problem, import_extra, message
 from bandit_gym.envs.observations import PlayRecord
-from bandit_gym.envs.rendering import Frame, make_frame
+from bandit_gym.envs.rendering import Frame, show_record
 from bandit_gym.experiments.catalogue import make_environment
 from bandit_gym.problem import ContextualProblem
 from bandit_gym.watching.showing import draw_image, make_run, watch
@@ -96,7 +96,7 @@ def play(env: Any, *, horizon: int = 50, seed: int | None = None) -> Any:
 
     def show(change: Any = None) -> None:
         means = lanes.unwrapped.means[0] if truth.value else None
-        picture.value = _write_png(make_frame(problem.likelihood, means, record))
+        picture.value = _write_png(show_record(problem.likelihood, means, record))
 
     def pull(button: Any) -> None:
         actions = np.array([arms.index(button)])

@@ -28,25 +28,11 @@ from bandit_gym.checks.files import replacing
 from bandit_gym.checks.styles import wrap_text
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.envs.observations import PlayRecord
-from bandit_gym.envs.rendering import (
-    NUM_CELLS,
-    ArmEstimates,
-    Frame,
-    Range,
-    estimate_averages,
-    find_range,
-    mark_centres,
-    render_picture,
-    select_most_pulled,
-)
+from bandit_gym.envs.rendering import Frame, make_frame, render_picture, select_most_pulled
 from bandit_gym.experiments.catalogue import find_prior_option, make_agent_and_environment
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.likelihoods import Likelihood
 from bandit_gym.problem import ContextualProblem
 from bandit_gym.rollout import AGENT_STREAM, Step, play_steps
-
-NUM_SHOWN_DRAWS = 2000
-"""Of posteriors that are held as draws, for a histogram."""
 
 POSTERIOR_MEMBERS = ("mean", "density", "sample", "source")
 """Of a posterior, as `agents.snapshots` has them."""
@@ -103,15 +89,15 @@ def watch(run: Run) -> Iterator[Frame]:
             record.add(step.actions, step.rewards)
             regret += np.nan if step.regrets is None else float(step.regrets[0])
             if number in run.steps:
-                pulls, means = record.pulls[0].copy(), find_means(step, env)
-                sums = record.reward_sums[0]
                 shown = (step.observation,) if isinstance(problem, ContextualProblem) else ()
-                belief = find_belief(agent, problem.likelihood, pulls, sums, *shown)
-                cells = find_range(means, belief, problem.likelihood, cells)
                 status = f"step {number:,} of {run.horizon:,}, arm {step.actions[0]}"
                 status += "" if np.isnan(regret) else f", regret {regret:,.1f}"
                 title = run.environment.label, run.agent.label, status
-                yield Frame(title, int(step.actions[0]), pulls, means, belief, cells)
+                means, posterior = find_means(step, env), ask_posterior(agent, *shown)
+                settings = {"posterior": posterior, "before": cells}
+                frame = make_frame(title, problem.likelihood, means, record, **settings)
+                cells = frame.cells
+                yield frame
 
 
 def find_means(step: Step, env: Any) -> FloatArray | None:
@@ -120,45 +106,18 @@ def find_means(step: Step, env: Any) -> FloatArray | None:
     return None if means is None else np.array(means[0])
 
 
-def find_belief(
-    agent: Any, likelihood: Likelihood, counts: IntArray, sums: FloatArray, *shown: Any
-) -> ArmEstimates:
-    """Return the posterior of an agent's single lane, or what averages say if it has none.
-
-    Each arm's density is drawn to its own height; one that falls between cells, as its mean.
+def ask_posterior(agent: Any, *shown: Any) -> Any:
+    """Return the posterior of an agent's single lane, and change nothing in it; None without one.
 
     Args:
-        agent: the learner; asking for its posterior changes nothing in it.
-        likelihood: of the rewards.
-        counts: (K,) pulls of each arm that the averages are taken over.
-        sums: (K,) their rewards.
+        agent: the learner.
         *shown: (1, K, d) features of the arms, if they have any.
     """
-    posterior: Any = None
     with contextlib.suppress(AttributeError, TypeError):  # rules that need no prior
         posterior = agent.posterior(*shown)
-    if not all(hasattr(posterior, name) for name in POSTERIOR_MEMBERS):
-        return estimate_averages(likelihood, counts, sums)
-    centre = np.ravel(posterior.mean())
-
-    def draw(cells: Range) -> FloatArray:
-        masses = _find_masses(posterior, cells)
-        highest = masses.max(axis=1, keepdims=True)
-        is_lost = highest[:, 0] == 0
-        return mark_centres(masses / np.where(highest > 0, highest, 1.0), is_lost, centre, cells)
-
-    return ArmEstimates(f"posterior, from {posterior.source}", centre, draw)
-
-
-def _find_masses(posterior: Any, cells: Range) -> FloatArray:
-    """Return (K, C) densities at the middles of the cells, or how many draws fall into each."""
-    edges = np.linspace(*cells, NUM_CELLS + 1)
-    try:
-        found = posterior.density((edges[1:] + edges[:-1]) / 2).reshape(NUM_CELLS, -1).T
-    except TypeError:
-        draws = posterior.sample(NUM_SHOWN_DRAWS, seed=0).reshape(NUM_SHOWN_DRAWS, -1).T
-        found = np.array([np.histogram(each, edges)[0] for each in draws], dtype=float)
-    return np.nan_to_num(found, nan=0.0, posinf=0.0)
+        if all(hasattr(posterior, name) for name in POSTERIOR_MEMBERS):
+            return posterior
+    return None
 
 
 # -- Pictures --------------------------------------------------------------------------------------
@@ -196,7 +155,7 @@ def lay_out_frame(frame: Frame, width: int, num_arms: int) -> Group:
     """Write a frame in lines of so many letters, with a row for each of so many arms."""
     arms = select_most_pulled(frame.pulls, frame.best_arm, max(MIN_ARMS, num_arms))
     true = "" if frame.means is None else f"; {PLACE} true mean, * best arm"
-    key = Text(f"{frame.belief.name}{true}; < pulled last", style="dim")
+    key = Text(f"{frame.source}{true}; < pulled last", style="dim")
     *names, status = frame.title
     return Group(
         *map(Text, names), Text(status, style="bold"), *_write_arm_rows(frame, arms, width), key
@@ -205,7 +164,7 @@ def lay_out_frame(frame: Frame, width: int, num_arms: int) -> Group:
 
 def _write_arm_rows(frame: Frame, arms: IntArray, width: int) -> Iterator[Text]:
     """Yield the scale of means and a row for each arm; say how many are left out."""
-    numbers = [f"{value:.3g}" if np.isfinite(value) else "-" for value in frame.belief.centre[arms]]
+    numbers = [f"{value:.3g}" if np.isfinite(value) else "-" for value in frame.centre[arms]]
     pulls = [f"{count:,}" for count in frame.pulls[arms]]
     columns = pd.DataFrame({"arm": arms, "pulls": pulls, "mean": numbers})
     head, *left = columns.to_string(index=False).splitlines()
@@ -219,25 +178,24 @@ def _write_arm_rows(frame: Frame, arms: IntArray, width: int) -> Iterator[Text]:
         row = Text(f"{words}{marks}  ", no_wrap=True, overflow="crop")
         row.stylize(BEST if arm == frame.best_arm else "")
         row.stylize(LAST if arm == frame.action else "")
-        row.append_text(_draw_strip(frame, arm, strip)).rstrip()
+        row.append(_draw_strip(frame, arm, strip), "cyan").highlight_words([PLACE], TRUE)
         yield row
     left_out = len(frame.pulls) - len(arms)
     if left_out:
         yield Text(f"and {left_out:,} arms pulled less", style="dim")
 
 
-def _draw_strip(frame: Frame, arm: int, width: int) -> Text:
+def _draw_strip(frame: Frame, arm: int, width: int) -> str:
     """Draw an arm's heights in so many letters, and a sign in the place of its true mean."""
     heights = frame.heights[arm]
     starts = np.linspace(0, len(heights), width + 1)[:-1].astype(int)
     levels = np.rint(np.maximum.reduceat(heights, starts) * (len(HEIGHTS) - 1)).astype(int)
     letters = [HEIGHTS[level] for level in levels]
-    if frame.means is None:
-        return Text("".join(letters), style="cyan")
-    low, high = frame.cells
-    column = min(width - 1, max(0, int((frame.means[arm] - low) / (high - low) * width)))
-    parts = "".join(letters[:column]), (PLACE, TRUE), "".join(letters[column + 1 :])
-    return Text.assemble(*parts, style="cyan")
+    if frame.means is not None:
+        low, high = frame.cells
+        column = int((frame.means[arm] - low) / (high - low) * width)
+        letters[min(width - 1, max(0, column))] = PLACE
+    return "".join(letters).rstrip()
 
 
 @contextlib.contextmanager

@@ -16,7 +16,6 @@ from numpy.random import Generator, Philox
 import bandit_gym
 from agents import make_agent
 from agents.base.agent import Agent
-from bandit_gym.envs.rendering import estimate_averages as estimate_averages
 from bandit_gym.experiments import Experiment, Workers, run_experiment
 from bandit_gym.priors import CAPABILITIES, Prior
 from bandit_gym.priors.base import offers
