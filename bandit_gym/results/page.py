@@ -23,7 +23,6 @@ from bandit_gym.checks.styles import line_style
 from bandit_gym.experiments.experiment import Entry
 from bandit_gym.results.report import (
     DETAIL_COLUMNS,
-    SummaryRow,
     Table,
     closing_notes,
     make_aggregate,
@@ -32,7 +31,6 @@ from bandit_gym.results.report import (
     write_estimate,
     write_p_value,
 )
-from bandit_gym.results.statistics import summarise
 
 if TYPE_CHECKING:
     from bandit_gym.results.plots import Chart, Curve
@@ -132,10 +130,7 @@ def write_part(part: Table | str) -> str:
 def _write_html_page(results: Results, library: str) -> Iterator[str]:
     from bandit_gym.results.plots import make_charts
 
-    rows = summarise(results)
-    records = rows.to_dict("records")
-    tables = make_tables(results, records, DETAIL_COLUMNS)
-    experiment = results.experiment
+    tables, experiment = make_tables(results, DETAIL_COLUMNS), results.experiment
     title = (
         f"{_count_noun(len(experiment.agents), 'agent')} "
         f"in {_count_noun(len(tables), 'environment')}: "
@@ -162,12 +157,12 @@ def _write_html_page(results: Results, library: str) -> Iterator[str]:
     yield "".join(map(_write_note, version_notes(results)))
     yield "</header><main>"
     if tables:
-        yield f"<ul>{''.join(_write_answer(results, records, each) for each in tables)}</ul>"
-        yield _write_forest(results, rows, list(tables))
+        yield f"<ul>{''.join(_write_answer(results, each) for each in tables)}</ul>"
+        yield _write_forest(results, list(tables))
     else:
         yield _write_note("No block is stored so far that can be reported.")
-    yield "".join(map(_write_note, closing_notes(results, records)))
-    for table in make_aggregate(results, records):
+    yield "".join(map(_write_note, closing_notes(results)))
+    for table in make_aggregate(results):
         yield f"<section><h2>All environments</h2>{_write_table(table)}</section>"
     for environment, table in tables.items():
         number = experiment.environments.index(environment)
@@ -176,7 +171,7 @@ def _write_html_page(results: Results, library: str) -> Iterator[str]:
         yield f'<section id="world-{number}"><h2>{heading}</h2>'
         yield _write_note(options.removesuffix(")")) if name and options else ""
         yield _write_table(table)
-        yield from _write_charts(make_charts(results, environment), f"chart-{number}")
+        yield _write_charts(make_charts(results, environment), f"chart-{number}")
         yield "</section>"
     settings = escape(json.dumps(experiment.to_dict(), indent=2))
     yield f"<section><h2>The experiment</h2><pre>{settings}</pre>"
@@ -191,28 +186,23 @@ def _write_html_page(results: Results, library: str) -> Iterator[str]:
     yield "<footer>Drawn by plotly.js, MIT licence.</footer></body></html>\n"
 
 
-def _write_answer(results: Results, rows: Sequence[SummaryRow], environment: Entry) -> str:
+def _write_answer(results: Results, environment: Entry) -> str:
     """Write a sentence: which agents have less regret than the first one, and which more."""
-    own = [row for row in rows if row["env"] == environment.label]
+    own = [row for row in results.rows if row["env"] == environment.label]
     reference = _write_literal(results.experiment.agents[0].label)
     parts = []
     for verdict, word in (("better", "less"), ("worse", "more")):
-        judged = [row for row in own if row["verdict"] == verdict]
-        parts += [
-            f"{_write_literal(row['agent'])} has {word} regret than {reference} "
-            f"({escape(write_estimate(row, 'difference'))}, {escape(_write_holm_p_value(row))})"
-            for row in judged
-        ]
+        for row in (row for row in own if row["verdict"] == verdict):
+            p_value = f"p = {write_p_value(row['p_holm'])}".replace("= <", "< ")
+            proof = escape(f"{write_estimate(row, 'difference')}, {p_value}")
+            agent = _write_literal(row["agent"])
+            parts.append(f"{agent} has {word} regret than {reference} ({proof})")
     undecided = [_write_literal(row["agent"]) for row in own if row["verdict"] == "undecided"]
     if undecided:
         parts.append(f"undecided: {', '.join(undecided)}")
     number = results.experiment.environments.index(environment)
     link = f'<a href="#world-{number}">{_write_literal(environment.label)}</a>'
     return f"<li>{link}: {'; '.join(parts) or 'there is nothing to compare'}.</li>"
-
-
-def _write_holm_p_value(row: SummaryRow) -> str:
-    return f"p = {write_p_value(row['p_holm'])}".replace("= <", "< ")
 
 
 # -- Pieces -------------------------------------------------------------------------------------
@@ -246,19 +236,18 @@ def _write_table(table: Table) -> str:
 # -- Charts -------------------------------------------------------------------------------------
 
 
-def _write_charts(charts: Iterable[Chart], name: str) -> Iterator[str]:
-    drawn = [
-        _write_figure(f"{name}-{number}", chart.name, _describe_chart(chart), _draw_chart(chart))
-        + "<details><summary>Values as a table</summary>"
-        + f"{_write_table(_tabulate_chart(chart))}</details></figure>"
-        for number, chart in enumerate(charts)
-    ]
-    if drawn:
-        yield f'<div class="charts">{"".join(drawn)}</div>'
+def _write_charts(charts: Iterable[Chart], name: str) -> str:
+    drawn = []
+    for number, chart in enumerate(charts):
+        values = _write_table(_tabulate_chart(chart))
+        details = f"<details><summary>Values as a table</summary>{values}</details>"
+        shown = chart.name, _describe_chart(chart), _draw_chart(chart)
+        drawn.append(_write_figure(f"{name}-{number}", *shown, details))
+    return f'<div class="charts">{"".join(drawn)}</div>'
 
 
-def _write_figure(name: str, title: str, text: str, figure: Any) -> str:
-    """Write a figure of plotly, without its end."""
+def _write_figure(name: str, title: str, text: str, figure: Any, details: str = "") -> str:
+    """Write a figure of plotly, with a text for those who do not see it."""
     import plotly.io
 
     html = plotly.io.to_html(
@@ -271,7 +260,7 @@ def _write_figure(name: str, title: str, text: str, figure: Any) -> str:
     )
     return (
         f"<figure><figcaption>{_write_literal(title)}</figcaption>"
-        f'<div class="plot" role="img" aria-label="{escape(text)}">{html}</div>'
+        f'<div class="plot" role="img" aria-label="{escape(text)}">{html}</div>{details}</figure>'
     )
 
 
@@ -345,11 +334,12 @@ def _scale(is_log: bool) -> dict[str, Any]:
     return {"type": "log", "dtick": "D2"} if is_log else {"type": "linear", "dtick": None}
 
 
-def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[Entry]) -> str:
+def _write_forest(results: Results, environments: Sequence[Entry]) -> str:
     """Draw each agent's regret by environment, its interval, and its verdict as text."""
     from plotly import subplots
 
     labels = [agent.label for agent in results.experiment.agents]
+    rows = pd.DataFrame(results.rows)
     own = [rows[rows["env"] == each.label] for each in environments]
     height = sum(60 + 24 * len(each) for each in own)
     figure = subplots.make_subplots(
@@ -380,9 +370,7 @@ def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[E
     figure.update_layout(**_layout(height), showlegend=False)
     figure.update_layout(margin_r=80)
     title = "Regret at the horizon with 95 % intervals: lower is better"
-    return _write_figure("forest", title, f"{title}. The tables have the numbers.", figure) + (
-        "</figure>"
-    )
+    return _write_figure("forest", title, f"{title}. The tables have the numbers.", figure)
 
 
 def _shorten_label(label: str, max_length: int = MAX_AGENT_LENGTH) -> str:

@@ -319,26 +319,14 @@ def save_figures(
     xscale: str | None = None,
 ) -> list[Path]:
     """Draw the figures that the results allow, save each in all formats, and return the files."""
-    files = []
+    files, makers = [], list_figures(results)
     for number, environment in enumerate(results.experiment.environments):
-        for kind in kinds or list_figures(results):
-            figure = draw_chart(results, environment, kind, style, xscale)
-            if figure is not None:
+        for kind in kinds or makers:
+            chart = makers[kind](results, environment) if results.usable(environment) else None
+            if chart is not None:
+                figure = draw_figure(chart, style, xscale)
                 files += save_figure(figure, directory / f"{number:02d}-{kind}", formats)
     return files
-
-
-def draw_chart(
-    results: Results,
-    environment: Entry,
-    kind: str,
-    style: str = "screen",
-    xscale: str | None = None,
-) -> Figure | None:
-    """Draw one of `list_figures` for an environment, where there is something to draw."""
-    make = list_figures(results)[kind]
-    chart = make(results, environment) if results.usable(environment) else None
-    return chart and draw_figure(chart, style, xscale)
 
 
 def draw_figure(chart: Chart, style: str = "screen", xscale: str | None = None) -> Figure:

@@ -23,7 +23,6 @@ from bandit_gym.results.statistics import (
     aggregate,
     describe_regret,
     list_unscored,
-    summarise,
 )
 
 if TYPE_CHECKING:
@@ -93,11 +92,10 @@ def make_report_parts(results: Results, columns: Sequence[str] = ()) -> Iterator
 
     If another version of the engine drew the numbers, that is said before all.
     """
-    rows = summarise(results).to_dict("records")
     yield from version_notes(results)
-    yield from make_tables(results, rows, columns).values()
-    yield from make_aggregate(results, rows)
-    yield from closing_notes(results, rows)
+    yield from make_tables(results, columns).values()
+    yield from make_aggregate(results)
+    yield from closing_notes(results)
 
 
 def write_report(
@@ -134,7 +132,8 @@ def write_report(
         check_choice("formats", name, FORMATS)
     directory = check_folder("directory", directory)
     directory.mkdir(parents=True, exist_ok=True)
-    for name, table in {"summary": summarise(results), "aggregate": aggregate(results)}.items():
+    tables = {"summary": pd.DataFrame(results.rows), "aggregate": aggregate(results)}
+    for name, table in tables.items():
         write_atomically(directory / f"{name}.csv", table.to_csv(index=False).encode())
     text = describe(results, columns=DETAIL_COLUMNS)
     write_atomically(directory / "report.txt", f"{text}\n".encode())
@@ -154,9 +153,9 @@ def version_notes(results: Results) -> Iterator[str]:
         )
 
 
-def closing_notes(results: Results, rows: Sequence[SummaryRow]) -> Iterator[str]:
+def closing_notes(results: Results) -> Iterator[str]:
     """Say how verdicts are reached, and what is missing."""
-    count = sum(not math.isnan(row["p_holm"]) for row in rows)
+    count = sum(not math.isnan(row["p_holm"]) for row in results.rows)
     if count:
         holm = f" after Holm's correction for the {count} comparisons of this report"
         yield (
@@ -208,8 +207,7 @@ def write_markdown(results: Results) -> str:
 
 
 def _list_tables(results: Results) -> list[Table]:
-    rows = summarise(results).to_dict("records")
-    return [*make_tables(results, rows).values(), *make_aggregate(results, rows)]
+    return [*make_tables(results).values(), *make_aggregate(results)]
 
 
 def escape_latex(text: str) -> str:
@@ -276,14 +274,11 @@ def _cut_text(text: str, max_length: int) -> str:
     return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
-def make_tables(
-    results: Results, rows: Sequence[SummaryRow], columns: Sequence[str] = ()
-) -> dict[Entry, Table]:
+def make_tables(results: Results, columns: Sequence[str] = ()) -> dict[Entry, Table]:
     """Make a table of each environment that there are results of.
 
     Args:
         results: what is stored.
-        rows: those of `summarise`.
         columns: names of those to show beside the usual ones.
 
     Raises:
@@ -293,7 +288,7 @@ def make_tables(
         check_choice("columns", name, TITLED_COLUMNS)
     made = {}
     for environment in results.experiment.environments:
-        own = [row for row in rows if row["env"] == environment.label]
+        own = [row for row in results.rows if row["env"] == environment.label]
         if own:
             made[environment] = _make_estimates(results, environment, own, columns)
     return made
@@ -374,13 +369,8 @@ def _belief_notes(results: Results, environment: Entry) -> Iterator[str]:
             yield f"{found.run.agent.label}: misspecified, for it {text}."
 
 
-def make_aggregate(results: Results, rows: Sequence[SummaryRow]) -> Iterator[Table]:
-    """Yield the table over all environments, where there are several.
-
-    Args:
-        results: what is stored.
-        rows: those of `summarise`, whose verdicts are counted.
-    """
+def make_aggregate(results: Results) -> Iterator[Table]:
+    """Yield the table over all environments, where there are several."""
     several = len(results.experiment.environments) > 1
     scores = aggregate(results).to_dict("records") if several else []
     if not scores:
@@ -391,7 +381,7 @@ def make_aggregate(results: Results, rows: Sequence[SummaryRow]) -> Iterator[Tab
     )
     cells = []
     for score in scores:
-        verdicts = [row["verdict"] for row in rows if row["agent"] == score["agent"]]
+        verdicts = [row["verdict"] for row in results.rows if row["agent"] == score["agent"]]
         counts = {
             title: str(verdicts.count(word)) if any(verdicts) else MISSING_CELL  # of the reference
             for title, word in VERDICT_COLUMNS.items()

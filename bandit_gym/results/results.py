@@ -199,6 +199,11 @@ class Results:
         """Return the state at the horizon, one row per run; see `summarise` for the columns."""
         return summarise(self)
 
+    @cached_property
+    def rows(self) -> list[dict[Any, Any]]:
+        """Those of `table`, found once: to resample takes most of a report's time."""
+        return self.table().to_dict("records")
+
     def save(self, directory: str | Path) -> None:
         """Store all blocks in a folder, from which `load_results` reads them again.
 
@@ -245,16 +250,14 @@ class Results:
         """
         from bandit_gym.results import plots  # brings matplotlib
 
-        check_choice("kind", kind, plots.list_figures(self))
-        environments = self.experiment.environments
-        labels = [each.label for each in environments if self.usable(each)]
-        if env is not None or not labels:
-            check_choice("env", env, labels)
-        chosen = next(each for each in environments if each.label == (env or labels[0]))
-        figure = plots.draw_chart(self, chosen, kind)
-        if figure is None:
+        makers = plots.list_figures(self)
+        check_choice("kind", kind, makers)
+        usable = {each.label: each for each in self.experiment.environments if self.usable(each)}
+        label = next(iter(usable), None) if env is None else env
+        chart = makers[kind](self, usable[check_choice("env", label, usable)])
+        if chart is None:
             raise ValueError(f"kind must be one that these results allow, got {kind!r}.")
-        return figure
+        return plots.draw_figure(chart)
 
 
 def load_results(directory: str | Path, experiment: Experiment | None = None) -> Results:
