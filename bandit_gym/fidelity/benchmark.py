@@ -27,8 +27,7 @@ from bandit_gym.fidelity.trial import (
     FAILED,
     MEASURED,
     WRONG,
-    describe_case,
-    describe_failure,
+    describe_trial,
     measure_distance,
 )
 from bandit_gym.results.plots import Picture, save_figure
@@ -129,7 +128,7 @@ def run_suite(
         for (entry, case, *_), row in made:
             if isinstance(row, BaseException):
                 words = f"WorkerDied: {summarise_error(row)}"
-                row = describe_case(entry, case) | describe_failure(words)
+                row = describe_trial(entry, case, FAILED, WRONG, words)
             found[entry.label, case.name] = row
     rows = [found[entry.label, case.name] for entry, case, *_ in calls]
     labelled = {"suite": chosen.name, "results_version": RESULTS_VERSION}

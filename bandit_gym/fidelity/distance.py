@@ -117,12 +117,14 @@ def find_interval(
         distribution: (K,) that they should have.
         num_decisions: how many there were.
     """
-    test = _Test.from_shares(shares, distribution, num_decisions)
+    test = _Test(shares, distribution, num_decisions)
     return test.find_lower_end(), test.find_upper_end()
 
 
-class _Test(NamedTuple):
+class _Test:
     """What was observed, and which distributions could show it.
+
+    Frequencies that equal the distribution differ towards its rarest arm.
 
     Attributes:
         distribution: (K,) from which distances are measured.
@@ -131,32 +133,20 @@ class _Test(NamedTuple):
         num_decisions: of a sample.
         floor: average distance of a sample from its distribution.
         observed: distance, at least the floor.
+        precision: a tenth of a decision; ties within it are accepted.
     """
 
-    distribution: FloatArray
-    differences: FloatArray
-    noise: FloatArray
-    num_decisions: int
-    floor: float
-    observed: float
-
-    @classmethod
-    def from_shares(
-        cls, shares: FloatArray, distribution: FloatArray, num_decisions: int
-    ) -> "_Test":
-        """Observe frequencies; equal ones differ towards the rarest arm."""
+    def __init__(self, shares: FloatArray, distribution: FloatArray, num_decisions: int) -> None:
+        self.distribution, self.num_decisions = distribution, num_decisions
+        self.precision = 0.1 / num_decisions
         tv = float(total_variation(shares, distribution))
-        floor = noise_floor(distribution, num_decisions)[0]
+        self.floor = noise_floor(distribution, num_decisions)[0]
+        self.observed = max(tv, self.floor)
         if tv <= DISTANCE_ROUNDING:
             shares = np.eye(len(distribution))[np.argmin(distribution)]
+        self.differences = shares - distribution
         variances = np.maximum(distribution * (1 - distribution), 1 / num_decisions)
-        noise, distance = np.sqrt(variances / num_decisions), max(tv, floor)
-        return cls(distribution, shares - distribution, noise, num_decisions, floor, distance)
-
-    @property
-    def precision(self) -> float:
-        """A tenth of a decision; ties within it are accepted."""
-        return 0.1 / self.num_decisions
+        self.noise = np.sqrt(variances / num_decisions)
 
     def margin(self, distribution: FloatArray, side: int) -> float:
         """Return how much farther above (1) or below (-1) the observed distance may be."""

@@ -88,42 +88,37 @@ class Decisions(NamedTuple):
     run_tv: FloatArray = np.empty(0)
 
 
-def describe_case(entry: Entry, case: Case) -> dict[str, Any]:
-    """Return what a row of the table of distances says of the agent and the case."""
+def describe_trial(
+    entry: Entry, case: Case, status: str, verdict: str, words: str = ""
+) -> dict[str, Any]:
+    """Return a row of the table of distances without any: of an agent that failed, all of it."""
     sizes = {"arms": len(case.probabilities), "pulls": int(case.counts.sum())}
-    return {"agent": entry.label, "case": case.name, "kind": case.kind} | sizes
-
-
-def describe_failure(words: str) -> dict[str, Any]:
-    """Return what a row says of an agent that failed."""
-    return {"status": FAILED, "verdict": WRONG, "words": words}
+    outcome = {"status": status, "verdict": verdict, "words": words}
+    return {"agent": entry.label, "case": case.name, "kind": case.kind} | sizes | outcome
 
 
 def measure_distance(entry: Entry, case: Case, num_decisions: int, seed: int) -> dict[str, Any]:
     """Return a row of the table of distances; any error of an agent is reported there."""
-    row = describe_case(entry, case)
     seeds = SeedSequence(seed, spawn_key=(zlib.crc32(f"{entry.label}/{case.name}".encode()),))
     try:
         made = decide_in_lanes(entry, case, num_decisions, seeds)
     except (Exception, SystemExit) as error:
-        words = summarise_error(error)
-        if is_refusal(error, entry):
-            return row | {"status": REFUSED, "verdict": REFUSED, "words": words}
-        return row | describe_failure(words)
+        outcome = (REFUSED, REFUSED) if is_refusal(error, entry) else (FAILED, WRONG)
+        return describe_trial(entry, case, *outcome, summarise_error(error))
+    probabilities, run_excess = case.probabilities, np.nan
+    if made.num_kept:
+        run_excess = float(made.run_tv.mean()) - noise_floor(probabilities, made.num_kept)[0]
+    found = measure_excess(shares_of(made.arms, probabilities), probabilities, len(made.arms))
+    row = describe_trial(entry, case, MEASURED, judge_decisions(made, probabilities))
     reported = {
+        "decisions": len(made.arms),
+        "run_excess": run_excess,
         "flagged": float(made.is_flagged.mean()),
         "doubts": int(np.bitwise_or.reduce(made.doubts)),
         "num_samples": float(made.num_samples.mean()),
         "microseconds": made.microseconds,
-        "run_excess": np.nan,
     }
-    probabilities, num_made = case.probabilities, len(made.arms)
-    if made.num_kept:
-        floor = noise_floor(probabilities, made.num_kept)[0]
-        reported["run_excess"] = float(made.run_tv.mean()) - floor
-    found = measure_excess(shares_of(made.arms, probabilities), probabilities, num_made)
-    row |= {"status": MEASURED, "verdict": judge_decisions(made, probabilities), "words": ""}
-    return row | {"decisions": num_made} | found._asdict() | reported
+    return row | found._asdict() | reported
 
 
 def shares_of(arms: IntArray, probabilities: FloatArray) -> FloatArray:
