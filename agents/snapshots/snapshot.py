@@ -21,6 +21,7 @@ from bandit_gym.checks import (
     check_object,
     check_probabilities,
     check_real,
+    check_seed,
     message,
 )
 from bandit_gym.checks.doubts import Doubt
@@ -51,7 +52,7 @@ class PosteriorSnapshot:
         num_envs: N, or None for a single run, of which N is 1.
     """
 
-    noun: ClassVar[str] = "arm"
+    noun = "arm"  # that is told of
     has_pulls: ClassVar[bool] = True  # of each arm in `counts`
 
     def __init__(self, agent: Any, posterior: Any) -> None:
@@ -106,7 +107,8 @@ class PosteriorSnapshot:
             raise ValueError(message("p", "be above 0 and below 1", p))
         posterior = self.update_posterior()
         found = np.array([posterior.quantile(level) for level in levels.ravel().tolist()])
-        return self._shape_answers(found).reshape(*levels.shape, *self._shape)
+        answers = self._shape_answers(found)
+        return answers.reshape(*levels.shape, *answers.shape[1:])
 
     def interval(self, confidence: float = 0.95) -> np.ndarray:
         """Return the lower and upper ends of central intervals, one after the other.
@@ -127,8 +129,8 @@ class PosteriorSnapshot:
             TypeError: if there are only draws, as of particles and of races.
         """
         points = check_numbers("x", x)
-        found = self.update_posterior().density(points.ravel())
-        return self._shape_answers(found).reshape(*points.shape, *self._shape)
+        answers = self._shape_answers(self.update_posterior().density(points.ravel()))
+        return answers.reshape(*points.shape, *answers.shape[1:])
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the probabilities that each arm has the largest mean."""
@@ -168,7 +170,7 @@ class PosteriorSnapshot:
             size: how many; of a Markov chain, one after the other.
             seed: of the draws; None for fresh entropy.
         """
-        return self._draw(size, _make_seeded_generator(seed))
+        return self._draw(size, seed)[0]
 
     def predictive(self, size: int, *, seed: int | None = None) -> np.ndarray:
         """Return draws of the next reward of each arm, (size, N, K) or (size, K).
@@ -180,8 +182,7 @@ class PosteriorSnapshot:
         Raises:
             ValueError: if an arm has no proper posterior.
         """
-        rng = _make_seeded_generator(seed)
-        means = self._draw(size, rng)
+        means, rng = self._draw(size, seed)
         if np.isinf(means).any():
             arm = int(np.argwhere(np.isinf(means))[0, -1])
             raise ValueError(f"predictive must have proper posteriors, got none of arm {arm}.")
@@ -199,19 +200,18 @@ class PosteriorSnapshot:
 
     def __repr__(self) -> str:
         """Show the arms of the first lane as a small table."""
-        return as_text(self)
+        table = as_frame(self).to_string(index=False)  # before the title, which shows its doubts
+        return "\n".join([make_title(self), table, *_list_omitted(self)])
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        table = as_frame(self).to_html(index=False, border=0)
+        lines = [make_title(self), *_list_omitted(self)]
+        return "".join(f"<p>{escape(line)}</p>" for line in lines) + table
 
     @property
     def num_arms(self) -> int:
         """K."""
         return int(self.counts.shape[1])
-
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        return self.counts.shape if self.num_envs is not None else self.counts.shape[1:]
 
     def _shape_answers(self, found: np.ndarray) -> np.ndarray:
         """Return (..., N, K) answers without the axis of lanes, for a single run."""
@@ -220,12 +220,14 @@ class PosteriorSnapshot:
     def _drop_lane_axis(self, found: np.ndarray) -> np.ndarray:
         return found[0] if self.num_envs is None else found
 
-    def _draw(self, size: int, rng: Generator) -> np.ndarray:
+    def _draw(self, size: int, seed: int | None) -> tuple[np.ndarray, Generator]:
+        """Return draws of the means, and the generator that goes on after them."""
+        rng = np.random.default_rng(check_seed("seed", seed))
         max_size = MAX_DRAWN_VALUES // self.counts.size
         size = check_integer("size", size, minimum=1, maximum=max_size)
         posterior = self.update_posterior()
         posterior = posterior.fork() if posterior.keeps_state else posterior
-        return self._shape_answers(posterior.sample_many(rng, size))
+        return self._shape_answers(posterior.sample_many(rng, size)), rng
 
 
 class ContextualSnapshot(PosteriorSnapshot):
@@ -248,7 +250,7 @@ class ContextualSnapshot(PosteriorSnapshot):
     def coefficients(self) -> PosteriorSnapshot:
         """What was known of the (N, d) coefficients, in place of the (N, K) means."""
         twin = copy.copy(self)
-        twin.__class__ = CoefficientSnapshot
+        twin.noun = "coefficient"
         num_lanes, num_features = len(self.counts), self.problem.num_features
         twin.features = np.tile(np.eye(num_features), (num_lanes, 1, 1))
         twin._belief = self._bring_to_data().predict(twin.features).coefficients
@@ -256,10 +258,12 @@ class ContextualSnapshot(PosteriorSnapshot):
 
     def __repr__(self) -> str:
         """Show the arms of the first lane, or the coefficients, as a small table."""
-        return as_text(self.coefficients if self.features is None else self)
+        return repr(self.coefficients) if self.features is None else super().__repr__()
 
     def _repr_html_(self) -> str:
-        return as_html(self.coefficients if self.features is None else self)
+        if self.features is None:
+            return self.coefficients._repr_html_()
+        return super()._repr_html_()
 
     @property
     def num_arms(self) -> int:
@@ -278,20 +282,6 @@ class ContextualSnapshot(PosteriorSnapshot):
             condition = "be given to posterior where more than coefficients is asked of it"
             raise TypeError(message("observation", condition, None))
         return self.features
-
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        return self._asked().shape[:2] if self.num_envs is not None else (self.num_arms,)
-
-
-class CoefficientSnapshot(ContextualSnapshot):
-    """What an agent knew of the coefficients, which stand where others have means of arms."""
-
-    noun = "coefficient"
-
-
-def _make_seeded_generator(seed: int | None) -> Generator:
-    return np.random.default_rng(None if seed is None else check_integer("seed", seed, minimum=0))
 
 
 MAX_CURVES = 10
@@ -406,19 +396,6 @@ def as_frame(snapshot: Any) -> DataFrame:
     if snapshot.noun != "arm":
         return DataFrame(columns).drop(columns="P(best)").iloc[:MAX_TABLE_ROWS]
     return DataFrame(columns).iloc[np.sort(np.argsort(-best, kind="stable")[:MAX_TABLE_ROWS])]
-
-
-def as_text(snapshot: Any) -> str:
-    """Return the table in columns."""
-    table = as_frame(snapshot).to_string(index=False)  # before the title, which shows its doubts
-    return "\n".join([make_title(snapshot), table, *_list_omitted(snapshot)])
-
-
-def as_html(snapshot: Any) -> str:
-    """Return the table for notebooks."""
-    table = as_frame(snapshot).to_html(index=False, border=0)
-    lines = [make_title(snapshot), *_list_omitted(snapshot)]
-    return "".join(f"<p>{escape(line)}</p>" for line in lines) + table
 
 
 def _list_omitted(snapshot: Any) -> list[str]:
