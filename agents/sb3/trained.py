@@ -28,6 +28,7 @@ from bandit_gym.checks import (
     as_array,
     check_actions,
     check_mask,
+    check_object,
     check_path,
     message,
 )
@@ -66,16 +67,10 @@ class SB3Agent(Lanes):
     has_exact_probabilities = True
 
     def __init__(self, model: Any, *, deterministic: bool = False) -> None:
-        policy = getattr(model, "policy", model)
-        if not isinstance(policy, BasePolicy):
-            remedy = "use SB3Agent.load for a path"
-            raise TypeError(message("model", "be a Stable-Baselines3 model", model, remedy))
-        if not isinstance(policy.action_space, Discrete):
-            raise TypeError(message("model", "have Discrete actions", policy.action_space))
-        if not isinstance(deterministic, bool):
-            raise TypeError(message("deterministic", "be True or False", deterministic))
-        self.policy: Any = policy
-        self.deterministic = deterministic
+        policy, remedy = getattr(model, "policy", model), "use SB3Agent.load for a path"
+        self.policy: Any = check_object("model or its policy", policy, BasePolicy, remedy)
+        check_object("the model's action space", policy.action_space, Discrete)
+        self.deterministic = check_object("deterministic", deterministic, bool)
         self.exploration_rate = float(getattr(model, "exploration_rate", 0.0))
 
     @classmethod
