@@ -256,11 +256,10 @@ def find_range(centre: FloatArray, likelihood: Likelihood, before: Range | None 
 
 
 def draw_frame(figure: Figure, frame: Frame, title: str) -> None:
-    """Draw a frame under a title on a figure, in the place of what was there.
+    """Draw a frame under a title on an empty figure.
 
     The layout is fixed: one that is computed would move about in a film.
     """
-    figure.clear()
     figure.text(0.1, 0.985, title, va="top", fontsize=10, parse_math=False)
     top = 0.89 - LINE_HEIGHT * title.count("\n")
     space = {"left": 0.1, "right": 0.98, "bottom": 0.09, "top": top, "wspace": 0.04}

@@ -143,12 +143,9 @@ def show_on_terminal(fps: float) -> Iterator[Paint]:
             if console.is_interactive:
                 time.sleep(1 / fps)
 
-        try:
-            yield paint
-        finally:
-            live.stop()
-            if not console.is_terminal and live.get_renderable():
-                console.line()
+        yield paint
+    if not console.is_terminal:
+        console.line()
 
 
 def lay_out_frame(frame: Frame, width: int, num_arms: int) -> Group:
