@@ -67,8 +67,11 @@ class SB3Agent(Lanes):
     has_exact_probabilities = True
 
     def __init__(self, model: Any, *, deterministic: bool = False) -> None:
-        policy, remedy = getattr(model, "policy", model), "use SB3Agent.load for a path"
-        self.policy: Any = check_object("model or its policy", policy, BasePolicy, remedy)
+        policy = getattr(model, "policy", model)
+        if not isinstance(policy, BasePolicy):
+            remedy = "use SB3Agent.load for a path"
+            raise TypeError(message("model", "be a Stable-Baselines3 model", model, remedy))
+        self.policy: Any = policy
         check_object("the model's action space", policy.action_space, Discrete)
         self.deterministic = check_object("deterministic", deterministic, bool)
         self.exploration_rate = float(getattr(model, "exploration_rate", 0.0))

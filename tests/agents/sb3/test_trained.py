@@ -209,11 +209,7 @@ def test_sb3_agent_refuses_an_observation_of_another_space(models):
 def test_sb3_agent_refuses_what_is_no_model_that_it_can_be(models):
     continuous = PPO("MlpPolicy", "Pendulum-v1", device="cpu")
     for model, options, told in [
-        (
-            "model.zip",
-            {},
-            "model or its policy must be a BasePolicy, got 'model.zip'; use SB3Agent",
-        ),
+        ("model.zip", {}, "model must be a Stable-Baselines3 model, got 'model.zip'"),
         (models["PPO"], {"deterministic": "no"}, "deterministic must be a bool, got 'no'"),
         (continuous, {}, "the model's action space must be a Discrete, got Box"),
     ]:
