@@ -6,9 +6,10 @@ Agents load on first use: `import agents` itself brings neither numba nor SciPy.
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from bandit_gym.checks import check_choice, missing_attribute
+from bandit_gym.checks import check_choice, check_keys, load_named, missing_attribute
 
 if TYPE_CHECKING:
     from agents.base import Agent as Agent
@@ -115,8 +116,9 @@ def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:
         ValueError: if the name or a hyperparameter is unknown, where the nearest known one is
             named, or if one is missing.
     """
-    class_name, _, method = AGENTS[check_choice("name", name, AGENTS)].split(":")[1].partition(".")
-    factory = getattr(__getattr__(class_name), method) if method else __getattr__(class_name)
-    from agents.base import build_agent
-
-    return build_agent(name, factory, problem, hyperparameters)
+    factory = load_named("name", AGENTS[check_choice("name", name, AGENTS)])
+    known = [p for p in signature(factory).parameters.values() if p.name != "problem"]
+    required = [p.name for p in known if p.default is p.empty]
+    optional = ["prior", *(p.name for p in known if p.default is not p.empty)]
+    check_keys(f"{name} options", hyperparameters, required=required, optional=optional)
+    return factory(problem, **hyperparameters)  # type: ignore[no-any-return]

@@ -1,4 +1,3 @@
 """What every agent is: the act/observe contract, data that add up or fade, and its file."""
 
 from agents.base.agent import Agent as Agent
-from agents.base.agent import build_agent as build_agent

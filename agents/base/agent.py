@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import inspect
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -32,7 +31,6 @@ from bandit_gym.checks import (
     check_choices,
     check_features,
     check_integer,
-    check_keys,
     check_mask,
     check_played,
     check_probabilities,
@@ -49,59 +47,18 @@ if TYPE_CHECKING:
     from bandit_gym.logs import Log
 
 
-def unwrap_problem(problem_or_env: Any) -> Any:
-    """Return the problem of an environment, wrapped or vectorised; all else as it is.
-
-    Raises:
-        TypeError: if the environment has none.
-    """
-    if not isinstance(problem_or_env, gym.Env | gym.vector.VectorEnv):
-        return problem_or_env
-    problem = find_problem(problem_or_env)
-    if not isinstance(problem, BanditProblem):
-        raise TypeError(
-            message("problem", "be a BanditProblem or an environment with one", problem_or_env)
-        )
-    return problem
-
-
 def with_prior(problem: Any, prior: Any) -> BanditProblem:
-    """Return the problem, or that of an environment, with another prior.
+    """Return the problem with another prior.
 
     Args:
         problem: likelihood and prior.
         prior: an object, a dict, or "reference".
     """
-    problem = check_problem(unwrap_problem(problem))
-    if isinstance(prior, str) and ":" not in prior:
-        if isinstance(problem, ContextualProblem):
-            raise ValueError(
-                message("prior", "be an object or a dict where arms have features", prior)
-            )
-        if prior != REFERENCE:
-            raise ValueError(message("prior", f"be an object, a dict or {REFERENCE!r}", prior))
+    check_problem(problem)
+    is_reference = isinstance(prior, str) and prior == REFERENCE
+    if is_reference and not isinstance(problem, ContextualProblem):
         return replace(problem, prior=reference_prior(problem.likelihood))
     return replace(problem, prior=make_prior(prior))
-
-
-def build_agent(name: str, factory: Any, problem: Any, options: Mapping[str, Any]) -> Agent:
-    """Build the agent of a short name, once its options are known to be some that it has.
-
-    Args:
-        name: what messages call it.
-        factory: the class, or a function that makes one.
-        problem: what it is given.
-        options: keyword arguments.
-
-    Raises:
-        ValueError: if an option is unknown, where the nearest known one is named, or missing.
-    """
-    known = [p for p in inspect.signature(factory).parameters.values() if p.name != "problem"]
-    required = [p.name for p in known if p.default is p.empty]
-    optional = ["prior", *(p.name for p in known if p.default is not p.empty)]
-    check_keys(f"{name} options", options, required=required, optional=optional)
-    agent: Agent = factory(problem, **options)
-    return agent
 
 
 class AgentMeta(type):
@@ -116,19 +73,20 @@ class AgentMeta(type):
         signature = inspect.signature(cls.__init__)  # type: ignore[misc]
         return signature.replace(parameters=[*signature.parameters.values()][1:])
 
-    def __call__(cls, *arguments: Any, **options: Any) -> Any:
-        """Find the problem and its prior before any constructor reads them."""
-        if not arguments and "problem" not in options:
-            return super().__call__(**options)
-        first, *others = arguments or (options.pop("problem"),)
-        problem, takes_prior = unwrap_problem(first), "prior" in cls.__signature__.parameters
-        if not takes_prior and (prior := options.pop("prior", None)) is not None:
+    def __call__(cls, problem: Any, *others: Any, **options: Any) -> Any:
+        """Find the problem and its prior before any constructor reads them; keep the options."""
+        if isinstance(problem, gym.Env | gym.vector.VectorEnv):
+            problem = find_problem(problem) or problem
+        names = [*cls.__signature__.parameters]
+        if "prior" not in names and (prior := options.pop("prior", None)) is not None:
             problem = with_prior(problem, prior)
         if isinstance(problem, ContextualProblem) and not cls.takes_features:  # type: ignore[attr-defined]
             condition = f"have no features for {cls.__name__}"
             remedy = "RacingThompson, Greedy, BayesUCB and LinUCB are among those that take them"
             raise ValueError(message("problem", condition, problem, remedy))
-        return super().__call__(problem, *others, **options)
+        agent = super().__call__(problem, *others, **options)
+        agent._options = dict(zip(names[1:], others, strict=False)) | options
+        return agent
 
 
 class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
@@ -447,12 +405,9 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         if self.num_envs is not None:
             condition = f"be None where there are lanes, here {self.num_envs}"
             raise ValueError(message("size", condition, size, "reset() prepares a single run"))
-        size, features = check_integer("size", size, minimum=1, maximum=self.max_lanes), None
-        if self._has_features:
-            self._show(observation, available, size)
-            features = self.evidence.offered
-        elif available is not None or self._available:
-            self._show(None, available, None)
+        size = check_integer("size", size, minimum=1, maximum=self.max_lanes)
+        self._show(observation, available, size if self._has_features else None)
+        features = self.evidence.offered if self._has_features else None
         actions = self._choose_many(size, features)
         check_choices(f"{type(self).__name__}._choose", actions, self._num_arms)
         if features is not None:  # which of them a reward is for, only its observation can say

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from agents.base.agent import Agent
-from agents.base.saved import raise_file_errors, read_agent_file, restore_problem, set_state
+from agents.base.saved import (
+    is_custom_posterior,
+    raise_file_errors,
+    read_agent_file,
+    restore_problem,
+    set_state,
+)
 from bandit_gym.checks import check_keys, check_path, message
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 
@@ -42,41 +48,34 @@ def load(
     content = read_agent_file(path)
     kind = _find_class(path, content, agent_class)
     problem = _find_problem(path, content, problem)
-    options = _find_options(path, content, posterior)
-    with raise_file_errors(path):
-        known = [*inspect.signature(kind).parameters][1:]
-        check_keys("options", content["options"], optional=known)
-        agent = kind(problem, **options)
-        agent.reset(content["num_envs"], seed=0)
-        set_state(agent, content["state"])
-        shape, found = (agent.num_lanes, agent.problem.num_arms), agent.lane_counts.shape
-        is_wrong = found != shape or agent.lane_sums.shape != shape
-        if is_wrong and not isinstance(agent.problem, ContextualProblem):  # rows check themselves
-            raise ValueError(f"counts and sums must have shape {shape}")
-        agent.rng.bit_generator.state = content["generator"]
-    return agent
-
-
-def _find_options(path: Path, content: dict[str, Any], posterior: Any) -> dict[str, Any]:
     options, name = content["options"], content["posterior"]
     if (name is None) != (posterior is None):
         state = "be left out" if name is None else "be given"
         condition = f"{state} for the agent in {str(path)!r}, whose own is {name}"
         raise ValueError(message("posterior", condition, posterior))
-    return options if name is None else options | {"posterior": posterior}
+    with raise_file_errors(path):
+        known = [*inspect.signature(kind).parameters][1:]
+        check_keys("options", options, optional=known)  # a prior might name code
+        if name is not None:
+            options = options | {"posterior": posterior}
+        elif is_custom_posterior(options.get("posterior")):
+            raise ValueError("its posterior names code")
+        agent = kind(problem, **options)
+        agent.reset(content["num_envs"], seed=0)
+        set_state(agent, content["state"])
+        shape = agent.num_lanes, problem.num_arms
+        if agent.lane_counts.shape != shape and not isinstance(problem, ContextualProblem):
+            raise ValueError(f"counts must have shape {shape}")  # rows check themselves
+        agent.rng.bit_generator.state = content["generator"]
+    return agent
 
 
-def _find_class(
-    path: Path, content: dict[str, Any], agent_class: type[Agent] | None
-) -> type[Agent]:
-    is_agent = isinstance(agent_class, type) and issubclass(agent_class, Agent)
-    if not (agent_class is None or is_agent):
-        raise TypeError(message("agent_class", "be a subclass of agents.Agent", agent_class))
+def _find_class(path: Path, content: dict[str, Any], agent_class: Any) -> Any:
     with raise_file_errors(path):
         module, _, name = content["class"].rpartition(":")
     ours = getattr(import_module(module), name, None) if module == "agents" else None
     found = agent_class or ours
-    if found is None or found.__qualname__ != name or ours not in (None, found):
+    if getattr(found, "__qualname__", "") != name or ours not in (None, found):
         condition = f"be {name} in {module}, the class of the agent in {str(path)!r}"
         raise ValueError(message("agent_class", condition, agent_class))
     return found
@@ -85,17 +84,16 @@ def _find_class(
 def _find_problem(
     path: Path, content: dict[str, Any], given: BanditProblem | None
 ) -> BanditProblem:
-    settings = content["problem"]
-    if settings is None:
-        if given is None:
-            condition = f"be given for the agent in {str(path)!r}, as its problem has no name"
-            prior = content["prior"]
-            remedy = f"its prior is {prior}: agents.load(path, problem=BanditProblem(...))"
-            raise ValueError(message("problem", condition, given, remedy))
-        return check_problem(given)
-    with raise_file_errors(path):
-        stored = restore_problem(settings)
-    if given is not None and check_problem(given) != stored:
+    stored = None if given is None else check_problem(given)
+    if content["problem"] is not None:
+        with raise_file_errors(path):
+            stored = restore_problem(content["problem"])
+    if stored is None:
+        condition = f"be given for the agent in {str(path)!r}, as its problem has no name"
+        prior = content["prior"]
+        remedy = f"its prior is {prior}: agents.load(path, problem=BanditProblem(...))"
+        raise ValueError(message("problem", condition, given, remedy))
+    if given not in (None, stored):
         condition = f"be the one that the agent in {str(path)!r} was given, or be left out"
         raise ValueError(message("problem", condition, given))
     return stored

@@ -9,7 +9,6 @@ arguments of the object and from this, and is made anew.
 from __future__ import annotations
 
 import copy
-import inspect
 import json
 from abc import ABC
 from collections.abc import Iterator, Mapping
@@ -34,7 +33,7 @@ FILE_CONDITION = "lead to a whole file that Agent.save has written"
 
 
 class Storable:
-    """Remembers the arguments it was built with, and what its classes name in `state_names`.
+    """Remembers the options it was built with, and what its classes name in `state_names`.
 
     Attributes:
         state_names: attributes that change beside those which its ancestors name; a class of one's
@@ -47,31 +46,18 @@ class Storable:
     inner: Any
     evidence: Any
     rng: Any
-    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
-
-    def __new__(cls, *arguments: Any, **options: Any) -> Self:
-        """Keep the arguments, which classes check and turn into something else."""
-        self = super().__new__(cls)
-        self._arguments = arguments, options
-        return self
+    _options: dict[str, Any]
 
     def __repr__(self) -> str:
         """Write the call that builds another one like it."""
         options = [f"{name}={value!r}" for name, value in self.options().items()]
-        problem = getattr(self, "problem", None)  # not there yet while it is built
-        return f"{type(self).__name__}({', '.join([repr(problem), *options])})"
+        return f"{type(self).__name__}({', '.join([repr(self.problem), *options])})"
 
     def options(self) -> dict[str, Any]:
         """Return the keyword arguments that it was built with; defaults are left out."""
-        arguments, named = self._arguments
-        given = inspect.signature(type(self)).bind(*arguments, **named)
-        parameters = given.signature.parameters
-        found: dict[str, Any] = {}
-        for name, value in list(given.arguments.items())[1:]:  # the first is the problem
-            is_rest = parameters[name].kind is inspect.Parameter.VAR_KEYWORD
-            found |= value if is_rest else {name: value}
         is_array = np.ndarray | np.generic  # which are not written the same way everywhere
-        return {name: v.tolist() if isinstance(v, is_array) else v for name, v in found.items()}
+        given = self._options.items()
+        return {name: v.tolist() if isinstance(v, is_array) else v for name, v in given}
 
     def with_arms(self, num_arms: int, prior: Any = None) -> Self:
         """Return an agent for more arms that has observed all that this one has.
@@ -91,14 +77,13 @@ class Storable:
                 none, or it does not go with the present one.
         """
         problem = self.problem.with_arms(num_arms, prior)
-        twin: Any = type(self)(problem, **self.options())  # type: ignore[arg-type]
-        state, twin._rng = get_state(self), copy.deepcopy(self.rng)
+        twin: Any = type(self)(problem, **self.options())  # type: ignore[call-arg]
+        twin._rng = copy.deepcopy(self.rng)
         twin.reset(self.num_envs)
-        evidence = copy.deepcopy(self.evidence)
+        for name in {*_list_state_names(self)} - {"inner", "_diagnostics"}:
+            setattr(twin, name, copy.deepcopy(getattr(self, name)))
         if not hasattr(problem, "num_features"):  # rows know nothing of arms
-            evidence.add_arms(problem.num_arms - self.problem.num_arms)
-        for name in state.keys() - {"inner", "_diagnostics"}:
-            setattr(twin, name, evidence if name == "evidence" else state[name])
+            twin.evidence.add_arms(problem.num_arms - self.problem.num_arms)
         if hasattr(twin, "_resume"):
             twin._resume()
         return twin  # type: ignore[no-any-return]
@@ -181,12 +166,7 @@ def read_agent_file(path: Path) -> dict[str, Any]:
         OSError: if there is no such file, or it cannot be read.
         ValueError: if it is another one, of another format, or damaged.
     """
-    try:
-        file = open(path, "rb")  # noqa: SIM115
-    except OSError as error:
-        words = message("path", FILE_CONDITION, str(path), error.strerror or "")
-        raise type(error)(words) from error
-    with file, raise_file_errors(path), np.load(file, allow_pickle=False) as parts:
+    with open(path, "rb") as file, raise_file_errors(path), np.load(file) as parts:
 
         def decode_array(value: dict[str, Any]) -> Any:
             return parts[value[ARRAY_KEY]] if value.keys() == {ARRAY_KEY} else value
@@ -195,7 +175,7 @@ def read_agent_file(path: Path) -> dict[str, Any]:
         if content["format"] != AGENT_FILE_FORMAT:
             words = f"its format is {content['format']!r} where {AGENT_FILE_FORMAT} is read"
             raise ValueError(words)
-        return dict(content)
+        return content
 
 
 @contextmanager
@@ -215,12 +195,6 @@ def get_state(obj: Any) -> Any:
         TypeError: if a class of a user's own does not say what its objects remember.
     """
     if hasattr(obj, "state_names"):
-        for kind in type(obj).__mro__:
-            is_ours = kind in (ABC, object) or is_project_class(kind)
-            if not is_ours and "state_names" not in vars(kind):
-                remedy = "list what changes beside counts, sums and its parents' own, () if none"
-                condition = "have state_names to be saved"
-                raise TypeError(message(kind.__name__, condition, kind, remedy))
         return {name: get_state(getattr(obj, name)) for name in _list_state_names(obj)}
     return obj.item() if isinstance(obj, np.generic) else copy.deepcopy(obj)
 
@@ -247,8 +221,14 @@ def set_state(obj: Any, state: Any) -> None:
 
 def _list_state_names(obj: Any) -> list[str]:
     """Return the names of what an object remembers, its ancestors' first."""
-    kinds = reversed(type(obj).__mro__)
-    return [name for kind in kinds for name in vars(kind).get("state_names", ())]
+    names: list[str] = []
+    for kind in reversed(type(obj).__mro__):
+        names += vars(kind).get("state_names", ())
+        is_ours = kind in (ABC, object) or is_project_class(kind)
+        if not is_ours and "state_names" not in vars(kind):
+            remedy = "list what changes beside counts, sums and its parents' own, () if none"
+            raise TypeError(message(kind.__name__, "have state_names to be saved", kind, remedy))
+    return names
 
 
 def describe_problem(problem: BanditProblem) -> dict[str, Any] | None:
