@@ -49,21 +49,17 @@ class ImproperPrior:
         """Return its name; environments have no such prior."""
         return {"name": REFERENCE}
 
-    def sample(self, rng: Generator, shape: tuple[int, ...]) -> np.ndarray:
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> Any:
         """Refuse to draw."""
-        raise _improper_prior_error()
+        require_proper_prior(self)
 
 
-def require_proper_prior(prior: Prior) -> None:
+def require_proper_prior(prior: Any) -> None:
     """Refuse a prior that is improper."""
     if isinstance(prior, ImproperPrior):
-        raise _improper_prior_error()
-
-
-def _improper_prior_error() -> ValueError:
-    remedy = "ExactThompson and RacingThompson take it"
-    condition = "integrate, for an agent that draws from it"
-    return ValueError(message("prior", condition, REFERENCE, remedy))
+        remedy = "ExactThompson and RacingThompson take it"
+        condition = "integrate, for an agent that draws from it"
+        raise ValueError(message("prior", condition, REFERENCE, remedy))
 
 
 @dataclass(frozen=True)
@@ -135,27 +131,15 @@ TABLE_1: dict[type, ConjugateRow] = {
 }
 
 
-def get_row(likelihood: Likelihood) -> ConjugateRow | None:
+def find_row(likelihood: Likelihood) -> Any:
     """Return a likelihood's row: Table 1's, or the one that its own class states, or None."""
     kind = type(likelihood)
     return TABLE_1.get(kind, vars(kind).get("conjugate_row"))
 
 
-def find_row(likelihood: Likelihood) -> ConjugateRow:
-    """Return the row of a likelihood that has one.
-
-    Raises:
-        ValueError: if it has none.
-    """
-    row = get_row(likelihood)
-    if row is None:
-        raise ValueError(message("likelihood", "have a conjugate prior", likelihood))
-    return row
-
-
 def is_compiled(likelihood: Likelihood) -> bool:
     """Say whether the likelihood's conjugate distribution is one that kernels know."""
-    row = get_row(likelihood)
+    row = find_row(likelihood)
     return row is not None and row.distribution.code is not None
 
 
@@ -176,7 +160,7 @@ def likelihood_coefficients(
 
 def is_conjugate(likelihood: Likelihood, prior: Prior) -> bool:
     """Say whether a prior is conjugate to a likelihood."""
-    row = get_row(likelihood)
+    row = find_row(likelihood)
     return row is not None and isinstance(prior, row.prior)
 
 
@@ -186,7 +170,7 @@ def reference_prior(likelihood: Likelihood) -> Prior:
     Raises:
         ValueError: if the likelihood has none.
     """
-    row = get_row(likelihood)
+    row = find_row(likelihood)
     if row is None or row.reference is None:
         name = likelihood.name
         condition = f"be an object or a dict for {name} rewards, which have no row in Table 1"
