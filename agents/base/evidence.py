@@ -31,6 +31,7 @@ class CountsAndSums:
 
     Arguments:
         num_arms: K.
+        discount: in (0, 1], by which each reward multiplies its lane's earlier counts and sums.
 
     Attributes:
         counts: (N, K) pulls; integers unless earlier ones are discounted.
@@ -42,9 +43,11 @@ class CountsAndSums:
     state_names: ClassVar[tuple[str, ...]] = ("counts", "sums")
     is_cumulative: bool = True
 
-    def __init__(self, num_arms: int) -> None:
+    def __init__(self, num_arms: int, discount: float = 1.0) -> None:
         self.max_lanes = MAX_STATISTICS // num_arms
-        self.counts, self.sums = np.zeros((0, num_arms), dtype=np.int64), np.zeros((0, num_arms))
+        self.discount, self.is_cumulative = discount, discount == 1
+        self.counts = np.zeros((0, num_arms), dtype=np.int64 if discount == 1 else np.float64)
+        self.sums = np.zeros((0, num_arms))
 
     @classmethod
     def from_totals(
@@ -68,6 +71,9 @@ class CountsAndSums:
 
     def add(self, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray) -> None:
         """Add one reward in each of (R,) lanes; numbers and flat indices are the fast ones."""
+        if self.discount < 1:
+            self.counts[lanes] *= self.discount
+            self.sums[lanes] *= self.discount
         if len(lanes) == 1:
             lane, arm = lanes.item(0), arms.item(0)
             self.sums[lane, arm] += rewards.item(0)
@@ -93,27 +99,6 @@ class CountsAndSums:
         return CountsAndSums.from_totals(counts, sums, is_cumulative=self.is_cumulative)
 
 
-class DiscountedCountsAndSums(CountsAndSums):
-    """Each reward multiplies its lane's earlier counts and sums by the discount.
-
-    Arguments:
-        num_arms: K.
-        discount: in (0, 1).
-    """
-
-    is_cumulative = False
-
-    def __init__(self, num_arms: int, discount: float) -> None:
-        super().__init__(num_arms)
-        self.discount, self.counts = discount, self.counts.astype(np.float64)
-
-    def add(self, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray) -> None:
-        """Discount the (R,) lanes' data and add one reward in each."""
-        self.counts[lanes] *= self.discount
-        self.sums[lanes] *= self.discount
-        super().add(lanes, arms, rewards)
-
-
 class WindowedCountsAndSums(CountsAndSums):
     """Counts and sums of a lane's last w rewards, and of totals, which have no order and stay.
 
@@ -123,11 +108,10 @@ class WindowedCountsAndSums(CountsAndSums):
     """
 
     state_names = ("_arms", "_rewards", "_places", "_totals")
-    is_cumulative = False
 
     def __init__(self, num_arms: int, window: int) -> None:
         super().__init__(num_arms)
-        self.window = window
+        self.window, self.is_cumulative = window, False
         self.max_lanes = min(self.max_lanes, MAX_REWARDS // window)
 
     def start(self, num_lanes: int) -> None:
@@ -191,4 +175,4 @@ def make_evidence(problem: BanditProblem, discount: float, window: int | None) -
         if discount < 1.0:
             raise ValueError(message("window", "be None beside a discount", window))
         return WindowedCountsAndSums(num_arms, window)
-    return CountsAndSums(num_arms) if discount == 1 else DiscountedCountsAndSums(num_arms, discount)
+    return CountsAndSums(num_arms, discount)
