@@ -18,19 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.distributions import (
-    BETA,
-    COMPILED,
-    INVERSE_GAMMA,
-    MeanDistributions,
-    divergence,
-    draw_conjugate_means,
-    reward_variance,
-)
+from agents.numerics.distributions import BETA, INVERSE_GAMMA, MeanDistributions
+from agents.numerics.families import divergence, draw_conjugate_means, reward_variance
 from bandit_gym.numerics.compiled import inner, kernel
-
-for _function in COMPILED:
-    inner(_function)
 
 MAX_NEWTON_STEPS = 60
 PRECISION = 4 * 2.0**-53

@@ -30,12 +30,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from agents.numerics.distributions import (
-    Distribution,
-    MeanDistributions,
-    centred_log_density,
-    find_mode_and_curvature,
-)
+from agents.numerics.distributions import Distribution, MeanDistributions
+from agents.numerics.families import centred_log_density, find_mode_and_curvature
 from agents.numerics.kernels import fill_array
 from agents.posteriors.cells import DEGREE, EXCLUDED_LOG_LIKELIHOOD, PriorCells, find_position
 from bandit_gym.numerics.compiled import inner, kernel

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from families import CONJUGATES
-from numba import njit
 from scipy import stats
 
 from agents.base.conjugacy import TABLE_1, data_weights, is_compiled
-from agents.numerics import distributions, kernels
+from agents.numerics import families, kernels
 from agents.numerics.distributions import BETA, GAMMA, INVERSE_GAMMA, NORMAL, MeanDistributions
 
 
@@ -25,6 +24,7 @@ CASES = {
     for each in CONJUGATES
     if is_compiled(each.likelihood)
 }
+LAWS = {row.distribution.code: row.distribution for row in TABLE_1.values()}
 LINES = {
     BETA: (lambda x: np.log(x / (1 - x)), lambda x: x * (1 - x)),
     INVERSE_GAMMA: (np.log, lambda x: x),
@@ -41,8 +41,8 @@ def constant(values):
 @every_law
 def test_members_are_found_by_their_moments(code):
     _, parameters, _ = CASES[code]
-    frozen = distributions.get_distribution(code).frozen(*parameters)
-    found = distributions.get_distribution(code).match_moments(frozen.mean(), frozen.var())
+    frozen = LAWS[code].frozen(*parameters)
+    found = LAWS[code].match_moments(frozen.mean(), frozen.var())
     assert found == pytest.approx(parameters)
 
 
@@ -50,12 +50,12 @@ def test_members_are_found_by_their_moments(code):
 def test_log_density_along_the_line_is_the_laws_own(code):
     _, parameters, x = CASES[code]
     to_line, slope = LINES[code]
-    mode, bend = distributions.find_mode_and_curvature(code, *parameters)
-    found = [distributions.centred_log_density(code, *parameters, u - mode) for u in to_line(x)]
-    expected = distributions.get_distribution(code).log_density(*parameters, x) + np.log(slope(x))
+    mode, bend = families.find_mode_and_curvature(code, *parameters)
+    found = [families.centred_log_density(code, *parameters, u - mode) for u in to_line(x)]
+    expected = LAWS[code].log_density(*parameters, x) + np.log(slope(x))
     assert constant(np.array(found) - expected)
     step = 1e-4
-    sides = [distributions.centred_log_density(code, *parameters, sign * step) for sign in (-1, 1)]
+    sides = [families.centred_log_density(code, *parameters, sign * step) for sign in (-1, 1)]
     assert -sum(sides) / step**2 == pytest.approx(bend, rel=1e-3)
 
 
@@ -68,20 +68,5 @@ def test_compiled_draws_have_the_law(code):
     columns = [np.full((1, 1), parameter) for parameter in parameters]
     laws = MeanDistributions(code, *columns)
     kernels.draw_chunk(np.random.default_rng(3), laws, np.arange(1), means, winners)
-    law = distributions.get_distribution(code).frozen(*parameters)
+    law = LAWS[code].frozen(*parameters)
     assert stats.kstest(means[0, 0], law.cdf).pvalue > 1e-4
-
-
-def test_unknown_laws_are_errors():
-    one, unknown, find_mode = np.ones(1), 7, distributions.find_mode_and_curvature
-    laws = MeanDistributions(unknown, one, one)
-    for function, *arguments in [
-        (distributions.draw_conjugate_means, np.random.default_rng(0), laws, one, one),
-        (find_mode, unknown, 1.0, 1.0),
-        (njit(find_mode), unknown, 1.0, 1.0),
-        (distributions.centred_log_density, unknown, 1.0, 1.0, 0.5),
-        (distributions.reward_variance, unknown, 0.5),
-        (distributions.divergence, unknown, 0.4, 0.5),
-    ]:
-        with pytest.raises(ValueError, match="no such distribution"):
-            function(*arguments)
