@@ -42,16 +42,13 @@ from agents.oracle.predictive import (
     predictive_means,
 )
 from agents.rules.horizon import HorizonRule
-from bandit_gym.checks import check_choice, check_keys, message
+from bandit_gym.checks import check_choice, check_keys, check_probabilities, message
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem
 
 MAX_REGRET_STATES = 1e9
 """Of all stages together: some minutes."""
-
-PROBABILITY_TOLERANCE = 1e-6
-"""Of the sum of probabilities that a function of the user's returns."""
 
 MIN_NODE_MASS = 1e-17
 """Mass of a node, in each of an arm's posteriors, below which it is left out."""
@@ -164,12 +161,7 @@ def _call_rule(rule: Any, counts: tuple[int, ...]) -> FloatArray:
     probabilities = np.asarray(found, dtype=float)
     if probabilities.shape != sums.shape:
         raise ValueError(message("rule", f"return probabilities {sums.shape}", probabilities.shape))
-    errors = np.abs(probabilities.sum(axis=1) - 1)
-    if not ((probabilities >= 0).all() and (errors < PROBABILITY_TOLERANCE).all()):
-        row = int(np.argmax(np.where((probabilities >= 0).all(axis=1), errors, np.inf)))
-        condition = f"return probabilities that sum to 1 at counts {counts}"
-        raise ValueError(message("rule", condition, probabilities[row].tolist()))
-    return (probabilities / probabilities.sum(axis=1, keepdims=True)).T.reshape(-1, *sizes)
+    return check_probabilities("rule", probabilities).T.reshape(-1, *sizes)
 
 
 def make_thompson_policy(problem: BanditProblem, horizon: int) -> BlockPolicy:
@@ -218,14 +210,15 @@ def make_posterior_table(
         keys: see `find_keys`.
         horizon: T.
     """
-    arms = {kind: OneArm(problem, kind) for kind in sorted(set(kinds))}
+    all_arms = Arms(problem)
+    arms = {kind: OneArm(all_arms, kind) for kind in sorted(set(kinds))}
     edges = np.unique(np.concatenate([find_edges(arm, horizon) for arm in arms.values()]))
     tables = []
     for kind, arm in arms.items():
         own = keys[keys // horizon**2 == kind] % horizon**2
         for some in np.split(own, range(SUMS_PER_BATCH, len(own), SUMS_PER_BATCH)):
             posteriors = ArmPosteriors(arm, *np.divmod(some, horizon))
-            panels = make_panels(posteriors.shared_log_density, edges, arm.line.find_rounding)
+            panels = make_panels(posteriors, edges)
             parts = panels.shares, panels.cumulative_probabilities()
             tables.append([part.reshape(-1, len(some)).T for part in parts])
     is_seen = np.max([shares.max(axis=0) for shares, _ in tables], axis=0) > MIN_NODE_MASS

@@ -17,7 +17,6 @@ Notation: K arms, M points.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -97,23 +96,17 @@ def action_probabilities_with_error(
         return found, np.array(error)
     shape = check_arms("counts", counts, num_arms)
     num_pulls, totals = check_statistics(counts, sums, problem.likelihood, shape)
-    solve = _make_solver(problem, tolerance)
+    if problem.offers("arm_log_density"):
+        solve = partial(quadrature_probabilities, Arms(problem), tolerance or QUADRATURE_TOLERANCE)
+    elif problem.offers("normal_box"):
+        solve = partial(means_probabilities, problem, tolerance or GIBBS_TOLERANCE)
+    else:
+        condition = "offer arm_log_density (independent arms) or be a TruncatedMultivariateNormal"
+        raise TypeError(message("problem.prior", condition, problem.prior))
     rows = np.stack([num_pulls, totals], axis=-2).reshape(-1, 2, num_arms)
     answers = [solve(*row) for row in rows]
     probabilities = np.array([p for p, _ in answers]).reshape(shape)
     return probabilities, np.array([error for _, error in answers]).reshape(shape[:-1])
-
-
-def _make_solver(
-    problem: BanditProblem, tolerance: float | None
-) -> Callable[[FloatArray, FloatArray], tuple[FloatArray, float]]:
-    """Return the function from (K,) counts and sums to (K,) probabilities and their error."""
-    if problem.offers("arm_log_density"):
-        return partial(quadrature_probabilities, Arms(problem), tolerance or QUADRATURE_TOLERANCE)
-    if problem.offers("normal_box"):
-        return partial(means_probabilities, problem, tolerance=tolerance or GIBBS_TOLERANCE)
-    condition = "offer arm_log_density (independent arms) or be a TruncatedMultivariateNormal"
-    raise TypeError(message("problem.prior", condition, problem.prior))
 
 
 def quadrature_probabilities(
@@ -126,10 +119,8 @@ def quadrature_probabilities(
     posteriors = ArmPosteriors(arms, counts, sums)
     error, edges = np.inf, find_first_edges(posteriors)
     for doubt in (1e-2 * tolerance, 1e-4 * tolerance):
-        panels = resolve_panels(
-            posteriors.shared_log_density, edges, doubt, arms.line.find_rounding
-        )
-        finer = bisect_panels(posteriors.shared_log_density, panels, arms.line.find_rounding)
+        panels = resolve_panels(posteriors, edges, doubt)
+        finer = bisect_panels(posteriors, panels)
         probabilities, error = compare_panels(panels, finer, doubt)
         error += float((posteriors.slope_changes() * finer.masses_beyond(*arms.line.limits)).sum())
         if error <= tolerance:

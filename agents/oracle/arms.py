@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -64,13 +64,13 @@ Density = Callable[[FloatArray], FloatArray]
 class Line:
     """A smooth increasing map x(u) from the line onto an interval of means.
 
-    Logistic on a bounded interval, exponential on a half-line, hyperbolic sine on the line.
+    Logistic on a bounded interval, exponential above a lowest mean, else hyperbolic sine.
 
     Attributes:
         low: left end of the interval, -inf allowed.
         high: right end of the interval, inf allowed.
-        centre: a typical mean, where x is not bounded on either side.
-        scale: a typical distance from the centre, or from the finite end of a half-line.
+        centre: a typical mean, where there is no lowest one.
+        scale: a typical distance from the centre, or from the lowest mean.
     """
 
     low: float
@@ -90,8 +90,6 @@ class Line:
             return np.where(u < 0, self.low + width * expit(u), self.high - width * expit(-u))
         if np.isfinite(self.low):
             return self.low + self.scale * np.exp(u)
-        if np.isfinite(self.high):
-            return self.high - self.scale * np.exp(-u)
         return self.centre + self.scale * np.sinh(u)
 
     def log_slope(self, u: FloatArray) -> FloatArray:
@@ -100,8 +98,6 @@ class Line:
             return np.asarray(np.log(self.high - self.low) + log_expit(u) + log_expit(-u))
         if np.isfinite(self.low):
             return np.log(self.scale) + u
-        if np.isfinite(self.high):
-            return np.log(self.scale) - u
         return np.log(self.scale / 2) + np.logaddexp(u, -u)
 
     def positions(self, means: FloatArray) -> FloatArray:
@@ -117,8 +113,6 @@ class Line:
                 return np.asarray(np.log(means - self.low) - np.log(self.high - means))
             if np.isfinite(self.low):
                 return np.log((means - self.low) / self.scale)
-            if np.isfinite(self.high):
-                return -np.log((self.high - means) / self.scale)
             return np.arcsinh((means - self.centre) / self.scale)
 
     def find_rounding(self, left: FloatArray, right: FloatArray) -> FloatArray:
@@ -133,7 +127,7 @@ class Line:
         reach = np.log(MAX_MAGNITUDE / self.scale)
         length = self.high - self.low if self.is_bounded else self.scale
         left = np.log(_min_end_distance(self.low) / length) if np.isfinite(self.low) else -reach
-        right = -np.log(_min_end_distance(self.high) / length) if np.isfinite(self.high) else reach
+        right = -np.log(_min_end_distance(self.high) / length) if self.is_bounded else reach
         return np.array([left, right])
 
 
@@ -146,7 +140,7 @@ def make_line(support: FloatArray, draws: FloatArray) -> Line:
     """
     low, high = float(support[:, 0].min()), float(support[:, 1].max())
     centre = float(np.median(draws))
-    origin = next((end for end in (low, high) if np.isfinite(end)), centre)
+    origin = low if np.isfinite(low) else centre
     return Line(low, high, centre, max(float(np.median(np.abs(draws - origin))), 1e-100))
 
 
@@ -154,15 +148,15 @@ def _min_end_distance(end: float) -> float:
     return max(MIN_END_DISTANCE * abs(end), MIN_MAGNITUDE)
 
 
-@dataclass(frozen=True, eq=False)
 class Arms:
     """What is known of the arms before any data.
 
-    Attributes:
+    Arguments:
         problem: likelihood, and a prior with `arm_log_density`.
     """
 
-    problem: BanditProblem
+    def __init__(self, problem: BanditProblem) -> None:
+        self.problem = problem
 
     @cached_property
     def is_smooth(self) -> bool:
@@ -221,6 +215,11 @@ class ArmPosteriors:
     counts: FloatArray
     sums: FloatArray
 
+    @property
+    def line(self) -> Line:
+        """The coordinate shared by all arms."""
+        return self.arms.line
+
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (M, K) log-densities, up to a constant per arm, at (M, K) means."""
         prior, likelihood = self.arms.log_prior(means), self.arms.problem.likelihood
@@ -241,38 +240,39 @@ class ArmPosteriors:
         Beyond its limits, where distances to an end have no digits left, they go on as straight
         lines: the distribution of a density that is a power of the distance.
         """
-        line = self.arms.line
+        line = self.line
         values = self._log_density_of_coordinate(line.means(np.clip(u, *line.limits)))
-        for is_beyond, end in zip(
-            (u < line.limits[0], u > line.limits[1]), self._ends, strict=True
+        for is_beyond, end, value, slopes in zip(
+            (u < line.limits[0], u > line.limits[1]), *self._ends, strict=True
         ):
             if is_beyond.any():
                 with np.errstate(over="ignore"):
-                    straight = end.values[0] + end.slopes[0] * (u - end.u[0])
+                    straight = value + slopes[0] * (u - end)
                 values = np.where(is_beyond, straight, values)
         return values
 
     def slope_changes(self) -> FloatArray:
         """Return (2, K) shares by which slopes still change in a unit of u before either limit."""
-        slopes = np.array([end.slopes for end in self._ends])
+        _, _, slopes = self._ends
         last, change = slopes[:, 0], np.abs(slopes[:, 1] - slopes[:, 0])
         return np.divide(change, np.abs(last), out=np.zeros_like(last), where=last != 0)
 
     @cached_property
-    def _ends(self) -> tuple[_End, _End]:
-        first, last = self.arms.line.limits
-        return self._make_end(first, 1.0), self._make_end(last, -1.0)
+    def _ends(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Where the densities are continued: at either limit of the line, as far as means tell.
 
-    def _make_end(self, limit: float, step: float) -> _End:
-        line = self.arms.line
-        means = line.means(limit + step * np.arange(3.0))
-        u = line.exact_positions(means)
+        The (2,) places, the (2, K) log-densities of u there, and their (2, 2, K) slopes over the
+        last unit and the one before, 0 where there is no density.
+        """
+        inwards = np.arange(3.0) * [[1.0], [-1.0]]
+        means = self.line.means(self.line.limits[:, None] + inwards)
+        u = self.line.exact_positions(means)
         values = self._log_density_of_coordinate(
-            np.repeat(means[:, None], len(self.counts), axis=1)
-        )
+            np.repeat(means.reshape(-1, 1), len(self.counts), axis=1)
+        ).reshape(2, 3, -1)
         with np.errstate(invalid="ignore"):
-            slopes = np.diff(values, axis=0) / np.diff(u)[:, None]
-        return _End(u, values, np.where(np.isfinite(slopes), slopes, 0.0))
+            slopes = np.diff(values, axis=1) / np.diff(u, axis=1)[..., None]
+        return u[:, 0], values[:, 0], np.where(np.isfinite(slopes), slopes, 0.0)
 
     def _log_density_of_coordinate(self, means: FloatArray) -> FloatArray:
         """Return the log-densities of u at (M, K) means.
@@ -280,22 +280,7 @@ class ArmPosteriors:
         The slope of the line is that where the rounded mean lies: near an end that makes a
         difference, but hardly any to the density of u.
         """
-        line = self.arms.line
-        return self.log_density(means) + line.log_slope(line.exact_positions(means))
-
-
-class _End(NamedTuple):
-    """Log-densities at one limit of the line, and one and two units before it.
-
-    Attributes:
-        u: (3,) places, where rounded means lie.
-        values: (3, K) log-densities of u.
-        slopes: (2, K) between them, 0 where there is no density.
-    """
-
-    u: FloatArray
-    values: FloatArray
-    slopes: FloatArray
+        return self.log_density(means) + self.line.log_slope(self.line.exact_positions(means))
 
 
 def find_components(prior: Any) -> list[Any]:
@@ -319,7 +304,7 @@ def require_density(name: str, values: FloatArray, means: FloatArray) -> None:
 
 def find_first_edges(posteriors: ArmPosteriors) -> FloatArray:
     """Return (P + 1,) increasing u, far beyond all that can be seen of any arm."""
-    arms, line = posteriors.arms, posteriors.arms.line
+    arms, line = posteriors.arms, posteriors.line
     steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 21)])
     typical = arms.draws[:: max(1, len(arms.draws) // NUM_TYPICAL)].ravel()
     known = line.positions(
@@ -348,7 +333,7 @@ def _search_peaks(posteriors: ArmPosteriors) -> FloatArray:
 
 def _first_points(posteriors: ArmPosteriors) -> FloatArray:
     """Return (M, K) sorted points: draws where there may be most mass, and a coarse grid."""
-    arms, line = posteriors.arms, posteriors.arms.line
+    arms, line = posteriors.arms, posteriors.line
     draws = line.positions(arms.draws)
     bounds = mass_bounds(draws, posteriors.coordinate_log_density(draws))
     rank = np.argsort(-bounds, axis=0)[: MAX_SEARCH_DRAWS // 2]

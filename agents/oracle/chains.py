@@ -34,6 +34,7 @@ from numpy.random import Generator
 
 from agents.oracle.arms import require_density
 from agents.oracle.panels import ToleranceError
+from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.likelihoods import Gaussian
 from bandit_gym.numerics.streams import make_generator
@@ -92,14 +93,8 @@ class PosteriorTarget:
     chosen: IntArray | None = None
 
     @property
-    def num_coefficients(self) -> int:
-        """How many coefficients the target has: d, or those of the block."""
-        return self.rows.shape[1]
-
-    @property
     def _num_all(self) -> int:
-        problem = self.problem
-        return problem.num_features if isinstance(problem, ContextualProblem) else problem.num_arms
+        return getattr(self.problem, "num_features", self.problem.num_arms)
 
     def block(self, chosen: IntArray) -> PosteriorTarget:
         """Return the posterior of some coefficients, which must be independent of the others."""
@@ -116,7 +111,7 @@ class PosteriorTarget:
             return self
         roots = np.sqrt(self.counts)
         scaled = np.column_stack([self.rows * roots[:, None], self.sums / roots])
-        kept = scipy.linalg.qr(scaled, mode="r")[0][: self.num_coefficients]
+        kept = scipy.linalg.qr(scaled, mode="r")[0][: self.rows.shape[1]]
         return replace(self, rows=kept[:, :-1], counts=np.ones(len(kept)), sums=kept[:, -1])
 
     def sample_prior(self, rng: Generator, size: int) -> FloatArray:
@@ -165,13 +160,13 @@ class PosteriorTarget:
             radius = np.exp(log_radius)
             theta = radius[..., None] * rays[:, None]
             parts = self.log_prior(theta) + self.log_likelihood(radius[..., None] * slopes[:, None])
-            return parts + self.num_coefficients * log_radius
+            return parts + rays.shape[1] * log_radius
 
         return density
 
 
 def means_probabilities(
-    problem: BanditProblem, counts: FloatArray, sums: FloatArray, *, tolerance: float
+    problem: BanditProblem, tolerance: float, counts: FloatArray, sums: FloatArray
 ) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities that each arm is the best, and two standard errors.
 
@@ -179,9 +174,9 @@ def means_probabilities(
 
     Args:
         problem: its prior is a `TruncatedMultivariateNormal`.
+        tolerance: largest error accepted.
         counts: (K,) pulls.
         sums: (K,) total rewards.
-        tolerance: largest error accepted.
 
     Raises:
         ToleranceError: see `chain_probabilities`; or if the data are so many, or so far from the
@@ -223,7 +218,9 @@ def chain_probabilities(
         if agrees and error <= tolerance and batch > 1:
             return wins.mean(axis=(0, 1)) / batch, error
         if batch == MAX_BATCH:
-            raise ToleranceError(_describe_failure(tolerance, error, ratio), error)
+            condition = f"be within reach of {NUM_CHAINS} chains of {MAX_BATCH * NUM_BATCHES} moves"
+            found = f"two standard errors are {error:.2g}, the chains' variance ratio {ratio:.2g}"
+            raise ToleranceError(message("tolerance", condition, tolerance, found), error)
         growth = GROWTH_MARGIN * (error / tolerance) ** 2 if agrees else 2.0
         batch = min(math.ceil(np.clip(growth, GROWTH_MARGIN, MAX_GROWTH) * batch), MAX_BATCH)
 
@@ -341,12 +338,3 @@ def _require_digits(log_likelihoods: FloatArray) -> None:
             "the prior.",
             np.inf,
         )
-
-
-def _describe_failure(tolerance: float, error: float, ratio: float) -> str:
-    chains = "agree" if ratio <= MAX_VARIANCE_RATIO else "disagree"
-    return (
-        f"tolerance must be within reach of {NUM_CHAINS} chains of {MAX_BATCH * NUM_BATCHES} "
-        f"moves, got {tolerance!r} where two standard errors are {error:.2g} and the chains "
-        f"{chains} (variance ratio {ratio:.2g})."
-    )

@@ -11,13 +11,13 @@ Notation: K arms, P panels, Q nodes per panel.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.polynomial import legendre
 
+from agents.oracle.arms import ArmPosteriors
 from bandit_gym.checks.typing import BoolArray, FloatArray
 
 NUM_PANEL_NODES = 16
@@ -26,9 +26,6 @@ MAX_PANELS, MAX_NODE_VALUES = 50_000, 1 << 23
 
 MAX_ROUNDED_DEPTH = 40.0
 """How far below its top a log-density no longer counts for what rounding may do."""
-
-CoordinateLogDensity = Callable[[FloatArray], FloatArray]
-FindRounding = Callable[[FloatArray, FloatArray], FloatArray]
 
 
 class ToleranceError(RuntimeError):
@@ -131,41 +128,34 @@ class Panels:
         return np.where(ends > 0, beyond, 0.0).sum(axis=0)
 
 
-def resolve_panels(
-    log_density: CoordinateLogDensity,
-    edges: FloatArray,
-    tolerance: float,
-    find_rounding: FindRounding | None = None,
-) -> Panels:
+def resolve_panels(posteriors: ArmPosteriors, edges: FloatArray, tolerance: float) -> Panels:
     """Return panels on which every arm's density is resolved.
 
     Args:
-        log_density: takes (M,) values of u, returns (M, K) log-densities of u, not normalised.
+        posteriors: densities of u, and how places are rounded.
         edges: (P + 1,) increasing ends of the first panels. Of a density with several narrow
             modes, each must be felt at an edge; a single mode is found from anywhere.
         tolerance: mass in doubt, per panel and arm, of an arm's total mass of 1.
-        find_rounding: takes (P,) left and right ends of panels, returns the share of each that
-            rounding of a place may amount to. None: places are exact.
 
     Raises:
         ToleranceError: if the panels grow too many; its error bounds the mass in doubt.
         ValueError: if an arm has no mass anywhere.
     """
-    find_rounding = find_rounding or (lambda left, right: np.zeros_like(left))
-    panels = make_panels(log_density, edges, find_rounding)
+    panels = make_panels(posteriors, edges)
+    max_panels = min(MAX_PANELS, MAX_NODE_VALUES // panels.log_density[0].size)
     while True:
         _require_mass(panels)
         is_rough = is_unresolved(panels, tolerance).any(axis=1) & _can_be_halved(panels)
         if not is_rough.any():
             return panels
-        if len(is_rough) + is_rough.sum() > _max_panels(panels):
+        if len(is_rough) + is_rough.sum() > max_panels:
             error = float(panels.roughness.sum())
             raise ToleranceError(
                 f"{len(is_rough)} panels leave a mass of {error:.2g} in doubt; the posteriors are "
                 "too narrow or too rough for this tolerance.",
                 error,
             )
-        panels = bisect_panels(log_density, panels, find_rounding, is_rough)
+        panels = bisect_panels(posteriors, panels, is_rough)
 
 
 def is_unresolved(panels: Panels, tolerance: float) -> BoolArray:
@@ -174,10 +164,7 @@ def is_unresolved(panels: Panels, tolerance: float) -> BoolArray:
 
 
 def bisect_panels(
-    log_density: CoordinateLogDensity,
-    panels: Panels,
-    find_rounding: FindRounding,
-    chosen: BoolArray | None = None,
+    posteriors: ArmPosteriors, panels: Panels, chosen: BoolArray | None = None
 ) -> Panels:
     """Return the panels with the chosen ones, (P,) bool, or all, cut in two."""
     chosen = _can_be_halved(panels) if chosen is None else chosen
@@ -186,20 +173,14 @@ def bisect_panels(
     old = np.repeat(np.arange(len(chosen)), 1 + chosen)
     values, is_new = panels.log_density[old], chosen[old]
     left, right = edges[:-1], edges[1:]
-    values[is_new] = _evaluate(log_density, left[is_new], right[is_new])
-    return Panels(edges, values, find_rounding(left, right))
+    values[is_new] = _evaluate(posteriors, left[is_new], right[is_new])
+    return Panels(edges, values, posteriors.line.find_rounding(left, right))
 
 
-def make_panels(
-    log_density: CoordinateLogDensity, edges: FloatArray, find_rounding: FindRounding
-) -> Panels:
+def make_panels(posteriors: ArmPosteriors, edges: FloatArray) -> Panels:
     """Return the panels between (P + 1,) increasing edges; see `resolve_panels`."""
-    left, right = edges[:-1], edges[1:]
-    return Panels(edges, _evaluate(log_density, left, right), find_rounding(left, right))
-
-
-def _max_panels(panels: Panels) -> int:
-    return min(MAX_PANELS, MAX_NODE_VALUES // panels.log_density[0].size)
+    ends = edges[:-1], edges[1:]
+    return Panels(edges, _evaluate(posteriors, *ends), posteriors.line.find_rounding(*ends))
 
 
 def best_arm_probabilities(panels: Panels) -> FloatArray:
@@ -225,10 +206,10 @@ def _integrate(panels: Panels, values: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("p,q,pqk->k", panels.lengths / 2, _LOBATTO_WEIGHTS, values))
 
 
-def _evaluate(log_density: CoordinateLogDensity, left: FloatArray, right: FloatArray) -> FloatArray:
+def _evaluate(posteriors: ArmPosteriors, left: FloatArray, right: FloatArray) -> FloatArray:
     """Return the (P, Q, K) log-densities at the nodes of panels with these ends."""
     u = left[:, None] + (right - left)[:, None] * _LOBATTO_NODES
-    return log_density(u.ravel()).reshape(*u.shape, -1)
+    return posteriors.shared_log_density(u.ravel()).reshape(*u.shape, -1)
 
 
 def _can_be_halved(panels: Panels) -> BoolArray:

@@ -16,13 +16,12 @@ Notation: K arms, T horizon, P panels, Q nodes, S sums.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.special import expit
 
-from agents.oracle.arms import ArmPosteriors, Arms, Line, find_first_edges
+from agents.oracle.arms import ArmPosteriors, Arms, find_first_edges
 from agents.oracle.panels import Panels, exclusive_products, resolve_panels
 from bandit_gym.checks import check_integer, message
 from bandit_gym.checks.typing import FloatArray
@@ -75,7 +74,7 @@ def predictive_means(problem: BanditProblem, horizon: int) -> FloatArray:
     tables = {}
     for arm in (kinds := group_arms(arms)):
         if arm not in tables:
-            tables[arm] = find_earlier_rows(*find_last_row(OneArm(problem, arm), horizon - 1))
+            tables[arm] = find_earlier_rows(*find_last_row(OneArm(arms, arm), horizon - 1))
     return np.stack([tables[arm] for arm in (kinds if any(kinds) else [0])])
 
 
@@ -110,47 +109,29 @@ def find_earlier_rows(means: FloatArray, complements: FloatArray) -> FloatArray:
     return table
 
 
-def resolve_posteriors(posteriors: ArmPosteriors, edges: FloatArray) -> Panels:
-    """Return panels between increasing edges that resolve posteriors to `PANEL_TOLERANCE`."""
-    rounding = posteriors.arms.line.find_rounding
-    return resolve_panels(posteriors.shared_log_density, edges, PANEL_TOLERANCE, rounding)
-
-
 def expected_best_mean(problem: BanditProblem) -> float:
     """Return E max_i mu_i under the prior, by quadrature."""
     no_data = np.zeros(problem.num_arms)
     posteriors = ArmPosteriors(Arms(problem), no_data, no_data)
-    panels = resolve_posteriors(posteriors, find_first_edges(posteriors))
+    panels = resolve_panels(posteriors, find_first_edges(posteriors), PANEL_TOLERANCE)
     chances = exclusive_products(panels.cumulative_probabilities())  # of being above all others
-    means = posteriors.arms.line.means(panels.positions)[..., None]
+    means = posteriors.line.means(panels.positions)[..., None]
     best, total = panels.expectations(np.stack([means * chances, chances])).sum(axis=1)
     return float(best / total)
 
 
-@dataclass(frozen=True, eq=False)
 class OneArm(Arms):
     """One arm of a problem, taken as often as there are sums.
 
-    Attributes:
+    Arguments:
+        arms: all of them, which share the coordinate of means.
         arm: which.
     """
 
-    arm: int
-
-    @cached_property
-    def support(self) -> FloatArray:
-        """(1, 2) interval of its mean."""
-        return self.problem.arm_support()[[self.arm]]
-
-    @cached_property
-    def draws(self) -> FloatArray:
-        """(S, 1) sorted draws of its prior."""
-        return Arms(self.problem).draws[:, [self.arm]]
-
-    @cached_property
-    def line(self) -> Line:
-        """The coordinate of means, which all arms of the problem share."""
-        return Arms(self.problem).line
+    def __init__(self, arms: Arms, arm: int) -> None:
+        super().__init__(arms.problem)
+        self.arms, self.arm, self.line = arms, arm, arms.line
+        self.support, self.draws = arms.support[[arm]], arms.draws[:, [arm]]
 
     @cached_property
     def prior_edges(self) -> FloatArray:
@@ -160,15 +141,14 @@ class OneArm(Arms):
     def log_prior(self, means: FloatArray) -> FloatArray:
         """Return the log-density at (M, S) means whose columns are all alike."""
         column = np.repeat(means[:, :1], self.problem.num_arms, axis=1)
-        values = Arms(self.problem).log_prior(column)[:, [self.arm]]
-        return np.broadcast_to(values, means.shape)
+        return np.broadcast_to(self.arms.log_prior(column)[:, [self.arm]], means.shape)
 
     def resolve_panels(self, counts: FloatArray, sums: FloatArray) -> Panels:
         """Return panels that resolve the posteriors after (S,) counts and sums."""
         posteriors = ArmPosteriors(self, counts, sums)
         paid = self.line.positions(np.unique(sums / np.maximum(counts, 1)))
         edges = np.unique(np.concatenate([self.prior_edges, paid]))
-        return resolve_posteriors(posteriors, edges)
+        return resolve_panels(posteriors, edges, PANEL_TOLERANCE)
 
     def means_and_complements(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return means x and 1 - x at places on the line, both to full relative precision."""

@@ -6,7 +6,7 @@ from agents.oracle.arms import Line, _split_intervals
 
 def test_line_is_inverted_by_positions_and_has_the_slope_of_its_derivative():
     u, step = np.linspace(-6, 6, 50), 1e-5
-    for ends in [(0.0, 1.0), (-2.0, 0.0), (0.0, np.inf), (-np.inf, 3.0), (-np.inf, np.inf)]:
+    for ends in [(0.0, 1.0), (-2.0, 0.0), (0.0, np.inf), (-np.inf, np.inf)]:
         line = Line(*ends, centre=0.5, scale=2.0)
         np.testing.assert_allclose(line.positions(line.means(u)), u, rtol=1e-9, atol=1e-9)
         slope = (line.means(u + step) - line.means(u - step)) / (2 * step)

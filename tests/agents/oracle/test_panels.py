@@ -1,9 +1,17 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from agents.oracle.arms import Line
 from agents.oracle.panels import Panels, ToleranceError, bisect_panels, resolve_panels
+
+
+def posteriors(log_density, line=None):
+    """Return what panels ask of posteriors; without a line, places are exact."""
+    exact = SimpleNamespace(find_rounding=lambda left, right: np.zeros_like(left))
+    return SimpleNamespace(shared_log_density=log_density, line=line or exact)
 
 
 def test_halving_keeps_the_density_when_it_is_resolved():
@@ -13,8 +21,8 @@ def test_halving_keeps_the_density_when_it_is_resolved():
         return (law.logpdf(line.means(u)) + line.log_slope(u))[:, None]
 
     edges = np.unique(np.concatenate([line.limits, np.linspace(-32, 32, 17)]))
-    panels = resolve_panels(log_density, edges, 1e-9)
-    finer = bisect_panels(log_density, panels, line.find_rounding)
+    panels = resolve_panels(posteriors(log_density), edges, 1e-9)
+    finer = bisect_panels(posteriors(log_density, line), panels)
     assert len(finer.lengths) == 2 * len(panels.lengths)
     np.testing.assert_allclose(finer.density[::2, 0], panels.density[:, 0], rtol=1e-7)
 
@@ -24,7 +32,7 @@ def test_resolve_raises_when_the_density_is_noise():
         return np.random.default_rng(0).normal(size=(len(u), 1)) - np.abs(u)[:, None]
 
     with pytest.raises(ToleranceError, match="panels leave a mass of .* in doubt") as caught:
-        resolve_panels(log_density, np.linspace(-32, 32, 17), 1e-9)
+        resolve_panels(posteriors(log_density), np.linspace(-32, 32, 17), 1e-9)
     assert caught.value.error > 1e-9
 
 
@@ -33,7 +41,7 @@ def test_resolve_raises_when_an_arm_has_no_mass():
         return np.stack([-np.abs(u), np.full_like(u, -np.inf)], axis=1)
 
     with pytest.raises(ValueError, match="the posterior of arm 1 must have some mass"):
-        resolve_panels(log_density, np.linspace(-32, 32, 17), 1e-9)
+        resolve_panels(posteriors(log_density), np.linspace(-32, 32, 17), 1e-9)
 
 
 def _flat_panels(heights):
@@ -63,6 +71,6 @@ def test_panels_stop_where_only_rounding_is_left():
     def log_density(u):
         return (1e10 - 0.5 * u**2 + 1e-6 * rng.standard_normal(len(u)))[:, None]
 
-    panels = resolve_panels(log_density, np.linspace(-32, 32, 17), 1e-12)
+    panels = resolve_panels(posteriors(log_density), np.linspace(-32, 32, 17), 1e-12)
     assert len(panels.lengths) < 200
     assert panels.noise.sum() > 1e-6
