@@ -19,7 +19,7 @@ from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.base import Belief
 from agents.posteriors.conjugate import ConjugatePosterior
 from agents.posteriors.factory import DEPENDENT_METHODS
-from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
+from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, remaining_pulls
 from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem
@@ -178,8 +178,7 @@ class FiniteHorizonGittins(HorizonRule, PosteriorAgent):
     """
 
     def __init__(self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON) -> None:
-        self.horizon = check_horizon(horizon)
-        super().__init__(problem)
+        super().__init__(problem, horizon=horizon)
 
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""

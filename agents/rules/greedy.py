@@ -61,11 +61,13 @@ class Greedy(PosteriorAgent):
         discount: float = 1.0,
         window: int | None = None,
     ) -> None:
-        if isinstance(problem, ContextualProblem):
-            estimate, posterior = _with_features(problem, estimate, posterior)
-        if estimate is None:
-            has_posterior = posterior != "exact" or bool(find_methods(check_problem(problem)))
-            estimate = "posterior" if has_posterior else "average"
+        has_features = isinstance(check_problem(problem), ContextualProblem)
+        if has_features and estimate == "average":
+            condition = "be 'posterior' where arms have features"
+            raise ValueError(message("estimate", condition, estimate))
+        if estimate is None and posterior == "exact" and not find_methods(problem):
+            estimate, posterior = ("posterior", "laplace") if has_features else ("average", None)
+        estimate = "posterior" if estimate is None else estimate
         self.estimate = check_choice("estimate", estimate, ESTIMATES)
         if estimate == "average":
             posterior = None
@@ -117,16 +119,6 @@ class EpsilonGreedy(Greedy):
         return self.epsilon * share_any(self) + (1 - self.epsilon) * greedy
 
 
-def _with_features(
-    problem: ContextualProblem, estimate: str | None, posterior: Any
-) -> tuple[str, Any]:
-    """Return what `Greedy` estimates by where arms have features, which have no averages."""
-    if estimate == "average":
-        raise ValueError(message("estimate", "be 'posterior' where arms have features", estimate))
-    is_left_open = estimate is None and posterior == "exact"
-    return "posterior", "laplace" if is_left_open and not find_methods(problem) else posterior
-
-
 def draw_any(agent: Agent) -> np.ndarray:
     """Return (N,) arms, each of the available ones with the same probability."""
     if agent._available:
@@ -148,6 +140,4 @@ def empirical_means(agent: Agent) -> np.ndarray:
 
 def positive_counts(agent: Agent) -> np.ndarray:
     """Return the (N, K) pulls of each arm, or what is left of them; 1 where there are none."""
-    if agent.lane_counts.dtype == np.int64:
-        return np.maximum(agent.lane_counts, 1)
-    return np.where(agent.lane_counts > 0, agent.lane_counts, 1.0)
+    return np.where(agent.lane_counts > 0, agent.lane_counts, 1)

@@ -11,6 +11,7 @@ import numpy as np
 
 from agents.base import Agent
 from bandit_gym.checks import check_integer
+from bandit_gym.problem import BanditProblem
 
 DEFAULT_HORIZON = 1000
 """Pulls in an episode of the project's environments, unless stated otherwise."""
@@ -18,11 +19,6 @@ DEFAULT_HORIZON = 1000
 
 MAX_HORIZON = 2**62
 """Pulls of an episode that can be counted."""
-
-
-def check_horizon(horizon: Any) -> int:
-    """Return the pulls of an episode, from 1."""
-    return check_integer("horizon", horizon, minimum=1, maximum=MAX_HORIZON)
 
 
 class HorizonRule(Agent):
@@ -34,15 +30,22 @@ class HorizonRule(Agent):
     Next-step autoreset ignores the `act` after an episode's end. It is no decision either: call
     `reset_lanes` at the end, and let the next `observe` leave the lane out; `deliver` does.
 
+    Arguments:
+        problem: likelihood and prior.
+        horizon: T, decisions in an episode.
+        options: of the other class that a rule is built on.
+
     Attributes:
-        horizon: T.
         lane_decisions: (N,) decisions t of each lane since it was reset.
     """
 
     state_names: ClassVar[tuple[str, ...]] = ("lane_decisions", "_is_new")
-    horizon: int
     lane_decisions: np.ndarray
     _is_new: np.ndarray  # (N,) reset since the last `observe`
+
+    def __init__(self, problem: BanditProblem, *, horizon: int, **options: Any) -> None:
+        self.horizon = check_integer("horizon", horizon, minimum=1, maximum=MAX_HORIZON)
+        super().__init__(problem, **options)
 
     def reset_lanes(self, mask: np.ndarray) -> None:
         """Forget the lanes where `mask` is True; their next decision is the first."""

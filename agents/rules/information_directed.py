@@ -76,10 +76,7 @@ class InformationDirected(PosteriorAgent):
         return draw_arms(self.rng, self._action_probabilities())
 
     def _action_probabilities(self) -> np.ndarray:
-        return self._minimise_ratio(*self.belief().best_arm_moments(*self._available))
-
-    def _minimise_ratio(self, best: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """Return the (N, K) probabilities, given (N, K) p and (N, K, K) M."""
+        best, means = self.belief().best_arm_moments(*self._available)  # (N, K) p, (N, K, K) M
         best_means = np.diagonal(means, axis1=1, axis2=2)[..., None]
         gaps = np.einsum("na,nai->ni", best, np.maximum(best_means - means, 0.0))
         return minimise_information_ratio(gaps, self._gains(best, means), *self._available)

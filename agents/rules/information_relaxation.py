@@ -13,7 +13,7 @@ from agents.base.evidence import CountsAndSums
 from agents.numerics.choices import random_argmax
 from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.factory import DEPENDENT_METHODS, exact_posterior
-from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
+from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, remaining_pulls
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.numerics.streams import make_generator
@@ -52,8 +52,7 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
         self, problem: BanditProblem, *, penalty: str = "fh", horizon: int = DEFAULT_HORIZON
     ) -> None:
         self.penalty = check_choice("penalty", penalty, PENALTIES)
-        self.horizon = check_horizon(horizon)
-        super().__init__(problem)
+        super().__init__(problem, horizon=horizon)
         if not isinstance(problem.likelihood, Bernoulli | Gaussian):
             condition = "be Bernoulli or Gaussian for InformationRelaxation"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))

@@ -12,10 +12,10 @@ from scipy import special
 
 from agents.numerics.distributions import BETA_DISTRIBUTION
 from agents.posteriors.agent import PosteriorAgent
-from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
+from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, remaining_pulls
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.problem import BanditProblem, check_problem
+from bandit_gym.problem import BanditProblem
 
 VARIANTS = ("kg", "kg*")
 MAX_BETA_SIZE = 1e7
@@ -62,13 +62,11 @@ class KnowledgeGradient(HorizonRule, PosteriorAgent):
         variant: str = "kg",
         posterior: Any = "exact",
     ) -> None:
-        self.horizon = check_horizon(horizon)
         self.variant = check_choice("variant", variant, VARIANTS)
-        check_problem(problem)
+        super().__init__(problem, horizon=horizon, posterior=posterior)
         if not isinstance(problem.likelihood, Bernoulli | Gaussian):
             condition = "be Bernoulli or Gaussian for KnowledgeGradient"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
-        super().__init__(problem, posterior=posterior)
 
     def _scores(self) -> np.ndarray:
         left = remaining_pulls(self) - 1

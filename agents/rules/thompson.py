@@ -48,9 +48,7 @@ class Thompson(PosteriorAgent):
         return self.belief().best_arm_probabilities(*self._available)
 
     def _choose(self) -> np.ndarray:
-        if self._available:
-            return self.belief().draw_best(self.rng, *self._available)
-        return self.belief().draw_best(self.rng)
+        return self.belief().draw_best(self.rng, *self._available)
 
     def _choose_many(self, size: int, features: np.ndarray | None) -> np.ndarray:
         """Return (n,) arms: by probabilities if these are exact, with features by one pool."""

@@ -13,7 +13,7 @@ from agents.base import Agent
 from agents.base.conjugacy import find_row, is_compiled
 from agents.posteriors.agent import PosteriorAgent
 from agents.rules.greedy import empirical_means, positive_counts
-from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
+from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, remaining_pulls
 from bandit_gym.checks import check_real, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Likelihood
 from bandit_gym.problem import MAX_MEAN, BanditProblem
@@ -99,8 +99,7 @@ class MOSS(HorizonRule):
     def __init__(
         self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON, scale: float = 1.0
     ) -> None:
-        super().__init__(problem)
-        self.horizon = check_horizon(horizon)
+        super().__init__(problem, horizon=horizon)
         self.scale = check_real("scale", scale, above=0.0)
 
     def _scores(self) -> np.ndarray:
