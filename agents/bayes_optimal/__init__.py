@@ -13,7 +13,7 @@ from math import comb
 import numpy as np
 
 from agents.bayes_optimal.brackets import optimal_bracket
-from agents.bayes_optimal.policy import Policy, find_policy, optimal_total, solvable_means
+from agents.bayes_optimal.policy import Policy, find_policy, solvable_means, solve_recursion
 from agents.bayes_optimal.regret import expected_regret
 from agents.oracle.predictive import expected_best_mean
 from agents.rules.horizon import HorizonRule, remaining_pulls
@@ -44,7 +44,9 @@ def optimal_value(problem: BanditProblem, horizon: int) -> float:
         ValueError: if the problem is another one, or the recursion has no room for it; says how
             much it would take.
     """
-    return optimal_total(solvable_means(problem, horizon), horizon, problem.num_arms)
+    means = solvable_means(problem, horizon)
+    *_, (_, values, _) = solve_recursion(means, horizon, problem.num_arms, with_choices=False)
+    return float(values[0])
 
 
 def optimal_regret(problem: BanditProblem, horizon: int) -> float:
@@ -86,8 +88,7 @@ class BayesOptimal(HorizonRule):
     takes_available = False
 
     def __init__(self, problem: BanditProblem, *, horizon: int) -> None:
-        super().__init__(problem)
-        self.horizon = horizon
+        super().__init__(problem, horizon=horizon)
         self.policy = find_policy(solvable_means(problem, horizon), horizon, problem.num_arms)
         self._policies = {horizon: self.policy}
 

@@ -45,7 +45,7 @@ from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.problem import BanditProblem
 
-POLICY_VERSION = 2
+POLICY_VERSION = 3
 """Raised by hand whenever policies change."""
 
 
@@ -70,13 +70,12 @@ class Policy:
         horizon: T.
         num_arms: K.
         is_symmetric: whether arms are alike, so that only states in order of their pulls are kept.
-        value: expected total reward.
         runs: what is best in every row, stage by stage.
     """
 
-    def __init__(self, shape: tuple[int, int, bool], value: float, runs: Runs) -> None:
-        self.horizon, self.num_arms, self.is_symmetric = shape
-        self.value, self.runs = value, runs
+    def __init__(self, horizon: int, num_arms: int, is_symmetric: bool, runs: Runs) -> None:
+        self.horizon, self.num_arms, self.is_symmetric = horizon, num_arms, is_symmetric
+        self.runs = runs
         self._ends = np.cumsum(runs.sizes, dtype=np.uint32)
 
     def best_arms(self, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
@@ -110,7 +109,7 @@ class Policy:
     def _blocks(self) -> tuple[np.ndarray, np.ndarray]:
         """Keys of all blocks, in order, and where each begins among all rows."""
         stages = [make_stage(t, self.num_arms, self.is_symmetric) for t in range(self.horizon)]
-        sizes = np.concatenate([np.diff(stage.row_offsets) for stage in stages])
+        sizes = np.concatenate([np.prod(stage.counts[:, :-1] + 1, axis=1) for stage in stages])
         keys = np.concatenate([block_keys(stage.counts) for stage in stages])
         return keys, np.cumsum(sizes) - sizes
 
@@ -138,12 +137,10 @@ def solve_policy(means: np.ndarray, horizon: int, num_arms: int) -> Policy:
         horizon: T.
         num_arms: K.
     """
-    parts, value = [], 0.0
-    for stage, values, choices in solve_recursion(means, horizon, num_arms, with_choices=True):
-        parts.append(find_runs(choices, stage))
-        value = float(values[0])
-    shape = horizon, num_arms, len(means) == 1
-    return Policy(shape, value, Runs(*map(np.concatenate, zip(*parts[::-1], strict=True))))
+    stages = solve_recursion(means, horizon, num_arms, with_choices=True)
+    parts = [find_runs(choices, stage) for stage, _, choices in stages]
+    runs = Runs(*map(np.concatenate, zip(*parts[::-1], strict=True)))
+    return Policy(horizon, num_arms, len(means) == 1, runs)
 
 
 def find_runs(choices: np.ndarray, stage: Stage) -> Runs:
@@ -209,16 +206,6 @@ class Stage(NamedTuple):
     counts: np.ndarray
     offsets: np.ndarray
 
-    @property
-    def num_states(self) -> int:
-        """States in all."""
-        return int(self.offsets[-1])
-
-    @property
-    def row_offsets(self) -> np.ndarray:
-        """(B + 1,) where each block begins among the rows, and their number."""
-        return _offsets(self.counts[:, :-1])
-
 
 class Successors(NamedTuple):
     """Where the states of each block lead when an arm is pulled and fails.
@@ -234,20 +221,6 @@ class Successors(NamedTuple):
     strides: np.ndarray
 
 
-class SolvedStage(NamedTuple):
-    """A stage with its values and choices.
-
-    Attributes:
-        stage: the states.
-        values: (S,) expected rewards from here on.
-        choices: (S,) uint8, bit i set where arm i is as good as any; empty if not asked for.
-    """
-
-    stage: Stage
-    values: np.ndarray
-    choices: np.ndarray
-
-
 def rounding_margin(pulls_left: int) -> float:
     """Return the difference that rounding can make between two values of so many pulls."""
     return 4 * UNIT_ROUNDOFF * pulls_left * (pulls_left + 3)
@@ -255,8 +228,11 @@ def rounding_margin(pulls_left: int) -> float:
 
 def solve_recursion(
     means: np.ndarray, horizon: int, num_arms: int, *, with_choices: bool
-) -> Iterator[SolvedStage]:
+) -> Iterator[tuple[Stage, np.ndarray, np.ndarray]]:
     """Yield the stages from the last to the first; each is lost when the next is asked for.
+
+    With each come the (S,) expected rewards from there on, and (S,) uint8 choices, bit i set where
+    arm i is as good as any; none if they are not asked for.
 
     Args:
         means: (K, T, T) predictive means m(n, s) of each arm, or (1, T, T) of arms that are alike.
@@ -267,24 +243,18 @@ def solve_recursion(
     means = np.ascontiguousarray(means)
     is_symmetric = len(means) == 1
     later = make_stage(horizon, num_arms, is_symmetric)
-    later_values, buffer = np.zeros(later.num_states), np.empty(0)
+    later_values, buffer = np.zeros(later.offsets[-1]), np.empty(0)
     for num_pulls in reversed(range(horizon)):
         stage = make_stage(num_pulls, num_arms, is_symmetric)
         successors = make_successors(stage, later, is_symmetric)
-        if len(buffer) < stage.num_states:
-            buffer = np.empty(stage.num_states)
-        values = buffer[: stage.num_states]
-        choices = np.zeros(stage.num_states if with_choices else 0, dtype=np.uint8)
-        solved = SolvedStage(stage, values, choices)
-        fill_stage(solved, successors, means, later_values, rounding_margin(horizon - num_pulls))
-        yield solved
+        num_states = int(stage.offsets[-1])
+        if len(buffer) < num_states:
+            buffer = np.empty(num_states)
+        values, choices = buffer[:num_states], np.zeros(num_states * with_choices, dtype=np.uint8)
+        margin = rounding_margin(horizon - num_pulls)
+        fill_stage(stage, values, choices, successors, means, later_values, margin)
+        yield stage, values, choices
         later, later_values, buffer = stage, values, later_values
-
-
-def optimal_total(means: np.ndarray, horizon: int, num_arms: int) -> float:
-    """Return the expected total reward of the best policy; see `solve_recursion`."""
-    *_, (_, values, _) = solve_recursion(means, horizon, num_arms, with_choices=False)
-    return float(values[0])
 
 
 def make_stage(num_pulls: int, num_arms: int, is_symmetric: bool) -> Stage:
@@ -359,7 +329,7 @@ def bytes_needed(horizon: int, num_arms: int, is_symmetric: bool) -> float:
     if is_symmetric:
         states //= factorial(num_arms)
         if BYTES_PER_STATE * states < MAX_RECURSION_BYTES:
-            states = make_stage(horizon - 1, num_arms, True).num_states
+            states = int(make_stage(horizon - 1, num_arms, True).offsets[-1])
     return float(BYTES_PER_STATE * states)
 
 
@@ -398,9 +368,9 @@ def _set_choices(action_values, values, choices, tolerance):  # type: ignore[no-
 
 
 @kernel
-def fill_stage(solved, successors, means, later, tolerance):  # type: ignore[no-untyped-def]
+def fill_stage(stage, values, choices, successors, means, later, tolerance):  # type: ignore[no-untyped-def]
     """Fill a stage with values and, where there is room, choices, which are 0 before."""
-    stage, table = solved.stage, means.reshape(means.size)
+    table = means.reshape(means.size)
     last, horizon = stage.counts.shape[1] - 1, means.shape[1]
     action_values, s = np.empty((last + 1, horizon)), np.zeros(last, dtype=np.int64)
     for block in range(len(stage.counts)):
@@ -416,7 +386,7 @@ def fill_stage(solved, successors, means, later, tolerance):  # type: ignore[no-
                 steps = int(arm == last), strides[last]
                 _set_action_values(action_values[arm, :length], table, later, begins, steps)
             row = slice(begin, begin + length)
-            _set_choices(action_values, solved.values[row], solved.choices[row], tolerance)
+            _set_choices(action_values, values[row], choices[row], tolerance)
             begin += length
             axis = last - 1
             s[axis] += 1
