@@ -241,7 +241,7 @@ REFUSED = [
     ("exact", LINEAR, {"method": "grid"}, "method must be one of 'auto', 'conjugate', got 'grid'"),
     ("exact", LINEAR, {"discount": 0.9}, "discount must be 1.0 where arms have features"),
     ("exact", LINEAR, {"window": 9}, "window must be None where arms have features"),
-    ("exact", LINEAR, {"prior": "reference"}, "prior must be an object or a dict where arms have"),
+    ("exact", LINEAR, {"prior": "reference"}, "prior name must be one of .*, got 'reference'"),
     ("greedy", LINEAR, {"estimate": "average"}, "estimate must be 'posterior' where arms have"),
     ("racing", LINEAR, {"stopping": 9}, "stopping must be None where arms have features, got 9"),
     ("racing_paper", LINEAR, {}, "stopping must be None where arms have features, got Paper"),
