@@ -47,7 +47,11 @@ class Lanes:
         if num_envs is not None:
             num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=self.max_lanes)
         if seed is not None or self._rng is None:
-            self._rng = make_agent_generator(seed, type(self).__name__)
+            if not isinstance(seed, SeedSequence):
+                seed = None if seed is None else check_integer("seed", seed, minimum=0)
+                key = zlib.crc32(type(self).__name__.encode())  # no other kind shares the stream
+                seed = SeedSequence(seed, spawn_key=(key,))
+            self._rng = Generator(PCG64(seed))
         self.num_envs = num_envs
 
     def _require_reset(self) -> None:
@@ -59,12 +63,3 @@ class Lanes:
         if available is not None:
             condition = f"be left out for {type(self).__name__}, which decides among all arms"
             raise TypeError(message("available", condition, available))
-
-
-def make_agent_generator(seed: int | SeedSequence | None, name: str) -> Generator:
-    """Make an agent's own generator; an int seed is mixed with the name of its class."""
-    if not isinstance(seed, SeedSequence):
-        if seed is not None:
-            seed = check_integer("seed", seed, minimum=0)
-        seed = SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()),))
-    return Generator(PCG64(seed))
