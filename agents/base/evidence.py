@@ -22,10 +22,6 @@ MAX_REWARDS = 10**8
 """In the windows of all lanes: 1.2 GB."""
 
 
-EVIDENCE_WITH_FEATURES = "agents.regression.rows"
-"""The module of it, by name: it loads for problems with features alone."""
-
-
 class CountsAndSums:
     """The pulls and the total reward of each arm, all that a likelihood of means needs.
 
@@ -169,7 +165,8 @@ def make_evidence(problem: BanditProblem, discount: float, window: int | None) -
     if isinstance(problem, ContextualProblem):
         given, plain = {"discount": discount, "window": window}, {"discount": 1.0, "window": None}
         check_plain_options(given, plain)
-        return import_module(EVIDENCE_WITH_FEATURES).Rows(problem.num_features)
+        # By name: it is a layer above, and loads for problems with features alone.
+        return import_module("agents.regression.rows").Rows(problem.num_features)
     if window is not None:
         window = check_integer("window", window, minimum=1, maximum=MAX_REWARDS)
         if discount < 1.0:

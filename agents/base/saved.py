@@ -29,7 +29,6 @@ AGENT_FILE_FORMAT = 4
 """Of these files; another one is not read."""
 
 CONTENT_KEY, ARRAY_KEY = "agent", "<array>"
-FILE_CONDITION = "lead to a whole file that Agent.save has written"
 
 
 class Storable:
@@ -185,7 +184,8 @@ def raise_file_errors(path: Path) -> Iterator[None]:
         yield
     except Exception as error:  # zipfile alone raises ten kinds
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise ValueError(message("path", FILE_CONDITION, str(path), reason)) from error
+        condition = "lead to a whole file that Agent.save has written"
+        raise ValueError(message("path", condition, str(path), reason)) from error
 
 
 def get_state(obj: Any) -> Any:

@@ -110,46 +110,40 @@ def _draw_gamma(rng: Generator, shape: Any, size: Any) -> np.ndarray:
     return np.maximum(rng.standard_gamma(shape, size), TINY)
 
 
-def _match_beta(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _match_beta(mean: Any, variance: Any) -> Any:
     size = np.maximum(mean * (1 - mean) / variance - 1, 1e-3)
     return mean * size, (1 - mean) * size
 
 
-def _match_inverse_gamma(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _match_inverse_gamma(mean: Any, variance: Any) -> Any:
     shape = 2 + mean**2 / variance
     return shape, mean * (shape - 1)
 
 
-def _partial_beta(
-    alpha: np.ndarray, beta: np.ndarray, x: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _partial_beta(alpha: Any, beta: Any, x: Any) -> Any:
     x = np.clip(x, 0.0, 1.0)
     share = alpha / (alpha + beta)
     return special.betainc(alpha, beta, x), share * special.betainc(alpha + 1, beta, x)
 
 
-def _mean_inverse_gamma(shape: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def _mean_inverse_gamma(shape: Any, scale: Any) -> Any:
     return np.where(shape > 1, scale / np.maximum(shape - 1, TINY), np.inf)
 
 
-def _partial_inverse_gamma(
-    shape: np.ndarray, scale: np.ndarray, x: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _partial_inverse_gamma(shape: Any, scale: Any, x: Any) -> Any:
     """Return what `Distribution.partial_moment` does; the second is NaN without expectation."""
     levels = scale / np.maximum(x, TINY)
     total = scale / np.maximum(shape - 1, TINY) * special.gammaincc(shape - 1, levels)
     return special.gammaincc(shape, levels), np.where(shape > 1, total, np.nan)
 
 
-def _partial_normal(h: np.ndarray, tau: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _partial_normal(h: Any, tau: Any, x: Any) -> Any:
     z = (x - h / tau) * np.sqrt(tau)
     below = special.ndtr(z)
     return below, h / tau * below - np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi * tau)
 
 
-def _partial_gamma(
-    shape: np.ndarray, rate: np.ndarray, x: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _partial_gamma(shape: Any, rate: Any, x: Any) -> Any:
     levels = rate * np.maximum(x, 0.0)
     return special.gammainc(shape, levels), shape / rate * special.gammainc(shape + 1, levels)
 

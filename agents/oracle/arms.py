@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit
 
+from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.numerics.streams import make_generator
@@ -296,10 +297,8 @@ def require_density(name: str, values: FloatArray, means: FloatArray) -> None:
     is_bad = np.isnan(values) | (values == np.inf)
     if is_bad.any():
         row, arm = np.argwhere(is_bad)[0]
-        raise ValueError(
-            f"{name} must be a number or -inf, got {values[row, arm]} for arm {arm} at the mean "
-            f"{means[row, arm]}."
-        )
+        place = f" for arm {arm} at the mean {means[row, arm]}"
+        raise ValueError(message(name, "be a number or -inf", values[row, arm], place=place))
 
 
 def find_first_edges(posteriors: ArmPosteriors) -> FloatArray:
