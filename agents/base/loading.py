@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.base.agent import Agent
-from agents.base.saved import (
-    is_custom_posterior,
-    raise_file_errors,
-    read_agent_file,
-    restore_problem,
-    set_state,
-)
+from agents.base.saved import is_custom_posterior, read_agent_file, restore_problem, set_state
 from bandit_gym.checks import check_keys, check_path, message
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 
@@ -53,26 +47,25 @@ def load(
         state = "be left out" if name is None else "be given"
         condition = f"{state} for the agent in {str(path)!r}, whose own is {name}"
         raise ValueError(message("posterior", condition, posterior))
-    with raise_file_errors(path):
-        known = [*inspect.signature(kind).parameters][1:]
-        check_keys("options", options, optional=known)  # a prior might name code
-        if name is not None:
-            options = options | {"posterior": posterior}
-        elif is_custom_posterior(options.get("posterior")):
-            raise ValueError("its posterior names code")
-        agent = kind(problem, **options)
-        agent.reset(content["num_envs"], seed=0)
-        set_state(agent, content["state"])
-        shape = agent.num_lanes, problem.num_arms
-        if agent.lane_counts.shape != shape and not isinstance(problem, ContextualProblem):
-            raise ValueError(f"counts must have shape {shape}")  # rows check themselves
-        agent.rng.bit_generator.state = content["generator"]
+    known = [*inspect.signature(kind).parameters][1:]
+    check_keys("options", options, optional=known)  # a prior might name code
+    if name is not None:
+        options = options | {"posterior": posterior}
+    elif is_custom_posterior(options.get("posterior")):
+        raise ValueError(message("options", "name no code", options))
+    agent: Agent = kind(problem, **options)
+    agent.reset(content["num_envs"], seed=0)
+    set_state(agent, content["state"])
+    num_arms = agent.lane_counts.shape[1]
+    if num_arms != problem.num_arms and not isinstance(problem, ContextualProblem):
+        condition = f"have {num_arms} arms for the agent in {str(path)!r}"
+        raise ValueError(message("problem", condition, problem.num_arms))
+    agent.rng.bit_generator.state = content["generator"]
     return agent
 
 
 def _find_class(path: Path, content: dict[str, Any], agent_class: Any) -> Any:
-    with raise_file_errors(path):
-        module, _, name = content["class"].rpartition(":")
+    module, _, name = content["class"].rpartition(":")
     ours = getattr(import_module(module), name, None) if module == "agents" else None
     found = agent_class or ours
     if getattr(found, "__qualname__", "") != name or ours not in (None, found):
@@ -86,8 +79,7 @@ def _find_problem(
 ) -> BanditProblem:
     stored = None if given is None else check_problem(given)
     if content["problem"] is not None:
-        with raise_file_errors(path):
-            stored = restore_problem(content["problem"])
+        stored = restore_problem(content["problem"])
     if stored is None:
         condition = f"be given for the agent in {str(path)!r}, as its problem has no name"
         prior = content["prior"]

@@ -11,8 +11,7 @@ from __future__ import annotations
 import copy
 import json
 from abc import ABC
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -165,27 +164,22 @@ def read_agent_file(path: Path) -> dict[str, Any]:
         OSError: if there is no such file, or it cannot be read.
         ValueError: if it is another one, of another format, or damaged.
     """
-    with open(path, "rb") as file, raise_file_errors(path), np.load(file) as parts:
+    with open(path, "rb") as file:
+        try:
+            with np.load(file) as parts:
 
-        def decode_array(value: dict[str, Any]) -> Any:
-            return parts[value[ARRAY_KEY]] if value.keys() == {ARRAY_KEY} else value
+                def decode_array(value: dict[str, Any]) -> Any:
+                    return parts[value[ARRAY_KEY]] if value.keys() == {ARRAY_KEY} else value
 
-        content = json.loads(parts[CONTENT_KEY].tobytes(), object_hook=decode_array)
-        if content["format"] != AGENT_FILE_FORMAT:
-            words = f"its format is {content['format']!r} where {AGENT_FILE_FORMAT} is read"
-            raise ValueError(words)
-        return content
-
-
-@contextmanager
-def raise_file_errors(path: Path) -> Iterator[None]:
-    """Say of any error that the file is none of a saved agent, by a `ValueError`."""
-    try:
-        yield
-    except Exception as error:  # zipfile alone raises ten kinds
-        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        condition = "lead to a whole file that Agent.save has written"
-        raise ValueError(message("path", condition, str(path), reason)) from error
+                content = json.loads(parts[CONTENT_KEY].tobytes(), object_hook=decode_array)
+                if content["format"] != AGENT_FILE_FORMAT:
+                    words = f"its format is {content['format']!r} where {AGENT_FILE_FORMAT} is read"
+                    raise ValueError(words)
+                return content
+        except Exception as error:  # zipfile alone raises ten kinds
+            condition = "lead to a whole file that Agent.save has written"
+            reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+            raise ValueError(message("path", condition, str(path), reason)) from error
 
 
 def get_state(obj: Any) -> Any:
