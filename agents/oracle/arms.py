@@ -339,9 +339,8 @@ def _first_points(posteriors: ArmPosteriors) -> FloatArray:
     likely = [np.take_along_axis(draws, rank + side, axis=0) for side in (0, 1)]
     typical = draws[:: max(1, len(draws) // MAX_SEARCH_DRAWS)]
     paid = _average_rewards(posteriors)
-    all_means: Any = np.append(arms.draws, paid)
-    lowest, highest = float(all_means.min()), float(all_means.max())
-    steps = np.linspace(lowest, highest, NUM_GRID_POINTS)
+    known = np.append(arms.draws, paid)
+    steps = np.linspace(known.min(), known.max(), NUM_GRID_POINTS)
     grid = line.positions(np.append(steps, paid))
     first, last = line.limits
     coarse = np.concatenate([grid, np.linspace(first, last, NUM_GRID_POINTS)])

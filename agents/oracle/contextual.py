@@ -92,10 +92,9 @@ def contextual_probabilities(
     target, distinct, copies = _prepare(problem, evidence, features)
     is_polar = problem.num_features <= MAX_POLAR
     tolerance = tolerance or (POLAR_TOLERANCE if is_polar else SAMPLING_TOLERANCE)
-    blocks = [] if is_polar else find_blocks(target, distinct)
     if is_polar:
         found, error = polar_probabilities(target.compress(), distinct)
-    elif blocks:
+    elif blocks := find_blocks(target, distinct):
         targets = [target.block(chosen).compress() for chosen in blocks]
         found, error = independent_arms(targets, distinct, tolerance)
     else:
