@@ -69,7 +69,7 @@ class Panels:
         """(P, Q, K) densities of u, normalised over the panels."""
         top = self.log_density.max(axis=(0, 1))
         density: FloatArray = np.exp(self.log_density - top)
-        density /= _integrate(self, density)
+        density /= np.einsum("p,q,pqk->k", self.lengths / 2, _LOBATTO_WEIGHTS, density)
         return density
 
     @cached_property
@@ -91,7 +91,7 @@ class Panels:
     @cached_property
     def masses(self) -> FloatArray:
         """(P, K) mass of each arm on each panel."""
-        return self.lengths[:, None] / 2 * np.einsum("q,pqk->pk", _LOBATTO_WEIGHTS, self.density)
+        return self.shares.sum(axis=1)
 
     def masses_beyond(self, first: float, last: float) -> FloatArray:
         """Return the (2, K) masses on panels that end before `first`, or begin after `last`."""
@@ -185,8 +185,7 @@ def make_panels(posteriors: ArmPosteriors, edges: FloatArray) -> Panels:
 
 def best_arm_probabilities(panels: Panels) -> FloatArray:
     """Return the (K,) integrals P_i = int p_i(x) prod_{j != i} F_j(x) dx over the panels."""
-    others = exclusive_products(panels.cumulative_probabilities())
-    return _integrate(panels, panels.density * others)
+    return panels.expectations(exclusive_products(panels.cumulative_probabilities()))
 
 
 def exclusive_products(factors: FloatArray) -> FloatArray:
@@ -199,11 +198,6 @@ def exclusive_products(factors: FloatArray) -> FloatArray:
     before = np.cumprod(np.concatenate([ones, factors[..., :-1]], axis=-1), axis=-1)
     after = np.cumprod(np.concatenate([ones, factors[..., :0:-1]], axis=-1), axis=-1)
     return np.asarray(before * after[..., ::-1])
-
-
-def _integrate(panels: Panels, values: FloatArray) -> FloatArray:
-    """Return the (K,) integrals over u of (P, Q, K) values at the nodes."""
-    return np.asarray(np.einsum("p,q,pqk->k", panels.lengths / 2, _LOBATTO_WEIGHTS, values))
 
 
 def _evaluate(posteriors: ArmPosteriors, left: FloatArray, right: FloatArray) -> FloatArray:
