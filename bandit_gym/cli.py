@@ -16,7 +16,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -333,138 +333,106 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
-    subparsers = parser.add_subparsers(required=True, metavar="command")
-    for command, (text, *arguments) in COMMANDS.items():
-        added = subparsers.add_parser(command.__name__.removeprefix("_"), help=text)
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    def add_command(command: Callable[..., int], text: str) -> Callable[..., Any]:
+        added = commands.add_parser(command.__name__.removeprefix("_"), help=text)
         added.set_defaults(command=command, folder=None)
-        for flag, settings in arguments:
-            added.add_argument(flag, **settings)
+        return added.add_argument
+
+    add = add_command(_list, "show environments, agents, priors and likelihoods by name")
+    kinds = f"{', '.join(CATALOGUE_GROUPS)}; default: all"
+    add("what", help=kinds, nargs="*", metavar="KIND")
+
+    add = add_command(_compare, "run agents in one environment and report")
+    _add_environment(add)
+    horizons = "steps; of several, the last, and the tables show the regret at each; default: 2000"
+    add("--horizon", help=horizons, type=int, nargs="+", default=2000)
+    reference = f"first the reference of the differences; default: {', '.join(DEFAULT_AGENTS)}"
+    add("--agents", help=reference, nargs="+", default=DEFAULT_AGENTS, metavar=_AGENT_SYNTAX)
+    add("--replications", help="episodes of each agent; default: 200", type=int, default=200)
+    propensities = "store every step, with the probability of its action"
+    add("--propensities", help=propensities, action="store_true")
+    add("--out", help=_OUT)
+    _add_run_arguments(add)
+
+    add = add_command(_run, "run an experiment file (TOML or JSON) and report")
+    add("file", help="settings of the experiment")
+    add("--out", help=_OUT)
+    _add_run_arguments(add)
+
+    add = add_command(_resume, "go on with an experiment that was interrupted")
+    add("directory", help=_DIRECTORY)
+    add("--trust", help="run the modules and saved models that DIR names", action="store_true")
+    _add_run_arguments(add)
+
+    add = add_command(_watch, "show what an agent knows, pulls and loses, as it plays")
+    _add_environment(add)
+    add("--horizon", help="steps; default: 2000", type=int, default=2000)
+    add("--agent", help="who plays; default: racing", default="racing", metavar=_AGENT_SYNTAX)
+    add("--fps", help="frames a second, at most; default: 10", type=float, default=10.0)
+    add("--gif", help="write an animation; default: none", metavar="FILE")
+
+    add = add_command(_report, "tables and figures of what is stored so far")
+    add("directories", help="folders, for one report", nargs="+", metavar="DIR")
+    _add_columns(add)
+    add("--out", help="folder of tables and figures; default: DIR/report")
+    page = "one file, OUT/report.html, that opens in a browser without a network"
+    add("--html", help=page, action="store_true")
+    formats = "of figures; default: png and svg"
+    add("--format", help=formats, dest="formats", action="append", choices=FORMATS)
+    add("--style", help="screen (default), or paper, a column wide, serif", choices=STYLES)
+    add("--xscale", help="of the steps in figures; default: each's own", choices=AXIS_SCALES)
+    add("--latex", help="tables.tex too, for booktabs", action="store_true")
+    add("--markdown", help="tables.md too", action="store_true")
+
+    add = add_command(_export, "write all stored rows into one file")
+    add("directory", help=_DIRECTORY)
+    add("--csv", help="where to; default: DIR/results.csv", nargs="?", metavar="FILE")
+
+    text = "measure how near agents and samplers are to exact Thompson sampling"
+    add = add_command(_fidelity, text)
+    samplers = "agents and samplers, by short name or module:name; default: exact"
+    add("--agents", help=samplers, nargs="+", default=["exact"], metavar=_AGENT_SYNTAX)
+    add("--out", help="folder; default: results/fidelity", default="results/fidelity")
+    suites = "fidelity-v1 (default), contextual-v1, or adversarial for a verdict on each case"
+    add("--suite", help=suites, default="fidelity-v1", metavar="NAME")
+    add("--only", help="cases with it in their name; default: all", default="", metavar="TEXT")
+    add("--scale", help="share of 10,000 decisions a case; default: 1", type=float, default=1.0)
+    add("--seed", help=_SEED, type=int, default=0)
+    add("--workers", help=_WORKERS, type=int)
     return parser
 
 
-def _declare_argument(flag: str, text: str, **settings: Any) -> tuple[str, dict[str, Any]]:
-    """Declare an argument; its help ends with the default, unless the text says it."""
-    shows_default = bool(settings.get("default")) and "default" not in text
-    return flag, {"help": text + "; default: %(default)s" * shows_default, **settings}
-
-
-def _declare_switch(flag: str, text: str) -> tuple[str, dict[str, Any]]:
-    return _declare_argument(flag, text, action="store_true")
-
-
 _AGENT_SYNTAX = "NAME[:OPTION=VALUE,...]"
-_ENVIRONMENT = (
-    _declare_argument(
-        "--env", f"{', '.join(ENV_IDS)}; default: {DEFAULT_ENV} with the prior of --env-options"
-    ),
-    _declare_argument(
-        "--env-options", f"its arguments; default without --env: {CLICK_RATES}", metavar="JSON"
-    ),
-    _declare_argument("--seed", "of all draws; default: 0", type=int, default=0),
-)
-_HORIZON = {"type": int, "default": 2000}
-_HORIZONS = "steps; of several, the last, and the tables show the regret at each"
-_DIRECTORY = _declare_argument("directory", "DIR, the folder of an experiment")
-_SHOWN_COLUMNS = "what the printed table shows as well, such as last_switch"
-_COLUMNS = _declare_argument("--columns", _SHOWN_COLUMNS, nargs="+", default=(), metavar="COLUMN")
-_WORKERS = _declare_argument("--workers", "how many; default: one per core", type=int)
-_BACKEND = "loky (default) or dask, which outlive an agent that kills its process; or serial"
-_RUN_ARGUMENTS = (
-    _declare_argument("--backend", _BACKEND, default="loky"),
-    _WORKERS,
-    _declare_argument("--scheduler", "address of a running Dask scheduler"),
-    _declare_switch(
-        "--optimal", "compute the least possible regret, where the recursion has room for it"
-    ),
-    _declare_switch("--recompute", "simulate blocks again that the present code would not draw"),
-    _COLUMNS,
-)
-_OUT = _declare_argument("--out", "folder; default: results/NAME-CONTENT")
-_REFERENCE = "first the reference of the differences; default: " + ", ".join(DEFAULT_AGENTS)
-_SAMPLERS = "agents and samplers, by short name or module:name; default: exact"
-_SUITES = "fidelity-v1, contextual-v1, or adversarial for a verdict on each case"
+_DIRECTORY = "DIR, the folder of an experiment"
+_OUT = "folder; default: results/NAME-CONTENT"
+_SEED = "of all draws; default: 0"
+_WORKERS = "how many; default: one per core"
 
-COMMANDS: dict[Any, tuple[Any, ...]] = {
-    _list: (
-        "show environments, agents, priors and likelihoods by name",
-        _declare_argument(
-            "what", f"{', '.join(CATALOGUE_GROUPS)}; default: all", nargs="*", metavar="KIND"
-        ),
-    ),
-    _compare: (
-        "run agents in one environment and report",
-        *_ENVIRONMENT,
-        _declare_argument("--horizon", _HORIZONS, nargs="+", **_HORIZON),
-        _declare_argument(
-            "--agents", _REFERENCE, nargs="+", default=DEFAULT_AGENTS, metavar=_AGENT_SYNTAX
-        ),
-        _declare_argument("--replications", "episodes of each agent", type=int, default=200),
-        _declare_switch("--propensities", "store every step, with the probability of its action"),
-        _OUT,
-        *_RUN_ARGUMENTS,
-    ),
-    _run: (
-        "run an experiment file (TOML or JSON) and report",
-        _declare_argument("file", "settings of the experiment"),
-        _OUT,
-        *_RUN_ARGUMENTS,
-    ),
-    _resume: (
-        "go on with an experiment that was interrupted",
-        _DIRECTORY,
-        _declare_switch("--trust", "run the modules and saved models that DIR names"),
-        *_RUN_ARGUMENTS,
-    ),
-    _watch: (
-        "show what an agent knows, pulls and loses, as it plays",
-        *_ENVIRONMENT,
-        _declare_argument("--horizon", "steps", **_HORIZON),
-        _declare_argument("--agent", "who plays", default="racing", metavar=_AGENT_SYNTAX),
-        _declare_argument("--fps", "frames a second, at most", type=float, default=10.0),
-        _declare_argument("--gif", "write an animation; default: none", metavar="FILE"),
-    ),
-    _report: (
-        "tables and figures of what is stored so far",
-        _declare_argument("directories", "folders, for one report", nargs="+", metavar="DIR"),
-        _COLUMNS,
-        _declare_argument("--out", "folder of tables and figures; default: DIR/report"),
-        _declare_switch(
-            "--html", "one file, OUT/report.html, that opens in a browser without a network"
-        ),
-        _declare_argument(
-            "--format",
-            "of figures; default: png and svg",
-            dest="formats",
-            action="append",
-            choices=FORMATS,
-        ),
-        _declare_argument(
-            "--style", "screen (default), or paper, a column wide, serif", choices=STYLES
-        ),
-        _declare_argument(
-            "--xscale", "of the steps in figures; default: each's own", choices=AXIS_SCALES
-        ),
-        _declare_switch("--latex", "tables.tex too, for booktabs"),
-        _declare_switch("--markdown", "tables.md too"),
-    ),
-    _export: (
-        "write all stored rows into one file",
-        _DIRECTORY,
-        _declare_argument("--csv", "where to; default: DIR/results.csv", nargs="?", metavar="FILE"),
-    ),
-    _fidelity: (
-        "measure how near agents and samplers are to exact Thompson sampling",
-        _declare_argument(
-            "--agents", _SAMPLERS, nargs="+", default=["exact"], metavar=_AGENT_SYNTAX
-        ),
-        _declare_argument("--out", "folder", default="results/fidelity"),
-        _declare_argument("--suite", _SUITES, default="fidelity-v1", metavar="NAME"),
-        _declare_argument(
-            "--only", "cases with it in their name; default: all", default="", metavar="TEXT"
-        ),
-        _declare_argument("--scale", "share of 10,000 decisions a case", type=float, default=1.0),
-        _declare_argument("--seed", "of all draws; default: 0", type=int, default=0),
-        _WORKERS,
-    ),
-}
-"""Every command, what it does, and which arguments it takes."""
+
+def _add_environment(add: Callable[..., Any]) -> None:
+    """Add the arguments of a command that plays in one environment."""
+    ids = f"{', '.join(ENV_IDS)}; default: {DEFAULT_ENV} with the prior of --env-options"
+    add("--env", help=ids)
+    options = f"its arguments; default without --env: {CLICK_RATES}"
+    add("--env-options", help=options, metavar="JSON")
+    add("--seed", help=_SEED, type=int, default=0)
+
+
+def _add_run_arguments(add: Callable[..., Any]) -> None:
+    """Add the arguments of a command that runs an experiment."""
+    backend = "loky (default) or dask, which outlive an agent that kills its process; or serial"
+    add("--backend", help=backend, default="loky")
+    add("--workers", help=_WORKERS, type=int)
+    add("--scheduler", help="address of a running Dask scheduler")
+    optimal = "compute the least possible regret, where the recursion has room for it"
+    add("--optimal", help=optimal, action="store_true")
+    recompute = "simulate blocks again that the present code would not draw"
+    add("--recompute", help=recompute, action="store_true")
+    _add_columns(add)
+
+
+def _add_columns(add: Callable[..., Any]) -> None:
+    columns = "what the printed table shows as well, such as last_switch"
+    add("--columns", help=columns, nargs="+", default=(), metavar="COLUMN")
