@@ -34,17 +34,11 @@ from bandit_gym.checks.styles import AXIS_SCALES, FORMATS, STYLES
 from bandit_gym.experiments.catalogue import (
     CATALOGUE_GROUPS,
     describe_catalogue,
-    known_targets,
+    find_code,
     make_environment,
 )
 from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
 from bandit_gym.experiments.experiment import Experiment, load_experiment
-from bandit_gym.experiments.provenance import (
-    CURRENT_FOLDER,
-    check_trust,
-    extend_import_path,
-    find_code,
-)
 from bandit_gym.experiments.store import MANIFEST, read_manifest
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
@@ -127,27 +121,37 @@ def _compare(options: argparse.Namespace) -> int:
     settings: dict[str, Any] = {name: getattr(options, name) for name in sizes}
     settings["environments"] = [_parse_environment(options)]
     settings["agents"] = [_parse_agent(text) for text in options.agents]
-    with extend_import_path(CURRENT_FOLDER):
-        experiment = Experiment.from_dict(settings)
-        folder = _folder(options, options.env or DEFAULT_ENV, experiment)
-        return _run_experiment(experiment, folder, options)
+    _import_from(CURRENT_FOLDER)
+    experiment = Experiment.from_dict(settings)
+    folder = _folder(options, options.env or DEFAULT_ENV, experiment)
+    return _run_experiment(experiment, folder, options)
 
 
 def _run(options: argparse.Namespace) -> int:
     file = check_path("file", options.file)
-    beside = str(file.absolute().parent)
-    with extend_import_path(beside, CURRENT_FOLDER):
-        experiment = load_experiment(file)
-        return _run_experiment(experiment, _folder(options, file.stem, experiment), options)
+    _import_from(str(file.absolute().parent), CURRENT_FOLDER)
+    experiment = load_experiment(file)
+    return _run_experiment(experiment, _folder(options, file.stem, experiment), options)
 
 
 def _resume(options: argparse.Namespace) -> int:
     folder = check_path("directory", options.directory)
     experiment = read_manifest(folder)
-    with extend_import_path(CURRENT_FOLDER):
-        if not options.trust:
-            check_trust(folder, find_code(experiment, known_targets()))
-        return _run_experiment(experiment, folder, options)
+    _import_from(CURRENT_FOLDER)
+    if not options.trust and (code := find_code(experiment)):
+        condition = "name no code that does not come with this package"
+        listed = f"it names {'; '.join(code)}; read it, and repeat with --trust"
+        raise ValueError(message("the folder", condition, str(folder), listed))
+    return _run_experiment(experiment, folder, options)
+
+
+CURRENT_FOLDER = ""
+"""The current folder, as Python's search path has it."""
+
+
+def _import_from(*folders: str) -> None:
+    """Let modules be found in these folders too, after all that is installed."""
+    sys.path += [folder for folder in folders if folder not in sys.path]
 
 
 def _run_experiment(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
@@ -230,16 +234,16 @@ def _watch(options: argparse.Namespace) -> int:
 
     fps = check_real("fps", options.fps, above=0, maximum=MAX_FPS)
     path = None if options.gif is None else check_file("gif", options.gif)
-    with extend_import_path(CURRENT_FOLDER):
-        environment, agent = _parse_environment(options), _parse_agent(options.agent)
-        run = showing.make_run(agent, environment, options.horizon, options.seed)
-        with contextlib.ExitStack() as stack:
-            painters = [stack.enter_context(showing.show_on_terminal(fps))]
-            if path is not None:
-                painters.append(stack.enter_context(showing.write_gif(path, fps)))
-            for frame in showing.watch(run):
-                for paint in painters:
-                    paint(frame)
+    _import_from(CURRENT_FOLDER)
+    environment, agent = _parse_environment(options), _parse_agent(options.agent)
+    run = showing.make_run(agent, environment, options.horizon, options.seed)
+    with contextlib.ExitStack() as stack:
+        painters = [stack.enter_context(showing.show_on_terminal(fps))]
+        if path is not None:
+            painters.append(stack.enter_context(showing.write_gif(path, fps)))
+        for frame in showing.watch(run):
+            for paint in painters:
+                paint(frame)
     if path is not None:
         print(f"Animation: {path}")
     return OK
@@ -255,15 +259,10 @@ def _fidelity(options: argparse.Namespace) -> int:
     from bandit_gym.fidelity.suite import load_suite
 
     folder = check_folder("out", options.out)
-    with extend_import_path(CURRENT_FOLDER):
-        found = run_suite(
-            [_parse_agent(text) for text in options.agents],
-            suite=options.suite,
-            only=options.only,
-            scale=options.scale,
-            seed=options.seed,
-            workers=options.workers,
-        )
+    _import_from(CURRENT_FOLDER)
+    names = ("suite", "only", "scale", "seed", "workers")
+    given = {name: getattr(options, name) for name in names}
+    found = run_suite([_parse_agent(text) for text in options.agents], **given)
     is_judged = load_suite(found.suite).is_judged
     board, distances = found.leaderboard(), found.distances
     print(describe_verdicts(distances) if is_judged else describe_leaderboard(board))

@@ -1,7 +1,7 @@
 """What several test modules share; the families are in `support/families.py`."""
 
 import os
-from collections.abc import Iterator
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +23,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name != "test_pages_run.py")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the tests' commands out of the record of what the user has run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
+@pytest.fixture(autouse=True)
+def search_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the folders that commands import from out of other tests."""
+    monkeypatch.setattr(sys, "path", sys.path.copy())
 
 
 @pytest.fixture(scope="session")

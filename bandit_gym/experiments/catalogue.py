@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from bandit_gym.checks import (
+    NAME_PATTERN,
     check_choice,
     check_fit,
     check_keys,
@@ -46,7 +47,7 @@ from bandit_gym.rollout import BanditAgent, is_plain, make_rollout_agent
 from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers, wrap
 
 if TYPE_CHECKING:
-    from bandit_gym.experiments.experiment import Entry, Run
+    from bandit_gym.experiments.experiment import Entry, Experiment, Run
 
 Parameters = dict[str, inspect.Parameter]
 PRIOR_OPTION = "prior"
@@ -55,6 +56,7 @@ PRIOR_OPTION = "prior"
 ENTRY_KEYS = ("label", "grid")
 """What an entry of an experiment may have beside the options of its environment or agent."""
 
+SB3_LOADER = "agents.sb3:saved_model"
 NUM_SAMPLER_ARGUMENTS = 5
 GIVEN_ARGUMENTS = ("env", "problem")
 """Arguments that every wrapper or agent is given, and that are therefore no options."""
@@ -159,9 +161,22 @@ def _find_environment(target: str) -> Any:
     return load_named("entry point", entry_point) if isinstance(entry_point, str) else entry_point
 
 
-def known_targets() -> set[str]:
-    """Return the targets that come with this project."""
-    return {f"bandit_gym:{env_id}" for env_id in ENV_IDS} | {*agent_names().values()}
+def find_code(experiment: Experiment) -> list[str]:
+    """List what an experiment runs that does not come with this project; nothing is imported.
+
+    That is an agent or an environment, all that options name as `module:name`, and a saved model,
+    which is unpickled. Who types a name, or a file of names, agrees to run it. Who resumes a folder
+    types neither, and the folder may come from anybody.
+    """
+    known = {f"bandit_gym:{env_id}" for env_id in ENV_IDS} | {*agent_names().values()}
+    found = []
+    for entry in (*experiment.environments, *experiment.agents):
+        names = [text for text in find_texts(entry.options) if NAME_PATTERN.fullmatch(text)]
+        for name in names if entry.target in known else [entry.target, *names]:
+            found.append(f"{name} ({find_module(name.rpartition(':')[0])})")
+        if entry.target == SB3_LOADER:
+            found.append(f"saved model {entry.options.get('path')}")
+    return list(dict.fromkeys(found))
 
 
 def find_prior_option(options: Mapping[str, Any]) -> Any:

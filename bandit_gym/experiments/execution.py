@@ -46,13 +46,13 @@ from bandit_gym.checks import (
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.experiments.blocks import Outcome, record_block
 from bandit_gym.experiments.catalogue import (
-    known_targets,
+    find_code,
     make_agent_and_environment,
     summarise_error,
     try_run,
 )
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.provenance import find_code, versions
+from bandit_gym.experiments.provenance import versions
 from bandit_gym.experiments.store import Store, to_parquet
 
 FEW_DECISIONS = 5_000
@@ -152,9 +152,8 @@ def run_experiment(
         total = len(experiment.runs) * experiment.num_blocks
         decisions_per_block = experiment.block_size * experiment.horizons[-1]
         num_decisions = (total - len(found.complete)) * decisions_per_block
-        if num_decisions <= FEW_DECISIONS and workers.backend == "loky":
-            runs_own_code = bool(find_code(experiment, known_targets()))
-            workers = workers if runs_own_code else Workers("serial")
+        if workers.backend == "loky" and num_decisions <= FEW_DECISIONS:
+            workers = workers if find_code(experiment) else Workers("serial")
         seconds: dict[str, float] = {}  # of each agent's last block
         tasks = _schedule_tasks(experiment, found.complete, seconds, workers.width)
         counts = total, len(found.complete)

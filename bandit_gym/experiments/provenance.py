@@ -1,4 +1,4 @@
-"""What results depend on beside settings, and whose code that is.
+"""What results depend on beside settings.
 
 Results depend on the engine's results version, on the user's own modules and on files that options
 name. A block states all three; it counts while they are what they are now. A module is known by a
@@ -6,16 +6,11 @@ digest of its syntax tree, so that comments and layout do not count, and another
 bytes. Modules are found by reading, never by importing: from those that settings name, as
 `module:name`, along all imports that stay in the same top-level folder. Installed packages and the
 standard library are not among them.
-
-All that is not in the catalogue is code: an agent, an environment, all that options name as
-`module:name`, and a saved model, which is unpickled. Who types a name, or a file of names, agrees
-to run it. Who resumes a folder types neither, and the folder may come from anybody.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import hashlib
 import platform
 import struct
@@ -35,10 +30,6 @@ from bandit_gym.checks import NAME_PATTERN
 
 OWN_PACKAGES = ("bandit_gym", "agents")
 INSTALL_FOLDERS = {"site-packages", "dist-packages"}
-CURRENT_FOLDER = ""
-"""The current folder, as Python's search path has it."""
-
-SB3_LOADER = "agents.sb3:saved_model"
 
 _STARTED = time.time()
 _imported: dict[str, str] = {}
@@ -99,66 +90,14 @@ def find_texts(value: Any) -> list[str]:
     return [text for item in inner for text in find_texts(item)]
 
 
-def find_code(experiment: Any, known: Iterable[str]) -> list[str]:
-    """List what an experiment runs that does not come with this project, as a person reads it.
-
-    Nothing is imported.
-
-    Args:
-        experiment: an `Experiment`.
-        known: the targets that do.
-    """
-    entries = [("environment", each) for each in experiment.environments]
-    found = []
-    for kind, entry in [*entries, *(("agent", each) for each in experiment.agents)]:
-        if entry.target not in known:
-            found.append(_describe_module(kind, entry.target))
-        for option, value in entry.options.items():
-            for text in find_texts(value):
-                if NAME_PATTERN.fullmatch(text):
-                    found.append(_describe_module(option, text))
-                elif entry.target == SB3_LOADER and option == "path":
-                    found.append(f"saved model {text} ({next(named_files(text), None)})")
-    return list(dict.fromkeys(found))
-
-
-def check_trust(directory: Path, codes: Iterable[str]) -> None:
-    """Refuse to go on with a folder that names code.
-
-    Raises:
-        ValueError: if there is any; all of it is listed.
-    """
-    listed = "; ".join(codes)
-    if listed:
-        raise ValueError(
-            f"the folder must name no code that does not come with this package, got "
-            f"{str(directory)!r} with: {listed}; read it, and repeat with --trust."
-        )
-
-
 @cache
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that results depend on."""
     found = {"python": platform.python_version()}
     for package in VERSIONED_PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
     return found
-
-
-@contextlib.contextmanager
-def extend_import_path(*folders: str) -> Iterator[None]:
-    """Let modules be found in these folders too, after all that is installed."""
-    before = sys.path.copy()
-    sys.path += [folder for folder in folders if folder not in before]
-    try:
-        yield
-    finally:
-        sys.path[:] = before
-
-
-def _describe_module(kind: str, name: str) -> str:
-    return f"{kind} {name} ({find_module(name.rpartition(':')[0])})"
 
 
 def _entry_modules(spec: Any) -> Iterator[str]:
