@@ -96,14 +96,14 @@ class State:
 
 
 class Column(NamedTuple):
-    """A column of the results, filled by `of_block`, `adds` or `shows`, or else by the agent.
+    """A column of the results, filled by `adds` or `shows`, or else by the agent.
 
-    Values that agents report as diagnostics are added up over steps.
+    Values that agents report as diagnostics are added up over steps. The first five are keys, which
+    `keys_of` has.
 
     Attributes:
         meaning: what its values are; written into the files.
         type: of its values: float with NaN, or int with -1, where nothing is known; str; or dict.
-        of_block: from the run and the block's number, one value or what broadcasts to (N, S).
         adds: (N,) values of a step that are added up, None where the environment reports none.
         shows: (D, N) values after D steps, from where the lanes stand then; None if not known.
         needs_means: whether `shows` is asked only where the true means are reported.
@@ -117,7 +117,6 @@ class Column(NamedTuple):
 
     meaning: str
     type: type = float
-    of_block: Callable[[Run, int], Any] | None = None
     adds: Callable[[Step], np.ndarray | None] | None = None
     shows: Callable[[State], np.ndarray | None] | None = None
     needs_means: bool = False
@@ -131,7 +130,7 @@ class Column(NamedTuple):
     @property
     def is_diagnostic(self) -> bool:
         """Whether agents fill it."""
-        return self.type is float and not any((self.of_block, self.adds, self.shows))
+        return self.type is float and not (self.adds or self.shows)
 
 
 def _optimal_pulls(step: Step) -> np.ndarray | None:
@@ -159,30 +158,14 @@ DOUBT_COLUMNS = {f"{DOUBT_DIAGNOSTIC}_{str(doubt.name).lower()}": doubt for doub
 
 COLUMNS = {
     "experiment": Column(
-        "content name of the run: environment, agent, horizon, seed, recording, blocks",
-        str,
-        of_block=lambda run, block: run.digest,
+        "content name of the run: environment, agent, horizon, seed, recording, blocks", str
     ),
-    "env": Column(
-        "the environment's settings; tables put its label here",
-        str,
-        of_block=lambda run, block: run.environment.name,
-    ),
-    "agent": Column(
-        "the agent's settings; tables put its label here",
-        str,
-        of_block=lambda run, block: run.agent.name,
-    ),
+    "env": Column("the environment's settings; tables put its label here", str),
+    "agent": Column("the agent's settings; tables put its label here", str),
     "replication": Column(
-        "index of the episode; the same means and reward noise for every agent",
-        int,
-        of_block=lambda run, block: np.array(run.replications(block))[:, None],
+        "index of the episode; the same means and reward noise for every agent", int
     ),
-    "step": Column(
-        "t, number of steps played; everything below is after t steps",
-        int,
-        of_block=lambda run, block: run.steps,
-    ),
+    "step": Column("t, number of steps played; everything below is after t steps", int),
     "action": Column(
         "arm played in step t; -1 if the episode had ended",
         int,
@@ -273,6 +256,17 @@ COLUMNS = {
 
 DIAGNOSTICS = tuple(name for name, column in COLUMNS.items() if column.is_diagnostic)
 """The columns that agents fill."""
+
+
+def keys_of(run: Run, block: int) -> dict[str, Any]:
+    """Return the columns that say whose rows they are, each one value or as (N, S) broadcasts."""
+    return {
+        "experiment": run.digest,
+        "env": run.environment.name,
+        "agent": run.agent.name,
+        "replication": np.array(run.replications(block))[:, None],
+        "step": run.steps,
+    }
 
 
 def columns_of(found: Container[str]) -> list[str]:
@@ -371,16 +365,13 @@ class Recorder:
         added = np.stack([*addends.values(), is_alive, *pulls], axis=1)  # (C, M, N)
         if not is_alive.all():
             added.swapaxes(1, 2)[~is_alive] = 0.0
-        totals, start = [], 0
-        for end in sorted({*due, len(steps) - 1}):
-            is_alone = start == end  # of which nothing is to be summed, as where each is recorded
-            part = added[end] if is_alone else np.add.reduceat(added[start : end + 1], [0])[0]
-            self._totals = self._totals + part
-            totals.append(self._totals)
-            start = end + 1
-        self._last, self._last_switch = steps[-1], switches[-1]
+        ends = sorted({*due, len(steps) - 1})
+        totals = np.add.reduceat(added, [0, *(end + 1 for end in ends[:-1])])
+        totals[0] += self._totals
+        np.cumsum(totals, axis=0, out=totals)
+        self._totals, self._last, self._last_switch = totals[-1], steps[-1], switches[-1]
         if due:
-            summed, kept_steps = np.array(totals[: len(due)]), [steps[end] for end in due]
+            summed, kept_steps = totals[: len(due)], [steps[end] for end in due]
             sums = dict(zip(addends, summed.swapaxes(0, 1), strict=False))
             lengths, counts = summed[:, len(sums)], summed[:, len(sums) + 1 :]
             self._keep(kept, State(kept_steps, sums, switches[due], lengths, counts))
@@ -433,6 +424,4 @@ def _diagnostic_values(steps: list[Step], name: Any) -> np.ndarray:
 def _count_doubts(doubts: IntArray) -> dict[str, np.ndarray]:
     """Return whether each decision was flagged, and for each doubt whether that was a reason."""
     masks = {"is_unreliable": -1} | {name: int(doubt) for name, doubt in DOUBT_COLUMNS.items()}
-    if not doubts.any():  # as nearly always
-        return {name: np.zeros(doubts.shape) for name in masks}
     return {name: (doubts & mask != 0).astype(np.float64) for name, mask in masks.items()}

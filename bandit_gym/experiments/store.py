@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from bandit_gym.checks.files import RESULTS_VERSION, remove_leftovers, to_json, write_atomically
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, columns_of
+from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, columns_of, keys_of
 from bandit_gym.experiments.experiment import Entry, Experiment, Run
 from bandit_gym.experiments.provenance import OutdatedError
 
@@ -291,12 +291,12 @@ def to_parquet(
     Returns:
         The bytes of a file with N S rows; the same bytes for the same values.
     """
-    shape = (run.block_size, len(run.steps))
+    shape, keys = (run.block_size, len(run.steps)), keys_of(run, block)
     own = {name: values for name, values in sorted(recorded.items()) if name not in COLUMNS}
     fields, arrays = [], []
     columns = {name: COLUMNS[name] for name in columns_of(recorded)}
     for name, column in columns.items():
-        values = column.of_block(run, block) if column.of_block else recorded.get(name)
+        values = keys.get(name, recorded.get(name))
         is_own = column.type is dict
         arrays.append(_to_map(own, shape) if is_own else _to_arrow(values, column.type, shape))
         meaning = {"description": column.meaning}
@@ -311,7 +311,7 @@ def to_parquet(
         use_dictionary=[name for name, column in columns.items() if column.type is str]
         + [f"{OWN_DIAGNOSTICS}.key_value.key"],
         use_byte_stream_split=[n for n, column in columns.items() if column.type in (int, float)],
-        write_statistics=[name for name, column in columns.items() if column.of_block],
+        write_statistics=[*keys],
         write_page_checksum=True,
     )
     return buffer.getvalue()
