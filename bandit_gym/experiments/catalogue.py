@@ -292,8 +292,8 @@ def make_entry_agent(entry: Entry, problem: Any, horizons: Sequence[int]) -> Ban
     return make_rollout_agent(make, problem, horizons[-1], options)
 
 
-def try_run(run: Run) -> str:
-    """Say why agent and environment cannot be built or do not fit each other; "" if they do."""
+def check_run(run: Run) -> None:
+    """Refuse an agent and an environment that cannot be built or do not fit each other."""
     try:
         agent, env = make_agent_and_environment(run)
         check_fit(agent, env, warns=PRIOR_OPTION not in run.agent.options)
@@ -302,11 +302,9 @@ def try_run(run: Run) -> str:
             condition = f"be at most {max_lanes}, for all that this agent keeps of each lane"
             raise ValueError(message("block_size", condition, run.block_size))
         env.close()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # SystemExit among them
-        return summarise_error(error)
-    return ""
+    except (Exception, SystemExit) as error:
+        who = f"agent {run.agent.label} must be able to play {run.environment.label}"
+        raise ValueError(f"{who}, got {summarise_error(error)}") from error
 
 
 # -- Objects without an importable name -----------------------------------------------------------

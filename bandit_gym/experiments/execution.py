@@ -5,9 +5,10 @@ a block depend on (run, block) alone. They do not depend on the process, the loa
 threads or the order of blocks. Workers receive settings and return finished blocks. Only the main
 process writes, so that a cluster needs no shared disk.
 
-A back end is a function that yields a `Pool`. Calls are submitted one by one as workers become
-free. When a worker dies, the pending calls are repeated, each in a pool of its own. A call that
-kills its worker again is reported as failed; the others are not affected.
+With "serial" this process does all. Any other back end is a function that yields a `Pool`. Calls
+are submitted one by one as workers become free. When a worker dies, the pending calls are repeated,
+each in a pool of its own. A call that kills its worker again is reported as failed; the others are
+not affected.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ from bandit_gym.checks import (
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.experiments.blocks import Outcome, record_block
 from bandit_gym.experiments.catalogue import (
+    check_run,
     find_code,
     make_agent_and_environment,
     summarise_error,
-    try_run,
 )
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.provenance import versions
@@ -57,9 +58,6 @@ from bandit_gym.experiments.store import Store, to_parquet
 
 FEW_DECISIONS = 5_000
 """Most decisions that run in the main process: starting a worker takes a second."""
-
-MAX_PROGRESS_NAME = 20
-"""Most characters of the agent's name beside the progress bar."""
 
 BlockTask = tuple[Run, int]
 
@@ -138,13 +136,9 @@ def run_experiment(
     check_object("experiment", experiment, Experiment)
     folder = check_folder("directory", directory)
     workers = Workers() if workers is None else check_object("workers", workers, Workers)
-    for run in experiment.runs:  # runs with stored blocks are skipped
-        problem = "" if Store(folder).has_blocks(run) else try_run(run)
-        if problem:
-            raise ValueError(
-                f"agent {run.agent.label} must be able to play {run.environment.label}, "
-                f"got {problem}"
-            )
+    for run in experiment.runs:
+        if not Store(folder).has_blocks(run):
+            check_run(run)
     sources = {run: run.sources() for run in experiment.runs}
     with contextlib.ExitStack() as stack:
         open_locked = Store.open_locked(folder, experiment, sources, recompute=recompute)
@@ -156,8 +150,8 @@ def run_experiment(
             workers = workers if find_code(experiment) else Workers("serial")
         seconds: dict[str, float] = {}  # of each agent's last block
         tasks = _schedule_tasks(experiment, found.complete, seconds, workers.width)
-        counts = total, len(found.complete)
-        on_progress(Progress(*counts, 0, tuple(found.damaged), None))
+        progress = Progress(total, len(found.complete), 0, tuple(found.damaged), None)
+        on_progress(progress)
         for callback in callbacks:
             stack.callback(callback.on_end, experiment, folder)
             callback.on_start(experiment, folder)
@@ -166,15 +160,14 @@ def run_experiment(
         for done, (call, result) in enumerate(made, start=1):
             outcome = result
             if isinstance(result, BaseException):
-                reason = summarise_error(result)
-                line = f"WorkerDied: the process that simulated this alone died: {reason}"
+                line = f"WorkerDied: simulating this block alone: {summarise_error(result)}"
                 outcome = Outcome(call[0], call[1], None, {}, line)
             seconds[outcome.run.agent.digest] = outcome.facts.get("seconds", 0.0)
             if outcome.data is None:
                 store.write_failure(outcome.run, outcome.block, outcome.failure or "")
             else:
                 store.write_block(outcome.run, outcome.block, outcome.data, outcome.facts)
-            on_progress(Progress(*counts, done, tuple(found.damaged), outcome))
+            on_progress(replace(progress, num_done=done, outcome=outcome))
             for callback in callbacks:
                 callback.on_block(outcome)
     return import_module("bandit_gym.results").load_results(folder, experiment)
@@ -209,9 +202,9 @@ def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    columns = ("{task.description}", BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = ("blocks", BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("blocks", total=None)
+        task = bar.add_task("", total=None)
 
         def show(progress: Progress) -> None:
             completed = progress.num_stored + progress.num_done
@@ -222,12 +215,10 @@ def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
                     text += f"; damaged and computed again: {', '.join(progress.damaged)}"
                 console.print(text)
                 return
-            agent, environment = outcome.run.agent.label, outcome.run.environment.label
-            bar.update(task, description=agent[:MAX_PROGRESS_NAME])
             if outcome.failure is not None:
+                place = f"{outcome.run.environment.label}, block {outcome.block}"
                 reason = outcome.failure.splitlines()[0]
-                line = f"{agent} failed in {environment}, block {outcome.block}: {reason}"
-                console.print(line, style="red")
+                console.print(f"{outcome.run.agent.label} failed in {place}: {reason}", style="red")
 
         yield show
 
@@ -251,9 +242,7 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
         # More threads would oversubscribe the cores, and may change the last bit of a product.
         with threadpool_limits(limits=1):
             data, measured = _simulate(run, block, sources)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # SystemExit among them
+    except (Exception, SystemExit) as error:
         text = f"{summarise_error(error)}\n\n{traceback.format_exc()}"
         return Outcome(run, block, None, facts, text)
     return Outcome(run, block, data, facts | measured | {"seconds": perf_counter() - start})
@@ -309,15 +298,12 @@ class Workers:
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
-        check_choice("backend", self.backend, BACKENDS)
+        check_choice("backend", self.backend, ("serial", *BACKENDS))
         if self.num_workers is not None:
-            number = check_integer("num_workers", self.num_workers, minimum=1)
-            object.__setattr__(self, "num_workers", number)
+            check_integer("num_workers", self.num_workers, minimum=1)
         if self.scheduler is not None and self.backend != "dask":
             condition = f"be None for the backend {self.backend!r}"
-            raise ValueError(
-                message("scheduler", condition, self.scheduler, "choose the backend 'dask'")
-            )
+            raise ValueError(message("scheduler", condition, self.scheduler))
 
     @property
     def width(self) -> int:
@@ -351,57 +337,43 @@ def make_calls(
     For a call that killed its worker, the result is the error of its future. Workers start at the
     first call. They stop after the last call, or when the generator is closed.
     """
+    if workers.backend == "serial":
+        yield from ((call, function(*call)) for call in calls)
+        return
     waiting = iter(calls)
     for call in waiting:
         lost: list[FinishedCall] = []
-        with BACKENDS[workers.backend](workers) as pool:
-            yield from _make_while_alive(pool, function, chain([call], waiting), lost)
+        yield from _make_while_alive(workers, function, chain([call], waiting), lost)
         for again, _ in lost:
             crashed: list[FinishedCall] = []
-            with BACKENDS[workers.backend](replace(workers, num_workers=1)) as pool:
-                yield from _make_while_alive(pool, function, iter([again]), crashed)
+            alone = replace(workers, num_workers=1)
+            yield from _make_while_alive(alone, function, iter([again]), crashed)
             yield from crashed
 
 
 def _make_while_alive(
-    pool: Pool, function: Callable[..., Any], calls: Iterator[Call], lost: list[FinishedCall]
+    workers: Workers, function: Callable[..., Any], calls: Iterator[Call], lost: list[FinishedCall]
 ) -> Iterator[FinishedCall]:
     """Yield finished calls until a worker dies; calls lost with it are appended to `lost`."""
     under_way: dict[Future[Any], Call] = {}
-    while True:
-        for call in calls if not lost else ():
-            under_way[_submit_call(pool, function, call)] = call
-            if len(under_way) == pool.limit:
-                break
-        done = wait(under_way, return_when=FIRST_COMPLETED).done
-        if not done:
-            return
-        for future in [future for future in under_way if future in done]:
-            call = under_way.pop(future)
-            if isinstance(future.exception(), pool.crash_errors):
-                lost.append((call, future.exception()))
-            else:
-                yield call, future.result()
-
-
-def _submit_call(pool: Pool, function: Callable[..., Any], call: Call) -> Future[Any]:
-    """Return the future of a call; if no worker is alive, the future raises that error."""
-    try:
-        return pool.submit(function, *call)
-    except pool.crash_errors as error:
-        future: Future[Any] = Future()
-        future.set_exception(error)
-        return future
-
-
-@contextlib.contextmanager
-def _open_serial_pool(workers: Workers) -> Iterator[Pool]:
-    def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(function(*arguments))
-        return future
-
-    yield Pool(submit, 1)
+    with BACKENDS[workers.backend](workers) as pool:
+        while True:
+            for call in calls if not lost else ():
+                try:
+                    under_way[pool.submit(function, *call)] = call
+                except pool.crash_errors as error:  # no worker is alive
+                    lost.append((call, error))
+                if lost or len(under_way) == pool.limit:
+                    break
+            done = wait(under_way, return_when=FIRST_COMPLETED).done
+            if not done:
+                return
+            for future in [future for future in under_way if future in done]:
+                call = under_way.pop(future)
+                if isinstance(future.exception(), pool.crash_errors):
+                    lost.append((call, future.exception()))
+                else:
+                    yield call, future.result()
 
 
 @contextlib.contextmanager
@@ -465,7 +437,6 @@ def _open_dask_pool(workers: Workers) -> Iterator[Pool]:
 
 BACKENDS: dict[str, Callable[[Workers], contextlib.AbstractContextManager[Pool]]] = {
     "loky": _open_loky_pool,
-    "serial": _open_serial_pool,
     "dask": _open_dask_pool,
 }
 

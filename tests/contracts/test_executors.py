@@ -79,7 +79,7 @@ def copy(stored, tmp_path):
 
 
 def test_every_back_end_is_tested():
-    assert {"serial", *BACKENDS} == {*execution.BACKENDS}
+    assert {*BACKENDS} == {*execution.BACKENDS}
 
 
 def test_other_processes_share_the_work_and_store_the_same_bytes(tmp_path, serial, backend):
