@@ -136,13 +136,13 @@ def run_experiment(
     check_object("experiment", experiment, Experiment)
     folder = check_folder("directory", directory)
     workers = Workers() if workers is None else check_object("workers", workers, Workers)
+    store = Store(folder)
     for run in experiment.runs:
-        if not Store(folder).has_blocks(run):
+        if not store.has_blocks(run):
             check_run(run)
     sources = {run: run.sources() for run in experiment.runs}
     with contextlib.ExitStack() as stack:
-        open_locked = Store.open_locked(folder, experiment, sources, recompute=recompute)
-        store, found = stack.enter_context(open_locked)
+        found = stack.enter_context(store.locked(experiment, sources, recompute=recompute))
         total = len(experiment.runs) * experiment.num_blocks
         decisions_per_block = experiment.block_size * experiment.horizons[-1]
         num_decisions = (total - len(found.complete)) * decisions_per_block

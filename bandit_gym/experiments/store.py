@@ -15,8 +15,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bandit_gym.checks import message
 from bandit_gym.checks.files import RESULTS_VERSION, remove_leftovers, to_json, write_atomically
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, columns_of, keys_of
@@ -77,28 +76,25 @@ class Store:
 
     directory: Path
 
-    @classmethod
     @contextlib.contextmanager
-    def open_locked(
-        cls,
-        directory: Path,
+    def locked(
+        self,
         experiment: Experiment,
         sources: Mapping[Run, Mapping[str, dict[str, str]]] | None = None,
         *,
         recompute: bool = True,
-    ) -> Iterator[tuple[Store, FolderStatus]]:
-        """Open the folder for an experiment and keep other processes from writing there.
+    ) -> Iterator[FolderStatus]:
+        """Take the folder for an experiment and keep other processes from writing there.
 
         The folder is a new one, an empty one, or one whose experiment is part of this one.
 
         Args:
-            directory: the folder.
             experiment: what it is for.
             sources: `Run.sources` of each run, for what the present code would not draw.
             recompute: whether a folder that holds such blocks is taken.
 
         Yields:
-            The folder, and what it holds.
+            What it holds.
 
         Raises:
             OutdatedError: if it is not.
@@ -107,32 +103,25 @@ class Store:
         """
         from filelock import FileLock, Timeout
 
-        _read_stored_experiment(
-            experiment, directory
-        )  # which refuses others before anything is written
-        directory.mkdir(parents=True, exist_ok=True)
+        folder = self.directory
+        _read_stored_experiment(experiment, folder)  # refuses others before anything is written
+        folder.mkdir(parents=True, exist_ok=True)
         try:
-            with FileLock(directory / LOCK, timeout=0):
-                stored = _read_stored_experiment(experiment, directory)  # now that it is locked
-                remove_leftovers(directory)
-                store = cls(directory)
-                found = store._read_status(experiment, sources or {})
+            with FileLock(folder / LOCK, timeout=0):
+                stored = _read_stored_experiment(experiment, folder)  # now that it is locked
+                remove_leftovers(folder)
+                found = self._read_status(experiment, sources or {})
                 if found.stale and not recompute:
                     changed = ", ".join(sorted(set().union(*found.stale.values())))
-                    raise OutdatedError(
-                        "the folder must hold what the present code draws, got "
-                        f"{str(directory)!r}, "
-                        f"where {len(found.stale)} blocks are of other code: {changed}; "
-                        "choose --recompute (in Python recompute=True) to replace them."
-                    )
-                _write_manifest(directory, experiment, stored)
-                yield store, found
+                    condition = "hold what the present code draws"
+                    remedy = f"{len(found.stale)} blocks are of other code: {changed}; choose "
+                    remedy += "--recompute (in Python recompute=True) to replace them"
+                    raise OutdatedError(message("the folder", condition, str(folder), remedy))
+                _write_manifest(folder, experiment, stored)
+                yield found
         except Timeout as error:
-            command = shlex.join(["bandit-gym", "report", str(directory)])
-            raise BlockingIOError(
-                f"the folder must not be in use, got {str(directory)!r} where another process is "
-                f"at work; wait for it, or look on with `{command}`."
-            ) from error
+            remedy = "another process is at work there"
+            raise BlockingIOError(message("the folder", "be free", str(folder), remedy)) from error
 
     def write_block(self, run: Run, block: int, data: bytes, facts: dict[str, Any]) -> None:
         """Store a finished block, in place of an older, and how it came about."""
@@ -148,12 +137,24 @@ class Store:
     def read_blocks(self, run: Run, num_blocks: int) -> Iterator[tuple[int, StoredBlock | None]]:
         """Yield those of a run's first blocks that are there, by number; None if damaged."""
         for number in self._list_block_numbers("blocks", run):
-            try:
-                if number < num_blocks:
-                    data = pa.memory_map(str(self._block_path("blocks", run, number))).read_buffer()
-                    yield number, StoredBlock(data, read_origin(run, number, data))
-            except (OSError, ValueError):
-                yield number, None
+            if number < num_blocks:
+                yield number, self._read_block(run, number)
+
+    def _read_block(self, run: Run, number: int) -> StoredBlock | None:
+        """Return a block; None if it is damaged, or another block, or none at all.
+
+        All of it is read, so that its checksums are compared.
+        """
+        try:
+            data = pa.memory_map(str(self._block_path("blocks", run, number))).read_buffer()
+            file = open_parquet(data)
+            file.read(use_threads=False)
+            origin = json.loads(file.schema_arrow.metadata[ORIGIN_KEY])
+            is_its = (origin["run"], origin["block"]) == (run.digest, number)
+            is_its &= {"results_version", "versions", "sources"} <= origin.keys()
+        except (OSError, pa.ArrowException, LookupError, TypeError, ValueError):
+            return None
+        return StoredBlock(data, origin) if is_its else None
 
     def has_blocks(self, run: Run) -> bool:
         """Say whether a block of the run was ever stored here, in a folder that need not exist."""
@@ -200,11 +201,9 @@ class Store:
         return self.directory / kind / run.name / f"{block:05d}.{SUFFIXES[kind]}"
 
     def _list_block_numbers(self, kind: str, run: Run) -> list[int]:
-        """Return, sorted, the numbers that a run's files of a kind begin with."""
-        folder = self.directory / kind / run.name
-        names = os.listdir(folder) if folder.is_dir() else []
-        stems = (name.partition(".")[0] for name in names)
-        return sorted({int(stem) for stem in stems if stem.isascii() and stem.isdigit()})
+        """Return, sorted, the numbers that are the names of a run's files of a kind."""
+        paths = (self.directory / kind / run.name).glob(f"*.{SUFFIXES[kind]}")
+        return sorted(int(path.stem) for path in paths if path.stem.isdecimal())
 
 
 def read_manifest(directory: Path) -> Experiment:
@@ -219,10 +218,8 @@ def read_manifest(directory: Path) -> Experiment:
     if not directory.is_dir():
         raise FileNotFoundError(f"the folder must exist, got {str(directory)!r}.")
     if not path.is_file():
-        raise FileExistsError(
-            f"the folder must hold an experiment or nothing, got {str(directory)!r}, which has no "
-            f"{MANIFEST}; choose another one."
-        )
+        condition, remedy = "hold an experiment or nothing", f"it has no {MANIFEST}"
+        raise FileExistsError(message("the folder", condition, str(directory), remedy))
     try:
         content = json.loads(path.read_bytes())
         if content["format"] != FORMAT:
@@ -232,11 +229,9 @@ def read_manifest(directory: Path) -> Experiment:
             settings[name] = [Entry(**each) for each in settings[name]]
         return Experiment.from_dict(settings)
     except (LookupError, TypeError, ValueError) as error:
-        found = f"one without {error}" if isinstance(error, KeyError) else f"an error: {error}"
-        raise ValueError(
-            f"{path} must describe an experiment in format {FORMAT}, got {found.rstrip('.')}; read "
-            "it with the version of this package that wrote it, or choose another folder."
-        ) from error
+        condition = f"describe an experiment in format {FORMAT}"
+        remedy = "read it with the version of this package that wrote it"
+        raise ValueError(message(str(path), condition, error, remedy)) from error
 
 
 def _write_manifest(directory: Path, experiment: Experiment, stored: Experiment | None) -> None:
@@ -255,10 +250,9 @@ def _read_stored_experiment(experiment: Experiment, directory: Path) -> Experime
     stored = read_manifest(directory)
     lost = {run.name for run in stored.runs} - {run.name for run in experiment.runs}
     if lost:
-        raise FileExistsError(
-            f"the folder must hold this experiment or a part of it, got {str(directory)!r} with "
-            f"another one (for example the run {min(lost)}); choose another folder."
-        )
+        remedy = f"it has the run {min(lost)}; choose another folder"
+        condition = "hold this experiment or a part of it"
+        raise FileExistsError(message("the folder", condition, str(directory), remedy))
     return stored
 
 
@@ -301,7 +295,7 @@ def to_parquet(
         arrays.append(_to_map(own, shape) if is_own else _to_arrow(values, column.type, shape))
         meaning = {"description": column.meaning}
         fields.append(pa.field(name, arrays[-1].type, nullable=False, metadata=meaning))
-    content = {**_identity_columns(run, block), "settings": run.settings, **origin}
+    content = {"run": run.digest, "block": block, "settings": run.settings, **origin}
     schema = pa.schema(fields, metadata={ORIGIN_KEY: json.dumps(content).encode()})
     buffer = io.BytesIO()
     pq.write_table(
@@ -317,32 +311,9 @@ def to_parquet(
     return buffer.getvalue()
 
 
-def read_origin(run: Run, block: int, data: pa.Buffer) -> dict[str, Any]:
-    """Return what a block was drawn from; all of it is read, and its checksums are compared.
-
-    Raises:
-        ValueError: if it is damaged, or another block, or none at all.
-    """
-    try:
-        file = open_parquet(data)
-        file.read(use_threads=False)
-        found = json.loads((file.schema_arrow.metadata or {})[ORIGIN_KEY])
-        is_its = found.items() >= _identity_columns(run, block).items()
-        is_its &= {"results_version", "versions", "sources"} <= found.keys()
-    except (OSError, pa.ArrowException, LookupError, ValueError) as error:
-        raise ValueError(f"block must be whole, got an error: {error!r}.") from error
-    if not is_its:
-        raise ValueError(f"block must say that it is block {block} of {run.name}, got another.")
-    return dict(found)
-
-
 def open_parquet(data: pa.Buffer) -> pq.ParquetFile:
     """Open what `to_parquet` has written."""
     return pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-
-
-def _identity_columns(run: Run, block: int) -> dict[str, Any]:
-    return {"run": run.digest, "block": block}
 
 
 def _to_arrow(values: Any, kind: type, shape: tuple[int, int]) -> pa.Array:

@@ -213,7 +213,8 @@ class Results:
         Raises:
             FileExistsError: if the folder holds something else.
         """
-        with Store.open_locked(check_folder("directory", directory), self.experiment) as (store, _):
+        store = Store(check_folder("directory", directory))
+        with store.locked(self.experiment):
             for found in self.runs:
                 for block in found.blocks:
                     number = block.replications.start // found.run.block_size

@@ -50,7 +50,7 @@ BAD_CALLS = [
     ("compare --backend darsk", "the nearest known one is 'dask'"),
     ("compare --scheduler host:1", "scheduler must be None for the backend 'loky'"),
     ("compare --out thesis.tex/out", "thesis.tex"),
-    ("compare --out .", "which has no experiment.json; choose another one"),
+    ("compare --out .", "it has no experiment.json"),
     ("run nothing.toml", "nothing.toml"),
     ("run thesis.tex", "must lead to valid TOML"),
     ("resume nothing", "the folder must exist"),
