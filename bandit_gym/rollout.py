@@ -267,7 +267,9 @@ def play_steps(
         has_ended = np.logical_or(terminated, truncated)
         if has_ended.any():
             is_alive = is_alive & ~has_ended
-            observation = _restart_idle_lanes(env, observation, has_ended)
+            # A vector environment that resets no lane by itself must not step one that has ended.
+            if is_alive.any() and env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED:
+                observation, _ = env.reset(options={"reset_mask": has_ended})
 
 
 def find_num_steps(env: Environment, horizon: int | None) -> int:
@@ -286,10 +288,8 @@ def find_num_steps(env: Environment, horizon: int | None) -> int:
         return int(limit)
     horizon = check_integer("horizon", horizon, minimum=1)
     if 0 < limit < horizon:
-        raise ValueError(
-            f"horizon must be at most the environment's max_episode_steps={limit}, got {horizon}; "
-            f"make the environment with max_episode_steps={horizon}."
-        )
+        condition = f"be at most the environment's max_episode_steps={limit}"
+        raise ValueError(message("horizon", condition, horizon))
     return horizon
 
 
@@ -325,14 +325,6 @@ def _read_info(name: str, info: dict[str, Any], shape: tuple[int, ...]) -> Float
     for part in sources:
         np.copyto(values, part[name], where=part.get(f"_{name}", True))
     return values
-
-
-def _restart_idle_lanes(env: Environment, observation: Any, has_ended: BoolArray) -> Any:
-    """Reset ended lanes where nothing else does, for a vector environment must not step them."""
-    is_left_to_us = env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED
-    if is_left_to_us and not has_ended.all():
-        observation, _ = env.reset(options={"reset_mask": has_ended})
-    return observation
 
 
 def _stack_steps(steps: Sequence[Step]) -> Rollout:

@@ -67,7 +67,6 @@ def compare(
     recompute: bool = False,
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
-    **unknown: Any,
 ) -> Results:
     """Play agents against each other in the same environments, and return what came of it.
 
@@ -93,32 +92,27 @@ def compare(
         recompute: whether to redo stored blocks that were made by other code.
         callbacks: called in this process; see `bandit_gym.callbacks`.
         progress: whether to show a progress bar.
-        unknown: any other keyword is refused, and the nearest setting named.
 
     Raises:
         TypeError: if an argument is of the wrong kind.
         ValueError: if a name is unknown, or an agent cannot play in an environment.
     """
+    settings: dict[str, Any] = {
+        "environments": env if isinstance(env, list | tuple) else [env],
+        "agents": agents,
+        "replications": replications,
+        "horizon": horizon,
+        "seed": seed,
+        "recording": recording,
+        "block_size": block_size,
+        "propensities": propensities,
+    }
+    experiment = Experiment(**settings)
     running: dict[str, Any] = {"workers": workers, "recompute": recompute, "callbacks": callbacks}
-    experiment = Experiment.from_dict(
-        {
-            "environments": env if isinstance(env, list | tuple) else [env],
-            "agents": agents,
-            "replications": replications,
-            "horizon": horizon,
-            "seed": seed,
-            "recording": recording,
-            "block_size": block_size,
-            "propensities": propensities,
-            **unknown,
-        }
-    )
     with contextlib.ExitStack() as stack:
-        if out is None:
-            temporary = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-            folder = Path(stack.enter_context(temporary))
-        else:
-            folder = check_folder("out", out)
         if progress:
             running["on_progress"] = stack.enter_context(progress_on_stderr())
-        return run_experiment(experiment, folder, **running)
+        if out is None:
+            temporary = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+            out = stack.enter_context(temporary)
+        return run_experiment(experiment, check_folder("out", out), **running)

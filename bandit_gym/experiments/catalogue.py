@@ -81,8 +81,7 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
             check_choice("env", name, ENV_IDS)
         reason = summarise_error(error).rstrip(".")
         raise ValueError(message("env", "be an id Gymnasium can make", name, reason)) from error
-    plain = {option: value for option, value in options.items() if option != "wrappers"}
-    _check_options(target, parameters, plain)
+    _check_options(target, parameters, options)
     if "wrappers" in options:
         check_wrappers(options["wrappers"])
     return target
@@ -98,10 +97,8 @@ def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
     find_sources(target, options)  # which refuses modules that were edited since their import
     code = load_agent(target)
     num_given = NUM_SAMPLER_ARGUMENTS if is_sampler(code) else int(not is_plain(code))
-    known = dict(list(inspect.signature(code).parameters.items())[num_given:])
-    if target.startswith("agents:"):  # which all take a prior, and words for one
-        known |= {PRIOR_OPTION: inspect.Parameter(PRIOR_OPTION, inspect.Parameter.KEYWORD_ONLY)}
-    _check_options(target, known, without_prior_option(options))
+    parameters = dict(list(inspect.signature(code).parameters.items())[num_given:])
+    _check_options(target, parameters, options)
     return target
 
 
@@ -128,12 +125,8 @@ def short_name(target: str) -> str:
 
 def is_sampler(code: Any) -> bool:
     """Say whether a function takes what a sampler takes, `(problem, counts, sums, rng, size)`."""
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    required = [
-        parameter
-        for parameter in inspect.signature(code).parameters.values()
-        if parameter.kind in positional and parameter.default is parameter.empty
-    ]
+    parameters = inspect.signature(code).parameters.values()
+    required = [p for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     return not inspect.isclass(code) and len(required) == NUM_SAMPLER_ARGUMENTS
 
 
@@ -179,17 +172,12 @@ def find_code(experiment: Experiment) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def find_prior_option(options: Mapping[str, Any]) -> Any:
-    """Return the prior among an agent's options, as settings; None if it has none."""
-    value = options.get(PRIOR_OPTION)
-    is_word = isinstance(value, str) and ":" not in value
-    return None if is_word else value
-
-
-def without_prior_option(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the agent's own."""
-    is_given = find_prior_option(options) is not None
-    return {key: value for key, value in options.items() if not (is_given and key == PRIOR_OPTION)}
+def split_prior(options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the prior that an agent is given, None if it is given none, and its other options."""
+    others = dict(options)
+    if isinstance(prior := others.pop(PRIOR_OPTION, None), str) and ":" not in prior:
+        return None, dict(options)  # a word, which is an option of the agent's own
+    return prior, others
 
 
 def _list_parameters(make: Any) -> Parameters:
@@ -230,9 +218,10 @@ def _describe_factory(name: str, make: Any) -> str:
 
 
 def _check_options(target: str, parameters: Parameters, options: Mapping[str, Any]) -> None:
-    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-    if not takes_any:
-        check_keys(f"options of {short_name(target)}", options, optional=[*parameters, *ENTRY_KEYS])
+    """Refuse unknown options; what any entry may have is left to the constructor."""
+    if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        known = [*parameters, *ENTRY_KEYS, PRIOR_OPTION, "wrappers"]
+        check_keys(f"options of {short_name(target)}", options, optional=known)
 
 
 def summarise_error(error: BaseException) -> str:
@@ -283,7 +272,7 @@ def make_entry_agent(entry: Entry, problem: Any, horizons: Sequence[int]) -> Ban
     make, options = load_agent(entry.target), unpack_options(entry.options)
     takes = inspect.signature(make).parameters
     takes_prior = PRIOR_OPTION in takes and not entry.target.startswith("agents:")
-    if find_prior_option(entry.options) is not None and not takes_prior:
+    if split_prior(entry.options)[0] is not None and not takes_prior:
         problem = replace(problem, prior=make_prior(options.pop(PRIOR_OPTION)))
     if "horizon" in takes and "horizon" not in options and len(horizons) > 1:
         remedy = "run an experiment for each, or give the agent a horizon"

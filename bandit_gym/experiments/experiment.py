@@ -36,7 +36,6 @@ from bandit_gym.checks.typing import IntArray
 from bandit_gym.experiments.catalogue import (
     ENTRY_KEYS,
     display_name,
-    find_prior_option,
     load_pickles,
     name_of,
     pack_object,
@@ -45,7 +44,7 @@ from bandit_gym.experiments.catalogue import (
     resolve_environment,
     short_name,
     sources_of,
-    without_prior_option,
+    split_prior,
 )
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import describe_prior, prior_from_dict
@@ -54,13 +53,8 @@ from bandit_gym.registration import ENV_IDS
 
 MAX_LABEL_LENGTH = 200
 
-EXPECTED = {
-    "environments": "be a list",
-    "agents": "be a list, or a dict of labels and agents",
-    "env": "be an id, a BanditProblem, or a dict with one of these as 'env'",
-    "agent": "be a name, a class, a function, or a dict with one of these as 'agent'",
-}
-"""The conditions on lists of entries and on single entries, for messages."""
+FORMS = {"env": "an id, a BanditProblem", "agent": "a name, a class, a function"}
+"""What single entries may be, for messages."""
 
 Settings = Mapping[str, Any]
 
@@ -130,7 +124,7 @@ def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
     if isinstance(entries, Mapping) and kind == "agent":
         entries = [_plain_settings(kind, each) | {"label": k} for k, each in entries.items()]
     if isinstance(entries, str) or not isinstance(entries, Sequence):
-        raise TypeError(message(field, EXPECTED[field], entries))
+        raise TypeError(message(field, "be a list, or for agents a dict of labels", entries))
     if not entries:
         raise ValueError(message(field, "have at least one entry", entries))
     found = tuple(entry for item in entries for entry in _expand_grid(kind, item))
@@ -141,12 +135,9 @@ def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
 def _check_different(field: str, entries: Sequence[Entry]) -> None:
     """Refuse a label that is there twice, and settings under two labels."""
     for first, second in itertools.combinations(entries, 2):
-        if first.label == second.label:
-            condition, remedy = "have different labels", "remove one or give it a label"
-            raise ValueError(message(field, condition, first.label, remedy))
-        if first.digest == second.digest:
-            condition, labels = "have different settings", [first.label, second.label]
-            raise ValueError(message(field, condition, labels, "remove one"))
+        if first.label == second.label or first.digest == second.digest:
+            condition, labels = "have different labels and settings", [first.label, second.label]
+            raise ValueError(message(field, condition, labels, "remove one, or change it"))
 
 
 def _expand_grid(kind: str, item: Any) -> Iterator[Entry]:
@@ -172,8 +163,7 @@ def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(message(f"{kind} options", "be JSON-able", options)) from error
     if label is None:
-        prior = find_prior_option(options) if kind == "agent" else None
-        own = options if prior is None else without_prior_option(options)
+        prior, own = split_prior(options) if kind == "agent" else (None, options)
         belief = "" if prior is None else f", given {describe_prior(prior)}"
         label = _cut_label(f"{short_name(target)}{_write_options(own)}{belief}")
     return Entry(target, options, label)
@@ -215,7 +205,8 @@ def _plain_settings(kind: str, item: Any) -> dict[str, Any]:
     elif kind == "agent" and callable(given):
         named = {kind: name_of(given)}
     else:
-        raise TypeError(message(kind, EXPECTED[kind], item))
+        condition = f"be {FORMS[kind]}, or a dict with one of these as {kind!r}"
+        raise TypeError(message(kind, condition, item))
     return _plain_options(named | settings)  # type: ignore[no-any-return]
 
 
@@ -456,7 +447,6 @@ def load_experiment(path: str | Path) -> Experiment:
         text = path.read_bytes().decode()
         settings = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except ValueError as error:
-        language = "JSON" if path.suffix == ".json" else "TOML"
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise ValueError(message("path", f"lead to valid {language}", str(path), reason)) from error
+        condition, reason = "lead to valid TOML or JSON", " ".join(str(error).split()).rstrip(".")
+        raise ValueError(message("path", condition, str(path), reason)) from error
     return Experiment.from_dict(settings)

@@ -29,7 +29,7 @@ from bandit_gym.checks.styles import wrap_text
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.envs.rendering import Frame, make_frame, render_picture, select_most_pulled
-from bandit_gym.experiments.catalogue import find_prior_option, make_agent_and_environment
+from bandit_gym.experiments.catalogue import make_agent_and_environment, split_prior
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.problem import ContextualProblem
 from bandit_gym.rollout import AGENT_STREAM, Step, play_steps
@@ -80,7 +80,7 @@ def watch(run: Run) -> Iterator[Frame]:
     """
     check_seed("seed", run.seed)
     agent, env = make_agent_and_environment(run)
-    check_fit(agent, env, warns=find_prior_option(run.agent.options) is None)
+    check_fit(agent, env, warns=split_prior(run.agent.options)[0] is None)
     problem, seed = find_problem(env), SeedSequence(run.seed, spawn_key=(AGENT_STREAM,))
     record, regret, cells = PlayRecord(1, problem.num_arms), 0.0, None
     played = islice(play_steps(agent, env, env_seed=run.seed, agent_seed=seed), run.horizon)

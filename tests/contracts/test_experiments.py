@@ -532,10 +532,10 @@ BAD_SETTINGS = [
     ({"agents": [{"agent": "racing_paper", "detla": 0.1}]}, "nearest known one is 'delta'"),
     ({"agents": ["agents:NoSuchAgent"]}, "agent must be importable"),
     ({"agents": ["./x:Y"]}, "agent must read module:name, got"),
-    ({"agents": ["random", "random"]}, "agents must have different labels, got 'random'"),
+    ({"agents": ["random", "random"]}, "agents must have different labels and settings, got"),
     (
         {"agents": ["random", {"agent": "random", "label": "dice"}]},
-        r"different settings, got \['random', 'dice'\]; remove one",
+        r"different labels and settings, got \['random', 'dice'\]; remove one",
     ),
     (labelled("\ud800"), "label must have 1 to 200 char"),
     (labelled("\u202elive"), "characters that can be printed"),
@@ -566,7 +566,7 @@ def test_experiment_refuses_bad_settings_in_one_sentence():
 
 
 NO_EXPERIMENTS = [
-    ("a.toml", "replications = = 7", "path must lead to valid TOML, got .*a.toml"),
+    ("a.toml", "replications = = 7", "path must lead to valid TOML or JSON, got .*a.toml"),
     ("a.json", "null", "experiment must be a dict"),
     ("a.json", '{"environments": [5], "agents": ["random"]}', "env must be an id, a Bandit"),
     ("a.toml", "replicatons = 3", "replicatons|must have the key"),
