@@ -110,10 +110,9 @@ def agent_names() -> Mapping[str, str]:
     """
     found, ours = find_module("agents"), Path(__file__).parents[2] / "agents"
     if found and found.parent.resolve() != ours.resolve():
-        raise ImportError(
-            f"agents must be the package that comes with bandit_gym, got {str(found)!r}, which "
-            "Python finds first; give that folder or file another name."
-        )
+        condition = "be the package that comes with bandit_gym"
+        remedy = "give that folder or file, which Python finds first, another name"
+        raise ImportError(message("agents", condition, str(found), remedy))
     return import_module("agents").AGENTS  # type: ignore[no-any-return]
 
 

@@ -62,17 +62,11 @@ def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
     named |= {match[1] for match in map(NAME_PATTERN.fullmatch, find_texts(options)) if match}
     found = {path: digest for name in named for path, digest in _find_imported_files(name).items()}
     for text in find_texts(options):
-        for path in named_files(text):
-            found[text] = _hash_bytes(path.read_bytes())
+        with suppress(OSError, ValueError):  # too long for a path, or no path at all
+            for path in (Path(text), Path(f"{text}.zip")):  # which Stable-Baselines3 leaves out
+                if path.is_file():
+                    found[text] = _hash_bytes(path.read_bytes())
     return dict(sorted(found.items()))  # in the same order in all processes, as blocks hold them
-
-
-def named_files(text: str) -> Iterator[Path]:
-    """Yield the files that a string may name."""
-    with suppress(OSError, ValueError):  # too long for a path, or no path at all
-        for path in (Path(text), Path(f"{text}.zip")):  # which Stable-Baselines3 leaves out
-            if path.is_file():
-                yield path
 
 
 def find_module(name: str) -> Path | None:
@@ -121,21 +115,22 @@ def _find_imported_files(first: str) -> dict[str, str]:
             _check_unchanged(name, file, digest)
             found[file.relative_to(home).as_posix()] = digest
             parent = name.rpartition(".")[0]
-            package = name if file.stem == "__init__" else parent
-            waiting += [parent or name, *_resolve_names(imports, package)]
+            waiting.append(parent or name)
+            for imported in imports:
+                with suppress(ImportError, ValueError):  # beyond the top
+                    package = name if file.stem == "__init__" else parent
+                    waiting.append(resolve_name(imported, package))
     return found
 
 
 def _find_top_folder(name: str) -> Path | None:
     """Return the folder that the top-level name of a module is imported from."""
-    top = name.partition(".")[0]
-    if top.isidentifier():
-        specs = (finder.find_spec(top, None) for finder in sys.meta_path)
-        spec = next((spec for spec in specs if spec is not None), None)
-        if spec and (spec.submodule_search_locations or spec.has_location):
-            location = next(iter(spec.submodule_search_locations or [str(spec.origin)]))
-            return Path(location).absolute().parent
-    return None
+    specs = (finder.find_spec(name.partition(".")[0], None) for finder in sys.meta_path)
+    spec = next((spec for spec in specs if spec is not None), None)
+    if not spec or not (spec.submodule_search_locations or spec.has_location):
+        return None
+    location = next(iter(spec.submodule_search_locations or [str(spec.origin)]))
+    return Path(location).absolute().parent
 
 
 def _find_source_file(home: Path, name: str) -> Path | None:
@@ -186,12 +181,6 @@ def _list_imports(tree: ast.AST) -> Iterator[str]:
             base = "." * node.level + (node.module or "")
             joint = "" if base.endswith(".") else "."
             yield from (base, *(f"{base}{joint}{alias.name}" for alias in node.names))
-
-
-def _resolve_names(names: Iterable[str], package: str) -> Iterator[str]:
-    for name in names:
-        with suppress(ImportError, ValueError):  # beyond the top
-            yield resolve_name(name, package)
 
 
 def _hash_bytes(data: bytes) -> str:
