@@ -85,9 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _make_parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        code = int(options.command(options))
+        has_failed = options.command(options)
         sys.stdout.flush()
-        return code
+        return RUN_FAILED if has_failed else OK
     except BrokenPipeError:  # the reader has gone, as `head` does; what is left goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOBODY_READS
@@ -111,12 +111,11 @@ def _terminate(number: int, frame: Any) -> NoReturn:
     raise KeyboardInterrupt("stopped by SIGTERM")
 
 
-def _list(options: argparse.Namespace) -> int:
+def _list(options: argparse.Namespace) -> None:
     print(wrap_with_indent(describe_catalogue(*options.what), _terminal_width()))
-    return OK
 
 
-def _compare(options: argparse.Namespace) -> int:
+def _compare(options: argparse.Namespace) -> bool:
     sizes = ("replications", "horizon", "seed", "propensities")
     settings: dict[str, Any] = {name: getattr(options, name) for name in sizes}
     settings["environments"] = [_parse_environment(options)]
@@ -127,14 +126,14 @@ def _compare(options: argparse.Namespace) -> int:
     return _run_experiment(experiment, folder, options)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> bool:
     file = check_path("file", options.file)
     _import_from(str(file.absolute().parent), CURRENT_FOLDER)
     experiment = load_experiment(file)
     return _run_experiment(experiment, _folder(options, file.stem, experiment), options)
 
 
-def _resume(options: argparse.Namespace) -> int:
+def _resume(options: argparse.Namespace) -> bool:
     folder = check_path("directory", options.directory)
     experiment = read_manifest(folder)
     _import_from(CURRENT_FOLDER)
@@ -154,8 +153,8 @@ def _import_from(*folders: str) -> None:
     sys.path += [folder for folder in folders if folder not in sys.path]
 
 
-def _run_experiment(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
-    """Run an experiment with a progress bar, then print its tables and draw its regret."""
+def _run_experiment(experiment: Experiment, folder: Path, options: argparse.Namespace) -> bool:
+    """Run an experiment, print its tables and draw its regret; return whether an agent failed."""
     from bandit_gym.results.plots import save_figures  # brings matplotlib, which others do not need
 
     options.folder = folder
@@ -174,7 +173,7 @@ def _run_experiment(experiment: Experiment, folder: Path, options: argparse.Name
     print(f"All tables and figures: {shlex.join(['bandit-gym', 'report', str(folder)])}")
     for environment, line in _optimal_regrets(experiment) if options.optimal else ():
         print(f"Least possible regret in {environment}: {line}")
-    return RUN_FAILED if found.failed else OK
+    return bool(found.failed)
 
 
 def _optimal_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
@@ -183,9 +182,7 @@ def _optimal_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
         env = make_environment(run)
         try:
             if env is not env.unwrapped or not getattr(env, "draws_means", False):
-                raise ValueError(
-                    "it is for environments that draw their means from a prior, unwrapped."
-                )
+                raise ValueError("it is for environments that draw their means, unwrapped.")
             optimum = import_module("agents.bayes_optimal")  # agents are a layer above
             least = optimum.optimal_regret(find_problem(env), run.horizon)
             yield run.environment.label, f"{least:.2f}"
@@ -199,8 +196,8 @@ def _folder(options: argparse.Namespace, stem: str, experiment: Experiment) -> P
     return Path("results") / f"{stem.rpartition(':')[2]}-{experiment.name}"
 
 
-def _report(options: argparse.Namespace) -> int:
-    """Print the tables of all folders as one, and write their report."""
+def _report(options: argparse.Namespace) -> bool:
+    """Print the tables of all folders as one, and write their report; return as a run does."""
     first, *others = options.directories
     if others and options.out is None:
         raise ValueError("--out must be given for a report of several folders, got none.")
@@ -213,10 +210,10 @@ def _report(options: argparse.Namespace) -> int:
     if looks or not options.html:
         write_report(found, folder, **looks)
         print(f"\nTables and figures: {folder}")
-    return RUN_FAILED if found.failed else OK
+    return bool(found.failed)
 
 
-def _export(options: argparse.Namespace) -> int:
+def _export(options: argparse.Namespace) -> None:
     """Write all rows of a folder into one file."""
     found = load_results(options.directory)
     is_typed = options.csv is not None
@@ -225,10 +222,9 @@ def _export(options: argparse.Namespace) -> int:
         for number, table in enumerate(found.frames()):
             file.write(table.to_csv(index=False, header=number == 0).encode())
     print(f"One row per stored replication and step: {path}")
-    return OK
 
 
-def _watch(options: argparse.Namespace) -> int:
+def _watch(options: argparse.Namespace) -> None:
     """Show a run on the terminal as it goes, and film it where that is asked for."""
     from bandit_gym.watching import showing
 
@@ -246,13 +242,13 @@ def _watch(options: argparse.Namespace) -> int:
                 paint(frame)
     if path is not None:
         print(f"Animation: {path}")
-    return OK
 
 
-def _fidelity(options: argparse.Namespace) -> int:
+def _fidelity(options: argparse.Namespace) -> bool:
     """Put agents and samplers to a suite of cases, print what came of it, and write it.
 
-    The exit code is 1 if one fails, or is WRONG in a suite that is judged.
+    Returns:
+        Whether one failed, or is WRONG in a suite that is judged.
     """
     # brings matplotlib and scipy.optimize, which no other command needs at its start
     from bandit_gym.fidelity.benchmark import describe_leaderboard, describe_verdicts, run_suite
@@ -271,7 +267,7 @@ def _fidelity(options: argparse.Namespace) -> int:
     found.write(folder)
     print(f"\nTables and picture: {folder}")
     is_wrong = is_judged and (distances["verdict"] == "WRONG").any()
-    return RUN_FAILED if found.failures or is_wrong else OK
+    return bool(found.failures or is_wrong)
 
 
 _PATH_ERRORS = FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError
@@ -334,7 +330,7 @@ def _make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    def add_command(command: Callable[..., int], text: str) -> Callable[..., Any]:
+    def add_command(command: Callable[..., bool | None], text: str) -> Callable[..., Any]:
         added = commands.add_parser(command.__name__.removeprefix("_"), help=text)
         added.set_defaults(command=command, folder=None)
         return added.add_argument

@@ -145,7 +145,7 @@ class Step(NamedTuple):
     means: FloatArray | None  # (N, K) true means of the episode, None where not reported or moving
     agent_seconds: float = 0.0  # spent in `act` and `observe`
     propensities: FloatArray | None = None  # (N,) of the actions, None where not asked for
-    has_exact_probabilities: bool = False  # whether they are the agent's exact probabilities
+    has_exact_probabilities: bool | None = None  # whether they are the agent's exact probabilities
     observation: Any = None  # what the agent saw when it acted
 
 
@@ -261,7 +261,7 @@ def play_steps(
             means=means,
             agent_seconds=seconds,
             propensities=played,
-            has_exact_probabilities=propensities and bool(asked.has_exact_probabilities),
+            has_exact_probabilities=bool(asked.has_exact_probabilities) if propensities else None,
             observation=seen,
         )
         has_ended = np.logical_or(terminated, truncated)
@@ -302,15 +302,12 @@ def _observe_rewards(
     agent: BanditAgent, action: Any, reward: Any, info: dict[str, Any], is_alive: BoolArray
 ) -> None:
     """Let the agent observe what its action paid in lanes still alive, or what arrives instead."""
-    if "feedback_step" in info or "final_info" in info:
-        arrived = [part for part in _list_infos(info) if "feedback_step" in part]
-        for part in arrived:
-            deliver(agent, part, mask=is_alive)
-        if arrived:
-            return  # the step's own reward may be on its way
-    if is_alive.all():
+    arrived = [part for part in _list_infos(info) if "feedback_step" in part]
+    for part in arrived:
+        deliver(agent, part, mask=is_alive)
+    if not arrived and is_alive.all():  # else the step's own reward may be on its way
         agent.observe(action, reward)
-    else:
+    elif not arrived:
         agent.observe(action, reward, mask=is_alive)
 
 

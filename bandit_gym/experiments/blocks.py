@@ -144,11 +144,6 @@ def _action_rank(now: State) -> np.ndarray:
     return np.where(is_alive, (now.gaps < pulled[:, None]).sum(axis=1), -1)
 
 
-def _is_exact(now: State) -> np.ndarray | None:
-    is_known = now.steps[0].propensities is not None
-    return now.column("has_exact_probabilities", -1) if is_known else None
-
-
 OWN_DIAGNOSTICS = "diagnostics"
 DOUBT_DIAGNOSTIC = "doubts"
 """The diagnostic that holds one `Doubt` per lane; each kind has a column that counts it."""
@@ -180,7 +175,7 @@ COLUMNS = {
     "propensity_is_exact": Column(
         "1 if that is the distribution of the action itself, 0 if one that the agent approximates",
         int,
-        shows=_is_exact,
+        shows=lambda now: now.column("has_exact_probabilities", -1),
         is_optional=True,
     ),
     "action_rank": Column(

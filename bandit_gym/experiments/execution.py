@@ -241,30 +241,26 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
     try:
         # More threads would oversubscribe the cores, and may change the last bit of a product.
         with threadpool_limits(limits=1):
-            data, measured = _simulate(run, block, sources)
+            found = run.sources()
+            if sources not in (None, found):
+                condition = f"be the same in all processes (now on {platform.node()})"
+                remedy = "leave files alone while a run is at work"
+                raise RuntimeError(message("sources", condition, found, remedy))
+            agent, env = make_agent_and_environment(run)
+            believed, true = getattr(agent, "problem", None), find_problem(env)
+            origin = {
+                "results_version": RESULTS_VERSION,
+                "versions": versions(),
+                "sources": found,
+                "misbelief": find_misspecification(believed, true),
+            }
+            recorded, measured = record_block(agent, env, run, block)
+            env.close()
+            data = to_parquet(run, block, recorded, origin)
     except (Exception, SystemExit) as error:
         text = f"{summarise_error(error)}\n\n{traceback.format_exc()}"
         return Outcome(run, block, None, facts, text)
     return Outcome(run, block, data, facts | measured | {"seconds": perf_counter() - start})
-
-
-def _simulate(run: Run, block: int, sources: Sources | None) -> tuple[bytes, dict[str, Any]]:
-    found = run.sources()
-    if sources not in (None, found):
-        raise RuntimeError(
-            f"sources must be the same in all processes, got others in process {os.getpid()} "
-            f"on {platform.node()}: {found!r}; leave them alone while a run is at work."
-        )
-    agent, env = make_agent_and_environment(run)
-    origin = {
-        "results_version": RESULTS_VERSION,
-        "versions": versions(),
-        "sources": found,
-        "misbelief": find_misspecification(getattr(agent, "problem", None), find_problem(env)),
-    }
-    recorded, measured = record_block(agent, env, run, block)
-    env.close()
-    return to_parquet(run, block, recorded, origin), measured
 
 
 # -- Workers ---------------------------------------------------------------------------------------
@@ -408,31 +404,27 @@ def _open_dask_pool(workers: Workers) -> Iterator[Pool]:
     """Yield a pool on a running scheduler, or on a local cluster with a process per worker."""
     names = ("dask", "distributed")
     dask, distributed = (import_extra(name, "the backend 'dask'", "dask") for name in names)
-    with contextlib.ExitStack() as stack:
-        # Pending calls fail at once when their worker dies, instead of being retried by Dask.
-        stack.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": 0}))
-        if workers.scheduler is None:
-            cluster = stack.enter_context(
-                distributed.LocalCluster(
-                    n_workers=workers.width,
-                    threads_per_worker=1,
-                    dashboard_address=None,
-                    silence_logs=logging.CRITICAL,  # Dask logs each killed worker
-                )
-            )
-            client = stack.enter_context(distributed.Client(cluster))
-            client.run(end_with_parent)
-        else:
-            try:
-                client = distributed.Client(workers.scheduler, timeout=SCHEDULER_TIMEOUT)
-            except Exception as error:  # such as another server at that address
-                reason = " ".join(str(error).split()).rstrip(".") or "no answer"
-                text = message("scheduler", "be reachable", workers.scheduler, reason)
-                raise ConnectionError(text) from error
-            stack.enter_context(client)
-        number = workers.num_workers or sum(client.nthreads().values())
-        submit = client.get_executor(pure=False).submit
-        yield Pool(submit, number + EXTRA_CALLS, (distributed.KilledWorker, BrokenExecutor))
+    cluster = {
+        "n_workers": workers.width,
+        "threads_per_worker": 1,
+        "dashboard_address": None,
+        "silence_logs": logging.CRITICAL,  # Dask logs each killed worker
+    }
+    options = {"timeout": SCHEDULER_TIMEOUT} if workers.scheduler else cluster
+    # Pending calls fail at once when their worker dies, instead of being retried by Dask.
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+        try:
+            client = distributed.Client(workers.scheduler, **options)
+        except Exception as error:  # such as another server at that address
+            reason = " ".join(str(error).split()).rstrip(".") or "no answer"
+            text = message("scheduler", "be reachable", workers.scheduler, reason)
+            raise ConnectionError(text) from error
+        with client:
+            if workers.scheduler is None:
+                client.run(end_with_parent)
+            number = workers.num_workers or sum(client.nthreads().values())
+            submit = client.get_executor(pure=False).submit
+            yield Pool(submit, number + EXTRA_CALLS, (distributed.KilledWorker, BrokenExecutor))
 
 
 BACKENDS: dict[str, Callable[[Workers], contextlib.AbstractContextManager[Pool]]] = {
