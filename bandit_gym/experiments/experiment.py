@@ -16,6 +16,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -158,10 +159,6 @@ def _expand_grid(kind: str, item: Any) -> Iterator[Entry]:
 
 def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None) -> Entry:
     target = (resolve_environment if kind == "env" else resolve_agent)(name, options)
-    try:
-        options = json.loads(json.dumps(options, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(message(f"{kind} options", "be JSON-able", options)) from error
     if label is None:
         prior, own = split_prior(options) if kind == "agent" else (None, options)
         belief = "" if prior is None else f", given {describe_prior(prior)}"
@@ -207,7 +204,11 @@ def _plain_settings(kind: str, item: Any) -> dict[str, Any]:
     else:
         condition = f"be {FORMS[kind]}, or a dict with one of these as {kind!r}"
         raise TypeError(message(kind, condition, item))
-    return _plain_options(named | settings)  # type: ignore[no-any-return]
+    try:
+        text = json.dumps(named | settings, default=_describe_object, allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise TypeError(message(f"{kind} options", "be JSON-able", settings)) from error
+    return dict(json.loads(text))
 
 
 def _name_problem(problem: BanditProblem) -> dict[str, Any]:
@@ -221,28 +222,17 @@ def _name_problem(problem: BanditProblem) -> dict[str, Any]:
     return {"env": pack_object(problem)}
 
 
-def _plain_options(value: Any) -> Any:
-    """Return options in which objects are the dicts that describe them, or stand for them."""
-    if isinstance(value, Mapping):
-        return {key: _plain_options(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain_options(item) for item in value]
+def _describe_object(value: Any) -> Any:
+    """Return what JSON can hold of an object: numbers, a prior's settings, or a packed name."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
-    if isinstance(value, str | bool | int | float | None):
-        return value
     if isinstance(value, Path):
         return str(value)  # which sources are looked for among
-    return _describe_prior(value) or {"name": pack_object(value)}
-
-
-def _describe_prior(value: Any) -> dict[str, Any] | None:
-    """Return the dict of a prior that has a name; None of anything else."""
-    try:
-        settings: dict[str, Any] = value.to_dict()
-        return settings if prior_from_dict(settings) == value else None
-    except (AttributeError, TypeError, ValueError):
-        return None
+    with suppress(AttributeError, TypeError, ValueError):
+        settings = value.to_dict()
+        if prior_from_dict(settings) == value:
+            return settings
+    return {"name": pack_object(value)}
 
 
 NAMING_VERSION = 3
