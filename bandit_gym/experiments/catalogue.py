@@ -360,10 +360,9 @@ def unpack_object(name: str) -> Any:
         _objects[name] = pickle.loads(_pickles[name])
     if name not in _objects:
         label = display_name(name)
-        raise ValueError(
-            f"{label} must be importable to be run from a folder, got code of a session, of which "
-            f"the folder has a digest only; put it into a module and name it 'module:{label}'."
-        )
+        condition = "be importable to be run from a folder, which has its digest only"
+        remedy = f"put it into a module and name it 'module:{label}'"
+        raise ValueError(message(label, condition, name, remedy))
     return _objects[name]
 
 

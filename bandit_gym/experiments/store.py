@@ -162,13 +162,11 @@ class Store:
 
     def read_timings(self, run: Run) -> dict[int, dict[str, Any]]:
         """Return block -> how it came about, of those of which that is known."""
-        found = {}
-        with contextlib.suppress(FileNotFoundError):
-            path = self.directory / "timings" / f"{run.name}.jsonl"
-            for line in path.read_text("utf-8", "replace").splitlines():
-                with contextlib.suppress(ValueError, LookupError, TypeError):
-                    facts = json.loads(line)
-                    found[facts["block"]] = {name: facts[name] + 0.0 for name in TIMING_COLUMNS}
+        found, path = {}, self.directory / "timings" / f"{run.name}.jsonl"
+        for line in path.read_text("utf-8", "replace").splitlines() if path.is_file() else ():
+            with contextlib.suppress(ValueError, LookupError, TypeError):
+                facts = json.loads(line)
+                found[facts["block"]] = {name: facts[name] + 0.0 for name in TIMING_COLUMNS}
         return found
 
     def _read_status(
