@@ -249,9 +249,6 @@ COLUMNS = {
 }
 """Every column of a table of results, in order."""
 
-DIAGNOSTICS = tuple(name for name, column in COLUMNS.items() if column.is_diagnostic)
-"""The columns that agents fill."""
-
 
 def keys_of(run: Run, block: int) -> dict[str, Any]:
     """Return the columns that say whose rows they are, each one value or as (N, S) broadcasts."""
@@ -313,7 +310,6 @@ class Recorder:
     def __init__(self, steps: IntArray) -> None:
         self._steps = steps.tolist()
         self._rows: dict[str, np.ndarray] = {}  # (N, S)
-        self._first: Step | None = None  # which says what is reported
         self._last: Step | None = None
         self._last_switch: Any = 0
         self._totals: Any = 0.0
@@ -344,9 +340,9 @@ class Recorder:
         switches = has_switched * np.arange(first, self._num_steps + 1)[:, None]
         switches[0] = np.maximum(switches[0], self._last_switch)
         switches = np.maximum.accumulate(switches)
-        self._first = self._first or steps[0]
-        addends = _compute_addends(steps, self._first)
-        num_arms = 0 if self._first.means is None else self._first.means.shape[1]
+        reference = self._last or steps[0]  # which says what is reported
+        addends = _compute_addends(steps, reference)
+        num_arms = 0 if reference.means is None else reference.means.shape[1]
         pulls = actions == np.arange(num_arms)[:, None, None]
         added = np.stack([*addends.values(), is_alive, *pulls], axis=1)  # (C, M, N)
         if not is_alive.all():
@@ -376,24 +372,24 @@ class Recorder:
                 self._rows[name][:, start : start + len(values)] = values.T
 
 
-def _compute_addends(steps: list[Step], first: Step) -> dict[str, np.ndarray]:
+def _compute_addends(steps: list[Step], reference: Step) -> dict[str, np.ndarray]:
     """Return (C, N) values that C steps add, by name; nothing that the environment hides."""
     for step in steps:
-        if step.diagnostics.keys() != first.diagnostics.keys():
-            names = sorted(step.diagnostics.keys() ^ first.diagnostics.keys(), key=str)
+        if step.diagnostics.keys() != reference.diagnostics.keys():
+            names = sorted(step.diagnostics.keys() ^ reference.diagnostics.keys(), key=str)
             raise ValueError(message("diagnostics()", "have the same names at every step", names))
-    addends = {name: _diagnostic_values(steps, name) for name in first.diagnostics}
+    addends = {name: _diagnostic_values(steps, name) for name in reference.diagnostics}
     if DOUBT_DIAGNOSTIC in addends:
         addends |= _count_doubts(addends.pop(DOUBT_DIAGNOSTIC).astype(np.int64))
     for name, adds in _ADDED_COLUMNS.items():
-        if adds(first) is not None:
+        if adds(reference) is not None:
             addends[name] = np.array([adds(step) for step in steps], dtype=np.float64)
     return addends
 
 
 def _diagnostic_values(steps: list[Step], name: Any) -> np.ndarray:
     """Return the (C, N) values of an agent's diagnostic; refuse what no column can hold."""
-    if not isinstance(name, str) or (name in COLUMNS and name not in DIAGNOSTICS):
+    if not isinstance(name, str) or (name in COLUMNS and not COLUMNS[name].is_diagnostic):
         condition = "have no names of recorded columns"
         raise ValueError(message("diagnostics()", condition, name, "choose another name"))
     shape = steps[0].is_alive.shape
