@@ -297,9 +297,7 @@ def _parse_agent(text: str) -> dict[str, Any]:
     listed = first + equals + values
     found: dict[str, Any] = {}
     for pair in re.split(r",(?=\w+=)", listed) if listed else ():
-        option, equals, value = pair.partition("=")
-        if not equals:
-            raise ValueError(message("agent options", "read option=value", pair))
+        option, _, value = pair.partition("=")
         try:
             found[option] = json.loads(value)
         except json.JSONDecodeError:
