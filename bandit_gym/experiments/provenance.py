@@ -125,12 +125,14 @@ def _find_imported_files(first: str) -> dict[str, str]:
 
 def _find_top_folder(name: str) -> Path | None:
     """Return the folder that the top-level name of a module is imported from."""
-    specs = (finder.find_spec(name.partition(".")[0], None) for finder in sys.meta_path)
-    spec = next((spec for spec in specs if spec is not None), None)
-    if not spec or not (spec.submodule_search_locations or spec.has_location):
-        return None
-    location = next(iter(spec.submodule_search_locations or [str(spec.origin)]))
-    return Path(location).absolute().parent
+    top = name.partition(".")[0]
+    if top.isidentifier():
+        specs = (finder.find_spec(top, None) for finder in sys.meta_path)
+        spec = next((spec for spec in specs if spec is not None), None)
+        if spec and (spec.submodule_search_locations or spec.has_location):
+            location = next(iter(spec.submodule_search_locations or [str(spec.origin)]))
+            return Path(location).absolute().parent
+    return None
 
 
 def _find_source_file(home: Path, name: str) -> Path | None:
