@@ -348,10 +348,12 @@ class Recorder:
         if not is_alive.all():
             added.swapaxes(1, 2)[~is_alive] = 0.0
         ends = sorted({*due, len(steps) - 1})
-        totals = np.add.reduceat(added, [0, *(end + 1 for end in ends[:-1])])
-        totals[0] += self._totals
-        np.cumsum(totals, axis=0, out=totals)
-        self._totals, self._last, self._last_switch = totals[-1], steps[-1], switches[-1]
+        starts = [0, *(end + 1 for end in ends[:-1])]
+        totals = added if len(ends) == len(steps) else np.add.reduceat(added, starts)
+        for total in totals:  # cumsum would take twice as long
+            total += self._totals
+            self._totals = total
+        self._last, self._last_switch = steps[-1], switches[-1]
         if due:
             summed, kept_steps = totals[: len(due)], [steps[end] for end in due]
             sums = dict(zip(addends, summed.swapaxes(0, 1), strict=False))
