@@ -17,10 +17,10 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+import bandit_gym
 from bandit_gym.checks import (
     check_file,
     check_folder,
@@ -183,8 +183,7 @@ def _optimal_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
         try:
             if env is not env.unwrapped or not getattr(env, "draws_means", False):
                 raise ValueError("it is for environments that draw their means, unwrapped.")
-            optimum = import_module("agents.bayes_optimal")  # agents are a layer above
-            least = optimum.optimal_regret(find_problem(env), run.horizon)
+            least = bandit_gym.optimal_regret(find_problem(env), run.horizon)
             yield run.environment.label, f"{least:.2f}"
         except (TypeError, ValueError) as error:
             yield run.environment.label, f"unknown; {error}"

@@ -275,9 +275,6 @@ UNTIMED_STEPS = 30
 """The first steps of a block, half of them at most, do not count as the agent's own time: they may
 load what is compiled."""
 
-_ADDED_COLUMNS = {name: column.adds for name, column in COLUMNS.items() if column.adds}
-_STATE_COLUMNS = {name: column for name, column in COLUMNS.items() if column.shows}
-
 
 def record_block(
     agent: BanditAgent, env: Environment, run: Run, block: int
@@ -364,7 +361,7 @@ class Recorder:
         """Keep the values of the next recorded steps."""
         shown = {
             name: column.shows(state)
-            for name, column in _STATE_COLUMNS.items()
+            for name, column in COLUMNS.items()
             if column.shows and (state.counts.size or not column.needs_means)
         }
         for name, values in {**state.sums, **shown}.items():
@@ -383,9 +380,9 @@ def _compute_addends(steps: list[Step], reference: Step) -> dict[str, np.ndarray
     addends = {name: _diagnostic_values(steps, name) for name in reference.diagnostics}
     if DOUBT_DIAGNOSTIC in addends:
         addends |= _count_doubts(addends.pop(DOUBT_DIAGNOSTIC).astype(np.int64))
-    for name, adds in _ADDED_COLUMNS.items():
-        if adds(reference) is not None:
-            addends[name] = np.array([adds(step) for step in steps], dtype=np.float64)
+    for name, column in COLUMNS.items():
+        if column.adds and column.adds(reference) is not None:
+            addends[name] = np.array([column.adds(step) for step in steps], dtype=np.float64)
     return addends
 
 

@@ -142,15 +142,16 @@ def run_experiment(
             check_run(run)
     sources = {run: run.sources() for run in experiment.runs}
     with contextlib.ExitStack() as stack:
-        found = stack.enter_context(store.locked(experiment, sources, recompute=recompute))
+        locked = store.locked(experiment, sources, recompute=recompute)
+        complete, damaged = stack.enter_context(locked)
         total = len(experiment.runs) * experiment.num_blocks
         decisions_per_block = experiment.block_size * experiment.horizons[-1]
-        num_decisions = (total - len(found.complete)) * decisions_per_block
+        num_decisions = (total - len(complete)) * decisions_per_block
         if workers.backend == "loky" and num_decisions <= FEW_DECISIONS:
             workers = workers if find_code(experiment) else Workers("serial")
         seconds: dict[str, float] = {}  # of each agent's last block
-        tasks = _schedule_tasks(experiment, found.complete, seconds, workers.width)
-        progress = Progress(total, len(found.complete), 0, tuple(found.damaged), None)
+        tasks = _schedule_tasks(experiment, complete, seconds, workers.width)
+        progress = Progress(total, len(complete), 0, tuple(damaged), None)
         on_progress(progress)
         for callback in callbacks:
             stack.callback(callback.on_end, experiment, folder)

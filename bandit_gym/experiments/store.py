@@ -52,20 +52,6 @@ class StoredBlock(NamedTuple):
     origin: dict[str, Any]
 
 
-class FolderStatus(NamedTuple):
-    """What a folder holds of an experiment.
-
-    Attributes:
-        complete: the blocks that count.
-        stale: those of other code, and what has changed since.
-        damaged: names of those that are torn or altered.
-    """
-
-    complete: set[tuple[Run, int]]
-    stale: dict[tuple[Run, int], set[str]]
-    damaged: list[str]
-
-
 @dataclass(frozen=True)
 class Store:
     """The files of one experiment.
@@ -80,10 +66,10 @@ class Store:
     def locked(
         self,
         experiment: Experiment,
-        sources: Mapping[Run, Mapping[str, dict[str, str]]] | None = None,
+        sources: Mapping[Run, Mapping[str, dict[str, str]]],
         *,
-        recompute: bool = True,
-    ) -> Iterator[FolderStatus]:
+        recompute: bool,
+    ) -> Iterator[tuple[set[tuple[Run, int]], list[str]]]:
         """Take the folder for an experiment and keep other processes from writing there.
 
         The folder is a new one, an empty one, or one whose experiment is part of this one.
@@ -94,7 +80,7 @@ class Store:
             recompute: whether a folder that holds such blocks is taken.
 
         Yields:
-            What it holds.
+            The blocks that count, and the names of those that are torn or altered.
 
         Raises:
             OutdatedError: if it is not.
@@ -110,15 +96,15 @@ class Store:
             with FileLock(folder / LOCK, timeout=0):
                 stored = _read_stored_experiment(experiment, folder)  # now that it is locked
                 remove_leftovers(folder)
-                found = self._read_status(experiment, sources or {})
-                if found.stale and not recompute:
-                    changed = ", ".join(sorted(set().union(*found.stale.values())))
+                complete, stale, damaged = self._sort_blocks(experiment, sources)
+                if stale and not recompute:
+                    changed = ", ".join(sorted(set().union(*stale)))
                     condition = "hold what the present code draws"
-                    remedy = f"{len(found.stale)} blocks are of other code: {changed}; choose "
+                    remedy = f"{len(stale)} blocks are of other code: {changed}; choose "
                     remedy += "--recompute (in Python recompute=True) to replace them"
                     raise OutdatedError(message("the folder", condition, str(folder), remedy))
                 _write_manifest(folder, experiment, stored)
-                yield found
+                yield complete, damaged
         except Timeout as error:
             remedy = "another process is at work there"
             raise BlockingIOError(message("the folder", "be free", str(folder), remedy)) from error
@@ -136,17 +122,17 @@ class Store:
 
     def read_blocks(self, run: Run, num_blocks: int) -> Iterator[tuple[int, StoredBlock | None]]:
         """Yield those of a run's first blocks that are there, by number; None if damaged."""
-        for number in self._list_block_numbers("blocks", run):
+        for number, path in self._find_files("blocks", run).items():
             if number < num_blocks:
-                yield number, self._read_block(run, number)
+                yield number, self._read_block(run, number, path)
 
-    def _read_block(self, run: Run, number: int) -> StoredBlock | None:
+    def _read_block(self, run: Run, number: int, path: Path) -> StoredBlock | None:
         """Return a block; None if it is damaged, or another block, or none at all.
 
         All of it is read, so that its checksums are compared.
         """
         try:
-            data = pa.memory_map(str(self._block_path("blocks", run, number))).read_buffer()
+            data = pa.memory_map(str(path)).read_buffer()
             file = open_parquet(data)
             file.read(use_threads=False)
             origin = json.loads(file.schema_arrow.metadata[ORIGIN_KEY])
@@ -158,7 +144,7 @@ class Store:
 
     def has_blocks(self, run: Run) -> bool:
         """Say whether a block of the run was ever stored here, in a folder that need not exist."""
-        return bool(self._list_block_numbers("blocks", run))
+        return bool(self._find_files("blocks", run))
 
     def read_timings(self, run: Run) -> dict[int, dict[str, Any]]:
         """Return block -> how it came about, of those of which that is known."""
@@ -169,19 +155,20 @@ class Store:
                 found[facts["block"]] = {name: facts[name] + 0.0 for name in TIMING_COLUMNS}
         return found
 
-    def _read_status(
+    def _sort_blocks(
         self, experiment: Experiment, sources: Mapping[Run, Mapping[str, dict[str, str]]]
-    ) -> FolderStatus:
-        found = FolderStatus(set(), {}, [])
+    ) -> tuple[set[tuple[Run, int]], list[set[str]], list[str]]:
+        """Return blocks that count, what has changed since others, and names of damaged ones."""
+        complete, stale, damaged = set(), [], []
         for run in experiment.runs:
             for block, stored in self.read_blocks(run, experiment.num_blocks):
                 if stored is None:
-                    found.damaged.append(f"{run.name}/{block:05d}")
+                    damaged.append(f"{run.name}/{block:05d}")
                 elif changed := _find_changes(stored.origin, sources.get(run, {})):
-                    found.stale[run, block] = changed
+                    stale.append(changed)
                 else:
-                    found.complete.add((run, block))
-        return found
+                    complete.add((run, block))
+        return complete, stale, damaged
 
     def write_failure(self, run: Run, block: int, text: str) -> None:
         """Store the traceback of a block that raised."""
@@ -190,18 +177,16 @@ class Store:
 
     def read_failures(self, run: Run) -> dict[int, str]:
         """Return block -> traceback of the blocks that raised; what is complete outranks it."""
-        numbers = self._list_block_numbers("failures", run)
-        paths = (self._block_path("failures", run, number) for number in numbers)
-        texts = (path.read_text("utf-8", "replace") or "unknown" for path in paths)
-        return dict(zip(numbers, texts, strict=True))
+        files = self._find_files("failures", run).items()
+        return {block: path.read_text("utf-8", "replace") or "unknown" for block, path in files}
 
     def _block_path(self, kind: str, run: Run, block: int) -> Path:
         return self.directory / kind / run.name / f"{block:05d}.{SUFFIXES[kind]}"
 
-    def _list_block_numbers(self, kind: str, run: Run) -> list[int]:
-        """Return, sorted, the numbers that are the names of a run's files of a kind."""
+    def _find_files(self, kind: str, run: Run) -> dict[int, Path]:
+        """Return a run's files of a kind by the numbers of their blocks, in order."""
         paths = (self.directory / kind / run.name).glob(f"*.{SUFFIXES[kind]}")
-        return sorted(int(path.stem) for path in paths if path.stem.isdecimal())
+        return dict(sorted((int(path.stem), path) for path in paths if path.stem.isdecimal()))
 
 
 def read_manifest(directory: Path) -> Experiment:

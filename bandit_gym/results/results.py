@@ -214,7 +214,7 @@ class Results:
             FileExistsError: if the folder holds something else.
         """
         store = Store(check_folder("directory", directory))
-        with store.locked(self.experiment):
+        with store.locked(self.experiment, {}, recompute=True):
             for found in self.runs:
                 for block in found.blocks:
                     number = block.replications.start // found.run.block_size
