@@ -129,16 +129,11 @@ def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
     if not entries:
         raise ValueError(message(field, "have at least one entry", entries))
     found = tuple(entry for item in entries for entry in _expand_grid(kind, item))
-    _check_different(field, found)
-    return found
-
-
-def _check_different(field: str, entries: Sequence[Entry]) -> None:
-    """Refuse a label that is there twice, and settings under two labels."""
-    for first, second in itertools.combinations(entries, 2):
+    for first, second in itertools.combinations(found, 2):
         if first.label == second.label or first.digest == second.digest:
             condition, labels = "have different labels and settings", [first.label, second.label]
             raise ValueError(message(field, condition, labels, "remove one, or change it"))
+    return found
 
 
 def _expand_grid(kind: str, item: Any) -> Iterator[Entry]:
