@@ -16,7 +16,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -38,7 +38,7 @@ from bandit_gym.experiments.catalogue import (
     make_environment,
 )
 from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
-from bandit_gym.experiments.experiment import Experiment, load_experiment
+from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
 from bandit_gym.experiments.store import MANIFEST, read_manifest
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
@@ -121,27 +121,25 @@ def _compare(options: argparse.Namespace) -> bool:
     settings["environments"] = [_parse_environment(options)]
     settings["agents"] = [_parse_agent(text) for text in options.agents]
     _import_from(CURRENT_FOLDER)
-    experiment = Experiment.from_dict(settings)
-    folder = _folder(options, options.env or DEFAULT_ENV, experiment)
-    return _run_experiment(experiment, folder, options)
+    name = (options.env or DEFAULT_ENV).rpartition(":")[2]
+    return _run_experiment(Experiment.from_dict(settings), name, options)
 
 
 def _run(options: argparse.Namespace) -> bool:
     file = check_path("file", options.file)
     _import_from(str(file.absolute().parent), CURRENT_FOLDER)
-    experiment = load_experiment(file)
-    return _run_experiment(experiment, _folder(options, file.stem, experiment), options)
+    return _run_experiment(load_experiment(file), file.stem, options)
 
 
 def _resume(options: argparse.Namespace) -> bool:
-    folder = check_path("directory", options.directory)
-    experiment = read_manifest(folder)
+    options.out = check_path("directory", options.directory)
+    experiment = read_manifest(options.out)
     _import_from(CURRENT_FOLDER)
     if not options.trust and (code := find_code(experiment)):
         condition = "name no code that does not come with this package"
         listed = f"it names {'; '.join(code)}; read it, and repeat with --trust"
-        raise ValueError(message("the folder", condition, str(folder), listed))
-    return _run_experiment(experiment, folder, options)
+        raise ValueError(message("the folder", condition, str(options.out), listed))
+    return _run_experiment(experiment, "", options)
 
 
 CURRENT_FOLDER = ""
@@ -153,10 +151,11 @@ def _import_from(*folders: str) -> None:
     sys.path += [folder for folder in folders if folder not in sys.path]
 
 
-def _run_experiment(experiment: Experiment, folder: Path, options: argparse.Namespace) -> bool:
+def _run_experiment(experiment: Experiment, name: str, options: argparse.Namespace) -> bool:
     """Run an experiment, print its tables and draw its regret; return whether an agent failed."""
     from bandit_gym.results.plots import save_figures  # brings matplotlib, which others do not need
 
+    folder = check_folder("out", options.out or f"results/{name}-{experiment.name}")
     options.folder = folder
     workers = Workers(options.backend, options.workers, options.scheduler)
     with progress_on_stderr() as on_progress:
@@ -171,28 +170,21 @@ def _run_experiment(experiment: Experiment, folder: Path, options: argparse.Name
     for path in save_figures(found, folder / "report", kinds=["regret"], formats=["png"]):
         print(f"\nRegret over time: {path}")
     print(f"All tables and figures: {shlex.join(['bandit-gym', 'report', str(folder)])}")
-    for environment, line in _optimal_regrets(experiment) if options.optimal else ():
-        print(f"Least possible regret in {environment}: {line}")
+    runs = {run.environment: run for run in experiment.runs} if options.optimal else {}
+    for run in runs.values():
+        print(f"Least possible regret in {run.environment.label}: {_describe_optimum(run)}")
     return bool(found.failed)
 
 
-def _optimal_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    """Yield each environment's label, and its least possible regret or why there is none."""
-    for run in {run.environment: run for run in experiment.runs}.values():
-        env = make_environment(run)
-        try:
-            if env is not env.unwrapped or not getattr(env, "draws_means", False):
-                raise ValueError("it is for environments that draw their means, unwrapped.")
-            least = bandit_gym.optimal_regret(find_problem(env), run.horizon)
-            yield run.environment.label, f"{least:.2f}"
-        except (TypeError, ValueError) as error:
-            yield run.environment.label, f"unknown; {error}"
-
-
-def _folder(options: argparse.Namespace, stem: str, experiment: Experiment) -> Path:
-    if options.out is not None:
-        return check_folder("out", options.out)
-    return Path("results") / f"{stem.rpartition(':')[2]}-{experiment.name}"
+def _describe_optimum(run: Run) -> str:
+    """Return the least possible regret in a run's environment, or why it is not known."""
+    env = make_environment(run)
+    if env is not env.unwrapped or not getattr(env, "draws_means", False):
+        return "unknown; it is for environments that draw their means, unwrapped."
+    try:
+        return f"{bandit_gym.optimal_regret(find_problem(env), run.horizon):.2f}"
+    except (TypeError, ValueError) as error:
+        return f"unknown; {error}"
 
 
 def _report(options: argparse.Namespace) -> bool:
@@ -201,7 +193,7 @@ def _report(options: argparse.Namespace) -> bool:
     if others and options.out is None:
         raise ValueError("--out must be given for a report of several folders, got none.")
     found = join_results([load_results(each) for each in options.directories])
-    folder = Path(first) / "report" if options.out is None else check_folder("out", options.out)
+    folder = check_folder("out", options.out or Path(first) / "report")
     looks = {name: value for name in LOOKS if (value := getattr(options, name))}
     print(describe(found, columns=options.columns or DETAIL_COLUMNS, width=_terminal_width()))
     if options.html:
@@ -281,12 +273,9 @@ def _parse_environment(options: argparse.Namespace) -> dict[str, Any]:
     """Read an environment's name, and its options in JSON."""
     text = options.env_options or ("{}" if options.env else CLICK_RATES)
     try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(message("--env-options", "be JSON", text, str(error))) from error
-    if not isinstance(found, dict):
-        raise ValueError(message("--env-options", 'be like {"num_arms": 5}', text))
-    return {**found, "env": options.env or DEFAULT_ENV}
+        return dict(json.loads(text)) | {"env": options.env or DEFAULT_ENV}
+    except (TypeError, ValueError) as error:
+        raise ValueError(message("--env-options", 'be JSON like {"num_arms": 5}', text)) from error
 
 
 def _parse_agent(text: str) -> dict[str, Any]:

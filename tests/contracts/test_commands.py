@@ -43,7 +43,7 @@ BAD_CALLS = [
     ("compare --agents racing_paper:delta=2", "delta must be a finite number above 0 and"),
     ("compare --agents :delta=1", "agent must"),
     ("compare --env-options {num_arms:3}", "--env-options must be JSON"),
-    ("compare --env-options [3]", '--env-options must be like {"num_arms": 5}'),
+    ("compare --env-options [3]", '--env-options must be JSON like {"num_arms": 5}'),
     ('compare --env-options {"num_arm":3}', "the nearest known one is 'num_arms'"),
     ('compare --env-options {"num_arms":1}', "num_arms must be"),
     ("compare --workers 0", "num_workers must be a positive integer, got 0"),
