@@ -339,19 +339,18 @@ def make_calls(
         return
     waiting = iter(calls)
     for call in waiting:
-        lost: list[FinishedCall] = []
-        yield from _make_while_alive(workers, function, chain([call], waiting), lost)
+        lost = yield from _make_while_alive(workers, function, chain([call], waiting))
         for again, _ in lost:
-            crashed: list[FinishedCall] = []
             alone = replace(workers, num_workers=1)
-            yield from _make_while_alive(alone, function, iter([again]), crashed)
+            crashed = yield from _make_while_alive(alone, function, iter([again]))
             yield from crashed
 
 
 def _make_while_alive(
-    workers: Workers, function: Callable[..., Any], calls: Iterator[Call], lost: list[FinishedCall]
-) -> Iterator[FinishedCall]:
-    """Yield finished calls until a worker dies; calls lost with it are appended to `lost`."""
+    workers: Workers, function: Callable[..., Any], calls: Iterator[Call]
+) -> Generator[FinishedCall, None, list[FinishedCall]]:
+    """Yield finished calls until a worker dies; return those lost with it, and its error."""
+    lost: list[FinishedCall] = []
     under_way: dict[Future[Any], Call] = {}
     with BACKENDS[workers.backend](workers) as pool:
         while True:
@@ -364,7 +363,7 @@ def _make_while_alive(
                     break
             done = wait(under_way, return_when=FIRST_COMPLETED).done
             if not done:
-                return
+                return lost
             for future in [future for future in under_way if future in done]:
                 call = under_way.pop(future)
                 if isinstance(future.exception(), pool.crash_errors):
