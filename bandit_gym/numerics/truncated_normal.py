@@ -5,7 +5,8 @@ to the right of 0 into its mirror image on the left, where that logarithm keeps 
 
 In a box, minimax tilting proposes coordinates one after the other, each from a shifted normal
 truncated to what the earlier ones leave of its interval, and accepts the vector with probability
-exp(psi(x, tilts) - psi*). The shifts ("tilts") are those that make the bound psi* smallest.
+exp(psi(x, tilts) - psi*). Here psi is the log of target over proposal density, the sum of
+tilt^2 / 2 - x tilt + log mass, and psi* its bound; the shifts ("tilts") make it smallest.
 
 References:
     Botev (2017), "The normal law under linear restrictions: simulation and estimation via minimax
@@ -183,8 +184,9 @@ def tilt_box(
     factor = cholesky / scales[:, None] - np.eye(len(scales))
     box = (low - mean)[order] / scales, (high - mean)[order] / scales
     x, tilts = _solve_tilting(factor, *box)
-    log_bound = _psi(x, tilts, factor, *box)
-    return TiltedBox(order, mean[order], scales, factor, *box, tilts, log_bound)
+    shift = factor @ x + tilts
+    psi = log_mass(box[0] - shift, box[1] - shift) - x * tilts + 0.5 * tilts**2
+    return TiltedBox(order, mean[order], scales, factor, *box, tilts, float(psi.sum()))
 
 
 def _draw_uniforms(rng: Generator, num_arms: int, num_proposals: int) -> FloatArray:
@@ -216,15 +218,6 @@ def order_by_restriction(covariance: FloatArray, low: FloatArray, high: FloatArr
         expected += column * slope
         residual = residual - np.outer(column, column)
     return order
-
-
-def _psi(
-    x: FloatArray, tilts: FloatArray, factor: FloatArray, low: FloatArray, high: FloatArray
-) -> float:
-    """Return the log of target over proposal density: sum of mu^2 / 2 - x mu + log mass."""
-    shift = factor @ x + tilts
-    terms = log_mass(low - shift, high - shift) - x * tilts + 0.5 * tilts**2
-    return float(terms.sum())
 
 
 def _solve_tilting(
