@@ -9,7 +9,7 @@ from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from bandit_gym.checks import check_choice, check_keys, load_named, missing_attribute
+from bandit_gym.checks import check_choice, check_keys, load_named
 
 if TYPE_CHECKING:
     from agents.base import Agent as Agent
@@ -97,7 +97,7 @@ __all__ = ["AGENTS", "GROUPS", "AGENT_MODULES", "load", "make_agent", *AGENT_MOD
 def __getattr__(name: str) -> Any:
     if name in AGENT_MODULES or name == "load":
         return getattr(import_module(f"{__name__}.{AGENT_MODULES.get(name, 'base.loading')}"), name)
-    raise missing_attribute(__name__, name)
+    raise AttributeError(f"{__name__} has no {name!r}.")
 
 
 def __dir__() -> list[str]:

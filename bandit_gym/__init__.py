@@ -6,7 +6,6 @@ The import stays light: environments, the harness and their heavy dependencies l
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bandit_gym.checks import missing_attribute
 from bandit_gym.checks.files import VERSION as __version__
 from bandit_gym.registration import ENV_IDS
 
@@ -50,7 +49,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.{name}")
     if name in LAZY_NAMES:
         return getattr(import_module(LAZY_NAMES[name]), name)
-    raise missing_attribute(__name__, name)
+    raise AttributeError(f"{__name__} has no {name!r}.")
 
 
 def __dir__() -> list[str]:

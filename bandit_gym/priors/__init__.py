@@ -4,7 +4,6 @@ An environment draws from the very object whose density the agents use, so that 
 disagree. A user's prior needs nothing but these two methods; `check_prior` tries it.
 """
 
-from bandit_gym.checks import missing_attribute
 from bandit_gym.priors.base import CAPABILITIES, BuiltInPrior, Prior, UnknownPrior
 from bandit_gym.priors.checker import check_prior
 from bandit_gym.priors.dependent import MultivariateNormal, TruncatedMultivariateNormal
@@ -27,7 +26,3 @@ from bandit_gym.priors.mixtures import (
     spike_and_slab,
 )
 from bandit_gym.priors.named import PRIORS, describe_prior, make_prior, prior_from_dict
-
-
-def __getattr__(name: str) -> object:
-    raise missing_attribute(__name__, name)
