@@ -87,6 +87,9 @@ def check_wrappable(env: Any, effect_class: type[Effect]) -> None:
         env: an environment of this package, with wrappers or without.
         effect_class: what is to go around it.
     """
+    if not isinstance(getattr(env, "unwrapped", None), BanditLanes):
+        remedy = "in a SyncVectorEnv wrap each environment"
+        raise TypeError(message("env", "be an environment of bandit_gym's", env, remedy))
     kinds = {effect.kind for effect in list_effects(env)}
     if effect_class.kind in kinds:
         condition = f"have no other wrapper that changes its {effect_class.kind}"
@@ -232,7 +235,9 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
         ValueError: if `info` reports no late rewards; the agent is then unchanged.
     """
     if "regret" not in info and "feedback_step" not in info:  # all lanes were reset
-        _observe_nothing(agent)
+        if num_envs := getattr(agent, "num_envs", None):  # which counts its acts: one was ignored
+            none = np.zeros(num_envs, dtype=bool)
+            agent.observe(none.astype(np.int64), none.astype(np.float64), mask=none)
         return
     if not {*FEEDBACK} <= {*info}:
         condition = f"report {' and '.join(FEEDBACK)}, as environments of late rewards do"
@@ -253,13 +258,6 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
                 agent.observe(int(arms[0]), float(paid[0]), **infos)
         elif arrived.any() or has_reset:
             agent.observe(arms, paid, mask=arrived, **infos)
-
-
-def _observe_nothing(agent: Any) -> None:
-    """Let an agent of lanes that counts its acts know that autoreset ignored the last."""
-    if num_envs := getattr(agent, "num_envs", None):
-        none = np.zeros(num_envs, dtype=bool)
-        agent.observe(none.astype(np.int64), none.astype(np.float64), mask=none)
 
 
 # -- Rewards of 0 and 1, and ends ------------------------------------------------------------------
@@ -299,8 +297,6 @@ class Termination(Effect):
 
 # -- Moving means ----------------------------------------------------------------------------------
 
-DRIFT_OPTIONS = "std, period and probability"
-
 
 class NonStationary(Effect):
     """Means move before each pull but the first; see `Drift`."""
@@ -319,7 +315,8 @@ class NonStationary(Effect):
             raise ValueError(message("env", "have no features where means move", env))
         given = std, period, probability
         if sum(value is None for value in given) != 2:  # an array equals nothing at once
-            raise ValueError(message(DRIFT_OPTIONS, "be a number and None twice", given))
+            names = "std, period and probability"
+            raise ValueError(message(names, "be a number and None twice", given))
         self._std = None if std is None else check_real("std", std, above=0.0)
         self._period = None if period is None else check_integer("period", period, minimum=1)
         self._probability = probability

@@ -20,7 +20,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from bandit_gym.checks import (
     check_actions,
-    check_callback,
     check_choice,
     check_keys,
     load_named,
@@ -28,7 +27,6 @@ from bandit_gym.checks import (
     split_name,
 )
 from bandit_gym.checks.typing import Info
-from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.envs.bandit import LANE
 from bandit_gym.envs.observations import add_info, of_lane
 from bandit_gym.wrappers.effects import (
@@ -65,8 +63,6 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         options = self._name_arguments(env, *args, **options)
         del options["env"]
         RecordConstructorArgs.__init__(self, **options)
-        if not isinstance(getattr(env, "unwrapped", None), BanditEnv):
-            raise TypeError(message("env", "be an environment of bandit_gym's", env))
         check_wrappable(env, self.effect_class)
         super().__init__(env)
         self.effect = self.effect_class(env.unwrapped, **options)
@@ -104,9 +100,6 @@ class LaneVectorWrapper(BaseVectorWrapper):
     """
 
     def __init__(self, wrapper: type[LaneWrapper], env: Any, **options: Any) -> None:
-        if not isinstance(getattr(env, "unwrapped", None), BanditVectorEnv):
-            remedy = "wrap each environment, if they are stepped one by one"
-            raise TypeError(message("env", "be a vector environment of bandit_gym's", env, remedy))
         check_wrappable(env, wrapper.effect_class)
         super().__init__(env)
         self.effect = wrapper.effect_class(env.unwrapped, **options)
@@ -255,15 +248,13 @@ def check_wrappers(wrappers: Any) -> list[tuple[Callable[..., Any], dict[str, An
     """Return the class of each wrapper, and its options; errors are those of `wrap`."""
     if isinstance(wrappers, str | bytes | Mapping) or not isinstance(wrappers, Sequence):
         raise TypeError(message("wrappers", "be a list of dicts with the key 'name'", wrappers))
-    return [_check_settings(settings) for settings in wrappers]
-
-
-def _check_settings(settings: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
-    name, options = split_name("wrapper", settings)
-    if isinstance(name, str) and ":" in name:
-        make = load_named("wrapper", name)
-        check_callback(f"wrapper {name}", make)
-    else:
-        make = WRAPPERS[check_choice("wrapper", name, WRAPPERS)]
-    check_keys(f"options of {name}", options, optional=[*signature(make).parameters][1:])
-    return make, options
+    found = []
+    for settings in wrappers:
+        name, options = split_name("wrapper", settings)
+        if isinstance(name, str) and ":" in name:
+            make = load_named("wrapper", name)
+        else:
+            make = WRAPPERS[check_choice("wrapper", name, WRAPPERS)]
+        check_keys(f"options of {name}", options, optional=[*signature(make).parameters][1:])
+        found.append((make, options))
+    return found

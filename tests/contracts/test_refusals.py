@@ -422,7 +422,7 @@ def test_wrappers():
 def test_environments_of_others_in_wrappers():
     with refused(TypeError, r"^env must be an environment of bandit_gym's, got <"):
         Drift(gym.make("CartPole-v1"), std=0.1)
-    with refused(TypeError, r"bandit_gym's, got Sync.*; wrap each environment"):
+    with refused(TypeError, r"bandit_gym's, got Sync.*; in a SyncVectorEnv wrap each"):
         DelayedReward(gym.make_vec(ENV, 2, vectorization_mode="sync"))
 
 
