@@ -233,7 +233,7 @@ def describe_problem(problem: BanditProblem) -> dict[str, Any] | None:
     try:
         settings = problem.to_dict()
         return settings if restore_problem(settings) == problem else None
-    except (TypeError, ValueError):  # a prior or a likelihood without a name
+    except (AttributeError, TypeError, ValueError):  # a prior or a likelihood without a name
         return None
 
 

@@ -41,15 +41,13 @@ class _FiniteMixture:
         object.__setattr__(self, "components", check_components("components", self.components))
         weights = check_parameter("weights", self.weights, positive=True)
         if not isinstance(weights, tuple) or len(weights) != len(self.components):
-            raise ValueError(
-                f"weights must have one entry per component, {len(self.components)}, "
-                f"got {self.weights!r}."
-            )
+            condition = f"have one entry per component, {len(self.components)}"
+            raise ValueError(message("weights", condition, self.weights))
         object.__setattr__(self, "weights", _normalise_weights(weights))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
-        components = describe_components("components", self.components)
+        components = [component.to_dict() for component in self.components]
         return {"name": self.name, "components": components, "weights": [*self.weights]}
 
     @property
@@ -222,19 +220,6 @@ def check_components(name: str, components: Any) -> tuple[IndependentPrior, ...]
     return tuple(components)
 
 
-def describe_components(name: str, components: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return what `to_dict` says of each distribution.
-
-    Raises:
-        TypeError: if one is the user's own and has no `to_dict`.
-    """
-    for component in components:
-        if not hasattr(component, "to_dict"):
-            condition = "be distributions that have a method 'to_dict'"
-            raise TypeError(message(name, condition, component))
-    return [component.to_dict() for component in components]
-
-
 def _normalise_weights(weights: Sequence[float]) -> tuple[float, ...]:
     """Divide by the sum, unless it is 1 already up to rounding."""
     total = math.fsum(weights)
@@ -256,7 +241,7 @@ def _log_mean(log_values: FloatArray, weights: ArrayLike) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class PerArm:
+class PerArm(IndependentPrior):
     """Independent arms, each with a distribution of its own.
 
     Args:
@@ -274,17 +259,6 @@ class PerArm:
                 condition = "be distributions of a single arm, with one number for each parameter"
                 raise ValueError(message("laws", condition, component))
 
-    @property
-    def num_arms(self) -> int:
-        """K, the number of distributions."""
-        return len(self.laws)
-
-    @property
-    def support(self) -> tuple[float, float]:
-        """Lowest and highest mean over all arms."""
-        low, high = self.arm_support(self.num_arms).T
-        return float(low.min()), float(high.max())
-
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm."""
         self._check_number(num_arms)
@@ -300,21 +274,17 @@ class PerArm:
         """Return the (..., K) log-densities of each arm."""
         x = np.asarray(means, dtype=np.float64)
         self._check_number(x.shape[-1])
-        arms = np.split(x, self.num_arms, axis=-1)
+        arms = np.split(x, len(self.laws), axis=-1)
         parts = [own.arm_log_density(arm) for own, arm in zip(self.laws, arms, strict=True)]
         return np.concatenate(parts, axis=-1)
 
-    def log_density(self, means: FloatArray) -> FloatArray:
-        """Return the (...) log-density of (..., K) means."""
-        return np.asarray(self.arm_log_density(means).sum(axis=-1))
-
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
-        return {"name": self.name, "laws": describe_components("laws", self.laws)}
+        return {"name": self.name, "laws": [component.to_dict() for component in self.laws]}
 
     def _check_number(self, num_arms: int) -> None:
-        if num_arms != self.num_arms:
-            raise ValueError(message("laws", f"be one for each of {num_arms} arms", self.num_arms))
+        if num_arms != len(self.laws):
+            raise ValueError(message("laws", f"be one for each of {num_arms} arms", len(self.laws)))
 
 
 def join_priors(present: tuple[Any, int], new: Any, num_arms: int) -> Any:
@@ -340,5 +310,5 @@ def join_priors(present: tuple[Any, int], new: Any, num_arms: int) -> Any:
     parameters = {}
     for each in fields(new):
         values = getattr(prior, each.name), getattr(new, each.name)
-        parameters[each.name] = np.concatenate([*map(np.broadcast_to, values, sizes)])
+        parameters[each.name] = np.concatenate([*map(np.broadcast_to, values, sizes)]).tolist()
     return type(prior)(**parameters)
