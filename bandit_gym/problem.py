@@ -69,11 +69,7 @@ class BanditProblem:
 
     def arm_support(self) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm that prior and likelihood allow."""
-        low, high = self.likelihood.support
-        support = get_stated_support(self.prior, self.num_arms)
-        if support is None:
-            return np.tile([float(low), float(high)], (self.num_arms, 1))
-        return np.clip(support, low, high)
+        return np.clip(get_stated_support(self.prior, self.num_arms), *self.likelihood.support)
 
     def with_arms(self, num_arms: Any, prior: Any = None) -> Self:
         """Return the problem with more arms, the new ones last.

@@ -89,11 +89,11 @@ def support_name(prior: Any) -> str | None:
     return next(names, None)
 
 
-def get_stated_support(prior: Any, num_arms: int) -> FloatArray | None:
-    """Return the (K, 2) lowest and highest means that the prior states; None if it does not."""
+def get_stated_support(prior: Any, num_arms: int) -> FloatArray:
+    """Return the (K, 2) lowest and highest means that the prior states; infinite if it does not."""
     name = support_name(prior)
     if name is None:
-        return None
+        return np.tile([-np.inf, np.inf], (num_arms, 1))
     ends = prior.arm_support(num_arms) if name == "arm_support" else prior.support
     return np.broadcast_to(np.asarray(ends, dtype=np.float64), (num_arms, 2))
 

@@ -32,7 +32,8 @@ def check_prior(prior: Prior, likelihood: Any = None, num_arms: int | None = Non
     """Try a prior of your own, and raise at the first fault that is found.
 
     A problem checks shapes, NaN and supports when it is made. This function also asks whether
-    `sample` draws from the distribution that `log_density` describes.
+    `sample` draws from the distribution that `log_density` describes, which need not be normalised,
+    but must integrate and be -inf outside the support.
 
     Args:
         prior: anything with `sample` and `log_density`.
@@ -48,13 +49,7 @@ def check_prior(prior: Prior, likelihood: Any = None, num_arms: int | None = Non
     rule = ANY_MEAN if likelihood is None else (likelihood.name, likelihood.contains)
     known = getattr(prior, "num_arms", None) if num_arms is None else num_arms
     num_tried = check_integer("num_arms", 3 if known is None else known, minimum=1)
-    try:
-        check_draws(prior, rule, num_tried)
-    except ValueError as error:
-        if known is not None:
-            raise
-        remedy = f"{num_tried} arms were tried, as num_arms was not given"
-        raise ValueError(f"{str(error).removesuffix('.')}; {remedy}.") from error
+    check_draws(prior, rule, num_tried)
     _check_agreement(prior, rule, num_tried)
 
 
@@ -65,6 +60,11 @@ def check_draws(prior: Prior, rule: MeansRule, num_arms: int) -> None:
         ValueError: saying in one sentence what is wrong.
     """
     rng, (rewards, contains) = np.random.default_rng(0), rule
+    name = f"prior.{support_name(prior)}"
+    support = call_method(name, (num_arms, 2), get_stated_support, prior, num_arms)
+    low, high = support.T
+    if not (low < high).all():
+        raise ValueError(message(name, "be ends that rise", support.tolist()))
     for shape in ((num_arms,), (50, num_arms), (3, 2, num_arms)):
         means = call_method(f"prior.sample(rng, {shape})", shape, prior.sample, rng, shape)
         is_possible = contains(means)
@@ -77,11 +77,9 @@ def check_draws(prior: Prior, rule: MeansRule, num_arms: int) -> None:
             raise ValueError(message("prior.log_density", condition, densities))
         if offers(prior, "arm_log_density"):
             _check_arms(prior, means, densities)
-        low, high = _check_stated_support(prior, num_arms).T
         for index in np.argwhere((means < low) | (means > high))[:1]:
             ends = f"[{low[index[-1]]:g}, {high[index[-1]]:g}] for arm {index[-1]}"
             condition = f"contain the prior's own draws, {ends}"
-            name = f"prior.{support_name(prior)}"
             raise ValueError(message(name, condition, means[tuple(index)]))
 
 
@@ -94,17 +92,6 @@ def _compute_log_densities(prior: Prior, means: FloatArray) -> FloatArray:
         condition = f"be finite or -inf, also at means {means[is_wrong][0]}"
         raise ValueError(message("prior.log_density", condition, densities[is_wrong][0]))
     return densities
-
-
-def _check_stated_support(prior: Prior, num_arms: int) -> FloatArray:
-    """Return the (K, 2) ends that the prior states, all means if it states none."""
-    name = support_name(prior)
-    if name is None:
-        return np.tile([-np.inf, np.inf], (num_arms, 1))
-    support = call_method(f"prior.{name}", (num_arms, 2), get_stated_support, prior, num_arms)
-    if not (support[:, 0] < support[:, 1]).all():
-        raise ValueError(message(f"prior.{name}", "be ends that rise", support.tolist()))
-    return support
 
 
 def _check_arms(prior: Any, means: FloatArray, densities: FloatArray) -> None:
@@ -134,9 +121,7 @@ def _check_agreement(prior: Prior, rule: MeansRule, num_arms: int) -> None:
     drift = find_drift(pilot, draws, log_density)
     if drift is not None:
         raise ValueError(
-            f"prior.sample and prior.log_density must describe the same distribution, got {drift}; "
-            "log_density need not be normalised, but must integrate and be -inf outside the "
-            "support."
+            f"prior.sample and prior.log_density must describe the same distribution, got {drift}."
         )
 
 
