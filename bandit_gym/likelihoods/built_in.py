@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy
 
-from bandit_gym.checks import check_real, load_named, make_named, message, split_name
+from bandit_gym.checks import check_object, check_real, load_named, make_named, split_name
 from bandit_gym.checks.typing import BoolArray, FloatArray, RealArray
 from bandit_gym.numerics.variates import MAX_FLOAT, poisson_quantile
 
@@ -309,8 +309,5 @@ def make_likelihood(settings: Any) -> Likelihood:
     makers = dict(LIKELIHOODS)
     if isinstance(name, str) and ":" in name:
         makers[name] = load_named("likelihood", name)
-        if not (isinstance(makers[name], type) and issubclass(makers[name], Likelihood)):
-            remedy = "a subclass of bandit_gym.likelihoods.Likelihood"
-            text = message(f"likelihood {name}", "be a likelihood's class", makers[name], remedy)
-            raise TypeError(text)
-    return make_named("likelihood", described, makers)
+    made = make_named("likelihood", described, makers)
+    return check_object(f"likelihood {name}", made, Likelihood)  # type: ignore[type-abstract]

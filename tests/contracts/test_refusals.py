@@ -97,7 +97,7 @@ ENVIRONMENTS = [
     ("Custom", {"likelihood": "poison"}, "got 'poison'; the nearest known one is 'poisson'"),
     ("Custom", {"likelihood": {"name": "gaussian", "sd": 1}}, "the nearest known one is 'std'"),
     ("Custom", {"likelihood": "no_such:Law"}, "likelihood must be importable, got 'no_such:Law'"),
-    ("Custom", {"likelihood": "os:getcwd"}, "os:getcwd must be a likelihood's class, got"),
+    ("Custom", {"likelihood": "os:getcwd"}, "likelihood os:getcwd must be a Likelihood, got"),
     ("Custom", {"likelihood": "geometric:Geometric"}, "prior must be given for users_geometric"),
     ("Custom", {"likelihood": GEOMETRIC | {"p": 1}, "prior": PRIOR}, "no keys but 'name', got 'p'"),
 ]
