@@ -43,25 +43,24 @@ class BanditProblem:
     def __post_init__(self) -> None:
         if type(self.likelihood) not in LIKELIHOODS.values():
             check_values(self.likelihood)
-        self._check_prior("num_arms", 2, "Beta(1, 1)", "per-arm parameters, one per arm")
+        self._check_prior("num_arms", minimum=2)
         if isinstance(self.prior, BuiltInPrior):
             _check_built_in(self.prior, self.likelihood)
         else:
             rule = self.likelihood.name, self.likelihood.contains
             check_draws(self.prior, rule, self.num_arms)
 
-    def _check_prior(self, name: str, minimum: int, example: str, parameters: str) -> None:
+    def _check_prior(self, name: str, *, minimum: int) -> None:
         """Refuse what is no prior, or one of another size than the attribute of that name."""
         if not self.offers("log_density"):
-            condition = f"be a prior such as {example}, or have the methods sample and log_density"
+            condition = "be a prior such as Normal(0, 1), or have methods sample and log_density"
             raise TypeError(message("prior", condition, self.prior))
         size = check_integer(name, getattr(self, name), minimum=minimum)
         object.__setattr__(self, name, size)
         prior_size = getattr(self.prior, "num_arms", None)
         if isinstance(prior_size, int) and prior_size != size:
-            raise ValueError(
-                message("prior", f"have {size} values in its {parameters}", prior_size)
-            )
+            condition = f"have {size} values in its lists of parameters, as {name} says"
+            raise ValueError(message("prior", condition, prior_size))
 
     def offers(self, capability: str) -> bool:
         """Say whether the prior has a capability, one of `bandit_gym.priors.CAPABILITIES`."""
@@ -127,7 +126,7 @@ class ContextualProblem(BanditProblem):
             condition = "be Bernoulli, Gaussian, Poisson or Exponential where arms have features"
             raise TypeError(message("likelihood", condition, self.likelihood))
         object.__setattr__(self, "num_arms", check_integer("num_arms", self.num_arms, minimum=2))
-        self._check_prior("num_features", 1, "Normal(0, 1)", "parameters, one per coefficient")
+        self._check_prior("num_features", minimum=1)
         if not isinstance(self.prior, UnknownPrior):
             check_draws(self.prior, ANY_MEAN, self.num_features)
 

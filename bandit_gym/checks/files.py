@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from bandit_gym.checks.arguments import check_choice, message
+from bandit_gym.checks.arguments import check_choice, check_path, message
 
 VERSION = "0.2.0"
 RESULTS_VERSION = 12
@@ -81,10 +81,8 @@ def read_frame(name: str, source: Any) -> Any:
 
     if isinstance(source, pd.DataFrame):
         return source
-    if not isinstance(source, str | Path):
-        raise TypeError(message(name, "be a DataFrame or the path of a file", source))
-    readers = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
-    read = readers[check_choice(f"the ending of {name}", Path(source).suffix.lower(), readers)]
-    if not Path(source).is_file():
-        raise ValueError(message(name, "be a file that exists", str(source)))
-    return read(source)
+    path, readers = check_path(name, source), {".csv": pd.read_csv, ".parquet": pd.read_parquet}
+    read = readers[check_choice(f"the ending of {name}", path.suffix.lower(), readers)]
+    if not path.is_file():
+        raise ValueError(message(name, "be a file that exists", str(path)))
+    return read(path)

@@ -22,12 +22,6 @@ MAX_PULLS_PER_ARM = 2**53
 MAX_SUM_ERROR = 0.01
 """From one, of the sum of probabilities that an agent finds; those here are off by some 1e-6."""
 
-FRACTIONAL_REWARD_REMEDY = (
-    "use a likelihood that has such rewards, as Gaussian (CustomBandit-v0), or observe 1 with that "
-    "probability and else 0"
-)
-"""What to do with a Bernoulli reward between 0 and 1."""
-
 
 def check_actions(
     actions: Any, num_arms: int, num_envs: int | None, *, mask: BoolArray | None = None
@@ -70,8 +64,7 @@ def check_choices(name: str, choices: Any, num_arms: int) -> None:
         num_arms: K; a choice is one of 0, ..., K - 1.
     """
     is_wrong = (choices < 0) | (choices >= num_arms)
-    if is_wrong.any():
-        _refuse_lane(name, f"return arms from 0 to {num_arms - 1}", choices, is_wrong)
+    _refuse_lane(name, f"return arms from 0 to {num_arms - 1}", choices, is_wrong)
 
 
 def check_available(available: Any, num_arms: int, num_envs: int | None) -> BoolArray:
@@ -101,8 +94,8 @@ def check_played(actions: IntArray, available: BoolArray, mask: BoolArray | None
 
 def check_scores(name: str, scores: Any) -> None:
     """Refuse (N, K) scores that are NaN."""
-    question = "was it never pulled?"
-    _refuse_arm(f"scores of {name}", "have no NaN", scores, np.isnan(scores), question)
+    remedy = "perhaps it has no pulls"
+    _refuse_arm(f"scores of {name}", "have no NaN", scores, np.isnan(scores), remedy)
 
 
 def check_probabilities(name: str, probabilities: Any) -> FloatArray:
@@ -139,13 +132,8 @@ def check_rewards(
     values = _read_lanes(name, condition, rewards, "biuf", num_envs).astype(np.float64)
     if mask is not None:
         values[~mask] = 0.0
-    is_impossible = ~rule.is_possible(values)
-    if mask is not None:
-        is_impossible &= mask
-    if np.count_nonzero(is_impossible):
-        is_part = rule.name == "bernoulli" and 0 < values[is_impossible][0] < 1
-        remedy = FRACTIONAL_REWARD_REMEDY if is_part else ""
-        _refuse_lane(name, condition, values, is_impossible, remedy)
+    is_impossible = ~rule.is_possible(values) & (True if mask is None else mask)
+    _refuse_lane(name, condition, values, is_impossible)
     return values
 
 
@@ -291,14 +279,13 @@ def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
 
 
 def _refuse_arm(
-    name: str, condition: str, values: FloatArray, is_wrong: BoolArray, question: str = ""
+    name: str, condition: str, values: FloatArray, is_wrong: BoolArray, remedy: str = ""
 ) -> None:
     if is_wrong.any():
         *lane, arm = (int(index[0]) for index in np.nonzero(is_wrong))
         is_alone = len(lane) != 1 or len(values) == 1  # and a single run speaks of no lane
-        location = f"arm {arm}" + ("" if is_alone else f" of lane {lane[0]}")
-        text = message(name, condition, values[is_wrong][0])
-        raise ValueError(f"{text[:-1]} for {location}{question and '; '}{question or '.'}")
+        place = f" for arm {arm}" + ("" if is_alone else f" of lane {lane[0]}")
+        raise ValueError(message(name, condition, values[is_wrong][0], remedy, place))
 
 
 # -- Agents and environments against each other ----------------------------------------------------
@@ -330,10 +317,9 @@ def check_fit(agent: Any, env: Any, *, warns: bool = True) -> None:
     problem = getattr(agent, "problem", None)
     num_arms = getattr(problem, "num_arms", space.n)
     if num_arms != space.n:
-        raise ValueError(
-            f"agent must have as many arms as the environment, {space.n}, got {num_arms}; "
-            "build it with the environment's own problem."
-        )
+        condition = f"have as many arms as the environment, {space.n}"
+        remedy = "build it with the environment's own problem"
+        raise ValueError(message("agent", condition, num_arms, remedy))
     if hasattr(agent, "check_spaces"):
         agent.check_spaces(env)
     misspecification = find_misspecification(problem, find_problem(env)) if warns else None

@@ -129,9 +129,8 @@ def _check_linear(likelihood: Likelihood, means: FloatArray, rewards: FloatArray
         _log_likelihoods(likelihood, means, count, total)
         for count, total in ((1, first), (3, rest), (4, first + rest))
     )
-    with np.errstate(invalid="ignore"):
-        gaps = four - one - three
-        gaps -= gaps[:, [len(means) // 2]]  # terms without the mean need not add up
+    gaps = four - one - three
+    gaps -= gaps[:, [len(means) // 2]]  # terms without the mean need not add up
     sizes = 1 + np.abs([one, three, four]).max(axis=0, where=np.isfinite(gaps), initial=0.0)
     is_wrong = np.isfinite(gaps) & (np.abs(gaps) > _ROUNDING_TOLERANCE * sizes.max())
     condition = "be linear in counts and sums, up to a term without the mean"

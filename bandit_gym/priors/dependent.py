@@ -81,8 +81,7 @@ class TruncatedMultivariateNormal(_NormalWithCovariance):
         if acceptance < MIN_ACCEPTANCE:
             raise ValueError(
                 "covariance must be such that draws in the box are found in reasonable time, got "
-                f"{self.num_arms} arms of which {acceptance:.1g} of the proposals would be "
-                "accepted; take weaker correlations or fewer arms."
+                f"{self.num_arms} arms of which {acceptance:.1g} of the proposals are accepted."
             )
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:

@@ -32,27 +32,25 @@ PRIORS: dict[str, Callable[..., Prior]] = {
 """Name -> the prior's factory, with its parameters as arguments."""
 
 
-def prior_from_dict(settings: Any, *, kind: str = "prior") -> Any:
+def prior_from_dict(settings: Any) -> Any:
     """Make the prior that a dict such as `{"name": "beta", "alpha": 1, "beta": 1}` describes.
 
     Args:
         settings: the dict, or a list of one for each arm.
-        kind: what messages call it.
 
     Raises:
         TypeError: if a value is of the wrong kind.
         ValueError: if the name or a key is unknown, a key is missing, or a value is out of range.
     """
-    return _make(settings, kind, imports=False)
+    return _make(settings, "prior", imports=False)
 
 
-def make_prior(settings: Any, *, kind: str = "prior") -> Prior:
+def make_prior(settings: Any) -> Prior:
     """Make the prior that a dict describes, import one's own, or return a prior that is given.
 
     Args:
         settings: a dict whose name may also read `module:name`, a list of one for each arm, a name
             alone, or a prior.
-        kind: what messages call it.
 
     Raises:
         TypeError: if a value is of the wrong kind, or what is imported is no prior.
@@ -60,7 +58,7 @@ def make_prior(settings: Any, *, kind: str = "prior") -> Prior:
     """
     is_prior = offers(settings, "log_density")  # which may be a tuple too
     if isinstance(settings, Mapping | str | list | tuple) and not is_prior:
-        return _make(settings, kind, imports=True)  # type: ignore[no-any-return]
+        return _make(settings, "prior", imports=True)  # type: ignore[no-any-return]
     return settings  # type: ignore[no-any-return]
 
 

@@ -189,7 +189,7 @@ def test_lanes_have_features_each_and_bad_problems_are_refused():
     for arguments, text in [
         ((Normal(0.0, 1.0), 1, 3), "num_arms must be an integer of at least 2, got 1"),
         ((Normal(0.0, 1.0), 4, 0), "num_features must be a positive integer, got 0"),
-        ((PRIOR, 4, 2), "prior must have 2 values in its parameters, one per coefficient, got 3"),
+        ((PRIOR, 4, 2), "prior must have 2 values in its lists of parameters, as num_features"),
     ]:
         with pytest.raises(ValueError, match=text):
             ContextualProblem(Gaussian(STD), *arguments)

@@ -650,7 +650,7 @@ def test_scores_that_are_nan_are_refused_and_infinite_ones_are_scores(num_envs, 
     agent = Classic(CONJUGATE)
     agent.reset(num_envs, seed=0)
     agent.warm_start([1, 1, 0, 1], sums)
-    told = f"scores of Classic must have no NaN, got nan for arm 2{place}; was it never pulled?"
+    told = f"scores of Classic must have no NaN, got nan for arm 2{place}; perhaps it has no pulls."
     for call in (agent.act, agent.action_probabilities):
         with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
             call()

@@ -176,7 +176,7 @@ PRIORS = [
     (TruncatedNormal, (0.0, 1e-9, 0.5, 1.0), FLOATING_POINT + ", got {'mean': 0.0, 'std': 1e-09, "),
     (TruncatedNormal, (0.0, 1.0, 1e6, 2e6), FLOATING_POINT),
     (Joint, (0.5, [[1.0, 0.5], [0.4, 1.0]]), "covariance must be symmetric, got [[1.0, 0.5],"),
-    (Joint, (0.5, np.ones((3, 3))), "covariance must be positive definite, got eigenvalues of its"),
+    (Joint, (0.5, np.ones((3, 3))), "covariance must be positive definite, got array([[1."),
     (Joint, (0.5, 1.0), "covariance must be a square matrix of numbers, got 1.0."),
     (Joint, (0.5, [[1.0], [0.0, 1.0]]), "covariance must be a square matrix of numbers, got"),
     (Joint, (0.5, [[0.0]]), "covariance must be finite, with a diagonal above 0, got [[0.0]]."),
@@ -267,7 +267,7 @@ def test_dicts_of_likelihoods():
 
 
 IN_THE_UNIT_INTERVAL = "prior must lie in [0, 1], where the means of bernoulli rewards are, got "
-NO_PRIOR = "prior must be a prior such as Beta(1, 1), or have the methods sample and log_density"
+NO_PRIOR = "prior must be a prior such as Normal(0, 1), or have methods sample and log_density"
 PROBLEMS = [
     (
         (Bernoulli(), Normal(0.5, 0.1), 3),
@@ -280,10 +280,13 @@ PROBLEMS = [
     ((Poisson(), Normal(1, 1), 3), "use 'gamma', or 'truncated_normal'"),
     (
         (Bernoulli(), Beta([1, 2, 3], 1), 4),
-        "prior must have 4 values in its per-arm parameters, one",
+        "prior must have 4 values in its lists of parameters, as num_arms says, got 3.",
     ),
-    ((Bernoulli(), Joint(0.5, np.eye(3)), 4), "prior must have 4 values in its per-arm parameters"),
-    ((Bernoulli(), PerArm([Beta(1, 1)] * 3), 4), "prior must have 4 values in its per-arm"),
+    (
+        (Bernoulli(), Joint(0.5, np.eye(3)), 4),
+        "prior must have 4 values in its lists of parameters",
+    ),
+    ((Bernoulli(), PerArm([Beta(1, 1)] * 3), 4), "prior must have 4 values in its lists of"),
     ((Bernoulli(), Beta(1, 1), 1), "num_arms must be an integer of at least 2, got 1."),
     ((Bernoulli(), Beta(1, 1), None), "num_arms must be an integer of at least 2, got None."),
     *(
