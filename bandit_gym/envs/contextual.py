@@ -111,21 +111,19 @@ class DrawnLanes(FeatureLanes):
         link = self.problem.link.name
         self._draw_features = make_contexts(contexts, num_arms, num_features, link)
         self._is_fixed = contexts == "fixed"
-        num_lanes = len(self.streams.seeds)
-        self._theta = np.zeros((num_lanes, num_features))
-        self._is_new = np.zeros(num_lanes, dtype=np.bool_)  # without features yet
+        self._theta = np.zeros((len(self.streams.seeds), num_features))
         self._show_features(num_features, -MAX_FEATURE, MAX_FEATURE)
 
     def _start(self, lane: int, rng: Generator) -> None:
         self._theta[lane] = draw_means(self.problem.prior, rng, self.problem.num_features)
-        self._is_new[lane] = True
+        if self._is_fixed:
+            shape = self.features.shape[1:]
+            self.features[lane] = self._draw_features([self._rngs[lane]], *shape)[0]
 
     def _draw(self, lanes: IntArray) -> FloatArray:
-        news = lanes[self._is_new[lanes]] if self._is_fixed else lanes
-        rngs = [self._rngs[lane] for lane in news.tolist()]
-        if rngs:
-            self.features[news] = self._draw_features(rngs, *self.features.shape[1:])
-        self._is_new[lanes] = False
+        if not self._is_fixed:
+            rngs = [self._rngs[lane] for lane in lanes.tolist()]
+            self.features[lanes] = self._draw_features(rngs, *self.features.shape[1:])
         means = self.problem.means(self._theta[lanes], self.features[lanes])
         check_size("means of features", means)
         return means
