@@ -668,12 +668,6 @@ def test_probabilities_that_do_not_sum_to_one_are_refused():
         agent.action_probabilities()
 
 
-OF_A_HALF = (
-    "reward must be 0 or 1 under bernoulli rewards, got 0.7; use a likelihood that has such "
-    "rewards, as Gaussian (CustomBandit-v0), or observe 1 with that probability and else 0."
-)
-
-
 class Ordered:
     """Each arm is better than those before it."""
 
@@ -687,7 +681,7 @@ class Ordered:
 ORDERED = BanditProblem(Bernoulli(), Ordered(), 4)
 BOUNDED = BanditProblem(Exponential(), TruncatedNormal(0.5, 0.1, 0.2, 0.8), 4)
 OF_ONE_RUN = [
-    ("exact", CONJUGATE, "observe", (0, 0.7), OF_A_HALF),
+    ("exact", CONJUGATE, "observe", (0, 0.7), "reward must be 0 or 1 under bernoulli"),
     ("exact", CONJUGATE, "observe", (0, 1.0, [True, True]), "mask must have shape (1,), got"),
     ("exact", CONJUGATE, "reset_lanes", ([],), "mask must be an array of booleans, got []."),
     ("exact", CONJUGATE, "warm_start", ([1, 0, 0, 0], [2, 0, 0, 0]), "got 2.0 for arm 0."),
