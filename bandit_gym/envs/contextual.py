@@ -17,7 +17,7 @@ from gymnasium.spaces import Box
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from bandit_gym.checks import check_integer, check_object, message
+from bandit_gym.checks import check_object, message
 from bandit_gym.checks.typing import FloatArray, Info, IntArray, Paid
 from bandit_gym.contexts import MAX_FEATURE, VisitorTable, make_contexts, read_table
 from bandit_gym.envs.bandit import LANE, BanditEnv, BanditLanes, BanditVectorEnv
@@ -279,8 +279,8 @@ class TableBanditVectorEnv(TableLanes, BanditVectorEnv):
         table: where both are.
         contexts: how features arise.
         likelihood: of rewards.
-        max_episode_steps: pulls after which an episode is truncated, if rows are not fewer.
-        **options: `render_mode` and `autoreset_mode` of `BanditVectorEnv`.
+        **options: `render_mode` and `autoreset_mode` of `BanditVectorEnv`, and `max_episode_steps`,
+            after which an episode is truncated, if rows are not fewer.
     """
 
     def __init__(
@@ -292,15 +292,12 @@ class TableBanditVectorEnv(TableLanes, BanditVectorEnv):
         table: Any = None,
         contexts: str = "disjoint",
         likelihood: LikelihoodLike = "bernoulli",
-        max_episode_steps: int | None = None,
         **options: Any,
     ) -> None:
         rows = read_table(features, rewards, table, contexts)
-        num_rows = len(rows.rewards)
-        limit = check_integer("max_episode_steps", max_episode_steps or num_rows, minimum=-1)
-        options["max_episode_steps"] = min(limit, num_rows) if limit > 0 else num_rows
         super().__init__(num_envs, _problem_of(rows, likelihood), **options)
         self._keep_table(rows)
+        self.max_episode_steps = min(self.max_episode_steps or self.num_rows, self.num_rows)
 
 
 def _problem_of(rows: VisitorTable, likelihood: LikelihoodLike) -> ContextualProblem:
