@@ -14,7 +14,6 @@ References:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -80,12 +79,17 @@ _NUM_STAGES = (1, 4, 16, 64, 256)
 _ROOT_TOLERANCE = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
 class TiltedBox:
-    """The conditions of a box in the order and units in which its coordinates are proposed.
+    """N(mean, covariance) on the box [low, high], in the order and units of its proposals.
 
     With x the standardised coordinates, arm `order[k]` has the mean
     offset[k] + scales[k] (x_k + sum over j < k of factor[k, j] x_j).
+
+    Args:
+        mean: (K,) mean before truncation.
+        covariance: (K, K) symmetric positive definite.
+        low: (K,) lower corner.
+        high: (K,) upper corner.
 
     Attributes:
         order: (K,) arms in the order of proposal.
@@ -96,16 +100,23 @@ class TiltedBox:
         high: (K,) upper corner of the box, likewise.
         tilts: (K,) shift of each coordinate's proposal; the last one is 0.
         log_bound: psi*, the largest value of psi(x, tilts) over all x.
+
+    Raises:
+        ValueError: if the solver finds no saddle point.
     """
 
-    order: IntArray
-    offset: FloatArray
-    scales: FloatArray
-    factor: FloatArray
-    low: FloatArray
-    high: FloatArray
-    tilts: FloatArray
-    log_bound: float
+    def __init__(
+        self, mean: FloatArray, covariance: FloatArray, low: FloatArray, high: FloatArray
+    ) -> None:
+        self.order = order_by_restriction(covariance, low - mean, high - mean)
+        cholesky = np.linalg.cholesky(covariance[np.ix_(self.order, self.order)])
+        self.offset, self.scales = mean[self.order], np.diag(cholesky).copy()
+        self.factor = cholesky / self.scales[:, None] - np.eye(len(mean))
+        self.low, self.high = ((end - mean)[self.order] / self.scales for end in (low, high))
+        x, self.tilts = _solve_tilting(self.factor, self.low, self.high)
+        shift = self.factor @ x + self.tilts
+        masses = log_mass(self.low - shift, self.high - shift)
+        self.log_bound = float((masses - x * self.tilts + 0.5 * self.tilts**2).sum())
 
     def sample(self, rng: Generator, num_draws: int) -> FloatArray:
         """Draw (num_draws, K) independent vectors."""
@@ -162,31 +173,6 @@ class TiltedBox:
         means = np.empty(values.T.shape)
         means[:, self.order] = self.offset + self.scales * values.T
         return means, log_ratio
-
-
-def tilt_box(
-    mean: FloatArray, covariance: FloatArray, low: FloatArray, high: FloatArray
-) -> TiltedBox:
-    """Solve the tilting problem of N(mean, covariance) restricted to the box [low, high].
-
-    Args:
-        mean: (K,) mean before truncation.
-        covariance: (K, K) symmetric positive definite.
-        low: (K,) lower corner.
-        high: (K,) upper corner.
-
-    Raises:
-        ValueError: if the solver finds no saddle point.
-    """
-    order = order_by_restriction(covariance, low - mean, high - mean)
-    cholesky = np.linalg.cholesky(covariance[np.ix_(order, order)])
-    scales = np.diag(cholesky).copy()
-    factor = cholesky / scales[:, None] - np.eye(len(scales))
-    box = (low - mean)[order] / scales, (high - mean)[order] / scales
-    x, tilts = _solve_tilting(factor, *box)
-    shift = factor @ x + tilts
-    psi = log_mass(box[0] - shift, box[1] - shift) - x * tilts + 0.5 * tilts**2
-    return TiltedBox(order, mean[order], scales, factor, *box, tilts, float(psi.sum()))
 
 
 def _draw_uniforms(rng: Generator, num_arms: int, num_proposals: int) -> FloatArray:

@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from bandit_gym.checks import check_covariance, check_parameter, check_same_length
 from bandit_gym.checks.typing import FloatArray, Parameter
-from bandit_gym.numerics.truncated_normal import TiltedBox, tilt_box
+from bandit_gym.numerics.truncated_normal import TiltedBox
 from bandit_gym.priors.independent import ParametricPrior, check_mass, stack_columns
 
 MIN_ACCEPTANCE = 1e-4
@@ -123,7 +123,7 @@ class TruncatedMultivariateNormal(_NormalWithCovariance):
     @cached_property
     def _box(self) -> TiltedBox:
         mean, low, high = stack_columns(self.num_arms, self.mean, self.low, self.high).T
-        return tilt_box(mean, np.asarray(self.covariance), low, high)
+        return TiltedBox(mean, np.asarray(self.covariance), low, high)
 
 
 @dataclass(frozen=True)
