@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bandit_gym.checks import check_object, message
 from bandit_gym.checks.typing import FloatArray, Info, IntArray, Paid
-from bandit_gym.contexts import MAX_FEATURE, VisitorTable, make_contexts, read_table
+from bandit_gym.contexts import MAX_FEATURE, VisitorTable, make_contexts
 from bandit_gym.envs.bandit import LANE, BanditEnv, BanditLanes, BanditVectorEnv
 from bandit_gym.envs.instances import check_size, compute_gaps, draw_means
 from bandit_gym.likelihoods import Likelihood, make_likelihood
@@ -257,7 +257,7 @@ class TableBanditEnv(TableLanes, BanditEnv):
         likelihood: LikelihoodLike = "bernoulli",
         render_mode: str | None = None,
     ) -> None:
-        rows = read_table(features, rewards, table, contexts)
+        rows = VisitorTable(features, rewards, table, contexts)
         super().__init__(_problem_of(rows, likelihood), render_mode=render_mode)
         self._keep_table(rows)
 
@@ -294,7 +294,7 @@ class TableBanditVectorEnv(TableLanes, BanditVectorEnv):
         likelihood: LikelihoodLike = "bernoulli",
         **options: Any,
     ) -> None:
-        rows = read_table(features, rewards, table, contexts)
+        rows = VisitorTable(features, rewards, table, contexts)
         super().__init__(num_envs, _problem_of(rows, likelihood), **options)
         self._keep_table(rows)
         self.max_episode_steps = min(self.max_episode_steps or self.num_rows, self.num_rows)
