@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
@@ -68,19 +69,24 @@ def _logistic_weight(eta: FloatArray) -> FloatArray:
     return np.asarray(mean * scipy.special.expit(-np.asarray(eta)))
 
 
+def _canonical(name: str, mean: Any, log_partition: Any, variance: Any) -> Link:
+    """Return the link under which the log-likelihood is s eta - n A(eta), given A, A' and A''."""
+    return Link(
+        name,
+        mean,
+        lambda eta, n, s, _: s * eta - n * log_partition(eta),
+        lambda eta, n, s, _: s - n * mean(eta),
+        lambda eta, n, s, _: n * variance(eta),
+    )
+
+
 def _gaussian(eta: FloatArray, n: RealArray, s: RealArray, std: float) -> FloatArray:
     """Complete the square, because n eta^2 - 2 s eta would cancel for large n."""
     return np.asarray(-0.5 * n * np.square((np.divide(s, np.maximum(n, 1)) - eta) / std))
 
 
 LINKS: Mapping[type[Likelihood], Link] = {
-    Bernoulli: Link(
-        "logit",
-        scipy.special.expit,
-        lambda eta, n, s, _: s * eta - n * _softplus(eta),
-        lambda eta, n, s, _: s - n * scipy.special.expit(eta),
-        lambda eta, n, s, _: n * _logistic_weight(eta),
-    ),
+    Bernoulli: _canonical("logit", scipy.special.expit, _softplus, _logistic_weight),
     Gaussian: Link(
         "identity",
         lambda eta: np.asarray(eta, dtype=np.float64),
@@ -88,13 +94,7 @@ LINKS: Mapping[type[Likelihood], Link] = {
         lambda eta, n, s, std: (s - n * eta) / std**2,
         lambda eta, n, s, std: n * np.full(np.shape(eta), std**-2.0),
     ),
-    Poisson: Link(
-        "log",
-        _mean_of_log,
-        lambda eta, n, s, _: s * eta - n * _mean_of_log(eta),
-        lambda eta, n, s, _: s - n * _mean_of_log(eta),
-        lambda eta, n, s, _: n * _mean_of_log(eta),
-    ),
+    Poisson: _canonical("log", _mean_of_log, _mean_of_log, _mean_of_log),
     Exponential: Link(
         "log",
         _mean_of_log,
