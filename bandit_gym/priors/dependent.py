@@ -35,11 +35,6 @@ class _NormalWithCovariance(ParametricPrior):
                 object.__setattr__(self, key, check_parameter(key, value))
         check_same_length(**{"covariance": self.covariance} | self._parameters())
 
-    @property
-    def num_arms(self) -> int:
-        """K, the size of the covariance."""
-        return len(self.covariance)
-
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed again, so that equal priors pickle alike."""
         return self._parameters()
@@ -81,7 +76,7 @@ class TruncatedMultivariateNormal(_NormalWithCovariance):
         if acceptance < MIN_ACCEPTANCE:
             raise ValueError(
                 "covariance must be such that draws in the box are found in reasonable time, got "
-                f"{self.num_arms} arms of which {acceptance:.1g} of the proposals are accepted."
+                f"{len(stds)} arms of which {acceptance:.1g} of the proposals are accepted."
             )
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
@@ -122,7 +117,7 @@ class TruncatedMultivariateNormal(_NormalWithCovariance):
 
     @cached_property
     def _box(self) -> TiltedBox:
-        mean, low, high = stack_columns(self.num_arms, self.mean, self.low, self.high).T
+        mean, low, high = stack_columns(len(self.covariance), self.mean, self.low, self.high).T
         return TiltedBox(mean, np.asarray(self.covariance), low, high)
 
 
@@ -151,5 +146,5 @@ class MultivariateNormal(_NormalWithCovariance):
         off = np.asarray(means, dtype=np.float64) - self.mean
         whitened = off @ self._whitening
         log_det = np.log(np.diag(self._cholesky)).sum()
-        constant = log_det + 0.5 * self.num_arms * math.log(2 * math.pi)
+        constant = log_det + 0.5 * len(self.covariance) * math.log(2 * math.pi)
         return np.asarray(-0.5 * np.square(whitened).sum(axis=-1) - constant)
