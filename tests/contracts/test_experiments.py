@@ -501,9 +501,9 @@ def test_an_agent_that_is_told_a_prior_plays_as_in_an_environment_of_that_prior(
 UNTELLABLE = [
     ({"name": "bta"}, "the nearest known one is 'beta'"),
     ({"name": "normal", "mean": 0, "std": 1}, r"prior must lie in \[0, 1\], where the means"),
-    ({"name": "beta", "alpha": [1, 1], "beta": 1}, "prior must have 3 values in its per-arm"),
+    ({"name": "beta", "alpha": [1, 1], "beta": 1}, "prior must have 3 values in its lists"),
     ("no_such_module:Law", "prior must be importable, got 'no_such_module:Law'"),
-    (5, r"prior must be a prior such as Beta\(1, 1\)"),
+    (5, r"prior must be a prior such as Normal\(0, 1\)"),
 ]
 
 

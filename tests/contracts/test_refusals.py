@@ -282,10 +282,7 @@ PROBLEMS = [
         (Bernoulli(), Beta([1, 2, 3], 1), 4),
         "prior must have 4 values in its lists of parameters, as num_arms says, got 3.",
     ),
-    (
-        (Bernoulli(), Joint(0.5, np.eye(3)), 4),
-        "prior must have 4 values in its lists of parameters",
-    ),
+    ((Bernoulli(), Joint(0.5, np.eye(3)), 4), "prior must have 4 values in its lists of"),
     ((Bernoulli(), PerArm([Beta(1, 1)] * 3), 4), "prior must have 4 values in its lists of"),
     ((Bernoulli(), Beta(1, 1), 1), "num_arms must be an integer of at least 2, got 1."),
     ((Bernoulli(), Beta(1, 1), None), "num_arms must be an integer of at least 2, got None."),
