@@ -15,7 +15,6 @@ Parameter: TypeAlias = float | tuple[float, ...]
 
 Info: TypeAlias = dict[str, Any]
 """What an environment reports beside observations, and takes as options."""
-LaneInfos: TypeAlias = dict[str, np.ndarray]
-"""Infos of lanes: name -> (N, ...) values, of which those of the lanes at hand mean something."""
-Paid: TypeAlias = tuple[FloatArray, LaneInfos]
-"""Rewards, one per lane, and what is reported of the pulls."""
+Paid: TypeAlias = tuple[FloatArray, dict[str, np.ndarray]]
+"""Rewards, one per lane, and what is reported of the pulls: name -> (N, ...) values, of which those
+of the lanes at hand mean something."""

@@ -22,7 +22,7 @@ from gymnasium.spaces import Discrete
 from scipy import special
 
 from bandit_gym.checks import check_integer, check_mask, check_real, make_named, message
-from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray, LaneInfos, Paid
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray, Paid
 from bandit_gym.envs.bandit import BanditLanes
 from bandit_gym.envs.instances import draw_means
 from bandit_gym.likelihoods import Bernoulli
@@ -48,10 +48,9 @@ class Effect:
         self.num_lanes, self.num_arms = len(env.streams.seeds), env.problem.num_arms
         self.steps = np.zeros(self.num_lanes, dtype=np.int64)
 
-    def restart(self, lanes: IntArray) -> LaneInfos:
-        """Begin new episodes in the (M,) lanes; return what a reset reports of them."""
+    def restart(self, lanes: IntArray) -> None:
+        """Begin new episodes in the (M,) lanes."""
         self.steps[lanes] = 0
-        return {}
 
     def before_step(self, lanes: IntArray, actions: IntArray) -> None:
         """Before the (M,) lanes play: refuse (N,) actions, or draw what the step needs.
@@ -152,10 +151,10 @@ class FeedbackBuffer(Effect):
     def find_arrivals(self, lanes: IntArray) -> IntArray:
         """Return the (M,) steps in which the rewards of the next step of the lanes arrive."""
 
-    def restart(self, lanes: IntArray) -> LaneInfos:
+    def restart(self, lanes: IntArray) -> None:
         """Lose what is on its way."""
+        super().restart(lanes)
         self._due[lanes] = -1
-        return super().restart(lanes)
 
     def before_step(self, lanes: IntArray, actions: IntArray) -> None:
         """Draw when the rewards of this step will arrive, and keep the features of the arms."""
@@ -326,12 +325,11 @@ class NonStationary(Effect):
         self._shown = np.zeros((self.num_lanes, self.num_arms))
         self._rngs: dict[int, np.random.Generator] = {}
 
-    def restart(self, lanes: IntArray) -> LaneInfos:
+    def restart(self, lanes: IntArray) -> None:
         """Begin at the means that the episode begins with."""
-        if self._std is None:
-            fresh = self.env.streams.generators(SWITCHES, lanes)
-            self._rngs |= dict(zip(lanes.tolist(), fresh, strict=True))
-        return super().restart(lanes)
+        super().restart(lanes)
+        fresh = self.env.streams.generators(SWITCHES, lanes)
+        self._rngs |= dict(zip(lanes.tolist(), fresh, strict=True))
 
     def before_step(self, lanes: IntArray, actions: IntArray) -> None:
         """Move the means of the lanes that have played before."""

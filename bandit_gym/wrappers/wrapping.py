@@ -77,7 +77,8 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Start an episode."""
         observation, info = self.env.reset(seed=seed, options=options)
-        return observation, info | of_lane(self.effect.restart(LANE))
+        self.effect.restart(LANE)
+        return observation, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Pull one arm."""
@@ -115,9 +116,8 @@ class LaneVectorWrapper(BaseVectorWrapper):
     ) -> tuple[Any, Info]:
         """Start new episodes in all lanes, or in those of `options["reset_mask"]`, (N,) bool."""
         observation, info = self.env.reset(seed=seed, options=options)
-        mask = np.ones(self.num_envs, dtype=np.bool_)
-        mask &= (options or {}).get("reset_mask", mask)
-        add_info(info, mask, self.effect.restart(np.flatnonzero(mask)))
+        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, dtype=np.bool_))
+        self.effect.restart(np.flatnonzero(mask))
         return observation, info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Info]:
@@ -135,8 +135,7 @@ class LaneVectorWrapper(BaseVectorWrapper):
             restarted = terminated | truncated
             add_info(info.get("final_info", {}), restarted, infos)
         add_info(info, ~restarted, infos)
-        if restarted.any():
-            add_info(info, restarted, self.effect.restart(np.flatnonzero(restarted)))
+        self.effect.restart(np.flatnonzero(restarted))
         return observation, rewards, *self.effect.change_ends(terminated, truncated), info
 
 
