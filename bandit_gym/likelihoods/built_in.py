@@ -16,7 +16,7 @@ import scipy
 
 from bandit_gym.checks import check_object, check_real, load_named, make_named, split_name
 from bandit_gym.checks.typing import BoolArray, FloatArray, RealArray
-from bandit_gym.numerics.variates import MAX_FLOAT, poisson_quantile
+from bandit_gym.numerics.variates import MAX_FLOAT, poisson_quantile, standard_normal
 
 _STEP = 0.005
 """Of numerical derivatives, in units of what the derivative varies over."""
@@ -135,15 +135,6 @@ class Likelihood(ABC):
         return (8 * inner_difference - outer_difference) / (12 * h)
 
 
-def clip_uniforms(uniforms: RealArray) -> FloatArray:
-    """Return the uniforms with 0, which stands for all of [0, 2^-53), moved to its cell's middle.
-
-    Quantiles of distributions without a lowest value are infinite at 0, or far below all that ever
-    occurs.
-    """
-    return np.maximum(uniforms, 2.0**-54)
-
-
 @dataclass(frozen=True)
 class Bernoulli(Likelihood):
     """Reward 1 with probability `mean`, otherwise 0."""
@@ -242,7 +233,7 @@ class Gaussian(Likelihood):
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return mean + std * z, with z the standard normal quantile."""
-        return np.add(means, self.std * scipy.special.ndtri(clip_uniforms(uniforms)))
+        return np.add(means, self.std * standard_normal(uniforms))
 
     def reward_std(self, means: RealArray) -> FloatArray:
         """Return `std`, in the shape of `means`."""
@@ -272,7 +263,7 @@ class Poisson(Likelihood):
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return the smallest count whose distribution function exceeds the uniform."""
-        return poisson_quantile(means, clip_uniforms(uniforms))
+        return poisson_quantile(means, uniforms)
 
     def reward_std(self, means: RealArray) -> FloatArray:
         """Return sqrt(mean)."""

@@ -13,10 +13,14 @@ from bandit_gym.checks.typing import BoolArray, FloatArray, RealArray
 MIN_FLOAT, MAX_FLOAT = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
 _THIRD = 1.0 / 3.0
 
+_LEAST_UNIFORM = 2.0**-54
+"""The middle of [0, 2^-53), for all of which a uniform of 0 stands: quantiles at 0 are infinite, or
+far below all that ever occurs."""
 
-def standard_normal(uniforms: FloatArray) -> FloatArray:
-    """Return quantiles; a uniform of 0, which stands for all of [0, 2^-53), is moved inside."""
-    return scipy.special.ndtri(np.maximum(uniforms, 2.0**-54))
+
+def standard_normal(uniforms: RealArray) -> FloatArray:
+    """Return quantiles."""
+    return scipy.special.ndtri(np.maximum(uniforms, _LEAST_UNIFORM))
 
 
 def beta(
@@ -101,13 +105,13 @@ def poisson_quantile(means: RealArray, uniforms: RealArray) -> FloatArray:
 
     Args:
         means: means of at least 0, broadcast against `uniforms`.
-        uniforms: values in (0, 1).
+        uniforms: values in [0, 1).
 
     Returns:
         Whole numbers as float64, nondecreasing in means and uniforms.
     """
-    reals = (np.asarray(each, dtype=np.float64) for each in (means, uniforms))
-    m, u = np.broadcast_arrays(*reals)
+    m = np.asarray(means, dtype=np.float64)
+    m, u = np.broadcast_arrays(m, np.maximum(uniforms, _LEAST_UNIFORM))
     is_large = m >= _LARGE_MEAN
     if not is_large.any():
         return _quantile_by_adding(m, u)
