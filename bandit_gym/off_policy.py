@@ -70,10 +70,7 @@ def evaluate(policy: Any, log: Log, estimator: str = "snips") -> PolicyValue:
     # Without features, propensities vary only where the policy of the log was learning.
     spreads = pd.Series(log.propensities).groupby(log.actions).agg(np.ptp)
     if log.features is None and spreads.max() > 1e-6:
-        text = (
-            "log has propensities that vary for an arm, as of a policy that learned: its intervals "
-            "cover less than 95 %."
-        )
+        text = "log has propensities that vary for an arm: its intervals cover less than 95 %."
         warnings.warn(text, stacklevel=2)
     probabilities = _find_probabilities(policy, log)
     weights = probabilities[np.arange(len(log)), log.actions] / log.propensities
@@ -126,10 +123,8 @@ def _find_probabilities(policy: Any, log: Log) -> FloatArray:
     if hasattr(policy, "action_probabilities"):
         num_pulls = float(np.sum(getattr(policy, "counts", 0)))
         if num_pulls:
-            text = (
-                f"policy has learned from {num_pulls:,.0f} rewards: if they are of this log, its "
-                "value is overestimated; evaluate on rows that it has not seen."
-            )
+            told = f"policy has learned from {num_pulls:,.0f} rewards"
+            text = f"{told}: if they are of this log, its value is overestimated."
             warnings.warn(text, stacklevel=3)
         policy = policy.action_probabilities()
     elif callable(policy):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bandit_gym.checks import call_method, message
+from bandit_gym.checks import call_method, check_object, message
 from bandit_gym.checks.typing import BoolArray, FloatArray
 from bandit_gym.likelihoods.built_in import LIKELIHOODS, Likelihood
 
@@ -57,10 +57,8 @@ def check_values(likelihood: Any) -> tuple[FloatArray, FloatArray]:
         TypeError: if it is no likelihood.
         ValueError: saying in one sentence what is wrong.
     """
-    if not isinstance(likelihood, Likelihood):
-        condition = "be a likelihood such as Bernoulli()"
-        remedy = "one of your own is a subclass of bandit_gym.likelihoods.Likelihood"
-        raise TypeError(message("likelihood", condition, likelihood, remedy))
+    remedy = "one of your own is a subclass of bandit_gym.likelihoods.Likelihood"
+    check_object("likelihood", likelihood, Likelihood, remedy)  # type: ignore[type-abstract]
     name = getattr(likelihood, "name", None)
     if not isinstance(name, str):
         raise TypeError(message("likelihood.name", "be a string", name))

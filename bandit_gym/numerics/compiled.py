@@ -43,12 +43,8 @@ def kernel(function: Any) -> Any:
     try:
         compiled: Any = numba.njit(cache=True, error_model="numpy")(function)
     except RuntimeError:  # numba finds no folder that it may write to
-        warnings.warn(
-            "No folder for compiled code can be written to, so each process compiles anew; "
-            "set NUMBA_CACHE_DIR to one that can.",
-            RuntimeWarning,
-            stacklevel=1,
-        )
+        text = "No folder for compiled code can be written to; set NUMBA_CACHE_DIR to one that can."
+        warnings.warn(text, RuntimeWarning, stacklevel=1)
         return numba.njit(error_model="numpy")(function)
     if compiled is not function:  # which it is under NUMBA_DISABLE_JIT
         cache = compiled._cache

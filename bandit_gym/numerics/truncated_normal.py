@@ -229,8 +229,7 @@ def _solve_tilting(
             return np.append(x, 0.0), np.append(tilts, 0.0)
     raise ValueError(
         "mean and covariance must put the box where the tilting problem can be solved, got a "
-        f"centre {np.abs(centre).max():.3g} conditional standard deviations from the mean; take a "
-        "mean nearer to the box or weaker correlations."
+        f"centre {np.abs(centre).max():.3g} conditional standard deviations from the mean."
     )
 
 

@@ -113,7 +113,4 @@ class UnknownPrior:
         raise ValueError(PRIOR_MISSING)
 
 
-PRIOR_MISSING = (
-    "prior must be given where the environment knows none, got None; "
-    "pass one, as in RacingThompson(env, prior=Normal(0, 1)) or by a ContextualProblem."
-)
+PRIOR_MISSING = "prior must be given where the environment knows none, got None; pass one."

@@ -120,9 +120,8 @@ def _check_agreement(prior: Prior, rule: MeansRule, num_arms: int) -> None:
     pilot, draws = (np.asarray(prior.sample(rng, shape), dtype=np.float64) for _ in range(2))
     drift = find_drift(pilot, draws, log_density)
     if drift is not None:
-        raise ValueError(
-            f"prior.sample and prior.log_density must describe the same distribution, got {drift}."
-        )
+        methods = "prior.sample and prior.log_density"
+        raise ValueError(f"{methods} must describe the same distribution, got {drift}.")
 
 
 def find_drift(pilot: FloatArray, draws: FloatArray, log_density: LogDensityFunction) -> str | None:

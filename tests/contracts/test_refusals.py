@@ -287,7 +287,7 @@ PROBLEMS = [
     ((Bernoulli(), Beta(1, 1), 1), "num_arms must be an integer of at least 2, got 1."),
     ((Bernoulli(), Beta(1, 1), None), "num_arms must be an integer of at least 2, got None."),
     *(
-        ((likelihood, Beta(1, 1), 3), "likelihood must be a likelihood such as Bernoulli(), got")
+        ((likelihood, Beta(1, 1), 3), "likelihood must be a Likelihood, got")
         for likelihood in ("bernoulli", Bernoulli, None, {"name": "bernoulli"})
     ),
     *(((Bernoulli(), prior, 3), NO_PRIOR) for prior in ("beta", Beta, None, BETA)),
