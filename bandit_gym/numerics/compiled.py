@@ -125,25 +125,18 @@ def _iterate_parts(value: Any, seen: set[int]) -> Iterator[str]:
         yield f"{value.dtype} {value.shape} {value.tobytes().hex()}"
     elif isinstance(value, type) and hasattr(value, "_fields"):
         yield f"{value.__qualname__} {value._fields}"
+    elif isinstance(value, CodeType):
+        yield f"{value.co_code.hex()} {value.co_varnames}"
+        yield from (*value.co_names, *value.co_freevars)
+        for constant in value.co_consts:  # among them the code of comprehensions
+            yield from _iterate_parts(constant, seen)
     elif isinstance(value, FunctionType):
         if id(value) not in seen:
             seen.add(id(value))
-            names: list[str] = []
-            for code in _iterate_code(value.__code__):
-                yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames}"
-                yield from (repr(each) for each in code.co_consts if not isinstance(each, CodeType))
-                names += code.co_names
+            parts = [*_iterate_parts(value.__code__, seen)]
             scope = {**value.__globals__, **inspect.getclosurevars(value).nonlocals}
-            for name in sorted({*names, *value.__code__.co_freevars} & scope.keys()):
-                yield name
+            yield from parts
+            for name in sorted(scope.keys() & {*parts}):
                 yield from _iterate_parts(scope[name], seen)
     else:  # a number; or a module or a function of NumPy, which has a name
         yield str(getattr(value, "__name__", None) or repr(value))
-
-
-def _iterate_code(code: CodeType) -> Iterator[CodeType]:
-    """Yield the code of a function, and that of comprehensions inside it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _iterate_code(constant)
