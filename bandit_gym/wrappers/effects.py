@@ -141,7 +141,6 @@ class FeedbackBuffer(Effect):
         self._width = width
         self._due, self._pulled = np.full(shape, -1), np.zeros(shape, dtype=np.int64)
         self._actions, self._rewards = np.zeros(shape, dtype=np.int64), np.zeros(shape)
-        self._next_arrivals = np.zeros(self.num_lanes, dtype=np.int64)  # of the rewards to come
         self._kept: list[np.ndarray] = [self._pulled, self._actions, self._rewards]
         if env.features is not None:
             self._features = np.zeros((*shape, env.features.shape[-1]))
@@ -157,18 +156,18 @@ class FeedbackBuffer(Effect):
         self._due[lanes] = -1
 
     def before_step(self, lanes: IntArray, actions: IntArray) -> None:
-        """Draw when the rewards of this step will arrive, and keep the features of the arms."""
-        self._next_arrivals[lanes] = self.find_arrivals(lanes)
+        """Draw when the rewards of this step will arrive, and keep the arms and their features."""
+        now = self.steps[lanes]
+        slots = lanes, now % self._due.shape[1]
+        self._due[slots], self._pulled[slots] = self.find_arrivals(lanes), now
+        self._actions[slots] = actions[lanes]
         if self.env.features is not None:
-            places = self.steps[lanes] % self._due.shape[1]
-            self._features[lanes, places] = self.env.features[lanes, actions[lanes]]
+            self._features[slots] = self.env.features[lanes, actions[lanes]]
 
     def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> Paid:
         """Send the rewards of this step on their way, and hand out those that are due."""
         now = self.steps[lanes]
-        slots = lanes, now % self._due.shape[1]
-        self._due[slots], self._pulled[slots] = self._next_arrivals[lanes], now
-        self._actions[slots], self._rewards[slots] = actions[lanes], rewards[lanes]
+        self._rewards[lanes, now % self._due.shape[1]] = rewards[lanes]
         is_due = self._due[lanes] == now[:, None]
         order = np.argsort(np.where(is_due, self._pulled[lanes], NO_ARRIVAL), axis=1, kind="stable")
         rows, chosen = lanes[:, None], order[:, : self._width]
