@@ -151,8 +151,6 @@ def contextual(
     contexts: Any = "normal",
 ) -> ContextualProblem:
     """Contextual bandit: what an arm pays depends on its features, which change at each step."""
-    num_arms = check_integer("num_arms", num_arms, minimum=2)
-    num_features = check_integer("num_features", num_features, minimum=1)
     num_coefficients = count_coefficients(contexts, num_arms, num_features)
     chosen = Normal(0.0, 1.0) if prior is None else make_prior(prior)
     return ContextualProblem(make_likelihood(likelihood), chosen, num_arms, num_coefficients)
