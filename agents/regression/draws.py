@@ -67,16 +67,10 @@ def draw_block(
     noise = np.empty(mean.size)
     for j in range(len(theta)):
         out[j] = -draw_noise(rng, noise)
-        shift_normal(mean, factor, noise, theta[j])
-
-
-@inner
-def shift_normal(mean: np.ndarray, factor: np.ndarray, noise: np.ndarray, out: np.ndarray) -> None:
-    """Set `out` to the mean plus the product of a lower triangular factor and noise."""
-    for a in range(mean.size):
-        out[a] = mean[a]
-        for c in range(a + 1):
-            out[a] += factor[a, c] * noise[c]
+        for a in range(mean.size):
+            theta[j, a] = mean[a]
+            for c in range(a + 1):
+                theta[j, a] += factor[a, c] * noise[c]
 
 
 @inner
@@ -363,14 +357,6 @@ def choose_coefficients(
                 for a in fit.order[fit.starts[block] : fit.starts[block + 1]]:
                     chosen[lane, i, a] = draws[lane, a, winner]
     return chosen
-
-
-def draw_normal(rng: Generator, fit: Fit, size: int) -> np.ndarray:
-    """Return (N, size, d) draws of the normal fits."""
-    noise = rng.standard_normal((len(fit.mean), size, fit.order.size))
-    draws = np.empty(noise.shape)
-    draws[..., fit.order] = fit.mean[:, None] + noise @ fit.factor.swapaxes(1, 2)
-    return draws
 
 
 @kernel

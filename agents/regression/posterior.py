@@ -14,14 +14,12 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.choices import hide_arms, random_argmax
 from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.racing.stopping import EFFECTIVE_SAMPLES
-from agents.regression.draws import choose_coefficients, draw_normal, find_best_arms, race_blocks
+from agents.regression.draws import choose_coefficients, find_best_arms, race_blocks
 from agents.regression.fits import MIN_SHARE, CoefficientFits
 from agents.regression.rows import Rows
-from agents.regression.sites import Fit
 from bandit_gym.checks import check_choice, check_real
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import ContextualProblem
@@ -52,7 +50,7 @@ class CoefficientBelief(Belief):
     @property
     def coefficients(self) -> CoefficientDraws:
         """What is known of the (N, d) coefficients, by weighted draws."""
-        return CoefficientDraws(self.posterior.coefficients, self.doubts(), self.source)
+        return CoefficientDraws(self.posterior, self.features)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw of the means, as `draw_best` compares them."""
@@ -64,12 +62,10 @@ class CoefficientBelief(Belief):
 
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) arms with the largest predictor under one draw, ties at random."""
-        if available is not None:
-            num_decisions = len(self.features) // len(self.posterior.fits.shares)
-            draws = self.posterior.sample_many(rng, num_decisions)
-            predictors = self.features @ draws.reshape(len(self.features), -1, 1)
-            return random_argmax(rng, hide_arms(predictors[..., 0], available))
-        return self.posterior.draw_best_arms(rng, self.features)
+        features = self.features
+        if available is not None:  # a predictor that is NaN is never the largest
+            features = np.where(available[..., None], features, np.nan)
+        return self.posterior.draw_best_arms(rng, features)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why draws may not follow the posterior."""
@@ -85,31 +81,21 @@ class CoefficientBelief(Belief):
 
     def weighted_draws(self) -> WeightedDraws:
         """Return draws of the means: those of the coefficients, under the features."""
-        draws = self.coefficients
+        draws = self.posterior.coefficients
         means = self.posterior.problem.means(draws.means, self.features[:, None])
         return WeightedDraws(means, draws.log_weights)
 
 
-class CoefficientDraws(Belief):
-    """What weighted draws say of the (N, d) coefficients, which stand in the place of means.
-
-    Arguments:
-        draws: `means` (N, m, d) and `log_weights` (N, m).
-        doubts: (N,) why they may not follow the posterior.
-        source: what they are, in words.
-    """
-
-    def __init__(self, draws: WeightedDraws, doubts: np.ndarray, source: str) -> None:
-        self.means, self.log_weights = draws.means, draws.log_weights
-        self._answers, self._shortages, self.source = draws, doubts, source
+class CoefficientDraws(CoefficientBelief):
+    """What weighted draws say of the (N, d) coefficients, which stand in the place of means."""
 
     def sample(self, rng: Generator) -> np.ndarray:
-        """Return one (N, d) draw, taken by weight."""
-        return np.asarray(self.sample_many(rng, 1)[0])
+        """Return one (N, d) draw of the coefficients."""
+        return self.posterior.sample(rng)
 
-    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
-        """Return (size, N, d) draws, each taken by its weight."""
-        return self._draws().resample(rng, size)
+    def weighted_draws(self) -> WeightedDraws:
+        """Return the draws of the coefficients."""
+        return self.posterior.coefficients
 
 
 class CoefficientPosterior(Posterior):
@@ -174,9 +160,10 @@ class CoefficientPosterior(Posterior):
         """Return (N,) arrays by name: how many draws a decision takes, and their worth, if any."""
         return {}
 
-    @abstractmethod
     def _draw_for_answers(self, rng: Generator) -> WeightedDraws:
         """Return draws of the coefficients that answers rest on."""
+        theta = self.sample_many(rng, NUM_EFFECTIVE).swapaxes(0, 1)
+        return WeightedDraws(theta, np.zeros(theta.shape[:2]))
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why draws may not follow the posterior."""
@@ -262,17 +249,11 @@ class LaplaceCoefficients(CoefficientPosterior):
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, d) draws of the coefficients."""
-        return np.asarray(draw_normal(rng, self._normal, size).swapaxes(0, 1))
-
-    def _draw_for_answers(self, rng: Generator) -> WeightedDraws:
-        theta = draw_normal(rng, self._normal, NUM_EFFECTIVE)
-        return WeightedDraws(theta, np.zeros(theta.shape[:2]))
-
-    @property
-    def _normal(self) -> Fit:
-        """The fit to draw from."""
-        fit = self.fits.fit
-        if self.covariance == "full":
-            return fit
-        precisions = np.linalg.inv(fit.covariance).diagonal(axis1=1, axis2=2)
-        return fit._replace(factor=np.eye(precisions.shape[1]) / np.sqrt(precisions)[:, None])
+        fit, factor = self.fits.fit, self.fits.fit.factor
+        if self.covariance == "diagonal":
+            precisions = np.linalg.inv(fit.covariance).diagonal(axis1=1, axis2=2)
+            factor = np.eye(precisions.shape[1]) / np.sqrt(precisions)[:, None]
+        noise = rng.standard_normal((len(factor), size, fit.order.size))
+        draws = np.empty(noise.shape)
+        draws[..., fit.order] = fit.mean[:, None] + noise @ factor.swapaxes(1, 2)
+        return draws.swapaxes(0, 1)

@@ -334,12 +334,10 @@ def expand_block(link: LinkCode, data: Data, fit: Fit, lane: int, block: int) ->
     """Expand all likelihoods of a block at its point; return the log-density there."""
     part = slice(fit.starts[block], fit.starts[block + 1])
     point, (precision, right) = fit.point[lane, part], find_prior(fit, lane, block)
-    own, total = fit.order[part], dot(point, right - 0.5 * multiply_row(point, precision))
+    total, x = dot(point, right - 0.5 * multiply_row(point, precision)), np.empty(point.size)
     for row in find_rows(fit, lane, block):
-        eta = 0.0
-        for a in range(own.size):
-            eta += data.columns[lane, own[a], row] * point[a]
-        n, s = float(data.counts[lane, row]), data.sums[lane, row]
+        read_features(data, lane, row, fit.order[part], x)
+        eta, n, s = dot(x, point), float(data.counts[lane, row]), data.sums[lane, row]
         value, score, tau = log_likelihood(link, eta, n, s)
         total += value
         fit.sites[lane, row, 0], fit.sites[lane, row, 1] = tau, score + tau * eta
