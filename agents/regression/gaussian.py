@@ -31,6 +31,9 @@ from bandit_gym.checks.typing import FloatArray
 from bandit_gym.priors import MultivariateNormal
 from bandit_gym.problem import ContextualProblem
 
+SOURCE = "the normal distribution"
+SOURCE_OF_MANY_ARMS = f"{SOURCE} and, of best arms, {NUM_ANSWER_DRAWS:,} draws"
+
 MAX_PRODUCTS = 10**9
 """Of features, in the matrices of all lanes: 8 GB of them."""
 
@@ -54,14 +57,7 @@ class NormalBelief(Belief):
         self._spread = features @ factor  # the means are X m + X C z with z standard normal
         self._of_coefficients = mean, factor
         self.has_exact_propensities = self._mean.shape[1] <= 2
-
-    @property
-    def source(self) -> str:  # type: ignore[override]
-        """What its answers are taken from, in words."""
-        of_best = (
-            "" if self.has_exact_propensities else f" and, of best arms, {NUM_ANSWER_DRAWS:,} draws"
-        )
-        return f"{GaussianCoefficients.source}{of_best}"
+        self.source = SOURCE if self.has_exact_propensities else SOURCE_OF_MANY_ARMS
 
     @property
     def coefficients(self) -> NormalBelief:
@@ -104,8 +100,6 @@ class NormalBelief(Belief):
             return np.where(
                 available.all(axis=1, keepdims=True), self.best_arm_probabilities(), available
             )
-        if self._mean.shape[1] == 1:
-            return np.ones(self._mean.shape)
         gaps = self._mean - self._mean[:, ::-1]
         std = np.linalg.norm(self._spread - self._spread[:, ::-1], axis=2)
         is_certain = std < MIN_SPREAD
@@ -131,7 +125,7 @@ class GaussianCoefficients(Posterior):
     """
 
     method = "conjugate"
-    source = "the normal distribution"
+    source = SOURCE
     keeps_state = False
     decides_many = True
 
