@@ -54,7 +54,17 @@ def disjoint(x: Any, num_arms: int, intercept: bool = True) -> FloatArray:
         TypeError: if x is not made of numbers.
         ValueError: if x is infinite or NaN, or has no numbers and there is no intercept.
     """
-    return _put_in_own_block(*_check_visitors(x, num_arms, intercept))
+    vectors, num_arms = check_numbers("x", x), check_integer("num_arms", num_arms, minimum=2)
+    if not np.isfinite(vectors).all():
+        raise ValueError(message("x", "be finite", x))
+    if vectors.ndim == 0 or vectors.shape[-1] + bool(intercept) == 0:
+        raise ValueError(message("x", "have a last axis of features", x))
+    if intercept:
+        vectors = np.concatenate([np.ones((*vectors.shape[:-1], 1)), vectors], axis=-1)
+    *others, size = vectors.shape
+    features, arms = np.zeros((*others, num_arms, num_arms, size)), np.arange(num_arms)
+    features[..., arms, arms, :] = vectors[..., None, :]
+    return features.reshape(*others, num_arms, num_arms * size)
 
 
 def hierarchical(x: Any, num_arms: int, intercept: bool = True) -> FloatArray:
@@ -75,40 +85,13 @@ def hierarchical(x: Any, num_arms: int, intercept: bool = True) -> FloatArray:
         TypeError: if x is not made of numbers.
         ValueError: if x is infinite or NaN, or has no numbers and there is no intercept.
     """
-    return _put_in_both_blocks(*_check_visitors(x, num_arms, intercept))
+    own = disjoint(x, num_arms, intercept)
+    *others, size = own.shape
+    blocks = own.reshape(*others, num_arms, size // num_arms)
+    return np.concatenate([blocks.sum(axis=-2), own], axis=-1)  # all blocks but the arm's are 0
 
 
-def _check_visitors(x: Any, num_arms: int, intercept: bool) -> tuple[FloatArray, int]:
-    """Return (..., p) finite vectors, with a leading 1 if there is an intercept, and K."""
-    vectors = check_numbers("x", x)
-    if not np.isfinite(vectors).all():
-        raise ValueError(message("x", "be finite", x))
-    if vectors.ndim == 0 or vectors.shape[-1] + bool(intercept) == 0:
-        raise ValueError(message("x", "have a last axis of features", x))
-    num_arms = check_integer("num_arms", num_arms, minimum=2)
-    return _add_intercept(vectors) if intercept else vectors, num_arms
-
-
-def _add_intercept(vectors: FloatArray) -> FloatArray:
-    """Return the (..., p) vectors of p - 1 numbers with a 1 before them."""
-    return np.concatenate([np.ones((*vectors.shape[:-1], 1)), vectors], axis=-1)
-
-
-def _put_in_own_block(vectors: FloatArray, num_arms: int) -> FloatArray:
-    """Return the (..., K, K p) features that `disjoint` describes."""
-    *others, size = vectors.shape
-    features, arms = np.zeros((*others, num_arms, num_arms, size)), np.arange(num_arms)
-    features[..., arms, arms, :] = vectors[..., None, :]
-    return features.reshape(*others, num_arms, num_arms * size)
-
-
-def _put_in_both_blocks(vectors: FloatArray, num_arms: int) -> FloatArray:
-    """Return the (..., K, (K + 1) p) features that `hierarchical` describes."""
-    shared = np.repeat(vectors[..., None, :], num_arms, axis=-2)
-    return np.concatenate([shared, _put_in_own_block(vectors, num_arms)], axis=-1)
-
-
-BLOCKS = {"disjoint": _put_in_own_block, "hierarchical": _put_in_both_blocks}
+BLOCKS = {"disjoint": disjoint, "hierarchical": hierarchical}
 """How a visitor's numbers become features of each arm."""
 
 # -- Drawn features --------------------------------------------------------------------------------
@@ -127,36 +110,25 @@ UserDraw = Callable[[Generator, int, int], FloatArray]
 """From one generator, K and d to (K, d) features."""
 
 
-def _draw_normal(rngs: Sequence[Generator], *shape: int) -> FloatArray:
+def _draw_normal(
+    name: str, scale: float, rngs: Sequence[Generator], num_arms: int, num_features: int
+) -> FloatArray:
+    """Draw a visitor for all arms, in the blocks of that name, or each arm's features alone."""
+    size = num_features // count_coefficients(name, num_arms, 1)
+    shape = (size - 1,) if name in BLOCKS else (num_arms, size)
     drawn = np.empty((len(rngs), *shape))
     for rng, out in zip(rngs, drawn, strict=True):
         rng.standard_normal(out=out)
-    return drawn
-
-
-def _draw_arms(
-    scale: float, rngs: Sequence[Generator], num_arms: int, num_features: int
-) -> FloatArray:
-    """Draw each arm's features by themselves."""
-    return scale * (_draw_normal(rngs, num_arms, num_features) / np.sqrt(num_features))
-
-
-def _draw_visitors(
-    name: str, scale: float, rngs: Sequence[Generator], num_arms: int, num_features: int
-) -> FloatArray:
-    """Draw a visitor for all arms, and put the vector in the blocks of that name."""
-    size = num_features // count_coefficients(name, num_arms, 1)
-    num_blocks_of_arm = 1 if name == "disjoint" else 2
-    visitors = _add_intercept(_draw_normal(rngs, size - 1))
-    return scale * BLOCKS[name](visitors / np.sqrt(num_blocks_of_arm * size), num_arms)
+    features = BLOCKS[name](drawn, num_arms) if name in BLOCKS else drawn
+    num_blocks_of_arm = 2 if name == "hierarchical" else 1
+    return scale * (features / np.sqrt(num_blocks_of_arm * size))
 
 
 CONTEXTS: dict[str, Callable[..., FloatArray]] = {
-    "normal": _draw_arms,
-    "fixed": _draw_arms,  # once an episode
-    **{name: partial(_draw_visitors, name) for name in BLOCKS},
+    name: partial(_draw_normal, name) for name in ("normal", "fixed", *BLOCKS)
 }
-"""By name; linear predictors have the deviation `scale` under coefficients of unit variance."""
+"""By name, "fixed" once an episode; linear predictors have the deviation `scale` under coefficients
+of unit variance."""
 
 
 def count_coefficients(contexts: Any, num_arms: int, num_features: int) -> int:
@@ -246,7 +218,7 @@ class VisitorTable:
         found = self.features[numbers]
         if found.ndim == 3:
             return found
-        return self._put_in_blocks(_add_intercept(found), self.rewards.shape[1])
+        return self._put_in_blocks(found, self.rewards.shape[1])
 
     @property
     def ends(self) -> tuple[float, float]:
