@@ -118,10 +118,10 @@ class DrawnLanes(FeatureLanes):
         self._theta[lane] = draw_means(self.problem.prior, rng, self.problem.num_features)
         if self._is_fixed:
             shape = self.features.shape[1:]
-            self.features[lane] = self._draw_features([self._rngs[lane]], *shape)[0]
+            [self.features[lane]] = self._draw_features([self._rngs[lane]], *shape)
 
     def _draw(self, lanes: IntArray) -> FloatArray:
-        if not self._is_fixed:
+        if lanes.size and not self._is_fixed:
             rngs = [self._rngs[lane] for lane in lanes.tolist()]
             self.features[lanes] = self._draw_features(rngs, *self.features.shape[1:])
         means = self.problem.means(self._theta[lanes], self.features[lanes])
