@@ -95,14 +95,7 @@ class RacePosterior(Posterior):
         self.has_exact_propensities = self._is_one_sample
         self._log_supremum = -math.inf
         if isinstance(self.stopping, Paper) and self.stopping.scale == "supremum":
-            self._log_supremum = self.raced.log_supremum(has_stand_in=False)
-            largest = self.raced.log_supremum(has_stand_in=not self.pulls_first)
-            if largest > self._log_supremum + 1e-9:
-                condition = (
-                    "be 'pull' under scale='supremum' where weights are larger without data, "
-                    "when another prior stands in for Table 1's"
-                )
-                raise ValueError(message("unpulled_arms", condition, unpulled_arms))
+            self._log_supremum = self.raced.log_supremum(has_stand_in=not self.pulls_first)
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Forget when the masked lanes' proposals were checked."""
@@ -224,10 +217,8 @@ class RacePosterior(Posterior):
         quantiles of (N, K) levels are resolved; or MAX_WEIGHTED_DRAWS. Where these are too few,
         that is noted.
         """
-        rng, is_short = (
-            make_generator("a proposal that is not drawn from"),
-            np.zeros(len(self.counts), bool),
-        )
+        rng = make_generator("a proposal that is not drawn from")
+        is_short = np.zeros(len(self.counts), dtype=bool)
         self.proposal.update(rng, self.evidence.counts, self.evidence.sums)
         for lane, row in enumerate(np.broadcast_to(levels, self.counts.shape)):
             size, error = NUM_WEIGHTED_DRAWS // DRAW_GROWTH, np.inf

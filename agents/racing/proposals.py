@@ -75,6 +75,7 @@ class Proposal(ABC):
         counts: (N, K) pulls in the data of the last update.
         sums: (N, K) total rewards in the data of the last update.
         posterior: the exact posterior, if q equals it; all weights are then equal. Else None.
+        drawn_from: the posterior that draws are of, where that is an object of its own.
         has_likelihood: whether the likelihood of the data is a factor of q.
         natural: (1, K, 5) natural parameters of the problem's prior and (K, 1) ends of its support;
             None if the prior has no `natural_parameters`. Weights from them take a third of the
@@ -82,6 +83,7 @@ class Proposal(ABC):
     """
 
     posterior: Posterior | None = None
+    drawn_from: Posterior | None = None
     has_likelihood = True
 
     def __init__(self, problem: BanditProblem) -> None:
@@ -98,6 +100,8 @@ class Proposal(ABC):
     def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Condition every lane on its data; see `Posterior.update`."""
         self.counts, self.sums = counts, sums
+        if self.drawn_from is not None:
+            self.drawn_from.update(rng, CountsAndSums.from_totals(counts, sums))
 
     @abstractmethod
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
@@ -115,7 +119,9 @@ class Proposal(ABC):
         return np.zeros(counts.shape, dtype=bool)
 
     def is_unreliable(self) -> np.ndarray:
-        """Return (N,) True where draws may not follow q."""
+        """Return (N,) True where draws may not follow q, as tables cannot represent it."""
+        if self.drawn_from is not None:
+            return self.drawn_from.is_unreliable()
         return np.zeros(len(self.counts), dtype=bool)
 
     def log_supremum(self, *, has_stand_in: bool) -> float:
@@ -248,27 +254,20 @@ class TableProposal(Proposal):
         ValueError: if the marginals cannot be integrated, or are too rough for tables.
     """
 
+    drawn_from: GridPosterior
+
     def __init__(self, problem: BanditProblem, draws: np.ndarray) -> None:
         super().__init__(problem)
         self.marginals: Any = fit_marginals(problem, draws)
-        self.grid = GridPosterior(replace(problem, prior=self.marginals))
+        self.drawn_from = GridPosterior(replace(problem, prior=self.marginals))
         if self.marginals is problem.prior:
-            self.posterior = self.grid
-
-    def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Rebuild the tables of arms with new data; see `GridPosterior.update`."""
-        super().update(rng, counts, sums)
-        self.grid.update(rng, CountsAndSums.from_totals(counts, sums))
-
-    def is_unreliable(self) -> np.ndarray:
-        """Return (N,) True where the tables cannot represent the posterior."""
-        return self.grid.is_unreliable()
+            self.posterior = self.drawn_from
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Return m vectors of means for each lane; see `Proposal.draw`."""
         shape = len(lanes), self.problem.num_arms, num_samples
-        positions = self.grid.positions(rng.random(shape), lanes)
-        return Draws(self.grid.coordinate.means(positions), positions.argmax(axis=1))
+        positions = self.drawn_from.positions(rng.random(shape), lanes)
+        return Draws(self.drawn_from.coordinate.means(positions), positions.argmax(axis=1))
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log-densities of the marginal priors, without the likelihood."""
@@ -283,16 +282,7 @@ class MixtureProposal(Proposal):
 
     def __init__(self, problem: BanditProblem) -> None:
         super().__init__(problem)
-        self.posterior = MixturePosterior(problem)
-
-    def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Update the weights of the components; see `MixturePosterior.update`."""
-        super().update(rng, counts, sums)
-        self.posterior.update(rng, CountsAndSums.from_totals(counts, sums))
-
-    def is_unreliable(self) -> np.ndarray:
-        """Return (N,) True where tables of the components cannot represent the posterior."""
-        return self.posterior.is_unreliable()
+        self.drawn_from = self.posterior = MixturePosterior(problem)
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Return m vectors of means for each lane; see `Proposal.draw`."""

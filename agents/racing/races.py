@@ -122,7 +122,7 @@ class Races(NamedTuple):
         time of wasted samples against the fixed time of rounds.
         """
         num_arms = self.gumbels.shape[1]
-        if not self.stop.has_gaps:
+        if self.stop.gaps.size == 1:
             return max(1, MEANS_PER_TILE // num_arms)
         cost = ROW_COST + CALL_COST / (num_arms * part.size)
         return round(math.sqrt(2 * max(FIRST_ROUND_SAMPLES, self.num_samples[part].mean()) * cost))

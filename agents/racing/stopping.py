@@ -37,11 +37,6 @@ class StoppingThresholds(NamedTuple):
     by_value: bool
     max_samples: int
 
-    @property
-    def has_gaps(self) -> bool:
-        """Whether anything but the number of samples ends a race."""
-        return len(self.gaps) > 1
-
 
 @dataclass(frozen=True)
 class Paper:
