@@ -39,7 +39,7 @@ from scipy.special import log_expit
 
 from agents.numerics.distributions import TINY
 from agents.numerics.kernels import compare_means, fill_array
-from agents.racing.proposals import Draws, Proposal, make_draws
+from agents.racing.proposals import Draws, Proposal
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.problem import BanditProblem
 
@@ -109,10 +109,7 @@ class NormalProposal(Proposal):
         """Find the sites of every arm, and the order of drawing; see `Posterior.update`."""
         super().update(rng, counts, sums)
         sites = self._sites_at((self._extra * self._average + sums) / (self._extra + counts))
-        order, factor = np.empty(counts.shape, np.int64), np.zeros((*counts.shape, counts.shape[1]))
-        centre = np.tile(self._centre, (len(counts), 1))
-        self._normals = OrderedNormals(self._box, order, centre, factor)
-        order_arms(self._normals, self._covariance, sites)
+        self._normals = order_arms(self._box, self._centre, self._covariance, sites)
 
     def _sites_at(self, means: np.ndarray) -> np.ndarray:
         """Return (N, K, 2) h and tau of the sites that approximate likelihoods at means.
@@ -130,10 +127,7 @@ class NormalProposal(Proposal):
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m vectors of means for each lane; see `Proposal.draw`."""
-        means, winners, _ = make_draws(len(lanes), self.problem.num_arms, num_samples)
-        log_densities = np.zeros(winners.shape)
-        draw_ordered_normals(rng, self._normals_of(lanes), means, winners, log_densities)
-        return Draws(means, winners, log_densities)
+        return Draws(*draw_ordered_normals(rng, self._normals_of(lanes), num_samples))
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the (R, m) log-densities of (R, K, m) means; see `Proposal.log_density`."""
@@ -164,21 +158,26 @@ def log_logistic(z: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray
 
 
 @kernel
-def order_arms(normals: OrderedNormals, covariance: np.ndarray, sites: np.ndarray) -> None:
-    """Order arms: next is the one whose interval has the least mass, given those before.
+def order_arms(
+    box: np.ndarray, mean: np.ndarray, covariance: np.ndarray, sites: np.ndarray
+) -> OrderedNormals:
+    """Return a normal prior times sites, with the arm next whose interval has the least mass.
 
-    Those before are at their means; if these are outside the box, at its end.
+    That is given those before, which are at their means; if these are outside the box, at its end.
 
     Args:
-        normals: of R lanes; the centre is the prior's by arm, the factor zero, and both change.
+        box: (K, 2) ends of each arm's interval.
+        mean: (K,) of the prior before truncation.
         covariance: (K, K) of the prior.
         sites: (R, K, 2) h and tau.
     """
-    box, num_arms = normals.box, len(covariance)
+    num_lanes, num_arms = len(sites), len(covariance)
+    centres, factors = np.empty((num_lanes, num_arms)), np.zeros((num_lanes, num_arms, num_arms))
+    orders = np.empty((num_lanes, num_arms), dtype=np.int64)
     rest, columns = np.empty((num_arms, num_arms)), np.empty((num_arms, num_arms))
-    for r in range(len(sites)):
-        centre, order = normals.centre[r], normals.order[r]
-        rest[:] = covariance
+    for r in range(num_lanes):
+        centre, order = centres[r], orders[r]
+        centre[:], rest[:] = mean, covariance
         for i in range(num_arms):
             multiply_site(centre, rest, i, sites[r, i], columns[0])
         expected, is_left = centre.copy(), np.ones(num_arms, dtype=np.bool_)
@@ -198,7 +197,8 @@ def order_arms(normals: OrderedNormals, covariance: np.ndarray, sites: np.ndarra
         for k in range(num_arms):
             centre[k] = expected[order[k]]
             for j in range(k + 1):
-                normals.factor[r, k, j] = columns[j, order[k]]
+                factors[r, k, j] = columns[j, order[k]]
+    return OrderedNormals(box, orders, centres, factors)
 
 
 @inner
@@ -235,22 +235,19 @@ def find_most_restricted(
 
 @kernel
 def draw_ordered_normals(
-    rng: Generator,
-    normals: OrderedNormals,
-    means: np.ndarray,
-    winners: np.ndarray,
-    log_densities: np.ndarray,
-) -> None:
-    """Draw the means of all arms, with their densities, and find the best.
+    rng: Generator, normals: OrderedNormals, num_samples: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return `Draws` of the means of all arms, strictly inside the box.
 
     Args:
         rng: source of randomness.
         normals: of R lanes.
-        means: (R, K, m) receives the draws, strictly inside the box.
-        winners: (R, m) receives the best arms.
-        log_densities: (R, m) are added to, up to a constant in each lane.
+        num_samples: m.
     """
-    num_lanes, num_arms, num_samples = means.shape
+    num_lanes, num_arms = normals.order.shape
+    means = np.empty((num_lanes, num_arms, num_samples))
+    winners = np.empty((num_lanes, num_samples), dtype=np.int64)
+    log_densities = np.zeros(winners.shape)
     best, middle, z = np.empty(num_samples), np.empty(num_samples), np.empty(means.shape[1:])
     ends, workspace = np.empty((2, num_samples)), np.empty((2, num_samples))
     for r in range(num_lanes):
@@ -271,6 +268,7 @@ def draw_ordered_normals(
         fill_array(best, -np.inf)
         for i in range(num_arms):
             compare_means(rng, means[r], i, best, winners[r])
+    return means, winners, log_densities
 
 
 @inner

@@ -59,12 +59,6 @@ class Draws(NamedTuple):
     log_densities: np.ndarray | None = None
 
 
-def make_draws(num_lanes: int, num_arms: int, num_samples: int) -> Draws:
-    """Return uninitialised arrays for the means and winners of draws."""
-    means = np.empty((num_lanes, num_arms, num_samples))
-    return Draws(means, np.empty((num_lanes, num_samples), dtype=np.int64))
-
-
 class Proposal(ABC):
     """A distribution q of the means in each lane, updated with the data.
 
@@ -180,10 +174,10 @@ class ConjugateProposal(Proposal):
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Return m vectors of means for each lane; see `Proposal.draw`."""
         first, second = self._parameters
-        draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
-        distributions = MeanDistributions(self._family, first, second)
-        draw_chunk(rng, distributions, lanes, draws.means, draws.winners)
-        return draws
+        means = np.empty((len(lanes), self.problem.num_arms, num_samples))
+        winners = np.empty((len(lanes), num_samples), dtype=np.int64)
+        draw_chunk(rng, MeanDistributions(self._family, first, second), lanes, means, winners)
+        return Draws(means, winners)
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log-densities of the conjugate prior, without the likelihood."""

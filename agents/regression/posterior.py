@@ -182,7 +182,6 @@ class CoefficientRace(CoefficientPosterior):
     """
 
     is_laplace = False
-    lengths: np.ndarray
 
     def __init__(
         self, problem: ContextualProblem, *, effective_samples: float = EFFECTIVE_SAMPLES
