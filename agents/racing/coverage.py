@@ -31,7 +31,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from agents.posteriors.weighted_draws import WeightedDraws, normalise_weights
+from agents.posteriors.weighted_draws import WeightedDraws, find_particles, normalise_weights
 from agents.racing.proposals import Proposal, draw_weighted, find_log_weights, split_lanes
 from agents.racing.races import Races
 from bandit_gym.numerics.streams import make_generator
@@ -124,8 +124,7 @@ class PriorSample:
     def resample(self) -> np.ndarray:
         """Return (R, K, M) draws, resampled systematically: none of weight 1/M is left out."""
         levels = (np.arange(MIN_PILOTS_PER_CHECK) + 0.5) / MIN_PILOTS_PER_CHECK
-        below = normalise_weights(self._log_weights)[0].cumsum(axis=1)
-        chosen = np.array([np.searchsorted(row, levels * row[-1]) for row in below])
+        chosen = find_particles(normalise_weights(self._log_weights)[0], levels[None])
         return np.ascontiguousarray(self.means[chosen].swapaxes(1, 2))
 
 

@@ -22,7 +22,7 @@ from agents.posteriors.weighted_draws import (
 )
 from agents.racing.coverage import CoverageCheck
 from agents.racing.matching import make_proposals
-from agents.racing.proposals import draw_weighted, make_weight_error
+from agents.racing.proposals import Proposal, draw_weighted, make_weight_error
 from agents.racing.races import Races
 from agents.racing.stopping import EFFECTIVE_SAMPLES, Paper, Stop, make_stop, make_thresholds
 from bandit_gym.checks import check_choice, check_real, message
@@ -126,10 +126,9 @@ class RacePosterior(Posterior):
             self.check.check_coverage(due, races)
         is_capped = races.num_samples == self.thresholds.max_samples
         is_capped &= not isinstance(self.stopping, int)
-        doubts = Doubt.RACE_CAPPED.value * is_capped
+        doubts = self._doubts_of(self.raced) | Doubt.RACE_CAPPED.value * is_capped
         if not (self.raced.posterior or self.check.has_exact_second):
             doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * races.has_few_effective()
-        doubts |= Doubt.BEYOND_TABLE.value * self.raced.is_unreliable()
         sizes = races.effective_sample_size()
         self._last_diagnostics = self._report(races.num_samples, sizes, is_capped, doubts)
         return np.argmax(races.totals, axis=1)  # line 16
@@ -164,18 +163,20 @@ class RacePosterior(Posterior):
         if self._last_diagnostics is not None:
             return self._last_diagnostics
         self._update_proposal(make_generator("a proposal that is not drawn from"))
-        doubts = self._shortages | Doubt.BEYOND_TABLE.value * self.raced.is_unreliable()
-        doubts = doubts | Doubt.LOW_COVERAGE.value * self.check.is_blind
+        doubts = self._shortages | self._doubts_of(self.raced)
         return {"doubts": doubts, "is_unreliable": doubts != 0}
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why answers may be wrong: draws too few, or not of the proposal."""
-        is_blind = Doubt.LOW_COVERAGE.value * self.check.is_blind
         if self.exact is not None:
-            return is_blind | self.exact.doubts()
+            return Doubt.LOW_COVERAGE.value * self.check.is_blind | self.exact.doubts()
         self.effective_sample_size()  # any answer notes where draws are few
-        is_beyond = Doubt.BEYOND_TABLE.value * self.proposal.is_unreliable()
-        return is_blind | self._shortages | is_beyond
+        return self._shortages | self._doubts_of(self.proposal)
+
+    def _doubts_of(self, proposal: Proposal) -> np.ndarray:
+        """Return (N,) what is doubted where draws are of a proposal: its reach, and its tables."""
+        is_beyond = Doubt.BEYOND_TABLE.value * proposal.is_unreliable()
+        return Doubt.LOW_COVERAGE.value * self.check.is_blind | is_beyond
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities of the means, if the proposal is the posterior."""
@@ -245,6 +246,5 @@ class RacePosterior(Posterior):
     ) -> dict[str, np.ndarray]:
         """Return how a decision went, with (N,) effective sample sizes, and what is doubted."""
         found = {"num_samples": num_samples, "effective_sample_size": sizes, "is_capped": is_capped}
-        doubts = doubts | Doubt.LOW_COVERAGE.value * self.check.is_blind
         found |= {"doubts": doubts, "is_unreliable": doubts != 0}
         return found | {"last_checked": self.check.last.copy()}
