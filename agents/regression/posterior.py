@@ -8,7 +8,6 @@ Notation: N lanes, K arms, d features, B blocks, m draws.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import ClassVar, Self
 
 import numpy as np
@@ -104,14 +103,21 @@ class CoefficientPosterior(Posterior):
     Arguments:
         problem: likelihood, prior, and the number of features.
         effective_samples: how many draws of the posterior those of a decision are worth.
+
+    Attributes:
+        lengths: (N, B) draws of each block to decide from, as the last decisions did.
     """
 
     problem: ContextualProblem
     state_names = ("fits",)
     decides_many = True
-    is_laplace: ClassVar[bool]
+    is_laplace: ClassVar[bool] = False
+    _coefficients: WeightedDraws | None = None
 
-    def __init__(self, problem: ContextualProblem, effective_samples: float = 1.0) -> None:
+    def __init__(
+        self, problem: ContextualProblem, *, effective_samples: float = EFFECTIVE_SAMPLES
+    ) -> None:
+        check_real("effective_samples", effective_samples, above=0.0)
         self.problem = problem
         self.fits = CoefficientFits(problem, effective_samples, self.is_laplace)
         self.max_lanes = MAX_FIT_VALUES // problem.num_features**2
@@ -127,7 +133,7 @@ class CoefficientPosterior(Posterior):
     def update(self, rng: Generator, rows: Rows) -> None:  # type: ignore[override]  # evidence here
         """Bring every lane to its rows."""
         self.fits.update(rows)
-        self._coefficients: WeightedDraws | None = None
+        self.lengths, self._coefficients = self.fits.lengths, None
 
     def predict(self, features: np.ndarray) -> Belief:  # type: ignore[override]  # asked at features
         """Return the belief of arms with (N, K, d) features."""
@@ -143,10 +149,6 @@ class CoefficientPosterior(Posterior):
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, d) draw of the coefficients."""
         return np.asarray(self.sample_many(rng, 1)[0])
-
-    @abstractmethod
-    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
-        """Return (size, N, d) draws of the coefficients."""
 
     def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
         """Return the (N,) arms of (N, K, d) features that are best under one draw.
@@ -173,25 +175,8 @@ class CoefficientPosterior(Posterior):
 class CoefficientRace(CoefficientPosterior):
     """Weighted draws of which one is taken: the race of `RacingThompson` in coefficient space.
 
-    Arguments:
-        problem: likelihood, prior, and the number of features.
-        effective_samples: how many draws of the posterior those of a decision are worth.
-
-    Attributes:
-        lengths: (N, B) draws of each block to decide from, as the last decisions did.
+    Arguments: those of `CoefficientPosterior`.
     """
-
-    is_laplace = False
-
-    def __init__(
-        self, problem: ContextualProblem, *, effective_samples: float = EFFECTIVE_SAMPLES
-    ) -> None:
-        super().__init__(problem, check_real("effective_samples", effective_samples, above=0.0))
-
-    def update(self, rng: Generator, rows: Rows) -> None:  # type: ignore[override]  # evidence here
-        """Bring every lane to its rows."""
-        super().update(rng, rows)
-        self.lengths = self.fits.lengths
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, d) draws of the coefficients: of each block, by weight from one pool.
