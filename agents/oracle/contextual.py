@@ -184,8 +184,6 @@ def polar_probabilities(target: PosteriorTarget, arms: FloatArray) -> tuple[Floa
 
 def _are_short(corners: FloatArray, directions: FloatArray) -> BoolArray:
     """Return whether (S, d, d) simplices are short for their distance from (L, d) directions."""
-    if corners.shape[1] == 1:
-        return np.ones(len(corners), dtype=np.bool_)
     lengths = np.linalg.norm(corners[:, :, None] - corners[:, None], axis=-1).max(axis=(1, 2))
     distances = cdist(_unit(corners.sum(axis=1)), directions).min(axis=1)
     spread = np.sqrt(np.maximum(np.linalg.eigvalsh(np.cov(directions.T))[1], 0.0))
