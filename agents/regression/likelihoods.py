@@ -97,38 +97,27 @@ def sum_log_likelihoods(
         is_single: whether all n are 1.
         buffer: (2, at least R) overwritten.
     """
-    if link.kind == LOGIT:
-        return sum_of_logit(eta, data, is_single, buffer)
     n, s, value, total = data[0], data[1], buffer[0], eta.size
+    # s eta - n e^eta of Poisson rewards; of exponential ones -n eta - s e^-eta.
+    sign, slopes, sizes = (1.0, s, n) if link.kind == LOG_OF_POISSON else (-1.0, n, s)
     if link.kind == IDENTITY:
         for j in range(total):
             value[j] = link.scale * (s[j] - 0.5 * n[j] * eta[j]) * eta[j]
         return fold_sum(value, total)
-    # s eta - n e^eta of Poisson rewards; of exponential ones -n eta - s e^-eta.
-    sign, slopes, sizes = (1.0, s, n) if link.kind == LOG_OF_POISSON else (-1.0, n, s)
     for j in range(total):
-        eta[j] *= sign
-        value[j] = slopes[j] * eta[j]
+        if link.kind == LOGIT:
+            value[j] = s[j] * eta[j] - n[j] * max(eta[j], 0.0)
+            eta[j] = -abs(eta[j])
+        else:
+            eta[j] *= sign
+            value[j] = slopes[j] * eta[j]
     exponentiate_row(eta, buffer[1])
-    for j in range(total):
-        value[j] -= sizes[j] * eta[j]
-    return fold_sum(value, total)
-
-
-@inner
-def sum_of_logit(eta: np.ndarray, data: np.ndarray, is_single: bool, buffer: np.ndarray) -> float:
-    """Do as `sum_log_likelihoods` for the logit link."""
-    n, s, value, total = data[0], data[1], buffer[0], eta.size
-    for j in range(total):
-        value[j] = s[j] * eta[j] - n[j] * max(eta[j], 0.0)
-        eta[j] = -abs(eta[j])
-    exponentiate_row(eta, buffer[1])
-    if is_single:
+    if link.kind == LOGIT and is_single:
         for j in range(total):
             eta[j] += 1.0
         return fold_sum(value, total) - math.log(fold_product(eta, total))
     for j in range(total):
-        value[j] -= n[j] * math.log1p(eta[j])
+        value[j] -= n[j] * math.log1p(eta[j]) if link.kind == LOGIT else sizes[j] * eta[j]
     return fold_sum(value, total)
 
 
