@@ -30,7 +30,6 @@ from benchmarks.timing import (
     time_decision,
 )
 from scripts.studies.adapters.protocol import NUM_ARMS, NUM_STEPS, new_game
-from scripts.studies.adapters.visitors import NUM_VISITS, Visitors
 
 UNIFORM, INFORMED = (BanditProblem(Bernoulli(), Beta(a, a), NUM_ARMS) for a in (1.0, 5.0))
 TRUNCATED = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), NUM_ARMS)
@@ -59,12 +58,13 @@ RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "optimistic-gittins": ("optimistic_gittins", {}),
     "irs-fh": ("information_relaxation", {"horizon": HORIZON}),
 }
+NUM_VISITS = 200
 VISITOR_SIZES = {
     "features.one": (5, 1000, 1),
     "features.many": (5, 1000, 50),
     "features.large": (20, 5000, 1),
 }
-"""Key of a row -> features, rows and lanes."""
+"""Decisions of a round; key of a row -> features, rows and lanes."""
 
 
 def measurements(effort: Effort) -> Iterator[Measurement]:
@@ -309,70 +309,34 @@ def _start_plain_particles(problem: BanditProblem) -> tuple[Callable, Callable]:
 
 
 def _measure_features(effort: Effort) -> Iterator[Measurement]:
-    """Yield decisions on fresh features after many rows, by size, and against peers."""
+    """Yield decisions on fresh features after many rows, by size."""
     for key, (num_features, num_rows, num_lanes) in VISITOR_SIZES.items():
         title = f"racing, d = {num_features}, {num_rows:,} rows, {num_lanes} lanes"
         yield time_decision(key, title, partial(_play_visits, num_features, num_rows, num_lanes))
-    size = VISITOR_SIZES["features.one"]
-    yield match(
-        "racing with features, one lane: ",
-        {
-            "features.numpy": ("plain NumPy", "ours"),
-            "features.bayesianbandits": ("bayesianbandits", "ours"),
-            "features.polyagamma": ("polyagamma", "ours"),
-            "features.mabwiser": ("mabwiser", "ours, disjoint"),
-        },
-        "decision",
-        lambda: {
-            "ours": _play_visits(*size),
-            "ours, disjoint": _play_visits(*size, is_disjoint=True),
-            "plain NumPy": make_contestant(partial(_play_plain_visits, *size), NUM_VISITS),
-            **{
-                name: make_peer(effort, name, NUM_VISITS, "visits")
-                for name in ("bayesianbandits", "polyagamma", "mabwiser")
-            },
-        },
-    )
 
 
-def _play_visits(
-    num_features: int, num_rows: int, num_lanes: int, *, is_disjoint: bool = False
-) -> Contestant:
-    visitors = Visitors(num_features, num_lanes, is_disjoint)
-    size = len(visitors.theta)
-    agent = RacingThompson(ContextualProblem(Bernoulli(), Normal(0.0, 1.0), NUM_ARMS, size))
+def _play_visits(num_features: int, num_rows: int, num_lanes: int) -> Contestant:
+    """Make a contestant of logistic rewards that has seen rows of arms in turn."""
+    rng, lanes = np.random.default_rng(0), np.arange(num_lanes)
+    shape = num_rows + NUM_VISITS, num_lanes, NUM_ARMS, num_features
+    features = rng.normal(0.0, 2 / np.sqrt(num_features), shape)
+    chances = expit(features @ rng.normal(size=num_features))
+    rewards = (rng.random(chances.shape) < chances).astype(float)
+    prior = Normal(0.0, 1.0)
+    agent = RacingThompson(ContextualProblem(Bernoulli(), prior, NUM_ARMS, num_features))
     agent.reset(num_lanes, seed=0)
     for i in range(num_rows):
-        features = visitors.draw_features()[:, i % NUM_ARMS]
-        rewards = visitors.draw_rewards(features)
-        agent.observe(np.zeros(num_lanes, dtype=np.int64), rewards, observation=features)
-    agent.act(visitors.draw_features())
-    shown = [visitors.draw_features() for _ in range(NUM_VISITS)]
+        arm = i % NUM_ARMS
+        agent.observe(np.full(num_lanes, arm), rewards[i, :, arm], observation=features[i, :, arm])
+    agent.act(features[-1])
 
     def play() -> None:
         player: Any = copy.deepcopy(agent)
-        for features in shown:
-            chosen = player.act(features)
-            player.observe(chosen, visitors.draw_rewards(features[np.arange(num_lanes), chosen]))
+        for shown, paid in zip(features[num_rows:], rewards[num_rows:], strict=True):
+            chosen = player.act(shown)
+            player.observe(chosen, paid[lanes, chosen])
 
     return make_contestant(play, NUM_VISITS * num_lanes)
-
-
-def _play_plain_visits(num_features: int, num_rows: int, num_lanes: int) -> None:
-    """Draw from the Laplace approximation, fitted anew by Newton's method at each decision."""
-    visitors, rng = Visitors(num_features, num_lanes), np.random.default_rng(1)
-    (rows, rewards), mode = visitors.draw_rows(num_rows), np.zeros(num_features)
-    for _ in range(NUM_VISITS):
-        for _ in range(3):  # Newton steps
-            p = expit(rows @ mode)
-            precision = np.eye(num_features) + (rows * (p * (1 - p))[:, None]).T @ rows
-            mode = mode + np.linalg.solve(precision, rows.T @ (rewards - p) - mode)
-        noise = rng.normal(size=num_features)
-        theta = mode + np.linalg.solve(np.linalg.cholesky(precision).T, noise)
-        features = visitors.draw_features()[0]
-        chosen = features[(features @ theta).argmax()]
-        rows = np.vstack([rows, chosen])
-        rewards = np.append(rewards, visitors.draw_rewards(chosen[None]))
 
 
 # -- Growth ----------------------------------------------------------------------------------------

@@ -170,8 +170,8 @@ def make_contestant(function: Callable[[], Any], work: float | None = None) -> C
     return play
 
 
-def make_peer(effort: Effort, library: str, work: float, game: str = "play") -> Contestant | str:
-    """Make a contestant of a game in a library's adapter, or say why there is none.
+def make_peer(effort: Effort, library: str, work: float) -> Contestant | str:
+    """Make a contestant of the game in a library's adapter, or say why there is none.
 
     Each of its turns is a process of its own, which keeps its own time once it is warm.
     """
@@ -183,7 +183,7 @@ def make_peer(effort: Effort, library: str, work: float, game: str = "play") -> 
         return str(error)
 
     def play(num_rounds: int, clock: str) -> tuple[float, float]:
-        asked = {"game": game, "num_rounds": num_rounds, "clock": clock}
+        asked = {"num_rounds": num_rounds, "clock": clock}
         (answer,) = ask_adapter(python, library, [asked])
         if "error" in answer:
             raise RuntimeError(f"{library}: {answer['error']}")

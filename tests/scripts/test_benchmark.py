@@ -29,9 +29,6 @@ NEEDS_PEERS = {
     "environment.bernoulli.gymnax.t1000",
     "exact.one.mabwiser",
     "exact.one.river",
-    "features.bayesianbandits",
-    "features.mabwiser",
-    "features.polyagamma",
     "smc.many.particles",
     "smc.one.particles",
 }

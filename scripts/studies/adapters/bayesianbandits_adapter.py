@@ -3,7 +3,6 @@
 import bayesianbandits as bb
 import numpy as np
 from protocol import serve
-from visitors import NUM_ARMS, new_visits
 
 
 def learn(case):
@@ -33,17 +32,4 @@ def learn(case):
     return lambda: agent.pull(np.zeros((1, 1)))[0]
 
 
-def start(rows, rewards):
-    """Return a learner of the benchmark's visitors: logistic regression by Laplace."""
-    shown = bb.FunctionArmFeaturizer(lambda x, _: x.reshape(len(x), NUM_ARMS, -1).swapaxes(1, 2))
-    arms, learner = [bb.Arm(arm) for arm in range(NUM_ARMS)], bb.BayesianGLM(1.0)
-    agent = bb.LipschitzContextualAgent(arms, bb.ThompsonSampling(), shown, learner)
-    agent.learner.partial_fit(rows, rewards)
-    return (
-        agent,
-        lambda agent, features: agent.pull(features.reshape(1, -1))[0],
-        lambda agent, chosen, reward: agent.learner.partial_fit(chosen, reward),
-    )
-
-
-serve(learn, visits=new_visits(start))
+serve(learn)

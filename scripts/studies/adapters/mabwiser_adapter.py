@@ -1,9 +1,7 @@
 """MABWiser: Thompson sampling of Beta-Bernoulli arms, and LinTS, with a regression for each arm."""
 
-import numpy as np
 from mabwiser.mab import MAB, LearningPolicy
 from protocol import NUM_ARMS, new_game, serve
-from visitors import new_visits
 
 
 def learn(case):
@@ -30,22 +28,4 @@ def start():
     return bandit.predict, lambda arm, reward: bandit.partial_fit([arm], [reward])
 
 
-def start_visits(rows, rewards):
-    """Return a learner of the benchmark's visitors: LinTS, a linear regression for each arm."""
-    blocks, arms = rows.reshape(len(rows), NUM_ARMS, -1), np.arange(len(rows)) % NUM_ARMS
-    bandit = MAB([*range(NUM_ARMS)], LearningPolicy.LinTS(), seed=0)
-    bandit.fit(arms, rewards, blocks[np.arange(len(rows)), arms])
-    return (
-        bandit,
-        lambda bandit, features: bandit.predict(features[:1, : blocks.shape[2]]),
-        lambda bandit, chosen, reward: bandit.partial_fit(*split(chosen, reward)),
-    )
-
-
-def split(chosen, reward):
-    """Return the arm, the reward and the visitor of a row, in which one arm has a block."""
-    (arm,) = np.flatnonzero(chosen.reshape(NUM_ARMS, -1).any(axis=1))
-    return [int(arm)], reward, chosen.reshape(NUM_ARMS, -1)[[arm]]
-
-
-serve(learn, new_game(start), new_visits(start_visits, is_disjoint=True))
+serve(learn, new_game(start))

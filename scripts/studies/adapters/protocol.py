@@ -16,20 +16,18 @@ NUM_ARMS, NUM_STEPS = 10, 1000
 """Of the game that every learner plays in one lane, in whichever process."""
 
 
-def serve(learn, play=None, visits=None):
+def serve(learn, play=None):
     """Answer each line of the input: the arms chosen in a case, or the seconds of some rounds.
 
     Args:
         learn: given a case, whose fields `scripts.studies.libraries.encode_case` lists, returns a
             function that makes a decision.
         play: does a round of what the benchmark times, if it times this library.
-        visits: the same where arms have features.
     """
     for line in sys.stdin:
         asked = json.loads(line)
         try:
-            game = {"play": play, "visits": visits}.get(asked.pop("game", None))
-            answer = time_game(game, **asked) if game else choose(learn, asked)
+            answer = time_game(play, **asked) if "num_rounds" in asked else choose(learn, asked)
         except Exception as error:  # of a library, which is reported beside its other cases
             answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
         print("answer", json.dumps(answer), flush=True)
