@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for `scripts`, which is no
 
 from benchmarks import decisions, runs  # noqa: E402
 from benchmarks.report import document, print_report, write_markdown  # noqa: E402
-from benchmarks.thresholds import list_by_verdict  # noqa: E402
+from benchmarks.thresholds import judge_row  # noqa: E402
 from benchmarks.timing import CLOCKS, Effort, Measurement, ResultRow  # noqa: E402
 
 FULL = Effort("full", seconds=0.2, repeats=9)
@@ -88,10 +88,11 @@ def _measure_chosen(chosen: Sequence[Measurement], effort: Effort) -> Iterator[R
 
 def _check(rows: Sequence[ResultRow]) -> int:
     """Name bars missed, too close to decide or not measured; return 1 for misses and errors."""
-    for name, state in {"not measured": "absent", "noisy": "noisy", "MISSED": "MISSED"}.items():
-        for line in list_by_verdict(rows, state):
-            print(f"{name}: {line}", file=sys.stderr)
-    return int(bool(list_by_verdict(rows, "MISSED")) or any(row.note == FAILED for row in rows))
+    verdicts = {row.key: judge_row(row) for row in rows}
+    for key, verdict in verdicts.items():
+        if verdict in ("absent", "noisy", "MISSED"):
+            print(f"{verdict}: {key}", file=sys.stderr)
+    return int("MISSED" in verdicts.values() or any(row.note == FAILED for row in rows))
 
 
 def _make_parser() -> argparse.ArgumentParser:

@@ -78,7 +78,9 @@ def measurements(effort: Effort) -> Iterator[Measurement]:
         make = partial(_play_from_start, agent, num_steps, num_lanes)
         title = f"{key}, {num_lanes} lanes x {num_steps} steps"
         yield time_decision(f"rules.{key}", title, make)
-    yield from _measure_features(effort)
+    for key, size in VISITOR_SIZES.items():
+        title = "racing, d = {}, {:,} rows, {} lanes".format(*size)
+        yield time_decision(key, title, partial(_play_visits, *size))
     yield from _measure_growth(effort)
 
 
@@ -306,13 +308,6 @@ def _start_plain_particles(problem: BanditProblem) -> tuple[Callable, Callable]:
 
 
 # -- Features --------------------------------------------------------------------------------------
-
-
-def _measure_features(effort: Effort) -> Iterator[Measurement]:
-    """Yield decisions on fresh features after many rows, by size."""
-    for key, (num_features, num_rows, num_lanes) in VISITOR_SIZES.items():
-        title = f"racing, d = {num_features}, {num_rows:,} rows, {num_lanes} lanes"
-        yield time_decision(key, title, partial(_play_visits, num_features, num_rows, num_lanes))
 
 
 def _play_visits(num_features: int, num_rows: int, num_lanes: int) -> Contestant:

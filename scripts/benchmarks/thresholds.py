@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -110,25 +110,3 @@ def judge_row(row: ResultRow, thresholds: Mapping[str, Threshold] = TARGETS) -> 
         return "noisy" if num_met else "MISSED"
     goal = threshold if threshold.aim is None else replace(threshold, value=threshold.aim)
     return "aim" if goal.is_met_by(row.value) else "met"
-
-
-def list_by_verdict(
-    rows: Iterable[ResultRow], state: str, thresholds: Mapping[str, Threshold] = TARGETS
-) -> list[str]:
-    """Return one line for each bar whose row got this verdict: what it is and must be.
-
-    A bar without a row is "absent"; where there is no value, the line says why.
-    """
-    found = {key: ResultRow(key, "", None, note="not run") for key in thresholds}
-    found |= {row.key: row for row in rows if row.key in thresholds}
-    return [
-        f"{key}: {row.note if row.value is None else _write_comparison(row, thresholds[key])}"
-        for key, row in found.items()
-        if judge_row(row, thresholds) == state
-    ]
-
-
-def _write_comparison(row: ResultRow, threshold: Threshold) -> str:
-    interval = "" if row.low is None else f" [{row.low:.3g}, {row.high:.3g}]"
-    condition = f"{'at least' if threshold.is_floor else 'at most'} {threshold.value:g}"
-    return f"{row.value:.3g} {row.unit}{interval}, must be {condition}"
