@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
 from resource import RUSAGE_CHILDREN, getrusage
@@ -65,7 +65,6 @@ HARNESS_CASES = {
 """Key -> agent and lanes."""
 
 COMPARED_AGENTS, FIRST_SIZE = ("racing", "exact", "smc"), (2, 10)
-NEEDED_IMPORTS = "import numpy, gymnasium, pandas"
 
 
 def measurements(effort: Effort) -> Iterator[Measurement]:
@@ -76,7 +75,6 @@ def measurements(effort: Effort) -> Iterator[Measurement]:
         yield Measurement((key,), partial(_measure_share, key, agent, num_lanes))
     yield Measurement(("growth.memory.ratio", "growth.memory.replications"), _measure_memory)
     yield Measurement(("end-to-end.cold-start",), _measure_first_comparison)
-    yield Measurement(("end-to-end.trivial",), _measure_trivial_command)
     yield Measurement(("end-to-end.gain",), _measure_parallel_gain)
 
 
@@ -249,19 +247,6 @@ def _measure_first_comparison(effort: Effort) -> Iterator[ResultRow]:
     yield summarise_turns("end-to-end.cold-start", title, times, "s")
 
 
-def _measure_trivial_command(effort: Effort) -> Iterator[ResultRow]:
-    """Compare what a command costs that computes nothing with what it has to import."""
-    with TemporaryDirectory() as cache:
-        command = partial(_run_comparison, (2, 5), cache, agents=("random",), workers=1)
-        command()
-        ratios = [
-            command()["processor"] / run_process("-c", NEEDED_IMPORTS)["processor"]
-            for _ in range(effort.repeats)
-        ]
-    title = "compare, random, 2 x 5, warm / import of NumPy, Gymnasium and pandas: processor time"
-    yield summarise_turns("end-to-end.trivial", title, ratios)
-
-
 def _measure_parallel_gain(effort: Effort) -> Iterator[ResultRow]:
     """Compare one worker with two, each on one thread, in runs of a minute and more.
 
@@ -286,10 +271,7 @@ def _name_size(size: tuple[int, int]) -> str:
 
 
 def _run_comparison(
-    size: tuple[int, int],
-    cache: str | None = None,
-    agents: Sequence[str] = COMPARED_AGENTS,
-    **options: int,
+    size: tuple[int, int], cache: str | None = None, **options: int
 ) -> Mapping[str, Any]:
     """Run the command once, in a fresh folder; compiled code is kept in `cache`, or nowhere."""
     with TemporaryDirectory() as folder:
@@ -297,4 +279,4 @@ def _run_comparison(
         listed = [f"--{name}={value}" for name, value in numbers.items()]
         command = ["-m", "bandit_gym", "compare", *listed, f"--out={folder}/results"]
         cache = cache or f"{folder}/cache"
-        return run_process(*command, "--agents", *agents, NUMBA_CACHE_DIR=cache)
+        return run_process(*command, "--agents", *COMPARED_AGENTS, NUMBA_CACHE_DIR=cache)

@@ -86,7 +86,6 @@ TARGETS: Mapping[str, Threshold] = {
     "growth.memory.replications": at_most(1.1, None, "a block is forgotten when it is stored"),
     "harness.racing": at_most(0.05, None, "a user pays for the agent, not for us"),
     "harness.exact.many": at_most(0.7, None, "the cheapest agent of all takes 0.2 us a decision"),
-    "end-to-end.trivial": at_most(4, 2, "Matplotlib as well, half of it, and its picture"),
     "end-to-end.gain": at_least(1.8, 1.95, "two workers share nothing but memory"),
     "end-to-end.cold-start": at_most(20, 8, "a first run should not be the last one"),
 }
