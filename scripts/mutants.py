@@ -60,10 +60,8 @@ def draw_mutants(prefix: str, size: int, seed: int) -> list[Any]:
     with contextlib.chdir(ROOT):
         init(paths, database, {})
     every = sorted(database.work_items, key=lambda item: identify_mutant(item.mutations[0]))
-    annotations = {path: list(find_annotations(ROOT / path)) for path in paths}
     random.Random(seed).shuffle(every)
-    able = (item for item in every if not _is_inside(item.mutations[0], annotations))
-    return list(islice((item for item in able if _is_python(item.mutations[0])), size))
+    return list(islice((item for item in every if is_another_program(item.mutations[0])), size))
 
 
 def identify_mutant(mutation: MutationSpec) -> tuple:
@@ -71,30 +69,24 @@ def identify_mutant(mutation: MutationSpec) -> tuple:
     return str(mutation.module_path), mutation.operator_name, mutation.occurrence
 
 
-def find_annotations(path: Path) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield where the annotations of a file begin and end, as (line, column)."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        for name in ("annotation", "returns"):
-            found = getattr(node, name, None)
-            if found is not None:
-                ends = found.end_lineno or 0, found.end_col_offset or 0
-                yield (found.lineno, found.col_offset), ends
-
-
-def _is_inside(mutation: MutationSpec, spans: dict[Path, list]) -> bool:
-    inside = spans[Path(mutation.module_path)]
-    return any(start <= tuple(mutation.start_pos) < end for start, end in inside)
-
-
-def _is_python(mutation: MutationSpec) -> bool:
-    """Say whether the broken file is Python at all; a lone star is taken for a product, say."""
+def is_another_program(mutation: MutationSpec) -> bool:
+    """Say whether a broken file is Python and differs in more than its annotations."""
     operator = plugins.get_operator(mutation.operator_name)()
     text = (ROOT / mutation.module_path).read_text()
     try:
-        ast.parse(mutating.mutate_code(text, operator, mutation.occurrence))
-    except SyntaxError:
+        broken = without_annotations(mutating.mutate_code(text, operator, mutation.occurrence))
+    except SyntaxError:  # a lone star is taken for a product, say
         return False
-    return True
+    return broken != without_annotations(text)
+
+
+def without_annotations(text: str) -> str:
+    """Return what a file's syntax tree has beside annotations."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        for name in {"annotation", "returns"} & {*node._fields}:
+            setattr(node, name, None)
+    return ast.dump(tree)
 
 
 # -- What it meets ---------------------------------------------------------------------------------
