@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bandit_gym.checks import check_choice, check_integer, check_real, message
+from bandit_gym.checks import check_choice, check_real, message
 from bandit_gym.experiments.execution import Workers
 from scripts.studies.study import BUILD, DOCS, MAX_SCALE, NAMES, Study, measure_study, write_pages
 
@@ -36,25 +36,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(map(str, write_pages())))
         return 0
     try:
-        print(f"page: {_measure_from_options(options)}")
+        study = Study(check_choice("name", options.name, NAMES))
+        scale = study.scale if options.scale is None else options.scale
+        check_real("scale", scale, above=0.0, maximum=MAX_SCALE)
+        own = BUILD / study.name
+        folder = options.out or (own if scale < study.scale else DOCS)
+        if scale < study.scale and folder.resolve() == DOCS.resolve():
+            raise ValueError(message("out", "be another folder than the page's", str(folder)))
+        backend = "serial" if options.workers == 1 else "loky"
+        workers = Workers(backend, options.workers)
+        page = measure_study(study, scale, folder, own / "parts", workers, options.so_far)
     except (TypeError, ValueError) as error:
         parser.error(str(error))
+    print(f"page: {page}")
     return 0
-
-
-def _measure_from_options(options: argparse.Namespace) -> Path:
-    study = Study(check_choice("name", options.name, NAMES))
-    scale = study.scale if options.scale is None else options.scale
-    check_real("scale", scale, above=0.0, maximum=MAX_SCALE)
-    if options.workers is not None:
-        check_integer("workers", options.workers, minimum=1)
-    own = BUILD / study.name
-    folder = options.out or (own if scale < study.scale else DOCS)
-    if scale < study.scale and folder.resolve() == DOCS.resolve():
-        raise ValueError(message("out", "be another folder than the page's", str(folder)))
-    serial = Workers("serial") if options.workers == 1 else Workers(num_workers=options.workers)
-    kept = own / "parts"
-    return measure_study(study, scale, folder, kept, serial, is_so_far=options.so_far)
 
 
 if __name__ == "__main__":

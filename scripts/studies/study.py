@@ -16,7 +16,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import import_module
@@ -94,7 +94,6 @@ def measure_study(
     folder: Path,
     kept: Path,
     workers: Workers,
-    *,
     is_so_far: bool = False,
 ) -> Path:
     """Measure the parts that are not kept from before; write numbers, pictures and page.
@@ -113,9 +112,16 @@ def measure_study(
     settings = study.settings
     origin = f"{json.dumps(settings, sort_keys=True)} {scale} {RESULTS_VERSION}"
     own = kept / hashlib.sha256(origin.encode()).hexdigest()[:16]
+    own.mkdir(parents=True, exist_ok=True)
     parts = study.module.parts(StudyTask(settings, scale, own, workers))
-    missing = [name for name in parts if is_so_far and not _part_file(own, name).exists()]
-    measured = {name: part for name, part in parts.items() if name not in missing}
+    numbers: dict[str, Any] = {}
+    for number, (name, part) in enumerate(parts.items(), start=1):
+        file = own / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
+        if not (file.exists() or is_so_far):
+            write_atomically(file, to_json(part()))
+        if file.exists():
+            print(f"{number} of {len(parts)}: {name}", flush=True)
+            numbers[name] = json.loads(file.read_text(encoding="utf-8"))
     chosen = "" if scale == study.scale else f" --scale {scale}"
     found = {
         "command": f"python -m scripts.studies {study.name}{chosen}",
@@ -123,26 +129,12 @@ def measure_study(
         "date": datetime.now(UTC).date().isoformat(),
         "scale": scale,
         "settings": settings,
-        "missing": missing,
-        "numbers": dict(_numbers(measured, own)),
+        "missing": [name for name in parts if name not in numbers],
+        "numbers": numbers,
     }
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"{study.name}.json", to_json(found))
     return _write_study_page(study, folder, found)
-
-
-def _numbers(parts: Mapping[str, Callable[[], Any]], folder: Path) -> Iterator[tuple[str, Any]]:
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, (name, part) in enumerate(parts.items(), start=1):
-        file = _part_file(folder, name)
-        if not file.exists():
-            write_atomically(file, to_json(part()))
-        print(f"{number} of {len(parts)}: {name}", flush=True)
-        yield name, json.loads(file.read_text(encoding="utf-8"))
-
-
-def _part_file(folder: Path, name: str) -> Path:
-    return folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
 
 
 def play_agents(
