@@ -141,15 +141,14 @@ def _measure_exact(effort: Effort) -> Iterator[Measurement]:
             name: _play_from_start(make, num_steps, num_lanes) for name, make in methods.items()
         },
     )
-    others = {"mabwiser": "mabwiser", "river": "river", "numpy": "plain NumPy"}
+    peers = "mabwiser", "river"
     yield match(
         "exact TS, one lane: ",
-        {f"exact.one.{key}": (name, "ours") for key, name in others.items()},
+        {f"exact.one.{name}": (name, "ours") for name in peers},
         "decision",
         lambda: {
             "ours": _play_alone(ExactThompson(UNIFORM)),
-            "plain NumPy": _play_game(_start_plain_thompson),
-            **{name: make_peer(effort, name, NUM_STEPS) for name in ("mabwiser", "river")},
+            **{name: make_peer(effort, name, NUM_STEPS) for name in peers},
         },
     )
 
@@ -170,17 +169,6 @@ class PlainThompson:
         """Learn (N,) rewards of 0 or 1."""
         self.successes[self.lanes, actions] += rewards
         self.failures[self.lanes, actions] += 1 - rewards
-
-
-def _start_plain_thompson() -> tuple[Callable, Callable]:
-    rng = np.random.default_rng(0)
-    successes, failures = np.ones((2, NUM_ARMS))
-
-    def learn(arm: int, reward: int) -> None:
-        successes[arm] += reward
-        failures[arm] += 1 - reward
-
-    return lambda: rng.beta(successes, failures).argmax(), learn
 
 
 # -- Racing Thompson -------------------------------------------------------------------------------

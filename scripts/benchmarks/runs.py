@@ -97,7 +97,7 @@ def _measure_load(effort: Effort) -> Iterator[ResultRow]:
 
 
 def _measure_steps(effort: Effort) -> Iterator[Measurement]:
-    """Yield the native environment against `SyncVectorEnv`, plain NumPy and gymnax.
+    """Yield the native environment against `SyncVectorEnv` and gymnax.
 
     A native round is a whole episode of 1,000 steps, the drawing of new means included, as gymnax's
     is. `SyncVectorEnv` is timed between resets, for an episode of it takes too long: that is in its
@@ -108,13 +108,11 @@ def _measure_steps(effort: Effort) -> Iterator[Measurement]:
         f"bernoulli step, {num_lanes} lanes: ",
         {
             "environment.bernoulli.many.sync": ("SyncVectorEnv", "native"),
-            "environment.bernoulli.many.limit": ("native", "plain NumPy"),
         },
         "step of a lane",
         lambda: {
             "native": _play_native(num_lanes),
             "SyncVectorEnv": _step_sync(num_lanes),
-            "plain NumPy": _step_plain(num_lanes),
         },
     )
     yield match(
@@ -149,19 +147,6 @@ def _step_sync(num_lanes: int) -> Contestant:
     env = SyncVectorEnv([partial(gym.make, ENV_ID, disable_env_checker=True)] * num_lanes)
     env.reset(seed=0)
     return make_contestant(partial(env.step, np.zeros(num_lanes, dtype=np.int64)), num_lanes)
-
-
-def _step_plain(num_lanes: int) -> Contestant:
-    """Compute the least that a Bernoulli environment has to: rewards and pseudo-regrets."""
-    rng, lanes = np.random.default_rng(0), np.arange(num_lanes)
-    means = rng.random((num_lanes, 10))
-    best, actions = means.max(axis=1), rng.integers(10, size=num_lanes)
-
-    def step() -> tuple[np.ndarray, np.ndarray]:
-        pulled = means[lanes, actions]
-        return (rng.random(num_lanes) < pulled).astype(float), best - pulled
-
-    return make_contestant(step, num_lanes)
 
 
 # -- The harness -----------------------------------------------------------------------------------

@@ -48,13 +48,11 @@ CONSTANT_COST_REASON = "statistics are sufficient: a step costs the same at any 
 TARGETS: Mapping[str, Threshold] = {
     CONTROL_KEY: at_most(1.1, 1.02, "more: other processes took the processor, all rows are void"),
     "environment.bernoulli.many.sync": at_least(300, 500, "what it was at results version 2"),
-    "environment.bernoulli.many.limit": at_most(2.5, 1.5, "checks and infos, beside the pull"),
     "environment.bernoulli.gymnax.t1000": at_least(1, 8, PEER_REASON),
     "exact.many.numpy": at_least(1.7, 2.3, "the limit found: 26 ns a variate, half of NumPy's"),
     "exact.many.grid": at_most(9, 6, "a table a reward is copied, and ten are searched"),
     "exact.one.mabwiser": at_least(1, 3, PEER_REASON),
     "exact.one.river": at_least(1, 3, PEER_REASON),
-    "exact.one.numpy": at_least(0.85, 1, "checks cost as much as NumPy's one call"),
     "racing.bernoulli.bulk": at_most(
         0.75, 0.45, "the limit found: variates alone are 0.45; then weights, and the loop"
     ),
