@@ -78,9 +78,10 @@ def measurements(effort: Effort) -> Iterator[Measurement]:
         make = partial(_play_from_start, agent, num_steps, num_lanes)
         title = f"{key}, {num_lanes} lanes x {num_steps} steps"
         yield time_decision(f"rules.{key}", title, make)
-    for key, size in VISITOR_SIZES.items():
-        title = "racing, d = {}, {:,} rows, {} lanes".format(*size)
-        yield time_decision(key, title, partial(_play_visits, *size))
+    for key, (num_features, num_rows, num_lanes) in VISITOR_SIZES.items():
+        rows = effort.length(num_rows, minimum=NUM_ARMS)
+        title = f"racing, d = {num_features}, {rows:,} rows, {num_lanes} lanes"
+        yield time_decision(key, title, partial(_play_visits, num_features, rows, num_lanes))
     yield from _measure_growth(effort)
 
 

@@ -35,7 +35,7 @@ def first(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_page_runs_as_written(page, tmp_path, shared, first, monkeypatch):
+def test_page_runs_as_written(page, tmp_path, shared, request, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # No workers, unless a page asks for them: they would take longer to start than to work.
     monkeypatch.setattr(Workers.__init__, "__defaults__", ("serial", None, None))
@@ -47,7 +47,7 @@ def test_page_runs_as_written(page, tmp_path, shared, first, monkeypatch):
 
         torch.set_num_threads(1)  # on shared cores two threads of a small network wait
     if page.name != "README.md":  # which makes these results itself
-        shutil.copytree(first, "results/first")
+        shutil.copytree(request.getfixturevalue("first"), "results/first")
     names = run_page(page, tmp_path, shared, monkeypatch)
     if page.name == "sb3.md":
         # PPO and Racing beat random play, of 10 on average. A random episode's variance is at most
