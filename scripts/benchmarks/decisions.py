@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from agents import ExactThompson, RacingThompson, SMCThompson, make_agent
+from agents import ExactThompson, RacingThompson, SMCThompson
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta, Normal, Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem, ContextualProblem
@@ -44,20 +44,6 @@ GROWTH_AGENTS: dict[str, Callable[[], Any]] = {
     "racing": lambda: RacingThompson.paper(TRUNCATED),
     "smc": lambda: SMCThompson.paper(TRUNCATED),
 }
-RULES: dict[str, tuple[str, dict[str, Any]]] = {
-    "ucb-tuned": ("ucb_tuned", {}),
-    "bayes-ucb": ("bayes_ucb", {}),
-    "kl-ucb": ("kl_ucb", {}),
-    "moss": ("moss", {"horizon": HORIZON}),
-    "top-two": ("top_two", {}),
-    "kg": ("knowledge_gradient", {"horizon": HORIZON}),
-    "kg-star": ("knowledge_gradient", {"horizon": HORIZON, "variant": "kg*"}),
-    "v-ids": ("information_directed", {}),
-    "discounted-gittins": ("discounted_gittins", {"discount": 0.9}),
-    "finite-horizon-gittins": ("finite_horizon_gittins", {"horizon": HORIZON}),
-    "optimistic-gittins": ("optimistic_gittins", {}),
-    "irs-fh": ("information_relaxation", {"horizon": HORIZON}),
-}
 NUM_VISITS = 200
 VISITOR_SIZES = {
     "features.one": (5, 1000, 1),
@@ -72,12 +58,6 @@ def measurements(effort: Effort) -> Iterator[Measurement]:
     yield from _measure_exact(effort)
     yield from _measure_races(effort)
     yield _measure_particles(effort)
-    num_steps, num_lanes = effort.length(200, minimum=3), effort.width(100)
-    for key, (name, options) in RULES.items():
-        agent = partial(make_agent, name, UNIFORM, **options)
-        make = partial(_play_from_start, agent, num_steps, num_lanes)
-        title = f"{key}, {num_lanes} lanes x {num_steps} steps"
-        yield time_decision(f"rules.{key}", title, make)
     for key, (num_features, num_rows, num_lanes) in VISITOR_SIZES.items():
         rows = effort.length(num_rows, minimum=NUM_ARMS)
         title = f"racing, d = {num_features}, {rows:,} rows, {num_lanes} lanes"

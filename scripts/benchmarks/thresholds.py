@@ -39,9 +39,6 @@ at_most = partial(Threshold, is_floor=False)
 CONTROL_KEY = "control.load"
 """The row that says whether the machine did other things meanwhile."""
 
-RULE_MICROSECONDS = at_most(100, None, "below a decision of the paper's race")
-"""A decision of a rule whose cost does not grow with the pulls left."""
-
 PEER_REASON = "no slower than what you would take instead"
 CONSTANT_COST_REASON = "statistics are sufficient: a step costs the same at any t"
 
@@ -60,18 +57,6 @@ TARGETS: Mapping[str, Threshold] = {
     "smc.many.particles": at_least(1, 3, PEER_REASON),
     "smc.one.particles": at_least(0.75, 1, "the limit found: checks, and the best arm of a draw"),
     "smc.one.numpy": at_most(3, 2, "ten lines check nothing"),
-    "rules.ucb-tuned": RULE_MICROSECONDS,
-    "rules.bayes-ucb": at_most(10, 1, "ten quantiles, at half of what SciPy takes"),
-    "rules.kl-ucb": at_most(8, 1, "ten roots, each of a few logarithms"),
-    "rules.moss": RULE_MICROSECONDS,
-    "rules.top-two": RULE_MICROSECONDS,
-    "rules.kg": RULE_MICROSECONDS,
-    "rules.kg-star": at_most(150, None, "the limit found: each arm plans up to T pulls ahead"),
-    "rules.v-ids": at_most(250, None, "twice what closed forms took (73): tables of ten arms"),
-    "rules.discounted-gittins": RULE_MICROSECONDS,
-    "rules.finite-horizon-gittins": RULE_MICROSECONDS,
-    "rules.optimistic-gittins": RULE_MICROSECONDS,
-    "rules.irs-fh": RULE_MICROSECONDS,
     "features.one": at_most(
         150, 90, "behind its aim: each draw weighs all rows, by a call of kernels"
     ),

@@ -35,7 +35,7 @@ NEEDS_PEERS = {
 
 
 ADAPTERS = environments.ADAPTERS
-MEASURED = "control environment exact racing smc rules features"
+MEASURED = "control environment exact racing smc features"
 
 
 def run_families(folder: Path, *families: str) -> dict:
