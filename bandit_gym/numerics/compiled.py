@@ -94,24 +94,20 @@ class KernelFiles:
     def _path(self, key: tuple) -> Path:
         module, name = self.compiled.__module__, self.compiled.__name__
         python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
-        made_for = sha256(repr(key[:2]).encode()).hexdigest()[:16]  # signature and processor
-        sources = digest_of(self.compiled, key[0])
-        return self.folder / f"{module}.{name}.{python}-{sources}-{made_for}.nbc"
+        signature, processor = key[:2]
+        made_for = repr((signature, processor, [*_fields(signature)]))
+        digest = sha256(made_for.encode()).hexdigest()[:16]
+        return self.folder / f"{module}.{name}.{python}-{digest_of(self.compiled)}-{digest}.nbc"
 
 
-def digest_of(function: Any, signature: Iterable[Any] = ()) -> str:
-    """Return a digest of numba's version and of all that machine code is made of.
-
-    Args:
-        function: a kernel.
-        signature: numba's types of its arguments; the order of a NamedTuple's fields counts.
-    """
-    parts = [numba.__version__, *_fields(signature), *_iterate_parts(function, set())]
+def digest_of(function: Any) -> str:
+    """Return a digest of numba's version and of all that a kernel's machine code is made of."""
+    parts = [numba.__version__, *_iterate_parts(function, set())]
     return sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def _fields(signature: Iterable[Any]) -> Iterator[str]:
-    """Yield the fields of each NamedTuple among numba's types, nested ones too."""
+    """Yield the fields of each NamedTuple among numba's types, whose order counts; nested too."""
     for each in signature:
         if isinstance(each, NamedTuple | NamedUniTuple):
             yield str(each.fields)

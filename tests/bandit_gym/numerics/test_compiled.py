@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import namedtuple
 from contextlib import contextmanager
 from pathlib import Path
+
+from numba.core.types import NamedUniTuple, float64
+
+from bandit_gym.numerics.compiled import KernelFiles
+from bandit_gym.numerics.philox import fill_uniforms
 
 ROOT = Path(__file__).parents[3]
 FILES = {
@@ -91,6 +97,15 @@ def test_processes_that_compile_at_once_leave_one_file(tmp_path):
         files = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
         assert [path.suffix for path in files] == [".nbc"]
         assert run() == ["18.0 1"]
+
+
+def test_tuples_of_other_fields_have_a_file_each(tmp_path):
+    files = KernelFiles(tmp_path, fill_uniforms)
+    pairs = namedtuple("Pair", "first second"), namedtuple("Pair", "second first")
+    keys = [((NamedUniTuple(float64, 2, pair),), "processor") for pair in pairs]
+    for number, key in enumerate(keys):
+        files.save(key, number)
+    assert [files.load(key) for key in keys] == [0, 1]
 
 
 def test_file_that_cannot_be_read_is_made_again(tmp_path):
