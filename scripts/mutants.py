@@ -80,6 +80,7 @@ def is_another_program(mutation: MutationSpec) -> bool:
     return broken != without_annotations(text)
 
 
+@cache
 def without_annotations(text: str) -> str:
     """Return what a file's syntax tree has beside annotations."""
     tree = ast.parse(text)
