@@ -142,9 +142,8 @@ def find_problem_given(case):
 
 
 @cache
-def find_exact_posterior(case):
+def integrate(problem):
     """Return (H, K) means and deviations, (M,) points, (M, H, K) functions there, shares."""
-    problem = find_problem_given(case)
     u = np.linspace(-35.0, 35.0, 2001)
     _, mass, _ = masses(problem, u)
     felt = np.flatnonzero((mass > 1e-25).any(axis=(1, 2)))
@@ -199,11 +198,17 @@ def assert_averages(case, found, expected, allowed):
 
 
 def rank(case, values, history, arm):
-    """Return the distribution function at values, by cubics where it is not yet 0 or 1."""
-    _, _, x, below, _ = find_exact_posterior(case)
+    """Return the distribution function at values."""
+    return np.clip(interpolate(find_problem_given(case), history, arm)(values), 0.0, 1.0)
+
+
+@cache
+def interpolate(problem, history, arm):
+    """Return a distribution function, by cubics where it is not yet 0 or 1."""
+    _, _, x, below, _ = integrate(problem)
     below = below[:, history, arm]
     is_inside = (below > 1e-12) & (below < 1 - 1e-12)
-    return np.clip(CubicSpline(x[is_inside], below[is_inside])(values), 0.0, 1.0)
+    return CubicSpline(x[is_inside], below[is_inside])
 
 
 def error_of(case):
@@ -214,7 +219,7 @@ def error_of(case):
 @every_case
 def test_moments_quantiles_and_densities_are_those_of_quadrature(case):
     snapshot, which = snapshot_of(case)
-    average, std, *_ = find_exact_posterior(case)
+    average, std, *_ = integrate(find_problem_given(case))
     error, bias = error_of(case)
     # |E - E'| <= int |F - F'| dx over some eight deviations; of variances, 16 variances
     assert_averages(case, snapshot.mean(), average, (8 * error + bias) * std + 1e-9)
@@ -257,11 +262,17 @@ def test_best_arms_are_those_of_the_oracle(case):
     found, (error, bias) = snapshot.best_arm_probabilities(), error_of(case)
     np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-9)
     # each P_i is an integral over K distribution functions
-    components, _ = components_of(find_problem_given(case))
-    alone = [BanditProblem(case[1], each, NUM_ARMS) for each in components]
-    laws = [action_probabilities(problem, *histories(case[1])) for problem in alone]
-    expected = np.einsum("ch,chk->hk", find_exact_posterior(case)[-1], laws)
+    expected = find_best_arms(find_problem_given(case))
     assert_averages(case, found, expected, NUM_ARMS * error + bias / 2)
+
+
+@cache
+def find_best_arms(problem):
+    """Return the (H, K) probabilities by the oracle, of each component alone."""
+    components, _ = components_of(problem)
+    alone = [BanditProblem(problem.likelihood, each, NUM_ARMS) for each in components]
+    laws = [action_probabilities(each, *histories(problem.likelihood)) for each in alone]
+    return np.einsum("ch,chk->hk", integrate(problem)[-1], laws)
 
 
 NEARLY_SINGULAR = (
@@ -318,7 +329,7 @@ def test_draws_and_rewards_have_the_distribution_that_they_are_drawn_from(case):
     if case[0] in NOISY:  # draws of a lane's particles or chain are not independent; lanes are
         own = snapshot.effective_sample_size().min()
         worth = (which == 0).sum() / (1 / size + 1 / own)
-    average, std, *_ = find_exact_posterior(case)
+    average, std, *_ = integrate(find_problem_given(case))
     for history, arm in np.ndindex(4, NUM_ARMS):
         own = draws[:, which == history, arm].ravel()
         reached = rank(case, own, history, arm)
@@ -479,7 +490,7 @@ IN_MIXTURES = [case for case in CASES if "mixture" in case.values[0][0]]
 def test_mixtures_fall_short_of_a_level_as_sums_over_a_grid_say(case):
     """E(level - mean)^+ is the integral of the distribution function up to the level."""
     snapshot, _ = snapshot_of(case)
-    _, std, x, below, _ = find_exact_posterior(case)
+    _, std, x, below, _ = integrate(find_problem_given(case))
     level = snapshot.quantile(0.6)
     found = snapshot.update_posterior().lower_partial_moment(level)
     error, _ = error_of(case)
