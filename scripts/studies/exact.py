@@ -94,12 +94,8 @@ def _read_leaderboard(found: Found) -> pd.DataFrame:
 
 
 def _cases(found: Found, suite: str) -> pd.DataFrame:
-    tables = [
-        pd.DataFrame(part["cases"]).assign(agent=part["agent"])
-        for part in found["numbers"].values()
-        if part["suite"] == suite
-    ]
-    return pd.concat(tables, ignore_index=True)
+    parts = [part for part in found["numbers"].values() if part["suite"] == suite]
+    return pd.DataFrame([row | {"agent": part["agent"]} for part in parts for row in part["cases"]])
 
 
 def _claim_distance(found: Found, board: pd.DataFrame) -> dict[str, str]:

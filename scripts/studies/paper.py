@@ -394,27 +394,21 @@ def _judge_figure(own: VariantTask, name: str) -> dict[str, Any]:
 
 def _describe_runs(played: PlayedRuns, margin: float) -> dict[str, Any]:
     """Return mean curves of each agent, its distribution of final regrets and its locked runs."""
-    curves = {label: played.curves(label) for label in MAIN_AGENTS}
-    clusters = {label: played.clusters(label) for label in MAIN_AGENTS}
-    locked = {label: played.is_locked(label) for label in MAIN_AGENTS}
-    return {
-        "steps": played.steps.tolist(),
-        "means": {label: each.mean(axis=0).tolist() for label, each in curves.items()},
-        "errors": {
-            label: (each.std(axis=0, ddof=1) / math.sqrt(len(each))).tolist()
-            for label, each in clusters.items()
-        },
-        "quantiles": {
-            label: np.quantile(each[:, -1], QUANTILES).tolist() for label, each in curves.items()
-        },
-        "locked": {label: list(share_interval(each, 0.05)) for label, each in locked.items()},
-        "locked_regret": {
-            label: float(curves[label][each, -1].sum() / curves[label][:, -1].sum())
-            for label, each in locked.items()
-        },
-        "parting": step_of_parting(played, margin),
-        "replications": len(curves[RACING]),
-    }
+    found: dict[str, Any] = {"steps": played.steps.tolist()}
+    for label in MAIN_AGENTS:
+        curves, clusters = played.curves(label), played.clusters(label)
+        last, is_locked = curves[:, -1], played.is_locked(label)
+        errors = clusters.std(axis=0, ddof=1) / math.sqrt(len(clusters))
+        for name, value in {
+            "means": curves.mean(axis=0).tolist(),
+            "errors": errors.tolist(),
+            "quantiles": np.quantile(last, QUANTILES).tolist(),
+            "locked": list(share_interval(is_locked, 0.05)),
+            "locked_regret": float(last[is_locked].sum() / last.sum()),
+        }.items():
+            found.setdefault(name, {})[label] = value
+    parting = step_of_parting(played, margin)
+    return found | {"parting": parting, "replications": len(played.curves(RACING))}
 
 
 def _measure_claim(settings: Mapping[str, Any], claim: str, look: PlayedRuns) -> ClaimMeasure:
