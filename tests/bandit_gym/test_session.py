@@ -148,14 +148,17 @@ def test_folder_keeps_a_digest_and_says_how_to_run_it_again(session, tmp_path):
     assert session["Stubborn"].__name__ in (tmp_path / "out" / "experiment.json").read_text()
     again = bg.load_results(tmp_path / "out")
     assert curves_of(again, "mine").tolist() == curves_of(first, "mine").tolist()
-    code = "import bandit_gym as bg, sys\nfrom bandit_gym.cli import main\n"
-    code += f"sys.exit(main(['resume', {str(tmp_path / 'out')!r}, '--trust']))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 2 and "2 blocks are of other code: <own>:Stubborn" in done.stderr
-    for block in (tmp_path / "out").glob("blocks/*/*.parquet"):
-        block.unlink()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 2
+    code = (
+        "import pathlib, sys\nfrom bandit_gym.cli import main\n"
+        "codes = [main(['resume', sys.argv[1], '--trust'])]\n"
+        "for block in pathlib.Path(sys.argv[1]).glob('blocks/*/*.parquet'):\n"
+        "    block.unlink()\n"
+        "print(codes + [main(['resume', sys.argv[1], '--trust'])])\n"
+    )
+    command = [sys.executable, "-c", code, tmp_path / "out"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[2, 2]", done
+    assert "2 blocks are of other code: <own>:Stubborn" in done.stderr
     assert "Stubborn must be importable" in done.stderr and "'module:Stubborn'" in done.stderr
 
 
