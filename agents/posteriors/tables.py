@@ -102,13 +102,9 @@ class Evaluations(NamedTuple):
 
 def make_empty_tables(cells: PriorCells, *shape: int) -> Tables:
     """Return tables, none of them built, with enough points for the priors."""
-    num_points = count_points(cells)
-    return Tables(
-        keys=np.full((*shape, 3), np.nan),
-        points=np.zeros((*shape, num_points + 1, 3)),
-        guides=np.zeros((*shape, num_points), dtype=np.uint16),
-        errors=np.zeros(shape),
-    )
+    keys, num_points = np.full((*shape, 3), np.nan), count_points(cells)
+    guides = np.zeros((*shape, num_points), dtype=np.uint16)
+    return Tables(keys, np.zeros((*shape, num_points + 1, 3)), guides, np.zeros(shape))
 
 
 def count_points(cells: PriorCells) -> int:
@@ -182,20 +178,13 @@ def find_cell(edges: np.ndarray, size: int, u: float) -> int:
 
 
 @inner
-def set_point_shares(
-    evaluations: Evaluations, num: int, lowest: float, has_roughness: bool
-) -> tuple[int, int]:
-    """Set what share of the points should lie up to each u; return the range of the mass.
-
-    Its end is before its start where no log-density is above the lowest.
-    """
+def set_point_shares(evaluations: Evaluations, num: int) -> tuple[int, int]:
+    """Set what share of the points should lie up to each u; return the range of the mass."""
     u, value, share = evaluations.u, evaluations.value, evaluations.share
     top = -np.inf
     for k in range(num):
         top = max(top, value[k])
     first, last = 0, num - 1
-    if not lowest < top < np.inf:
-        return last, first
     while first < last - 1 and not max(value[first], value[first + 1]) > top - LOG_REACH:
         first += 1
     while last > first + 1 and not max(value[last], value[last - 1]) > top - LOG_REACH:
@@ -215,7 +204,7 @@ def set_point_shares(
         low, high = math.sqrt(math.sqrt(below)), math.sqrt(math.sqrt(max(1.0 - below, 0.0)))
         rank += max(value[k - 1], value[k]) > top - 0.5 * LOG_REACH
         share[k] = 0.8 * low / (low + high) + 0.2 * rank / num_high
-        if has_roughness:
+        if roughness > 0.0:
             error += evaluations.roughness[k - 1]
             share[k] = 0.3 * share[k] + 0.7 * error / roughness
     return first, last
@@ -315,27 +304,21 @@ def add_points(
 
 @inner
 def build_table(
-    cells: PriorCells,
-    kind: int,
-    data: tuple[float, float],
-    evaluations: Evaluations,
-    workspace: np.ndarray,
-    points: np.ndarray,
+    cells: PriorCells, kind: int, data: tuple[float, float], points: np.ndarray
 ) -> float:
-    """Fill the (M + 1, 3) points of one posterior's table; workspace is (2, M + 1).
+    """Fill the (M + 1, 3) points of one posterior's table.
 
     Returns:
         a bound on the error of its distribution function, inf if it is not known; NaN if the
         posterior is 0 everywhere.
     """
-    weights, u, value = find_weights(cells, data), workspace[0], workspace[1]
+    evaluations = make_evaluations(cells.edges.shape[1] + LIKELIHOOD_DEVIATIONS.size, len(points))
+    u, value, weights = np.empty(len(points)), np.empty(len(points)), find_weights(cells, data)
     num, error = evaluate_first(cells, kind, data, evaluations), np.inf
     fill_array(evaluations.roughness[:num], 0.0)
     lowest = 0.5 * EXCLUDED_LOG_LIKELIHOOD * (1.0 + data[0])
     for attempt in range(MAX_PASSES):
-        first, last = set_point_shares(evaluations, num, lowest, attempt > 0)
-        if last < first:
-            return np.nan
+        first, last = set_point_shares(evaluations, num)
         distribute_points(evaluations, first, last, u)
         top = evaluate_log_density(cells, kind, weights, u, value)
         if not lowest < top < np.inf:
@@ -391,18 +374,6 @@ def invert_table(points: np.ndarray, guide: np.ndarray, level: float) -> float:
 
 
 @inner
-def copy_table(
-    points: np.ndarray, guide: np.ndarray, other: np.ndarray, other_guide: np.ndarray
-) -> None:
-    """Copy a table's points and guide into others; slices would take seconds to compile."""
-    for k in range(len(points)):
-        for column in range(points.shape[1]):
-            other[k, column] = points[k, column]
-    for k in range(len(guide)):
-        other_guide[k] = guide[k]
-
-
-@inner
 def find_recent(keys: np.ndarray, kind: int, pulls: float, total: float) -> int:
     """Return which of R recent tables may be that of an arm's statistics.
 
@@ -430,29 +401,26 @@ def update_tables(
     cells: PriorCells, tables: Tables, recent: Tables, counts: np.ndarray, sums: np.ndarray
 ) -> None:
     """Build or copy the tables whose (N, K) statistics have changed."""
-    num_lanes, num_arms = counts.shape
-    num_points = tables.points.shape[2]
-    evaluations = make_evaluations(cells.edges.shape[1] + LIKELIHOOD_DEVIATIONS.size, num_points)
-    workspace = np.empty((2, num_points))
-    for lane in range(num_lanes):
-        for arm in range(num_arms):
+    for lane in range(counts.shape[0]):
+        for arm in range(counts.shape[1]):
             kind, pulls, total = cells.kind_of_arm[arm], float(counts[lane, arm]), sums[lane, arm]
             if matches_key(tables.keys[lane, arm], kind, pulls, total):
                 continue
-            recent_index = find_recent(recent.keys, kind, pulls, total)
-            points, guide = tables.points[lane, arm], tables.guides[lane, arm]
-            if not matches_key(recent.keys[recent_index], kind, pulls, total):
-                error = build_table(cells, kind, (pulls, total), evaluations, workspace, points)
-                if np.isnan(error):
-                    build_table(cells, kind, (0.0, 0.0), evaluations, workspace, points)
-                fill_guide(points, guide)
-                copy_table(points, guide, recent.points[recent_index], recent.guides[recent_index])
-                recent.errors[recent_index], key = error, recent.keys[recent_index]
+            i = find_recent(recent.keys, kind, pulls, total)
+            if not matches_key(recent.keys[i], kind, pulls, total):
+                points, key = recent.points[i], recent.keys[i]
                 key[0], key[1], key[2] = kind, pulls, total
-            else:
-                copy_table(recent.points[recent_index], recent.guides[recent_index], points, guide)
-            tables.errors[lane, arm] = recent.errors[recent_index]
-            tables.keys[lane, arm] = recent.keys[recent_index]
+                error = build_table(cells, kind, (pulls, total), points)
+                if np.isnan(error):
+                    build_table(cells, kind, (0.0, 0.0), points)
+                recent.errors[i] = error
+                fill_guide(points, recent.guides[i])
+            for k in range(tables.points.shape[2]):  # slices would take seconds to compile
+                for column in range(3):
+                    tables.points[lane, arm, k, column] = recent.points[i, k, column]
+            for k in range(tables.guides.shape[2]):
+                tables.guides[lane, arm, k] = recent.guides[i, k]
+            tables.errors[lane, arm], tables.keys[lane, arm] = recent.errors[i], recent.keys[i]
 
 
 @kernel
@@ -490,7 +458,7 @@ def fill_distribution_tables(distributions: MeanDistributions, points: np.ndarra
                 off = DISTRIBUTION_DEVIATIONS[j] / math.sqrt(bend)
                 value_at_off = centred_log_density(distributions.family, first, second, off)
                 evaluations.u[j], evaluations.value[j] = off, value_at_off
-            start, end = set_point_shares(evaluations, DISTRIBUTION_DEVIATIONS.size, -np.inf, False)
+            start, end = set_point_shares(evaluations, DISTRIBUTION_DEVIATIONS.size)
             distribute_points(evaluations, start, end, u)
             for j in range(num_points):
                 value[j] = centred_log_density(distributions.family, first, second, u[j])
