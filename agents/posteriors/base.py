@@ -291,6 +291,15 @@ class ExactPosterior(Posterior):
         """Return (N,) zeros."""
         return np.zeros(len(self.counts), dtype=np.int64)
 
+    def _require_possible(self, is_impossible: np.ndarray, evidence: CountsAndSums) -> None:
+        """Refuse data that have probability 0 under the prior in some of the (N,) lanes."""
+        for lane in np.flatnonzero(is_impossible)[:1].tolist():
+            counts, sums = evidence.counts[lane].tolist(), evidence.sums[lane].tolist()
+            raise ValueError(
+                f"the rewards in lane {lane} must be possible under problem.prior, got counts "
+                f"{counts} and sums {sums}, whose probability is 0."
+            )
+
 
 def favour_missing_arms(
     is_missing: np.ndarray, probabilities: np.ndarray, available: np.ndarray | None = None

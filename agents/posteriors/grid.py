@@ -99,18 +99,11 @@ class GridPosterior(ExactPosterior):
         """Build the tables whose statistics have changed.
 
         Raises:
-            ValueError: if data have probability 0 under the prior; names arm and lane. Or if so
-                many tables do not fit into memory.
+            ValueError: if data have probability 0 under the prior; names the lane. Or if so many
+                tables do not fit into memory.
         """
-        counts, sums = evidence.counts, evidence.sums
-        self.build_tables(counts, sums)
-        for lane, arm in np.argwhere(np.isnan(self.tables.errors))[:1].tolist():
-            where = f" in lane {lane}" if len(counts) > 1 else ""
-            raise ValueError(
-                f"the rewards of arm {arm}{where} must be possible under problem.prior, "
-                f"got {counts[lane, arm]} rewards of total {sums[lane, arm]}, whose probability "
-                "is 0."
-            )
+        self.build_tables(evidence.counts, evidence.sums)
+        self._require_possible(np.isnan(self.tables.errors).any(axis=1), evidence)
 
     def build_tables(self, counts: np.ndarray, sums: np.ndarray) -> None:
         """Do as `update`, but where data are impossible, use the prior and set errors to NaN."""
@@ -127,11 +120,11 @@ class GridPosterior(ExactPosterior):
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw."""
-        return self.quantile(rng.random(self.tables.keys.shape[:2]))
+        return self.quantile(rng.random(self.counts.shape))
 
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) best arms of one draw."""
-        u = self.positions(rng.random(self.tables.keys.shape[:2]))
+        u = self.positions(rng.random(self.counts.shape))
         return random_argmax(rng, u if available is None else hide_arms(u, available))
 
     def mean(self) -> np.ndarray:
@@ -144,8 +137,7 @@ class GridPosterior(ExactPosterior):
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles."""
-        levels = np.broadcast_to(p, self.tables.keys.shape[:2])
-        return self.coordinate.means(self.positions(levels))
+        return self.coordinate.means(self.positions(np.broadcast_to(p, self.counts.shape)))
 
     def positions(self, levels: np.ndarray, lanes: np.ndarray | None = None) -> np.ndarray:
         """Return the u at which distribution functions reach levels.
@@ -175,8 +167,8 @@ class GridPosterior(ExactPosterior):
         self, available: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and (N, K, K) conditional means, see the module."""
-        num_lanes, num_arms = self.tables.keys.shape[:2]
-        found, means = np.zeros((num_lanes, num_arms)), np.zeros((num_lanes, num_arms, num_arms))
+        num_arms = self.counts.shape[1]
+        found, means = np.zeros(self.counts.shape), np.zeros((*self.counts.shape, num_arms))
         x = self._means()
         self._is_guessed |= ~np.isclose(self._integral(x), self.mean(), 1e-3).all(axis=1)
         totals = np.pad(self._parts(x).cumsum(axis=-1), [(0, 0), (0, 0), (1, 0)])
@@ -186,7 +178,7 @@ class GridPosterior(ExactPosterior):
 
     def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and partial moments, of the parabolas between points."""
-        level = np.array(np.broadcast_to(level, self.tables.keys.shape[:2]), dtype=np.float64)
+        level = np.array(np.broadcast_to(level, self.counts.shape), dtype=np.float64)
         u = self.coordinate.positions(level)[..., None]
         position = self.tables.points[..., ::2, POSITION]
         length = np.maximum(np.diff(position, axis=-1), 1e-300)
@@ -208,8 +200,6 @@ class GridPosterior(ExactPosterior):
                 return found
             size = np.abs(found) + self.coordinate.scale * (power == 1)  # the mean may be 0
             lanes, arms = np.nonzero(self._tails(power, centre) > MAX_TAIL_SHARE * size)
-            if not len(lanes):
-                return found
             keys = self.tables.keys[lanes, arms]
             _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
             cells = zip(lanes[first], arms[first], strict=True)

@@ -82,22 +82,17 @@ class MixturePosterior(ExactPosterior):
             self.parts = [ConjugatePosterior(problem.likelihood, np.concatenate(priors))]
         else:
             self.parts = [GridPosterior(each) for each in component_problems]
-        self._restart(0)
+        self._known = np.full((2, 0, problem.num_arms), np.nan)
         if not self._is_conjugate:
             no_data, arms = np.zeros((1, problem.num_arms)), np.arange(problem.num_arms)
             without_data = CountsAndSums.from_totals(no_data, no_data)
             self.update(make_generator("a posterior that is not drawn from"), without_data)
             self._constants = self._find_log_evidence(np.zeros_like(arms), arms).T
-            self._restart(0)
+            self._known[:] = np.nan
 
     @property
     def _is_conjugate(self) -> bool:
         return isinstance(self.parts[0], ConjugatePosterior)
-
-    def _restart(self, num_lanes: int) -> None:
-        num_components, num_arms = self.shape
-        self._known = np.full((2, num_lanes, num_arms), np.nan)
-        self._log_evidence = np.empty((num_lanes, num_components, num_arms))
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Weigh the components by what they say of the data; only what has changed is found anew.
@@ -112,8 +107,9 @@ class MixturePosterior(ExactPosterior):
                 part.update(rng, CountsAndSums.from_totals(*totals))
             else:
                 part.build_tables(counts, sums)
-        if len(self._log_evidence) != len(counts):
-            self._restart(len(counts))
+        if self._known[0].shape != counts.shape:
+            self._known = np.full((2, *counts.shape), np.nan)
+            self._log_evidence = np.empty((len(counts), *self.shape))
         lanes, arms = np.nonzero((counts != self._known[0]) | (sums != self._known[1]))
         if lanes.size:
             self._log_evidence[lanes, :, arms] = self._find_log_evidence(lanes, arms)
@@ -121,11 +117,7 @@ class MixturePosterior(ExactPosterior):
         self.weights, log_total = normalise_weights(
             self._log_weights + self._log_evidence.sum(axis=2)
         )
-        for lane in np.flatnonzero(log_total == -np.inf)[:1].tolist():
-            raise ValueError(
-                f"the rewards in lane {lane} must be possible under problem.prior, got counts "
-                f"{counts[lane].tolist()} and sums {sums[lane].tolist()}, whose probability is 0."
-            )
+        self._require_possible(log_total == -np.inf, evidence)
 
     def _find_log_evidence(self, lanes: np.ndarray, arms: np.ndarray) -> np.ndarray:
         """Return the (M, C) log-probabilities of the data of an arm in a lane."""

@@ -97,7 +97,7 @@ def test_impossible_data_are_refused_and_leave_the_agent_as_it_was():
     for each in (agent, other):
         each.observe([0, 1], [0.5, 0.5])
     agent.warm_start([[0, 0], [0, 4]], [[0, 0], [0, 1e200]])
-    with pytest.raises(ValueError, match="arm 1 in lane 1 must be possible"):
+    with pytest.raises(ValueError, match="in lane 1 must be possible"):
         agent.act()
     agent.reset_lanes(np.array([False, True]))
     other.reset_lanes(np.array([False, True]))
