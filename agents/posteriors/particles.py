@@ -28,7 +28,12 @@ from numpy.random import Generator
 from agents.base.conjugacy import require_proper_prior
 from agents.base.evidence import CountsAndSums
 from agents.posteriors.base import Posterior
-from agents.posteriors.populations import Genealogy, PopulationData, move_particles
+from agents.posteriors.populations import (
+    Genealogy,
+    PopulationData,
+    move_particles,
+    step_directions,
+)
 from agents.posteriors.weighted_draws import (
     WeightedDraws,
     compare_populations,
@@ -38,7 +43,7 @@ from agents.posteriors.weighted_draws import (
     scale_weights,
     systematic_resample,
 )
-from bandit_gym.checks import check_choice, check_integer, message
+from bandit_gym.checks import check_choice, check_integer
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem, check_problem
@@ -115,8 +120,6 @@ class ParticlePosterior(Posterior):
         self._keeps_gains = type(problem.likelihood) is Bernoulli and not is_renewed
         self._support = problem.arm_support()
         self._num_stages = max(1, MAX_STAGED_STEPS // (problem.num_arms * self._size))
-        self.counts: np.ndarray = np.empty((0, problem.num_arms))
-        self.sums = self.counts
 
     def start(self, rng: Generator, num_lanes: int) -> None:
         """Allocate the particles of all lanes, and draw them from the prior."""
@@ -126,7 +129,7 @@ class ParticlePosterior(Posterior):
         self._means = np.empty((num_lanes * num_arms, num_particles + 1))
         self._log_weights = np.zeros((num_rows, num_particles + 1))
         self._weights = np.empty((num_rows, num_particles))
-        self._sizes, self._max_log_weights, self._log_totals = np.empty((3, num_rows))
+        self._max_log_weights = np.empty(num_rows)
         self.lineage = Genealogy((num_rows, num_particles, size))
         super().start(rng, num_lanes)
 
@@ -163,14 +166,13 @@ class ParticlePosterior(Posterior):
         if self._keeps_gains and len(counts) == cells.size == new_counts.item(first) == 1:
             self._add_one_reward(first, sums.item(first) - before[1].item(first))
             return
-        new_data = new_counts.reshape(-1)[cells], (sums - before[1]).reshape(-1)[cells]
+        data = np.array([new_counts, sums - before[1]]).reshape(2, -1, 1)[:, cells]
         num_blocks = -(-cells.size * self._weights.shape[1] // LOG_LIKELIHOODS_PER_BLOCK)
-        width = -(-len(self._sizes) // num_blocks)
-        for first in range(0, len(self._sizes), width):
+        width = -(-len(self._weights) // num_blocks)
+        for first in range(0, len(self._weights), width):
             ends = cells.searchsorted((first * self._size, (first + width) * self._size))
             if ends[0] < ends[1]:
-                some = slice(*ends)
-                self._add_data(rng, cells[some], (new_data[0][some], new_data[1][some]), before)
+                self._add_data(rng, cells[slice(*ends)], data[:, slice(*ends)], before)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw: a particle of each population, in proportion to its weight."""
@@ -204,36 +206,34 @@ class ParticlePosterior(Posterior):
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) smallest effective sample sizes of each lane's populations."""
-        return self._by_lane(self._weight_sums()[0]).min(axis=1)
+        return self._by_lane(self._effective_sizes()).min(axis=1)
 
     def _count_independent_draws(self) -> np.ndarray:
-        variance = self._by_lane(self.lineage.estimate_variance(self._weight_sums()[0]))
+        variance = self._by_lane(self.lineage.estimate_variance(self._effective_sizes()))
         return np.asarray(1 / variance.max(axis=1))
-
-    def is_degenerate(self) -> np.ndarray:
-        """Return (N,) True where all particles of some population give the data likelihood 0.
-
-        Its particles then get equal weights.
-        """
-        return np.any(self._by_lane(self._max_log_weights) == -np.inf, axis=1)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) `Doubt` flags: particles collapsed, or posterior mass perhaps missed."""
         num_particles = self._num_active()
-        lineage, (sizes, log_totals) = self.lineage, self._weight_sums()
+        lineage, sizes = self.lineage, self._effective_sizes()
         has_few_effective = lineage.has_few_effective(sizes, num_particles, self.problem.num_arms)
-        may_miss_mass = lineage.may_miss_mass(log_totals, self._max_log_likelihood())
+        may_miss_mass = lineage.may_miss_mass(self._log_totals(), self._max_log_likelihood())
         collapsed = np.where(has_few_effective | lineage.is_capped, Doubt.PARTICLES_COLLAPSED, 0)
         missed = np.where(may_miss_mass, Doubt.FEW_EFFECTIVE_SAMPLES, 0)
         found: np.ndarray = np.bitwise_or.reduce(self._by_lane(collapsed | missed), axis=1)
         return found | self._shortages
 
     def diagnostics(self) -> dict[str, np.ndarray]:
-        """Return (N,) arrays by name that measure the quality of the particles."""
+        """Return (N,) arrays by name that measure the quality of the particles.
+
+        A population whose particles all give the data likelihood 0 is degenerate: they get equal
+        weights.
+        """
+        is_void = self._by_lane(self._max_log_weights) == -np.inf
         return super().diagnostics() | {
             "num_samples": self.num_active(),
             "effective_sample_size": self.effective_sample_size(),
-            "is_degenerate": self.is_degenerate(),
+            "is_degenerate": is_void.any(axis=1),
         }
 
     def _by_lane(self, values: np.ndarray) -> np.ndarray:
@@ -242,7 +242,7 @@ class ParticlePosterior(Posterior):
 
     def _particles(self) -> np.ndarray:
         """Return a (R, P, D) view of the particles."""
-        return self._means.reshape(len(self._sizes), self._size, -1)[..., :-1].swapaxes(1, 2)
+        return self._means.reshape(len(self._weights), self._size, -1)[..., :-1].swapaxes(1, 2)
 
     def best_arm_moments(
         self, available: np.ndarray | None = None
@@ -267,7 +267,7 @@ class ParticlePosterior(Posterior):
 
     def _populations(self) -> WeightedDraws:
         """Return the R populations as weighted draws with R lanes of D arms."""
-        log_weights = self._active_log_weights(np.arange(len(self._sizes)), self._log_weights)
+        log_weights = self._active_log_weights(np.arange(len(self._weights)), self._log_weights)
         return WeightedDraws(self._particles(), log_weights)
 
     def _num_active(self) -> np.ndarray:
@@ -287,24 +287,16 @@ class ParticlePosterior(Posterior):
             log_weights[np.isnan(log_weights)] = -np.inf
         self._log_weights[rows] = log_weights
         active = self._active_log_weights(rows, log_weights)
-        weights, self._max_log_weights[rows] = scale_weights(active)
-        self._weights[rows] = weights
-        self._is_summed = self._is_renewed
-        if self._is_renewed:
-            self._sum_weights(rows, weights)
+        self._weights[rows], self._max_log_weights[rows] = scale_weights(active)
 
-    def _sum_weights(self, rows: np.ndarray | slice, weights: np.ndarray) -> None:
-        """Compute effective sample sizes and log weight sums of the given populations."""
-        total = weights.sum(axis=1)
-        self._sizes[rows] = total**2 / np.vecdot(weights, weights)
-        self._log_totals[rows] = self._max_log_weights[rows] + np.log(total)
+    def _effective_sizes(self, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Return (R,) effective sample sizes of the given populations."""
+        weights = self._weights[rows]
+        return weights.sum(axis=1) ** 2 / np.vecdot(weights, weights)
 
-    def _weight_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (R,) effective sample sizes and log weight sums, computed when first needed."""
-        if not self._is_summed:
-            self._sum_weights(slice(None), self._weights)
-            self._is_summed = True
-        return self._sizes, self._log_totals
+    def _log_totals(self, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Return (R,) logarithms of the weights of the given populations, summed up."""
+        return self._max_log_weights[rows] + np.log(self._weights[rows].sum(axis=1))
 
     def _max_log_likelihood(self) -> np.ndarray:
         """Return (R,) maximal log-likelihoods, less the expected overfit of 1/2 per arm.
@@ -336,30 +328,27 @@ class ParticlePosterior(Posterior):
         self._log_weights += self._kept_gains[arm, reward]
         log_weights = self._active_log_weights(slice(None), self._log_weights)
         self._weights, self._max_log_weights = scale_weights(log_weights)
-        self._is_summed = False
 
     def _add_data(
         self,
         rng: Generator,
         cells: np.ndarray,
-        new_data: tuple[np.ndarray, np.ndarray],
+        data: np.ndarray,
         before: tuple[np.ndarray, np.ndarray],
     ) -> None:
-        """Reweight by (C,) new counts and sums, given the (N, K) totals `before`."""
-        counts, sums = new_data[0][:, None], new_data[1][:, None]
+        """Reweight by (2, C, 1) new counts and sums, given the (N, K) totals `before`."""
         owners = cells // self._size
         rows = np.unique(owners) if np.count_nonzero(owners[1:] == owners[:-1]) else owners
-        if not self._is_renewed:
-            gain = self._log_likelihood_gain(rows, owners, cells, counts, sums)
-            self._set_log_weights(rows, self._log_weights[rows] + gain)
-            return
         power = np.zeros(len(rows))
         for stages_left in reversed(range(self._num_stages)):
-            gain = self._log_likelihood_gain(rows, owners, cells, counts, sums)
+            gain = self._log_likelihood_gain(rows, owners, cells, data)
+            if not self._is_renewed:
+                self._set_log_weights(rows, self._log_weights[rows] + gain)
+                return
             gain *= 1 - power[:, None]
             old, share = self._log_weights[rows], np.ones(len(rows))
             self._set_log_weights(rows, old + gain)
-            sizes = self._sizes[rows]
+            sizes = self._effective_sizes(rows)
             has_few_effective = sizes < self._min_effective_size
             needs_stages = sizes < MIN_UNSTAGED_SHARE * self._min_effective_size
             if not stages_left:
@@ -370,28 +359,22 @@ class ParticlePosterior(Posterior):
                 self._set_log_weights(rows[needs_stages], old + share[needs_stages, None] * gain)
             power += share * (1 - power)
             if has_few_effective.any():
-                renewed = rows[has_few_effective]
-                data = self._population_data(renewed, before, power[has_few_effective])
-                self._renew(rng, renewed, data)
+                self._renew(rng, rows[has_few_effective], before, power[has_few_effective])
             left = share < 1
             if not left.any():
                 return
             rows, power = rows[left], power[left]
             is_left = np.isin(owners, rows)
-            cells, owners, counts, sums = (x[is_left] for x in (cells, owners, counts, sums))
+            cells, owners, data = cells[is_left], owners[is_left], data[:, is_left]
 
     def _log_likelihood_gain(
-        self,
-        rows: np.ndarray,
-        owners: np.ndarray,
-        cells: np.ndarray,
-        counts: np.ndarray,
-        sums: np.ndarray,
+        self, rows: np.ndarray, owners: np.ndarray, cells: np.ndarray, data: np.ndarray
     ) -> np.ndarray:
-        """Return (R, P + 1) log-likelihoods of the (C, 1) new data, summed by population.
+        """Return (R, P + 1) log-likelihoods of the (2, C, 1) new data, summed by population.
 
         One Bernoulli reward per cell takes a third of the time of the general case.
         """
+        counts, sums = data
         if type(self.problem.likelihood) is Bernoulli and not np.count_nonzero(counts != 1):
             gain = self._bernoulli_gain(cells, sums)
         else:
@@ -423,27 +406,28 @@ class ParticlePosterior(Posterior):
             share = (low + high) / 2
         return np.exp2(low)
 
-    def _population_data(
-        self, rows: np.ndarray, before: tuple[np.ndarray, np.ndarray], power: np.ndarray
-    ) -> PopulationData:
-        """Return the data of populations with the new likelihood raised to (R,) powers.
+    def _renew(
+        self,
+        rng: Generator,
+        rows: np.ndarray,
+        before: tuple[np.ndarray, np.ndarray],
+        power: np.ndarray,
+    ) -> None:
+        """Resample and move populations that know the new likelihood raised to (R,) powers.
 
         Log-likelihoods are linear in counts and sums, up to a term free of the mean.
         """
         totals = np.stack([before, (self.counts, self.sums)])
         old, new = totals.reshape(2, 2, -1, self._size)[:, :, rows]
         arms = (rows[:, None] * self._size + np.arange(self._size)) % self.problem.num_arms
-        return PopulationData(arms, *(old + power[:, None] * (new - old)))
-
-    def _renew(self, rng: Generator, rows: np.ndarray, data: PopulationData) -> None:
-        """Resample and move the given populations."""
+        data = PopulationData(arms, *(old + power[:, None] * (new - old)))
         weights, _ = normalise_weights(self._log_weights[rows, :-1])
         chosen = systematic_resample(rng, weights)
         particles = np.take_along_axis(self._particles()[rows], chosen[:, :, None], axis=1)
         for move in range(self._num_moves):
-            options = {"uses_principal_axes": move % 2 == 0}
-            particles = move_particles(rng, self.problem, particles, data, **options)
-        self.lineage.resample(rows, chosen, self._log_totals[rows], particles)
+            directions = step_directions(particles, uses_principal_axes=move % 2 == 0)
+            particles = move_particles(rng, self.problem, particles, data, directions)
+        self.lineage.resample(rows, chosen, self._log_totals(rows), particles)
         self._particles()[rows] = particles
         reference = self._log_weights[rows, -1:]
         self._set_log_weights(rows, np.hstack([np.zeros(chosen.shape), reference]))
@@ -451,13 +435,9 @@ class ParticlePosterior(Posterior):
 
 def check_schedule(num_particles: int | Sequence[int], resampling: str) -> list[int]:
     """Return the checked numbers of particles after 0, 1, ... pulls."""
-    is_sequence = isinstance(num_particles, Sequence | np.ndarray)
-    is_sequence &= not isinstance(num_particles, str | bytes)
-    sizes = list(num_particles) if is_sequence else [num_particles]  # type: ignore[arg-type]
-    checked = [check_integer("num_particles", size, minimum=1) for size in sizes]
-    if max(checked, default=0) > MAX_PARTICLES:
-        condition = f"be at most {MAX_PARTICLES}"
-        raise ValueError(message("num_particles", condition, max(checked)))
+    limits = {"minimum": 1, "maximum": MAX_PARTICLES}
+    sizes = np.atleast_1d(np.asarray(num_particles, dtype=object)).tolist()
+    checked = [check_integer("num_particles", size, **limits) for size in sizes]
     if not checked or (len(checked) > 1 and resampling != "never"):
         raise ValueError(
             "num_particles must be one number, or a sequence of them where resampling is 'never', "

@@ -46,9 +46,6 @@ LABEL_EDGES = np.linspace(-1.5, 1.5, 7)
 """Between labels of one arm's means, in standard deviations from their average."""
 
 
-STATISTICS = "_worth", "_num_families", "_log_evidence", "_log_narrowing"
-
-
 class Genealogy:
     """The past of populations that began as draws of the prior.
 
@@ -56,7 +53,10 @@ class Genealogy:
         is_capped: (R,) whether data were added faster than the particles could follow.
     """
 
-    state_names = "is_capped", "_families", "_log_scales", *STATISTICS
+    state_names = (
+        *("is_capped", "_families", "_log_scales"),
+        *("_worth", "_num_families", "_log_evidence", "_log_narrowing"),
+    )
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         """Make room for particles of the shape (R, P, D)."""
@@ -88,9 +88,8 @@ class Genealogy:
         """
         ancestors = np.take_along_axis(self._families[rows], chosen, axis=1)
         self._families[rows] = ancestors
-        self._worth[rows], self._num_families[rows] = count_effective_draws(
-            ancestors, label_particles(particles)
-        )
+        worth = count_effective_draws(ancestors, label_particles(particles))
+        self._worth[rows], self._num_families[rows] = worth
         self._log_evidence[rows] += log_total - np.log(self._num_particles)
         narrowing = self._log_scales[rows] - _log_scales(particles)
         self._log_narrowing[rows] = np.maximum(narrowing, 0.0).sum(axis=1)
@@ -100,15 +99,19 @@ class Genealogy:
     ) -> np.ndarray:
         """Return (R,) whether a population is worth too few draws.
 
+        Best-arm probabilities are then much farther off than those of independent draws. A share p
+        found with variance v p (1 - p) is off by sqrt(2 v p (1 - p) / pi) on average; over K equal
+        arms, the worst case, that adds up to sqrt(2 v (K - 1) / pi), and half of it is the total
+        variation.
+
         Args:
             sizes: (R,) effective sample sizes.
             num_particles: (R,) that take part.
             num_arms: K.
         """
-        effective = np.minimum(self._num_families, sizes)
-        return (effective < MIN_EFFECTIVE_ANCESTORS) | has_excess_variation(
-            self.estimate_variance(sizes), num_particles, num_arms
-        )
+        excess = np.sqrt(self.estimate_variance(sizes)) - np.sqrt(1 / num_particles)
+        has_excess = excess * np.sqrt((num_arms - 1) / (2 * np.pi)) > MAX_EXCESS_VARIATION
+        return (np.minimum(self._num_families, sizes) < MIN_EFFECTIVE_ANCESTORS) | has_excess
 
     def estimate_variance(self, sizes: np.ndarray) -> np.ndarray:
         """Return (R,) v, so that a share p of (R,) effective samples has variance v p (1 - p)."""
@@ -129,24 +132,6 @@ class Genealogy:
         with np.errstate(invalid="ignore"):  # NaN where all is ruled out, which is a surprise
             log_odds = max_log_likelihood - self._log_evidence - log_total - self._log_narrowing
         return ~(log_odds <= max_log_odds)
-
-
-def has_excess_variation(
-    variance: np.ndarray, num_particles: np.ndarray, num_arms: int
-) -> np.ndarray:
-    """Return (...) whether best-arm probabilities are much farther off than independent draws'.
-
-    A share p found with variance v p (1 - p) is off by sqrt(2 v p (1 - p) / pi) on average; over K
-    equal arms, the worst case, that adds up to sqrt(2 v (K - 1) / pi), and half of it is the total
-    variation.
-
-    Args:
-        variance: (...) v, which is 1 / n for n independent draws.
-        num_particles: (...) how many independent draws are without reproach.
-        num_arms: K.
-    """
-    excess = np.sqrt(variance) - np.sqrt(1 / num_particles)
-    return excess * np.sqrt((num_arms - 1) / (2 * np.pi)) > MAX_EXCESS_VARIATION
 
 
 def count_effective_draws(
@@ -210,11 +195,9 @@ def move_particles(
     problem: BanditProblem,
     particles: np.ndarray,
     data: PopulationData,
-    *,
-    uses_principal_axes: bool,
+    directions: np.ndarray,
 ) -> np.ndarray:
     """Return (R, P, D) particles after a Metropolis step along each of D `step_directions`."""
-    directions = step_directions(particles, uses_principal_axes=uses_principal_axes)
     possible = particles[:, :1]
     current = _log_posterior(problem, particles, data, possible)
     for d in range(particles.shape[2]):
