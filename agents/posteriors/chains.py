@@ -207,20 +207,16 @@ def sweep_chain(rng: Generator, means: np.ndarray, target: GibbsTarget, lane: in
 
 
 @kernel
-def renew_chains(rng: Generator, means: np.ndarray, target: GibbsTarget, path: np.ndarray) -> None:
-    """Renew every lane's means, (L, K) strictly inside the box, and note (L, S, K) after sweeps."""
-    for lane in range(means.shape[0]):
-        for s in range(path.shape[1]):
-            sweep_chain(rng, means[lane], target, lane)
-            path[lane, s] = means[lane]
-
-
-def run_chains(
+def renew_chains(
     rng: Generator, means: np.ndarray, target: GibbsTarget, num_sweeps: int
 ) -> np.ndarray:
-    """Return (L, S, K) means after each of S sweeps, which also renew the (L, K) `means`."""
-    path = np.empty((len(means), num_sweeps, means.shape[1]))
-    renew_chains(rng, means, target, path)
+    """Renew (L, K) means, strictly inside the box; return the (L, S, K) after each of S sweeps."""
+    num_lanes, num_arms = means.shape
+    path = np.empty((num_lanes, num_sweeps, num_arms))
+    for lane in range(num_lanes):
+        for s in range(num_sweeps):
+            sweep_chain(rng, means[lane], target, lane)
+            path[lane, s] = means[lane]
     return path
 
 
@@ -268,13 +264,13 @@ class GibbsPosterior(Posterior):
     def __init__(self, problem: BanditProblem) -> None:
         require_proper_prior(problem.prior)
         self.problem = problem
-        self._allocate(0)
-        self._is_fresh = False
-        self._clear_answers()
 
     def start(self, rng: Generator, num_lanes: int) -> None:
         """Start a chain in each of `num_lanes` lanes."""
-        self._allocate(num_lanes)
+        num_arms = self.problem.num_arms
+        self._means, self.counts, self.sums = np.zeros((3, num_lanes, num_arms))
+        self._settled, self._slowness = np.zeros((2, num_lanes))
+        self._directions = np.zeros((2, num_lanes, 2 * num_arms, num_arms))
         super().start(rng, num_lanes)
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
@@ -292,12 +288,6 @@ class GibbsPosterior(Posterior):
         self._answers = None
         self._best: tuple[np.ndarray, np.ndarray] | None = None
         self._shortages = 0
-
-    def _allocate(self, num_lanes: int) -> None:
-        num_arms = self.problem.num_arms
-        self._means, self.counts, self.sums = np.zeros((3, num_lanes, num_arms))
-        self._settled, self._slowness = np.zeros((2, num_lanes))
-        self._directions = np.zeros((2, num_lanes, 2 * num_arms, num_arms))
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Renew all chains if there are new data."""
@@ -367,28 +357,25 @@ class GibbsPosterior(Posterior):
         if has_doubled.any():
             self._warm_up(rng, np.flatnonzero(has_doubled))
             self._settled[has_doubled] = totals[has_doubled]
-        target = make_target(self.problem, self.counts, self.sums, self._directions)
-        run_chains(rng, self._means, target, SWEEPS_PER_UPDATE)
+        self._run_chains(rng, slice(None), self._means, SWEEPS_PER_UPDATE)
         self._is_fresh = True
         self._clear_answers()
 
     def _warm_up(self, rng: Generator, lanes: np.ndarray) -> None:
         """Find the axes of some lanes' posteriors anew, and let their chains forget the old."""
-        directions, data = self._update_directions(lanes), (self.counts[lanes], self.sums[lanes])
+        self._update_directions(lanes)
+        data = self.counts[lanes], self.sums[lanes]
         if data[0].any():  # draws of the prior have nothing to forget
             means = move_towards_mode(self.problem, self._means[lanes], *data)
-            target = make_target(self.problem, *data, directions)
-            path = run_chains(rng, means, target, NUM_WARMUP_SWEEPS)
+            path = self._run_chains(rng, lanes, means, NUM_WARMUP_SWEEPS)
             self._means[lanes] = means
-            axes = directions[0, :, : means.shape[1]]
-            self._slowness[lanes] = autocorrelation(path @ axes.swapaxes(1, 2))
+            self._slowness[lanes] = self._autocorrelation(lanes, path)
 
-    def _update_directions(self, lanes: np.ndarray) -> FloatArray:
+    def _update_directions(self, lanes: np.ndarray) -> None:
         """Find the directions of some lanes' posteriors, and keep them."""
         prior: Any = self.problem.prior
         information = guess_means(self.problem, self.counts[lanes], self.sums[lanes])[1]
         self._directions[:, lanes] = find_directions(prior.precision, information)
-        return self._directions[:, lanes]
 
     def weighted_draws(self) -> WeightedDraws:
         """Return the means after each of many sweeps of a copy of the chains."""
@@ -397,23 +384,29 @@ class GibbsPosterior(Posterior):
 
     def _run_copies(self, rng: Generator, lanes: np.ndarray, size: int) -> WeightedDraws:
         """Return the (L, S, K) means after each of many sweeps of copies of some lanes' chains."""
-        directions, means = self._directions[:, lanes], self._means[lanes]
-        target = make_target(self.problem, self.counts[lanes], self.sums[lanes], directions)
-        path = run_chains(rng, means, target, NUM_BURN_IN_SWEEPS + size)[:, NUM_BURN_IN_SWEEPS:]
-        axes = directions[0, :, : means.shape[1]].swapaxes(1, 2)
-        correlation = np.clip(autocorrelation(path @ axes), 0.0, MAX_AUTOCORRELATION)
+        path = self._run_chains(rng, lanes, self._means[lanes], NUM_BURN_IN_SWEEPS + size)
+        path = path[:, NUM_BURN_IN_SWEEPS:]
+        correlation = np.clip(self._autocorrelation(lanes, path), 0.0, MAX_AUTOCORRELATION)
         return WeightedDraws(path, np.zeros(path.shape[:2]), correlation)
 
+    def _run_chains(
+        self, rng: Generator, lanes: np.ndarray | slice, means: np.ndarray, num_sweeps: int
+    ) -> np.ndarray:
+        """Renew some lanes' (L, K) means; return the (L, S, K) after each of S sweeps."""
+        prior: Any = self.problem.prior
+        num_arms, data = self.problem.num_arms, (self.counts[lanes], self.sums[lanes])
+        target = GibbsTarget(
+            coefficients=likelihood_coefficients(self.problem.likelihood, *data),
+            mean=np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), num_arms).copy(),
+            box=np.ascontiguousarray(prior.arm_support(num_arms)),
+            directions=np.ascontiguousarray(self._directions[:, lanes]),
+        )
+        return np.asarray(renew_chains(rng, means, target, num_sweeps))
 
-def make_target(
-    problem: BanditProblem, counts: FloatArray, sums: FloatArray, directions: FloatArray
-) -> GibbsTarget:
-    """Return the posterior of L lanes, given their (L, K) statistics."""
-    prior: Any = problem.prior
-    mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms).copy()
-    box = np.ascontiguousarray(prior.arm_support(problem.num_arms))
-    coefficients = likelihood_coefficients(problem.likelihood, counts, sums)
-    return GibbsTarget(coefficients, mean, box, np.ascontiguousarray(directions))
+    def _autocorrelation(self, lanes: np.ndarray, path: np.ndarray) -> np.ndarray:
+        """Return (L,) autocorrelations of (L, S, K) paths along the axes of the posteriors."""
+        axes = self._directions[0, lanes, : path.shape[2]]
+        return autocorrelation(path @ axes.swapaxes(1, 2))
 
 
 def guess_means(
