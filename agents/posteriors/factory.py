@@ -30,8 +30,6 @@ from bandit_gym.priors import MultivariateNormal, Normal, UnknownPrior
 from bandit_gym.priors.base import PRIOR_MISSING
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
-APPROXIMATE_ALTERNATIVES = "RacingThompson and SMCThompson take any prior"
-
 METHOD_NEEDS = {
     "conjugate": "be conjugate to the rewards",
     "mixture": "offer shared_components (a mixture of priors of independent arms)",
@@ -72,18 +70,14 @@ def exact_posterior(problem: BanditProblem, *, method: str = "auto") -> Posterio
         ValueError: if the problem lacks what the method needs; says what that is.
     """
     check_choice("method", method, ("auto", *EXACT_METHODS))
-    found = find_methods(problem)
-    if method == "auto" and not found:
-        needs = ", or ".join(METHOD_NEEDS.values())
-        raise ValueError(
-            f"problem.prior must {needs}, got {problem.prior!r}; {APPROXIMATE_ALTERNATIVES}."
-        )
-    if method not in ("auto", *found):
-        raise ValueError(
-            f"problem.prior must {METHOD_NEEDS[method]} for method={method!r}, "
-            f"got {problem.prior!r}; use method='auto'; {APPROXIMATE_ALTERNATIVES}."
-        )
-    method = found[0] if method == "auto" else method
+    wanted = EXACT_METHODS if method == "auto" else (method,)
+    found = [each for each in find_methods(problem) if each in wanted]
+    if not found:
+        needs = ", or ".join(METHOD_NEEDS[each] for each in wanted)
+        condition = needs if method == "auto" else f"{needs} for method={method!r}"
+        remedy = "RacingThompson and SMCThompson take any prior"
+        raise ValueError(message("problem.prior", condition, problem.prior, remedy))
+    method = found[0]
     if method == "conjugate":
         return conjugate_posterior(problem)
     if problem.offers("shared_components"):
