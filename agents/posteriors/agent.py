@@ -108,14 +108,12 @@ class PosteriorAgent(Agent):
             features = self._features(features)
         self.inner.update(self.rng, self.evidence)
         self._found = None
-        return self._predict(features) if self._has_features else self.inner.predict()
-
-    def _predict(self, features: np.ndarray) -> Belief:
-        """Return the belief of the means under (N, K, d) features, and keep it for diagnostics."""
-        self._decided_on = belief = self.inner.predict(features)
-        if self.uses_draws:
-            self.has_exact_probabilities = belief.has_exact_propensities
-        return belief  # type: ignore[no-any-return]
+        belief: Belief = self.inner.predict(features)
+        if belief is not self.inner:
+            self._decided_on = belief
+            if self.uses_draws:
+                self.has_exact_probabilities = belief.has_exact_propensities
+        return belief
 
     def _warn_of_doubts(self) -> None:
         doubts = self._diagnostics.get("doubts", np.zeros(1, dtype=np.int64))

@@ -271,26 +271,21 @@ class ArmDensity(NamedTuple):
         rows = np.full((means.size, self.problem.num_arms), means.flat[0])
         rows[:, self.arm] = means.ravel()  # the others stay, which slices are cheaper for
         values = log_prior(self.problem, self.support, rows)[:, self.arm].reshape(u.shape)
-        return np.stack([values + self.coordinate.log_slope(u), *self._features(means)])
-
-    def _features(self, means: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return f_1 and f_2."""
-        low, step = self.coordinate.typical
+        (low, step), weigh = self.coordinate.typical, self.problem.likelihood.log_likelihood
         with np.errstate(all="ignore"):
-            one, other = (self._log_likelihood(means, reward) for reward in (low, low + step))
-            second = one - self._log_likelihood(low, low)
-            first = other - self._log_likelihood(low, low + step) - second
+            one, other = weigh(means, 1, low), weigh(means, 1, low + step)
+            second = one - weigh(low, 1, low)
+            first = other - weigh(low, 1, low + step) - second
         _require_numbers("likelihood.log_likelihood", one + other, means)
-        is_lost = ~(np.isfinite(first) & np.isfinite(second)) | (second < EXCLUDED_LOG_LIKELIHOOD)
-        return np.where(is_lost, 0.0, first), np.where(is_lost, EXCLUDED_LOG_LIKELIHOOD, second)
-
-    def _log_likelihood(self, means: FloatArray | float, reward: float) -> FloatArray:
-        return self.problem.likelihood.log_likelihood(means, 1, reward)
+        is_lost = ~np.isfinite(first) | (second < EXCLUDED_LOG_LIKELIHOOD)
+        first = np.where(is_lost, 0.0, first)
+        second = np.where(is_lost, EXCLUDED_LOG_LIKELIHOOD, second)
+        return np.stack([values + self.coordinate.log_slope(u), first, second])
 
     def sizes(self) -> FloatArray:
         """Return the (3, 1, 1) sizes of the constants that the functions are made of."""
-        low, step = self.coordinate.typical
-        size = 1 + abs(self._log_likelihood(low, low)) + abs(self._log_likelihood(low, low + step))
+        (low, step), weigh = self.coordinate.typical, self.problem.likelihood.log_likelihood
+        size = 1 + abs(weigh(low, 1, low)) + abs(weigh(low, 1, low + step))
         return np.array([1.0, size, size])[:, None, None]
 
 
