@@ -294,10 +294,11 @@ class ExactPosterior(Posterior):
     def _require_possible(self, is_impossible: np.ndarray, evidence: CountsAndSums) -> None:
         """Refuse data that have probability 0 under the prior in some of the (N,) lanes."""
         for lane in np.flatnonzero(is_impossible)[:1].tolist():
+            where = f" in lane {lane}" if len(is_impossible) > 1 else ""
             counts, sums = evidence.counts[lane].tolist(), evidence.sums[lane].tolist()
             raise ValueError(
-                f"the rewards in lane {lane} must be possible under problem.prior, got counts "
-                f"{counts} and sums {sums}, whose probability is 0."
+                f"the rewards{where} must be possible under problem.prior, got counts {counts} and "
+                f"sums {sums}, whose probability is 0."
             )
 
 
