@@ -203,10 +203,8 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, PriorCells]:
     sizes = np.array([len(kind.is_unknown) for kind in found])
     columns = []
     for column in zip(*found, strict=True):
-        max_cells = max(map(len, column))
-        padding = [[(0, max_cells - len(each))] + [(0, 0)] * (each.ndim - 1) for each in column]
-        pairs = zip(column, padding, strict=True)
-        columns.append(np.stack([np.pad(each, pad, "edge") for each, pad in pairs]))
+        places = np.arange(max(map(len, column)))  # the last of an arm's fills the rest
+        columns.append(np.stack([each[np.minimum(places, len(each) - 1)] for each in column]))
     ends, limits, typical = coordinate.ends, coordinate.limits, coordinate.typical
     return coordinate, PriorCells(ends, limits, typical, kind_of_arm.ravel(), sizes, *columns)
 
