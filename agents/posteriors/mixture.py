@@ -76,8 +76,10 @@ class MixturePosterior(ExactPosterior):
         self._log_weights, self._constants = np.log(weights), np.zeros(self.shape)
         component_problems = [replace(problem, prior=component) for component in components]
         is_named = is_compiled(problem.likelihood) and not by_tables
+        has_conjugates = all(is_conjugate(problem.likelihood, each) for each in components)
+        self._is_conjugate = is_named and has_conjugates
         self.parts: list[Any]
-        if is_named and all(is_conjugate(problem.likelihood, each) for each in components):
+        if self._is_conjugate:
             priors = [conjugate_posterior(each).prior for each in component_problems]
             self.parts = [ConjugatePosterior(problem.likelihood, np.concatenate(priors))]
         else:
@@ -89,10 +91,6 @@ class MixturePosterior(ExactPosterior):
             self.update(make_generator("a posterior that is not drawn from"), without_data)
             self._constants = self._find_log_evidence(np.zeros_like(arms), arms).T
             self._known[:] = np.nan
-
-    @property
-    def _is_conjugate(self) -> bool:
-        return isinstance(self.parts[0], ConjugatePosterior)
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Weigh the components by what they say of the data; only what has changed is found anew.
@@ -128,16 +126,15 @@ class MixturePosterior(ExactPosterior):
             more = [row @ np.array(data) for row in part.weights]
             found: np.ndarray = part.distribution.evidence_formula(*prior, *more).T
             return found
-        components = self.problem.prior.shared_components()[0]  # type: ignore[attr-defined]
         rows, found = np.arange(len(lanes)), np.empty((len(lanes), self.shape[0]))
-        for c, (part, component) in enumerate(zip(self.parts, components, strict=True)):
+        for c, part in enumerate(self.parts):
             # Points between even ones are on no end of a cell, where the density may jump.
             odd = 2 * part.tables.points[lanes, arms, 1::2, DENSITY].argmax(axis=1) + 1
             high = part.tables.points[lanes, arms, odd]
             u, x = high[:, POSITION], part.coordinate.means(high[:, POSITION])
             means = np.repeat(x[:, None], self.shape[1], axis=1)
             with np.errstate(all="ignore"):  # beyond other arms' support
-                prior = component.arm_log_density(means)[rows, arms]
+                prior = part.problem.prior.arm_log_density(means)[rows, arms]
             value = prior + self.problem.likelihood.log_likelihood(x, *data)
             density = np.maximum(high[:, DENSITY], _MIN_DIVISOR)
             value += part.coordinate.log_slope(u) - np.log(density)
