@@ -96,6 +96,7 @@ class ParticlePosterior(Posterior):
     can_discount = True
     has_exact_propensities = True
     state_names = ("counts", "sums", "lineage", "_means", "_log_weights")
+    counts: np.ndarray
 
     def __init__(
         self,
