@@ -123,8 +123,8 @@ def _find_probabilities(policy: Any, log: Log) -> FloatArray:
     if hasattr(policy, "action_probabilities"):
         num_pulls = float(np.sum(getattr(policy, "counts", 0)))
         if num_pulls:
-            told = f"policy has learned from {num_pulls:,.0f} rewards"
-            text = f"{told}: if they are of this log, its value is overestimated."
+            reason = f"policy has learned from {num_pulls:,.0f} rewards"
+            text = f"{reason}: if they are of this log, its value is overestimated."
             warnings.warn(text, stacklevel=3)
         policy = policy.action_probabilities()
     elif callable(policy):

@@ -52,7 +52,7 @@ class PosteriorSnapshot:
         num_envs: N, or None for a single run, of which N is 1.
     """
 
-    noun = "arm"  # that is told of
+    noun = "arm"  # what a row is about
     has_pulls: ClassVar[bool] = True  # of each arm in `counts`
 
     def __init__(self, agent: Any, posterior: Any) -> None:
