@@ -332,6 +332,8 @@ REFUSED = [
     (lambda: expected_regret(UNIFORM, "epsilon_greedy", 5, epsilom=0.2), "one is 'epsilon'"),
     (lambda: expected_regret(UNIFORM, lambda n, s: n * 0.0, 5), "probabilities that sum to 1"),
     (lambda: expected_regret(UNIFORM, lambda n, s: s[:, 0], 5), r"return probabilities \(1, 2\)"),
+    (lambda: expected_regret(UNIFORM, lambda n, s: 0 * s + [-0.5, 1.5], 5), r"got \[-0.5, 1.5\]"),
+    (lambda: expected_regret(UNIFORM, lambda n, s: 0 * s + [0.5, 0.505], 5), r"got \[0.5, 0.505\]"),
     (lambda: expected_regret(UNIFORM, "random", 10**6), "horizon must give at most 1e.09 states"),
 ]
 
