@@ -73,7 +73,7 @@ class AgentMeta(type):
         signature = inspect.signature(cls.__init__)  # type: ignore[misc]
         return signature.replace(parameters=[*signature.parameters.values()][1:])
 
-    def __call__(cls, problem: Any, *others: Any, **options: Any) -> Any:
+    def __call__(cls, problem: Any = None, *others: Any, **options: Any) -> Any:
         """Find the problem and its prior before any constructor reads them; keep the options."""
         if isinstance(problem, gym.Env | gym.vector.VectorEnv):
             problem = find_problem(problem) or problem

@@ -162,6 +162,8 @@ def test_what_is_no_environment():
             make("NoSuchBandit-v0")
         with refused(TypeError, "problem must be a BanditProblem, got 5.$"):
             make(5)
+    with refused(TypeError, "problem must be a BanditProblem, got None.$"):
+        UniformRandom()
 
 
 FLOATING_POINT = "must leave the interval from low to high a mass that floating point can represent"
