@@ -23,7 +23,8 @@ from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood,
 from bandit_gym.priors import Beta, Gamma, InverseGamma, LogitNormal, Normal, Prior
 
 MAX_LOG = 14.0
-"""Bound of the logarithm of a parameter: a maximum beyond has run to infinity."""
+"""Bound of the logarithm of a parameter, in the unit of the rewards: a maximum beyond it has run to
+infinity."""
 
 MIN_GAIN = 1e-6
 """Of log-likelihood over arms that are all the same; less is rounding."""
@@ -48,8 +49,8 @@ def _logit_normal_bernoulli(
 
 
 def _log_rising(a: float, n: FloatArray) -> FloatArray:
-    """Return the log of a (a + 1) ... (a + n - 1)."""
-    return np.asarray(special.gammaln(a + n) - special.gammaln(a))
+    """Return the log of a (a + 1) ... (a + n - 1) / n!, without what cancels for large n."""
+    return np.asarray(-special.betaln(a, n + 1) - np.log(a + n))
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,14 @@ class Family:
         prior: the class of the prior.
         log_marginal: (first, second, n, s, likelihood) -> (K,) log-likelihoods, up to constants.
         is_location: whether the first parameter is a location, else both are positive.
+        unit_power: power of the rewards' unit that the second of two positive ones has.
     """
 
     likelihood: type[Any]
     prior: Callable[[float, float], Prior]
     log_marginal: Callable[..., FloatArray]
     is_location: bool = False
+    unit_power: int = 0
 
 
 PRIOR_FAMILIES = {
@@ -87,12 +90,14 @@ PRIOR_FAMILIES = {
     "gamma": Family(
         Poisson,
         Gamma,
-        lambda a, b, n, s, _: _log_rising(a, s) + a * np.log(b) - (a + s) * np.log(b + n),
+        lambda a, b, n, s, _: _log_rising(a, s) + a * np.log(b / (b + n)) - s * np.log1p(b / n),
+        unit_power=-1,
     ),
     "inverse_gamma": Family(
         Exponential,
         InverseGamma,
         lambda a, b, n, s, _: _log_rising(a, n) + a * np.log(b) - (a + n) * np.log(b + s),
+        unit_power=1,
     ),
 }
 """Name of a prior's family -> the likelihood that it goes with, and the marginal likelihood."""
@@ -147,7 +152,8 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
     def loss(x: FloatArray) -> float:
         return -float(row.log_marginal(*read(x), n, s, likelihood).sum())
 
-    start, widths = np.zeros(2), np.ones(2)
+    unit = s.sum() / n.sum() if s.any() else 1.0
+    start, widths = np.array([0.0, row.unit_power * np.log(unit)]), np.ones(2)
     if row.is_location:
         means = special.logit((s + 0.5) / (n + 1)) if row.prior is LogitNormal else s / n
         spread = max(means.std(), 1e-3 * (abs(means.mean()) + 1e-3))
@@ -160,7 +166,7 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
         narrow = found.x - [0.0, np.log(100)]
         is_infinite = loss(narrow) <= found.fun + MIN_GAIN or found.x[1] > start[1] + MAX_LOG
     else:
-        is_infinite = np.abs(found.x).max() > MAX_LOG
+        is_infinite = np.abs(found.x - start).max() > MAX_LOG
     if is_infinite:
         condition = "have means that differ by more than chance, for the maximum to be finite"
         remedy = "give a prior by hand, such as one worth as many pulls as all arms have together"

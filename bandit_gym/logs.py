@@ -83,10 +83,9 @@ def read_log(
         ValueError: if a column is missing, a label is missing or not in `arms`, or a number is
             none.
     """
-    table = read_frame("source", source)
-    known = [str(column) for column in table.columns]
+    table = read_frame("source", source).rename(columns=str)
     for name in (arm, reward, *(features or ()), *([propensity] if propensity else ())):
-        check_choice("column", name, known)
+        check_choice("column", name, table.columns)
     has_reward = table[reward].notna().to_numpy()
     num_dropped = int(np.count_nonzero(~has_reward))
     if num_dropped:
@@ -125,12 +124,13 @@ def fit_propensities(log: Log, by: Any = None) -> Log:
 
     Args:
         log: without propensities.
-        by: (t,) group of each row, such as a segment of visitors; None takes all rows as one.
+        by: (t,) group of each row, such as a segment of visitors; rows where it is missing are a
+            group too. None takes all rows as one.
     """
     groups = np.zeros(len(log)) if by is None else np.asarray(by)
     if groups.shape != (len(log),):
         raise ValueError(message("by", f"have one entry for each of {len(log)} rows", groups.shape))
-    codes = pd.factorize(groups)[0]
+    codes = pd.factorize(groups, use_na_sentinel=False)[0]
     shares = np.zeros((codes.max() + 1, log.num_arms))
     np.add.at(shares, (codes, log.actions), 1.0)
     shares /= shares.sum(axis=1, keepdims=True)

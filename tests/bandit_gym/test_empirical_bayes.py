@@ -62,6 +62,18 @@ def test_it_is_the_best_of_a_grid_about_it():
         assert fitted.num_arms == len(COUNTS), family
 
 
+def test_the_unit_of_rewards_changes_only_the_scale():
+    for family, likelihood in (("inverse_gamma", Exponential()), ("gamma", Poisson())):
+        first, second = (
+            fit_prior(likelihood, COUNTS, SUMS * unit, family).prior for unit in (1e8, 1e10)
+        )
+        ratios = {"scale": 100.0} if family == "inverse_gamma" else {"rate": 0.01}
+        for name, value in second.to_dict().items():
+            if name != "name":
+                expected = getattr(first, name) * ratios.get(name, 1.0)
+                assert value == pytest.approx(expected, rel=1e-3), (family, name)
+
+
 def test_equal_arms_which_have_no_finite_maximum_and_a_family_that_does_not_fit_are_refused():
     for family in ("beta", "logit_normal", "normal"):
         likelihood = Gaussian(1.0) if family == "normal" else Bernoulli()

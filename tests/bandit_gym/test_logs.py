@@ -21,6 +21,8 @@ def test_labels_are_mapped_and_order_is_kept(tmp_path):
     log = read_log(tmp_path / "log.csv", arm="ad", reward="click", arms=["c", "b", "a"])
     assert log.actions.tolist() == [1, 2, 1, 1] and log.counts.tolist() == [0, 3, 1]
     assert log.sums.tolist() == [0, 2, 0]
+    unnamed = TABLE.set_axis(range(3), axis=1)
+    assert read_log(unnamed, arm="0", reward="1").counts.tolist() == [1, 3]
 
 
 def test_rows_without_a_reward_are_counted_aloud():
@@ -44,7 +46,8 @@ def test_what_is_wrong_is_named():
 def test_fitted_propensities_are_shares_of_a_group():
     log = read_log(TABLE, arm="ad", reward="click")
     assert fit_propensities(log).propensities.tolist() == [0.75, 0.25, 0.75, 0.75]
-    assert fit_propensities(log, by=[0, 0, 1, 1]).propensities.tolist() == [0.5, 0.5, 1, 1]
+    for by in ([0, 0, 1, 1], ["x", "x", None, None], [np.nan, np.nan, 1, 1]):
+        assert fit_propensities(log, by=by).propensities.tolist() == [0.5, 0.5, 1, 1], by
 
 
 @pytest.mark.parametrize("num_envs", [None, 2])
