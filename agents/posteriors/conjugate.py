@@ -62,8 +62,8 @@ class ConjugatePosterior(ExactPosterior):
 
     def is_proper(self) -> np.ndarray:
         """Return (K,) True where the prior itself, without data, is a distribution."""
-        return (self.prior[:, 1] > 0) & (
-            (self.prior[:, 0] > 0) | (self.distribution is NORMAL_DISTRIBUTION)
+        return (self.prior[..., 1] > 0) & (
+            (self.prior[..., 0] > 0) | (self.distribution is NORMAL_DISTRIBUTION)
         )
 
     def parameters(self, counts: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -73,7 +73,7 @@ class ConjugatePosterior(ExactPosterior):
             (alpha, beta), (shape, scale), (h, tau) or (shape, rate), as the table says.
         """
         (a, b), (c, d) = self.weights
-        first, second = self.prior.T
+        first, second = self.prior[..., 0], self.prior[..., 1]
         return first + (a * counts + b * sums), second + (c * counts + d * sums)
 
     def natural_parameters(self) -> np.ndarray:

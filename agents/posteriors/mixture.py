@@ -36,7 +36,6 @@ from agents.posteriors.grid import GridPosterior, find_best_arm_probabilities
 from agents.posteriors.tables import DENSITY, POSITION, tabulate_distributions
 from agents.posteriors.weighted_draws import normalise_weights
 from bandit_gym.checks.doubts import Doubt
-from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
 NEGLIGIBLE_WEIGHT = 1e-9
@@ -58,8 +57,8 @@ class MixturePosterior(ExactPosterior):
         by_tables: whether tables are taken for conjugate components too.
 
     Attributes:
-        parts: the posteriors of all components: one of all C K arms, the first component's first,
-            if they are conjugate, else one of K arms for each component.
+        parts: the posteriors of the components: a single one with (N, C, K) parameters if they are
+            conjugate, else one of K arms for each component.
         weights: (N, C) probabilities of the components.
 
     Raises:
@@ -81,16 +80,15 @@ class MixturePosterior(ExactPosterior):
         self.parts: list[Any]
         if self._is_conjugate:
             priors = [conjugate_posterior(each).prior for each in component_problems]
-            self.parts = [ConjugatePosterior(problem.likelihood, np.concatenate(priors))]
+            self.parts = [ConjugatePosterior(problem.likelihood, np.stack(priors))]
         else:
             self.parts = [GridPosterior(each) for each in component_problems]
-        self._known = np.full((2, 0, problem.num_arms), np.nan)
-        if not self._is_conjugate:
-            no_data, arms = np.zeros((1, problem.num_arms)), np.arange(problem.num_arms)
-            without_data = CountsAndSums.from_totals(no_data, no_data)
-            self.update(make_generator("a posterior that is not drawn from"), without_data)
+            self.counts = self.sums = np.zeros((1, problem.num_arms))
+            for part in self.parts:
+                part.build_tables(self.counts, self.sums)
+            arms = np.arange(problem.num_arms)
             self._constants = self._find_log_evidence(np.zeros_like(arms), arms).T
-            self._known[:] = np.nan
+        self._known = np.full((2, 0, problem.num_arms), np.nan)
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Weigh the components by what they say of the data; only what has changed is found anew.
@@ -101,8 +99,7 @@ class MixturePosterior(ExactPosterior):
         counts, sums = self.counts, self.sums = evidence.counts, evidence.sums
         for part in self.parts:
             if self._is_conjugate:
-                totals = (np.tile(each, self.shape[0]) for each in (counts, sums))
-                part.update(rng, CountsAndSums.from_totals(*totals))
+                part.update(rng, CountsAndSums.from_totals(counts[:, None], sums[:, None]))
             else:
                 part.build_tables(counts, sums)
         if self._known[0].shape != counts.shape:
@@ -122,7 +119,7 @@ class MixturePosterior(ExactPosterior):
         data = self.counts[lanes, arms], self.sums[lanes, arms]
         if self._is_conjugate:
             (part,) = self.parts
-            prior = np.moveaxis(part.prior.reshape(*self.shape, 2)[:, arms], -1, 0)
+            prior = np.moveaxis(part.prior[:, arms], -1, 0)
             more = [row @ np.array(data) for row in part.weights]
             found: np.ndarray = part.distribution.evidence_formula(*prior, *more).T
             return found
@@ -154,9 +151,9 @@ class MixturePosterior(ExactPosterior):
         means, best = np.empty((num_draws, num_arms, 1)), np.empty((num_draws, 1), dtype=np.int64)
         if self._is_conjugate:
             (part,) = self.parts
-            cells = lanes[:, None], num_arms * chosen[:, None] + np.arange(num_arms)
-            first, second = part.parameters(part.evidence.counts, part.evidence.sums)
-            distributions = MeanDistributions(part.distribution.code, first[cells], second[cells])
+            both = part.parameters(part.evidence.counts, part.evidence.sums)
+            first, second = (each[lanes, chosen] for each in both)
+            distributions = MeanDistributions(part.distribution.code, first, second)
             draw_chunk(rng, distributions, np.arange(num_draws), means, best)
             return means[..., 0], best[:, 0]
         for c in np.unique(chosen):
@@ -196,7 +193,7 @@ class MixturePosterior(ExactPosterior):
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles, which lie between those of the components."""
         levels = np.broadcast_to(p, self.counts.shape)
-        ends = self._collect(lambda part: part.quantile(self._tile(levels, part)))
+        ends = self._collect(lambda part, p: part.quantile(p), levels)
         ends = np.clip(ends, -_MAX_QUANTILE, _MAX_QUANTILE)  # between infinite ones is no middle
         has_weight = (self.weights > 0)[..., None]
         low = np.where(has_weight, ends, np.inf).min(axis=1)
@@ -213,11 +210,11 @@ class MixturePosterior(ExactPosterior):
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (m, N, K) densities at (m,) places."""
-        return self._mix(self._collect(lambda part: part.density(x)))
+        return self._mix(self._collect(lambda part, places: part.density(places), x))
 
     def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the (N, K) probabilities and partial moments."""
-        found = self._collect(lambda part: part.lower_partial_moment(self._tile(level, part)))
+        found = self._collect(lambda part, most: part.lower_partial_moment(most), level)
         below, moment = self._mix(found)
         return below, moment
 
@@ -236,11 +233,9 @@ class MixturePosterior(ExactPosterior):
         if not self._is_conjugate:
             points: np.ndarray = self.parts[component].tables.points[lanes]
             return points
-        (part,), num_arms = self.parts, self.shape[1]
-        arms = slice(component * num_arms, (component + 1) * num_arms)
-        totals = part.evidence.counts[lanes], part.evidence.sums[lanes]
-        both = (np.ascontiguousarray(each[:, arms]) for each in part.parameters(*totals))
-        return tabulate_distributions(part.distribution, *both)
+        (part,) = self.parts
+        both = part.parameters(part.evidence.counts, part.evidence.sums)
+        return tabulate_distributions(part.distribution, *(each[lanes, component] for each in both))
 
     def best_arm_moments(
         self, available: np.ndarray | None = None
@@ -258,20 +253,16 @@ class MixturePosterior(ExactPosterior):
 
     def doubts(self) -> np.ndarray:
         """Return (N,) those of the components that have weight."""
-        if self._is_conjugate:
-            return super().doubts()
         found = np.stack([part.is_unreliable() for part in self.parts], axis=1)
         is_doubted = (found & (self.weights > MIN_DOUBTED_WEIGHT)).any(axis=1)
         return np.where(is_doubted, Doubt.BEYOND_TABLE, 0)
 
-    def _collect(self, question: Callable[[Any], Any]) -> np.ndarray:
-        """Return (..., N, C, K) answers of all components, given a part's (..., N, K or C K)."""
-        found = np.concatenate([question(part) for part in self.parts], axis=-1)
-        return found.reshape(*found.shape[:-1], *self.shape)
-
-    def _tile(self, values: np.ndarray, part: Any) -> np.ndarray:
-        """Return (N, K) values, as often as a part has components."""
-        return np.tile(values, self.shape[0] // len(self.parts))
+    def _collect(self, question: Callable[..., Any], *options: np.ndarray) -> np.ndarray:
+        """Return (..., N, C, K) answers of all components, given options of (N, K) or (m,)."""
+        if self._is_conjugate:
+            (part,) = self.parts
+            return np.asarray(question(part, *(each[:, None] for each in options)))
+        return np.stack([question(part, *options) for part in self.parts], axis=-2)
 
     def _mix(self, values: np.ndarray) -> np.ndarray:
         """Return the (..., N, K) means of (..., N, C, K) values over the components."""
