@@ -149,6 +149,8 @@ class ConjugatePosterior(ExactPosterior):
         By Gauss-Legendre nodes between all arms' quantiles, where the distribution functions bend.
         """
         first, second, is_missing = self._current_parameters()
+        shape, num_arms = first.shape, first.shape[-1]
+        first, second = first.reshape(-1, num_arms), second.reshape(-1, num_arms)
         levels = special.expit(np.linspace(-28, 28, NUM_LOSS_LEVELS))[:, None, None]
         ends = np.sort(self.distribution.quantile(first, second, levels), axis=0)
         ends = np.sort(ends.transpose(1, 0, 2).reshape(len(first), -1), axis=1)  # (N, B)
@@ -158,7 +160,7 @@ class ConjugatePosterior(ExactPosterior):
         below, _ = self.distribution.partial_moment(first, second, x[..., None])  # (M, N, K)
         sizes = (half[..., None] * weights).reshape(len(first), -1).T[..., None]
         found = ((below - below.prod(axis=-1, keepdims=True)) * sizes).sum(axis=0)
-        return np.where(is_missing.any(axis=1, keepdims=True), np.nan, found)
+        return np.where(is_missing.any(axis=-1, keepdims=True), np.nan, found.reshape(shape))
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities from tables; arms without a posterior share them."""

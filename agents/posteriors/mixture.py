@@ -251,6 +251,10 @@ class MixturePosterior(ExactPosterior):
         expected /= np.maximum(total, _MIN_DIVISOR)[..., None]
         return total, np.where(total[..., None] > 0, expected, self.mean()[:, None])
 
+    def expected_loss(self) -> np.ndarray:
+        """Return the (N, K) expected regrets of stopping with each arm, which are linear."""
+        return self._mix(self._collect(lambda part: part.expected_loss()))
+
     def doubts(self) -> np.ndarray:
         """Return (N,) those of the components that have weight."""
         found = np.stack([part.is_unreliable() for part in self.parts], axis=1)

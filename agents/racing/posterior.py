@@ -182,6 +182,10 @@ class RacePosterior(Posterior):
         """Return the (M, N, K) densities of the means, if the proposal is the posterior."""
         return super().density(x) if self.exact is None else self.exact.density(x)
 
+    def expected_loss(self) -> np.ndarray:
+        """Return the (N, K) expected regrets of stopping with each arm."""
+        return super().expected_loss() if self.exact is None else self.exact.expected_loss()
+
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw of the means, as `sample_many` does."""
         return np.asarray(self.sample_many(rng, 1)[0])

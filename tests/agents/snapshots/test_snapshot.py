@@ -6,15 +6,23 @@ from surface import play
 
 from agents import ExactThompson, RacingThompson, SMCThompson, make_agent
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors import (
+    Beta,
+    Normal,
+    SharedMixture,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+)
 from bandit_gym.problem import BanditProblem
 
 CONJUGATE = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 3)
 GRID = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3)
+MIXTURE = BanditProblem(Bernoulli(), SharedMixture([Beta(2, 5), Beta(9, 3)], [0.4, 0.6]), 3)
 CHAINS = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, 0.05 * np.eye(3) + 0.02), 3)
 KINDS = {
     "the conjugate posterior": (ExactThompson, CONJUGATE, {}),
     "tables": (ExactThompson, GRID, {}),
+    "the posteriors of the mixture's components": (ExactThompson, MIXTURE, {}),
     "400 sweeps of a Markov chain": (ExactThompson, CHAINS, {}),
     "weighted particles": (SMCThompson, GRID, {"num_particles": 300}),
     "weighted draws": (RacingThompson, CHAINS, {"proposal": "matched"}),
@@ -72,8 +80,20 @@ def test_expected_loss_is_what_stopping_with_an_arm_loses_on_average(source):
     snapshot = make(source, 2).posterior()
     assert snapshot.source == source
     # Answers of formulas are exact, others rest on 250 independent draws at least.
-    is_exact = source in ("the conjugate posterior", "tables")
+    is_exact = "posterior" in source or source == "tables"
     draws = snapshot.sample(40_000 if is_exact else 4000, seed=3)  # (M, N, K)
     losses = draws.max(axis=-1, keepdims=True) - draws
     tolerance = 4 * losses.std(axis=0) / np.sqrt(40_000 if is_exact else 250)
     assert (np.abs(snapshot.expected_loss() - losses.mean(axis=0)) <= tolerance).all()
+
+
+def test_a_race_on_the_posterior_itself_answers_as_that_does():
+    found = []
+    for kind in (ExactThompson, RacingThompson):
+        agent = kind(CONJUGATE)
+        agent.reset(seed=0)
+        agent.warm_start([3, 0, 5], [1, 0, 4])
+        found.append(agent.posterior())
+    for name in ("mean", "std", "best_arm_probabilities", "expected_loss", "best_arm_error"):
+        exact, raced = (getattr(each, name)() for each in found)
+        np.testing.assert_array_equal(raced, exact, name)
