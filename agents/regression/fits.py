@@ -131,9 +131,9 @@ class CoefficientFits:
     def doubts(self) -> np.ndarray:
         """Return (N,) where a draw of some block is worth too little to trust the pilots.
 
-        Nowhere for Laplace approximations, which have none: their name says what they are.
+        Of Laplace approximations, which have none, only where there is no fit in reach of numbers.
         """
-        is_few = (self.shares < MIN_SHARE).any(axis=1)
+        is_few = (self.shares < MIN_SHARE).any(axis=1) | ~np.isfinite(self.fit.mean).all(axis=1)
         return np.where(is_few, Doubt.FEW_EFFECTIVE_SAMPLES.value, 0)
 
     def _renew(self, is_due: np.ndarray) -> None:

@@ -43,6 +43,9 @@ MAX_STEPS, MAX_DECREMENT, MIN_DECREMENT = 50, 0.1, 1e-5
 """Newton's steps at most; how far the mean may be from the point of expansion, in standard
 deviations, before it is moved, and how near it then is."""
 
+MIN_STEP_SHARE = 1e-12
+"""Of a step of Newton's: with features in large units, curvatures far from the mode say little."""
+
 MIN_SITE_CAVITY = 1e-6
 """Least precision of a cavity, as a share of the precision with the site."""
 
@@ -346,16 +349,22 @@ def expand_block(link: LinkCode, data: Data, fit: Fit, lane: int, block: int) ->
 
 @inner
 def find_site_mode(link: LinkCode, data: Data, fit: Fit, lane: int, block: int) -> None:
-    """Move the point of a block to the mode by Newton's steps, halved while they lead down."""
+    """Move the point of a block to the mode by Newton's steps, halved while they lead down.
+
+    Curvatures beyond rounding, as of features in large units, are left for a new start from 0.
+    """
     part = slice(fit.starts[block], fit.starts[block + 1])
     point, value = fit.point[lane, part], expand_block(link, data, fit, lane, block)
     for _ in range(MAX_STEPS):
         rebuild_block(data, fit, lane, block)
-        if find_decrement(fit, lane, block) < MIN_DECREMENT:
+        decrement = find_decrement(fit, lane, block)
+        if decrement < MIN_DECREMENT:
             return
         start, step, share = point.copy(), fit.mean[lane, part] - point, 1.0
-        trial = -np.inf
-        while trial < value and share > MIN_DECREMENT:
+        if math.isnan(decrement):
+            start, step, value = np.zeros(point.size), np.zeros(point.size), -np.inf
+        trial = np.nan
+        while not trial >= value and share > MIN_STEP_SHARE:
             point[:] = start + share * step
             trial, share = expand_block(link, data, fit, lane, block), 0.5 * share
         value = trial
@@ -466,7 +475,7 @@ def renew_factor(
     if not factor[-1, -1] > 0.0:  # what was subtracted has cancelled
         rebuild_block(data, fit, lane, block)
     if point is not None:
-        if find_decrement(fit, lane, block) > MAX_DECREMENT:
+        if not find_decrement(fit, lane, block) <= MAX_DECREMENT:
             find_site_mode(link, data, fit, lane, block)
 
 

@@ -188,6 +188,25 @@ def disjoint(arm, values, num_arms):
     return x.ravel()
 
 
+def test_features_in_large_units_do_not_keep_laplace_from_the_mode():
+    rng = np.random.default_rng(11)
+    columns = np.ones(40), rng.normal(40, 12, 40), rng.normal(50_000, 20_000, 40)  # age, income
+    features = np.stack(columns, axis=1)
+    eta = features @ [-1.3, 0.02, 1e-5]
+    for likelihood, score in (
+        (Bernoulli(), lambda eta, y: y - scipy.special.expit(eta)),
+        (Poisson(), lambda eta, y: y - np.exp(eta)),
+        (Exponential(), lambda eta, y: y * np.exp(-eta) - 1),
+    ):
+        rewards = draw_rewards(rng, likelihood, eta)
+        posterior = LaplaceCoefficients(ContextualProblem(likelihood, Normal(0, 1), 2, 3))
+        learn(posterior, features, rewards)
+        fit = posterior.fits.fit
+        slope = score(features @ fit.mean[0], rewards) @ features - fit.mean[0]
+        assert np.sqrt(slope @ fit.covariance[0] @ slope) < 2 * 0.1**2, likelihood
+        assert posterior.doubts() == [0], likelihood
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("prior", "rtol"), [(Normal(0.5, 2.0), 1e-9), (StudentT(4.0), 1e-3)], ids=["normal", "t"]
