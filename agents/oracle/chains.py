@@ -84,6 +84,7 @@ class PosteriorTarget:
         counts: (n,) rewards of each row.
         sums: (n,) total rewards, in reward units.
         chosen: (b,) coefficients of the block, all others being 0; None stands for all.
+        units: (b,) that coefficients are multiples of, or one for all.
     """
 
     problem: BanditProblem
@@ -91,6 +92,7 @@ class PosteriorTarget:
     counts: FloatArray
     sums: FloatArray
     chosen: IntArray | None = None
+    units: FloatArray | float = 1.0
 
     @property
     def _num_all(self) -> int:
@@ -101,6 +103,10 @@ class PosteriorTarget:
         used = (self.rows[:, chosen] != 0).any(axis=1)
         rows = np.ascontiguousarray(self.rows[used][:, chosen])
         return PosteriorTarget(self.problem, rows, self.counts[used], self.sums[used], chosen)
+
+    def in_units(self, units: FloatArray) -> PosteriorTarget:
+        """Return the posterior of coefficients that are multiples of (b,) numbers."""
+        return replace(self, rows=self.rows * units, units=self.units * units)
 
     def compress(self) -> PosteriorTarget:
         """Return the target with d rows or fewer where rewards are Gaussian, otherwise itself.
@@ -117,11 +123,11 @@ class PosteriorTarget:
     def sample_prior(self, rng: Generator, size: int) -> FloatArray:
         """Return (size, d) draws of the prior."""
         draws = self.problem.prior.sample(rng, (size, self._num_all))
-        return draws if self.chosen is None else draws[:, self.chosen]
+        return (draws if self.chosen is None else draws[:, self.chosen]) / self.units
 
     def log_prior(self, theta: FloatArray) -> FloatArray:
         """Return the (...) log-densities of (..., d) coefficients under the prior."""
-        prior = self.problem.prior
+        prior, theta = self.problem.prior, theta * self.units
         if self.chosen is None:
             return prior.log_density(theta)
         full = np.zeros((*theta.shape[:-1], self._num_all))

@@ -158,9 +158,12 @@ def polar_probabilities(target: PosteriorTarget, arms: FloatArray) -> tuple[Floa
     Simplices are halved until their shares stay. They are also halved until their length is at most
     their distance from the posterior's draws and twice a deviation of these: else a narrow peak at
     an edge would be missed. Then all are done again with more nodes, and the change is the error.
+    Coefficients are in units of their deviations, or else features in large units would make the
+    peak so narrow that simplices are halved for ever.
     """
-    rng = make_generator("directions of the oracle")
-    directions = _unit(temper_draws(rng, target, NUM_DIRECTIONS))
+    draws = temper_draws(make_generator("directions of the oracle"), target, NUM_DIRECTIONS)
+    units = draws.std(axis=0)
+    target, arms, directions = target.in_units(units), arms * units, _unit(draws / units)
     corners, owners = winning_cones(arms)
     tolerance = SIMPLEX_TOLERANCE[arms.shape[1]]
     values = integrate_cones(target, corners, 0)

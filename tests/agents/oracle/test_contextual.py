@@ -26,12 +26,17 @@ def _small_batches(monkeypatch):
     monkeypatch.setattr(importance, "BATCH_SIZE", 2000)
 
 
-def _posterior(num_features, num_arms=2, num_rows=12, std=1.5):
-    """Return a problem with Gaussian rewards, data, features, and the posterior's two moments."""
+def _posterior(num_features, num_arms=2, num_rows=12, std=1.5, unit=1.0):
+    """Return a problem with Gaussian rewards, data, features, and the posterior's two moments.
+
+    The last feature is that many times as large as the others.
+    """
     rng = make_generator(f"Gaussian rewards, d = {num_features}")
     problem = ContextualProblem(Gaussian(std), Normal(0.3, 0.8), num_arms, num_features)
     rows, features = rng.normal(size=(num_rows, num_features)), rng.normal(size=(2, num_features))
     rewards = rows.sum(axis=1) + std * rng.normal(size=num_rows)
+    rows[:, -1] *= unit
+    features[:, -1] *= unit
     covariance = np.linalg.inv(np.eye(num_features) / 0.8**2 + rows.T @ rows / std**2)
     mean = covariance @ (rows.T @ rewards / std**2 + 0.3 / 0.8**2)
     return problem, (rows, rewards), features, mean, covariance
@@ -42,9 +47,9 @@ def _chance_of_first(features, mean, covariance):
     return norm.cdf(gap @ mean / np.sqrt(gap @ covariance @ gap))
 
 
-@pytest.mark.parametrize("num_features", [1, 2, 3])
-def test_polar_coordinates_match_normal_posteriors(num_features):
-    problem, evidence, features, mean, covariance = _posterior(num_features)
+@pytest.mark.parametrize(("num_features", "unit"), [(1, 1.0), (2, 1.0), (3, 1.0), (3, 5e4)])
+def test_polar_coordinates_match_normal_posteriors(num_features, unit):
+    problem, evidence, features, mean, covariance = _posterior(num_features, unit=unit)
     found, error = action_probabilities_with_error(problem, evidence, features)
     assert found[0] == pytest.approx(_chance_of_first(features, mean, covariance), abs=1e-6)
     assert error < 1e-6
