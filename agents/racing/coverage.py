@@ -85,11 +85,6 @@ class PriorSample:
 
     Arguments:
         problem: likelihood and prior.
-
-    Attributes:
-        counts: (R, K) pulls in the part.
-        sums: (R, K) their total rewards, in proportion.
-        is_unexplained: (R,) True where draws explain the part far worse than averages do.
     """
 
     def __init__(self, problem: BanditProblem) -> None:
@@ -97,35 +92,42 @@ class PriorSample:
         rng = make_generator("prior sample")
         self.problem, self.means = problem, problem.prior.sample(rng, (size, problem.num_arms))
 
-    def update(self, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Weight draws by as large a part of (R, K) counts and sums as leaves enough.
+    def resample(
+        self, counts: np.ndarray, sums: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return draws by weight, given as large a part of the data as leaves enough of them.
 
-        A log-likelihood is linear in counts and sums, up to a term without the mean.
+        A log-likelihood is linear in counts and sums, up to a term without the mean. Resampling is
+        systematic: no draw of weight 1/M is left out.
+
+        Args:
+            counts: (R, K) pulls of each arm.
+            sums: (R, K) their total rewards.
+
+        Returns:
+            (R, K, M) draws, the (R, 1) part of the data that weights them, and (R,) True where they
+            explain this far worse than averages do.
         """
         log_likelihood = self._log_likelihood(self.means, counts, sums)
         part, is_few = np.ones((len(counts), 1)), np.ones(len(counts), dtype=bool)
         while is_few.any():
-            self._log_weights = np.where(log_likelihood > -np.inf, part * log_likelihood, -np.inf)
-            sizes = WeightedDraws(self.means, self._log_weights).effective_sample_size()
+            log_weights = np.where(log_likelihood > -np.inf, part * log_likelihood, -np.inf)
+            sizes = WeightedDraws(self.means, log_weights).effective_sample_size()
             is_few = (sizes < MIN_EFFECTIVE_PILOTS) & (part[:, 0] > MIN_DATA_SHARE)
             part[is_few] /= 2
-        self.counts, self.sums = part * counts, part * sums
+        weights, log_total = normalise_weights(log_weights)
         averages = np.where(counts > 0, sums / np.maximum(counts, 1), self.means[0])
         best = part * self._log_likelihood(averages[:, None], counts, sums)
-        unexplained = best[:, 0] - normalise_weights(self._log_weights)[1]
-        self.is_unexplained = unexplained > MAX_UNEXPLAINED + self.problem.num_arms
+        is_unexplained = best[:, 0] - log_total > MAX_UNEXPLAINED + self.problem.num_arms
+        levels = (np.arange(MIN_PILOTS_PER_CHECK) + 0.5) / MIN_PILOTS_PER_CHECK
+        chosen = find_particles(weights, levels[None])
+        return np.ascontiguousarray(self.means[chosen].swapaxes(1, 2)), part, is_unexplained
 
     def _log_likelihood(
         self, means: np.ndarray, counts: np.ndarray, sums: np.ndarray
     ) -> np.ndarray:
         data = counts[:, None], sums[:, None]
         return self.problem.likelihood.log_likelihood(means, *data).sum(axis=-1)
-
-    def resample(self) -> np.ndarray:
-        """Return (R, K, M) draws, resampled systematically: none of weight 1/M is left out."""
-        levels = (np.arange(MIN_PILOTS_PER_CHECK) + 0.5) / MIN_PILOTS_PER_CHECK
-        chosen = find_particles(normalise_weights(self._log_weights)[0], levels[None])
-        return np.ascontiguousarray(self.means[chosen].swapaxes(1, 2))
 
 
 class CoverageCheck:
@@ -204,18 +206,19 @@ class CoverageCheck:
         """
         due = due[races.num_samples[due] > 0]
         first, which = self._find_different(due)
-        log_sums = races.log_sums_of_others()
+        log_sums, num_samples = races.log_sums_of_others(), races.num_samples.copy()
         middle = due[find_middles(log_sums[due], which)]
-        num_means = NUM_REFERENCE * self.proposal.problem.num_arms
-        for rows in split_lanes(np.arange(len(first)), num_means):
-            lanes, middles = first[rows], middle[rows]
-            self.is_blind[lanes] = self._has_few_pilots[lanes]
+        log_sums[first], num_samples[first] = log_sums[middle], num_samples[middle]
+        self.is_blind[first] = self._has_few_pilots[first]
+        for lanes in split_lanes(first, NUM_REFERENCE * self.proposal.problem.num_arms):
             for other in self.others:
-                self.is_blind[lanes] |= self._misses_other(other, lanes, log_sums[middles])
+                self.is_blind[lanes] |= self._misses_other(other, lanes, log_sums[lanes])
             if self._prior_sample is not None:
-                self.is_blind[lanes] |= self._misses_prior(lanes, races.num_samples[middles])
-                if self.effective_samples is None:
-                    self.is_blind[lanes] |= self._misses_pilots(lanes, log_sums[middles])
+                self.is_blind[lanes] |= self._misses_prior(lanes, num_samples[lanes])
+            if self._prior_sample is not None and self.effective_samples is None:
+                for part, pilots in self._draw_pilots(lanes):
+                    error = estimate_coverage_error(pilots, pilots.log_weights, log_sums[part])
+                    self.is_blind[part] |= error > MAX_COVERAGE_ERROR
         pulls = self.proposal.counts[due].sum(axis=1)
         growth = np.where(pulls < FOURFOLD_CHECK_PULLS, 2, 4)
         self.last[due], self.due[due] = pulls, np.maximum(growth * pulls, SECOND_CHECK_PULLS)
@@ -236,31 +239,22 @@ class CoverageCheck:
         error = estimate_coverage_error(reference, seen, log_sums)
         return (error > MAX_COVERAGE_ERROR) | other.is_unreliable()
 
-    def _misses_pilots(self, lanes: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
-        """Return (R,) True where races miss a part of what pilots see."""
-        found, sums = np.zeros(len(self.shares), dtype=bool), np.empty(len(self.shares))
-        sums[lanes] = log_sums
-        for part, pilots in self._draw_pilots(lanes):
-            error = estimate_coverage_error(pilots, pilots.log_weights, sums[part])
-            found[part] = error > MAX_COVERAGE_ERROR
-        return found[lanes]
-
     def _misses_prior(self, lanes: np.ndarray, num_samples: np.ndarray) -> np.ndarray:
         """Return (R,) True where races hardly ever see a draw of the prior, or none explains data.
 
         Pilots estimate the sum of the races' weights given a part of the data.
         """
-        sample, part_proposal, rows = self._prior_sample, self._part_proposal, np.arange(len(lanes))
-        assert sample is not None
-        sample.update(self.proposal.counts[lanes], self.proposal.sums[lanes])
-        rng = make_generator("pilots given a part of the data")
-        part_proposal.update(rng, sample.counts, sample.sums)
-        log_weights = find_log_weights(part_proposal, rows, sample.resample())
-        pilots = draw_weighted(rng, part_proposal, rows, MIN_PILOTS_PER_CHECK)
+        assert self._prior_sample is not None
+        counts, sums = self.proposal.counts[lanes], self.proposal.sums[lanes]
+        means, part, is_unexplained = self._prior_sample.resample(counts, sums)
+        rng, rows = make_generator("pilots given a part of the data"), np.arange(len(lanes))
+        self._part_proposal.update(rng, part * counts, part * sums)
+        log_weights = find_log_weights(self._part_proposal, rows, means)
+        pilots = draw_weighted(rng, self._part_proposal, rows, MIN_PILOTS_PER_CHECK)
         log_total = normalise_weights(pilots.log_weights)[1]
         log_sums = np.maximum(np.log(num_samples / MIN_PILOTS_PER_CHECK) + log_total, -1e300)
         log_chances = -np.logaddexp(0.0, log_weights - log_sums[:, None])
-        return (log_chances < LOG_UNSEEN).any(axis=1) | sample.is_unexplained
+        return (log_chances < LOG_UNSEEN).any(axis=1) | is_unexplained
 
     def _draw_pilots(self, lanes: np.ndarray) -> Iterator[tuple[np.ndarray, WeightedDraws]]:
         """Yield parts of the (R,) lanes and their pilots, the same whenever asked.
