@@ -104,8 +104,7 @@ class Belief(CurrentNames, ABC):
         Args:
             available: as for `draw_best`; the others have probability 0.
         """
-        options = () if available is None else (available,)
-        return np.asarray(self._answer(WeightedDraws.best_arm_probabilities, *options))
+        return np.asarray(self._answer(WeightedDraws.best_arm_probabilities, available))
 
     def best_arm_error(self) -> np.ndarray:
         """Return (N,) twice the total variation to expect of `best_arm_probabilities`, by chance.
@@ -144,8 +143,7 @@ class Belief(CurrentNames, ABC):
             (N, K) probabilities that each arm is best, and (N, K, K) expectations of the means,
             those of arm i if arm a is best at [lane, a, i].
         """
-        options = () if available is None else (available,)
-        best, means = self._answer(WeightedDraws.best_arm_moments, *options)
+        best, means = self._answer(WeightedDraws.best_arm_moments, available)
         return best, means
 
     def expected_loss(self) -> np.ndarray:

@@ -32,14 +32,11 @@ from bandit_gym.problem import BanditProblem
 
 UNPULLED_OPTIONS = ("matched", "pull")
 
-NUM_WEIGHTED_DRAWS, MAX_WEIGHTED_DRAWS = 10_000, 160_000
-"""Weighted draws for each lane that answers about the posterior rest on: at first, and at most."""
+WEIGHTED_DRAWS = 10_000, 40_000, 160_000
+"""Numbers of weighted draws for each lane that answers rest on: the first that are worth enough."""
 
 TAIL_LEVEL = 0.025
 """Level of a quantile that is resolved in any case."""
-
-DRAW_GROWTH = 4
-"""Times as many are drawn where those so far are worth too few."""
 
 
 class RacePosterior(Posterior):
@@ -207,7 +204,8 @@ class RacePosterior(Posterior):
         """Return what is asked of each lane's draws, or of the posterior itself."""
         if self.exact is not None:
             return getattr(self.exact, question.__name__)(*options)
-        shaped = [np.broadcast_to(option, self.counts.shape)[:, None] for option in options]
+        given = [option for option in options if option is not None]
+        shaped = [np.broadcast_to(option, self.counts.shape)[:, None] for option in given]
         found = [
             question(each, *row) for each, *row in zip(self._iterate_lanes(), *shaped, strict=True)
         ]
@@ -219,28 +217,23 @@ class RacePosterior(Posterior):
         """Yield draws of each lane, from a generator made anew: a function of its own data.
 
         There are so many that best-arm probabilities are known to TARGET_BEST_ARM_ERROR and the
-        quantiles of (N, K) levels are resolved; or MAX_WEIGHTED_DRAWS. Where these are too few,
-        that is noted.
+        quantiles of (N, K) levels are resolved. Where the most are too few, that is noted.
         """
         rng = make_generator("a proposal that is not drawn from")
         is_short = np.zeros(len(self.counts), dtype=bool)
         self.proposal.update(rng, self.evidence.counts, self.evidence.sums)
         for lane, row in enumerate(np.broadcast_to(levels, self.counts.shape)):
-            size, error = NUM_WEIGHTED_DRAWS // DRAW_GROWTH, np.inf
-            while size < MAX_WEIGHTED_DRAWS and (error > TARGET_BEST_ARM_ERROR or is_short[lane]):
-                size *= DRAW_GROWTH
-                draws = self._draw_lane(lane, size)
-                error, is_short[lane] = draws.best_arm_error()[0], draws.has_few_beyond(row)[0]
-            is_short[lane] |= error > MAX_BEST_ARM_ERROR
+            for size in WEIGHTED_DRAWS:
+                rng = make_generator("weighted draws for answers")
+                draws = draw_weighted(rng, self.proposal, np.array([lane]), size)
+                error, has_few = draws.best_arm_error()[0], draws.has_few_beyond(row)[0]
+                if error <= TARGET_BEST_ARM_ERROR and not has_few:
+                    break
+            if draws.log_weights.max() == -np.inf:
+                raise make_weight_error(self.proposal, lane, f"{size} draws")
+            is_short[lane] = has_few or error > MAX_BEST_ARM_ERROR
             yield draws
         self._note_shortage(is_short)
-
-    def _draw_lane(self, lane: int, size: int) -> WeightedDraws:
-        rng = make_generator("weighted draws for answers")
-        draws = draw_weighted(rng, self.proposal, np.array([lane]), size)
-        if size == MAX_WEIGHTED_DRAWS and draws.log_weights.max() == -np.inf:
-            raise make_weight_error(self.proposal, lane, f"{size} draws")
-        return draws
 
     def _update_proposal(self, rng: Generator) -> None:
         self.raced.update(rng, self.evidence.counts, self.evidence.sums)
