@@ -22,7 +22,7 @@ from agents.posteriors.weighted_draws import (
 )
 from agents.racing.coverage import CoverageCheck
 from agents.racing.matching import make_proposals
-from agents.racing.proposals import Proposal, draw_weighted, make_weight_error
+from agents.racing.proposals import Proposal, draw_weighted, find_log_supremum, make_weight_error
 from agents.racing.races import Races
 from agents.racing.stopping import EFFECTIVE_SAMPLES, Paper, Stop, make_stop, make_thresholds
 from bandit_gym.checks import check_choice, check_real, message
@@ -92,7 +92,7 @@ class RacePosterior(Posterior):
         self.has_exact_propensities = self._is_one_sample
         self._log_supremum = -math.inf
         if isinstance(self.stopping, Paper) and self.stopping.scale == "supremum":
-            self._log_supremum = self.raced.log_supremum(has_stand_in=not self.pulls_first)
+            self._log_supremum = find_log_supremum(self.raced, has_stand_in=not self.pulls_first)
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Forget when the masked lanes' proposals were checked."""

@@ -118,22 +118,6 @@ class Proposal(ABC):
             return self.drawn_from.is_unreliable()
         return np.zeros(len(self.counts), dtype=bool)
 
-    def log_supremum(self, *, has_stand_in: bool) -> float:
-        """Return the log of the supremum of the weights.
-
-        Args:
-            has_stand_in: whether arms that are missing are raced too, by what stands in for them.
-
-        Raises:
-            ValueError: if it is unknown or infinite.
-        """
-        if self.posterior is not None:
-            return 0.0
-        raise ValueError(
-            "scale must be 'value' or 'weight' unless the prior offers natural_parameters, got "
-            f"'supremum' for {self.problem.prior!r}."
-        )
-
     def fork(self) -> Self:
         """Return a copy that can be updated with other data; both share the problem."""
         return copy.deepcopy(self, {id(self.problem): self.problem})
@@ -146,6 +130,9 @@ class ConjugateProposal(Proposal):
         problem: the likelihood, and the prior of the true posterior.
         distribution: the conjugate posterior to draw from.
         stand_in: replaces `distribution` for an arm without data whose conjugate prior is improper.
+
+    Attributes:
+        coefficients: (K, 5) natural parameters of both these priors.
     """
 
     def __init__(
@@ -157,7 +144,7 @@ class ConjugateProposal(Proposal):
         if is_conjugate(problem.likelihood, problem.prior):
             own = conjugate_posterior(problem)
             self.posterior = own if np.array_equal(own.prior, distribution.prior) else None
-        self._coefficients = [q.natural_parameters() for q in (distribution, stand_in)]
+        self.coefficients = [q.natural_parameters() for q in (distribution, stand_in)]
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
         """Return (N, K) True where an arm has no proper posterior, so that `stand_in` is used."""
@@ -181,20 +168,10 @@ class ConjugateProposal(Proposal):
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log-densities of the conjugate prior, without the likelihood."""
-        own, other = self._coefficients
+        own, other = self.coefficients
         missing = self._missing[lanes]
         coefficients = np.where(missing[..., None], other, own) if missing.any() else own[None]
         return add_statistics(coefficients, means)
-
-    def log_supremum(self, *, has_stand_in: bool) -> float:
-        """Return the log of the largest weight, pi / q_0; see `Proposal.log_supremum`."""
-        if self.natural is None:
-            return super().log_supremum(has_stand_in=has_stand_in)
-        kinds = self._coefficients if has_stand_in else self._coefficients[:1]
-        return sum(
-            max(_log_supremum_of_arm(self.natural[0][0][arm] - kind[arm], *ends) for kind in kinds)
-            for arm, ends in enumerate(self.problem.arm_support())
-        )
 
 
 def add_statistics(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -206,6 +183,30 @@ def add_statistics(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
             if c.any():
                 total += np.matmul(c[:, None], statistic(x))[:, 0]
     return total
+
+
+def find_log_supremum(proposal: Proposal, *, has_stand_in: bool) -> float:
+    """Return the log of the supremum of a proposal's weights.
+
+    Args:
+        proposal: q.
+        has_stand_in: whether arms that are missing are raced too, by what stands in for them.
+
+    Raises:
+        ValueError: if it is unknown or infinite.
+    """
+    if proposal.posterior is not None:
+        return 0.0
+    if not isinstance(proposal, ConjugateProposal) or proposal.natural is None:
+        raise ValueError(
+            "scale must be 'value' or 'weight' unless the prior offers natural_parameters, got "
+            f"'supremum' for {proposal.problem.prior!r}."
+        )
+    kinds = proposal.coefficients if has_stand_in else proposal.coefficients[:1]
+    return sum(
+        max(_log_supremum_of_arm(proposal.natural[0][0][arm] - kind[arm], *ends) for kind in kinds)
+        for arm, ends in enumerate(proposal.problem.arm_support())
+    )
 
 
 def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> float:
