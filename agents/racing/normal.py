@@ -179,7 +179,10 @@ def order_arms(
         centre, order = centres[r], orders[r]
         centre[:], rest[:] = mean, covariance
         for i in range(num_arms):
-            multiply_site(centre, rest, i, sites[r, i], columns[0])
+            h, tau = sites[r, i]
+            share = 1.0 + tau * rest[i, i]
+            columns[0] = rest[i]
+            add_column(centre, rest, columns[0], (h - tau * centre[i]) / share, tau / share)
         expected, is_left = centre.copy(), np.ones(num_arms, dtype=np.bool_)
         for k in range(num_arms):
             first = find_most_restricted(box, expected, rest, is_left)
@@ -187,12 +190,8 @@ def order_arms(
             z = (min(max(expected[first], box[first, 0]), box[first, 1]) - expected[first]) / scale
             for i in range(num_arms):
                 column[i] = rest[first, i] / scale if is_left[i] else 0.0
-                expected[i] += column[i] * z
+            add_column(expected, rest, column, z, 1.0)
             is_left[first] = False
-            for i in range(num_arms):
-                if is_left[i]:
-                    for j in range(num_arms):
-                        rest[i, j] -= column[i] * column[j]
         expected[:] = centre
         for k in range(num_arms):
             centre[k] = expected[order[k]]
@@ -202,17 +201,14 @@ def order_arms(
 
 
 @inner
-def multiply_site(
-    mean: np.ndarray, covariance: np.ndarray, arm: int, site: np.ndarray, workspace: np.ndarray
+def add_column(
+    mean: np.ndarray, covariance: np.ndarray, column: np.ndarray, step: float, shrink: float
 ) -> None:
-    """Multiply a normal distribution by an arm's site (h, tau); `workspace` (K,) is overwritten."""
-    share = 1.0 + site[1] * covariance[arm, arm]
-    step, shrink = (site[0] - site[1] * mean[arm]) / share, site[1] / share
-    workspace[:] = covariance[arm]
+    """Add a multiple of a column to a mean, and subtract one of its square from a covariance."""
     for i in range(mean.size):
-        mean[i] += step * workspace[i]
+        mean[i] += step * column[i]
         for j in range(mean.size):
-            covariance[i, j] -= shrink * workspace[i] * workspace[j]
+            covariance[i, j] -= shrink * column[i] * column[j]
 
 
 @inner
