@@ -165,9 +165,8 @@ class RacePosterior(Posterior):
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why answers may be wrong: draws too few, or not of the proposal."""
-        if self.exact is not None:
-            return Doubt.LOW_COVERAGE.value * self.check.is_blind | self.exact.doubts()
-        self.effective_sample_size()  # any answer notes where draws are few
+        if self.exact is None:
+            self.effective_sample_size()  # any answer notes where draws are few
         return self._shortages | self._doubts_of(self.proposal)
 
     def _doubts_of(self, proposal: Proposal) -> np.ndarray:

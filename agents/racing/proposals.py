@@ -113,10 +113,8 @@ class Proposal(ABC):
         return np.zeros(counts.shape, dtype=bool)
 
     def is_unreliable(self) -> np.ndarray:
-        """Return (N,) True where draws may not follow q, as tables cannot represent it."""
-        if self.drawn_from is not None:
-            return self.drawn_from.is_unreliable()
-        return np.zeros(len(self.counts), dtype=bool)
+        """Return (N,) True where draws may not follow q, as tables cannot represent it, or ()."""
+        return np.asarray(self.drawn_from is not None and self.drawn_from.is_unreliable())
 
     def fork(self) -> Self:
         """Return a copy that can be updated with other data; both share the problem."""
