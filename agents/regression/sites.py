@@ -306,21 +306,12 @@ def solve_lower(factor: np.ndarray, x: np.ndarray) -> None:
 def invert_matrix(matrix: np.ndarray, out: np.ndarray) -> None:
     """Set `out` to the inverse of a positive definite matrix, of which the lower half is read."""
     size = len(matrix)
-    factor, inverse = np.empty((size, size)), np.zeros((size, size))
+    factor, columns = np.empty((size, size)), np.eye(size)
     cholesky_factor(matrix, factor)
-    for c in range(size):
-        inverse[c, c] = 1.0 / factor[c, c]
-        for a in range(c + 1, size):
-            value = 0.0
-            for k in range(c, a):
-                value -= factor[a, k] * inverse[k, c]
-            inverse[a, c] = value / factor[a, a]
     for a in range(size):
+        solve_lower(factor, columns[a])  # column a of L^-1, where L L' is the matrix
         for c in range(a + 1):
-            value = 0.0
-            for k in range(a, size):
-                value += inverse[k, a] * inverse[k, c]
-            out[a, c] = out[c, a] = value
+            out[a, c] = out[c, a] = dot(columns[a], columns[c])
 
 
 @inner
