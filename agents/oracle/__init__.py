@@ -26,7 +26,6 @@ from agents.oracle.arms import ArmPosteriors, Arms, find_first_edges
 from agents.oracle.chains import means_probabilities
 from agents.oracle.contextual import contextual_probabilities
 from agents.oracle.panels import (
-    Panels,
     ToleranceError,
     best_arm_probabilities,
     bisect_panels,
@@ -114,34 +113,24 @@ def quadrature_probabilities(
 ) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities and their estimated error; raise if that misses `tolerance`.
 
-    The panels are halved once more after they are fine enough, and the change is the estimate.
+    The error adds up what halving all panels once more changes, what the sum misses, what is not
+    resolved, what rounding may have done, and the mass beyond the ends and what it rests on there.
     """
     posteriors = ArmPosteriors(arms, counts, sums)
     error, edges = np.inf, find_first_edges(posteriors)
     for doubt in (1e-2 * tolerance, 1e-4 * tolerance):
         panels = resolve_panels(posteriors, edges, doubt)
         finer = bisect_panels(posteriors, panels)
-        probabilities, error = compare_panels(panels, finer, doubt)
-        error += float((posteriors.slope_changes() * finer.masses_beyond(*arms.line.limits)).sum())
+        found = best_arm_probabilities(finer)
+        change, missing = np.abs(found - best_arm_probabilities(panels)).max(), abs(1 - found.sum())
+        unresolved = np.where(is_unresolved(finer, doubt), finer.roughness, 0.0).sum()
+        beyond = (posteriors.slope_changes() * finer.masses_beyond(*arms.line.limits)).sum()
+        rounded, tails = finer.noise.sum(axis=0).max(), finer.tails().sum()
+        error = float(change + missing + unresolved + rounded + tails + beyond)
         if error <= tolerance:
-            return probabilities, error
+            return found / found.sum(), error
     raise ToleranceError(
         f"tolerance must be within reach of quadrature, got {tolerance!r} where the error is "
         f"{error:.2g}; the posteriors are too narrow, too flat or do not integrate.",
         error,
     )
-
-
-def compare_panels(panels: Panels, finer: Panels, doubt: float) -> tuple[FloatArray, float]:
-    """Return the (K,) probabilities by the finer panels, made to sum to one, and their error.
-
-    The error adds up what refinement changed, what the sum missed, what is not resolved to `doubt`,
-    what rounding may have done and the mass beyond the ends.
-    """
-    probabilities = best_arm_probabilities(finer)
-    change = np.abs(probabilities - best_arm_probabilities(panels)).max()
-    unresolved = np.where(is_unresolved(finer, doubt), finer.roughness, 0.0).sum()
-    total = probabilities.sum()
-    rounded = finer.noise.sum(axis=0).max()
-    error = change + abs(1 - total) + unresolved + rounded + finer.tails().sum()
-    return probabilities / total, float(error)

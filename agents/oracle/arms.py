@@ -103,9 +103,8 @@ class Line:
 
     def positions(self, means: FloatArray) -> FloatArray:
         """Return u(x), clipped to `limits`."""
-        u, (first, last) = self.exact_positions(means), self.limits
-        u = np.where(np.isnan(u), np.where(means > self.low, last, first), u)
-        return np.asarray(np.clip(u, first, last))
+        u = self.exact_positions(np.clip(means, self.low, self.high))
+        return np.asarray(np.clip(u, *self.limits))
 
     def exact_positions(self, means: FloatArray) -> FloatArray:
         """Return u(x) of means strictly inside the interval."""

@@ -117,14 +117,12 @@ def independent_arms(
     mixtures = [TMixture(temper_draws(rng, block)) for block in blocks]
 
     def estimate() -> FloatArray:
-        draws = [
-            _draw(rng, block, mixture) for block, mixture in zip(blocks, mixtures, strict=True)
-        ]
-        predictors = [
-            theta @ arm[block.chosen]
-            for (theta, _), arm, block in zip(draws, arms, blocks, strict=True)
-        ]
-        return combine_arms(predictors, [weights for _, weights in draws])
+        predictors, weights = [], []
+        for arm, block, mixture in zip(arms, blocks, mixtures, strict=True):
+            theta, shares = _draw(rng, block, mixture)
+            predictors.append(theta @ arm[block.chosen])
+            weights.append(shares)
+        return combine_arms(predictors, weights)
 
     return average_batches(estimate, tolerance)
 
