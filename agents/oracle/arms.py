@@ -131,19 +131,6 @@ class Line:
         return np.array([left, right])
 
 
-def make_line(support: FloatArray, draws: FloatArray) -> Line:
-    """Return the line that all arms share, so that the largest u is the largest mean.
-
-    Args:
-        support: (K, 2) interval of each arm's mean.
-        draws: (S, K) from the prior, which show what is typical.
-    """
-    low, high = float(support[:, 0].min()), float(support[:, 1].max())
-    centre = float(np.median(draws))
-    origin = low if np.isfinite(low) else centre
-    return Line(low, high, centre, max(float(np.median(np.abs(draws - origin))), 1e-100))
-
-
 def _min_end_distance(end: float) -> float:
     return max(MIN_END_DISTANCE * abs(end), MIN_MAGNITUDE)
 
@@ -187,8 +174,12 @@ class Arms:
 
     @cached_property
     def line(self) -> Line:
-        """The coordinate shared by all arms."""
-        return make_line(self.support, self.draws)
+        """The coordinate that all arms share, so that the largest u is the largest mean."""
+        low, high = float(self.support[:, 0].min()), float(self.support[:, 1].max())
+        centre = float(np.median(self.draws))
+        origin = low if np.isfinite(low) else centre
+        scale = max(float(np.median(np.abs(self.draws - origin))), 1e-100)
+        return Line(low, high, centre, scale)
 
     def log_prior(self, means: FloatArray) -> FloatArray:
         """Return the log-density of each arm at (M, K) means, -inf outside its support."""

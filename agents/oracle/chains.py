@@ -148,11 +148,8 @@ class PosteriorTarget:
     def log_likelihoods(self, theta: FloatArray) -> FloatArray:
         """Return the (M,) log-likelihoods of (M, d) coefficients, a part of them at a time."""
         step = max(1, MAX_PREDICTORS // max(1, len(self.rows)))
-        parts = [
-            self.log_likelihood(theta[first : first + step] @ self.rows.T)
-            for first in range(0, len(theta), step)
-        ]
-        return np.concatenate(parts)
+        parts = np.split(theta, range(step, len(theta), step))
+        return np.concatenate([self.log_likelihood(part @ self.rows.T) for part in parts])
 
     def log_density(self, theta: FloatArray, power: float = 1.0) -> FloatArray:
         """Return (M,) log-densities of (M, d) coefficients, the likelihood raised to a power."""
@@ -188,10 +185,20 @@ def means_probabilities(
         ToleranceError: see `chain_probabilities`; or if the data are so many, or so far from the
             prior, that numbers lack digits.
     """
-    target = PosteriorTarget(problem, np.eye(problem.num_arms), counts, sums)
+    arms = np.eye(problem.num_arms)
+    target = PosteriorTarget(problem, arms, counts, sums)
     draws = target.sample_prior(make_generator("draws of the oracle"), NUM_CHAINS)
-    _require_digits(target.log_likelihoods(draws))
-    return chain_probabilities(target, np.eye(problem.num_arms), tolerance)
+    values = target.log_likelihoods(draws)
+    is_finite = np.isfinite(values)
+    rounding = float(np.spacing(np.abs(values[is_finite]).max(initial=0.0)))
+    if is_finite.mean() < 0.5 or rounding > MAX_LOG_ROUNDING:
+        raise ToleranceError(
+            "counts and sums must be such that log-likelihoods of the prior's draws have digits "
+            f"left, got {rounding:.2g} as their rounding; the data are too many, or too far from "
+            "the prior.",
+            np.inf,
+        )
+    return chain_probabilities(target, arms, tolerance)
 
 
 def chain_probabilities(
@@ -331,16 +338,3 @@ def _resample_chains(rng: Generator, log_weights: FloatArray) -> IntArray:
     ends = np.cumsum(np.exp(log_weights - log_weights.max()))
     positions = (np.arange(len(ends)) + rng.random()) * ends[-1] / len(ends)
     return np.searchsorted(ends[:-1], positions)
-
-
-def _require_digits(log_likelihoods: FloatArray) -> None:
-    """Refuse (L,) log-likelihoods that say nothing about where the posterior is."""
-    is_finite = np.isfinite(log_likelihoods)
-    rounding = float(np.spacing(np.abs(log_likelihoods[is_finite]).max(initial=0.0)))
-    if is_finite.mean() < 0.5 or rounding > MAX_LOG_ROUNDING:
-        raise ToleranceError(
-            "counts and sums must be such that log-likelihoods of the prior's draws have digits "
-            f"left, got {rounding:.2g} as their rounding; the data are too many, or too far from "
-            "the prior.",
-            np.inf,
-        )

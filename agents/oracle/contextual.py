@@ -260,11 +260,9 @@ def integrate_cones(target: PosteriorTarget, corners: FloatArray, num_more: int)
     shares, weights = simplex_rule(corners.shape[1], NUM_ANGLES + num_more)
     rays = (shares @ corners).reshape(-1, corners.shape[1])
     step = max(1, MAX_VALUES // (4 * NUM_RADII * max(1, len(target.rows))))
-    parts = [
-        integrate_rays(target, rays[first : first + step], NUM_RADII + num_more)
-        for first in range(0, len(rays), step)
-    ]
-    logs = np.concatenate(parts).reshape(len(corners), -1)
+    parts = np.split(rays, range(step, len(rays), step))
+    masses = [integrate_rays(target, part, NUM_RADII + num_more) for part in parts]
+    logs = np.concatenate(masses).reshape(len(corners), -1)
     with np.errstate(divide="ignore"):
         return logsumexp(logs + np.log(weights), axis=1) + np.linalg.slogdet(corners)[1]
 

@@ -143,8 +143,13 @@ def resolve_panels(posteriors: ArmPosteriors, edges: FloatArray, tolerance: floa
     """
     panels = make_panels(posteriors, edges)
     max_panels = min(MAX_PANELS, MAX_NODE_VALUES // panels.log_density[0].size)
+    top = panels.log_density.max(axis=(0, 1))
+    if (top == -np.inf).any():
+        raise ValueError(
+            f"the posterior of arm {np.argmin(top)} must have some mass, got a density of 0 "
+            "everywhere; do the data have a positive probability under the prior?"
+        )
     while True:
-        _require_mass(panels)
         is_rough = is_unresolved(panels, tolerance).any(axis=1) & _can_be_halved(panels)
         if not is_rough.any():
             return panels
@@ -209,15 +214,6 @@ def _evaluate(posteriors: ArmPosteriors, left: FloatArray, right: FloatArray) ->
 def _can_be_halved(panels: Panels) -> BoolArray:
     size = np.maximum(np.abs(panels.edges[:-1]), np.abs(panels.edges[1:]))
     return panels.lengths > 1e-14 * size + 1e-18
-
-
-def _require_mass(panels: Panels) -> None:
-    top = panels.log_density.max(axis=(0, 1))
-    if (top == -np.inf).any():
-        raise ValueError(
-            f"the posterior of arm {np.argmin(top)} must have some mass, got a density of 0 "
-            "everywhere; do the data have a positive probability under the prior?"
-        )
 
 
 def _make_lobatto_rule() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
