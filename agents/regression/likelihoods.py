@@ -20,13 +20,9 @@ from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.numerics.compiled import inner
 from bandit_gym.problem import ContextualProblem
 
-LOGIT, IDENTITY, LOG_OF_POISSON, LOG_OF_EXPONENTIAL = range(4)
-CODES = {
-    Bernoulli: LOGIT,
-    Gaussian: IDENTITY,
-    Poisson: LOG_OF_POISSON,
-    Exponential: LOG_OF_EXPONENTIAL,
-}
+KINDS = Bernoulli, Gaussian, Poisson, Exponential
+LOGIT, IDENTITY, LOG_OF_POISSON, LOG_OF_EXPONENTIAL = range(len(KINDS))
+"""Likelihoods, and the numbers by which kernels know their links."""
 
 TILE_ROWS = 512
 """Rows taken at once: a product of so many factors of at most 2 does not overflow."""
@@ -55,7 +51,7 @@ class LinkCode(NamedTuple):
 def make_link_code(problem: ContextualProblem) -> LinkCode:
     """Return how kernels know the problem's likelihood."""
     std = getattr(problem.likelihood, "std", 1.0)
-    return LinkCode(CODES[type(problem.likelihood)], float(std) ** -2.0)
+    return LinkCode(KINDS.index(type(problem.likelihood)), float(std) ** -2.0)
 
 
 @inner

@@ -9,7 +9,7 @@ Notation: K arms, N lanes, R of them that are paid, d features, n distinct rows 
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,8 +21,6 @@ MAX_ROW_VALUES = 10**9
 
 MIN_CAPACITY = 16
 """Rows of a lane for which there is room at first; it doubles when it is full."""
-
-ROW_ARRAYS = "columns", "counts", "sums", "sizes"
 
 
 class Rows:
@@ -45,7 +43,7 @@ class Rows:
         max_lanes: how many lanes there is memory for.
     """
 
-    state_names: ClassVar[tuple[str, ...]] = *ROW_ARRAYS, "_products", "offered", "is_unused"
+    state_names = "columns", "counts", "sums", "sizes", "_products", "offered", "is_unused"
     is_cumulative = True
     _products: tuple[FloatArray, FloatArray] | None = None
 
@@ -151,12 +149,9 @@ class Rows:
     def __deepcopy__(self, _: Any) -> Self:
         """Copy arrays, and the index without its keys: a tenth of the time for 1,000 rows."""
         twin = copy.copy(self)
-        for name, values in vars(self).items():
-            if isinstance(values, np.ndarray):
-                setattr(twin, name, values.copy())
+        for name in self.state_names:
+            setattr(twin, name, copy.deepcopy(getattr(self, name)))
         twin._index = [known.copy() for known in self._index]
-        if self._products is not None:
-            twin._products = self._products[0].copy(), self._products[1].copy()
         return twin
 
     def _resume(self) -> None:
