@@ -77,7 +77,9 @@ class CoefficientFits:
 
     def start(self, num_lanes: int) -> None:
         """Prepare for so many lanes without data."""
-        self.labels = label_blocks(self.prior.is_dependent)
+        _, groups = connected_components(self.prior.normal[:, :-1] != 0)
+        _, first, which = np.unique(groups, return_index=True, return_inverse=True)
+        self.labels = first[which]  # the lowest coefficient that each depends on
         no_rows = np.zeros((num_lanes, 0), dtype=np.int64), np.zeros((num_lanes, 0, 2))
         self._arrange(*no_rows, np.tile(self.prior.first_sites, (num_lanes, 1, 1)))
 
@@ -110,11 +112,9 @@ class CoefficientFits:
 
     def draw(self, rng: Generator, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, d, m) draws of (N, B) lengths, and their (N, B, m) log-weights."""
-        is_normal = self.has_normal_prior
-        prior = self.prior.components
-        options = self.link, self.data, self.fit, prior, lengths, is_normal
-        draws, log_weights = weigh_draws(rng, *options)
-        if not is_normal:
+        options = self.fit, self.prior.components, lengths, self.has_normal_prior
+        draws, log_weights = weigh_draws(rng, self.link, self.data, *options)
+        if not self.has_normal_prior:
             log_weights += self.prior.log_densities(draws, self.fit)
         return draws, log_weights
 
@@ -180,10 +180,3 @@ class CoefficientFits:
         self.lengths = np.ones((num_lanes, num_blocks), dtype=np.int64)
         self.num_rewards = np.zeros((num_lanes, num_blocks), dtype=np.int64)
         self.due = np.zeros((num_lanes, num_blocks), dtype=np.int64)
-
-
-def label_blocks(is_dependent: np.ndarray) -> np.ndarray:
-    """Return (d,) the lowest coefficient that each is connected with where (d, d) pairs depend."""
-    _, groups = connected_components(is_dependent)
-    _, first, which = np.unique(groups, return_index=True, return_inverse=True)
-    return np.asarray(first[which])

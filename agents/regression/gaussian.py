@@ -96,15 +96,14 @@ class NormalBelief(Belief):
         """Return the (N, K) probabilities that each arm has the largest mean; ties are shared."""
         if not self.has_exact_propensities:
             return super().best_arm_probabilities(available)
-        if available is not None:  # one of two arms
-            return np.where(
-                available.all(axis=1, keepdims=True), self.best_arm_probabilities(), available
-            )
         gaps = self._mean - self._mean[:, ::-1]
         std = np.linalg.norm(self._spread - self._spread[:, ::-1], axis=2)
         is_certain = std < MIN_SPREAD
         best = special.ndtr(gaps / np.where(is_certain, 1.0, std))
-        return np.where(is_certain, argmax_probabilities(self._mean), best)
+        best = np.where(is_certain, argmax_probabilities(self._mean), best)
+        if available is None:
+            return best
+        return np.where(available.all(axis=1, keepdims=True), best, available)  # or one of two arms
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) what best-arm probabilities are worth; inf for formulas."""

@@ -52,7 +52,6 @@ class PriorFit:
             that stands in; 0 where coefficients have sites.
         components: of a mixture; None of a normal prior, or of one that is stood in for.
         first_sites: (d, 2) tau and nu of sites before data; 0 where there are none.
-        is_dependent: (d, d) which coefficients depend on each other.
     """
 
     def __init__(self, problem: ContextualProblem) -> None:
@@ -74,7 +73,6 @@ class PriorFit:
             mean, covariance = find_normal(problem)
             matrix = np.linalg.inv(covariance)
             self.normal[:] = np.column_stack([matrix, matrix @ mean])
-        self.is_dependent = self.normal[:, :size] != 0
 
     def match_sites(self, fit: Fit, is_due: np.ndarray) -> None:
         """Renew the sites of the coefficients in (N, B) due blocks of a mixture."""

@@ -158,13 +158,12 @@ class Rows:
         """Index the rows of a saved agent.
 
         Raises:
-            ValueError: if the arrays do not fit each other.
+            ValueError: if they have other features than the problem.
         """
-        lanes, num_rows = len(self._index), self.counts.shape[-1]
-        expected = (lanes, self._num_features, num_rows), (lanes, num_rows), (lanes, num_rows)
-        found = self.columns.shape, self.counts.shape, self.sums.shape
-        if found != expected or self.sizes.shape != (lanes,):
-            raise ValueError(message("rows", f"have the shapes {expected}", found))
+        num_features = self.columns.shape[1]
+        if num_features != self._num_features:
+            condition = f"have {num_features} features, as the rows of the agent do"
+            raise ValueError(message("problem", condition, self._num_features))
         self._index = [
             {row.tobytes(): place for place, row in enumerate(rows[:size] + 0.0)}
             for rows, size in zip(self.features, self.sizes.tolist(), strict=True)
