@@ -1,22 +1,39 @@
 """Proposals of the coefficients: normal fits of all lanes, what their draws are worth, lengths.
 
-Notation: N lanes, n rows of a lane at most, d features, B blocks, m draws.
+A normal prior is taken as it is. Student's t, Laplace's distribution and mixtures are mixtures of
+normal distributions, of each coefficient or (`SharedMixture`) of all at once; where there are
+infinitely many components, those at some quantiles of their variances stand for all. Any other
+prior is stood in for by the normal distribution with the moments of its draws. Weights have the
+prior's own density in any case.
+
+Each coefficient of a mixture has a *site*, a normal factor of the coefficient alone that is matched
+as those of rows are, to the moments of the mixture beside everything else.
+
+Notation: N lanes, L of them that are due, n rows of a lane at most, d features, B blocks,
+C components, m draws.
+
+References:
+    Andrews and Mallows (1974), "Scale mixtures of normal distributions".
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.random import Generator
 from scipy.sparse.csgraph import connected_components
+from scipy.special import gammaincinv
 
 from agents.posteriors.weighted_draws import normalise_weights
-from agents.regression.draws import weigh_draws
+from agents.regression.draws import MIN_CAVITY, weigh_draws
+from agents.regression.gaussian import normal_moments
 from agents.regression.likelihoods import make_link_code
-from agents.regression.priors import PriorFit
 from agents.regression.rows import Rows
-from agents.regression.sites import Data, Fit, add_rows, join_blocks, refine_blocks
+from agents.regression.sites import Components, Data, Fit, add_rows, join_blocks, refine_blocks
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
+from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, SharedMixture, StudentT
 from bandit_gym.problem import ContextualProblem
 
 NUM_PILOTS = 256, 1024
@@ -37,6 +54,16 @@ NUM_SWEEPS = 2
 
 GROWTH = 0.1, 0.25
 """Where a draw is worth less than FAIR_SHARE, and elsewhere."""
+
+NUM_STAND_IN_DRAWS = 4096
+"""Of the prior, for its moments."""
+
+EDGES = np.concatenate([np.arange(16) / 16, 1 - 4.0 ** -np.arange(2, 8) / 4, [1.0]])
+"""Shares of a distribution of variances at which components begin and end; fine in the tail."""
+
+MIN_SITE = 0.01
+"""Least precision of a site, beside that before data: a cavity between two modes would have
+it negative."""
 
 
 class CoefficientFits:
@@ -71,23 +98,23 @@ class CoefficientFits:
         self.problem, self.is_laplace = problem, is_laplace
         self.effective_samples = effective_samples
         self.link = make_link_code(problem)
-        self.prior = PriorFit(problem)
-        self.has_normal_prior = self.prior.is_normal
+        self.has_normal_prior = isinstance(problem.prior, Normal | MultivariateNormal)
+        self.components, self.first_sites, self.normal = describe_prior(problem)
         self.start(0)
 
     def start(self, num_lanes: int) -> None:
         """Prepare for so many lanes without data."""
-        _, groups = connected_components(self.prior.normal[:, :-1] != 0)
+        _, groups = connected_components(self.normal[:, :-1] != 0)
         _, first, which = np.unique(groups, return_index=True, return_inverse=True)
         self.labels = first[which]  # the lowest coefficient that each depends on
         no_rows = np.zeros((num_lanes, 0), dtype=np.int64), np.zeros((num_lanes, 0, 2))
-        self._arrange(*no_rows, np.tile(self.prior.first_sites, (num_lanes, 1, 1)))
+        self._arrange(*no_rows, np.tile(self.first_sites, (num_lanes, 1, 1)))
 
     def restart(self, mask: np.ndarray) -> None:
         """Remove the data of the (N,) masked lanes."""
         for values in (self.fit.seen, self.fit.sites, self.fit.row_starts, self.fit.point):
             values[mask] = 0
-        self.fit.prior_sites[mask] = self.prior.first_sites
+        self.fit.prior_sites[mask] = self.first_sites
         self.num_rewards[mask], self.due[mask] = 0, 0
 
     def update(self, rows: Rows) -> None:
@@ -112,11 +139,20 @@ class CoefficientFits:
 
     def draw(self, rng: Generator, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, d, m) draws of (N, B) lengths, and their (N, B, m) log-weights."""
-        options = self.fit, self.prior.components, lengths, self.has_normal_prior
+        options = self.fit, self.components, lengths, self.has_normal_prior
         draws, log_weights = weigh_draws(rng, self.link, self.data, *options)
         if not self.has_normal_prior:
-            log_weights += self.prior.log_densities(draws, self.fit)
+            log_weights += self.log_prior(draws)
         return draws, log_weights
+
+    def log_prior(self, draws: np.ndarray) -> np.ndarray:
+        """Return the (N, B, m) log-densities of (N, d, m) draws, to a constant, by block."""
+        prior: Any = self.problem.prior
+        theta = draws.swapaxes(1, 2)
+        if len(self.fit.starts) == 2:
+            return np.asarray(prior.log_density(theta))[:, None]
+        each = prior.arm_log_density(theta)[..., self.fit.order]
+        return np.add.reduceat(each, self.fit.starts[:-1], axis=2).swapaxes(1, 2)
 
     def find_lengths(self, effective_samples: float) -> np.ndarray:
         """Return (N, B) draws that are worth so many effective samples; MAX_DRAWS at most.
@@ -139,7 +175,7 @@ class CoefficientFits:
     def _renew(self, is_due: np.ndarray) -> None:
         """Renew the sites of the (N, B) blocks that are due, and what draws of theirs are worth."""
         for _ in range(NUM_SWEEPS):
-            self.prior.match_sites(self.fit, is_due)
+            self._match_prior_sites(is_due)
             refine_blocks(self.link, self.data, self.fit, is_due, self._point)
         is_low = is_due & (not self.is_laplace)
         for num_pilots in NUM_PILOTS:
@@ -153,6 +189,29 @@ class CoefficientFits:
         due = self.num_rewards + np.maximum(growth, 1).astype(np.int64)
         self.due = np.where(is_due, due, self.due)
         self.lengths = self.find_lengths(self.effective_samples)
+
+    def _match_prior_sites(self, is_due: np.ndarray) -> None:
+        """Renew the sites of the coefficients in (N, B) due blocks of a mixture."""
+        if self.components is None or self.components.is_shared:
+            return
+        fit, lanes = self.fit, np.flatnonzero(is_due.any(axis=1))
+        position = np.argsort(fit.order)  # of each coefficient
+        is_own = np.repeat(is_due[lanes], np.diff(fit.starts), axis=1)[:, position, None]
+        variance = np.diagonal(fit.covariance, axis1=1, axis2=2)[lanes][:, position]
+        tau, nu = np.moveaxis(fit.prior_sites[lanes], 2, 0)
+        cavity = np.maximum(1 / variance - tau, MIN_CAVITY / variance)
+        centre = (fit.mean[lanes][:, position] / variance - nu) / cavity
+        means, precisions = self.components.means, self.components.precisions
+        both = cavity[..., None] + precisions
+        mean = (cavity * centre)[..., None] / both + precisions * means / both
+        joint = 1 / (1 / cavity[..., None] + 1 / precisions)
+        log_choices = 0.5 * np.log(joint) - 0.5 * joint * np.square(centre[..., None] - means)
+        choices = normalise_weights(self.components.log_weights + log_choices)[0]
+        average = (choices * mean).sum(axis=2)
+        variance = (choices * (1 / both + np.square(mean - average[..., None]))).sum(axis=2)
+        tau = np.maximum(1 / variance - cavity, MIN_SITE * self.first_sites[:, 0])
+        sites = np.stack([tau, average * (tau + cavity) - centre * cavity], axis=2)
+        fit.prior_sites[lanes] = np.where(is_own, sites, fit.prior_sites[lanes])
 
     def _resume(self) -> None:
         """Name the arrays of a saved agent again."""
@@ -169,7 +228,7 @@ class CoefficientFits:
             row_starts=np.zeros((num_lanes, num_blocks + 1), dtype=np.int64),
             seen=seen,
             sites=sites,
-            prior=self.prior.normal,
+            prior=self.normal,
             prior_sites=prior_sites,
             point=np.zeros((num_lanes, size)),
             mean=np.zeros((num_lanes, size)),
@@ -180,3 +239,66 @@ class CoefficientFits:
         self.lengths = np.ones((num_lanes, num_blocks), dtype=np.int64)
         self.num_rewards = np.zeros((num_lanes, num_blocks), dtype=np.int64)
         self.due = np.zeros((num_lanes, num_blocks), dtype=np.int64)
+
+
+def describe_prior(
+    problem: ContextualProblem,
+) -> tuple[Components | None, np.ndarray, np.ndarray]:
+    """Return what fits know of a prior.
+
+    Returns:
+        Components of a mixture, None of any other; (d, 2) tau and nu of sites before data, 0 where
+        there are none; and the (d, d + 1) precision matrix, and that times the mean, of a normal
+        prior or of one that stands in, 0 where coefficients have sites.
+    """
+    prior, size = problem.prior, problem.num_features
+    components, sites, normal = None, np.zeros((size, 2)), np.zeros((size, size + 1))
+    is_normal = isinstance(prior, Normal | MultivariateNormal)
+    if not is_normal and (parts := stack_components(prior, size)):
+        weights, means, precisions = np.ascontiguousarray(np.transpose(parts, (1, 2, 0)))
+        scales, is_shared = 0.5 * np.log(precisions), isinstance(prior, SharedMixture)
+        components = Components(weights, np.log(weights), means, precisions, scales, is_shared)
+        if not is_shared:
+            tau = np.exp(2 * (weights * scales).sum(axis=1))
+            sites[:] = np.stack([tau, tau * (weights * means).sum(axis=1)], axis=1)
+            return components, sites, normal
+    mean, covariance = normal_moments(problem) if is_normal else estimate_moments(problem)
+    matrix = np.linalg.inv(covariance)
+    normal[:] = np.column_stack([matrix, matrix @ mean])
+    return components, sites, normal
+
+
+def stack_components(prior: Any, size: int) -> list[np.ndarray]:
+    """Return (3, d) arrays of weights, means and precisions, one a component; [] if not known."""
+    if isinstance(prior, Mixture | SharedMixture):
+        parts = [stack_components(each, size) for each in prior.components]
+        if not all(parts) or (isinstance(prior, SharedMixture) and max(map(len, parts)) > 1):
+            return []
+        pairs = zip(parts, prior.weights, strict=True)
+        return [np.stack([share * part[0], *part[1:]]) for each, share in pairs for part in each]
+    if not isinstance(prior, Normal | StudentT | Laplace):
+        return []
+    if isinstance(prior, Normal):
+        shares, variances = np.ones(1), np.square(np.broadcast_to(prior.std, (1, size)))
+    else:
+        shares, middles = np.diff(EDGES), (EDGES[1:, None] + EDGES[:-1, None]) / 2
+        variances = -2 * np.log1p(-middles) * np.ones(size)
+        if isinstance(prior, StudentT):
+            half = np.asarray(prior.df) / 2
+            variances = half / gammaincinv(half, 1 - middles) * np.ones(size)
+        variances = variances * np.square(prior.scale)
+    mean = np.broadcast_to(prior.mean, size)
+    return [
+        np.stack([np.full(size, share), mean, 1 / variance])
+        for share, variance in zip(shares, variances, strict=True)
+    ]
+
+
+def estimate_moments(problem: ContextualProblem) -> tuple[np.ndarray, np.ndarray]:
+    """Return the (d,) mean and the (d, d) covariance of draws of a prior."""
+    shape = NUM_STAND_IN_DRAWS, problem.num_features
+    draws = problem.prior.sample(make_generator("prior sample"), shape)
+    covariance = np.atleast_2d(np.cov(draws, rowvar=False))
+    if problem.offers("arm_log_density"):
+        covariance = np.diag(np.diag(covariance))
+    return draws.mean(axis=0), covariance

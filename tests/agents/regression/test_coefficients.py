@@ -231,7 +231,7 @@ def test_each_block_is_weighed_by_its_own_prior():
     posterior = CoefficientRace(ContextualProblem(Bernoulli(), StudentT(3.0), 2, 4))
     learn(posterior, np.eye(4), np.zeros(4), step=4)
     draws = np.random.default_rng(0).normal(size=(1, 4, 9))
-    found = posterior.fits.prior.log_densities(draws, posterior.fits.fit)
+    found = posterior.fits.log_prior(draws)
     np.testing.assert_allclose(np.diff(found - scipy.stats.t.logpdf(draws, 3)), 0, atol=1e-12)
 
 
