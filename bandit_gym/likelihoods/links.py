@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
@@ -37,22 +36,18 @@ LinkFormula = Callable[[FloatArray, RealArray, RealArray, float], FloatArray]
 
 @dataclass(frozen=True)
 class Link:
-    """A link with the derivatives that fits of coefficients need; all of it works elementwise.
+    """How a mean follows from a linear predictor, and the likelihood of that; both elementwise.
 
     Attributes:
         name: "logit", "identity" or "log".
         mean: of a reward, given linear predictors eta.
         log_likelihood: of n rewards of sum s, given eta and the std of Gaussian noise; terms
             without eta are left out.
-        score: its derivative by eta.
-        information: minus its second derivative by eta.
     """
 
     name: str
     mean: Callable[[FloatArray], FloatArray]
     log_likelihood: LinkFormula
-    score: LinkFormula
-    information: LinkFormula
 
 
 def _mean_of_log(eta: FloatArray) -> FloatArray:
@@ -64,43 +59,17 @@ def _softplus(eta: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta))))
 
 
-def _logistic_weight(eta: FloatArray) -> FloatArray:
-    mean = scipy.special.expit(eta)
-    return np.asarray(mean * scipy.special.expit(-np.asarray(eta)))
-
-
-def _canonical(name: str, mean: Any, log_partition: Any, variance: Any) -> Link:
-    """Return the link under which the log-likelihood is s eta - n A(eta), given A, A' and A''."""
-    return Link(
-        name,
-        mean,
-        lambda eta, n, s, _: s * eta - n * log_partition(eta),
-        lambda eta, n, s, _: s - n * mean(eta),
-        lambda eta, n, s, _: n * variance(eta),
-    )
-
-
 def _gaussian(eta: FloatArray, n: RealArray, s: RealArray, std: float) -> FloatArray:
     """Complete the square, because n eta^2 - 2 s eta would cancel for large n."""
     return np.asarray(-0.5 * n * np.square((np.divide(s, np.maximum(n, 1)) - eta) / std))
 
 
 LINKS: Mapping[type[Likelihood], Link] = {
-    Bernoulli: _canonical("logit", scipy.special.expit, _softplus, _logistic_weight),
-    Gaussian: Link(
-        "identity",
-        lambda eta: np.asarray(eta, dtype=np.float64),
-        _gaussian,
-        lambda eta, n, s, std: (s - n * eta) / std**2,
-        lambda eta, n, s, std: n * np.full(np.shape(eta), std**-2.0),
+    Bernoulli: Link(
+        "logit", scipy.special.expit, lambda eta, n, s, _: s * eta - n * _softplus(eta)
     ),
-    Poisson: _canonical("log", _mean_of_log, _mean_of_log, _mean_of_log),
-    Exponential: Link(
-        "log",
-        _mean_of_log,
-        lambda eta, n, s, _: -n * eta - s * _mean_of_log(-eta),
-        lambda eta, n, s, _: s * _mean_of_log(-eta) - n,
-        lambda eta, n, s, _: s * _mean_of_log(-eta),
-    ),
+    Gaussian: Link("identity", lambda eta: np.asarray(eta, dtype=np.float64), _gaussian),
+    Poisson: Link("log", _mean_of_log, lambda eta, n, s, _: s * eta - n * _mean_of_log(eta)),
+    Exponential: Link("log", _mean_of_log, lambda eta, n, s, _: -n * eta - s * _mean_of_log(-eta)),
 }
 """The link of each likelihood that takes features."""

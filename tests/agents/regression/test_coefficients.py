@@ -138,8 +138,8 @@ def test_laplace_is_centred_where_the_density_is_flat(likelihood, std):
     features, rewards = make_data(likelihood, 40, 4)
     posterior = LaplaceCoefficients(problem)
     learn(posterior, features, rewards)
-    fit, noise = posterior.fits.fit, getattr(likelihood, "std", 1.0)
-    slope = problem.link.score(features @ fit.mean[0], 1, rewards, noise) @ features
+    fit, data = posterior.fits.fit, zip(features @ posterior.fits.fit.mean[0], rewards, strict=True)
+    slope = [log_likelihood(posterior.fits.link, eta, 1.0, y)[1] for eta, y in data] @ features
     slope -= fit.mean[0] / std**2
     # One step of Newton's from a point within .1 standard deviations is within their square.
     assert np.sqrt(slope @ fit.covariance[0] @ slope) < 2 * 0.1**2
@@ -330,8 +330,10 @@ def test_compiled_log_likelihoods_have_the_slopes_of_the_links(likelihood):
     code, std = make_link_code(problem), getattr(likelihood, "std", 1.0)
     for eta in (-30.0, -1.0, 0.0, 2.0, 30.0):
         _, score, information = log_likelihood(code, eta, 3.0, 2.0)
-        assert score == pytest.approx(float(problem.link.score(eta, 3, 2.0, std)))
-        assert information == pytest.approx(float(problem.link.information(eta, 3, 2.0, std)))
+        ends = eta + np.array([-1e-4, 1e-4])
+        slope = np.diff(problem.link.log_likelihood(ends, 3, 2.0, std)) / 2e-4
+        bend = np.diff([log_likelihood(code, end, 3.0, 2.0)[1] for end in ends]) / -2e-4
+        assert [score, information] == pytest.approx([*slope, *bend], rel=1e-6, abs=1e-7)
 
 
 def test_rows_collapse_equal_features_and_restart_lanes_alone():
