@@ -276,22 +276,19 @@ def stack_components(prior: Any, size: int) -> list[np.ndarray]:
             return []
         pairs = zip(parts, prior.weights, strict=True)
         return [np.stack([share * part[0], *part[1:]]) for each, share in pairs for part in each]
-    if not isinstance(prior, Normal | StudentT | Laplace):
-        return []
     if isinstance(prior, Normal):
-        shares, variances = np.ones(1), np.square(np.broadcast_to(prior.std, (1, size)))
-    else:
-        shares, middles = np.diff(EDGES), (EDGES[1:, None] + EDGES[:-1, None]) / 2
-        variances = -2 * np.log1p(-middles) * np.ones(size)
+        shares, variances = np.ones((1, 1)), np.square(prior.std)
+    elif isinstance(prior, StudentT | Laplace):
+        shares, levels = np.diff(EDGES)[:, None], (EDGES[1:, None] + EDGES[:-1, None]) / 2
+        variances = -2 * np.log1p(-levels)
         if isinstance(prior, StudentT):
             half = np.asarray(prior.df) / 2
-            variances = half / gammaincinv(half, 1 - middles) * np.ones(size)
+            variances = half / gammaincinv(half, 1 - levels)
         variances = variances * np.square(prior.scale)
-    mean = np.broadcast_to(prior.mean, size)
-    return [
-        np.stack([np.full(size, share), mean, 1 / variance])
-        for share, variance in zip(shares, variances, strict=True)
-    ]
+    else:
+        return []
+    numbers = np.broadcast_arrays(shares, prior.mean, 1 / variances, np.empty(size))
+    return list(np.stack(numbers[:3], axis=1))
 
 
 def estimate_moments(problem: ContextualProblem) -> tuple[np.ndarray, np.ndarray]:
