@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bandit_gym.problem import BanditProblem, ContextualProblem
     from bandit_gym.results import load_results
     from bandit_gym.session import compare, make, make_vec
-    from bandit_gym.watching.notebook import film, play
+    from bandit_gym.watching import film, play
 
 LAZY_NAMES = {
     "BanditProblem": "bandit_gym.problem",
@@ -25,7 +25,7 @@ LAZY_NAMES = {
     "Workers": "bandit_gym.experiments",
     "action_probabilities": "agents.oracle",
     "compare": "bandit_gym.session",
-    "film": "bandit_gym.watching.notebook",
+    "film": "bandit_gym.watching",
     "fit_prior": "bandit_gym.empirical_bayes",
     "in_context_dataset": "bandit_gym.in_context",
     "load_experiment": "bandit_gym.experiments",
@@ -33,7 +33,7 @@ LAZY_NAMES = {
     "make": "bandit_gym.session",
     "make_vec": "bandit_gym.session",
     "optimal_regret": "agents.bayes_optimal",
-    "play": "bandit_gym.watching.notebook",
+    "play": "bandit_gym.watching",
     "run_experiment": "bandit_gym.experiments",
 }
 """Names that load on first use, and the modules that they are in."""

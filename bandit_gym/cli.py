@@ -8,7 +8,6 @@ continued with `resume`.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import re
@@ -217,21 +216,19 @@ def _export(options: argparse.Namespace) -> None:
 
 def _watch(options: argparse.Namespace) -> None:
     """Show a run on the terminal as it goes, and film it where that is asked for."""
-    from bandit_gym.watching import showing
+    from bandit_gym import watching
 
     fps = check_real("fps", options.fps, above=0, maximum=MAX_FPS)
     path = None if options.gif is None else check_file("gif", options.gif)
     _import_from(CURRENT_FOLDER)
     environment, agent = _parse_environment(options), _parse_agent(options.agent)
-    run = showing.make_run(agent, environment, options.horizon, options.seed)
-    with contextlib.ExitStack() as stack:
-        painters = [stack.enter_context(showing.show_on_terminal(fps))]
-        if path is not None:
-            painters.append(stack.enter_context(showing.write_gif(path, fps)))
-        for frame in showing.watch(run):
-            for paint in painters:
-                paint(frame)
-    if path is not None:
+    run = watching.make_run(agent, environment, options.horizon, options.seed)
+    frames = watching.show_on_terminal(watching.watch(run), fps)
+    if path is None:
+        for _ in frames:  # which are shown as they are asked for
+            pass
+    else:
+        watching.write_gif(path, frames, fps)
         print(f"Animation: {path}")
 
 

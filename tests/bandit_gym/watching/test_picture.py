@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from bandit_gym.envs.rendering import NUM_CELLS, SIZE, Frame, draw_frame
-from bandit_gym.watching.showing import fit_title
+from bandit_gym.watching import fit_title
 
 LABELS = ("[/red]<script>$x_1^2$ \\alpha", "שלום [bold]&amp; _%", "i" * 100 + "W" * 100)
 """What markup of some kind would make something else of."""

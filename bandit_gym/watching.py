@@ -1,4 +1,4 @@
-"""A run as it goes: its frames, as text on a terminal and as an animation in a file.
+"""A run as it goes: its frames, as text on a terminal, as an animation in a file and in a notebook.
 
 A frame has what the agent holds of each arm, what it pulls, and what that costs.
 
@@ -8,9 +8,11 @@ Notation: K arms, C cells of a range of means, T steps, S shown ones.
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 import time
-from collections.abc import Callable, Iterator
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,22 +25,29 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from bandit_gym.checks import check_fit, check_seed, find_problem, message
+from bandit_gym.checks import check_fit, check_seed, find_problem, import_extra, message
 from bandit_gym.checks.files import replacing
 from bandit_gym.checks.styles import wrap_text
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.envs.observations import PlayRecord
-from bandit_gym.envs.rendering import Frame, make_frame, render_picture, select_most_pulled
-from bandit_gym.experiments.catalogue import make_agent_and_environment, split_prior
+from bandit_gym.envs.rendering import (
+    Frame,
+    make_frame,
+    render_picture,
+    select_most_pulled,
+    show_record,
+)
+from bandit_gym.experiments.catalogue import (
+    make_agent_and_environment,
+    make_environment,
+    split_prior,
+)
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.problem import ContextualProblem
 from bandit_gym.rollout import AGENT_STREAM, Step, play_steps
 
 POSTERIOR_MEMBERS = ("mean", "density", "sample", "source")
 """Of a posterior, as `agents.snapshots` has them."""
-
-Paint = Callable[[Frame], None]
-
 
 HEIGHTS, PLACE = " ▁▂▃▄▅▆▇█", "│"
 """Signs for heights from nothing to all, and for a place."""
@@ -123,9 +132,8 @@ def ask_posterior(agent: Any, *shown: Any) -> Any:
 # -- Pictures --------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def show_on_terminal(fps: float) -> Iterator[Paint]:
-    """Give a function that shows a frame on the standard output; no more than `fps` a second.
+def show_on_terminal(frames: Iterable[Frame], fps: float) -> Iterator[Frame]:
+    """Show frames on the standard output as they come, no more than `fps` a second; yield each.
 
     On a terminal each is in the place of the one before; elsewhere the last one is printed alone.
     """
@@ -135,15 +143,12 @@ def show_on_terminal(fps: float) -> Iterator[Paint]:
     )
     num_rows = console.height if console.is_interactive else MAX_ROWS
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-
-        def paint(frame: Frame) -> None:
-            live.update(
-                lay_out_frame(frame, console.width, num_rows - NUM_OTHER_ROWS), refresh=True
-            )
+        for frame in frames:
+            page = lay_out_frame(frame, console.width, num_rows - NUM_OTHER_ROWS)
+            live.update(page, refresh=True)
             if console.is_interactive:
                 time.sleep(1 / fps)
-
-        yield paint
+            yield frame
     if not console.is_terminal:
         console.line()
 
@@ -195,12 +200,9 @@ def _draw_strip(frame: Frame, arm: int, width: int) -> str:
     return "".join(letters).rstrip()
 
 
-@contextlib.contextmanager
-def write_gif(path: Path, fps: float) -> Iterator[Paint]:
-    """Give a function that adds a frame to a GIF, which is there when all is done."""
-    images: list[Image.Image] = []
-    yield lambda frame: images.append(draw_image(frame))
-    first, *others = images
+def write_gif(path: Path, frames: Iterable[Frame], fps: float) -> None:
+    """Write frames as a GIF, which is there when all is done."""
+    first, *others = map(draw_image, frames)
     pace = {"duration": round(1000 / fps), "loop": 0}
     with replacing(path, is_typed=True) as file:
         first.save(file, "GIF", save_all=True, append_images=others, **pace)
@@ -214,3 +216,111 @@ def draw_image(frame: Frame) -> Image.Image:
 def fit_title(frame: Frame) -> str:
     """Return a frame's title in lines that fit into a picture."""
     return "\n".join(wrap_text(line, TITLE_WIDTH) for line in frame.title)
+
+
+# -- In a notebook -------------------------------------------------------------------------------
+
+SHOW_SCRIPT = """
+    const images = this.parentNode.querySelectorAll('img')
+    images.forEach((image, i) => image.style.display = i == this.value ? '' : 'none')"""
+"""Of the slider: show the picture of its place, and hide the others."""
+
+PLAY_SCRIPT = """
+    const slider = this.nextElementSibling, stop = () => this.timer = clearInterval(this.timer)
+    if (this.timer) return stop()
+    if (slider.value == slider.max) slider.value = -1
+    this.timer = setInterval(() => {
+        slider.stepUp(), slider.oninput(), slider.value == slider.max && stop()
+    }, 250)"""
+"""Of the button: play on, from the start after the end, or stop."""
+
+
+class Film:
+    """A film that a notebook shows, with a button that plays it and a slider to step through.
+
+    It needs neither another file nor a network.
+
+    Attributes:
+        pictures: of the frames, as PNG.
+    """
+
+    def __init__(self, pictures: list[bytes]) -> None:
+        self.pictures = pictures
+
+    def _repr_html_(self) -> str:
+        images = "".join(
+            f'<img alt="frame {number}" style="display: {"none" if number else ""}" '
+            f'src="data:image/png;base64,{b64encode(picture).decode()}">'
+            for number, picture in enumerate(self.pictures)
+        )
+        return (
+            f'<div><button onclick="{PLAY_SCRIPT}">Play / stop</button> <input type="range" '
+            f'value="0" max="{len(self.pictures) - 1}" style="width: 75%" '
+            f'oninput="{SHOW_SCRIPT}"><br>{images}</div>'
+        )
+
+
+def film(agent: Any, env: Any, *, horizon: int = 50, seed: int = 0) -> Film:
+    """Film one episode for a notebook: what the agent knows of each arm, and which it pulls.
+
+    It is the episode of `bandit-gym watch` with the same settings.
+
+    Args:
+        agent: as for `compare`.
+        env: as for `compare`.
+        horizon: T, steps of the episode; the film has at most 200 frames.
+        seed: integer >= 0 of the episode.
+
+    Raises:
+        TypeError, ValueError: if agent and environment cannot be built or do not fit each other.
+    """
+    return Film([_write_png(frame) for frame in watch(make_run(agent, env, horizon, seed))])
+
+
+def play(env: Any, *, horizon: int = 50, seed: int | None = None) -> Any:
+    """Return buttons with which you pull the arms in a notebook; one shows the true means.
+
+    Args:
+        env: as for `compare`, without features.
+        horizon: T, pulls until the end.
+        seed: of the environment; None draws another one each time.
+
+    Raises:
+        ImportError: if the package `ipywidgets` is not installed.
+        TypeError, ValueError: if the environment cannot be built, or its arms have features.
+    """
+    widgets = import_extra("ipywidgets", "play", "notebook")
+    lanes: Any = make_environment(make_run("random", env, horizon, seed=0))
+    problem: Any = find_problem(lanes)
+    if problem is None or isinstance(problem, ContextualProblem):
+        raise ValueError(message("env", "be a bandit without features", env))
+    lanes.reset(seed=seed)
+    record, picture, paid = PlayRecord(1, problem.num_arms), widgets.Image(), widgets.Label()
+    truth = widgets.ToggleButton(description="Show the truth")
+    arms = [widgets.Button(description=f"Arm {arm}") for arm in range(problem.num_arms)]
+
+    def show(change: Any = None) -> None:
+        means = lanes.unwrapped.means[0] if truth.value else None
+        picture.value = _write_png(show_record(problem.likelihood, means, record))
+
+    def pull(button: Any) -> None:
+        actions = np.array([arms.index(button)])
+        _, rewards, terminated, truncated, info = lanes.step(actions)
+        rewards = info.get("pull_reward", rewards)  # which may arrive later
+        record.add(actions, rewards)
+        paid.value = f"{button.description} paid {rewards[0]:g}."
+        for arm in arms:
+            arm.disabled = bool(terminated[0] or truncated[0])
+        show()
+
+    for arm in arms:
+        arm.on_click(pull)
+    truth.observe(show, "value")
+    show()
+    return widgets.VBox([widgets.Box(arms, layout={"flex_flow": "row wrap"}), paid, picture, truth])
+
+
+def _write_png(frame: Frame) -> bytes:
+    file = io.BytesIO()
+    draw_image(frame).save(file, "PNG")
+    return file.getvalue()
