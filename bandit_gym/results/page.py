@@ -52,6 +52,22 @@ PHONE_WIDTH = 40
 """Characters beside each other, of which a phone shows no more."""
 
 GROUND, RULE, ERROR_COLOUR = "rgba(0,0,0,0)", "#d0d0d0", "#6b6b6b"
+AXIS = {
+    "title": {"standoff": 8, "font": {"size": 12}},
+    "automargin": True,
+    "gridcolor": RULE,
+    "zeroline": False,
+    "tickformat": ",",
+}
+LAYOUT = {
+    "paper_bgcolor": GROUND,
+    "plot_bgcolor": GROUND,
+    "font": {"size": 12, "color": "#1a1a1a"},
+    "margin": {"l": 10, "r": 12, "t": 30, "b": 10},
+    "xaxis": AXIS,
+    "yaxis": AXIS,
+}
+"""Of all figures, as plotly's templates have it."""
 
 SECURITY_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -297,41 +313,21 @@ def _draw_chart(chart: Chart) -> Any:
             legendgroup=curve.label,
         )
     figure.update_layout(
-        **_layout(340 + 12 * len(chart.curves)),
+        template={"layout": LAYOUT},
+        height=340 + 12 * len(chart.curves),
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
     )
-    figure.update_xaxes(**_axis(chart.x_title), **_scale("x" in chart.log))
-    figure.update_yaxes(**_axis(chart.y_title), **_scale("y" in chart.log))
-    if chart.top is not None or chart.bottom is not None:
-        figure.update_yaxes(range=[chart.bottom, chart.top])
+    figure.update_xaxes(title_text=_break_lines(chart.x_title))
+    figure.update_yaxes(title_text=_break_lines(chart.y_title), range=[chart.bottom, chart.top])
+    for axis in chart.log:
+        figure.update_layout({f"{axis}axis": {"type": "log", "dtick": "D2"}})
     return figure
 
 
-def _layout(height: int) -> dict[str, Any]:
-    return {
-        "template": "none",
-        "height": height,
-        "paper_bgcolor": GROUND,
-        "plot_bgcolor": GROUND,
-        "font": {"size": 12, "color": "#1a1a1a"},
-        "margin": {"l": 10, "r": 12, "t": 30, "b": 10},
-    }
-
-
-def _axis(title: str) -> dict[str, Any]:
+def _break_lines(title: str) -> str:
+    """Return the title of an axis in lines that a phone shows."""
     lines = [part for line in title.splitlines() for part in textwrap.wrap(line, PHONE_WIDTH)]
-    text = escape("\n".join(lines), quote=False).replace("\n", "<br>")
-    return {
-        "title": {"text": text, "standoff": 8, "font_size": 12},
-        "automargin": True,
-        "gridcolor": RULE,
-        "zeroline": False,
-        "tickformat": ",",
-    }
-
-
-def _scale(is_log: bool) -> dict[str, Any]:
-    return {"type": "log", "dtick": "D2"} if is_log else {"type": "linear", "dtick": None}
+    return "<br>".join(escape(line, quote=False) for line in lines)
 
 
 def _write_forest(results: Results, environments: Sequence[Entry]) -> str:
@@ -363,12 +359,9 @@ def _write_forest(results: Results, environments: Sequence[Entry]) -> str:
         words = {"mode": "text", "text": " " + found["verdict"], "textposition": "middle right"}
         figure.add_scatter(x=high, cliponaxis=False, **words, **shown)
         ticks = {"tickvals": levels, "ticktext": [*map(_shorten_label, found["agent"])]}
-        figure.update_yaxes(
-            **_axis(""), **ticks, range=[len(found) - 0.5, -0.5], row=position, col=1
-        )
-        figure.update_xaxes(**_axis(""), rangemode="tozero", row=position, col=1)
-    figure.update_layout(**_layout(height), showlegend=False)
-    figure.update_layout(margin_r=80)
+        figure.update_yaxes(**ticks, range=[len(found) - 0.5, -0.5], row=position, col=1)
+    figure.update_xaxes(rangemode="tozero")
+    figure.update_layout(template={"layout": LAYOUT}, height=height, margin_r=80, showlegend=False)
     title = "Regret at the horizon with 95 % intervals: lower is better"
     return _write_figure("forest", title, f"{title}. The tables have the numbers.", figure)
 
