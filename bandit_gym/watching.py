@@ -25,7 +25,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from bandit_gym.checks import check_fit, check_seed, find_problem, import_extra, message
+from bandit_gym.checks import check_seed, find_problem, import_extra, message
 from bandit_gym.checks.files import replacing
 from bandit_gym.checks.styles import wrap_text
 from bandit_gym.checks.typing import FloatArray, IntArray
@@ -37,11 +37,7 @@ from bandit_gym.envs.rendering import (
     select_most_pulled,
     show_record,
 )
-from bandit_gym.experiments.catalogue import (
-    make_agent_and_environment,
-    make_environment,
-    split_prior,
-)
+from bandit_gym.experiments.catalogue import check_run, make_environment
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.problem import ContextualProblem
 from bandit_gym.rollout import AGENT_STREAM, Step, play_steps
@@ -88,9 +84,9 @@ def watch(run: Run) -> Iterator[Frame]:
         TypeError, ValueError: if agent and environment cannot be built or do not fit each other.
     """
     check_seed("seed", run.seed)
-    agent, env = make_agent_and_environment(run)
-    check_fit(agent, env, warns=split_prior(run.agent.options)[0] is None)
-    problem, seed = find_problem(env), SeedSequence(run.seed, spawn_key=(AGENT_STREAM,))
+    agent, env = check_run(run)
+    problem: Any = find_problem(env)
+    seed = SeedSequence(run.seed, spawn_key=(AGENT_STREAM,))
     record, regret, cells = PlayRecord(1, problem.num_arms), 0.0, None
     played = islice(play_steps(agent, env, env_seed=run.seed, agent_seed=seed), run.horizon)
     with contextlib.closing(env):

@@ -280,8 +280,8 @@ def make_entry_agent(entry: Entry, problem: Any, horizons: Sequence[int]) -> Ban
     return make_rollout_agent(make, problem, horizons[-1], options)
 
 
-def check_run(run: Run) -> None:
-    """Refuse an agent and an environment that cannot be built or do not fit each other."""
+def check_run(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
+    """Make the agent and the environment; refuse those that do not fit each other or a block."""
     try:
         agent, env = make_agent_and_environment(run)
         check_fit(agent, env, warns=PRIOR_OPTION not in run.agent.options)
@@ -289,7 +289,7 @@ def check_run(run: Run) -> None:
         if run.block_size > max_lanes:
             condition = f"be at most {max_lanes}, for all that this agent keeps of each lane"
             raise ValueError(message("block_size", condition, run.block_size))
-        env.close()
+        return agent, env
     except (Exception, SystemExit) as error:
         who = f"agent {run.agent.label} must be able to play {run.environment.label}"
         raise ValueError(f"{who}, got {summarise_error(error)}") from error

@@ -139,7 +139,7 @@ def run_experiment(
     store = Store(folder)
     for run in experiment.runs:
         if not store.has_blocks(run):
-            check_run(run)
+            check_run(run)[1].close()
     sources = {run: run.sources() for run in experiment.runs}
     with contextlib.ExitStack() as stack:
         locked = store.locked(experiment, sources, recompute=recompute)

@@ -17,7 +17,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ class Entry:
     """
 
     target: str
-    options: dict[str, Any]
+    options: dict[str, Any] = field(hash=False)
     label: str
 
     def __post_init__(self) -> None:
@@ -79,9 +79,6 @@ class Entry:
         if not 0 < len(self.label) <= MAX_LABEL_LENGTH or not self.label.isprintable():
             condition = f"have 1 to {MAX_LABEL_LENGTH} characters that can be printed"
             raise ValueError(message("label", condition, self.label))
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
     def __getstate__(self) -> dict[str, Any]:
         """Take along what has no importable name."""
@@ -111,11 +108,11 @@ class Entry:
         return _cut_label(short_name(self.target) + _write_options(self.options))
 
 
-def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
+def read_entries(name: str, kind: str, entries: Any) -> tuple[Entry, ...]:
     """Read a list of environments or agents, or a dict of labels and agents.
 
     Args:
-        field: what the list is called.
+        name: what the list is called.
         kind: "env" or "agent", the key that holds the name in an entry that is a dict.
         entries: names, code, problems, dicts with any of these, or `Entry`.
 
@@ -125,14 +122,14 @@ def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
     if isinstance(entries, Mapping) and kind == "agent":
         entries = [_plain_settings(kind, each) | {"label": k} for k, each in entries.items()]
     if isinstance(entries, str) or not isinstance(entries, Sequence):
-        raise TypeError(message(field, "be a list, or for agents a dict of labels", entries))
+        raise TypeError(message(name, "be a list, or for agents a dict of labels", entries))
     if not entries:
-        raise ValueError(message(field, "have at least one entry", entries))
+        raise ValueError(message(name, "have at least one entry", entries))
     found = tuple(entry for item in entries for entry in _expand_grid(kind, item))
     for first, second in itertools.combinations(found, 2):
         if first.label == second.label or first.digest == second.digest:
             condition, labels = "have different labels and settings", [first.label, second.label]
-            raise ValueError(message(field, condition, labels, "remove one, or change it"))
+            raise ValueError(message(name, condition, labels, "remove one, or change it"))
     return found
 
 
@@ -256,9 +253,6 @@ class Run:
     propensities: bool = False
     earlier_horizons: tuple[int, ...] = ()
 
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
     @cached_property
     def name(self) -> str:
         """Readable settings and their hash, fit for a file name; labels do not enter."""
@@ -274,7 +268,7 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """What names it, as JSON can hold it."""
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
         for name in ("propensities", "earlier_horizons"):
             if not plain[name]:  # so that runs without keep their names
                 del plain[name]
@@ -384,7 +378,7 @@ class Experiment:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict from which `from_dict` makes an equal experiment."""
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
         for name, kind in (("environments", "env"), ("agents", "agent")):
             entries = getattr(self, name)
             plain[name] = [{kind: e.target, "label": e.label, **e.options} for e in entries]
@@ -394,7 +388,7 @@ class Experiment:
     def from_dict(cls, settings: Mapping[str, Any]) -> Experiment:
         """Make an experiment from a dict, naming unknown and missing keys."""
         required = ("environments", "agents")
-        optional = [field.name for field in fields(cls) if field.name not in required]
+        optional = [each.name for each in fields(cls) if each.name not in required]
         check_keys("experiment", settings, required=required, optional=optional)
         return cls(**settings)
 
