@@ -21,7 +21,8 @@ from bandit_gym.checks import check_folder, import_extra
 from bandit_gym.experiments.blocks import COLUMNS, Outcome
 from bandit_gym.experiments.execution import Callback as Callback
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.results.results import Block, load_results
+from bandit_gym.experiments.store import Block
+from bandit_gym.results.results import load_results
 
 CHARTS = [name for name, column in COLUMNS.items() if column.unit and not column.is_optional]
 """The columns that have a chart: all that the results measure in units."""
@@ -75,7 +76,7 @@ class TensorBoard(Callback):
             return
         run, every = outcome.run, outcome.run.replications(outcome.block)
         wanted = range(every.start, min(every.stop, self._experiment.replications))
-        block = Block(run, wanted, pa.py_buffer(outcome.data), {})
+        block = Block(run, wanted, pa.py_buffer(outcome.data))
         means = {name: block.column(name)[:, -1].mean() for name in CHARTS}
         self._write(run, f"{run.environment.label} by block", wanted.stop, means)
 

@@ -164,10 +164,7 @@ def run_experiment(
                 line = f"WorkerDied: simulating this block alone: {summarise_error(result)}"
                 outcome = Outcome(call[0], call[1], None, {}, line)
             seconds[outcome.run.agent.digest] = outcome.facts.get("seconds", 0.0)
-            if outcome.data is None:
-                store.write_failure(outcome.run, outcome.block, outcome.failure or "")
-            else:
-                store.write_block(outcome.run, outcome.block, outcome.data, outcome.facts)
+            store.write(outcome)
             on_progress(replace(progress, num_done=done, outcome=outcome))
             for callback in callbacks:
                 callback.on_block(outcome)

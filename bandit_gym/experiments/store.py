@@ -5,6 +5,8 @@
     timings/RUN.jsonl             seconds, host and process of each block of a run
     failures/RUN/00000.txt        the traceback of a block that raised
 
+This is the one place that reads and writes blocks; they are opened once.
+
 A block comes into being by renaming a synced temporary file. What was torn or altered since is
 found by the checksums of its pages, and what does not belong there by what its metadata say. One
 process at a time may write; a second is refused by a lock that dies with its holder.
@@ -17,19 +19,23 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bandit_gym.checks import message
+from bandit_gym.checks import check_choice, message
 from bandit_gym.checks.files import RESULTS_VERSION, remove_leftovers, to_json, write_atomically
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, columns_of, keys_of
+from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, Outcome, columns_of, keys_of
 from bandit_gym.experiments.experiment import Entry, Experiment, Run
 from bandit_gym.experiments.provenance import OutdatedError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT = 5
 """Of a folder; one of another is not read."""
@@ -38,18 +44,6 @@ SUFFIXES = {"blocks": "parquet", "failures": "txt"}
 MANIFEST, LOCK = "experiment.json", ".lock"
 TIMING_COLUMNS = ("agent_seconds", "decisions")
 """What is read of how a block came about."""
-
-
-class StoredBlock(NamedTuple):
-    """A block that is whole and what it claims to be.
-
-    Attributes:
-        data: its Parquet bytes; mapped from the file, so that they take no memory while not read.
-        origin: what it was drawn from.
-    """
-
-    data: pa.Buffer
-    origin: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -109,38 +103,38 @@ class Store:
             remedy = "another process is at work there"
             raise BlockingIOError(message("the folder", "be free", str(folder), remedy)) from error
 
-    def write_block(self, run: Run, block: int, data: bytes, facts: dict[str, Any]) -> None:
-        """Store a finished block, in place of an older, and how it came about."""
+    def write(self, outcome: Outcome) -> None:
+        """Store a finished block, in place of an older, and how it came about; or its traceback."""
+        run, block = outcome.run, outcome.block
+        if outcome.data is None:
+            text = (outcome.failure or "").encode("utf-8", "backslashreplace")
+            write_atomically(self._block_path("failures", run, block), text)
+            return
         timings = self.directory / "timings" / f"{run.name}.jsonl"
         timings.parent.mkdir(exist_ok=True)
         if timings.is_symlink():  # which may lead anywhere, in a folder that somebody has sent
             timings.unlink()
         with open(timings, "a", encoding="utf-8") as file:  # a line that a kill tears has its own
-            file.write(f"\n{json.dumps({'block': block, **facts})}")
-        write_atomically(self._block_path("blocks", run, block), data)
+            file.write(f"\n{json.dumps({'block': block, **outcome.facts})}")
+        write_atomically(self._block_path("blocks", run, block), outcome.data)
         self._block_path("failures", run, block).unlink(missing_ok=True)
 
-    def read_blocks(self, run: Run, num_blocks: int) -> Iterator[tuple[int, StoredBlock | None]]:
-        """Yield those of a run's first blocks that are there, by number; None if damaged."""
-        for number, path in self._find_files("blocks", run).items():
-            if number < num_blocks:
-                yield number, self._read_block(run, number, path)
+    def read_blocks(self, run: Run, num_replications: int) -> Iterator[tuple[int, Block | None]]:
+        """Yield by number those blocks of the first replications that are there; None if damaged.
 
-    def _read_block(self, run: Run, number: int, path: Path) -> StoredBlock | None:
-        """Return a block; None if it is damaged, or another block, or none at all.
-
-        All of it is read, so that its checksums are compared.
+        All of a block is read, so that its checksums are compared.
         """
-        try:
-            data = pa.memory_map(str(path)).read_buffer()
-            file = open_parquet(data)
-            file.read(use_threads=False)
-            origin = json.loads(file.schema_arrow.metadata[ORIGIN_KEY])
-            is_its = (origin["run"], origin["block"]) == (run.digest, number)
-            is_its &= {"results_version", "versions", "sources"} <= origin.keys()
-        except (OSError, pa.ArrowException, LookupError, TypeError, ValueError):
-            return None
-        return StoredBlock(data, origin) if is_its else None
+        for number, path in self._find_files("blocks", run).items():
+            every = run.replications(number)
+            if wanted := every[: max(0, num_replications - every.start)]:
+                try:
+                    block = Block(run, wanted, pa.memory_map(str(path)).read_buffer())
+                    block.file.read(use_threads=False)
+                    is_its = (block.origin["run"], block.origin["block"]) == (run.digest, number)
+                    is_its &= {"results_version", "versions", "sources"} <= block.origin.keys()
+                except (OSError, pa.ArrowException, LookupError, TypeError, ValueError):
+                    is_its = False
+                yield number, block if is_its else None
 
     def has_blocks(self, run: Run) -> bool:
         """Say whether a block of the run was ever stored here, in a folder that need not exist."""
@@ -161,19 +155,14 @@ class Store:
         """Return blocks that count, what has changed since others, and names of damaged ones."""
         complete, stale, damaged = set(), [], []
         for run in experiment.runs:
-            for block, stored in self.read_blocks(run, experiment.num_blocks):
-                if stored is None:
-                    damaged.append(f"{run.name}/{block:05d}")
-                elif changed := _find_changes(stored.origin, sources.get(run, {})):
+            for number, block in self.read_blocks(run, experiment.replications):
+                if block is None:
+                    damaged.append(f"{run.name}/{number:05d}")
+                elif changed := _find_changes(block.origin, sources.get(run, {})):
                     stale.append(changed)
                 else:
-                    complete.add((run, block))
+                    complete.add((run, number))
         return complete, stale, damaged
-
-    def write_failure(self, run: Run, block: int, text: str) -> None:
-        """Store the traceback of a block that raised."""
-        data = text.encode("utf-8", "backslashreplace")
-        write_atomically(self._block_path("failures", run, block), data)
 
     def read_failures(self, run: Run) -> dict[int, str]:
         """Return block -> traceback of the blocks that raised; what is complete outranks it."""
@@ -294,11 +283,6 @@ def to_parquet(
     return buffer.getvalue()
 
 
-def open_parquet(data: pa.Buffer) -> pq.ParquetFile:
-    """Open what `to_parquet` has written."""
-    return pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-
-
 def _to_arrow(values: Any, kind: type, shape: tuple[int, int]) -> pa.Array:
     if kind is str:
         indices = np.zeros(shape[0] * shape[1], np.int32)
@@ -317,9 +301,68 @@ def _to_map(own: dict[str, np.ndarray], shape: tuple[int, int]) -> pa.MapArray:
     return pa.MapArray.from_arrays(offsets, names, values.reshape(-1).astype(float))
 
 
-def read_map(values: pa.ChunkedArray) -> dict[str, FloatArray]:
-    """Return name -> (rows,) values of what `to_parquet` has put into the column of maps."""
-    maps = values.combine_chunks()
-    num_names = len(maps.keys) // max(len(maps), 1)
-    table = maps.items.to_numpy().reshape(len(maps), num_names)
-    return dict(zip(maps.keys[:num_names].to_pylist(), table.T, strict=True))
+@dataclass(frozen=True)
+class Block:
+    """A stored block, opened; all that is read of it is asked here.
+
+    Attributes:
+        run: the run it belongs to.
+        replications: those of its replications that the experiment asks for.
+        data: the bytes of its Parquet file, a row per replication and step; those that are mapped
+            from the file take no memory while they are not read.
+    """
+
+    run: Run
+    replications: range
+    data: pa.Buffer
+
+    def column(self, name: str) -> FloatArray:
+        """Return a column, or a diagnostic of the agent's own, as (R, S).
+
+        Raises:
+            ValueError: if no agent declared or reported it.
+        """
+        if name not in COLUMNS or name == OWN_DIAGNOSTICS:
+            known = [other for other in COLUMNS if other != OWN_DIAGNOSTICS]
+            values = self.own[check_choice("column", name, [*known, *self.own])]
+        elif name in self.file.schema_arrow.names:
+            values = self._read([name])[name].to_numpy()
+        else:  # a column that was not there when the block was stored
+            values = np.full(self.file.metadata.num_rows, np.nan)
+        return values.reshape(self.run.block_size, -1)[: len(self.replications)]  # type: ignore[no-any-return]
+
+    def frame(self) -> pd.DataFrame:
+        """Return the tidy rows of its replications, with labels and a column per own diagnostic."""
+        num_rows = len(self.replications) * len(self.run.steps)
+        table = self._read(self.names).slice(0, num_rows).to_pandas()
+        labels = {"env": self.run.environment.label, "agent": self.run.agent.label}
+        own = {name: values[:num_rows] for name, values in self.own.items()}
+        return table.assign(**labels, **own).astype(dict.fromkeys(labels, "category"))
+
+    @cached_property
+    def file(self) -> pq.ParquetFile:
+        """Its Parquet file."""
+        return pq.ParquetFile(pa.BufferReader(self.data), page_checksum_verification=True)
+
+    @cached_property
+    def origin(self) -> dict[str, Any]:
+        """What it was drawn from."""
+        return dict(json.loads(self.file.schema_arrow.metadata[ORIGIN_KEY]))
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the file that this version knows, in its order."""
+        found = self.file.schema_arrow.names
+        return [name for name in COLUMNS if name in found and name != OWN_DIAGNOSTICS]
+
+    @cached_property
+    def own(self) -> dict[str, FloatArray]:
+        """Name -> (rows,) values of the diagnostics that only this agent reports."""
+        maps = self._read([OWN_DIAGNOSTICS])[OWN_DIAGNOSTICS].combine_chunks()
+        num_names = len(maps.keys) // max(len(maps), 1)
+        table = maps.items.to_numpy().reshape(len(maps), num_names)
+        return dict(zip(maps.keys[:num_names].to_pylist(), table.T, strict=True))
+
+    def _read(self, names: list[str]) -> pa.Table:
+        """Read some columns; starting threads costs more than they save on so little."""
+        return self.file.read(names, use_threads=False)

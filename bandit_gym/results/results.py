@@ -1,7 +1,4 @@
-"""What an experiment has shown: one object with rows, tables, curves, figures.
-
-This is the one place that opens blocks, each of them once.
-"""
+"""What an experiment has shown: one object with rows, tables, curves, figures."""
 
 from __future__ import annotations
 
@@ -13,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bandit_gym.checks import check_choice, check_folder, check_object, check_path, message
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.checks.typing import FloatArray, IntArray
-from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, columns_of
+from bandit_gym.experiments.blocks import OWN_DIAGNOSTICS, Outcome, columns_of
 from bandit_gym.experiments.experiment import Entry, Experiment, Run
-from bandit_gym.experiments.store import Store, open_parquet, read_manifest, read_map
+from bandit_gym.experiments.store import Block, Store, read_manifest
 from bandit_gym.results.page import write_part
 from bandit_gym.results.report import describe, make_report_parts
 from bandit_gym.results.statistics import mean_interval, summarise
@@ -31,66 +26,6 @@ if TYPE_CHECKING:
 
 CURVES = "environment", "agent", "step", "mean", "low", "high"
 """The columns of `Results.curves`."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """A stored block, opened; all that is read of it is asked here.
-
-    Attributes:
-        run: the run it belongs to.
-        replications: those of its replications that the experiment asks for.
-        data: the bytes of its Parquet file, a row per replication and step.
-        origin: what it was drawn from.
-    """
-
-    run: Run
-    replications: range
-    data: pa.Buffer
-    origin: dict[str, Any]
-
-    def column(self, name: str) -> FloatArray:
-        """Return a column, or a diagnostic of the agent's own, as (R, S).
-
-        Raises:
-            ValueError: if no agent declared or reported it.
-        """
-        if name not in COLUMNS or name == OWN_DIAGNOSTICS:
-            known = [other for other in COLUMNS if other != OWN_DIAGNOSTICS]
-            values = self.own[check_choice("column", name, [*known, *self.own])]
-        elif name in self.file.schema_arrow.names:
-            values = self._read([name])[name].to_numpy()
-        else:  # a column that was not there when the block was stored
-            values = np.full(self.file.metadata.num_rows, np.nan)
-        return values.reshape(self.run.block_size, -1)[: len(self.replications)]  # type: ignore[no-any-return]
-
-    def frame(self) -> pd.DataFrame:
-        """Return the tidy rows of its replications, with labels and a column per own diagnostic."""
-        num_rows = len(self.replications) * len(self.run.steps)
-        table = self._read(self.names).slice(0, num_rows).to_pandas()
-        labels = {"env": self.run.environment.label, "agent": self.run.agent.label}
-        own = {name: values[:num_rows] for name, values in self.own.items()}
-        return table.assign(**labels, **own).astype(dict.fromkeys(labels, "category"))
-
-    @cached_property
-    def file(self) -> pq.ParquetFile:
-        """Its Parquet file."""
-        return open_parquet(self.data)
-
-    @property
-    def names(self) -> list[str]:
-        """The columns of the file that this version knows, in its order."""
-        found = self.file.schema_arrow.names
-        return [name for name in COLUMNS if name in found and name != OWN_DIAGNOSTICS]
-
-    @cached_property
-    def own(self) -> dict[str, FloatArray]:
-        """Name -> (rows,) values of the diagnostics that only this agent reports."""
-        return read_map(self._read([OWN_DIAGNOSTICS])[OWN_DIAGNOSTICS])
-
-    def _read(self, names: list[str]) -> pa.Table:
-        """Read some columns; starting threads costs more than they save on so little."""
-        return self.file.read(names, use_threads=False)
 
 
 @dataclass(frozen=True)
@@ -218,10 +153,10 @@ class Results:
             for found in self.runs:
                 for block in found.blocks:
                     number = block.replications.start // found.run.block_size
-                    data = block.data.to_pybytes()
-                    store.write_block(found.run, number, data, found.timings.get(number, {}))
+                    facts = found.timings.get(number, {})
+                    store.write(Outcome(found.run, number, block.data.to_pybytes(), facts))
                 for number, text in found.failures.items():
-                    store.write_failure(found.run, number, text)
+                    store.write(Outcome(found.run, number, None, {}, text))
 
     def curves(self, column: str = "cumulative_regret") -> pd.DataFrame:
         """Return the mean of a column after each recorded step, with its 95 % interval.
@@ -317,12 +252,11 @@ def join_results(parts: Sequence[Results]) -> Results:
 def _open_run(store: Store, experiment: Experiment, run: Run, damaged: list[str]) -> RunResults:
     """Return what is stored of a run; names of blocks that are not what they claim are added."""
     blocks = dict[int, Block]()
-    for number, stored in store.read_blocks(run, experiment.num_blocks):
-        if stored is None:
+    for number, block in store.read_blocks(run, experiment.replications):
+        if block is None:
             damaged.append(f"{run.name}/{number:05d}")
         else:
-            every = run.replications(number)
-            blocks[number] = Block(run, every[: experiment.replications - every.start], *stored)
+            blocks[number] = block
     failures = {
         number: text
         for number, text in store.read_failures(run).items()

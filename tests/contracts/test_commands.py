@@ -374,14 +374,14 @@ def test_how_to_go_on_works_as_it_is_printed(home, call, monkeypatch, command, c
     assert call(*command, cwd=cwd)[0] == 0
     (home / "project" / "mine.py").write_text(MINE.replace("ARM = 0", "ARM = 1"))
     with monkeypatch.context() as patch:
-        store, stored = Store.write_block, []
+        store, stored = Store.write, []
 
         def interrupt(*block):
             if stored:
                 raise KeyboardInterrupt
             stored.append(store(*block))
 
-        patch.setattr(Store, "write_block", interrupt)
+        patch.setattr(Store, "write", interrupt)
         code, error, _ = call(*command, "--recompute", cwd=cwd)
     assert code == 130
     line = error.splitlines()[-1].partition("To go on: ")[2]
