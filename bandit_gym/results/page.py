@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import date
 from html import escape
 from pathlib import Path
@@ -45,8 +45,8 @@ MAX_BANDS = 8
 NUM_TABLE_STEPS = 6
 """Of the horizontal axis, at which the table of a chart lists its values."""
 
-MAX_AGENT_LENGTH, MAX_ENVIRONMENT_LENGTH = 28, 44
-"""Characters of labels in charts; tables have all of them."""
+MAX_LABEL_LENGTH = 28
+"""Characters of an agent's label in charts; tables have all of them."""
 
 PHONE_WIDTH = 40
 """Characters beside each other, of which a phone shows no more."""
@@ -174,7 +174,8 @@ def _write_html_page(results: Results, library: str) -> Iterator[str]:
     yield "</header><main>"
     if tables:
         yield f"<ul>{''.join(_write_answer(results, each) for each in tables)}</ul>"
-        yield _write_forest(results, list(tables))
+        forests = "".join(_write_forest(results, each) for each in tables)
+        yield f'<div class="charts">{forests}</div>'
     else:
         yield _write_note("No block is stored so far that can be reported.")
     yield "".join(map(_write_note, closing_notes(results)))
@@ -330,46 +331,34 @@ def _break_lines(title: str) -> str:
     return "<br>".join(escape(line, quote=False) for line in lines)
 
 
-def _write_forest(results: Results, environments: Sequence[Entry]) -> str:
-    """Draw each agent's regret by environment, its interval, and its verdict as text."""
-    from plotly import subplots
+def _write_forest(results: Results, environment: Entry) -> str:
+    """Draw each agent's regret, its interval, and its verdict as text."""
+    from plotly import graph_objects
 
+    rows = pd.DataFrame([row for row in results.rows if row["env"] == environment.label])
+    low, middle, high = (rows[f"cumulative_regret{end}"] for end in ("_low", "", "_high"))
     labels = [agent.label for agent in results.experiment.agents]
-    rows = pd.DataFrame(results.rows)
-    own = [rows[rows["env"] == each.label] for each in environments]
-    height = sum(60 + 24 * len(each) for each in own)
-    figure = subplots.make_subplots(
-        len(own),
-        1,
-        row_heights=[len(each) + 1 for each in own],
-        vertical_spacing=min(60 / height, 0.9 / len(own)),
-        subplot_titles=[
-            _shorten_label(each.label, MAX_ENVIRONMENT_LENGTH) for each in environments
-        ],
-    )
-    figure.update_annotations(x=0, xanchor="left", font_size=13)
-    for position, found in enumerate(own, start=1):
-        low, middle, high = (found[f"cumulative_regret{end}"] for end in ("_low", "", "_high"))
-        levels, numbers = list(range(len(found))), map(labels.index, found["agent"])
-        colours = [line_style(number).colour for number in numbers]
-        errors = {"array": high - middle, "arrayminus": middle - low, "color": ERROR_COLOUR}
-        shown = {"y": levels, "row": position, "col": 1, "hovertemplate": "%{x:.4g}<extra></extra>"}
-        marks = {"mode": "markers", "marker": {"color": colours, "size": 8}}
-        figure.add_scatter(x=middle, error_x=errors, **marks, **shown)
-        words = {"mode": "text", "text": " " + found["verdict"], "textposition": "middle right"}
-        figure.add_scatter(x=high, cliponaxis=False, **words, **shown)
-        ticks = {"tickvals": levels, "ticktext": [*map(_shorten_label, found["agent"])]}
-        figure.update_yaxes(**ticks, range=[len(found) - 0.5, -0.5], row=position, col=1)
+    colours = [line_style(labels.index(agent)).colour for agent in rows["agent"]]
+    errors = {"array": high - middle, "arrayminus": middle - low, "color": ERROR_COLOUR}
+    marks = {"mode": "markers", "marker": {"color": colours, "size": 8}, "error_x": errors}
+    words = {"mode": "text", "text": " " + rows["verdict"], "textposition": "middle right"}
+    levels, ticks = list(range(len(rows))), [_shorten_label(agent) for agent in rows["agent"]]
+    figure = graph_objects.Figure()
+    figure.add_scatter(x=middle, y=levels, hovertemplate="%{x:.4g}<extra></extra>", **marks)
+    figure.add_scatter(x=high, y=levels, hoverinfo="skip", cliponaxis=False, **words)
     figure.update_xaxes(rangemode="tozero")
+    figure.update_yaxes(tickvals=levels, ticktext=ticks, range=[len(rows) - 0.5, -0.5])
+    height = 60 + 24 * len(rows)
     figure.update_layout(template={"layout": LAYOUT}, height=height, margin_r=80, showlegend=False)
-    title = "Regret at the horizon with 95 % intervals: lower is better"
-    return _write_figure("forest", title, f"{title}. The tables have the numbers.", figure)
+    title = f"{environment.label}: regret at the horizon, 95 % intervals"
+    number = results.experiment.environments.index(environment)
+    return _write_figure(f"forest-{number}", title, f"{title}. The table has the numbers.", figure)
 
 
-def _shorten_label(label: str, max_length: int = MAX_AGENT_LENGTH) -> str:
+def _shorten_label(label: str) -> str:
     """Return both ends of a label, in which plotly finds no markup and no formula."""
-    if len(label) > max_length:
-        label = f"{label[: max_length // 2]}…{label[-max_length // 2 :]}"
+    if len(label) > MAX_LABEL_LENGTH:
+        label = f"{label[: MAX_LABEL_LENGTH // 2]}…{label[-MAX_LABEL_LENGTH // 2 :]}"
     return escape(label, quote=False).replace("$", "&#36;")
 
 

@@ -739,7 +739,7 @@ def test_page_has_all_charts_that_there_are_with_bands_evenly_about_their_curves
 
     monkeypatch.setattr(graph_objects.Figure, "add_scatter", capture_scatter)
     page = write_html(load_results(folder), tmp_path / "page.html").read_text("utf-8")
-    assert charts_in(page) == 2 * len(KINDS) + 1  # the forest, and those of each world
+    assert charts_in(page) == 2 * (1 + len(KINDS))  # for each world a forest, and the others
     pairs = [(a, b) for a, b in pairwise(drawn) if a.get("fill") == "toself"]
     assert len(pairs) >= len(RUNS)
     for band, curve in pairs:
