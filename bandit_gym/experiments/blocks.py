@@ -138,10 +138,9 @@ def _optimal_pulls(step: Step) -> np.ndarray | None:
 
 
 def _action_rank(now: State) -> np.ndarray:
-    actions = np.array([step.actions for step in now.steps])
+    actions: Any = now.column("actions", -1)
     pulled = now.gaps[actions, np.arange(actions.shape[1])]
-    is_alive = np.array([step.is_alive for step in now.steps])
-    return np.where(is_alive, (now.gaps < pulled[:, None]).sum(axis=1), -1)
+    return np.where(actions < 0, -1, (now.gaps < pulled[:, None]).sum(axis=1))
 
 
 OWN_DIAGNOSTICS = "diagnostics"

@@ -183,10 +183,7 @@ def _write_html_page(results: Results, library: str) -> Iterator[str]:
         yield f"<section><h2>All environments</h2>{_write_table(table)}</section>"
     for environment, table in tables.items():
         number = experiment.environments.index(environment)
-        name, _, options = environment.label.partition("(")
-        heading = _write_literal(name or environment.label)
-        yield f'<section id="world-{number}"><h2>{heading}</h2>'
-        yield _write_note(options.removesuffix(")")) if name and options else ""
+        yield f'<section id="world-{number}"><h2>{_write_literal(environment.label)}</h2>'
         yield _write_table(table)
         yield _write_charts(make_charts(results, environment), f"chart-{number}")
         yield "</section>"
