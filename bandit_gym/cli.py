@@ -20,14 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import bandit_gym
-from bandit_gym.checks import (
-    check_file,
-    check_folder,
-    check_path,
-    check_real,
-    find_problem,
-    message,
-)
+from bandit_gym.checks import check_file, check_folder, check_path, check_real, message
 from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import AXIS_SCALES, FORMATS, STYLES
 from bandit_gym.experiments.catalogue import (
@@ -119,21 +112,21 @@ def _compare(options: argparse.Namespace) -> bool:
     settings: dict[str, Any] = {name: getattr(options, name) for name in sizes}
     settings["environments"] = [_parse_environment(options)]
     settings["agents"] = [_parse_agent(text) for text in options.agents]
-    _import_from(CURRENT_FOLDER)
+    _import_from()
     name = (options.env or DEFAULT_ENV).rpartition(":")[2]
     return _run_experiment(Experiment.from_dict(settings), name, options)
 
 
 def _run(options: argparse.Namespace) -> bool:
     file = check_path("file", options.file)
-    _import_from(str(file.absolute().parent), CURRENT_FOLDER)
+    _import_from(str(file.absolute().parent))
     return _run_experiment(load_experiment(file), file.stem, options)
 
 
 def _resume(options: argparse.Namespace) -> bool:
     options.out = check_path("directory", options.directory)
     experiment = read_manifest(options.out)
-    _import_from(CURRENT_FOLDER)
+    _import_from()
     if not options.trust and (code := find_code(experiment)):
         condition = "name no code that does not come with this package"
         listed = f"it names {'; '.join(code)}; read it, and repeat with --trust"
@@ -141,13 +134,9 @@ def _resume(options: argparse.Namespace) -> bool:
     return _run_experiment(experiment, "", options)
 
 
-CURRENT_FOLDER = ""
-"""The current folder, as Python's search path has it."""
-
-
 def _import_from(*folders: str) -> None:
-    """Let modules be found in these folders too, after all that is installed."""
-    sys.path += [folder for folder in folders if folder not in sys.path]
+    """Let modules be found in these and in the current folder too, after all that is installed."""
+    sys.path += [folder for folder in (*folders, "") if folder not in sys.path]
 
 
 def _run_experiment(experiment: Experiment, name: str, options: argparse.Namespace) -> bool:
@@ -177,11 +166,11 @@ def _run_experiment(experiment: Experiment, name: str, options: argparse.Namespa
 
 def _describe_optimum(run: Run) -> str:
     """Return the least possible regret in a run's environment, or why it is not known."""
-    env = make_environment(run)
+    env: Any = make_environment(run)
     if env is not env.unwrapped or not getattr(env, "draws_means", False):
         return "unknown; it is for environments that draw their means, unwrapped."
     try:
-        return f"{bandit_gym.optimal_regret(find_problem(env), run.horizon):.2f}"
+        return f"{bandit_gym.optimal_regret(env.problem, run.horizon):.2f}"
     except (TypeError, ValueError) as error:
         return f"unknown; {error}"
 
@@ -220,7 +209,7 @@ def _watch(options: argparse.Namespace) -> None:
 
     fps = check_real("fps", options.fps, above=0, maximum=MAX_FPS)
     path = None if options.gif is None else check_file("gif", options.gif)
-    _import_from(CURRENT_FOLDER)
+    _import_from()
     environment, agent = _parse_environment(options), _parse_agent(options.agent)
     run = watching.make_run(agent, environment, options.horizon, options.seed)
     frames = watching.show_on_terminal(watching.watch(run), fps)
@@ -243,7 +232,7 @@ def _fidelity(options: argparse.Namespace) -> bool:
     from bandit_gym.fidelity.suite import load_suite
 
     folder = check_folder("out", options.out)
-    _import_from(CURRENT_FOLDER)
+    _import_from()
     names = ("suite", "only", "scale", "seed", "workers")
     given = {name: getattr(options, name) for name in names}
     found = run_suite([_parse_agent(text) for text in options.agents], **given)

@@ -385,11 +385,11 @@ def load_pickles(pickles: Mapping[str, bytes]) -> None:
     _pickles.update(pickles)
 
 
-def sources_of(target: str, options: Mapping[str, Any]) -> dict[str, str]:
+def sources_of(entry: Entry) -> dict[str, str]:
     """Return what results depend on beside settings: file, or name of an object -> digest."""
-    return find_sources(target, options) | {
+    return find_sources(entry.target, entry.options) | {
         name: hashlib.sha256(TRACKER_PATTERN.sub(b"", data)).hexdigest()
-        for name, data in pickles_of([target, options]).items()
+        for name, data in pickles_of(entry.settings).items()
     }
 
 

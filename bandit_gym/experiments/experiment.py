@@ -82,7 +82,7 @@ class Entry:
 
     def __getstate__(self) -> dict[str, Any]:
         """Take along what has no importable name."""
-        return self.__dict__ | {"pickles": pickles_of([self.target, self.options])}
+        return self.__dict__ | {"pickles": pickles_of(self.settings)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         load_pickles(state.pop("pickles"))
@@ -97,10 +97,6 @@ class Entry:
     def settings(self) -> dict[str, Any]:
         """What it is built from."""
         return {"target": self.target, "options": self.options}
-
-    def sources(self) -> dict[str, str]:
-        """Return what its results depend on beside its settings: file -> digest."""
-        return sources_of(self.target, self.options)
 
     @cached_property
     def name(self) -> str:
@@ -285,7 +281,7 @@ class Run:
 
     def sources(self) -> dict[str, dict[str, str]]:
         """Return what the results depend on beside the settings: part -> file -> digest."""
-        return {"environment": self.environment.sources(), "agent": self.agent.sources()}
+        return {"environment": sources_of(self.environment), "agent": sources_of(self.agent)}
 
     def replications(self, block: int) -> range:
         """Say which replications a block holds; always `block_size` of them."""

@@ -21,14 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from bandit_gym.checks.files import replacing
-from bandit_gym.checks.styles import (
-    FORMATS,
-    STYLES,
-    LineStyle,
-    escape_formula,
-    line_style,
-    wrap_text,
-)
+from bandit_gym.checks.styles import FORMATS, STYLES, LineStyle, line_style, wrap_text
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.experiment import Entry
 from bandit_gym.results.statistics import (
@@ -363,7 +356,7 @@ def draw_figure(chart: Chart, style: str = "screen", xscale: str | None = None) 
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter(NullFormatter())
         if style == "screen":
-            figure.suptitle(escape_formula(wrap_text(chart.environment)), fontsize="medium")
+            figure.suptitle(wrap_text(chart.environment), fontsize="medium", parse_math=False)
             axes.set_title(chart.subtitle, fontsize="small")
         _add_legend(figure)
         return figure
@@ -385,9 +378,7 @@ def _add_legend(figure: Figure) -> None:
         fontsize="small",
     )
     for text, label in zip(legend.get_texts(), labels, strict=True):
-        text.set_text(
-            escape_formula(label)
-        )  # which may begin with "_": no legend would take it before
+        text.set(text=label, parse_math=False)  # no legend takes one that begins with "_" before
 
 
 def save_figure(figure: Figure, path: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:

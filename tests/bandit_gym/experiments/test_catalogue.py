@@ -9,6 +9,7 @@ from bandit_gym.experiments.catalogue import (
     is_packed,
     pack_object,
     pickles_of,
+    sources_of,
     unpack_object,
     unpack_options,
 )
@@ -35,5 +36,5 @@ def test_other_values_stand_for_themselves():
 
 def test_entry_of_another_session_is_still_read():
     entry = Entry(UNKNOWN, {}, "mine")
-    assert (entry.name, entry.sources()) == ("Lost", {})
+    assert (entry.name, sources_of(entry)) == ("Lost", {})
     assert pickle.loads(pickle.dumps(entry)) == entry
