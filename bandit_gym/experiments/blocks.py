@@ -106,7 +106,6 @@ class Column(NamedTuple):
         type: of its values: float with NaN, or int with -1, where nothing is known; str; or dict.
         adds: (N,) values of a step that are added up, None where the environment reports none.
         shows: (D, N) values after D steps, from where the lanes stand then; None if not known.
-        needs_means: whether `shows` is asked only where the true means are reported.
         is_optional: whether only files of runs that ask for it have it.
         unit: of its values; a "share" with a title is 0 or 1 in each replication: a proportion.
         title: what tables of estimates and figures call it; those without one are not in them.
@@ -119,7 +118,6 @@ class Column(NamedTuple):
     type: type = float
     adds: Callable[[Step], np.ndarray | None] | None = None
     shows: Callable[[State], np.ndarray | None] | None = None
-    needs_means: bool = False
     is_optional: bool = False
     unit: str = ""
     title: str = ""
@@ -131,6 +129,11 @@ class Column(NamedTuple):
     def is_diagnostic(self) -> bool:
         """Whether agents fill it."""
         return self.type is float and not (self.adds or self.shows)
+
+
+def _of_means(shows: Callable[[State], np.ndarray]) -> Callable[[State], np.ndarray | None]:
+    """Return the function, but that it returns None where the true means are not reported."""
+    return lambda now: shows(now) if now.counts.size else None
 
 
 def _optimal_pulls(step: Step) -> np.ndarray | None:
@@ -180,8 +183,7 @@ COLUMNS = {
     "action_rank": Column(
         "number of arms with a larger mean than the one played in step t; -1 if unknown",
         int,
-        shows=_action_rank,
-        needs_means=True,
+        shows=_of_means(_action_rank),
     ),
     "cumulative_regret": Column(
         "sum over steps of max(means) - means[action]",
@@ -193,15 +195,13 @@ COLUMNS = {
     ),
     "realised_regret": Column(
         "sum over steps of max(means) - reward",
-        shows=lambda now: now.best * now.lengths - now.sums["reward"],
-        needs_means=True,
+        shows=_of_means(lambda now: now.best * now.lengths - now.sums["reward"]),
         unit="reward",
         title="realised regret",
     ),
     "uniform_regret": Column(
         "sum over steps of max(means) - average mean: what uniform play would lose",
-        shows=lambda now: (now.best[:, None] - now.means).mean(axis=1) * now.lengths,
-        needs_means=True,
+        shows=_of_means(lambda now: (now.best[:, None] - now.means).mean(axis=1) * now.lengths),
         unit="reward",
     ),
     "reward": Column("sum of the rewards", adds=lambda step: step.rewards, unit="reward"),
@@ -215,16 +215,14 @@ COLUMNS = {
     ),
     "simple_regret": Column(
         "max(means) minus the mean of the most pulled arm (average over ties)",
-        shows=lambda now: now.average_favourites(now.gaps),
-        needs_means=True,
+        shows=_of_means(lambda now: now.average_favourites(now.gaps)),
         unit="reward",
         title="simple regret",
         digits=4,
     ),
     "best_arm_found": Column(
         "1 if the most pulled arm is a best one (average over ties)",
-        shows=lambda now: now.average_favourites(now.gaps == 0),
-        needs_means=True,
+        shows=_of_means(lambda now: now.average_favourites(now.gaps == 0)),
         unit="share",
         title="best arm found",
         table="estimates",
@@ -358,11 +356,7 @@ class Recorder:
 
     def _keep(self, start: int, state: State) -> None:
         """Keep the values of the next recorded steps."""
-        shown = {
-            name: column.shows(state)
-            for name, column in COLUMNS.items()
-            if column.shows and (state.counts.size or not column.needs_means)
-        }
+        shown = {name: column.shows(state) for name, column in COLUMNS.items() if column.shows}
         for name, values in {**state.sums, **shown}.items():
             if values is not None and name not in self._rows:
                 self._rows[name] = np.zeros((values.shape[1], len(self._steps)), values.dtype)
