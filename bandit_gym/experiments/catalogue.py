@@ -43,13 +43,12 @@ from bandit_gym.experiments.provenance import find_module, find_sources, find_te
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS, make_prior
 from bandit_gym.registration import ENV_IDS
-from bandit_gym.rollout import BanditAgent, is_plain, make_rollout_agent
+from bandit_gym.rollout import BanditAgent, make_rollout_agent
 from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers, wrap
 
 if TYPE_CHECKING:
     from bandit_gym.experiments.experiment import Entry, Experiment, Run
 
-Parameters = dict[str, inspect.Parameter]
 PRIOR_OPTION = "prior"
 """The option of an agent that gives it another prior than its environment's."""
 
@@ -75,13 +74,13 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
     target = f"bandit_gym:{name}" if name in ENV_IDS else name
     find_sources(target, options)  # which refuses modules that were edited since their import
     try:
-        parameters = _list_parameters(_find_environment(target))
+        make = _find_environment(target)
     except (gym.error.Error, ImportError, TypeError, ValueError, AttributeError) as error:
         if ":" not in name:
             check_choice("env", name, ENV_IDS)
         reason = summarise_error(error).rstrip(".")
         raise ValueError(message("env", "be an id Gymnasium can make", name, reason)) from error
-    _check_options(target, parameters, options)
+    _check_options(target, make, options)
     if "wrappers" in options:
         check_wrappers(options["wrappers"])
     return target
@@ -95,10 +94,7 @@ def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
     """
     target = name if ":" in name else agent_names()[check_choice("agent", name, agent_names())]
     find_sources(target, options)  # which refuses modules that were edited since their import
-    code = load_agent(target)
-    num_given = NUM_SAMPLER_ARGUMENTS if is_sampler(code) else int(not is_plain(code))
-    parameters = dict(list(inspect.signature(code).parameters.items())[num_given:])
-    _check_options(target, parameters, options)
+    _check_options(target, load_agent(target), options)
     return target
 
 
@@ -179,10 +175,11 @@ def split_prior(options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     return prior, others
 
 
-def _list_parameters(make: Any) -> Parameters:
+def _list_parameters(make: Any) -> dict[str, inspect.Parameter]:
     """Return what people may choose of the arguments of a constructor."""
     found = inspect.signature(make).parameters
-    return {name: each for name, each in found.items() if name not in GIVEN_ARGUMENTS}
+    given = [*found][:NUM_SAMPLER_ARGUMENTS] if is_sampler(make) else GIVEN_ARGUMENTS
+    return {name: each for name, each in found.items() if name not in given}
 
 
 def describe_catalogue(*kinds: str) -> str:
@@ -216,8 +213,9 @@ def _describe_factory(name: str, make: Any) -> str:
     return f"{name}: {summary}\n    {', '.join(shown) or 'no options'}"
 
 
-def _check_options(target: str, parameters: Parameters, options: Mapping[str, Any]) -> None:
+def _check_options(target: str, make: Any, options: Mapping[str, Any]) -> None:
     """Refuse unknown options; what any entry may have is left to the constructor."""
+    parameters = _list_parameters(make)
     if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
         known = [*parameters, *ENTRY_KEYS, PRIOR_OPTION, "wrappers"]
         check_keys(f"options of {short_name(target)}", options, optional=known)
