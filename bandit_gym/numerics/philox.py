@@ -36,23 +36,14 @@ def fill_uniforms(
         first: (M,) uint64 how many numbers of its stream a column leaves out.
         out: (W, M) receives the numbers.
     """
-    width = out.shape[0]
-    for group in range((width + 6) // 4):
-        for i in range(out.shape[1]):
-            row = 4 * group - np.int64(first[i] & _THREE)
-            if row >= width:
-                continue
-            # NumPy adds 1 to a counter before it uses it.
-            block_number = (first[i] >> _TWO) + np.uint64(group) + _ONE
-            a, b, c, d = scramble_counter(keys[i], block_number, episodes[i], np.uint64(purpose))
-            if 0 <= row:
-                out[row, i] = (a >> _EXCESS_BITS) * _UNIFORM_STEP
-            if 0 <= row + 1 < width:
-                out[row + 1, i] = (b >> _EXCESS_BITS) * _UNIFORM_STEP
-            if 0 <= row + 2 < width:
-                out[row + 2, i] = (c >> _EXCESS_BITS) * _UNIFORM_STEP
-            if row + 3 < width:
-                out[row + 3, i] = (d >> _EXCESS_BITS) * _UNIFORM_STEP
+    for i in range(out.shape[1]):
+        numbers = _ONE, _ONE, _ONE, _ONE  # replaced at once, by the block that holds the first
+        for row in range(out.shape[0]):
+            place = first[i] + np.uint64(row)
+            if row == 0 or place & _THREE == 0:
+                block_number = (place >> _TWO) + _ONE  # NumPy adds 1 before it uses a counter
+                numbers = scramble_counter(keys[i], block_number, episodes[i], np.uint64(purpose))
+            out[row, i] = (numbers[place & _THREE] >> _EXCESS_BITS) * _UNIFORM_STEP
 
 
 @inner
