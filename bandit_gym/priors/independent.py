@@ -67,21 +67,22 @@ def stack_columns(num_arms: int, *values: ArrayLike) -> FloatArray:
     return np.stack(rows, axis=1)
 
 
+POSITIVE_PARAMETERS = frozenset({"alpha", "beta", "shape", "rate", "scale", "std", "df"})
+
+
 @dataclass(frozen=True)
 class IndependentPrior(ParametricPrior):
     """A prior that is a product of one density per arm.
 
     Attributes:
-        positive: names of the parameters that must be above 0.
         ends: lowest and highest mean of every arm.
     """
 
-    positive: ClassVar[tuple[str, ...]]
-    ends: ClassVar[tuple[float, float]]
+    ends: ClassVar[tuple[float, float]] = (-inf, inf)
 
     def __post_init__(self) -> None:
         for key, value in self._parameters().items():
-            checked = check_parameter(key, value, positive=key in self.positive)
+            checked = check_parameter(key, value, positive=key in POSITIVE_PARAMETERS)
             object.__setattr__(self, key, checked)
         check_same_length(**self._parameters())
 
@@ -125,7 +126,6 @@ class Beta(IndependentPrior):
     beta: Parameter
 
     name: ClassVar[str] = "beta"
-    positive: ClassVar[tuple[str, ...]] = ("alpha", "beta")
     ends: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
@@ -186,7 +186,6 @@ class Gamma(_GammaShape):
     rate: Parameter
 
     name: ClassVar[str] = "gamma"
-    positive: ClassVar[tuple[str, ...]] = ("shape", "rate")
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, above 0."""
@@ -225,7 +224,6 @@ class InverseGamma(_GammaShape):
     scale: Parameter
 
     name: ClassVar[str] = "inverse_gamma"
-    positive: ClassVar[tuple[str, ...]] = ("shape", "scale")
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, above 0 and finite."""
@@ -285,8 +283,6 @@ class _NormalShape(IndependentPrior):
     mean: Parameter
     std: Parameter
 
-    positive: ClassVar[tuple[str, ...]] = ("std",)
-
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return -(x - mean)^2 / (2 std^2) - log(std) - log(2 pi) / 2."""
         z = np.subtract(means, self.mean) / np.asarray(self.std)
@@ -304,7 +300,6 @@ class Normal(_NormalShape):
     """Normal(mean, std) on the whole line."""
 
     name: ClassVar[str] = "normal"
-    ends: ClassVar[tuple[float, float]] = (-inf, inf)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape."""
@@ -372,8 +367,6 @@ class StudentT(IndependentPrior):
     scale: Parameter = 1.0
 
     name: ClassVar[str] = "student_t"
-    positive: ClassVar[tuple[str, ...]] = ("df", "scale")
-    ends: ClassVar[tuple[float, float]] = (-inf, inf)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw coefficients of the given shape, whose last axis is theirs."""
@@ -397,8 +390,6 @@ class Laplace(IndependentPrior):
     scale: Parameter = 1.0
 
     name: ClassVar[str] = "laplace"
-    positive: ClassVar[tuple[str, ...]] = ("scale",)
-    ends: ClassVar[tuple[float, float]] = (-inf, inf)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw coefficients of the given shape, whose last axis is theirs."""

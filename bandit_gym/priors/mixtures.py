@@ -143,7 +143,6 @@ class LogitNormal(IndependentPrior):
     std: Parameter
 
     name: ClassVar[str] = "logit_normal"
-    positive: ClassVar[tuple[str, ...]] = ("std",)
     ends: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
