@@ -58,6 +58,7 @@ class BanditLanes:
         streams: the numbers of the lanes' episodes, for wrappers that draw some too.
         features: (N, K, d) features of the arms that an agent sees now, or None.
         reset_options: what `reset` can be reported beside a mask.
+        draws_means: whether episodes are played on means from the problem's prior.
     """
 
     features: FloatArray | None = None
@@ -85,6 +86,7 @@ class BanditLanes:
         self.render_mode = render_mode
         self.streams = LaneStreams(num_lanes)
         self._fixed_means = check_means(means, problem)
+        self.draws_means = means is None and not self.has_features
         support = problem.likelihood.support
         self._record = PlayRecord(num_lanes, problem.num_arms, observation, support, horizon)
         self._is_recorded = observation != "constant" or render_mode is not None
@@ -102,11 +104,6 @@ class BanditLanes:
     def played_means(self) -> FloatArray:
         """(N, K) true means that the last pulls were played on; a copy."""
         return self._means.copy()
-
-    @property
-    def draws_means(self) -> bool:
-        """Whether episodes are played on means from the problem's prior, and not on fixed ones."""
-        return self._fixed_means is None
 
     def set_means(self, means: FloatArray) -> None:
         """Change the (N, K) means; for wrappers."""
@@ -127,12 +124,15 @@ class BanditLanes:
             (M,) best arms.
         """
         self.streams.advance(lanes)
-        instance = self._fixed_means if instance is None else instance
-        means = draw_instances(self.problem, instance, self.streams, lanes)
+        means = self._draw_means(lanes, self._fixed_means if instance is None else instance)
         self._means[lanes], self._gaps[lanes] = means, compute_gaps(means)
         if self._is_recorded:
             self._record.clear(lanes)
         return means.argmax(axis=-1)  # the first of several
+
+    def _draw_means(self, lanes: IntArray, instance: FloatArray | None) -> FloatArray:
+        """Return the (M, K) means with which episodes of the (M,) lanes begin."""
+        return draw_instances(self.problem, instance, self.streams, lanes)
 
     def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> Paid:
         """Return the (N,) rewards of a pull in each lane, and what a step reports of it."""

@@ -21,7 +21,7 @@ from bandit_gym.checks import check_object, message
 from bandit_gym.checks.typing import FloatArray, Info, IntArray, Paid
 from bandit_gym.contexts import MAX_FEATURE, VisitorTable, make_contexts
 from bandit_gym.envs.bandit import LANE, BanditEnv, BanditLanes, BanditVectorEnv
-from bandit_gym.envs.instances import check_size, compute_gaps, draw_means
+from bandit_gym.envs.instances import check_size, draw_means
 from bandit_gym.likelihoods import Likelihood, make_likelihood
 from bandit_gym.numerics.streams import FEATURES, MEANS
 from bandit_gym.priors import UnknownPrior
@@ -56,11 +56,6 @@ class FeatureLanes(BanditLanes):
         """(N, K) true means that the last pulls were played on; a copy."""
         return self._played_means.copy()
 
-    @property
-    def draws_means(self) -> bool:
-        """False: what the prior draws are coefficients."""
-        return False
-
     @abstractmethod
     def _start(self, lane: int, rng: Generator) -> None:
         """Begin the episode that the lane is in."""
@@ -69,34 +64,25 @@ class FeatureLanes(BanditLanes):
     def _draw(self, lanes: IntArray) -> FloatArray:
         """Put the features of the (M,) lanes' next decisions in place; return (M, K) means."""
 
-    def _start_episodes(self, lanes: IntArray, instance: FloatArray | None) -> IntArray:
-        """Start episodes in the (M,) lanes; return the best arms of their first decisions."""
-        self.streams.advance(lanes)
+    def _draw_means(self, lanes: IntArray, instance: FloatArray | None) -> FloatArray:
+        """Begin the episodes of the (M,) lanes, and show their first features."""
         firsts = self.streams.generators(MEANS, lanes)
         rngs = self.streams.generators(FEATURES, lanes)
         for lane, first, rng in zip(lanes.tolist(), firsts, rngs, strict=True):
             self._rngs[lane] = rng
             self._start(lane, first)
-        self._show(lanes)
-        if self._is_recorded:
-            self._record.clear(lanes)
-        return self._means[lanes].argmax(axis=-1)  # type: ignore[no-any-return]
+        return self._draw(lanes)
 
     def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> Paid:
         """Play on the features that are shown, and show the next ones."""
         rewards, reported = super()._pull_arms(actions, uniforms)
         self._played_means = self.means
         reported |= {"means": self.played_means, "optimal_action": self._means.argmax(axis=-1)}
-        self._show(np.arange(len(rewards)))
+        self.set_means(self._draw(np.arange(len(rewards))))
         return rewards, reported
 
     def _observe(self) -> NDArray[Any]:
         return self.features.copy()
-
-    def _show(self, lanes: IntArray) -> None:
-        """Go on to the next decision of the (M,) lanes."""
-        means = self._draw(lanes)
-        self._means[lanes], self._gaps[lanes] = means, compute_gaps(means)
 
 
 class DrawnLanes(FeatureLanes):
@@ -187,13 +173,23 @@ class ContextualBanditVectorEnv(DrawnLanes, BanditVectorEnv):
 class TableLanes(FeatureLanes):
     """N lanes that each play the rows of a table in an order of their own."""
 
-    def _keep_table(self, rows: VisitorTable) -> None:
-        """Keep the table, and observe its features."""
+    def __init__(
+        self, *args: Any, rows: VisitorTable, likelihood: LikelihoodLike, **options: Any
+    ) -> None:
+        kind = make_likelihood(likelihood)
+        is_possible = kind.is_possible(rows.rewards)
+        if not is_possible.all():
+            condition = f"be {kind.reward_rule} under {kind.name} rewards"
+            remedy = "name another likelihood, such as 'gaussian'"
+            raise ValueError(message("rewards", condition, rows.rewards[~is_possible][0], remedy))
+        _, num_arms, num_features = rows.place(LANE).shape
+        problem = ContextualProblem(kind, UnknownPrior(), num_arms, num_features)
+        super().__init__(*args, **options | {"problem": problem})
         num_lanes = len(self.streams.seeds)
         self._rows, self.num_rows = rows, len(rows.rewards)
         self._orders = np.zeros((num_lanes, self.num_rows), dtype=np.int64)
         self._num_shown = np.zeros(num_lanes, dtype=np.int64)
-        self._show_features(rows.place(LANE).shape[-1], *rows.ends)
+        self._show_features(num_features, *rows.ends)
 
     def _start(self, lane: int, rng: Generator) -> None:
         self._orders[lane] = rng.permutation(self.num_rows)
@@ -258,8 +254,7 @@ class TableBanditEnv(TableLanes, BanditEnv):
         render_mode: str | None = None,
     ) -> None:
         rows = VisitorTable(features, rewards, table, contexts)
-        super().__init__(_problem_of(rows, likelihood), render_mode=render_mode)
-        self._keep_table(rows)
+        super().__init__(rows=rows, likelihood=likelihood, render_mode=render_mode)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Pull one arm."""
@@ -295,21 +290,8 @@ class TableBanditVectorEnv(TableLanes, BanditVectorEnv):
         **options: Any,
     ) -> None:
         rows = VisitorTable(features, rewards, table, contexts)
-        super().__init__(num_envs, _problem_of(rows, likelihood), **options)
-        self._keep_table(rows)
+        super().__init__(num_envs, rows=rows, likelihood=likelihood, **options)
         self.max_episode_steps = min(self.max_episode_steps or self.num_rows, self.num_rows)
-
-
-def _problem_of(rows: VisitorTable, likelihood: LikelihoodLike) -> ContextualProblem:
-    """Return the problem of a table without its prior, or refuse impossible rewards."""
-    kind = make_likelihood(likelihood)
-    is_possible = kind.is_possible(rows.rewards)
-    if not is_possible.all():
-        condition = f"be {kind.reward_rule} under {kind.name} rewards"
-        remedy = "name another likelihood, such as 'gaussian'"
-        raise ValueError(message("rewards", condition, rows.rewards[~is_possible][0], remedy))
-    _, num_arms, num_features = rows.place(LANE).shape
-    return ContextualProblem(kind, UnknownPrior(), num_arms, num_features)
 
 
 def find_env_classes(problem: BanditProblem) -> tuple[type[BanditEnv], type[BanditVectorEnv]]:
