@@ -141,10 +141,11 @@ class FeedbackBuffer(Effect):
         self._width = width
         self._due, self._pulled = np.full(shape, -1), np.zeros(shape, dtype=np.int64)
         self._actions, self._rewards = np.zeros(shape, dtype=np.int64), np.zeros(shape)
-        self._kept: list[np.ndarray] = [self._pulled, self._actions, self._rewards]
+        kept: tuple[np.ndarray, ...] = self._pulled, self._actions, self._rewards
+        self._reported = dict(zip(FEEDBACK, zip(kept, (-1, -1, 0), strict=True), strict=True))
         if env.features is not None:
             self._features = np.zeros((*shape, env.features.shape[-1]))
-            self._kept.append(self._features)
+            self._reported[FEEDBACK_FEATURES] = self._features, 0
 
     @abstractmethod
     def find_arrivals(self, lanes: IntArray) -> IntArray:
@@ -166,20 +167,15 @@ class FeedbackBuffer(Effect):
 
     def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> Paid:
         """Send the rewards of this step on their way, and hand out those that are due."""
-        now = self.steps[lanes]
-        self._rewards[lanes, now % self._due.shape[1]] = rewards[lanes]
-        is_due = self._due[lanes] == now[:, None]
-        order = np.argsort(np.where(is_due, self._pulled[lanes], NO_ARRIVAL), axis=1, kind="stable")
-        rows, chosen = lanes[:, None], order[:, : self._width]
-        is_real = np.take_along_axis(is_due, chosen, axis=1)
+        self._rewards[lanes, self.steps[lanes] % self._due.shape[1]] = rewards[lanes]
+        is_due = self._due == self.steps[:, None]
+        order = np.argsort(np.where(is_due, self._pulled, NO_ARRIVAL), axis=1, kind="stable")
+        chosen = np.arange(self.num_lanes)[:, None], order[:, : self._width]
+        is_blank = ~is_due[chosen]
         infos = {"pull_reward": np.array(rewards, dtype=np.float64)}
-        names = (*FEEDBACK, FEEDBACK_FEATURES)[: len(self._kept)]
-        for name, values, blank in zip(names, self._kept, (-1, -1, 0, 0), strict=False):
-            shape = self.num_lanes, self._width, *values.shape[2:]
-            infos[name] = np.full(shape, blank, dtype=values.dtype)
-            found = values[rows, chosen]
-            found[~is_real] = blank
-            infos[name][lanes] = found
+        for name, (values, blank) in self._reported.items():
+            infos[name] = values[chosen]
+            infos[name][is_blank] = blank
         delivered = np.array(rewards, dtype=np.float64)
         delivered[lanes] = infos["feedback_reward"][lanes].sum(axis=1)
         super().after_step(lanes, actions, rewards)

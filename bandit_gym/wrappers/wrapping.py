@@ -57,22 +57,17 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Put the effect around a vector environment where `env` is one."""
         if not isinstance(env, VectorEnv):
             return super().__new__(cls)
-        return LaneVectorWrapper(cls, **cls._name_arguments(env, *args, **options))
+        return LaneVectorWrapper(cls, env, *args, **options)
 
     def __init__(self, env: Any, *args: Any, **options: Any) -> None:
-        options = self._name_arguments(env, *args, **options)
-        del options["env"]
-        RecordConstructorArgs.__init__(self, **options)
+        given = signature(type(self)).bind(env, *args, **options)
+        given.apply_defaults()
+        del given.arguments["env"]
+        RecordConstructorArgs.__init__(self, **given.arguments)
         check_wrappable(env, self.effect_class)
         super().__init__(env)
-        self.effect = self.effect_class(env.unwrapped, **options)
+        self.effect = self.effect_class(env.unwrapped, *args, **options)
         self.problem = self.effect.problem
-
-    @classmethod
-    def _name_arguments(cls, *args: Any, **options: Any) -> dict[str, Any]:
-        given = signature(cls).bind(*args, **options)
-        given.apply_defaults()
-        return given.arguments
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Start an episode."""
@@ -97,13 +92,14 @@ class LaneVectorWrapper(BaseVectorWrapper):
     Args:
         wrapper: class of the single form, which names the effect.
         env: the environment.
-        options: of the effect.
+        *args: of the effect.
+        **options: of the effect.
     """
 
-    def __init__(self, wrapper: type[LaneWrapper], env: Any, **options: Any) -> None:
+    def __init__(self, wrapper: type[LaneWrapper], env: Any, *args: Any, **options: Any) -> None:
         check_wrappable(env, wrapper.effect_class)
         super().__init__(env)
-        self.effect = wrapper.effect_class(env.unwrapped, **options)
+        self.effect = wrapper.effect_class(env.unwrapped, *args, **options)
         self.problem = self.effect.problem
         self._name = wrapper.__name__
 
