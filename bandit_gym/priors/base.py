@@ -83,18 +83,13 @@ def offers(prior: Any, capability: str) -> bool:
     return CAPABILITIES[capability](prior) and not isinstance(prior, type)
 
 
-def support_name(prior: Any) -> str | None:
-    """Return which of `arm_support` and `support` states where the means lie; None if neither."""
-    names = (name for name in ("arm_support", "support") if getattr(prior, name, None) is not None)
-    return next(names, None)
-
-
 def get_stated_support(prior: Any, num_arms: int) -> FloatArray:
     """Return the (K, 2) lowest and highest means that the prior states; infinite if it does not."""
-    name = support_name(prior)
-    if name is None:
-        return np.tile([-np.inf, np.inf], (num_arms, 1))
-    ends = prior.arm_support(num_arms) if name == "arm_support" else prior.support
+    ends: Any = -np.inf, np.inf
+    if getattr(prior, "arm_support", None) is not None:
+        ends = prior.arm_support(num_arms)
+    elif getattr(prior, "support", None) is not None:
+        ends = prior.support
     return np.broadcast_to(np.asarray(ends, dtype=np.float64), (num_arms, 2))
 
 

@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from bandit_gym.checks import call_method, check_integer, message
 from bandit_gym.checks.typing import BoolArray, FloatArray
-from bandit_gym.priors.base import Prior, get_stated_support, offers, support_name
+from bandit_gym.priors.base import Prior, get_stated_support, offers
 
 NUM_CHECK_DRAWS, NUM_METROPOLIS_STEPS = 1000, 20
 FALSE_ALARM_LEVEL = 1e-6
@@ -60,7 +60,7 @@ def check_draws(prior: Prior, rule: MeansRule, num_arms: int) -> None:
         ValueError: saying in one sentence what is wrong.
     """
     rng, (rewards, contains) = np.random.default_rng(0), rule
-    name = f"prior.{support_name(prior)}"
+    name = "prior.support"
     support = call_method(name, (num_arms, 2), get_stated_support, prior, num_arms)
     low, high = support.T
     if not (low < high).all():

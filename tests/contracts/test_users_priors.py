@@ -98,7 +98,7 @@ WRONG_PRIORS = [
     (constant_density(-inf), "must be a number at the prior's own draws, and not -inf at all"),
     (BESIDE, FINITE + "0.4"),
     ({"support": (0.0, 0.9)}, "prior.support" + SUPPORT),
-    (ending(lambda num_arms: [[0.0, 0.9]] * num_arms), "prior.arm_support" + SUPPORT),
+    (ending(lambda num_arms: [[0.0, 0.9]] * num_arms), "prior.support" + SUPPORT),
     ({"support": (0.5, 0.2)}, "prior.support must be ends that rise, got"),
     ({"support": (0.1, 0.2, 0.5)}, "prior.support must return numbers of shape (3, 2)"),
     (ending(lambda num_arms: 1 / 0), "numbers of shape (3, 2) and not raise"),
