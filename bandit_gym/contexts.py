@@ -19,6 +19,7 @@ from numpy.random import Generator
 
 from bandit_gym.checks import (
     call_method,
+    check_all,
     check_callback,
     check_choice,
     check_integer,
@@ -55,8 +56,7 @@ def disjoint(x: Any, num_arms: int, intercept: bool = True) -> FloatArray:
         ValueError: if x is infinite or NaN, or has no numbers and there is no intercept.
     """
     vectors, num_arms = check_numbers("x", x), check_integer("num_arms", num_arms, minimum=2)
-    if not np.isfinite(vectors).all():
-        raise ValueError(message("x", "be finite", x))
+    check_all("x", np.isfinite(vectors), "be finite", vectors)
     if vectors.ndim == 0 or vectors.shape[-1] + bool(intercept) == 0:
         raise ValueError(message("x", "have a last axis of features", x))
     if intercept:
@@ -170,9 +170,8 @@ def _draw_checked(
     """Return what a user's function draws for each lane, if it is (K, d) features."""
     name, shape = "contexts(rng, num_arms, num_features)", (num_arms, num_features)
     features = np.stack([call_method(name, shape, draw, rng, *shape) for rng in rngs])
-    if not (np.abs(features) <= MAX_FEATURE).all():
-        condition = f"return numbers within [{-MAX_FEATURE:g}, {MAX_FEATURE:g}]"
-        raise ValueError(message(name, condition, features))
+    condition = f"return numbers within [{-MAX_FEATURE:g}, {MAX_FEATURE:g}]"
+    check_all(name, np.abs(features) <= MAX_FEATURE, condition, features)
     return features
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import check_choice, message, shorten_repr
+from bandit_gym.checks import check_all, check_choice, message, shorten_repr
 from bandit_gym.checks.files import read_frame
 from bandit_gym.checks.typing import FloatArray, IntArray
 
@@ -99,13 +99,12 @@ def read_log(
     if len(labels) < 2 or not known_arms.is_unique:
         raise ValueError(message("arms", "be at least 2 labels that differ", labels))
     actions = known_arms.get_indexer(table[arm])
-    if (actions < 0).any():
-        condition = f"have no labels but those of arms, {shorten_repr(labels)}"
-        wrong = table[arm].to_numpy()[actions < 0][0]
-        raise ValueError(message(f"column {arm!r}", condition, wrong))
+    condition = f"have no labels but those of arms, {shorten_repr(labels)}"
+    check_all(f"column {arm!r}", actions >= 0, condition, table[arm].to_numpy())
     chances = None if propensity is None else _read_numbers(table, [propensity])[:, 0]
-    if chances is not None and (is_wrong := (chances <= 0) | (chances > 1)).any():
-        raise ValueError(message(f"column {propensity!r}", "be in (0, 1]", chances[is_wrong][0]))
+    if chances is not None:
+        is_chance = (chances > 0) & (chances <= 1)
+        check_all(f"column {propensity!r}", is_chance, "be in (0, 1]", chances)
     return Log(
         actions=actions.astype(np.int64),
         rewards=_read_numbers(table, [reward])[:, 0],
@@ -142,7 +141,6 @@ def _read_numbers(table: pd.DataFrame, columns: Sequence[str]) -> FloatArray:
     values = np.empty((len(table), len(columns)))
     for i, name in enumerate(columns):
         values[:, i] = pd.to_numeric(table[name], errors="coerce")
-        if not np.isfinite(values[:, i]).all():
-            wrong = table[name].to_numpy()[~np.isfinite(values[:, i])][0]
-            raise ValueError(message(f"column {name!r}", "have finite numbers only", wrong))
+        is_finite, column = np.isfinite(values[:, i]), table[name].to_numpy()
+        check_all(f"column {name!r}", is_finite, "have finite numbers only", column)
     return values

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import check_choice, check_probabilities, message
+from bandit_gym.checks import check_all, check_choice, check_probabilities, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.logs import Log
 from bandit_gym.results.statistics import mean_interval
@@ -132,8 +132,7 @@ def _find_probabilities(policy: Any, log: Log) -> FloatArray:
     given = np.asarray(policy, dtype=np.float64)
     if given.shape not in (shape[1:], shape):
         raise ValueError(message("policy", f"be probabilities of shape {shape}", given.shape))
-    if not (given >= 0).all():
-        raise ValueError(message("policy", "be probabilities of at least 0", given.min()))
+    check_all("policy", given >= 0, "be probabilities of at least 0", given)
     return check_probabilities("policy", np.broadcast_to(given, shape))
 
 

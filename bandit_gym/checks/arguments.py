@@ -74,6 +74,14 @@ def check_numbers(name: str, value: Any) -> FloatArray:
     return values
 
 
+def check_all(
+    name: str, is_right: Any, condition: str, values: np.ndarray[Any, Any], remedy: str = ""
+) -> None:
+    """Refuse an array of which some entries are wrong, with the first of them as the value."""
+    if not is_right.all():
+        raise ValueError(message(name, condition, values[~is_right][0], remedy))
+
+
 _T = TypeVar("_T")
 
 

@@ -17,7 +17,7 @@ from gymnasium.spaces import Box
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from bandit_gym.checks import check_object, message
+from bandit_gym.checks import check_all, check_object
 from bandit_gym.checks.typing import FloatArray, Info, IntArray, Paid
 from bandit_gym.contexts import MAX_FEATURE, VisitorTable, make_contexts
 from bandit_gym.envs.bandit import LANE, BanditEnv, BanditLanes, BanditVectorEnv
@@ -177,11 +177,9 @@ class TableLanes(FeatureLanes):
         self, *args: Any, rows: VisitorTable, likelihood: LikelihoodLike, **options: Any
     ) -> None:
         kind = make_likelihood(likelihood)
-        is_possible = kind.is_possible(rows.rewards)
-        if not is_possible.all():
-            condition = f"be {kind.reward_rule} under {kind.name} rewards"
-            remedy = "name another likelihood, such as 'gaussian'"
-            raise ValueError(message("rewards", condition, rows.rewards[~is_possible][0], remedy))
+        condition = f"be {kind.reward_rule} under {kind.name} rewards"
+        remedy = "name another likelihood, such as 'gaussian'"
+        check_all("rewards", kind.is_possible(rows.rewards), condition, rows.rewards, remedy)
         _, num_arms, num_features = rows.place(LANE).shape
         problem = ContextualProblem(kind, UnknownPrior(), num_arms, num_features)
         super().__init__(*args, **options | {"problem": problem})

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bandit_gym.checks import check_parameter, message
+from bandit_gym.checks import check_all, check_parameter, message
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.numerics.streams import MEANS, LaneStreams
 from bandit_gym.priors import Prior
@@ -71,10 +71,8 @@ def draw_instances(
 
 def check_size(name: str, means: FloatArray) -> None:
     """Refuse (..., K) means that are NaN, infinite or so large that rewards would overflow."""
-    is_good = np.abs(means) <= MAX_MEAN
-    if not is_good.all():
-        condition = f"stay within [{-MAX_MEAN:g}, {MAX_MEAN:g}]"
-        raise ValueError(message(name, condition, means[~is_good][0]))
+    condition = f"stay within [{-MAX_MEAN:g}, {MAX_MEAN:g}]"
+    check_all(name, np.abs(means) <= MAX_MEAN, condition, means)
 
 
 def _sample(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
-from bandit_gym.checks import as_numbers, check_actions, message
+from bandit_gym.checks import as_numbers, check_actions, check_all, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.experiments.catalogue import (
     agent_names,
@@ -269,8 +269,7 @@ class SamplerAgent:
         if means is None or means.shape != shape or not np.isfinite(means).all():
             raise ValueError(message(name, f"be finite numbers of shape {shape}", found))
         low, high = self.problem.arm_support().T
-        is_outside = (means < low) | (means > high)
-        if is_outside.any():
-            raise ValueError(message(name, "lie in the support of the prior", means[is_outside][0]))
+        is_inside = (low <= means) & (means <= high)
+        check_all(name, is_inside, "lie in the support of the prior", means)
         is_best = means == means.max(axis=1, keepdims=True)
         return np.asarray((is_best * (1 + self.rng.random(means.shape))).argmax(axis=1))

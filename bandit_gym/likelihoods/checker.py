@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bandit_gym.checks import call_method, check_object, message
+from bandit_gym.checks import call_method, check_all, check_object, message
 from bandit_gym.checks.typing import BoolArray, FloatArray
 from bandit_gym.likelihoods.built_in import LIKELIHOODS, Likelihood
 
@@ -161,5 +161,4 @@ def _call(likelihood: Likelihood, method: str, *arguments: FloatArray | float) -
 
 
 def _refuse(method: str, condition: str, values: FloatArray, is_wrong: BoolArray) -> None:
-    if is_wrong.any():
-        raise ValueError(message(f"likelihood.{method}", condition, values[is_wrong][0]))
+    check_all(f"likelihood.{method}", ~is_wrong, condition, values)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from bandit_gym.checks import call_method, check_integer, message
+from bandit_gym.checks import call_method, check_all, check_integer, message
 from bandit_gym.checks.typing import BoolArray, FloatArray
 from bandit_gym.priors.base import Prior, get_stated_support, offers
 
@@ -67,10 +67,8 @@ def check_draws(prior: Prior, rule: MeansRule, num_arms: int) -> None:
         raise ValueError(message(name, "be ends that rise", support.tolist()))
     for shape in ((num_arms,), (50, num_arms), (3, 2, num_arms)):
         means = call_method(f"prior.sample(rng, {shape})", shape, prior.sample, rng, shape)
-        is_possible = contains(means)
-        if not is_possible.all():
-            condition = f"draw means that {rewards} rewards can have"
-            raise ValueError(message("prior.sample", condition, means[~is_possible][0]))
+        condition = f"draw means that {rewards} rewards can have"
+        check_all("prior.sample", contains(means), condition, means)
         densities = _compute_log_densities(prior, means)
         if (densities == -np.inf).all():
             condition = "be a number at the prior's own draws, and not -inf at all of them"
