@@ -23,13 +23,7 @@ from bandit_gym.experiments.execution import Workers, make_calls
 from bandit_gym.experiments.experiment import read_entries
 from bandit_gym.fidelity.distance import HALF_WIDTH
 from bandit_gym.fidelity.suite import DEFAULT_SUITE, load_suite
-from bandit_gym.fidelity.trial import (
-    FAILED,
-    MEASURED,
-    WRONG,
-    describe_trial,
-    measure_distance,
-)
+from bandit_gym.fidelity.trial import FAILED, MEASURED, WRONG, describe_trial, measure_distance
 from bandit_gym.results.plots import Picture, save_figure
 
 NUM_DECISIONS, MIN_DECISIONS = 10_000, 1000
