@@ -181,9 +181,7 @@ def _check_built_in(prior: BuiltInPrior, likelihood: Likelihood) -> None:
     """Refuse a support that leaves the likelihood's."""
     (low, high), (lowest, highest) = prior.support, likelihood.support
     if low < lowest or high > highest:
-        conjugate = likelihood.conjugate_prior
-        remedy = "use " + (f"{conjugate!r}, or " if conjugate else "")
-        remedy += "'truncated_normal' with low and high in that interval"
         interval = f"[{lowest:g}, {highest:g}]"
         condition = f"lie in {interval}, where the means of {likelihood.name} rewards are"
+        remedy = "use another, such as 'truncated_normal' with low and high in that interval"
         raise ValueError(message("prior", condition, prior, remedy))

@@ -35,14 +35,12 @@ class Likelihood(ABC):
         support: lowest and highest mean.
         reward_rule: what rewards are possible, in words that follow "must be".
         has_whole_rewards: whether all rewards are whole numbers, and therefore their sums.
-        conjugate_prior: name of the conjugate prior, if it is a built-in one.
     """
 
     name: ClassVar[str]
     support: ClassVar[tuple[float, float]]
     reward_rule: ClassVar[str] = "possible"
     has_whole_rewards: ClassVar[bool] = False
-    conjugate_prior: ClassVar[str | None] = None
 
     @abstractmethod
     def is_possible(self, rewards: RealArray) -> BoolArray:
@@ -143,7 +141,6 @@ class Bernoulli(Likelihood):
     support: ClassVar[tuple[float, float]] = (0.0, 1.0)
     reward_rule: ClassVar[str] = "0 or 1"
     has_whole_rewards: ClassVar[bool] = True
-    conjugate_prior: ClassVar[str] = "beta"
 
     def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return whether the reward is 0 or 1."""
@@ -171,7 +168,6 @@ class Exponential(Likelihood):
     name: ClassVar[str] = "exponential"
     support: ClassVar[tuple[float, float]] = (0.0, inf)
     reward_rule: ClassVar[str] = "a finite number of at least 0"
-    conjugate_prior: ClassVar[str] = "inverse_gamma"
 
     def contains(self, means: RealArray) -> BoolArray:
         """Return whether 0 < mean < infinity; there is no density at mean 0."""
@@ -212,7 +208,6 @@ class Gaussian(Likelihood):
     name: ClassVar[str] = "gaussian"
     support: ClassVar[tuple[float, float]] = (-inf, inf)
     reward_rule: ClassVar[str] = "a finite number"
-    conjugate_prior: ClassVar[str] = "normal"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "std", check_real("std", self.std, above=0.0))
@@ -248,7 +243,6 @@ class Poisson(Likelihood):
     support: ClassVar[tuple[float, float]] = (0.0, inf)
     reward_rule: ClassVar[str] = "an integer of at least 0"
     has_whole_rewards: ClassVar[bool] = True
-    conjugate_prior: ClassVar[str] = "gamma"
 
     def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return whether the reward is a whole number of at least 0."""
