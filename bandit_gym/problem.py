@@ -12,7 +12,7 @@ from bandit_gym.likelihoods import LIKELIHOODS, LINKS, Likelihood, Link, likelih
 from bandit_gym.likelihoods.checker import check_values
 from bandit_gym.priors import BuiltInPrior, Prior, UnknownPrior, make_prior, prior_from_dict
 from bandit_gym.priors.base import get_stated_support, offers
-from bandit_gym.priors.checker import ANY_MEAN, check_draws
+from bandit_gym.priors.checker import check_draws
 from bandit_gym.priors.mixtures import join_priors
 
 MAX_MEAN = 1e150
@@ -47,8 +47,7 @@ class BanditProblem:
         if isinstance(self.prior, BuiltInPrior):
             _check_built_in(self.prior, self.likelihood)
         else:
-            rule = self.likelihood.name, self.likelihood.contains
-            check_draws(self.prior, rule, self.num_arms)
+            check_draws(self.prior, self.likelihood, self.num_arms)
 
     def _check_prior(self, name: str, *, minimum: int) -> None:
         """Refuse what is no prior, or one of another size than the attribute of that name."""
@@ -128,7 +127,7 @@ class ContextualProblem(BanditProblem):
         object.__setattr__(self, "num_arms", check_integer("num_arms", self.num_arms, minimum=2))
         self._check_prior("num_features", minimum=1)
         if not isinstance(self.prior, UnknownPrior):
-            check_draws(self.prior, ANY_MEAN, self.num_features)
+            check_draws(self.prior, None, self.num_features)
 
     @property
     def link(self) -> Link:

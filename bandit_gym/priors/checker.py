@@ -22,10 +22,6 @@ MIN_STEP_SCALE, MAX_STEP_SCALE = 0.1, 3.0
 """Steps of the random walk in standard deviations, drawn evenly on the log scale."""
 
 LogDensityFunction = Callable[[FloatArray], FloatArray]
-MeansRule = tuple[str, Callable[[FloatArray], BoolArray]]
-"""What rewards are called, and which means they can have."""
-
-ANY_MEAN: MeansRule = "finite", np.isfinite
 
 
 def check_prior(prior: Prior, likelihood: Any = None, num_arms: int | None = None) -> None:
@@ -46,20 +42,21 @@ def check_prior(prior: Prior, likelihood: Any = None, num_arms: int | None = Non
     """
     if not offers(prior, "log_density"):
         raise TypeError(message("prior", "have the methods sample and log_density", prior))
-    rule = ANY_MEAN if likelihood is None else (likelihood.name, likelihood.contains)
     known = getattr(prior, "num_arms", None) if num_arms is None else num_arms
     num_tried = check_integer("num_arms", 3 if known is None else known, minimum=1)
-    check_draws(prior, rule, num_tried)
-    _check_agreement(prior, rule, num_tried)
+    check_draws(prior, likelihood, num_tried)
+    _check_agreement(prior, likelihood, num_tried)
 
 
-def check_draws(prior: Prior, rule: MeansRule, num_arms: int) -> None:
+def check_draws(prior: Prior, likelihood: Any, num_arms: int) -> None:
     """Refuse a prior that returns wrong shapes, NaN, or means outside of its support.
+
+    Without a likelihood, None, all finite means are possible.
 
     Raises:
         ValueError: saying in one sentence what is wrong.
     """
-    rng, (rewards, contains) = np.random.default_rng(0), rule
+    rng = np.random.default_rng(0)
     name = "prior.support"
     support = call_method(name, (num_arms, 2), get_stated_support, prior, num_arms)
     low, high = support.T
@@ -67,8 +64,8 @@ def check_draws(prior: Prior, rule: MeansRule, num_arms: int) -> None:
         raise ValueError(message(name, "be ends that rise", support.tolist()))
     for shape in ((num_arms,), (50, num_arms), (3, 2, num_arms)):
         means = call_method(f"prior.sample(rng, {shape})", shape, prior.sample, rng, shape)
-        condition = f"draw means that {rewards} rewards can have"
-        check_all("prior.sample", contains(means), condition, means)
+        condition = f"draw means that {getattr(likelihood, 'name', 'finite')} rewards can have"
+        check_all("prior.sample", _is_possible(likelihood, means), condition, means)
         densities = _compute_log_densities(prior, means)
         if (densities == -np.inf).all():
             condition = "be a number at the prior's own draws, and not -inf at all of them"
@@ -79,6 +76,10 @@ def check_draws(prior: Prior, rule: MeansRule, num_arms: int) -> None:
             ends = f"[{low[index[-1]]:g}, {high[index[-1]]:g}] for arm {index[-1]}"
             condition = f"contain the prior's own draws, {ends}"
             raise ValueError(message(name, condition, means[tuple(index)]))
+
+
+def _is_possible(likelihood: Any, means: FloatArray) -> BoolArray:
+    return np.isfinite(means) if likelihood is None else likelihood.contains(means)
 
 
 def _compute_log_densities(prior: Prior, means: FloatArray) -> FloatArray:
@@ -103,11 +104,11 @@ def _check_arms(prior: Any, means: FloatArray, densities: FloatArray) -> None:
         raise ValueError(message("prior.arm_log_density", condition, gaps[:3]))
 
 
-def _check_agreement(prior: Prior, rule: MeansRule, num_arms: int) -> None:
+def _check_agreement(prior: Prior, likelihood: Any, num_arms: int) -> None:
     """Refuse a prior whose `sample` does not draw from the distribution of its `log_density`."""
 
     def log_density(means: FloatArray) -> FloatArray:
-        is_possible = rule[1](means).all(axis=1)
+        is_possible = _is_possible(likelihood, means).all(axis=1)
         values = np.full(len(means), -np.inf)
         if is_possible.any():
             values[is_possible] = _compute_log_densities(prior, means[is_possible])
