@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from bandit_gym.checks import check_covariance, check_parameter, check_same_length
 from bandit_gym.checks.typing import FloatArray, Parameter
 from bandit_gym.numerics.truncated_normal import TiltedBox
 from bandit_gym.priors.independent import ParametricPrior, check_mass, stack_columns
@@ -27,13 +26,6 @@ class _NormalWithCovariance(ParametricPrior):
 
     mean: Parameter
     covariance: Matrix
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "covariance", check_covariance("covariance", self.covariance))
-        for key, value in self._parameters().items():
-            if key != "covariance":
-                object.__setattr__(self, key, check_parameter(key, value))
-        check_same_length(**{"covariance": self.covariance} | self._parameters())
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed again, so that equal priors pickle alike."""

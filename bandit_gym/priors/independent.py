@@ -14,10 +14,12 @@ import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from bandit_gym.checks import check_parameter, check_same_length, message
+from bandit_gym.checks import check_covariance, check_parameter, check_same_length, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray, Parameter
 from bandit_gym.numerics import truncated_normal, variates
 from bandit_gym.numerics.variates import MAX_FLOAT, MIN_FLOAT
+
+POSITIVE_PARAMETERS = frozenset({"alpha", "beta", "shape", "rate", "scale", "std", "df"})
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,15 @@ class ParametricPrior(ABC):
     """
 
     name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for key, value in self._parameters().items():
+            if key == "covariance":
+                checked: Any = check_covariance(key, value)
+            else:
+                checked = check_parameter(key, value, positive=key in POSITIVE_PARAMETERS)
+            object.__setattr__(self, key, checked)
+        check_same_length(**self._parameters())
 
     @abstractmethod
     def arm_support(self, num_arms: int) -> FloatArray:
@@ -67,9 +78,6 @@ def stack_columns(num_arms: int, *values: ArrayLike) -> FloatArray:
     return np.stack(rows, axis=1)
 
 
-POSITIVE_PARAMETERS = frozenset({"alpha", "beta", "shape", "rate", "scale", "std", "df"})
-
-
 @dataclass(frozen=True)
 class IndependentPrior(ParametricPrior):
     """A prior that is a product of one density per arm.
@@ -79,12 +87,6 @@ class IndependentPrior(ParametricPrior):
     """
 
     ends: ClassVar[tuple[float, float]] = (-inf, inf)
-
-    def __post_init__(self) -> None:
-        for key, value in self._parameters().items():
-            checked = check_parameter(key, value, positive=key in POSITIVE_PARAMETERS)
-            object.__setattr__(self, key, checked)
-        check_same_length(**self._parameters())
 
     @abstractmethod
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:

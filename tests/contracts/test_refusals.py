@@ -182,7 +182,7 @@ PRIORS = [
     (Joint, (0.5, 1.0), "covariance must be a square matrix of numbers, got 1.0."),
     (Joint, (0.5, [[1.0], [0.0, 1.0]]), "covariance must be a square matrix of numbers, got"),
     (Joint, (0.5, [[0.0]]), "covariance must be finite, with a diagonal above 0, got [[0.0]]."),
-    (Joint, ([0.5] * 3, COVARIANCE), "mean must have as many values as covariance (2), got 3."),
+    (Joint, ([0.5] * 3, COVARIANCE), "covariance must have as many values as mean (3), got 2."),
     (Joint, (0.5, COVARIANCE, 1.0), "low must be below high (1.0), got 1.0."),
     (Joint, ([0.5, 1e9], COVARIANCE), FLOATING_POINT),
     (Mixture, ([Beta(1, 1)] * 2, [1.0]), "weights must have one entry per component, 2"),
