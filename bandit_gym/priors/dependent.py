@@ -124,10 +124,6 @@ class MultivariateNormal(_NormalWithCovariance):
 
     name: ClassVar[str] = "multivariate_normal"
 
-    def arm_support(self, num_arms: int) -> FloatArray:
-        """Return the (d, 2) ends, which are infinite."""
-        return stack_columns(num_arms, -inf, inf)
-
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw coefficients of the given shape, whose last axis is theirs."""
         noise: FloatArray = rng.standard_normal(shape)

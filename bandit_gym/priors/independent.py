@@ -31,9 +31,11 @@ class ParametricPrior(ABC):
 
     Attributes:
         name: the name used in dicts, e.g. "beta".
+        ends: lowest and highest mean of every arm, where no parameter says otherwise.
     """
 
     name: ClassVar[str]
+    ends: ClassVar[tuple[float, float]] = (-inf, inf)
 
     def __post_init__(self) -> None:
         for key, value in self._parameters().items():
@@ -44,9 +46,9 @@ class ParametricPrior(ABC):
             object.__setattr__(self, key, checked)
         check_same_length(**self._parameters())
 
-    @abstractmethod
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm."""
+        return stack_columns(num_arms, *self.ends)
 
     @property
     def num_arms(self) -> int | None:
@@ -80,13 +82,7 @@ def stack_columns(num_arms: int, *values: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True)
 class IndependentPrior(ParametricPrior):
-    """A prior that is a product of one density per arm.
-
-    Attributes:
-        ends: lowest and highest mean of every arm.
-    """
-
-    ends: ClassVar[tuple[float, float]] = (-inf, inf)
+    """A prior that is a product of one density per arm."""
 
     @abstractmethod
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
@@ -104,10 +100,6 @@ class IndependentPrior(ParametricPrior):
     @abstractmethod
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) normalised log-density of each arm's mean; -inf outside."""
-
-    def arm_support(self, num_arms: int) -> FloatArray:
-        """Return the (K, 2) lowest and highest mean of each arm."""
-        return stack_columns(num_arms, *self.ends)
 
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (...) normalised log-density of (..., K) means; -inf outside the support."""
