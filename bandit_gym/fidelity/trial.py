@@ -73,19 +73,19 @@ class Decisions(NamedTuple):
         is_flagged: (D,) whether the agent calls them unreliable.
         doubts: (D,) why, as a `Doubt`; 0 where it does not say.
         num_samples: (D,) it took; NaN where it does not say.
-        microseconds: of processor time a decision took; one of many lanes, or a sampler's draw.
-        num_kept: draws of the posterior that a lane keeps for a whole run; 0 if none.
         run_tv: (D,) distance of each lane's own probabilities from the truth; NaN if it keeps no
             draws.
+        microseconds: of processor time a decision took; one of many lanes, or a sampler's draw.
+        num_kept: draws of the posterior that a lane keeps for a whole run; 0 if none.
     """
 
     arms: IntArray
     is_flagged: BoolArray
     doubts: IntArray
     num_samples: FloatArray
+    run_tv: FloatArray
     microseconds: float
-    num_kept: int = 0
-    run_tv: FloatArray = np.empty(0)
+    num_kept: int
 
 
 def describe_trial(
@@ -179,9 +179,8 @@ def decide_in_lanes(entry: Entry, case: Case, num_decisions: int, seed: SeedSequ
         of_lanes = agent.action_probabilities() if num_kept else np.full((size, num_arms), np.nan)
         parts.append((arms, *reported, total_variation(of_lanes, case.probabilities)))
         num_samples += float(reported[-1].sum())
-    found: Any = (np.concatenate(part) for part in zip(*parts, strict=True))
-    arms, flags, doubts, samples, run_tv = found
-    return Decisions(arms, flags, doubts, samples, microseconds, num_kept, run_tv)
+    found = map(np.concatenate, zip(*parts, strict=True))
+    return Decisions._make([*found, microseconds, num_kept])
 
 
 def _decide_on_features(
@@ -197,10 +196,10 @@ def _decide_on_features(
     parts, start_time = [], process_time()
     for _ in range(-(-num_decisions // len(lanes))):
         arms = check_actions(agent.act(features), len(case.features), len(lanes))
-        parts.append((arms, *read_diagnostics(agent, len(lanes))))
+        parts.append((arms, *read_diagnostics(agent, len(lanes)), np.full(len(lanes), np.nan)))
     microseconds = 1e6 * (process_time() - start_time) / (len(parts) * len(lanes))
-    arms, flags, doubts, samples = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Decisions(arms, flags, doubts, samples, microseconds)
+    found = map(np.concatenate, zip(*parts, strict=True))
+    return Decisions._make([*found, microseconds, 0])
 
 
 def batches(

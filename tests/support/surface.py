@@ -175,8 +175,8 @@ def verdict_of(
     from bandit_gym.fidelity.trial import Decisions, judge_decisions
 
     none = np.zeros(len(arms), dtype=int)
-    kept = (0, np.empty(0)) if run_tv is None else (1000, run_tv)
-    return judge_decisions(Decisions(arms, is_flagged, none, none, 0.0, *kept), probabilities)
+    kept = (none, 0.0, 0) if run_tv is None else (run_tv, 0.0, 1000)
+    return judge_decisions(Decisions(arms, is_flagged, none, none, *kept), probabilities)
 
 
 def started(name: str, problem: BanditProblem, num_envs: int | None, *data, **options) -> Agent:
