@@ -13,7 +13,7 @@ from bandit_gym.checks import check_choice, check_keys, load_named
 
 if TYPE_CHECKING:
     from agents.base import Agent as Agent
-    from agents.base.loading import load as load
+    from agents.base.saved import load as load
     from agents.bayes_optimal import BayesOptimal as BayesOptimal
     from agents.racing_thompson import RacingThompson as RacingThompson
     from agents.rules.gittins import DiscountedGittins as DiscountedGittins
@@ -96,7 +96,7 @@ __all__ = ["AGENTS", "GROUPS", "AGENT_MODULES", "load", "make_agent", *AGENT_MOD
 
 def __getattr__(name: str) -> Any:
     if name in AGENT_MODULES or name == "load":
-        return getattr(import_module(f"{__name__}.{AGENT_MODULES.get(name, 'base.loading')}"), name)
+        return getattr(import_module(f"{__name__}.{AGENT_MODULES.get(name, 'base.saved')}"), name)
     raise AttributeError(f"{__name__} has no {name!r}.")
 
 

@@ -1,27 +1,32 @@
 """What an agent is built from and remembers, and the file that has both.
 
 The file is what `numpy.savez` writes: `agent`, JSON in bytes, and the arrays that it names by
-`{"<array>": number}`. Nothing in it is code. Classes name what they remember beside what they are
-built from in `state_names`; what their ancestors name is remembered too. All else follows from the
-arguments of the object and from this, and is made anew.
+`{"<array>": number}`. Nothing in it is code, and nothing of it is run. Classes name what they
+remember beside what they are built from in `state_names`; what their ancestors name is remembered
+too. All else follows from the arguments of the object and from this, and is made anew.
 """
 
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 from abc import ABC
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from agents.base.conjugacy import REFERENCE, reference_prior
-from bandit_gym.checks import check_file, message
+from bandit_gym.checks import check_file, check_keys, check_path, message
 from bandit_gym.checks.files import replacing
 from bandit_gym.likelihoods import likelihood_from_dict
 from bandit_gym.problem import BanditProblem, problem_from_dict
+
+if TYPE_CHECKING:
+    from agents.base.agent import Agent
 
 PROJECT_PACKAGES = ("agents", "bandit_gym")
 AGENT_FILE_FORMAT = 4
@@ -116,6 +121,60 @@ class Storable:
             "state": get_state(self),
         }
         write_agent_file(check_file("path", path), content)
+
+
+def load(
+    path: str | Path,
+    problem: BanditProblem | None = None,
+    *,
+    agent_class: type[Agent] | None = None,
+    posterior: Any = None,
+) -> Agent:
+    """Return a saved agent, which goes on bit for bit as the one that was saved.
+
+    Its class is one of `agents`, or is given, and so is its posterior; a file cannot name any other
+    code.
+
+    Args:
+        path: of the file.
+        problem: what the agent was given. It must be given if its prior or its likelihood has no
+            name from which it can be made again, and may be left out otherwise.
+        agent_class: the agent's class, if it is one of your own.
+        posterior: the agent's argument, if it was a posterior of your own.
+
+    Raises:
+        OSError: if there is no such file.
+        TypeError: if an argument is of the wrong kind.
+        ValueError: if the file is damaged or another one, or what must be given is not, or is not
+            what the agent was saved with.
+    """
+    path = check_path("path", path)
+    content, where = read_agent_file(path), f"for the agent in {str(path)!r}"
+    module, _, name = content["class"].rpartition(":")
+    ours = getattr(import_module(module), name, None) if module == "agents" else None
+    kind: Any = ours or agent_class
+    if agent_class not in (None, kind) or getattr(kind, "__qualname__", "") != name:
+        raise ValueError(message("agent_class", f"be {name} in {module} {where}", agent_class))
+    known = restore_problem(content["problem"]) if content["problem"] else problem
+    if known is None or problem not in (None, known):
+        condition = f"be the one with the prior {content['prior']} that was given {where}"
+        raise ValueError(message("problem", condition, problem))
+    options, own_posterior = content["options"], content["posterior"]
+    if (own_posterior is None) != (posterior is None):
+        condition = f"be {own_posterior or 'left out'} {where}"
+        raise ValueError(message("posterior", condition, posterior))
+    taken = [*inspect.signature(kind).parameters][1:]
+    check_keys("options", options, optional=taken)  # a prior might name code
+    if is_custom_posterior(options.get("posterior")):
+        raise ValueError(message("options", "name no code", options))
+    agent: Agent = kind(known, **options, **({} if posterior is None else {"posterior": posterior}))
+    agent.reset(content["num_envs"], seed=0)
+    set_state(agent, content["state"])
+    num_arms = agent.lane_counts.shape[1]
+    if num_arms != agent.problem.num_arms and not agent._has_features:
+        raise ValueError(message("problem", f"have {num_arms} arms {where}", problem))
+    agent.rng.bit_generator.state = content["generator"]
+    return agent
 
 
 def is_project_class(kind: type) -> bool:

@@ -123,13 +123,13 @@ def test_problem_with_a_name_need_not_be_given(tmp_path):
     path = saved(CASES["table"], tmp_path)
     assert agents.load(path).problem == TABLE
     other = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.3), 4)
-    with pytest.raises(ValueError, match="problem must be the one that the agent in .* was given"):
+    with pytest.raises(ValueError, match="problem must be the one with the prior TruncatedNormal"):
         agents.load(path, other)
 
 
 def test_problem_without_a_name_must_be_given(tmp_path):
     path = saved(CASES["own likelihood"], tmp_path)
-    with pytest.raises(ValueError, match=r"problem must be given .*TruncatedNormal.*problem=Ban"):
+    with pytest.raises(ValueError, match="problem must be the one with the prior TruncatedNormal"):
         agents.load(path)
     with pytest.raises(TypeError, match="problem must be a BanditProblem"):
         agents.load(path, "bernoulli")
@@ -138,7 +138,7 @@ def test_problem_without_a_name_must_be_given(tmp_path):
 def test_class_of_ones_own_is_given_and_says_what_it_remembers(tmp_path):
     agent = LastPaid(BERNOULLI, first=2)
     path = saved(agent, tmp_path)
-    with pytest.raises(ValueError, match="agent_class must be LastPaid in last_paid, .* got None"):
+    with pytest.raises(ValueError, match="agent_class must be LastPaid in last_paid for .* got None"):
         agents.load(path)
     loaded = agents.load(path, agent_class=LastPaid)
     assert (loaded.first, loaded.history) == (2, agent.history)
