@@ -14,7 +14,7 @@ from agents.base import Agent
 from agents.base.evidence import MAX_STATISTICS
 from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.factory import make_posterior
-from agents.snapshots.snapshot import ContextualSnapshot, PosteriorSnapshot
+from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import check_features, message
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.problem import BanditProblem, check_problem
@@ -131,10 +131,8 @@ class PosteriorAgent(Agent):
         if self.inner is None:
             super().posterior()
         self._require_reset()
-        if not self._has_features:
-            return PosteriorSnapshot(self, self.inner)
-        features = None if observation is None else self._features(observation)
-        return ContextualSnapshot(self, self.inner, features)
+        is_asked = self._has_features and observation is not None
+        return PosteriorSnapshot(self, self._features(observation) if is_asked else None)
 
     def _features(self, observation: Any) -> np.ndarray:
         """Return (N, K, d) features, those of the last decision for None."""

@@ -1,7 +1,7 @@
 """The posterior of an agent at one time, to read, draw from and compute with.
 
-It knows nothing of how posteriors are held: it asks one, of `agents.posteriors.base`, which follows
-the statistics of the snapshot when it is first asked itself.
+It knows nothing of how posteriors are held: it asks a copy of the agent's, of
+`agents.posteriors.base`, which has been brought to the data.
 
 Notation: K arms, N lanes.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.random import Generator
@@ -27,6 +27,7 @@ from bandit_gym.checks import (
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.styles import COLOURS, line_style
 from bandit_gym.numerics.streams import make_generator
+from bandit_gym.problem import ContextualProblem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,59 +43,66 @@ class PosteriorSnapshot:
 
     Answers have the shape (N, K) for N lanes and (K,) for a single run, with more axes before where
     that is said. Where they are not computed from the distributions themselves, `source` says from
-    what.
+    what. Where arms have features, means are those under the features that are asked for.
 
     Attributes:
         problem: likelihood and prior.
         source: what answers are taken from, in words.
-        counts: (N, K) pulls of each arm.
-        sums: (N, K) total reward of each arm, in reward units.
+        features: (N, K, d) of the arms whose means are asked for; None if arms have none, or if
+            only `coefficients` are asked for.
+        counts: (N, K) pulls of each arm; with features, (N, n) of each distinct row of these.
+        sums: (N, K) total reward of each arm, in reward units; with features, as `counts`.
         num_envs: N, or None for a single run, of which N is 1.
     """
 
     noun = "arm"  # what a row is about
-    has_pulls: ClassVar[bool] = True  # of each arm in `counts`
 
-    def __init__(self, agent: Any, posterior: Any) -> None:
-        self.problem = agent.problem
-        self.num_envs = agent.num_envs
+    def __init__(self, agent: Any, features: np.ndarray | None = None) -> None:
+        self.problem, self.num_envs, self.features = agent.problem, agent.num_envs, features
         self._evidence = agent.evidence.copy_totals()
         self.counts, self.sums = self._evidence.counts, self._evidence.sums
-        self.source = posterior.source
-        self._posterior, self._rng, self._is_updated = posterior, make_generator("snapshot"), False
-        if posterior.keeps_state:
-            self._posterior, self._rng = posterior.fork(), copy.deepcopy(agent.rng)
+        self._posterior = agent.inner.fork()
+        self._posterior.update(copy.deepcopy(agent.rng), self._evidence)
+        self.has_pulls = not isinstance(self.problem, ContextualProblem)  # of each arm in `counts`
+        self.source, self._belief = self._posterior.source, None
+        if self.has_pulls or features is not None:
+            self._belief = self._posterior.predict(features)
+            self.source = self._belief.source
 
-    def update_posterior(self) -> Any:
-        """Return the belief of the means."""
-        return self._bring_to_data()
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Find again what copies and pickles leave out: tables follow from the statistics."""
+        vars(self).update(state)
+        if not self._posterior.keeps_state:
+            self._posterior.update(make_generator("snapshot"), self._evidence)
 
-    def _bring_to_data(self) -> Any:
-        """Return the posterior, brought to the data when first needed.
+    @property
+    def coefficients(self) -> PosteriorSnapshot:
+        """What was known of the (N, d) coefficients of features, in place of the (N, K) means."""
+        twin = copy.copy(self)
+        num_features = self.problem.num_features
+        twin.features = np.tile(np.eye(num_features), (len(self.counts), 1, 1))
+        twin.noun, twin.source = "coefficient", self._posterior.source
+        twin._belief = self._posterior.predict(twin.features).coefficients
+        return twin
 
-        Particles and chains follow them as the agent itself will, with a copy of its generator.
+    def belief(self) -> Any:
+        """Return the belief of the means.
+
+        Raises:
+            TypeError: if arms have features, and none were given.
         """
-        if not self._is_updated:
-            self._posterior = self._posterior.fork()
-            self._posterior.update(self._rng, self._evidence)
-            self._is_updated = True
-        return self._posterior
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle and copy what is known, not what an agent goes on with.
-
-        What follows from the statistics is found again from these: tables are no part of pickles.
-        """
-        posterior = self._bring_to_data()
-        return self.__dict__ | {"_posterior": posterior, "_is_updated": posterior.keeps_state}
+        if self._belief is None:
+            condition = "be given to posterior where more than coefficients is asked of it"
+            raise TypeError(message("observation", condition, None))
+        return self._belief
 
     def mean(self) -> np.ndarray:
         """Return the expectations; inf where they are, as for an arm without a proper posterior."""
-        return self._shape_answers(self.update_posterior().mean())
+        return self._shape_answers(self.belief().mean())
 
     def std(self) -> np.ndarray:
         """Return the standard deviations; inf where they are."""
-        return self._shape_answers(self.update_posterior().std())
+        return self._shape_answers(self.belief().std())
 
     def quantile(self, p: Any) -> np.ndarray:
         """Return quantiles.
@@ -105,7 +113,7 @@ class PosteriorSnapshot:
         levels = check_numbers("p", p)
         if not ((levels > 0) & (levels < 1)).all():
             raise ValueError(message("p", "be above 0 and below 1", p))
-        posterior = self.update_posterior()
+        posterior = self.belief()
         found = np.array([posterior.quantile(level) for level in levels.ravel().tolist()])
         answers = self._shape_answers(found)
         return answers.reshape(*levels.shape, *answers.shape[1:])
@@ -129,12 +137,12 @@ class PosteriorSnapshot:
             TypeError: if there are only draws, as of particles and of races.
         """
         points = check_numbers("x", x)
-        answers = self._shape_answers(self.update_posterior().density(points.ravel()))
+        answers = self._shape_answers(self.belief().density(points.ravel()))
         return answers.reshape(*points.shape, *answers.shape[1:])
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the probabilities that each arm has the largest mean."""
-        posterior = self.update_posterior()
+        posterior = self.belief()
         name = f"{type(posterior).__name__}.best_arm_probabilities"
         return self._shape_answers(check_probabilities(name, posterior.best_arm_probabilities()))
 
@@ -143,7 +151,7 @@ class PosteriorSnapshot:
 
         It is 0 where they are computed from the distributions themselves, to the accuracy of those.
         """
-        return self._drop_lane_axis(self.update_posterior().best_arm_error())
+        return self._drop_lane_axis(self.belief().best_arm_error())
 
     def expected_loss(self) -> np.ndarray:
         """Return the expected regret of stopping with each arm: E[max mean] - E[its mean].
@@ -151,16 +159,16 @@ class PosteriorSnapshot:
         NaN where an arm has no proper posterior. It is in reward units per decision: to stop is
         right once the least is below what another pull costs.
         """
-        return self._shape_answers(self.update_posterior().expected_loss())
+        return self._shape_answers(self.belief().expected_loss())
 
     def effective_sample_size(self) -> np.ndarray:
         """Return how many independent draws the answers are worth; inf if they are exact."""
-        return self._drop_lane_axis(self.update_posterior().effective_sample_size())
+        return self._drop_lane_axis(self.belief().effective_sample_size())
 
     @property
     def doubts(self) -> Any:
         """Why answers so far may be wrong: a `bandit_gym.checks.doubts.Doubt`, or (N,) numbers."""
-        found = self._drop_lane_axis(self.update_posterior().doubts())
+        found = self._drop_lane_axis(self.belief().doubts())
         return Doubt(int(found)) if self.num_envs is None else found
 
     def sample(self, size: int, *, seed: int | None = None) -> np.ndarray:
@@ -199,11 +207,15 @@ class PosteriorSnapshot:
         return draw_posterior(self, ax, lane)
 
     def __repr__(self) -> str:
-        """Show the arms of the first lane as a small table."""
+        """Show the arms of the first lane, or the coefficients, as a small table."""
+        if self._belief is None:
+            return repr(self.coefficients)
         table = as_frame(self).to_string(index=False)  # before the title, which shows its doubts
         return "\n".join([make_title(self), table, *_list_omitted(self)])
 
     def _repr_html_(self) -> str:
+        if self._belief is None:
+            return self.coefficients._repr_html_()
         table = as_frame(self).to_html(index=False, border=0)
         lines = [make_title(self), *_list_omitted(self)]
         return "".join(f"<p>{escape(line)}</p>" for line in lines) + table
@@ -211,7 +223,7 @@ class PosteriorSnapshot:
     @property
     def num_arms(self) -> int:
         """K."""
-        return int(self.counts.shape[1])
+        return int((self.counts if self.features is None else self.features).shape[1])
 
     def _shape_answers(self, found: np.ndarray) -> np.ndarray:
         """Return (..., N, K) answers without the axis of lanes, for a single run."""
@@ -225,63 +237,9 @@ class PosteriorSnapshot:
         rng = np.random.default_rng(check_seed("seed", seed))
         max_size = MAX_DRAWN_VALUES // self.counts.size
         size = check_integer("size", size, minimum=1, maximum=max_size)
-        posterior = self.update_posterior()
+        posterior = self.belief()
         posterior = posterior.fork() if posterior.keeps_state else posterior
         return self._shape_answers(posterior.sample_many(rng, size)), rng
-
-
-class ContextualSnapshot(PosteriorSnapshot):
-    """What an agent knew of the coefficients of features, and of the means that follow from them.
-
-    Attributes:
-        features: (N, K, d) of the arms whose means are asked for; None if only coefficients are.
-        counts: (N, n) rewards of each distinct row of features.
-        sums: (N, n) their totals, in reward units.
-    """
-
-    has_pulls = False
-
-    def __init__(self, agent: Any, posterior: Any, features: np.ndarray | None) -> None:
-        super().__init__(agent, posterior)
-        self.features = features
-        self._belief: Any = None
-
-    @property
-    def coefficients(self) -> PosteriorSnapshot:
-        """What was known of the (N, d) coefficients, in place of the (N, K) means."""
-        twin = copy.copy(self)
-        twin.noun = "coefficient"
-        num_lanes, num_features = len(self.counts), self.problem.num_features
-        twin.features = np.tile(np.eye(num_features), (num_lanes, 1, 1))
-        twin._belief = self._bring_to_data().predict(twin.features).coefficients
-        return twin
-
-    def __repr__(self) -> str:
-        """Show the arms of the first lane, or the coefficients, as a small table."""
-        return repr(self.coefficients) if self.features is None else super().__repr__()
-
-    def _repr_html_(self) -> str:
-        if self.features is None:
-            return self.coefficients._repr_html_()
-        return super()._repr_html_()
-
-    @property
-    def num_arms(self) -> int:
-        """K, of the features."""
-        return self._asked().shape[1]
-
-    def update_posterior(self) -> Any:
-        """Return the belief of the means under the features."""
-        if self._belief is None:
-            self._belief = self._bring_to_data().predict(self._asked())
-            self.source = self._belief.source
-        return self._belief
-
-    def _asked(self) -> np.ndarray:
-        if self.features is None:
-            condition = "be given to posterior where more than coefficients is asked of it"
-            raise TypeError(message("observation", condition, None))
-        return self.features
 
 
 MAX_CURVES = 10
