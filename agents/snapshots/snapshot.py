@@ -9,6 +9,7 @@ Notation: K arms, N lanes.
 from __future__ import annotations
 
 import copy
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -61,19 +62,42 @@ class PosteriorSnapshot:
         self.problem, self.num_envs, self.features = agent.problem, agent.num_envs, features
         self._evidence = agent.evidence.copy_totals()
         self.counts, self.sums = self._evidence.counts, self._evidence.sums
-        self._posterior = agent.inner.fork()
-        self._posterior.update(copy.deepcopy(agent.rng), self._evidence)
         self.has_pulls = not isinstance(self.problem, ContextualProblem)  # of each arm in `counts`
-        self.source, self._belief = self._posterior.source, None
-        if self.has_pulls or features is not None:
-            self._belief = self._posterior.predict(features)
-            self.source = self._belief.source
+        self.source, self._given, self._rng = agent.inner.source, agent.inner, None
+        if agent.inner.keeps_state:
+            self._given, self._rng = agent.inner.fork(), copy.deepcopy(agent.rng)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Find again what copies and pickles leave out: tables follow from the statistics."""
-        vars(self).update(state)
-        if not self._posterior.keeps_state:
-            self._posterior.update(make_generator("snapshot"), self._evidence)
+    @cached_property
+    def _posterior(self) -> Any:
+        """The posterior, brought to the data when it is first asked.
+
+        Particles and chains follow them as the agent itself will, with a copy of its generator.
+        """
+        posterior = self._given.fork()
+        posterior.update(copy.deepcopy(self._rng) or make_generator("snapshot"), self._evidence)
+        return posterior
+
+    @cached_property
+    def belief(self) -> Any:
+        """The belief of what is asked for."""
+        if self._lacks_features:
+            condition = "be given to posterior where more than coefficients is asked of it"
+            raise TypeError(message("observation", condition, None))
+        belief = self._posterior.predict(self.features)
+        if self.noun == "coefficient":
+            return belief.coefficients
+        self.source = belief.source
+        return belief
+
+    @property
+    def _lacks_features(self) -> bool:
+        """Whether coefficients are all that can be asked for."""
+        return not self.has_pulls and self.features is None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle and copy what is known; what follows from it, such as tables, is found again."""
+        found = "_posterior", "belief"
+        return {name: value for name, value in vars(self).items() if name not in found}
 
     @property
     def coefficients(self) -> PosteriorSnapshot:
@@ -81,28 +105,16 @@ class PosteriorSnapshot:
         twin = copy.copy(self)
         num_features = self.problem.num_features
         twin.features = np.tile(np.eye(num_features), (len(self.counts), 1, 1))
-        twin.noun, twin.source = "coefficient", self._posterior.source
-        twin._belief = self._posterior.predict(twin.features).coefficients
+        twin.noun, twin._posterior = "coefficient", self._posterior
         return twin
-
-    def belief(self) -> Any:
-        """Return the belief of the means.
-
-        Raises:
-            TypeError: if arms have features, and none were given.
-        """
-        if self._belief is None:
-            condition = "be given to posterior where more than coefficients is asked of it"
-            raise TypeError(message("observation", condition, None))
-        return self._belief
 
     def mean(self) -> np.ndarray:
         """Return the expectations; inf where they are, as for an arm without a proper posterior."""
-        return self._shape_answers(self.belief().mean())
+        return self._shape_answers(self.belief.mean())
 
     def std(self) -> np.ndarray:
         """Return the standard deviations; inf where they are."""
-        return self._shape_answers(self.belief().std())
+        return self._shape_answers(self.belief.std())
 
     def quantile(self, p: Any) -> np.ndarray:
         """Return quantiles.
@@ -113,7 +125,7 @@ class PosteriorSnapshot:
         levels = check_numbers("p", p)
         if not ((levels > 0) & (levels < 1)).all():
             raise ValueError(message("p", "be above 0 and below 1", p))
-        posterior = self.belief()
+        posterior = self.belief
         found = np.array([posterior.quantile(level) for level in levels.ravel().tolist()])
         answers = self._shape_answers(found)
         return answers.reshape(*levels.shape, *answers.shape[1:])
@@ -137,12 +149,12 @@ class PosteriorSnapshot:
             TypeError: if there are only draws, as of particles and of races.
         """
         points = check_numbers("x", x)
-        answers = self._shape_answers(self.belief().density(points.ravel()))
+        answers = self._shape_answers(self.belief.density(points.ravel()))
         return answers.reshape(*points.shape, *answers.shape[1:])
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the probabilities that each arm has the largest mean."""
-        posterior = self.belief()
+        posterior = self.belief
         name = f"{type(posterior).__name__}.best_arm_probabilities"
         return self._shape_answers(check_probabilities(name, posterior.best_arm_probabilities()))
 
@@ -151,7 +163,7 @@ class PosteriorSnapshot:
 
         It is 0 where they are computed from the distributions themselves, to the accuracy of those.
         """
-        return self._drop_lane_axis(self.belief().best_arm_error())
+        return self._drop_lane_axis(self.belief.best_arm_error())
 
     def expected_loss(self) -> np.ndarray:
         """Return the expected regret of stopping with each arm: E[max mean] - E[its mean].
@@ -159,16 +171,16 @@ class PosteriorSnapshot:
         NaN where an arm has no proper posterior. It is in reward units per decision: to stop is
         right once the least is below what another pull costs.
         """
-        return self._shape_answers(self.belief().expected_loss())
+        return self._shape_answers(self.belief.expected_loss())
 
     def effective_sample_size(self) -> np.ndarray:
         """Return how many independent draws the answers are worth; inf if they are exact."""
-        return self._drop_lane_axis(self.belief().effective_sample_size())
+        return self._drop_lane_axis(self.belief.effective_sample_size())
 
     @property
     def doubts(self) -> Any:
         """Why answers so far may be wrong: a `bandit_gym.checks.doubts.Doubt`, or (N,) numbers."""
-        found = self._drop_lane_axis(self.belief().doubts())
+        found = self._drop_lane_axis(self.belief.doubts())
         return Doubt(int(found)) if self.num_envs is None else found
 
     def sample(self, size: int, *, seed: int | None = None) -> np.ndarray:
@@ -208,13 +220,13 @@ class PosteriorSnapshot:
 
     def __repr__(self) -> str:
         """Show the arms of the first lane, or the coefficients, as a small table."""
-        if self._belief is None:
+        if self._lacks_features:
             return repr(self.coefficients)
         table = as_frame(self).to_string(index=False)  # before the title, which shows its doubts
         return "\n".join([make_title(self), table, *_list_omitted(self)])
 
     def _repr_html_(self) -> str:
-        if self._belief is None:
+        if self._lacks_features:
             return self.coefficients._repr_html_()
         table = as_frame(self).to_html(index=False, border=0)
         lines = [make_title(self), *_list_omitted(self)]
@@ -237,7 +249,7 @@ class PosteriorSnapshot:
         rng = np.random.default_rng(check_seed("seed", seed))
         max_size = MAX_DRAWN_VALUES // self.counts.size
         size = check_integer("size", size, minimum=1, maximum=max_size)
-        posterior = self.belief()
+        posterior = self.belief
         posterior = posterior.fork() if posterior.keeps_state else posterior
         return self._shape_answers(posterior.sample_many(rng, size)), rng
 

@@ -492,7 +492,7 @@ def test_mixtures_fall_short_of_a_level_as_sums_over_a_grid_say(case):
     snapshot, _ = snapshot_of(case)
     _, std, x, below, _ = integrate(find_problem_given(case))
     level = snapshot.quantile(0.6)
-    found = snapshot.belief().lower_partial_moment(level)
+    found = snapshot.belief.lower_partial_moment(level)
     error, _ = error_of(case)
     np.testing.assert_allclose(found[0], 0.6, atol=error)
     for history, arm in np.ndindex(4, NUM_ARMS):
@@ -624,7 +624,7 @@ def test_moments_that_far_tails_decide_are_those_of_the_posterior_after_data(met
 
 def doubts_after(prior, likelihood, ask):
     held = started("exact", BanditProblem(likelihood, prior, 2), 3, method="grid").posterior()
-    held = held.belief()
+    held = held.belief
     assert held.doubts().tolist() == [0, 0, 0]
     getattr(held, ask)()
     return {Doubt(doubt) for doubt in held.doubts()}
