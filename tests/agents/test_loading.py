@@ -138,7 +138,7 @@ def test_problem_without_a_name_must_be_given(tmp_path):
 def test_class_of_ones_own_is_given_and_says_what_it_remembers(tmp_path):
     agent = LastPaid(BERNOULLI, first=2)
     path = saved(agent, tmp_path)
-    with pytest.raises(ValueError, match="agent_class must be LastPaid in last_paid for .* got None"):
+    with pytest.raises(ValueError, match="must be LastPaid in last_paid for .* got None"):
         agents.load(path)
     loaded = agents.load(path, agent_class=LastPaid)
     assert (loaded.first, loaded.history) == (2, agent.history)
