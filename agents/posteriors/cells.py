@@ -23,8 +23,6 @@ Notation: K arms, P kinds of arms, C cells, D draws, m points.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,49 +62,22 @@ _POWERS = np.vander(_CELL_NODES, DEGREE + 1, increasing=True)
 _FIT_MATRIX = np.linalg.inv(_POWERS[::2])  # through every other node; those between are checks
 
 
-@dataclass(frozen=True)
-class Coordinate:
+class Coordinate(NamedTuple):
     """A smooth increasing map x(u) from the line onto an interval of means.
 
     It is logistic on a bounded interval, exponential above a lowest mean, else a hyperbolic sine.
     So powers of the distance to an end, and of x far out, become exponentials of u.
 
     Attributes:
-        low: left end of the interval, -inf allowed.
-        high: right end of the interval, inf allowed.
-        centre: a typical mean.
-        scale: a typical distance from the centre, or from a lone lowest mean.
+        ends: (4,) left end of the interval, -inf allowed; right end, inf allowed; a typical mean;
+            a typical distance from that, or from a lone lowest mean.
+        limits: (2,) range of u in which x stays a few units in the last place away from its ends.
+        typical: (2,) c and d, see the module.
     """
 
-    low: float
-    high: float
-    centre: float
-    scale: float
-
-    @classmethod
-    def from_draws(cls, support: FloatArray, draws: FloatArray) -> Coordinate:
-        """Return the coordinate that all arms share, so that the largest u is the largest mean.
-
-        Args:
-            support: (K, 2) interval of each arm's mean.
-            draws: (S, K) from the prior, which show what is typical.
-        """
-        low, high = float(support[:, 0].min()), float(support[:, 1].max())
-        centre = float(np.median(draws))
-        origin = low if np.isfinite(low) else centre
-        return cls(low, high, centre, max(float(np.median(np.abs(draws - origin))), 1e-100))
-
-    @property
-    def ends(self) -> FloatArray:
-        """(4,) low, high, centre and scale, for kernels."""
-        return np.array([self.low, self.high, self.centre, self.scale])
-
-    @cached_property
-    def typical(self) -> FloatArray:
-        """(2,) c and d, see the module."""
-        positions = self.positions(np.array(self.centre)) + np.array([0.0, 0.5])
-        low, high = self.means(positions)
-        return np.array([low, high - low])
+    ends: np.ndarray
+    limits: np.ndarray
+    typical: np.ndarray
 
     def means(self, u: FloatArray) -> FloatArray:
         """Return x(u), strictly inside the interval for u within `limits`."""
@@ -115,26 +86,37 @@ class Coordinate:
 
     def log_slope(self, u: FloatArray) -> FloatArray:
         """Return log dx/du, which turns a density of x into one of u."""
-        if np.isfinite(self.high - self.low):
-            return np.asarray(np.log(self.high - self.low) + log_expit(u) + log_expit(-u))
-        if np.isfinite(self.low):
-            return np.log(self.scale) + u
-        return np.log(self.scale / 2) + np.logaddexp(u, -u)
+        low, high, _, scale = self.ends
+        if np.isfinite(high - low):
+            return np.asarray(np.log(high - low) + log_expit(u) + log_expit(-u))
+        if np.isfinite(low):
+            return np.log(scale) + u
+        return np.log(scale / 2) + np.logaddexp(u, -u)
 
     def positions(self, means: FloatArray) -> FloatArray:
         """Return u(x), clipped to `limits`."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.clip(find_position(self.ends, means), *self.limits))
 
-    @cached_property
-    def limits(self) -> FloatArray:
-        """(2,) range of u in which x stays a few units in the last place away from its ends."""
-        margins = np.maximum(_RELATIVE_ROUNDING / 2 * np.abs([self.low, self.high]), 1e-300)
-        reach = np.log(MAX_MEAN / self.scale)
-        if np.isfinite(self.high - self.low):
-            return np.log(margins / (self.high - self.low)) * np.array([1.0, -1.0])
-        left = np.log(margins[0] / self.scale) if np.isfinite(self.low) else -reach
-        return np.array([left, reach])
+
+def make_coordinate(support: FloatArray, draws: FloatArray) -> Coordinate:
+    """Return the coordinate that all arms share, so that the largest u is the largest mean.
+
+    Args:
+        support: (K, 2) interval of each arm's mean.
+        draws: (S, K) from the prior, which show what is typical.
+    """
+    low, high, centre = support[:, 0].min(), support[:, 1].max(), np.median(draws)
+    scale = max(np.median(np.abs(draws - (low if np.isfinite(low) else centre))), 1e-100)
+    margins = np.maximum(_RELATIVE_ROUNDING / 2 * np.abs([low, high]), 1e-300)
+    if np.isfinite(high - low):
+        limits = np.log(margins / (high - low)) * np.array([1.0, -1.0])
+    else:
+        reach = np.log(MAX_MEAN / scale)
+        limits = np.array([np.log(margins[0] / scale) if np.isfinite(low) else -reach, reach])
+    coordinate = Coordinate(np.array([low, high, centre, scale]), limits, np.empty(2))
+    first, second = coordinate.means(coordinate.positions(np.array(centre)) + np.array([0.0, 0.5]))
+    return coordinate._replace(typical=np.array([first, second - first]))
 
 
 @inner
@@ -162,9 +144,7 @@ class PriorCells(NamedTuple):
     """The priors of K arms and the likelihood, in the form that kernels read.
 
     Attributes:
-        ends: (4,) of the coordinate.
-        limits: (2,) of the coordinate.
-        typical: (2,) c and d.
+        coordinate: u.
         kind_of_arm: (K,) which of P kinds each arm is; arms of one kind share a prior.
         sizes: (P,) number of cells.
         edges: (P, C + 1) ends of cells, padded by the last.
@@ -173,9 +153,7 @@ class PriorCells(NamedTuple):
         is_unknown: (P, C) True where the prior was not resolved.
     """
 
-    ends: np.ndarray
-    limits: np.ndarray
-    typical: np.ndarray
+    coordinate: Coordinate
     kind_of_arm: np.ndarray
     sizes: np.ndarray
     edges: np.ndarray
@@ -183,8 +161,8 @@ class PriorCells(NamedTuple):
     is_unknown: np.ndarray
 
 
-def make_cells(problem: BanditProblem) -> tuple[Coordinate, PriorCells]:
-    """Return the coordinate, and cells that resolve all arms' priors and the likelihood.
+def make_cells(problem: BanditProblem) -> PriorCells:
+    """Return cells that resolve all arms' priors and the likelihood.
 
     Raises:
         ValueError: if a prior does not integrate, is NaN somewhere, or is too rough; names the arm.
@@ -192,7 +170,7 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, PriorCells]:
     support = problem.arm_support()
     rng = make_generator("draws of the prior to tabulate")
     draws = problem.prior.sample(rng, (NUM_CELL_DRAWS, problem.num_arms))
-    coordinate = Coordinate.from_draws(support, draws)
+    coordinate = make_coordinate(support, draws)
     signatures = find_arm_signatures(problem, support, draws)
     _, arms, kind_of_arm = np.unique(signatures, axis=0, return_index=True, return_inverse=True)
     found = []
@@ -205,8 +183,7 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, PriorCells]:
     for column in zip(*found, strict=True):
         places = np.arange(max(map(len, column)))  # the last of an arm's fills the rest
         columns.append(np.stack([each[np.minimum(places, len(each) - 1)] for each in column]))
-    ends, limits, typical = coordinate.ends, coordinate.limits, coordinate.typical
-    return coordinate, PriorCells(ends, limits, typical, kind_of_arm.ravel(), sizes, *columns)
+    return PriorCells(coordinate, kind_of_arm.ravel(), sizes, *columns)
 
 
 def find_arm_signatures(

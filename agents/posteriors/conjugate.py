@@ -164,12 +164,12 @@ class ConjugatePosterior(ExactPosterior):
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities from tables; arms without a posterior share them."""
-        from agents.posteriors.grid import find_best_arm_probabilities
+        from agents.posteriors.grid import compare_arms
         from agents.posteriors.tables import tabulate_distributions
 
         first, second, is_missing = self._current_parameters()
         points = tabulate_distributions(self.distribution, first, second)
-        found = find_best_arm_probabilities(points, available)
+        found = compare_arms(points, available)[0]
         return favour_missing_arms(is_missing, found, available)
 
     def _evaluate(self, formula: Callable[..., np.ndarray], *options: Any) -> np.ndarray:

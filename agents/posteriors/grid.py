@@ -88,7 +88,8 @@ class GridPosterior(ExactPosterior):
 
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = problem
-        self.coordinate, self.cells = make_cells(problem)
+        self.cells = make_cells(problem)
+        self.coordinate = self.cells.coordinate
         self.tables = self.recent = make_empty_tables(self.cells, 0)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -153,28 +154,23 @@ class GridPosterior(ExactPosterior):
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (m, N, K) densities at (m,) places, as draws from the tables have them."""
-        coordinate, u = self.coordinate, self.coordinate.positions(x)
-        is_inside = (x > coordinate.low) & (x < coordinate.high)
-        slope = np.where(is_inside, np.exp(-coordinate.log_slope(u)), 0.0)[:, None, None]
+        u, (low, high, *_) = self.coordinate.positions(x), self.coordinate.ends
+        slope = np.where((x > low) & (x < high), np.exp(-self.coordinate.log_slope(u)), 0.0)
         found = [[_table_density(arm, u) for arm in lane] for lane in self.tables.points]
-        return np.moveaxis(np.array(found), -1, 0) * slope
+        return np.moveaxis(np.array(found), -1, 0) * slope[:, None, None]
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities."""
-        return find_best_arm_probabilities(self.tables.points, available)
+        return compare_arms(self.tables.points, available)[0]
 
     def best_arm_moments(
         self, available: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and (N, K, K) conditional means, see the module."""
-        num_arms = self.counts.shape[1]
-        found, means = np.zeros(self.counts.shape), np.zeros((*self.counts.shape, num_arms))
         x = self._means()
         self._is_guessed |= ~np.isclose(self._integral(x), self.mean(), 1e-3).all(axis=1)
         totals = np.pad(self._parts(x).cumsum(axis=-1), [(0, 0), (0, 0), (1, 0)])
-        points = hide_tables(self.tables.points, available)
-        compare_tables(self.cells.ends, points, x, totals, found, means)
-        return found, means
+        return compare_arms(self.tables.points, available, self.coordinate.ends, x, totals)
 
     def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and partial moments, of the parabolas between points."""
@@ -196,9 +192,10 @@ class GridPosterior(ExactPosterior):
         with np.errstate(all="ignore"):
             found = self._integral((self._means() - centre[..., None]) ** power)
             found = np.where(np.isfinite(centre), found, np.inf)
-            if np.isfinite(self.coordinate.high - self.coordinate.low):
+            low, high, _, scale = self.coordinate.ends
+            if np.isfinite(high - low):
                 return found
-            size = np.abs(found) + self.coordinate.scale * (power == 1)  # the mean may be 0
+            size = np.abs(found) + scale * (power == 1)  # the mean may be 0
             lanes, arms = np.nonzero(self._tails(power, centre) > MAX_TAIL_SHARE * size)
             keys = self.tables.keys[lanes, arms]
             _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
@@ -305,23 +302,6 @@ class LaneTables(NamedTuple):
 
 
 @inner
-def begin_lane(lane: LaneTables, positions: np.ndarray, sums: np.ndarray) -> float:
-    """Sort the even points' positions, go to the last pairs, and set sums to 0.
-
-    Returns:
-        the position below which some distribution function is 0.
-    """
-    lowest, size = -np.inf, len(positions) // len(lane.pairs)
-    for i in range(len(lane.pairs)):
-        fill_array(sums[i], 0.0)
-        lane.pairs[i], lowest = size - 2, max(lowest, lane.points[i, 0, POSITION])
-        for k in range(size):
-            positions[i * size + k] = lane.points[i, 2 * k, POSITION]
-    positions.sort()
-    return lowest
-
-
-@inner
 def add_node(
     ends: np.ndarray,
     lane: LaneTables,
@@ -376,6 +356,7 @@ def add_node(
 def compare_tables(
     ends: np.ndarray,
     points: np.ndarray,
+    positions: np.ndarray,
     x: np.ndarray,
     totals: np.ndarray,
     found: np.ndarray,
@@ -386,28 +367,31 @@ def compare_tables(
     Args:
         ends: (4,) of the coordinate.
         points: (N, K, M + 1, 3) of the tables.
+        positions: (N, K (M / 2 + 1)) those of a lane's even points, in order, from where no
+            distribution function is 0.
         x: (N, K, M + 1) means at the points; (N, K, 0) if `means` are not asked for.
         totals: (N, K, M / 2 + 1) integrals of x dF up to every other point; (N, K, 0) likewise.
         found: (N, K) receives p_a; each row sums to one.
         means: (N, K, K) receives M_ai at [lane, a, i]; or (N, 0, 0).
     """
     num_lanes, num_arms, num_points = points.shape[:3]
-    num_pairs = num_points // 2
+    num_pairs, pairs = num_points // 2, np.empty(num_arms, np.int64)
     workspace, sums = np.empty((4, num_arms)), np.empty((num_arms, 1 + means.shape[1]))
-    pairs, positions = np.empty(num_arms, np.int64), np.empty(num_arms * (num_pairs + 1))
     for lane in range(num_lanes):
-        tables = LaneTables(points[lane], x[lane], totals[lane], pairs)
-        lowest, rest = begin_lane(tables, positions, sums), 1.0
-        for k in range(positions.size - 2, -1, -1):  # until the best is surely higher
-            length = positions[k + 1] - positions[k]
-            if positions[k] < lowest or not rest > MIN_PROBABILITY_LEFT:
+        tables, u = LaneTables(points[lane], x[lane], totals[lane], pairs), positions[lane]
+        fill_array(sums.reshape(sums.size), 0.0)
+        fill_array(pairs, num_pairs - 1)
+        rest = 1.0
+        for k in range(u.size - 2, -1, -1):
+            if not rest > MIN_PROBABILITY_LEFT:
                 break
+            length = u[k + 1] - u[k]
             for i in range(num_arms):
-                while points[lane, i, 2 * pairs[i], POSITION] > positions[k]:
+                while points[lane, i, 2 * pairs[i], POSITION] > u[k]:
                     pairs[i] -= 1
             for q in range(2 if length > 0.0 else -1, -1, -1):
-                u = positions[k] + length * _GAUSS_NODES[q]
-                rest = add_node(ends, tables, u, length * _GAUSS_WEIGHTS[q], workspace, sums)
+                node, weight = u[k] + length * _GAUSS_NODES[q], length * _GAUSS_WEIGHTS[q]
+                rest = add_node(ends, tables, node, weight, workspace, sums)
         total = 0.0
         for a in range(num_arms):
             total += sums[a, 0]
@@ -418,26 +402,29 @@ def compare_tables(
                 means[lane, a, i] = sums[a, i + 1] / p if p > 0.0 else totals[lane, i, num_pairs]
 
 
-def hide_tables(points: np.ndarray, available: np.ndarray | None) -> np.ndarray:
-    """Return the (N, K, M + 1, 3) points of tables in which only available arms can be best.
+def compare_arms(
+    points: np.ndarray, available: np.ndarray | None = None, *moments: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `compare_tables` finds, (N, K) probabilities and conditional means.
 
-    The others' distribution functions are 1 everywhere. Their points stand where those of an
-    available arm do, and add no step to the integrals.
+    Distribution functions of arms that are not available are 1 everywhere. Their points stand where
+    those of an available arm do, and add no step to the integrals.
+
+    Args:
+        points: (N, K, M + 1, 3) of the tables.
+        available: (N, K) arms that may be best; None for all.
+        moments: `ends`, `x` and `totals`; none if conditional means are not asked for.
     """
-    if available is None:
-        return points
-    (lanes, arms), points = np.nonzero(~available), points.copy()
-    points[lanes, arms] = points[lanes, available.argmax(axis=1)[lanes]]
-    points[lanes, arms, :, MASS], points[lanes, arms, :, DENSITY] = 1.0, 0.0
-    return points
-
-
-def find_best_arm_probabilities(
-    points: np.ndarray, available: np.ndarray | None = None
-) -> np.ndarray:
-    """Return the (N, K) best-arm probabilities, given the (N, K, M + 1, 3) points of tables."""
-    points = hide_tables(points, available)
-    found = np.empty(points.shape[:2])
-    none, means = np.empty((*found.shape, 0)), np.empty((len(found), 0, 0))
-    compare_tables(np.zeros(4), points, none, none, found, means)
-    return found
+    if available is not None:
+        (lanes, arms), points = np.nonzero(~available), points.copy()
+        points[lanes, arms] = points[lanes, available.argmax(axis=1)[lanes]]
+        points[lanes, arms, :, MASS], points[lanes, arms, :, DENSITY] = 1.0, 0.0
+    (num_lanes, num_arms), size = points.shape[:2], points.shape[1] if moments else 0
+    none = np.empty((num_lanes, num_arms, 0))
+    ends, x, totals = moments or (np.zeros(4), none, none)
+    found, means = np.empty((num_lanes, num_arms)), np.empty((num_lanes, size, size))
+    positions = np.hstack([*points[:, :, ::2, POSITION].swapaxes(0, 1)])
+    positions.sort(axis=1)
+    lowest = points[:, :, 0, POSITION].max(axis=1, keepdims=True)
+    compare_tables(ends, points, np.maximum(positions, lowest), x, totals, found, means)
+    return found, means

@@ -32,7 +32,7 @@ from agents.numerics.distributions import MeanDistributions
 from agents.numerics.kernels import draw_chunk
 from agents.posteriors.base import ExactPosterior
 from agents.posteriors.conjugate import ConjugatePosterior, conjugate_posterior
-from agents.posteriors.grid import GridPosterior, find_best_arm_probabilities
+from agents.posteriors.grid import GridPosterior, compare_arms
 from agents.posteriors.tables import DENSITY, POSITION, tabulate_distributions
 from agents.posteriors.weighted_draws import normalise_weights
 from bandit_gym.checks.doubts import Doubt
@@ -224,7 +224,7 @@ class MixturePosterior(ExactPosterior):
         for c, weights in enumerate(self.weights.T):
             lanes = np.flatnonzero(weights > NEGLIGIBLE_WEIGHT)
             own = None if available is None else available[lanes]
-            best = find_best_arm_probabilities(self._points(c, lanes), own)
+            best = compare_arms(self._points(c, lanes), own)[0]
             found[lanes] += weights[lanes, None] * best
         return found / found.sum(axis=1, keepdims=True)
 

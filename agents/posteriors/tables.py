@@ -127,7 +127,7 @@ def evaluate_first(
     u = evaluations.share[: LIKELIHOOD_DEVIATIONS.size]
     centre, width, num_deviations = edges[0], 0.0, 0
     if pulls > 0.0:
-        centre = find_position(cells.ends, total / pulls)
+        centre = find_position(cells.coordinate.ends, total / pulls)
     if edges[0] + DIFFERENCE_STEP < centre < edges[num - 1] - DIFFERENCE_STEP:
         for j in range(3):
             u[j] = centre + (j - 1) * DIFFERENCE_STEP
@@ -147,7 +147,8 @@ def evaluate_first(
 @inner
 def find_weights(cells: PriorCells, data: tuple[float, float]) -> tuple[float, float, float]:
     """Return the coefficients of the prior, f_1 and f_2 in the log-density."""
-    return 1.0, (data[1] - data[0] * cells.typical[0]) / cells.typical[1], data[0]
+    typical = cells.coordinate.typical
+    return 1.0, (data[1] - data[0] * typical[0]) / typical[1], data[0]
 
 
 @inner
@@ -344,8 +345,9 @@ def find_lost_mass(cells: PriorCells, kind: int, points: np.ndarray) -> float:
             cell += 1
         if cells.is_unknown[kind, cell]:
             mass += points[k, MASS] - points[k - 1, MASS]
-    is_left = points[0, POSITION] <= cells.limits[0] and points[0, DENSITY] > MAX_LIMIT_DENSITY
-    is_right = points[last, POSITION] >= cells.limits[1]
+    limits = cells.coordinate.limits
+    is_left = points[0, POSITION] <= limits[0] and points[0, DENSITY] > MAX_LIMIT_DENSITY
+    is_right = points[last, POSITION] >= limits[1]
     is_right &= points[last, DENSITY] > MAX_LIMIT_DENSITY
     return 1.0 if is_left or is_right else mass
 

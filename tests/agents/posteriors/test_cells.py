@@ -13,9 +13,9 @@ from bandit_gym.problem import BanditProblem
 
 
 def test_a_table_has_more_points_where_a_prior_has_narrow_cells():
-    _, smooth = make_cells(BanditProblem(Bernoulli(), Beta(2.0, 3.0), 2))
+    smooth = make_cells(BanditProblem(Bernoulli(), Beta(2.0, 3.0), 2))
     spiked = spike_and_slab(0.5, 1e-4, Beta(2.0, 3.0), 0.5)
-    _, narrow = make_cells(BanditProblem(Bernoulli(), spiked, 2))
+    narrow = make_cells(BanditProblem(Bernoulli(), spiked, 2))
     assert count_points(smooth) == MIN_POINTS < count_points(narrow)
 
 
