@@ -167,13 +167,13 @@ class ParticlePosterior(Posterior):
         if self._keeps_gains and len(counts) == cells.size == new_counts.item(first) == 1:
             self._add_one_reward(first, sums.item(first) - before[1].item(first))
             return
-        data = np.array([new_counts, sums - before[1]]).reshape(2, -1, 1)[:, cells]
+        totals = np.array([before, (counts, sums)]).reshape(2, 2, -1)
         num_blocks = -(-cells.size * self._weights.shape[1] // LOG_LIKELIHOODS_PER_BLOCK)
         width = -(-len(self._weights) // num_blocks)
         for first in range(0, len(self._weights), width):
             ends = cells.searchsorted((first * self._size, (first + width) * self._size))
             if ends[0] < ends[1]:
-                self._add_data(rng, cells[slice(*ends)], data[:, slice(*ends)], before)
+                self._add_data(rng, cells[slice(*ends)], totals)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw: a particle of each population, in proportion to its weight."""
@@ -330,19 +330,19 @@ class ParticlePosterior(Posterior):
         log_weights = self._active_log_weights(slice(None), self._log_weights)
         self._weights, self._max_log_weights = scale_weights(log_weights)
 
-    def _add_data(
-        self,
-        rng: Generator,
-        cells: np.ndarray,
-        data: np.ndarray,
-        before: tuple[np.ndarray, np.ndarray],
-    ) -> None:
-        """Reweight by (2, C, 1) new counts and sums, given the (N, K) totals `before`."""
+    def _add_data(self, rng: Generator, cells: np.ndarray, totals: np.ndarray) -> None:
+        """Reweight by the new data of (C,) cells.
+
+        Args:
+            rng: source of randomness.
+            cells: those with new data, in whole populations.
+            totals: (2, 2, N K) counts and sums of all cells, before and now.
+        """
         owners = cells // self._size
         rows = np.unique(owners) if np.count_nonzero(owners[1:] == owners[:-1]) else owners
         power = np.zeros(len(rows))
         for stages_left in reversed(range(self._num_stages)):
-            gain = self._log_likelihood_gain(rows, owners, cells, data)
+            gain = self._log_likelihood_gain(rows, cells, totals)
             if not self._is_renewed:
                 self._set_log_weights(rows, self._log_weights[rows] + gain)
                 return
@@ -360,28 +360,29 @@ class ParticlePosterior(Posterior):
                 self._set_log_weights(rows[needs_stages], old + share[needs_stages, None] * gain)
             power += share * (1 - power)
             if has_few_effective.any():
-                self._renew(rng, rows[has_few_effective], before, power[has_few_effective])
+                self._renew(rng, rows[has_few_effective], totals, power[has_few_effective])
             left = share < 1
             if not left.any():
                 return
             rows, power = rows[left], power[left]
-            is_left = np.isin(owners, rows)
-            cells, owners, data = cells[is_left], owners[is_left], data[:, is_left]
+            cells = cells[np.isin(cells // self._size, rows)]
 
     def _log_likelihood_gain(
-        self, rows: np.ndarray, owners: np.ndarray, cells: np.ndarray, data: np.ndarray
+        self, rows: np.ndarray, cells: np.ndarray, totals: np.ndarray
     ) -> np.ndarray:
-        """Return (R, P + 1) log-likelihoods of the (2, C, 1) new data, summed by population.
+        """Return (R, P + 1) log-likelihoods of the new data of (C,) cells, summed by population.
 
         One Bernoulli reward per cell takes a third of the time of the general case.
         """
-        counts, sums = data
+        before, now = totals[:, :, cells, None]
+        counts, sums = now - before
         if type(self.problem.likelihood) is Bernoulli and not np.count_nonzero(counts != 1):
             gain = self._bernoulli_gain(cells, sums)
         else:
             gain = self.problem.likelihood.log_likelihood(self._means[cells], counts, sums)
-        is_single = len(rows) == len(cells)
-        return gain if is_single else np.add.reduceat(gain, owners.searchsorted(rows))
+        if len(rows) == len(cells):
+            return gain
+        return np.add.reduceat(gain, (cells // self._size).searchsorted(rows))
 
     def _bernoulli_gain(self, cells: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Return (C, P + 1) log-likelihoods of (C, 1) Bernoulli rewards, one per cell."""
@@ -408,17 +409,12 @@ class ParticlePosterior(Posterior):
         return np.exp2(low)
 
     def _renew(
-        self,
-        rng: Generator,
-        rows: np.ndarray,
-        before: tuple[np.ndarray, np.ndarray],
-        power: np.ndarray,
+        self, rng: Generator, rows: np.ndarray, totals: np.ndarray, power: np.ndarray
     ) -> None:
         """Resample and move populations that know the new likelihood raised to (R,) powers.
 
         Log-likelihoods are linear in counts and sums, up to a term free of the mean.
         """
-        totals = np.stack([before, (self.counts, self.sums)])
         old, new = totals.reshape(2, 2, -1, self._size)[:, :, rows]
         arms = (rows[:, None] * self._size + np.arange(self._size)) % self.problem.num_arms
         data = PopulationData(arms, *(old + power[:, None] * (new - old)))
