@@ -119,7 +119,6 @@ class ParticlePosterior(Posterior):
         is_split = is_renewed and problem.offers("arm_log_density")
         self._size = 1 if is_split else problem.num_arms  # D
         self._keeps_gains = type(problem.likelihood) is Bernoulli and not is_renewed
-        self._support = problem.arm_support()
         self._num_stages = max(1, MAX_STAGED_STEPS // (problem.num_arms * self._size))
 
     def start(self, rng: Generator, num_lanes: int) -> None:
@@ -198,13 +197,6 @@ class ParticlePosterior(Posterior):
             probabilities[lane, arms] = compare_populations(means[lane][arms], weights[lane][arms])
         return probabilities
 
-    def num_active(self) -> np.ndarray:
-        """Return (N,) numbers of particles in use."""
-        if len(self._schedule) == 1:
-            return self._schedule.repeat(len(self.counts))
-        pulls = np.minimum(self.counts.sum(axis=1), len(self._schedule) - 1)
-        return self._schedule[pulls.astype(np.int64)]
-
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) smallest effective sample sizes of each lane's populations."""
         return self._by_lane(self._effective_sizes()).min(axis=1)
@@ -232,7 +224,7 @@ class ParticlePosterior(Posterior):
         """
         is_void = self._by_lane(self._max_log_weights) == -np.inf
         return super().diagnostics() | {
-            "num_samples": self.num_active(),
+            "num_samples": self._by_lane(self._num_active())[:, 0],
             "effective_sample_size": self.effective_sample_size(),
             "is_degenerate": is_void.any(axis=1),
         }
@@ -273,7 +265,9 @@ class ParticlePosterior(Posterior):
 
     def _num_active(self) -> np.ndarray:
         """Return (R,) numbers of particles in use in each population."""
-        return self.num_active().repeat(self.problem.num_arms // self._size)
+        pulls = np.minimum(self.counts.sum(axis=1), len(self._schedule) - 1)
+        active = self._schedule[pulls.astype(np.int64)]
+        return active.repeat(self.problem.num_arms // self._size)
 
     def _active_log_weights(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> np.ndarray:
         """Return (R, P) log-weights of the given populations, -inf for particles not in use."""
@@ -307,7 +301,7 @@ class ParticlePosterior(Posterior):
         relative to the reference, whose log-likelihood is accumulated like the particles'.
         """
         reference = self._means[:, -1].reshape(self.counts.shape)
-        low, high = self._support.T
+        low, high = self.problem.arm_support().T
         with np.errstate(all="ignore"):  # NaN where the reference rules out the data
             best = np.minimum(np.maximum(self.sums / self.counts, low), high)
             log_likelihood = self.problem.likelihood.log_likelihood
