@@ -234,4 +234,10 @@ def _choose_columns(frame: Any, features: Any, rewards: Any) -> tuple[FloatArray
         if not is_named or not {*names} <= {*frame.columns}:
             condition = f"be a list of names of columns, of {quote_words(map(str, frame.columns))}"
             raise ValueError(message(kind, condition, names))
-    return frame[list(features)].to_numpy(), frame[list(rewards)].to_numpy()
+        for name in names:
+            if frame[name].dtype.kind not in "biuf":
+                remedy = f"list the others as {kind}=[...]"
+                raise ValueError(message(kind, "be columns of numbers", name, remedy))
+    both = (frame[list(each)].to_numpy(float, na_value=np.nan) for each in (features, rewards))
+    visitors, paid = both  # flags become 0 and 1
+    return visitors, paid

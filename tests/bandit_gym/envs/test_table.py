@@ -45,6 +45,8 @@ def test_a_table_is_the_same_from_arrays_a_frame_and_files(tmp_path):
             assert data_equivalence(transcript(env), expected, exact=True)
     given = make(features=disjoint(VISITORS, NUM_ARMS))
     assert data_equivalence(transcript(given), expected, exact=True)
+    flagged = make(table=FRAME.assign(age=FRAME["age"] > 0), rewards=REWARDS, features=None)  # bool
+    assert flagged.reset(seed=3)[0][0, 1] in (0.0, 1.0)
     shared = make(contexts="hierarchical").reset(seed=3)[0]
     assert shared.tolist() in hierarchical(VISITORS, NUM_ARMS).tolist()
 
@@ -131,6 +133,7 @@ TABLES = [
     ({"contexts": "normal"}, "contexts must be"),
     ({"table": FRAME}, "rewards must be a list of names of columns, of"),
     ({"table": FRAME, "rewards": ["lift", "right"]}, "rewards must be a list of names"),
+    ({"table": FRAME.assign(at="noon"), "rewards": REWARDS}, "columns of numbers, got 'at'; list"),
     ({"table": "rows.txt", "rewards": REWARDS}, "ending of table must be"),
 ]
 
