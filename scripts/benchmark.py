@@ -40,8 +40,8 @@ def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -
     """Measure, print, write, check; return the exit code."""
     parser = _make_parser()
     options = parser.parse_args(arguments)
-    effort = replace(effort or (QUICK if options.quick else FULL), has_peers=options.with_peers)
-    effort = replace(effort, clock=options.clock)
+    effort = effort or (QUICK if options.quick else FULL)
+    effort = replace(effort, has_peers=options.with_peers, clock=options.clock)
     try:
         chosen = choose_measurements(options.only, effort)
     except ValueError as error:

@@ -6,7 +6,7 @@ Unless stated otherwise K = 10, rewards are Bernoulli, and every round starts fr
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -36,14 +36,6 @@ TRUNCATED = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), NUM_ARMS)
 """The prior of the last is not conjugate to its rewards."""
 
 NUM_PARTICLES = 1000
-EARLY_STEP, LATE_STEP, NUM_PLAYED = 100, 1_000_000, 5
-"""Steps to which agents are brought by `warm_start`, and steps that they play from there."""
-
-GROWTH_AGENTS: dict[str, Callable[[], Any]] = {
-    "exact": lambda: ExactThompson(INFORMED),
-    "racing": lambda: RacingThompson.paper(TRUNCATED),
-    "smc": lambda: SMCThompson.paper(TRUNCATED),
-}
 NUM_VISITS = 200
 VISITOR_SIZES = {
     "features.one": (5, 1000, 1),
@@ -62,7 +54,6 @@ def measurements(effort: Effort) -> Iterator[Measurement]:
         rows = effort.length(num_rows, minimum=NUM_ARMS)
         title = f"racing, d = {num_features}, {rows:,} rows, {num_lanes} lanes"
         yield time_decision(key, title, partial(_play_visits, num_features, rows, num_lanes))
-    yield from _measure_growth(effort)
 
 
 def _play_from_start(make: Callable[[], Any], num_steps: int, num_lanes: int) -> Contestant:
@@ -301,38 +292,3 @@ def _play_visits(num_features: int, num_rows: int, num_lanes: int) -> Contestant
             player.observe(chosen, paid[lanes, chosen])
 
     return make_contestant(play, NUM_VISITS * num_lanes)
-
-
-# -- Growth ----------------------------------------------------------------------------------------
-
-
-def _measure_growth(effort: Effort) -> Iterator[Measurement]:
-    """Yield the cost of a late decision over that of an early one, which should be the same.
-
-    The length of a race, by the paper's stop, depends on the data, and so on t.
-    """
-    num_lanes = effort.width(BLOCK_SIZE)
-    labels = {f"t={t:g}": t for t in (LATE_STEP, EARLY_STEP)}
-
-    def contestants(make: Callable[[], Any]) -> Mapping[str, Contestant]:
-        return {label: _play_late(make(), num_lanes, t) for label, t in labels.items()}
-
-    for name, make in GROWTH_AGENTS.items():
-        title = f"{name}, {num_lanes} lanes: decision at "
-        ratios = {f"growth.steps.{name}": tuple(labels)}
-        yield match(title, ratios, "decision", partial(contestants, make))
-
-
-def _play_late(agent: Any, num_lanes: int, t: int) -> Contestant:
-    """Make a contestant of decisions at t, before which arms were pulled evenly."""
-    counts = np.full(NUM_ARMS, t // NUM_ARMS)
-    sums = np.rint(counts * np.linspace(0.35, 0.65, NUM_ARMS))
-    rewards = (np.random.default_rng(0).random((NUM_PLAYED, num_lanes)) < 0.5).astype(float)
-
-    def play() -> None:
-        agent.reset(num_lanes, seed=0)
-        agent.warm_start(counts, sums)
-        for row in rewards:
-            agent.observe(agent.act(), row)
-
-    return make_contestant(play, rewards.size)

@@ -1,4 +1,4 @@
-"""What runs cost: a busy machine, environments, the harness, memory, and what a user waits for."""
+"""What runs cost: a busy machine, environments, the harness, and what a user waits for."""
 
 from __future__ import annotations
 
@@ -44,18 +44,6 @@ while perf_counter() < start + float(sys.argv[1]):
     pass
 print((perf_counter() - start) / (process_time() - busy))
 """
-EXPERIMENT_SCRIPT = """
-import re, sys, tempfile
-from bandit_gym.experiments import Experiment, Workers, run_experiment
-experiment = Experiment(
-    environments=("BernoulliBandit-v0",), agents=("exact",), recording="log", block_size=10,
-    horizon=int(sys.argv[1]), replications=int(sys.argv[2]),
-)
-with tempfile.TemporaryDirectory() as folder:
-    run_experiment(experiment, folder, workers=Workers("serial"))
-print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
-"""
-"""Prints its own peak memory: that of a child's `getrusage` begins with its parent's."""
 
 ENV_ID = "bandit_gym:BernoulliBandit-v0"
 HARNESS_CASES = {
@@ -73,7 +61,6 @@ def measurements(effort: Effort) -> Iterator[Measurement]:
     yield from _measure_steps(effort)
     for key, (agent, num_lanes) in HARNESS_CASES.items():
         yield Measurement((key,), partial(_measure_share, key, agent, num_lanes))
-    yield Measurement(("growth.memory.ratio", "growth.memory.replications"), _measure_memory)
     yield Measurement(("end-to-end.cold-start",), _measure_first_comparison)
     yield Measurement(("end-to-end.gain",), _measure_parallel_gain)
 
@@ -106,9 +93,7 @@ def _measure_steps(effort: Effort) -> Iterator[Measurement]:
     num_lanes = effort.width(2000)
     yield match(
         f"bernoulli step, {num_lanes} lanes: ",
-        {
-            "environment.bernoulli.many.sync": ("SyncVectorEnv", "native"),
-        },
+        {"environment.bernoulli.many.sync": ("SyncVectorEnv", "native")},
         "step of a lane",
         lambda: {
             "native": _play_native(num_lanes),
@@ -187,11 +172,11 @@ def _find_share(run: Run, block: int) -> float:
 # -- Whole processes -------------------------------------------------------------------------------
 
 
-def run_process(*arguments: str, **environment: str) -> Mapping[str, Any]:
+def run_process(*arguments: str, **environment: str) -> Mapping[str, float]:
     """Run this interpreter with the arguments, and with these variables set.
 
     Returns:
-        seconds by each clock, its start and children included, and what was `said`.
+        seconds by each clock, its start and children included.
 
     Raises:
         RuntimeError: if it fails; carries what it said.
@@ -208,20 +193,7 @@ def run_process(*arguments: str, **environment: str) -> Mapping[str, Any]:
     if done.returncode:
         raise RuntimeError(f"{arguments!r} failed:\n{done.stdout}")
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"wall": wall, "processor": processor, "said": done.stdout}
-
-
-def _measure_memory(effort: Effort) -> Iterator[ResultRow]:
-    """Compare the peak memory of long and of large experiments with that of small ones."""
-    long, many = effort.length(1_000_000, minimum=2000), effort.length(5_000, minimum=20)
-    pairs = {
-        "ratio": (f"T = {long:g} / T = 1000", (long, 1), (1000, 1)),
-        "replications": (f"{many} replications / 10", (100, many), (100, 10)),
-    }
-    for key, (sides, *sizes) in pairs.items():
-        peaks = [run_process("-c", EXPERIMENT_SCRIPT, *map(str, size))["said"] for size in sizes]
-        large, small = map(float, peaks)
-        yield summarise_turns(f"growth.memory.{key}", f"peak memory: {sides}", [large / small])
+    return {"wall": wall, "processor": processor}
 
 
 def _measure_first_comparison(effort: Effort) -> Iterator[ResultRow]:
@@ -257,7 +229,7 @@ def _name_size(size: tuple[int, int]) -> str:
 
 def _run_comparison(
     size: tuple[int, int], cache: str | None = None, **options: int
-) -> Mapping[str, Any]:
+) -> Mapping[str, float]:
     """Run the command once, in a fresh folder; compiled code is kept in `cache`, or nowhere."""
     with TemporaryDirectory() as folder:
         numbers = options | {"replications": size[0], "horizon": size[1]}

@@ -40,7 +40,6 @@ CONTROL_KEY = "control.load"
 """The row that says whether the machine did other things meanwhile."""
 
 PEER_REASON = "no slower than what you would take instead"
-CONSTANT_COST_REASON = "statistics are sufficient: a step costs the same at any t"
 
 TARGETS: Mapping[str, Threshold] = {
     CONTROL_KEY: at_most(1.1, 1.02, "more: other processes took the processor, all rows are void"),
@@ -62,11 +61,6 @@ TARGETS: Mapping[str, Threshold] = {
     ),
     "features.many": at_most(90, 60, "the same a lane, where calls are shared"),
     "features.large": at_most(700, 400, "it grows with rows alone"),
-    "growth.steps.exact": at_most(1.1, None, CONSTANT_COST_REASON),
-    "growth.steps.racing": at_most(1.1, None, CONSTANT_COST_REASON),
-    "growth.steps.smc": at_most(1.1, None, CONSTANT_COST_REASON),
-    "growth.memory.ratio": at_most(1.1, None, "what is recorded does not grow with T"),
-    "growth.memory.replications": at_most(1.1, None, "a block is forgotten when it is stored"),
     "harness.racing": at_most(0.05, None, "a user pays for the agent, not for us"),
     "harness.exact.many": at_most(0.7, None, "the cheapest agent of all takes 0.2 us a decision"),
     "end-to-end.gain": at_least(1.8, 1.95, "two workers share nothing but memory"),
