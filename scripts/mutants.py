@@ -2,14 +2,15 @@
 
     python scripts/mutants.py run --seed 1 --session results/mutants/both-1.sqlite
     python scripts/mutants.py table results/mutants/*.sqlite
+    cr-report --surviving-only --show-diff results/mutants/both-1.sqlite
 
 cosmic-ray (`pip install -e ".[mutants]"`) knows the places that can be broken, breaks them and runs
-the tests; a session is its own, so `cr-report` and `cr-html` read it too. A run that is stopped
-goes on where it was. The working tree and its compiled kernels are copied, to a folder beside the
-session, and each mutant is written into another copy of that. It meets the tests nearest to it that
-take `MAX_SECONDS` in all; it counts as noticed if they need `TIMEOUT`. So a score is a lower bound
-of what all tests notice. Annotations, which are never evaluated, are not broken, and what is no
-longer Python is not counted.
+the tests; a session is its own, so its `cr-report` and `cr-html` show what survived. A run that is
+stopped goes on where it was. The working tree and its compiled kernels are copied, to a folder
+beside the session, and each mutant is written into another copy of that. It meets the tests nearest
+to it that take `MAX_SECONDS` in all; it counts as noticed if they need `TIMEOUT`. So a score is a
+lower bound of what all tests notice. Annotations, which are never evaluated, are not broken, and
+what is no longer Python is not counted.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from cosmic_ray import mutating, plugins
 from cosmic_ray.commands import init
 from cosmic_ray.testing import run_tests
 from cosmic_ray.work_db import WorkDB
-from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkResult
+from cosmic_ray.work_item import MutationSpec, WorkerOutcome, WorkResult
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = "agents", "bandit_gym"
@@ -101,7 +102,8 @@ def copy_tree(folder: Path) -> None:
     shutil.copy(ROOT / "pyproject.toml", folder)
     tests: Iterable[str] = ["-mnot slow", *TESTS]
     for _ in range(2):
-        _run_tests(folder, tests, "--junitxml=seconds.xml -ojunit_family=xunit1", MAX_MEASURING)
+        with chosen_tests(folder, tests):
+            run_tests(f"{PYTEST} --junitxml=seconds.xml -ojunit_family=xunit1", MAX_MEASURING)
         seconds = read_seconds(folder)
         tests = sorted(seconds, key=lambda test: seconds[test])
 
@@ -116,15 +118,14 @@ def read_seconds(folder: Path) -> dict[str, float]:
     }
 
 
-def _run_tests(
-    folder: Path, tests: Iterable[str], options: str, timeout: float
-) -> tuple[TestOutcome, str]:
-    """Run tests in a copy of the tree, whose modules and kernels their processes use as well."""
+@contextlib.contextmanager
+def chosen_tests(folder: Path, tests: Iterable[str]) -> Iterator[None]:
+    """Let PYTEST run tests in a copy of the tree, with its modules and kernels."""
     (folder / "tests.txt").write_text("\n".join(tests))
     own = {"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "kernels")}
     os.environ |= own  # which tests inherit
     with contextlib.chdir(folder):
-        return run_tests(f"{PYTEST} {options}", timeout)
+        yield
 
 
 def list_nearest_tests(source: Path, seconds: dict[str, float], left: float) -> Iterator[str]:
@@ -158,20 +159,11 @@ def _read_test(path: Path) -> str:
 
 def judge_mutant(mutation: MutationSpec, tree: Path) -> WorkResult:
     """Break a copy of the tree, and run the nearest tests there."""
-    path, operator = mutation.module_path, plugins.get_operator(mutation.operator_name)()
-    tests = list_nearest_tests(path, read_seconds(tree), MAX_SECONDS)
+    tests = list_nearest_tests(mutation.module_path, read_seconds(tree), MAX_SECONDS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(shutil.copytree(tree, name, dirs_exist_ok=True))
-        pair = mutating.apply_mutation(folder / path, operator, mutation.occurrence)
-        outcome, output = _run_tests(folder, tests, "-x", TIMEOUT)
-    return WorkResult(WorkerOutcome.NORMAL, output, outcome, name_mutant(path, *pair))
-
-
-def name_mutant(path: Path, before: str, after: str) -> str:
-    """Name a mutant by its file and its line, whole and broken."""
-    pairs = zip(before.splitlines(), after.splitlines(), strict=False)
-    old, new = next((a, b) for a, b in pairs if a != b)
-    return f"`{path}`: `{old.strip()}` -> `{new.strip()}`"
+        with chosen_tests(folder, tests):
+            return mutating.mutate_and_test([mutation], f"{PYTEST} -x", TIMEOUT)
 
 
 # -- Commands --------------------------------------------------------------------------------------
@@ -197,27 +189,25 @@ def run(only: str, session: Path, again: bool, **drawn: int) -> None:
     for item in [*database.pending_work_items, *survivors]:
         result = judge_mutant(item.mutations[0], tree)
         database.set_result(item.job_id, result)
-        print(result.test_outcome.value, result.diff, flush=True)
+        print(result.diff, result.test_outcome, sep="\n", flush=True)
 
 
 def print_table(sessions: list[Path]) -> None:
-    """Print the scores of sessions, with Wilson's 95 % intervals, and what survived."""
+    """Print the scores of sessions, with Wilson's 95 % intervals."""
     from bandit_gym.results.report import markdown_rows
     from bandit_gym.results.statistics import proportion_interval
 
-    rows, survivors = [], []
+    rows = []
     for session in sessions:
-        results = [result for _, result in WorkDB(session, WorkDB.Mode.open).results]
-        left = [r for r in results if not r.is_killed]
-        killed = [r for r in results if r.is_killed]
-        late = sum("timeout" in str(r.output)[-20:] for r in killed)
-        score = proportion_interval(np.repeat([1.0, 0.0], [len(killed), len(left)]))
-        shares = "{:.0%} ({:.0%} to {:.0%})".format(*score)
-        cells = {"sample": session.stem, "mutants": len(results), "killed": len(killed)}
-        cells |= {"of them by time": late, "survived": len(left), "score": shares}
+        judged = [result for _, result in WorkDB(session, WorkDB.Mode.open).results]
+        judged = [each for each in judged if each.worker_outcome == WorkerOutcome.NORMAL]
+        score = proportion_interval(np.array([float(each.is_killed) for each in judged]))
+        cells = {"sample": session.stem, "mutants": len(judged)}
+        cells |= {"noticed": sum(each.is_killed for each in judged)}
+        cells |= {"of them by time": sum(each.output == "timeout" for each in judged)}
+        cells |= {"share": "{:.0%} ({:.0%} to {:.0%})".format(*score)}
         rows.append({name: str(cell) for name, cell in cells.items()})
-        survivors += [str(r.diff) for r in left]
-    print(markdown_rows(rows), *(f"- {name}" for name in survivors), sep="\n")
+    print(markdown_rows(rows))
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 pytest.importorskip("cosmic_ray", reason='mutants need pip install -e ".[mutants]"')
 
-import mutants
 from mutants import (
     draw_mutants,
     identify_mutant,
@@ -47,12 +46,6 @@ def test_annotations_are_not_broken():
         True,
         False,
     ]
-
-
-def test_a_mutant_is_named_by_its_file_and_line():
-    before, after = "a = 1\nif a:\n    b = 2  # two\n", "a = 1\nif a:\n    b = 3  # two\n"
-    name = mutants.name_mutant(Path("x/y.py"), before, after)
-    assert name == "`x/y.py`: `b = 2  # two` -> `b = 3  # two`"
 
 
 def test_tests_of_the_same_file_come_first_and_quick_ones_before_slow_ones():
