@@ -3,7 +3,6 @@
     python -m scripts.studies exact                 # docs/exact.json, exact.md and its picture
     python -m scripts.studies exact --scale 0.001   # smaller, into build/studies/exact
     python -m scripts.studies --tell                # the pages again, from their numbers
-    python -m scripts.studies paper --so-far        # the page, from the parts that are measured
 
 Run it from the project's root. A study that is stopped goes on where it was.
 """
@@ -30,7 +29,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="default: docs, or below its scale build/studies")
     parser.add_argument("--workers", type=int, help="processes; default: one per core")
     parser.add_argument("--tell", action="store_true", help="write the pages anew from their JSON")
-    parser.add_argument("--so-far", action="store_true", help="of what is measured already")
     options = parser.parse_args(arguments)
     if options.tell:
         print("\n".join(map(str, write_pages())))
@@ -45,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ValueError(message("out", "be another folder than the page's", str(folder)))
         backend = "serial" if options.workers == 1 else "loky"
         workers = Workers(backend, options.workers)
-        page = measure_study(study, scale, folder, own / "parts", workers, options.so_far)
+        page = measure_study(study, scale, folder, own / "parts", workers)
     except (TypeError, ValueError) as error:
         parser.error(str(error))
     print(f"page: {page}")

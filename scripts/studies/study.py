@@ -88,14 +88,7 @@ class Study:
         return import_module(f"scripts.studies.{self.name}")
 
 
-def measure_study(
-    study: Study,
-    scale: float,
-    folder: Path,
-    kept: Path,
-    workers: Workers,
-    is_so_far: bool = False,
-) -> Path:
+def measure_study(study: Study, scale: float, folder: Path, kept: Path, workers: Workers) -> Path:
     """Measure the parts that are not kept from before; write numbers, pictures and page.
 
     Args:
@@ -104,7 +97,6 @@ def measure_study(
         folder: for the page and what belongs to it.
         kept: for the numbers of single parts.
         workers: who computes.
-        is_so_far: whether to measure nothing and write of the parts that are kept.
 
     Returns:
         the page.
@@ -117,11 +109,10 @@ def measure_study(
     numbers: dict[str, Any] = {}
     for number, (name, part) in enumerate(parts.items(), start=1):
         file = own / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
-        if not (file.exists() or is_so_far):
+        if not file.exists():
             write_atomically(file, to_json(part()))
-        if file.exists():
-            print(f"{number} of {len(parts)}: {name}", flush=True)
-            numbers[name] = json.loads(file.read_text(encoding="utf-8"))
+        print(f"{number} of {len(parts)}: {name}", flush=True)
+        numbers[name] = json.loads(file.read_text(encoding="utf-8"))
     chosen = "" if scale == study.scale else f" --scale {scale}"
     found = {
         "command": f"python -m scripts.studies {study.name}{chosen}",
@@ -129,7 +120,6 @@ def measure_study(
         "date": datetime.now(UTC).date().isoformat(),
         "scale": scale,
         "settings": settings,
-        "missing": [name for name in parts if name not in numbers],
         "numbers": numbers,
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -186,10 +176,7 @@ def made(found: Found) -> str:
     version = str(found["results_version"])
     if version != str(RESULTS_VERSION):
         version += f" ([today {RESULTS_VERSION}](project/changelog.md))"
-    text = f"Measured by `{found['command']}` at results version {version}, {found['date']}."
-    if found.get("missing"):
-        text += f" Not measured yet: {'; '.join(found['missing'])}."
-    return text
+    return f"Measured by `{found['command']}` at results version {version}, {found['date']}."
 
 
 def fill_blocks(page: str, blocks: Mapping[str, str]) -> str:

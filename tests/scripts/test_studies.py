@@ -374,19 +374,6 @@ def test_smc_parts_at_the_step_after_which_it_stays_behind():
     assert paper.step_of_parting(paper.PlayedRuns([runs]), 0.2) is None
 
 
-def test_a_study_that_goes_on_writes_its_page_and_says_what_is_missing(tmp_path, monkeypatch):
-    shown = {"parts": lambda task: {"a": lambda: 1, "b": lambda: 2}, "draw": lambda found: {}}
-    for name, function in (shown | {"write_tables": lambda found: {}}).items():
-        monkeypatch.setattr(Study("exact").module, name, function)
-    monkeypatch.setattr(studies, "fill_blocks", lambda page, blocks: blocks["made"])
-    arguments = Study("exact"), 0.01, tmp_path, tmp_path / "parts", studies.Workers("serial")
-    page = studies.measure_study(*arguments, is_so_far=True)
-    assert page.read_text(encoding="utf-8").endswith("Not measured yet: a; b.")
-    assert json.loads((tmp_path / "exact.json").read_text())["numbers"] == {}
-    assert "Not measured" not in studies.measure_study(*arguments).read_text(encoding="utf-8")
-    assert json.loads((tmp_path / "exact.json").read_text())["numbers"] == {"a": 1, "b": 2}
-
-
 def test_every_variant_is_another_agent():
     settings = Study("paper").settings
     entries = [paper.make_entry(settings, name) for name in settings["variants"]]
