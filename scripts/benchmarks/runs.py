@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
-from resource import RUSAGE_CHILDREN, getrusage
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
@@ -172,33 +171,9 @@ def _find_share(run: Run, block: int) -> float:
 # -- Whole processes -------------------------------------------------------------------------------
 
 
-def run_process(*arguments: str, **environment: str) -> Mapping[str, float]:
-    """Run this interpreter with the arguments, and with these variables set.
-
-    Returns:
-        seconds by each clock, its start and children included.
-
-    Raises:
-        RuntimeError: if it fails; carries what it said.
-    """
-    before, start = getrusage(RUSAGE_CHILDREN), perf_counter()
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        env=os.environ | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    wall, after = perf_counter() - start, getrusage(RUSAGE_CHILDREN)
-    if done.returncode:
-        raise RuntimeError(f"{arguments!r} failed:\n{done.stdout}")
-    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"wall": wall, "processor": processor}
-
-
 def _measure_first_comparison(effort: Effort) -> Iterator[ResultRow]:
     """Time first comparisons, too small to matter, which compile."""
-    runs = [_run_comparison(FIRST_SIZE) for _ in range(effort.few_repeats(3))]
+    runs = [time_comparison(FIRST_SIZE) for _ in range(effort.few_repeats(3))]
     title = f"first compare ever, {_name_size(FIRST_SIZE)}: compilation and start-up"
     times = [run[effort.clock] for run in runs]
     yield summarise_turns("end-to-end.cold-start", title, times, "s")
@@ -211,10 +186,10 @@ def _measure_parallel_gain(effort: Effort) -> Iterator[ResultRow]:
     """
     size = effort.length(2500, minimum=10), effort.length(HORIZON, minimum=20)
     with TemporaryDirectory() as cache:
-        _run_comparison(FIRST_SIZE, cache)
+        time_comparison(FIRST_SIZE, cache)
         alone, parallel = np.array(
             [
-                [_run_comparison(size, cache, workers=count)["wall"] for count in (1, 2)]
+                [time_comparison(size, cache, workers=count)["wall"] for count in (1, 2)]
                 for _ in range(effort.few_repeats(2))
             ]
         ).T
@@ -227,13 +202,33 @@ def _name_size(size: tuple[int, int]) -> str:
     return f"{'+'.join(COMPARED_AGENTS)}, {size[0]} x {size[1]}"
 
 
-def _run_comparison(
+def time_comparison(
     size: tuple[int, int], cache: str | None = None, **options: int
 ) -> Mapping[str, float]:
-    """Run the command once, in a fresh folder; compiled code is kept in `cache`, or nowhere."""
+    """Run the command once, in a fresh folder; compiled code is kept in `cache`, or nowhere.
+
+    Returns:
+        seconds by each clock, of start and workers too.
+
+    Raises:
+        RuntimeError: if it fails; carries what it said.
+    """
     with TemporaryDirectory() as folder:
         numbers = options | {"replications": size[0], "horizon": size[1]}
         listed = [f"--{name}={value}" for name, value in numbers.items()]
-        command = ["-m", "bandit_gym", "compare", *listed, f"--out={folder}/results"]
-        cache = cache or f"{folder}/cache"
-        return run_process(*command, "--agents", *COMPARED_AGENTS, NUMBA_CACHE_DIR=cache)
+        command = [
+            sys.executable,
+            "-m",
+            "bandit_gym",
+            "compare",
+            *listed,
+            f"--out={folder}/results",
+        ]
+        command += ["--agents", *COMPARED_AGENTS]
+        environment = os.environ | {"NUMBA_CACHE_DIR": cache or f"{folder}/cache"}
+        before = os.times()
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        _, _, user, system, wall = np.subtract(os.times(), before)
+    if done.returncode:
+        raise RuntimeError(f"{command} failed:\n{done.stderr}")
+    return {"wall": wall, "processor": user + system}

@@ -10,7 +10,7 @@ from pathlib import Path
 import benchmark
 import pytest
 from benchmarks.report import MARKER, PEER_NAMES, format_seconds, format_value, write_markdown
-from benchmarks.runs import run_process
+from benchmarks.runs import time_comparison
 from benchmarks.thresholds import TARGETS, at_least, at_most, judge_row
 from benchmarks.timing import (
     Effort,
@@ -86,13 +86,10 @@ def test_values_are_positive_keys_unique_bars_and_the_machine_told_and_rows_of_p
 @pytest.mark.slow
 def test_end_to_end_has_all_its_thresholds(tmp_path, monkeypatch):
     """One of them is measured, by one process; all would take a minute."""
-    taken = {}
-
-    def once(*told, **environment):
-        return taken.get(told[:2]) or taken.setdefault(told[:2], run_process(*told, **environment))
-
-    monkeypatch.setattr("benchmarks.runs.run_process", once)
     monkeypatch.setattr("benchmarks.runs.COMPARED_AGENTS", ("random",))  # compiles nothing
+    taken = time_comparison((2, 10))
+    assert taken["wall"] > 0 and taken["processor"] > 0.5
+    monkeypatch.setattr("benchmarks.runs.time_comparison", lambda *_, **__: taken)
     values = run_families(tmp_path, "end-to-end.gain")
     assert {key for key in TARGETS if key.startswith("end-to-end.")} <= keys_chosen("end-to-end")
     assert all(math.isfinite(value) and value > 0 for value in values.values())
@@ -253,10 +250,10 @@ def test_check_fails_and_keeps_the_rows_when_a_process_fails(monkeypatch, capsys
     assert "out of memory" in printed.err
 
 
-def test_process_hears_its_environment_and_takes_time():
-    code = "import os, time; assert os.environ['GREETING'] == 'hello'; time.sleep(0.5)"
-    finished = run_process("-c", code, GREETING="hello")
-    assert finished["wall"] >= 0.5 > finished["processor"] > 0
+def test_command_that_fails_is_reported_with_what_it_said(monkeypatch):
+    monkeypatch.setattr("sys.executable", "cat")
+    with pytest.raises(RuntimeError, match="cat: "):
+        time_comparison((2, 10))
 
 
 @pytest.fixture
