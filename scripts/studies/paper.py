@@ -43,7 +43,6 @@ from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, StudyTask, pla
 
 VERDICTS = [HOLDS, FAILS, UNDECIDED]
 COLUMNS = "claim", "where", "verdict", "measured", "holds if", "after"
-NO_CLAIMS: Mapping[str, Any] = {"claims": {}}
 MAIN_AGENTS = ("Racing", "exact Thompson", "Thompson, Beta(1,1)", "SMC")
 RACING, EXACT, THOMPSON, SMC = MAIN_AGENTS
 EXACT_AGENT = {"agent": "exact", "label": EXACT}
@@ -433,7 +432,7 @@ def _table_2(own: VariantTask) -> dict[str, Any]:
     """Return both numbers of each cell of Table 2, and what is read from them."""
     settings, environment = own.settings, {"env": "BernoulliBandit-v0", "num_arms": 10}
     environment |= {"prior": {"name": "beta", "alpha": 5.0, "beta": 5.0}, "label": "Beta(5, 5)"}
-    deltas, sigmas, around = (settings[name] for name in ("deltas", "sigmas", "ten_runs"))
+    deltas, sigmas = settings["deltas"], settings["sigmas"]
     agents = [
         make_entry(settings, own.variant, delta, sigma) | {"label": f"{delta}, {sigma}"}
         for delta, sigma in product(deltas, sigmas)
@@ -446,36 +445,35 @@ def _table_2(own: VariantTask) -> dict[str, Any]:
         played = play_agents(own.task, [environment], [*agents, EXACT_AGENT], **sizes)
         return PlayedRuns([*played.values()])
 
-    def rise(share: float, which: str, axis: int) -> FloatArray:
-        """Return how much larger a number is at the largest delta or sigma than at the smallest."""
+    def table(share: float, which: str) -> FloatArray:
+        """Return the (deltas, sigmas, C) samples or regrets."""
         read = getattr(look(share), which)
-        cells = [[read(f"{delta}, {sigma}") for sigma in sigmas] for delta in deltas]
-        averages = np.mean(cells, axis=1 - axis)
-        return np.asarray(averages[-1] - averages[0])
+        return np.array([[read(f"{delta}, {sigma}") for sigma in sigmas] for delta in deltas])
 
-    def measure_samples(share: float, axis: int) -> ClaimMeasure:
-        return ClaimMeasure(-rise(share, "samples", axis), low=0.0)
+    def measure_cell(share: float, which: str, i: int, j: int) -> ClaimMeasure:
+        paper, around = settings[which][i][j], settings["ten_runs"]
+        limits = (
+            (0.9 * paper, 1.1 * paper) if which == "samples" else (paper - around, paper + around)
+        )
+        return ClaimMeasure(table(share, which)[i, j], *limits)
 
-    def measure_regrets(share: float, axis: int) -> ClaimMeasure:
+    def measure_rise(share: float, which: str, axis: int) -> ClaimMeasure:
+        """Return how much larger a number is at the largest delta or sigma than at the smallest."""
+        averages = table(share, which).mean(axis=1 - axis)
+        rise = averages[-1] - averages[0]
+        if which == "samples":
+            return ClaimMeasure(-rise, low=0.0)
         paper = np.mean(settings["regrets"], axis=1 - axis)
         effect = float((paper[-1] - paper[0]) / np.mean(settings["regrets"])) / 2
-        return ClaimMeasure(rise(share, "regrets", axis), low=effect * look(share).regrets(EXACT))
+        return ClaimMeasure(rise, low=effect * look(share).regrets(EXACT))
 
-    def measure_cell(share: float, which: str, at: str, low: float, high: float) -> ClaimMeasure:
-        return ClaimMeasure(getattr(look(share), which)(at), low, high)
-
-    cells = {}
-    for (i, delta), (j, sigma) in product(enumerate(deltas), enumerate(sigmas)):
-        samples, regret = (settings[which][i][j] for which in ("samples", "regrets"))
-        limits = {"samples": (samples, 0.9 * samples, 1.1 * samples)}
-        limits |= {"regrets": (regret, regret - around, regret + around)}
-        for which, (paper, low, high) in limits.items():
-            at = f"{delta}, {sigma}"
-            measure = partial(measure_cell, which=which, at=at, low=low, high=high)
-            cells[f"{which} at {at}"] = own.decide(measure) | {"paper": paper}
-    claims = {"more samples": measure_samples, "smaller the regret": measure_regrets}
-    for (axis, name), (what, measure) in product(enumerate("δσ"), claims.items()):
-        cells[f"the smaller {name}, the {what}"] = own.decide(partial(measure, axis=axis))
+    cells, claims = {}, {"samples": "more samples", "regrets": "smaller the regret"}
+    for (i, delta), (j, sigma), which in product(enumerate(deltas), enumerate(sigmas), claims):
+        cell = own.decide(partial(measure_cell, which=which, i=i, j=j))
+        cells[f"{which} at {delta}, {sigma}"] = cell | {"paper": settings[which][i][j]}
+    for (axis, name), which in product(enumerate("δσ"), claims):
+        measure = partial(measure_rise, which=which, axis=axis)
+        cells[f"the smaller {name}, the {claims[which]}"] = own.decide(measure)
     return {"claims": cells}
 
 
@@ -581,22 +579,23 @@ def random_case(number: int) -> RandomCase:
 
 def _theorem_1(own: VariantTask) -> dict[str, Any]:
     """Judge the promise in each of some random problems, by itself."""
-    cells, samples = {}, []
-    for number in range(own.task.size("problems")):
-        case, kept = random_case(number), dict[float, np.ndarray]()
 
-        def errors(
-            look: float, case: RandomCase = case, kept: dict[float, np.ndarray] = kept
-        ) -> ClaimMeasure:
-            if look not in kept:
-                num_races = own.size("races", look) - sum(each.shape[1] for each in kept.values())
-                seed = SeedSequence(own.settings["seed"], spawn_key=(len(kept),))
-                kept[look] = race(case, own.settings, own.variant, num_races, seed)
-            outcomes = np.concatenate([*kept.values()], axis=1)[0]
-            return ClaimMeasure(outcomes, high=MAX_ERROR_PROBABILITY, are_outcomes=True)
+    @cache
+    def run_races(number: int, count: int) -> np.ndarray:
+        """Return what the races of a look add to those of the looks before."""
+        before = own.size("races", own.looks[count - 1]) if count else 0
+        num_races = own.size("races", own.looks[count]) - before
+        seed = SeedSequence(own.settings["seed"], spawn_key=(count,))
+        return race(random_case(number), own.settings, own.variant, num_races, seed)
 
-        cells[f"problem {number + 1}"] = own.decide(errors)
-        samples.append(float(kept[own.looks[0]][1].mean()))
+    def measure(look: float, number: int) -> ClaimMeasure:
+        counts = range(own.looks.index(look) + 1)
+        outcomes = np.concatenate([run_races(number, count)[0] for count in counts])
+        return ClaimMeasure(outcomes, high=MAX_ERROR_PROBABILITY, are_outcomes=True)
+
+    numbers = range(own.task.size("problems"))
+    cells = {f"problem {n + 1}": own.decide(partial(measure, number=n)) for n in numbers}
+    samples = [float(run_races(number, 0)[1].mean()) for number in numbers]
     return {"claims": cells, "samples": float(np.mean(samples))}
 
 
@@ -669,7 +668,7 @@ def write_tables(found: Found) -> dict[str, str]:
     """Return the tables of the page."""
     settings = found["settings"]
     main = _latest(found, settings["main"])
-    figures = {name: main[name] for name in settings["figures"] if name in main}
+    figures = {name: main[name] for name in settings["figures"]}
     variants = {each: _latest(found, each) for each in settings["variants"]}
     jeffreys = [
         {
@@ -684,7 +683,7 @@ def write_tables(found: Found) -> dict[str, str]:
         "verdicts": markdown_rows(list(_verdict_rows(settings, main))),
         "figures": markdown_rows([_figure_row(*each) for each in figures.items()]),
         "runs": markdown_rows([row for each in figures.items() for row in _run_rows(*each)]),
-        "variants": markdown_rows([_variant_row(*each) for each in variants.items() if each[1]]),
+        "variants": markdown_rows([_variant_row(*each) for each in variants.items()]),
         "table1": markdown_rows(jeffreys),
         "table2": _table_of_cells(settings, main["Table 2"]["claims"]),
     }
@@ -694,7 +693,7 @@ def _verdict_rows(settings: Mapping[str, Any], main: Mapping[str, Any]) -> Itera
     """Yield a row per claim of the paper under the main variant."""
     sizes, cells = settings["sizes"], main["Table 2"]["claims"]
     for where in settings["figures"]:
-        for claim, cell in main.get(where, NO_CLAIMS)["claims"].items():
+        for claim, cell in main[where]["claims"].items():
             yield _verdict_row(settings["claims"][claim], where, cell, sizes["replications"])
     for claim in (each for each in cells if each.startswith("the smaller")):
         yield _verdict_row(claim, "Table 2", cells[claim], sizes["replications_table2"])
@@ -733,12 +732,12 @@ def _many_cells(
 def _variant_row(name: str, numbers: Mapping[str, Any]) -> dict[str, str]:
     """Return a row of what a variant changes."""
     figures = [each for where, each in numbers.items() if where.startswith("Figure")]
-    first = numbers.get("Figure 1a", {})
+    first, theorem = numbers["Figure 1a"], numbers.get("Theorem 1", {"claims": {}})
     return {
         "variant": name,
-        "samples, Figure 1a": f"{first['samples']:.0f}" if "samples" in first else "",
-        "regret over exact's": f"{first['ratio']:.2f}" if "ratio" in first else "",
-        "Theorem 1": _count_verdicts(numbers.get("Theorem 1", NO_CLAIMS)),
+        "samples, Figure 1a": f"{first['samples']:.0f}",
+        "regret over exact's": f"{first['ratio']:.2f}",
+        "Theorem 1": _count_verdicts(theorem),
         "claims of the figures": _count_verdicts(*figures),
     }
 
@@ -799,7 +798,7 @@ def draw(found: Found) -> dict[str, Figure]:
     settings = found["settings"]
     main, figures = _latest(found, settings["main"]), {}
     for of in ("1a", "1b", "2"):
-        names = [n for n in settings["figures"] if n.startswith(f"Figure {of}") and n in main]
+        names = [n for n in settings["figures"] if n.startswith(f"Figure {of}")]
         figure = Figure(figsize=(max(6.0, 4.2 * len(names)), 3.2), layout="constrained")
         for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
             _draw_regret(axes, main[name])
