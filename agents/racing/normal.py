@@ -97,7 +97,7 @@ class NormalProposal(Proposal):
         prior: Any = problem.prior
         centre, covariance = draws.mean(axis=0), np.cov(draws, rowvar=False)
         if problem.offers("normal_box"):
-            centre = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms)
+            centre = np.full(problem.num_arms, prior.mean, dtype=np.float64)
             covariance = np.asarray(prior.covariance)
         np.linalg.cholesky(covariance)
         self._box, self._average = problem.arm_support(), draws.mean(axis=0)
