@@ -198,7 +198,7 @@ def test_a_posterior_without_sample_is_refused_at_once():
 def test_a_file_asks_for_a_posterior_of_ones_own_and_for_its_state_names(tmp_path):
     agent = started("thompson", ARMS, 2, posterior=Ensemble(ARMS))
     agent.save(tmp_path / "agent")
-    with pytest.raises(ValueError, match="posterior must be Ensemble for the agent in .*, got None"):
+    with pytest.raises(ValueError, match="posterior must be Ensemble for the agent in"):
         agents.load(tmp_path / "agent")
     started("thompson", ARMS, 2).save(tmp_path / "other")
     with pytest.raises(ValueError, match="posterior must be left out for the agent in"):
