@@ -25,7 +25,6 @@ from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import AXIS_SCALES, FORMATS, STYLES
 from bandit_gym.experiments.catalogue import (
     CATALOGUE_GROUPS,
-    agent_names,
     describe_catalogue,
     find_code,
     make_environment,
@@ -268,8 +267,6 @@ def _parse_environment(options: argparse.Namespace) -> dict[str, Any]:
 def _parse_agent(text: str) -> dict[str, Any]:
     """Read `name:option=value,...`; values are JSON, or else strings."""
     head, equals, values = text.partition("=")
-    if not equals and ":" in text and text.partition(":")[0] in agent_names():
-        raise ValueError(message("agents", "be NAME or NAME:OPTION=VALUE,...", text))
     name, _, first = head.rpartition(":") if equals else (text, "", "")
     listed = first + equals + values
     found: dict[str, Any] = {}

@@ -38,7 +38,6 @@ def compare(out, *arguments):
 
 
 BAD_CALLS = [
-    ("compare --agents exact:window", "agents must be NAME or NAME:OPTION=VALUE"),
     ("list agent", "the nearest known one is 'agents'"),
     ("compare --agents racing_paper:detla=0.1", "the nearest known one is 'delta'"),
     ("compare --agents racing_paper:delta=2", "delta must be a finite number above 0 and"),
