@@ -164,6 +164,16 @@ def test_particles_take_their_memory_under_every_rule():
         agent.reset(1000)
 
 
+def test_a_snapshot_of_ones_own_posterior_has_seen_all_rewards():
+    agent = started("bayes_ucb", ARMS, None, posterior=Ensemble(ARMS))
+    agent.act()
+    for _ in range(30):
+        agent.observe(0, 1.0)
+    now = agent.posterior().mean()
+    agent.act()
+    assert now.tolist() == agent.posterior().mean().tolist() and now[0] > 0.8
+
+
 class Silent(Ensemble):
     """It does not say what it remembers."""
 
