@@ -152,8 +152,9 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
     def loss(x: FloatArray) -> float:
         return -float(row.log_marginal(*read(x), n, s, likelihood).sum())
 
-    unit = s.sum() / n.sum() if s.any() else 1.0
-    start, widths = np.array([0.0, row.unit_power * np.log(unit)]), np.ones(2)
+    start, widths = np.zeros(2), np.ones(2)
+    if row.unit_power and s.any():
+        start[1] = row.unit_power * np.log(s.sum() / n.sum())
     if row.is_location:
         means = special.logit((s + 0.5) / (n + 1)) if row.prior is LogitNormal else s / n
         spread = max(means.std(), 1e-3 * (abs(means.mean()) + 1e-3))

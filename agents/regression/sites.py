@@ -355,7 +355,7 @@ def find_site_mode(link: LinkCode, data: Data, fit: Fit, lane: int, block: int) 
         if math.isnan(decrement):
             start, step, value = np.zeros(point.size), np.zeros(point.size), -np.inf
         trial = np.nan
-        while not trial >= value and share > MIN_STEP_SHARE:
+        while not trial >= value and share > MIN_STEP_SHARE:  # NaN leads down, too
             point[:] = start + share * step
             trial, share = expand_block(link, data, fit, lane, block), 0.5 * share
         value = trial

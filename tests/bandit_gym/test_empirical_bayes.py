@@ -1,5 +1,6 @@
 """A prior fitted to earlier arms is the maximum of the marginal likelihood."""
 
+import warnings
 from itertools import product
 
 import numpy as np
@@ -72,6 +73,14 @@ def test_the_unit_of_rewards_changes_only_the_scale():
             if name != "name":
                 expected = getattr(first, name) * ratios.get(name, 1.0)
                 assert value == pytest.approx(expected, rel=1e-3), (family, name)
+
+
+def test_rewards_may_be_negative():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = fit_prior(Gaussian(0.5), COUNTS, -SUMS, "normal").prior
+    positive = fit_prior(Gaussian(0.5), COUNTS, SUMS, "normal").prior
+    assert fitted.mean == pytest.approx(-positive.mean, rel=1e-4)
 
 
 def test_equal_arms_which_have_no_finite_maximum_and_a_family_that_does_not_fit_are_refused():
