@@ -207,6 +207,18 @@ def test_features_in_large_units_do_not_keep_laplace_from_the_mode():
         assert posterior.doubts() == [0], likelihood
 
 
+def test_laplace_starts_anew_from_where_curvatures_overflow():
+    """Two rewards of 0 lead far out, where the third has a likelihood of e^-1e304."""
+    features, rewards = np.array([[5e4], [3e4], [4e4]]), np.array([0.0, 0.0, 1.0])
+    posterior = LaplaceCoefficients(ContextualProblem(Exponential(), Normal(0, 1), 2, 1))
+    learn(posterior, features, rewards)
+    mean, std = posterior.fits.fit.mean[0], np.sqrt(posterior.fits.fit.covariance[0, 0, 0])
+    slope = (rewards * np.exp(-features @ mean) - 1) @ features - mean
+    assert abs(slope[0]) * std < 2 * 0.1**2 and posterior.doubts() == [0]
+    posterior.fits.fit.mean[0] = np.nan
+    assert posterior.doubts() == [Doubt.FEW_EFFECTIVE_SAMPLES]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("prior", "rtol"), [(Normal(0.5, 2.0), 1e-9), (StudentT(4.0), 1e-3)], ids=["normal", "t"]
