@@ -279,6 +279,24 @@ def add_likelihood(
             out[j] += sum_log_likelihoods(link, eta, tile[own.size :], is_single, buffer)
 
 
+@inner
+def have_one_winner(features: np.ndarray, theta: np.ndarray) -> bool:
+    """Say whether one arm of (K, d) features is the best, alone, under each of (m, d) draws."""
+    winner = -1
+    for j in range(len(theta)):
+        best, leader = -np.inf, -1
+        for arm in range(len(features)):
+            value = dot(features[arm], theta[j])
+            if value > best:
+                best, leader = value, arm
+            elif value == best:
+                return False
+        if j > 0 and leader != winner:
+            return False
+        winner = leader
+    return winner >= 0
+
+
 @kernel
 def weigh_draws(
     rng: Generator,
@@ -288,6 +306,7 @@ def weigh_draws(
     prior: Components | None,
     lengths: np.ndarray,
     has_normal_prior: bool,
+    features: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw and weigh coefficients of the blocks that have a length.
 
@@ -300,6 +319,8 @@ def weigh_draws(
             compiled, which would take as long as all the rest.
         lengths: (N, B) draws of each block.
         has_normal_prior: whether weights are to have the normal prior's density, or none.
+        features: (N, K, d) of arms of which only the best one is asked for: what all draws agree
+            on needs no weights, which then lack prior and data. K = 0 where weights are wanted.
 
     Returns:
         (N, d, m) draws, in the original order of coefficients, and (N, B, m) log-weights, -inf
@@ -320,11 +341,13 @@ def weigh_draws(
                 draw_mixture(rng, prior, fit, (lane, block), theta, values)
             else:
                 draw_block(rng, fit, (lane, block), theta, values)
+            for a in range(own.size):
+                copy_values(theta[:, a], draws[lane, own[a]])
+            if num_blocks == 1 and have_one_winner(features[lane], theta):
+                continue
             if has_normal_prior:
                 add_normal_prior(fit, (lane, block), theta, values)
             add_likelihood(link, data, fit, (lane, block), theta, values)
-            for a in range(own.size):
-                copy_values(theta[:, a], draws[lane, own[a]])
     return draws, log_weights
 
 
@@ -392,7 +415,8 @@ def race_blocks(
     The steps above in one call, as each call costs as much as 3,000 logarithms. `True` and 1 in
     place of the two arguments that can have no other value would be compiled once more.
     """
-    draws, log_weights = weigh_draws(rng, link, data, fit, None, lengths, has_normal_prior)
+    options = lengths, has_normal_prior, features
+    draws, log_weights = weigh_draws(rng, link, data, fit, None, *options)
     num_decisions = len(features) // len(lengths)
     chosen = choose_coefficients(rng, fit, draws, log_weights, num_decisions)
     return find_best_arms(rng, features, chosen.reshape(len(chosen), fit.order.size))

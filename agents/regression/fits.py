@@ -139,7 +139,8 @@ class CoefficientFits:
 
     def draw(self, rng: Generator, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, d, m) draws of (N, B) lengths, and their (N, B, m) log-weights."""
-        options = self.fit, self.components, lengths, self.has_normal_prior
+        no_arms = np.empty((len(lengths), 0, self.fit.order.size))
+        options = self.fit, self.components, lengths, self.has_normal_prior, no_arms
         draws, log_weights = weigh_draws(rng, self.link, self.data, *options)
         if not self.has_normal_prior:
             log_weights += self.log_prior(draws)
