@@ -62,10 +62,7 @@ _TARGETS = {
         "finite_horizon_gittins": "rules.gittins:FiniteHorizonGittins",
         "optimistic_gittins": "rules.gittins:OptimisticGittins",
     },
-    "with features": {
-        "laplace": "rules.linear:LaplaceThompson",
-        "lin_ucb": "rules.linear:LinUCB",
-    },
+    "with features": {"laplace": "rules.linear:LaplaceThompson", "lin_ucb": "rules.linear:LinUCB"},
     "looking ahead": {
         "knowledge_gradient": "rules.knowledge_gradient:KnowledgeGradient",
         "information_directed": "rules.information_directed:InformationDirected",

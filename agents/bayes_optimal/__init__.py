@@ -20,13 +20,7 @@ from agents.rules.horizon import HorizonRule, remaining_pulls
 from bandit_gym.checks import message
 from bandit_gym.problem import BanditProblem
 
-__all__ = [
-    "BayesOptimal",
-    "expected_regret",
-    "optimal_bracket",
-    "optimal_regret",
-    "optimal_value",
-]
+__all__ = ["BayesOptimal", "expected_regret", "optimal_bracket", "optimal_regret", "optimal_value"]
 
 
 def optimal_value(problem: BanditProblem, horizon: int) -> float:

@@ -133,11 +133,7 @@ def draw_chunk(
 
 @kernel
 def draw_best_arms(
-    rng: Generator,
-    prior: ConjugatePrior,
-    counts: np.ndarray,
-    sums: np.ndarray,
-    actions: np.ndarray,
+    rng: Generator, prior: ConjugatePrior, counts: np.ndarray, sums: np.ndarray, actions: np.ndarray
 ) -> None:
     """Draw every arm's mean once in each lane, and find the best.
 

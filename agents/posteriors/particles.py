@@ -28,12 +28,7 @@ from numpy.random import Generator
 from agents.base.conjugacy import require_proper_prior
 from agents.base.evidence import CountsAndSums
 from agents.posteriors.base import Posterior
-from agents.posteriors.populations import (
-    Genealogy,
-    PopulationData,
-    move_particles,
-    step_directions,
-)
+from agents.posteriors.populations import Genealogy, PopulationData, move_particles, step_directions
 from agents.posteriors.weighted_draws import (
     WeightedDraws,
     compare_populations,

@@ -11,11 +11,7 @@ from contextlib import suppress
 import numpy as np
 
 from agents.base.conjugacy import is_compiled, is_conjugate
-from agents.posteriors.conjugate import (
-    conjugate_posterior,
-    matched_posterior,
-    reference_posterior,
-)
+from agents.posteriors.conjugate import conjugate_posterior, matched_posterior, reference_posterior
 from agents.racing.normal import NormalProposal
 from agents.racing.proposals import (
     ConjugateProposal,

@@ -281,7 +281,7 @@ def add_likelihood(
 
 @inner
 def have_one_winner(features: np.ndarray, theta: np.ndarray) -> bool:
-    """Say whether one arm of (K, d) features is the best, alone, under each of (m, d) draws."""
+    """Say whether one arm of (K, d) features, the first of equal ones, is best under all draws."""
     winner = -1
     for j in range(len(theta)):
         best, leader = -np.inf, -1
@@ -289,8 +289,6 @@ def have_one_winner(features: np.ndarray, theta: np.ndarray) -> bool:
             value = dot(features[arm], theta[j])
             if value > best:
                 best, leader = value, arm
-            elif value == best:
-                return False
         if j > 0 and leader != winner:
             return False
         winner = leader

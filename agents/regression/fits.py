@@ -242,9 +242,7 @@ class CoefficientFits:
         self.due = np.zeros((num_lanes, num_blocks), dtype=np.int64)
 
 
-def describe_prior(
-    problem: ContextualProblem,
-) -> tuple[Components | None, np.ndarray, np.ndarray]:
+def describe_prior(problem: ContextualProblem) -> tuple[Components | None, np.ndarray, np.ndarray]:
     """Return what fits know of a prior.
 
     Returns:

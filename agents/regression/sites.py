@@ -187,11 +187,7 @@ def find_prior(fit: Fit, lane: int, block: int) -> tuple[np.ndarray, np.ndarray]
 
 @inner
 def update_site(
-    link: LinkCode,
-    data: Data,
-    fit: Fit,
-    index: tuple[int, int, int],
-    point: np.ndarray | None,
+    link: LinkCode, data: Data, fit: Fit, index: tuple[int, int, int], point: np.ndarray | None
 ) -> None:
     """Renew the site of one row, and bring mean and covariance to it.
 

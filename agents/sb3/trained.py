@@ -24,14 +24,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from agents.base.lanes import Lanes
 from agents.posteriors.weighted_draws import draw_particles
-from bandit_gym.checks import (
-    as_array,
-    check_actions,
-    check_mask,
-    check_object,
-    check_path,
-    message,
-)
+from bandit_gym.checks import as_array, check_actions, check_mask, check_object, check_path, message
 from bandit_gym.problem import BanditProblem, check_problem
 
 POLICY_SETTINGS = ("policy_class", "observation_space", "action_space", "policy_kwargs")

@@ -295,10 +295,7 @@ def make_tables(results: Results, columns: Sequence[str] = ()) -> dict[Entry, Ta
 
 
 def _make_estimates(
-    results: Results,
-    environment: Entry,
-    rows: Sequence[SummaryRow],
-    columns: Sequence[str],
+    results: Results, environment: Entry, rows: Sequence[SummaryRow], columns: Sequence[str]
 ) -> Table:
     experiment, max_length = results.experiment, max(row["replications"] for row in rows)
     *earlier, last = experiment.horizons

@@ -117,10 +117,7 @@ def proportion_interval(values: FloatArray) -> Interval:
 
 
 def bootstrap_interval(
-    values: FloatArray,
-    statistic: Callable[[FloatArray], FloatArray],
-    *,
-    confidence: float = 0.95,
+    values: FloatArray, statistic: Callable[[FloatArray], FloatArray], *, confidence: float = 0.95
 ) -> Interval:
     """Estimate any statistic of (R, E) values by resampling replications, the rows.
 

@@ -94,10 +94,7 @@ def _measure_steps(effort: Effort) -> Iterator[Measurement]:
         f"bernoulli step, {num_lanes} lanes: ",
         {"environment.bernoulli.many.sync": ("SyncVectorEnv", "native")},
         "step of a lane",
-        lambda: {
-            "native": _play_native(num_lanes),
-            "SyncVectorEnv": _step_sync(num_lanes),
-        },
+        lambda: {"native": _play_native(num_lanes), "SyncVectorEnv": _step_sync(num_lanes)},
     )
     yield match(
         f"bernoulli step, {num_lanes} lanes, 2 arms, episodes of {HORIZON}: ",

@@ -15,14 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from surface import (
-    SERIAL,
-    failures_of,
-    files_of,
-    rewrite_block,
-    run_and_watch,
-    timings_of,
-)
+from surface import SERIAL, failures_of, files_of, rewrite_block, run_and_watch, timings_of
 
 from bandit_gym import load_results
 from bandit_gym.checks.files import RESULTS_VERSION

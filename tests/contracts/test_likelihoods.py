@@ -103,11 +103,7 @@ FACTS = (
             rewards_refused=(nan, inf, -inf),
             sums=(-7.5, 0.0),
             sums_refused=(nan, inf),
-            by_hand={
-                (7.0, 0, 0.0): 0.0,
-                (1e200, 1, 0.0): -inf,
-                (inf, 0, 0.0): -inf,
-            },
+            by_hand={(7.0, 0, 0.0): 0.0, (1e200, 1, 0.0): -inf, (inf, 0, 0.0): -inf},
         )
         for std, mean in ((1.0, 0.0), (0.01, -5.0), (100.0, 1e6))
     ),

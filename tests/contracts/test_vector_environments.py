@@ -246,14 +246,7 @@ def test_step_render_and_a_partial_reset_before_the_first_reset_are_refused():
         venv.reset(options={"reset_mask": np.array([True, False, False, False])})
 
 
-BAD_ACTIONS = [
-    [0, 1, 2],
-    0,
-    [0.0, 1.0, 2.0, 0.0],
-    [0, 1, 2, 3],
-    [True, False, True, False],
-    None,
-]
+BAD_ACTIONS = [[0, 1, 2], 0, [0.0, 1.0, 2.0, 0.0], [0, 1, 2, 3], [True, False, True, False], None]
 
 
 def test_step_refuses_what_are_not_actions_and_stays_put():

@@ -118,6 +118,21 @@ def test_race_plays_arms_as_often_as_they_are_best(prior):
     np.testing.assert_array_less(abs(found - best), 4 * error + bias)
 
 
+def test_weights_left_out_where_draws_agree_would_change_no_arm():
+    features, rewards = make_data(Bernoulli(), 60)
+    is_own = np.arange(60)[:, None] % 2 == [0, 1]
+    rng, num_lanes = np.random.default_rng(2), 1000
+    arms = rng.normal(size=(num_lanes, 4, 2))
+    arms[:, 3] = np.nan  # not available
+    arms[:100, 1] = arms[:100, 0]
+    for rows in (features, features * is_own):  # one block, and two
+        posterior = CoefficientRace(ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 4, 2))
+        learn(posterior, rows, rewards, num_lanes, step=60)
+        expected = super(CoefficientRace, posterior).draw_best_arms(np.random.default_rng(4), arms)
+        found = posterior.draw_best_arms(np.random.default_rng(4), arms)
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_gaussian_rewards_under_a_normal_prior_are_fitted_exactly():
     problem = ContextualProblem(Gaussian(0.5), Normal(0.3, 2.0), 3, 4)
     features, rewards = make_data(problem.likelihood, 40, 4)
@@ -271,8 +286,8 @@ def test_blocks_are_joined_by_a_row_or_by_the_prior():
     assert posterior.fits.labels.tolist() == [0, 0, 0]
     at_once = CoefficientRace(problem)
     learn(at_once, features, rewards, step=3)
-    found, expected = posterior.fits.fit.mean, at_once.fits.fit.mean
-    np.testing.assert_allclose(found, expected, atol=0.02)  # by another number of sweeps
+    # by another number of sweeps
+    np.testing.assert_allclose(posterior.fits.fit.mean, at_once.fits.fit.mean, atol=0.02)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -312,9 +327,8 @@ def test_a_draw_that_is_worth_little_is_flagged():
     features, rewards = make_data(Bernoulli(), 50, 20)
     posterior = CoefficientRace(problem)
     learn(posterior, features, rewards, step=50)
-    is_low = posterior.fits.shares[0, 0] < 0.1
-    assert (posterior.doubts()[0] == Doubt.FEW_EFFECTIVE_SAMPLES) == is_low
-    assert is_low
+    assert posterior.fits.shares[0, 0] < 0.1
+    assert posterior.doubts()[0] == Doubt.FEW_EFFECTIVE_SAMPLES
 
 
 @pytest.mark.parametrize("counts", [1, 3])

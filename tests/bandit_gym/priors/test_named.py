@@ -6,13 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from bandit_gym.priors import (
-    Beta,
-    PerArm,
-    describe_prior,
-    make_prior,
-    prior_from_dict,
-)
+from bandit_gym.priors import Beta, PerArm, describe_prior, make_prior, prior_from_dict
 from bandit_gym.problem import problem_from_dict
 
 BETA = {"name": "beta", "alpha": 1, "beta": 2}
