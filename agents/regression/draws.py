@@ -317,8 +317,9 @@ def weigh_draws(
             compiled, which would take as long as all the rest.
         lengths: (N, B) draws of each block.
         has_normal_prior: whether weights are to have the normal prior's density, or none.
-        features: (N, K, d) of arms of which only the best one is asked for: what all draws agree
-            on needs no weights, which then lack prior and data. K = 0 where weights are wanted.
+        features: (N, K, d) of the arms at a decision. Where all draws of a lane have the same
+            best arm, the decision needs no weights, and prior and data are left out of them. K = 0
+            leaves nothing out.
 
     Returns:
         (N, d, m) draws, in the original order of coefficients, and (N, B, m) log-weights, -inf
@@ -341,7 +342,8 @@ def weigh_draws(
                 draw_block(rng, fit, (lane, block), theta, values)
             for a in range(own.size):
                 copy_values(theta[:, a], draws[lane, own[a]])
-            if num_blocks == 1 and have_one_winner(features[lane], theta):
+            is_cheap = features[lane].size <= find_rows(fit, lane, block).size  # to compare arms
+            if num_blocks == 1 and is_cheap and have_one_winner(features[lane], theta):
                 continue
             if has_normal_prior:
                 add_normal_prior(fit, (lane, block), theta, values)

@@ -286,7 +286,7 @@ def test_blocks_are_joined_by_a_row_or_by_the_prior():
     assert posterior.fits.labels.tolist() == [0, 0, 0]
     at_once = CoefficientRace(problem)
     learn(at_once, features, rewards, step=3)
-    # by another number of sweeps
+    # They have been swept differently often.
     np.testing.assert_allclose(posterior.fits.fit.mean, at_once.fits.fit.mean, atol=0.02)
 
 
