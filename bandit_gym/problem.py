@@ -136,7 +136,11 @@ class ContextualProblem(BanditProblem):
 
     def means(self, theta: FloatArray, features: FloatArray) -> FloatArray:
         """Return the (..., K) means of arms with (..., K, d) features, given (..., d) theta."""
-        return self.link.mean(np.einsum("...kd,...d->...k", features, theta))
+        return self.link.mean(self.predictors(theta, features))
+
+    def predictors(self, theta: FloatArray, features: FloatArray) -> FloatArray:
+        """Return the (..., K) linear predictors of these means."""
+        return np.asarray(np.einsum("...kd,...d->...k", features, theta))
 
     def with_arms(self, num_arms: Any, prior: Any = None) -> Self:
         """Return the problem with more arms, which share the prior of the coefficients."""

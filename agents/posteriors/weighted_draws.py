@@ -71,11 +71,14 @@ class WeightedDraws:
         means: (N, m, K) draws of the means.
         log_weights: (N, m) log-weights, up to a constant in each lane; -inf for a draw of weight 0.
         autocorrelation: (N,) autocorrelation of successive draws, in [0, 1); 0 if independent.
+        predictors: (N, m, K) in the order of the means, by which arms are compared, where means may
+            be equal by rounding: near 1, say.
     """
 
     means: np.ndarray
     log_weights: np.ndarray
     autocorrelation: np.ndarray | float = 0.0
+    predictors: np.ndarray | None = None
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -109,8 +112,8 @@ class WeightedDraws:
         Args:
             available: (N, K) arms that may be best; None for all.
         """
-        means = self.means if available is None else hide_arms(self.means, available[:, None])
-        is_best = means == means.max(axis=2, keepdims=True)
+        scores = self._scores(available)
+        is_best = scores == scores.max(axis=2, keepdims=True)
         return np.einsum("nm,nmk->nk", self.weights / is_best.sum(axis=2), is_best)
 
     def best_arm_moments(
@@ -124,13 +127,19 @@ class WeightedDraws:
         Args:
             available: (N, K) arms that may be best; None for all.
         """
-        means = self.means if available is None else hide_arms(self.means, available[:, None])
-        is_best = means.argmax(axis=2)[..., None] == np.arange(means.shape[2])
+        is_best = self._scores(available).argmax(axis=2)[..., None] == np.arange(
+            self.means.shape[2]
+        )
         weights = self.weights[..., None] * is_best
         best = weights.sum(axis=1)
         averages = np.einsum("nma,nmi->nai", weights, self.means)
         averages /= np.where(best > 0, best, 1.0)[..., None]
         return best, np.where(best[..., None] > 0, averages, self.mean()[:, None])
+
+    def _scores(self, available: np.ndarray | None) -> np.ndarray:
+        """Return (N, m, K) numbers of which the largest is that of the best arm."""
+        scores = self.means if self.predictors is None else self.predictors
+        return scores if available is None else hide_arms(scores, available[:, None])
 
     def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) P(mean <= level) and (N, K) expected shortfalls E[(level - mean)+]."""

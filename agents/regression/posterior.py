@@ -80,9 +80,9 @@ class CoefficientBelief(Belief):
 
     def weighted_draws(self) -> WeightedDraws:
         """Return draws of the means: those of the coefficients, under the features."""
-        draws = self.posterior.coefficients
-        means = self.posterior.problem.means(draws.means, self.features[:, None])
-        return WeightedDraws(means, draws.log_weights)
+        draws, problem = self.posterior.coefficients, self.posterior.problem
+        predictors = problem.predictors(draws.means, self.features[:, None])
+        return WeightedDraws(problem.link.mean(predictors), draws.log_weights, 0.0, predictors)
 
 
 class CoefficientDraws(CoefficientBelief):

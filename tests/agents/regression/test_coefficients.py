@@ -322,6 +322,17 @@ def test_a_fork_stays_as_it_is_and_answers_leave_the_posterior_alone():
     assert belief.diagnostics()["num_samples"][0] >= 12
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_arms_whose_means_round_to_one_are_compared_by_their_predictors(kind):
+    posterior = kind(ContextualProblem(Bernoulli(), Normal(100.0, 1.0), 2, 1))
+    learn(posterior, np.zeros((0, 1)), np.zeros(0))
+    belief = posterior.predict(np.array([[[1.0], [2.0]]]))
+    assert (belief.sample(np.random.default_rng(1)) == 1).all()
+    np.testing.assert_allclose(belief.best_arm_probabilities(), [[0, 1]], atol=1e-12)
+    np.testing.assert_allclose(belief.best_arm_moments()[0], [[0, 1]], atol=1e-12)
+    np.testing.assert_array_equal(belief.draw_best(np.random.default_rng(0)), [1])
+
+
 def test_a_draw_that_is_worth_little_is_flagged():
     problem = ContextualProblem(Bernoulli(), Normal(0.0, 30.0), 3, 20)
     features, rewards = make_data(Bernoulli(), 50, 20)
