@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import check_all, check_choice, check_probabilities, message
+from bandit_gym.checks import (
+    check_all,
+    check_choice,
+    check_numbers,
+    check_probabilities,
+    message,
+)
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.logs import Log
 from bandit_gym.results.statistics import mean_interval
@@ -43,7 +49,9 @@ class PolicyValue:
     num_rows: int
 
 
-def evaluate(policy: Any, log: Log, estimator: str = "snips") -> PolicyValue:
+def evaluate(
+    policy: Any, log: Log, estimator: str = "snips", *, observation: Any = None
+) -> PolicyValue:
     """Estimate the mean reward of a frozen policy from another policy's log.
 
     With weights w_i = pi(a_i | x_i) / p_i, "ips" is the mean of w_i r_i, "snips" the weighted mean
@@ -52,12 +60,15 @@ def evaluate(policy: Any, log: Log, estimator: str = "snips") -> PolicyValue:
 
     Args:
         policy: (K,) or (t, K) probabilities; a function of (t, d) features that returns (t, K); or
-            an agent of one run, whose `action_probabilities()` are taken as they are now.
+            an agent of one run, whose `action_probabilities` are taken as they are now.
         log: with propensities.
         estimator: "ips", "snips" or "dr".
+        observation: (t, K, d) features of each row's arms, for an agent that takes them, such as
+            `disjoint(log.features, num_arms)`.
 
     Raises:
-        ValueError: if the log has no propensities, or the probabilities do not sum to 1.
+        ValueError: if the log has no propensities, the probabilities do not sum to 1, or features
+            have another shape.
 
     References:
         Swaminathan and Joachims, "The self-normalized estimator for counterfactual learning"
@@ -72,7 +83,7 @@ def evaluate(policy: Any, log: Log, estimator: str = "snips") -> PolicyValue:
     if log.features is None and spreads.max() > 1e-6:
         text = "log has propensities that vary for an arm: its intervals cover less than 95 %."
         warnings.warn(text, stacklevel=2)
-    probabilities = _find_probabilities(policy, log)
+    probabilities = _find_probabilities(policy, log, observation)
     weights = probabilities[np.arange(len(log)), log.actions] / log.propensities
     if estimator == "ips":
         values = weights * log.rewards
@@ -89,7 +100,7 @@ def evaluate(policy: Any, log: Log, estimator: str = "snips") -> PolicyValue:
     return PolicyValue(*mean_interval(values), size, len(log))
 
 
-def replay(make_agent: Callable[[], Any], log: Log) -> PolicyValue:
+def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) -> PolicyValue:
     """Estimate the mean reward of a learning agent from a log of uniformly random actions.
 
     The agent acts on each row; where it chooses the logged arm, it observes the reward, and all
@@ -98,6 +109,7 @@ def replay(make_agent: Callable[[], Any], log: Log) -> PolicyValue:
     Args:
         make_agent: returns an agent of one run, reset.
         log: whose propensities are 1 / K in every row.
+        observation: as for `evaluate`.
 
     References:
         Li, Chu, Langford and Wang, "Unbiased offline evaluation of contextual-bandit-based news
@@ -108,8 +120,12 @@ def replay(make_agent: Callable[[], Any], log: Log) -> PolicyValue:
         found = None if chances is None else chances[~np.isclose(chances, 1 / log.num_arms)][0]
         raise ValueError(message("log.propensities", f"be 1 / {log.num_arms} in each row", found))
     agent, rewards = make_agent(), []
-    for action, reward in zip(log.actions.tolist(), log.rewards.tolist(), strict=True):
-        if agent.act() == action:
+    shown: Any = [()] * len(log)
+    if observation is not None:
+        shown = _check_observation(observation, log)[:, None]
+    rows = zip(shown, log.actions.tolist(), log.rewards.tolist(), strict=True)
+    for features, action, reward in rows:
+        if agent.act(*features) == action:
             agent.observe(action, reward)
             rewards.append(reward)
     if not rewards:
@@ -117,16 +133,29 @@ def replay(make_agent: Callable[[], Any], log: Log) -> PolicyValue:
     return PolicyValue(*mean_interval(np.array(rewards)), float(len(rewards)), len(rewards))
 
 
-def _find_probabilities(policy: Any, log: Log) -> FloatArray:
+def _check_observation(observation: Any, log: Log) -> FloatArray:
+    """Return the (t, K, d) features of each row's arms."""
+    shown = check_numbers("observation", observation)
+    if shown.ndim != 3 or shown.shape[:2] != (len(log), log.num_arms):
+        condition = f"have shape ({len(log)}, {log.num_arms}, d)"
+        raise ValueError(message("observation", condition, shown.shape))
+    return shown
+
+
+def _find_probabilities(policy: Any, log: Log, observation: Any) -> FloatArray:
     """Return the (t, K) probabilities of a policy on the rows of a log."""
     shape = len(log), log.num_arms
     if hasattr(policy, "action_probabilities"):
-        num_pulls = float(np.sum(getattr(policy, "counts", 0)))
+        num_pulls = float(np.sum(getattr(policy, "lane_counts", 0)))
         if num_pulls:
             reason = f"policy has learned from {num_pulls:,.0f} rewards"
             text = f"{reason}: if they are of this log, its value is overestimated."
             warnings.warn(text, stacklevel=3)
-        policy = policy.action_probabilities()
+        if observation is None:
+            policy = policy.action_probabilities()
+        else:
+            rows = _check_observation(observation, log)
+            policy = [policy.action_probabilities(features) for features in rows]
     elif callable(policy):
         policy = policy(log.features)
     given = np.asarray(policy, dtype=np.float64)

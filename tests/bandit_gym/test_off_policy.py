@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from agents import ExactThompson
+from agents import ExactThompson, LinUCB
+from bandit_gym.contexts import disjoint
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.logs import Log
 from bandit_gym.off_policy import ESTIMATORS, evaluate, replay
-from bandit_gym.priors import Beta
-from bandit_gym.problem import BanditProblem
+from bandit_gym.priors import Beta, Normal
+from bandit_gym.problem import BanditProblem, ContextualProblem
 
 MEANS = np.array([0.1, 0.3, 0.5])
 LOGGING, TARGET = np.array([0.2, 0.5, 0.3]), np.array([0, 0.2, 0.8])
@@ -127,3 +128,21 @@ def test_replay_shows_an_agent_the_rows_of_its_own_arms_alone():
     assert found.value == pytest.approx(log.sums[2] / log.counts[2])
     with pytest.raises(ValueError, match="log.propensities must be 1 / 3 in each row"):
         replay(lambda: agent, log)
+
+
+def test_agents_with_features_are_shown_those_of_each_row():
+    rng = np.random.default_rng(0)
+    visitors, actions = rng.normal(size=(300, 1)), rng.integers(2, size=300)
+    is_best = (visitors[:, 0] > 0) == (actions == 1)  # each arm pays the visitors of one sign
+    log = Log(actions, is_best.astype(float), (0, 1), np.full(300, 0.5), visitors)
+    shown = disjoint(visitors, 2)
+    agent = LinUCB(ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 2, 4))
+    agent.reset(seed=0)
+    found = replay(lambda: agent, log, observation=shown)
+    assert found.num_rows == agent.lane_counts.sum() and found.value > 0.9
+    with pytest.warns(UserWarning, match=f"policy has learned from {found.num_rows} rewards"):
+        assert evaluate(agent, log, observation=shown).value > 0.9
+    with pytest.raises(
+        ValueError, match=r"observation must have shape \(300, 2, d\), got \(2, 4\)"
+    ):
+        replay(lambda: agent, log, observation=shown[0])
