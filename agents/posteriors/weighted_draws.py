@@ -127,9 +127,8 @@ class WeightedDraws:
         Args:
             available: (N, K) arms that may be best; None for all.
         """
-        is_best = self._scores(available).argmax(axis=2)[..., None] == np.arange(
-            self.means.shape[2]
-        )
+        winners = self._scores(available).argmax(axis=2)
+        is_best = winners[..., None] == np.arange(self.means.shape[2])
         weights = self.weights[..., None] * is_best
         best = weights.sum(axis=1)
         averages = np.einsum("nma,nmi->nai", weights, self.means)

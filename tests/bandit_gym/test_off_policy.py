@@ -142,7 +142,5 @@ def test_agents_with_features_are_shown_those_of_each_row():
     assert found.num_rows == agent.lane_counts.sum() and found.value > 0.9
     with pytest.warns(UserWarning, match=f"policy has learned from {found.num_rows} rewards"):
         assert evaluate(agent, log, observation=shown).value > 0.9
-    with pytest.raises(
-        ValueError, match=r"observation must have shape \(300, 2, d\), got \(2, 4\)"
-    ):
+    with pytest.raises(ValueError, match=r"must have shape \(300, 2, d\), got \(2, 4\)"):
         replay(lambda: agent, log, observation=shown[0])
