@@ -362,7 +362,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
 
         Returns:
             A dict from names to (N,) arrays, to (n,) arrays after an `act` with a size, or to
-        numbers for a single run, whose `doubts` are a `bandit_gym.checks.doubts.Doubt`.
+            numbers for a single run, whose `doubts` are a `bandit_gym.checks.doubts.Doubt`.
         """
         if self.num_envs is None:
             found = {name: values[0].copy() for name, values in self._diagnostics.items()}

@@ -87,8 +87,8 @@ class ContextualCase(Case):
         features: (K, d) of the arms at the decision.
         rows: (t, d) features of the arms that paid.
         rewards: (t,) in reward units.
-        method: by which `law` was found: "polar", "importance" or "blocks". Its `error` is that of
-            the total variation distance.
+        method: "polar", "importance" or "blocks", by which `probabilities` were found. Its `error`
+            is that of the total variation distance.
         chains_distance: total variation distance from what Markov chains found.
     """
 

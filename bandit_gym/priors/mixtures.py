@@ -244,7 +244,7 @@ class PerArm(IndependentPrior):
     """Independent arms, each with a distribution of its own.
 
     Args:
-        distributions: K of them, each for a single arm.
+        laws: K distributions, each for a single arm.
     """
 
     laws: Sequence[IndependentPrior]
