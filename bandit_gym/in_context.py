@@ -169,6 +169,9 @@ def _play_blocks(
         steps = list(
             islice(play_steps(agent, env, env_seed=env_seed, agent_seed=agent_seed), num_steps)
         )
+        if len(steps) < num_steps or not steps[-1].is_alive.all():
+            condition = "be at most the time limit of the environment's episodes"
+            raise ValueError(message("horizon", condition, num_steps))
         if steps[0].means is None:
             raise ValueError(message("env", MEANS_CONDITION, env))
         actions = np.stack([step.actions for step in steps], axis=1)

@@ -279,6 +279,8 @@ def find_num_steps(env: Environment, horizon: int | None) -> int:
     limit; its spec has the default of the id.
     """
     own = getattr(env.unwrapped, "max_episode_steps", None)
+    if own is None and isinstance(env, gym.Wrapper) and env.has_wrapper_attr("_max_episode_steps"):
+        own = env.get_wrapper_attr("_max_episode_steps")  # of a `TimeLimit`, also without a spec
     limit = own or getattr(env.spec, "max_episode_steps", None) or 0  # None and -1 mean no limit
     if horizon is None:
         limit = limit if limit > 0 else getattr(env.unwrapped, "num_rows", 0)

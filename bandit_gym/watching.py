@@ -303,7 +303,7 @@ def play(env: Any, *, horizon: int = 50, seed: int | None = None) -> Any:
         actions = np.array([arms.index(button)])
         _, rewards, terminated, truncated, info = lanes.step(actions)
         rewards = info.get("pull_reward", rewards)  # which may arrive later
-        record.add(actions, rewards)
+        record.add(actions, rewards, info["regret"])
         paid.value = f"{button.description} paid {rewards[0]:g}."
         for arm in arms:
             arm.disabled = bool(terminated[0] or truncated[0])

@@ -19,6 +19,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
 from bandit_gym.checks import check_fit, check_mask
+from bandit_gym.wrappers import deliver
 
 Infos = list[dict[str, Any]]
 NO_LANE_ENVS = "lanes are no environments of their own; use make_vec_env for single environments."
@@ -85,16 +86,27 @@ class AgentPolicy:
         self._awaits_rewards = True
         return self.agent.act(observation), (state or 0) + 1
 
-    def learn(self, actions: np.ndarray, rewards: np.ndarray, dones: np.ndarray) -> None:
+    def learn(
+        self,
+        actions: np.ndarray,
+        rewards: np.ndarray,
+        dones: np.ndarray,
+        infos: Infos | None = None,
+    ) -> None:
         """Let the agent observe one step of all lanes, then forget those whose episode ended.
 
         Args:
             actions: (N,) actions played.
             rewards: (N,) rewards, as the `VecEnv` gave them.
             dones: (N,) bool, True where the episode ended with this step.
+            infos: as the `VecEnv` gave them, which late rewards need.
         """
         ended = check_mask("dones", dones, np.size(actions))
-        self.agent.observe(actions, rewards)
+        if infos and "feedback_step" in infos[0]:
+            names = [name for name in infos[0] if name.startswith("feedback_")]
+            deliver(self.agent, {name: np.stack([each[name] for each in infos]) for name in names})
+        else:
+            self.agent.observe(actions, rewards)
         self.agent.reset_lanes(ended)
         self._awaits_rewards = False
 
@@ -107,7 +119,7 @@ class AgentPolicy:
         del global_names
         check_fit(self.agent, local_names["env"])
         if self._awaits_rewards:  # the first call of a step sees the whole batch
-            self.learn(local_names["actions"], local_names["rewards"], local_names["dones"])
+            self.learn(*(local_names[name] for name in ("actions", "rewards", "dones", "infos")))
 
 
 def as_policy(agent: Any, *, seed: int | SeedSequence | None = None) -> AgentPolicy:
@@ -185,7 +197,8 @@ class GymnasiumVecEnv(VecEnv):
         for lane in np.flatnonzero(dones):
             # SB3 returns the info of the last step, and keeps that of the reset.
             last = {"terminal_observation": infos[lane].pop("final_obs")}
-            last = infos[lane].pop("final_info", {}) | last
+            kept = {name: infos[lane].pop(name) for name in ("episode",) if name in infos[lane]}
+            last = infos[lane].pop("final_info", {}) | kept | last
             self.reset_infos[lane], infos[lane] = infos[lane], last
         was_cut_off = truncated & ~terminated & (not self.ends_at_horizon)
         for lane_info, was_cut in zip(infos, was_cut_off.tolist(), strict=True):

@@ -58,6 +58,7 @@ class SB3Agent(Lanes):
     """
 
     has_exact_probabilities = True
+    hears_every_step = True  # of `deliver`, also where no reward arrives: memories move on
 
     def __init__(self, model: Any, *, deterministic: bool = False) -> None:
         policy = getattr(model, "policy", model)
@@ -175,6 +176,7 @@ class SB3Agent(Lanes):
         if mask is not None:
             lanes = check_mask("mask", mask, self.num_lanes)
         check_actions(action, self.num_arms, self.num_envs, mask=lanes)
+        lanes = lanes | (np.atleast_1d(action) == -1)  # `deliver`'s, where a reward is late
         parts = zip(self._next_memory, self._memory, strict=True)
         self._memory = tuple(np.where(lanes[None, :, None], new, kept) for new, kept in parts)
         self._next_memory = self._memory

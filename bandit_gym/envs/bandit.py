@@ -137,9 +137,10 @@ class BanditLanes:
     def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> Paid:
         """Return the (N,) rewards of a pull in each lane, and what a step reports of it."""
         rewards = self._pay(take_arms(self._means, actions), uniforms)
+        regrets = take_arms(self._gaps, actions)
         if self._is_recorded:
-            self._record.add(actions, rewards)
-        return rewards, {"regret": take_arms(self._gaps, actions)}
+            self._record.add(actions, rewards, regrets)
+        return rewards, {"regret": regrets}
 
     def _pay(self, means: FloatArray, uniforms: FloatArray) -> FloatArray:
         """Return the (N,) rewards of arms of these means."""

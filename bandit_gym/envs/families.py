@@ -159,7 +159,10 @@ def contextual(
 def table(**options: Any) -> BanditEnv | BanditVectorEnv:
     """Table bandit: visitors of a table in random order, each with the reward of every arm."""
     kinds: tuple[Any, Any] = TableBanditEnv, TableBanditVectorEnv
-    return kinds["num_envs" in options](**options)  # type: ignore[no-any-return]
+    is_vector = "num_envs" in options
+    known = [*signature(TableBanditEnv).parameters, "max_episode_steps"]
+    check_keys("options", options, optional=known + [*VECTOR_OPTIONS] * is_vector)
+    return kinds[is_vector](**options)  # type: ignore[no-any-return]
 
 
 table.__signature__ = signature(TableBanditEnv)  # type: ignore[attr-defined]

@@ -57,6 +57,7 @@ class PlayRecord:
         pulls: (N, K) pulls of each arm.
         reward_sums: (N, K) what they paid.
         lengths: (N,) pulls of all arms.
+        regrets: (N,) what they lost to the arms that were best then.
         last_actions: (N,) arms pulled last, -1 before the first.
 
     Raises:
@@ -80,7 +81,7 @@ class PlayRecord:
             raise ValueError(message("horizon", condition, horizon, remedy))
         self.pulls = np.zeros((num_envs, num_arms), dtype=np.int64)
         self.reward_sums = np.zeros((num_envs, num_arms))
-        self.lengths = np.zeros(num_envs, dtype=np.int64)
+        self.lengths, self.regrets = np.zeros(num_envs, dtype=np.int64), np.zeros(num_envs)
         self.last_actions = np.full(num_envs, -1, dtype=np.int64)
         self._observation, self._support, self._horizon = observation, support, horizon or 1
         blank = {
@@ -103,13 +104,14 @@ class PlayRecord:
         """(N, K) mean reward of every arm, 0 where it was never pulled."""
         return self.reward_sums / np.maximum(self.pulls, 1)
 
-    def add(self, actions: IntArray, rewards: FloatArray) -> None:
-        """Add one pull per lane: (N,) actions and (N,) rewards."""
+    def add(self, actions: IntArray, rewards: FloatArray, regrets: Any = 0.0) -> None:
+        """Add one pull per lane: (N,) actions, (N,) rewards and (N,) regrets."""
         num_lanes, num_arms = self.pulls.shape
         lanes, per_pull = np.arange(num_lanes), 1.0 / self._horizon
         flat_indices = lanes * num_arms + actions  # flat: twice as fast as pairs
         pulls, sums = self.pulls.reshape(-1), self.reward_sums.reshape(-1)
         self.lengths += 1
+        self.regrets += regrets
         counts, totals = pulls[flat_indices] + 1, sums[flat_indices] + rewards
         pulls[flat_indices], sums[flat_indices] = counts, totals
         shown, starts = self._shown.reshape(-1), lanes * self._shown.shape[1]
@@ -127,7 +129,7 @@ class PlayRecord:
 
     def clear(self, lanes: IntArray | BoolArray) -> None:
         """Start the listed or masked lanes afresh."""
-        for values in (self.pulls, self.reward_sums, self.lengths):
+        for values in (self.pulls, self.reward_sums, self.lengths, self.regrets):
             values[lanes] = 0
         self.last_actions[lanes] = -1
         self._shown[lanes] = self._blank

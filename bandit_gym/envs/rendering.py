@@ -110,12 +110,11 @@ def show_record(
     likelihood: Likelihood, means: FloatArray | None, record: PlayRecord, lane: int = 0
 ) -> Frame:
     """Return what there is to see of a lane with (K,) true means; None hides them."""
-    pulls, total = record.pulls[lane], record.reward_sums[lane].sum()
-    num_pulls = int(pulls.sum())
+    num_pulls, total = int(record.lengths[lane]), record.reward_sums[lane].sum()
     title = f"{likelihood.name.capitalize()} bandit, {num_pulls:,} pull{'s' * (num_pulls != 1)}"
     if num_pulls:
         title += f", mean reward {total / num_pulls:.3f}"
-        title += "" if means is None else f", regret {float(pulls @ (means.max() - means)):.1f}"
+        title += "" if means is None else f", regret {record.regrets[lane]:.1f}"
     return make_frame((title,), likelihood, means, record, lane)
 
 

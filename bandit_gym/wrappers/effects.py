@@ -246,11 +246,13 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
     features = info.get(FEEDBACK_FEATURES)
     places = zip(has_arrived.T, actions.T, rewards.T, strict=True)
     for place, (arrived, arms, paid) in enumerate(places):
+        is_heard = place == 0 and getattr(agent, "hears_every_step", False)
         infos = {} if features is None else {"observation": features[..., place, :]}
         if np.ndim(info["feedback_step"]) == 1:  # a single run
-            if arrived[0]:
+            if arrived[0] or is_heard:
+                infos |= {} if arrived[0] else {"mask": arrived}
                 agent.observe(int(arms[0]), float(paid[0]), **infos)
-        elif arrived.any() or has_reset:
+        elif arrived.any() or has_reset or is_heard:
             agent.observe(arms, paid, mask=arrived, **infos)
 
 

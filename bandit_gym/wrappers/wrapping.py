@@ -22,6 +22,7 @@ from bandit_gym.checks import (
     check_actions,
     check_choice,
     check_keys,
+    find_problem,
     load_named,
     message,
     split_name,
@@ -67,7 +68,7 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         check_wrappable(env, self.effect_class)
         super().__init__(env)
         self.effect = self.effect_class(env.unwrapped, *args, **options)
-        self.problem = self.effect.problem
+        self.problem = self.effect.problem or find_problem(env)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Start an episode."""
@@ -100,7 +101,7 @@ class LaneVectorWrapper(BaseVectorWrapper):
         check_wrappable(env, wrapper.effect_class)
         super().__init__(env)
         self.effect = wrapper.effect_class(env.unwrapped, *args, **options)
-        self.problem = self.effect.problem
+        self.problem = self.effect.problem or find_problem(env)
         self._name = wrapper.__name__
 
     def __repr__(self) -> str:

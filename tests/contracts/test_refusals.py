@@ -6,6 +6,7 @@ family; wrong priors and likelihoods of users in `test_users_priors.py`.
 
 import random
 import re
+from functools import partial
 from itertools import product
 
 import gymnasium as gym
@@ -14,6 +15,7 @@ import pytest
 from geometric import Geometric
 from gymnasium.error import InvalidAction
 from gymnasium.spaces import Box
+from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers.vector import TransformReward
 from stub_agents import Constant
 from surface import make_env
@@ -451,7 +453,11 @@ def test_rewards_that_cannot_become_0_or_1():
 
 DATASETS = [
     ({"env": None}, "env must be an environment with a BanditProblem, got None"),
-    ({"env": bg.make(PROBLEM)}, "horizon must be given for an environment without"),
+    ({"env": bg.make(PROBLEM).unwrapped}, "horizon must be given for an environment without"),
+    (
+        {"env": SyncVectorEnv([partial(gym.make, ENV, max_episode_steps=3)]), "horizon": 4},
+        "horizon must be at most the time limit of the environment's episodes, got 4",
+    ),
     ({"policy": "exat"}, "policy must be one of .*; the nearest known one is 'exact'"),
     ({"num_episodes": 0}, "num_episodes must be a positive integer, got 0"),
     ({"env": DelayedReward(gym.make(ENV))}, "env must pay each pull at once, and report means"),

@@ -13,6 +13,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 from agents import ExactThompson, make_agent
 from agents.sb3 import GymnasiumVecEnv, as_policy
+from bandit_gym.rollout import AGENT_STREAM, rollout
+from bandit_gym.wrappers import DelayedReward
 
 HORIZONS = (4, 7, 11)
 SEED = 5
@@ -63,6 +65,14 @@ def test_policy_returns_are_those_of_our_own_loop_when_episodes_are_ragged(name,
     ragged = kind(env_functions())
     assert policy_returns(as_policy(agent, seed=SEED), ragged, 20) == expected
     ragged.close()
+
+
+def test_policy_hears_late_rewards_as_our_own_loop_does():
+    env = DelayedReward(make_vec("BernoulliBandit-v0", num_envs=9, max_episode_steps=50), delay=5)
+    agent = ExactThompson(env.problem)
+    paid = rollout(agent, env, seed=SEED).rewards[:, :-5].sum(axis=1)
+    policy = as_policy(agent, seed=np.random.SeedSequence(SEED, spawn_key=(AGENT_STREAM,)))
+    assert policy_returns(policy, GymnasiumVecEnv(env), 9) == sorted(paid)
 
 
 def test_policy_refuses_to_go_on_when_rewards_do_not_come_in():

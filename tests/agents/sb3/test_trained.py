@@ -20,6 +20,7 @@ from agents.sb3 import GymnasiumVecEnv, SB3Agent, saved_model
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.rollout import rollout
+from bandit_gym.wrappers import deliver
 
 every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)
 
@@ -140,6 +141,24 @@ def test_sb3_agent_keeps_the_memory_of_masked_lanes(models):
     agent.observe(np.array([0, -5]), np.array([0.0, np.nan]), mask=np.array([True, False]))
     np.testing.assert_array_equal(agent._memory[0][:, 1], before[:, 1])
     assert (agent._memory[0][:, 0] != before[:, 0]).any()
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+def test_sb3_agent_remembers_steps_in_which_no_reward_arrives(models, num_envs):
+    agent, memories = SB3Agent(models["RecurrentPPO"], deterministic=True), []
+    stream = observations(models["RecurrentPPO"], 4)
+    for is_late in (False, True):
+        agent.reset(num_envs, seed=0)
+        for observation in stream if num_envs else stream[:, 0]:
+            action = agent.act(observation)
+            blank = np.full((num_envs or 1, 1), -1)[slice(None) if num_envs else 0]
+            late = {"feedback_step": blank, "feedback_action": blank, "feedback_reward": blank + 1}
+            if is_late:
+                deliver(agent, late)
+            else:
+                agent.observe(action, action * 0.0)
+        memories.append(agent._memory)
+    np.testing.assert_array_equal(*memories)
 
 
 @pytest.mark.parametrize("is_deterministic", [False, True])

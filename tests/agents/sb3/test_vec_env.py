@@ -8,6 +8,7 @@ import pytest
 from families import ALL_ENV_IDS
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 pytest.importorskip("stable_baselines3")
 from sb3_models import NUM_ARMS, make_vec
@@ -54,6 +55,14 @@ def test_vec_env_takes_sync_vector_envs_too():
     ours, theirs = play(GymnasiumVecEnv(sync)), play(reference("PoissonBandit-v0"))
     for found, wanted in zip(ours, theirs, strict=True):
         assert data_equivalence(found, wanted, exact=True)
+
+
+def test_vec_env_leaves_the_statistics_of_an_episode_where_sb3_looks_for_them():
+    lanes = make_vec("BernoulliBandit-v0", num_envs=3, max_episode_steps=4)
+    env = GymnasiumVecEnv(RecordEpisodeStatistics(lanes))
+    env.reset()
+    *_, infos = [env.step(np.zeros(3, int)) for _ in range(4)][-1]
+    assert [info["episode"]["l"] for info in infos] == [4] * 3
 
 
 def test_vec_env_keeps_rewards_in_double_precision():

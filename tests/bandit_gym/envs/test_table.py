@@ -52,12 +52,13 @@ def test_a_table_is_the_same_from_arrays_a_frame_and_files(tmp_path):
 
 
 def test_an_episode_has_each_row_once_in_an_order_of_its_own_and_ends_after_the_last():
-    env, orders = make(), []
+    env, orders = make(render_mode="ansi"), []
     check_env(env.unwrapped)
     rows = disjoint(VISITORS, NUM_ARMS).tolist()
     for _ in range(2):
         seen, _ = env.reset(seed=None if orders else 3)
         orders.append([])
+        lost = 0.0
         for number in range(NUM_ROWS):
             row = rows.index(seen.tolist())
             seen, reward, terminated, truncated, info = env.step(number % NUM_ARMS)
@@ -66,6 +67,8 @@ def test_an_episode_has_each_row_once_in_an_order_of_its_own_and_ends_after_the_
             assert info["optimal_action"] == paid.argmax() and info["means"].tolist() == [*paid]
             assert (terminated, truncated) == (False, number == NUM_ROWS - 1)
             orders[-1].append(row)
+            lost += info["regret"]
+        assert f"regret {lost:.1f}" in env.render()
         assert seen in env.observation_space
         with pytest.raises(ResetNeeded, match="reset must be called after the last row"):
             env.step(0)

@@ -61,7 +61,8 @@ def test_agents_are_given_bernoulli_rewards(num_envs):
     env = bg.make(PROBLEM) if num_envs is None else bg.make_vec(PROBLEM, num_envs)
     for around in (BinaryReward(env), DelayedReward(BinaryReward(Drift(env, std=0.1)), 2)):
         agent = ExactThompson(around)
-        assert agent.problem == BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
+        assert Drift(env, std=0.1).problem == PROBLEM
+        assert agent.problem == around.problem == BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
         assert agent.method == "conjugate"
         assert set(rollout(agent, around, seed=0, horizon=9).rewards.ravel()) <= {0.0, 1.0}
     lanes = SyncVectorEnv([lambda: BinaryReward(bg.make(PROBLEM))] * 2)
