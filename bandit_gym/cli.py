@@ -20,7 +20,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import bandit_gym
-from bandit_gym.checks import check_file, check_folder, check_path, check_real, message
+from bandit_gym.checks import (
+    check_choice,
+    check_file,
+    check_folder,
+    check_path,
+    check_real,
+    message,
+)
 from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import AXIS_SCALES, FORMATS, STYLES
 from bandit_gym.experiments.catalogue import (
@@ -37,6 +44,7 @@ from bandit_gym.results.page import write_html
 from bandit_gym.results.report import (
     DETAIL_COLUMNS,
     LINE_WIDTH,
+    TITLED_COLUMNS,
     describe,
     wrap_with_indent,
     write_report,
@@ -143,6 +151,8 @@ def _run_experiment(experiment: Experiment, name: str, options: argparse.Namespa
     """Run an experiment, print its tables and draw its regret; return whether an agent failed."""
     from bandit_gym.results.plots import save_figures  # brings matplotlib, which others do not need
 
+    for column in options.columns:
+        check_choice("columns", column, TITLED_COLUMNS)
     folder = check_folder("out", options.out or f"results/{name}-{experiment.name}")
     options.folder = folder
     workers = Workers(options.backend, options.workers, options.scheduler)

@@ -205,6 +205,7 @@ COLUMNS = {
         unit="reward",
     ),
     "reward": Column("sum of the rewards", adds=lambda step: step.rewards, unit="reward"),
+    "decisions": Column("number of steps played", shows=lambda now: now.lengths),
     "optimal_pulls": Column("number of pulls of a best arm", adds=_optimal_pulls, unit="pulls"),
     "last_switch": Column(
         "the last step at which the agent changed its arm; 0 if it never has",

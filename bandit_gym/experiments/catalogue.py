@@ -22,6 +22,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
@@ -397,8 +398,6 @@ def _digest_of(value: Any) -> str:
     It is the same in any process, so that the seeds that it enters are. Code that the object calls
     does not count here; see `find_sources`.
     """
-    import joblib  # slow to start, and seldom needed
-
     is_code = isinstance(value, FunctionType | type)
     code = value if is_code else type(value)
     try:
@@ -406,12 +405,29 @@ def _digest_of(value: Any) -> str:
     except (OSError, TypeError):  # of a shell, or made by other code
         source = code.__qualname__
     if isinstance(value, FunctionType):
-        contents: Any = [cell.cell_contents for cell in value.__closure__ or ()], value.__defaults__
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        contents: Any = cells, value.__defaults__, *filter(None, [value.__kwdefaults__])
+        if value.__name__ == "<lambda>":  # of which a line may hold several
+            indent = len(source) - len(source.lstrip())
+            source += str([end - indent for *_, end in value.__code__.co_positions() if end])
+    elif isinstance(value, partial):
+        contents = _digest_of(value.func), value.args, value.keywords
     else:
         contents = None if is_code else getattr(value, "__dict__", repr(value))
-    try:
-        contents = str(joblib.hash(contents))
-    except Exception:  # of anybody's, such as a lock
-        contents = type(contents).__qualname__
-    text = f"{textwrap.dedent(source)}\n{contents}"
+        if not is_code and any(vars(each).get("__slots__") for each in type(value).__mro__):
+            contents = object.__getstate__(value)
+    text = f"{textwrap.dedent(source)}\n{_hash_contents(contents)}"
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _hash_contents(contents: Any) -> str:
+    """Return the hash of plain values; of what joblib cannot hash, such as a lock, the parts'."""
+    import joblib  # slow to start, and seldom needed
+
+    try:
+        return str(joblib.hash(contents))
+    except Exception:  # of anybody's
+        parts = [*contents.items()] if isinstance(contents, dict) else contents
+        if isinstance(parts, list | tuple) and parts:
+            return str([_hash_contents(part) for part in parts])
+        return type(contents).__qualname__

@@ -100,8 +100,9 @@ class Entry:
 
     @cached_property
     def name(self) -> str:
-        """What its settings read as, `racing(delta=0.1)`: the label of what is given none."""
-        return _cut_label(short_name(self.target) + _write_options(self.options))
+        """What its settings read as, `racing(delta=0.1)`, in whichever order they were given."""
+        options = json.loads(json.dumps(self.options, sort_keys=True))
+        return _cut_label(short_name(self.target) + _write_options(options))
 
 
 def read_entries(name: str, kind: str, entries: Any) -> tuple[Entry, ...]:

@@ -268,7 +268,8 @@ def to_parquet(
         meaning = {"description": column.meaning}
         fields.append(pa.field(name, arrays[-1].type, nullable=False, metadata=meaning))
     content = {"run": run.digest, "block": block, "settings": run.settings, **origin}
-    schema = pa.schema(fields, metadata={ORIGIN_KEY: json.dumps(content).encode()})
+    text = json.dumps(content, sort_keys=True)
+    schema = pa.schema(fields, metadata={ORIGIN_KEY: text.encode()})
     buffer = io.BytesIO()
     pq.write_table(
         pa.table(arrays, schema=schema),

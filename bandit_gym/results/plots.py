@@ -191,18 +191,19 @@ def chart_parameter(results: Results, environment: Entry, name: str) -> Chart | 
     rest, experiment = _without_option(environment, name), results.experiment
     group = [each for each in experiment.environments if _without_option(each, name) == rest]
     runs = [run for each in group for run in results.usable(each)]
-    measured: dict[Entry, dict[float | None, RunResults]] = {}
+    measured: dict[tuple[Entry, bool], dict[float | None, RunResults]] = {}
     for run in runs:
         agent = run.run.agent
         owner = run.run.environment if name in environment.options else agent
         value = _numbers(owner).get(name)
         entry = agent if value is None or owner is not agent else _without_option(agent, name)
-        measured.setdefault(entry, {})[value] = run
+        is_flat = value is None and owner is agent  # not a point of the curve of such a grid
+        measured.setdefault((entry, is_flat), {})[value] = run
     if environment != runs[0].run.environment or max(map(len, measured.values())) < 2:
         return None
     x = sorted({value for points in measured.values() for value in points if value is not None})
     curves = []
-    for entry, points in measured.items():
+    for (entry, _), points in measured.items():
         found = [points.get(value, points.get(None)) for value in x]
         finals = [run.final("cumulative_regret") if run else UNKNOWN_REGRETS for run in found]
         is_banded = min(map(len, finals)) >= MIN_REPLICATIONS

@@ -50,7 +50,7 @@ LATEX_ESCAPES = {
     **{sign: f"\\{sign}" for sign in "#$%&_{}"},
     **{"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"},
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
-    **{"`": r"\textasciigrave{}", "'": r"\textquotesingle{}", "[": "{[}", "]": "{]}"},
+    **{"`": r"\textasciigrave{}", "'": r"\textquotesingle{}", "[": "{[}", "]": "{]}", "*": "{*}"},
     **{"±": r"$\pm$", "−": "$-$", "µ": r"$\mu$"},
 }
 """Signs that mean something to LaTeX, alone or with those beside them, and how it shows them."""

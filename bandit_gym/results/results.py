@@ -189,7 +189,9 @@ class Results:
         makers = plots.list_figures(self)
         check_choice("kind", kind, makers)
         usable = {each.label: each for each in self.experiment.environments if self.usable(each)}
-        label = next(iter(usable), None) if env is None else env
+        if not usable:
+            raise ValueError(message("results", "hold a run that can be drawn", "none"))
+        label = next(iter(usable)) if env is None else env
         chart = makers[kind](self, usable[check_choice("env", label, usable)])
         if chart is None:
             raise ValueError(f"kind must be one that these results allow, got {kind!r}.")

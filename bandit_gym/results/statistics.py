@@ -321,7 +321,12 @@ def _summarise_run(found: RunResults, reference: RunResults | None) -> dict[str,
 
 
 def _share_of_decisions(found: RunResults, name: str) -> float:
-    return float(found.final(name).mean() / found.run.horizon)
+    return float(found.final(name).mean() / _decisions(found).mean())
+
+
+def _decisions(found: RunResults) -> FloatArray:
+    """Return the (R,) steps played, the horizon where a block does not say."""
+    return np.asarray(np.nan_to_num(found.final("decisions"), nan=found.run.horizon))
 
 
 def _estimates(found: RunResults) -> dict[str, Any]:
@@ -334,7 +339,7 @@ def _estimates(found: RunResults) -> dict[str, Any]:
     for step in found.run.earlier_horizons:
         regret = found.curves("cumulative_regret")[:, found.steps == step][:, 0]
         row |= _mean_columns(f"cumulative_regret_{step}", regret)
-    samples = _mean_columns("samples_per_decision", found.final("num_samples") / found.run.horizon)
+    samples = _mean_columns("samples_per_decision", found.final("num_samples") / _decisions(found))
     return row | samples | {"microseconds_per_decision": 1e6 * found.seconds_per_decision()}
 
 

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import threading
+from functools import partial
 
 import pytest
 from documents import run as run_code
@@ -9,6 +11,7 @@ from surface import curves_of
 
 import agents
 import bandit_gym as bg
+from bandit_gym.experiments.catalogue import _digest_of
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Mixture, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem, ContextualProblem
@@ -116,6 +119,32 @@ def test_priors_are_objects_with_and_without_a_name(session):
     assert named["prior"]["name"] == "truncated_normal"
     assert results.table()["env"].tolist()[1] == "BernoulliBandit-v0(prior=Squared)"
     assert (gaussian["num_arms"], gaussian["std"]) == (4, 0.5)
+
+
+def test_own_objects_that_look_alike_are_told_apart(session):
+    class Slotted:
+        __slots__ = ("power",)
+
+        def __init__(self, power):
+            self.power = power
+
+    class Locked(Slotted):
+        def __init__(self, power):
+            super().__init__(power)
+            self.lock = threading.Lock()
+
+    def shifted(arm, *, by):
+        return lambda *, step=by: arm + step
+
+    pairs = [
+        (lambda arm: arm, lambda arm: arm + 1),  # on one line
+        (partial(pow, 2), partial(pow, 3)),
+        (shifted(0, by=1), shifted(0, by=2)),
+        (Slotted(1), Slotted(2)),
+        (Locked(1), Locked(2)),
+    ]
+    for first, second in pairs:
+        assert _digest_of(first) != _digest_of(second)
 
 
 def test_problem_with_a_likelihood_of_ones_own_is_an_environment(session):

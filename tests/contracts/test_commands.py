@@ -534,6 +534,9 @@ def test_a_column_that_is_asked_for_is_in_the_printed_table(tmp_path, capsys):
         assert " 2.0 ± 0.0" in lines[at + 1]
     assert main(["report", out, "--columns", "last_swich"]) == 2
     assert "columns must be one of" in capsys.readouterr().err
+    new = tmp_path / "new"  # nothing is simulated before
+    assert main(["compare", *sizes, "--out", str(new), "--columns", "last_swich"]) == 2
+    assert not new.exists()
 
 
 def test_the_least_regret_is_told_where_it_is_asked_for(tmp_path, capsys):

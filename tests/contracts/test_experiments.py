@@ -214,6 +214,15 @@ def test_every_agent_meets_the_same_means_whatever_else_is_asked_for(tmp_path):
     assert not set(other["random"]) & set(first)
 
 
+def test_settings_in_another_order_have_the_same_folder_and_bytes(tmp_path):
+    found = []
+    for settings in (FIXED | {"num_arms": 3}, {"num_arms": 3} | FIXED):
+        play(tmp_path / str(len(found)), environments=[settings], agents=["ucb1"])
+        blocks = (tmp_path / str(len(found)) / "blocks").glob("*/*")
+        found.append([(path.parent.name, path.read_bytes()) for path in sorted(blocks)])
+    assert found[0] == found[1] and len(found[0]) == 2
+
+
 def test_every_agent_meets_the_same_noise(tmp_path):
     """One uniform a step decides every arm's reward, so a better arm never pays less."""
     arms = [{"agent": "stub_agents:Constant", "arm": arm, "label": str(arm)} for arm in (0, 1, 2)]

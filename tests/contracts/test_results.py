@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from html import escape, unescape
 from itertools import pairwise
 
@@ -192,7 +193,7 @@ def test_scores_over_environments_are_interquartile_means_of_shares_of_uniform_p
 def test_only_replications_that_both_have_are_paired_and_scored(folder, rows, tmp_path):
     """Of ucb1 the first block in the fixed world is missing: replications 8 to 21 are left."""
     copy = shutil.copytree(folder, tmp_path / "copy")
-    lost = next(path for path in (copy / "blocks").iterdir() if "--ucb1--" in path.name)
+    [lost] = (copy / "blocks").glob("*means*--ucb1--*")
     (lost / "00000.parquet").unlink()
     tables = tables_of(load_results(copy))
     regret, reference = (final(rows, "fixed", agent)[8:] for agent in ("ucb1", "random"))
@@ -411,6 +412,11 @@ def test_regret_at_the_horizon_is_drawn_against_an_option_of_a_grid(tmp_path):
     for agent, line in lines_of(figure).items():
         assert line.get_ydata() == pytest.approx([means[each, agent] for each in drawn])
     assert len(figure.axes[0].collections) == 4  # bands
+    agents = [{"agent": "stub_agents:Constant", "grid": {"arm": [1, 2]}}, "stub_agents:Constant"]
+    experiment = Experiment([FIXED], agents, replications=12, horizon=10)
+    own = run_experiment(experiment, tmp_path / "own", workers=SERIAL).plot(kind="parameter-arm")
+    drawn_regrets = [line.get_ydata() for line in own.axes[0].lines]
+    assert np.array(drawn_regrets) == pytest.approx(np.array([[4, 0], [7, 7]]))
     for environment in (fixed, drawn[1]):  # alone, and drawn with the first
         with pytest.raises(ValueError, match="kind must be one that these results allow"):
             results.plot(env=environment, kind="parameter-num_arms")
@@ -467,6 +473,8 @@ def test_plot_refuses_what_there_is_not_and_what_the_results_do_not_allow(folder
     ):
         with pytest.raises(ValueError, match=text):
             alone.plot(**options)
+    with pytest.raises(ValueError, match="results must hold a run that can be drawn, got 'none'"):
+        replace(alone, runs=()).plot()
 
 
 # -- The command report -------------------------------------------------------------------------

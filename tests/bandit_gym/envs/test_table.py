@@ -110,7 +110,10 @@ def test_it_is_compared_and_its_regret_is_named_for_what_it_is(tmp_path):
     prior = {"name": "normal", "mean": 0.0, "std": 1.0}
     agents = [{"agent": "laplace", "prior": prior}, "lin_ucb"]
     sizes = {"replications": 4, "horizon": 10, "block_size": 2, "progress": False}
-    found = bg.compare(agents, env=env, workers=SERIAL, **sizes)
+    racing = {"agent": "racing", "prior": prior}
+    found = bg.compare([*agents, racing], env=env, workers=SERIAL, **sizes)
+    samples = found.runs[-1].final("num_samples").mean() / NUM_ROWS  # where 10 steps were asked for
+    assert found.table()["samples_per_decision"].iloc[-1] == pytest.approx(samples)
     assert "best reward of each row: sum over steps of best reward - reward received" in str(found)
     with pytest.raises(ValueError, match="prior must be given"):
         bg.compare(["laplace"], env=env, workers=SERIAL, **sizes)
