@@ -9,17 +9,15 @@ from pathlib import Path
 
 import benchmark
 import pytest
-from benchmarks.report import MARKER, PEER_NAMES, format_seconds, format_value, write_markdown
+from benchmarks.report import MARKER, PEER_NAMES, write_markdown
 from benchmarks.runs import time_comparison
 from benchmarks.thresholds import TARGETS, at_least, at_most, judge_row
 from benchmarks.timing import (
     Effort,
     Measurement,
     ResultRow,
-    make_contestant,
     make_peer,
     match,
-    time_contestants,
 )
 from scripts_run import TINY, run_benchmark, run_study
 
@@ -117,62 +115,12 @@ def test_match_takes_the_median_of_ratios_within_turns():
     assert row.costs == {"theirs": 9.0, "ours": 2.0}
 
 
-def test_measure_alternates_the_contestants():
-    order = []
-
-    def contestant(name):
-        def play(num_rounds, clock):
-            order.append(name)
-            return 1.0, 1.0
-
-        return play
-
-    time_contestants(
-        {name: contestant(name) for name in "ab"}, Effort("test", seconds=0.0, repeats=3)
-    )
-    assert order[4:] == ["a", "b", "b", "a", "a", "b"]
-
-
-def test_match_reports_an_absent_contestant_with_its_reason():
-    contestants = {"ours": costing(1, 1, 1), "peer": "pip failed"}
-    row = play_match(contestants, ("peer", "ours"), repeats=1)
-    assert row.value is None
-    assert row.note == "peer is absent: pip failed"
-
-
-def test_measure_enlarges_rounds_until_a_timing_is_long_enough():
-    asked = []
-
-    def play(num_rounds, clock):
-        asked.append(num_rounds)
-        return num_rounds * 0.01, num_rounds
-
-    time_contestants({"ours": play}, Effort("test", seconds=0.5, repeats=1))
-    assert 0.5 <= asked[-1] * 0.01 <= 2.0
-
-
-def test_rounds_are_counted_in_the_units_told_or_returned():
-    for work in (None, 7.0):
-        seconds, done = make_contestant(lambda: 7.0, work)(3, "processor")
-        assert done == 21 and seconds >= 0
-
-
 def keys_chosen(*names: str) -> set[str]:
     return {
         key
         for measurement in benchmark.choose_measurements(names, TINY)
         for key in measurement.keys
     }
-
-
-def test_every_row_can_be_asked_for_by_its_key():
-    for measurement in benchmark.choose_measurements([], TINY):
-        for key in measurement.keys:
-            chosen = benchmark.choose_measurements([key], TINY)
-            assert chosen[0].keys == measurement.keys
-            assert all(
-                any(f"{other}.".startswith(f"{key}.") for other in one.keys) for one in chosen
-            )
 
 
 def test_only_takes_a_key_or_its_first_words_and_no_half_of_one(capsys):
@@ -288,12 +236,6 @@ def test_peer_is_told_with_its_version_and_absent_with_its_reason_if_not_install
     effort = Effort("test", 0.0, 1, has_peers=True)
     assert make_peer(effort, "river", 1.0) == "pip failed: no such version"
     assert {*PEER_NAMES} <= benchmark.document([], effort)["versions"].keys()
-
-
-def test_numbers_are_written_with_three_digits():
-    found = format_value(None, "x"), format_value(1234.5, "x"), format_value(0.2917, "x")
-    assert found == ("absent", "1,234 x", "0.292 x")
-    assert (format_seconds(0.01534), format_seconds(3e-8)) == ("15.3 ms", "30 ns")
 
 
 def test_markdown_replaces_what_is_between_the_markers_and_refuses_a_page_without(found, tmp_path):
