@@ -156,7 +156,8 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         return self.lane_sums[0] if self.num_envs is None else self.lane_sums
 
     def _require_totals(self, name: str) -> None:
-        """Refuse totals of arms that are other ones at each decision."""
+        """Refuse totals of arms that are other ones at each decision, and before `reset`."""
+        self._require_reset()
         if self._has_features:
             raise TypeError(message(name, "be asked where arms have no features", self.problem))
 
@@ -358,11 +359,10 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         raise TypeError(f"posterior must be asked of an agent with a prior, got {name}.")
 
     def diagnostics(self) -> dict[str, Any]:
-        """Say how the last `act` went; empty before the first.
+        """Return how the last `act` went, by name; nothing before the first.
 
-        Returns:
-            A dict from names to (N,) arrays, to (n,) arrays after an `act` with a size, or to
-            numbers for a single run, whose `doubts` are a `bandit_gym.checks.doubts.Doubt`.
+        They are (N,) arrays, (n,) after an `act` with a size, or numbers for a single run, whose
+        `doubts` are a `bandit_gym.checks.doubts.Doubt`.
         """
         if self.num_envs is None:
             found = {name: values[0].copy() for name, values in self._diagnostics.items()}

@@ -160,6 +160,12 @@ class ConjugatePosterior(ExactPosterior):
         below, _ = self.distribution.partial_moment(first, second, x[..., None])  # (M, N, K)
         sizes = (half[..., None] * weights).reshape(len(first), -1).T[..., None]
         found = ((below - below.prod(axis=-1, keepdims=True)) * sizes).sum(axis=0)
+        # Beyond the last quantile others lose E(x_i - end)^+, which may be infinite.
+        below, moment = self.distribution.partial_moment(first, second, ends[:, -1:])
+        mean = self.distribution.mean(first, second)
+        tails = np.where(mean < np.inf, mean - moment - ends[:, -1:] * (1 - below), np.inf)
+        is_own = np.eye(num_arms, dtype=bool)
+        found += np.where(is_own, 0.0, tails[:, None]).sum(axis=-1)
         return np.where(is_missing.any(axis=-1, keepdims=True), np.nan, found.reshape(shape))
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:

@@ -320,11 +320,12 @@ def add_node(
         lane: its tables, at the pairs that hold the node or are last.
         u: where it is.
         weight: of it.
-        workspace: (4, K) overwritten.
+        workspace: (5, K) overwritten.
         sums: (K, K + 1) or (K, 1): p_a is added to [a, 0], and p_a M_ai to [a, i + 1].
     """
     num_arms, product, has_means = len(lane.pairs), 1.0, sums.shape[1] > 1
     density, below, before, average = workspace[0], workspace[1], workspace[2], workspace[3]
+    paid = workspace[4]
     for i in range(num_arms):
         points, pair, k = lane.points[i], lane.pairs[i], 2 * lane.pairs[i]
         length = points[k + 2, POSITION] - points[k, POSITION]
@@ -337,18 +338,19 @@ def add_node(
         product *= below[i]
         if has_means:
             x = lane.x[i, k : k + 3]
-            part = evaluate_parabola(left * x[0], middle * x[1], right * x[2], t)[1]
+            paid[i], part = evaluate_parabola(left * x[0], middle * x[1], right * x[2], t)
             average[i] = (lane.totals[i, pair] + length * part) / max(below[i], 1e-300)
     rest = product
     product = weight
     for a in range(num_arms - 1, -1, -1):
-        share = before[a] * product * density[a]
+        chance = before[a] * product
+        share = chance * density[a]
         product *= below[a]
         sums[a, 0] += share
         if has_means and share != 0.0:
             highest = find_mean(ends, u)
             for i in range(num_arms):
-                sums[a, i + 1] += share * (highest if i == a else min(average[i], highest))
+                sums[a, i + 1] += chance * paid[a] if i == a else share * min(average[i], highest)
     return rest
 
 
@@ -376,7 +378,7 @@ def compare_tables(
     """
     num_lanes, num_arms, num_points = points.shape[:3]
     num_pairs, pairs = num_points // 2, np.empty(num_arms, np.int64)
-    workspace, sums = np.empty((4, num_arms)), np.empty((num_arms, 1 + means.shape[1]))
+    workspace, sums = np.empty((5, num_arms)), np.empty((num_arms, 1 + means.shape[1]))
     for lane in range(num_lanes):
         tables, u = LaneTables(points[lane], x[lane], totals[lane], pairs), positions[lane]
         fill_array(sums.reshape(sums.size), 0.0)
@@ -394,10 +396,11 @@ def compare_tables(
                 rest = add_node(ends, tables, node, weight, workspace, sums)
         total = 0.0
         for a in range(num_arms):
+            sums[a, 0] = max(sums[a, 0], 0.0)
             total += sums[a, 0]
         for a in range(num_arms):
             p = sums[a, 0]
-            found[lane, a] = max(p / total, 0.0)
+            found[lane, a] = p / total
             for i in range(means.shape[1]):
                 means[lane, a, i] = sums[a, i + 1] / p if p > 0.0 else totals[lane, i, num_pairs]
 

@@ -158,7 +158,8 @@ class ParticlePosterior(Posterior):
         before, self._shortages = (self.counts, self.sums), 0
         self.counts, self.sums = counts.copy(), sums.copy()
         first = cells.item(0)
-        if self._keeps_gains and len(counts) == cells.size == new_counts.item(first) == 1:
+        is_one = len(counts) == cells.size == new_counts.item(first) == 1
+        if self._keeps_gains and self._is_cumulative and is_one:
             self._add_one_reward(first, sums.item(first) - before[1].item(first))
             return
         totals = np.array([before, (counts, sums)]).reshape(2, 2, -1)
@@ -365,7 +366,8 @@ class ParticlePosterior(Posterior):
         """
         before, now = totals[:, :, cells, None]
         counts, sums = now - before
-        if type(self.problem.likelihood) is Bernoulli and not np.count_nonzero(counts != 1):
+        is_fast = self._is_cumulative and type(self.problem.likelihood) is Bernoulli
+        if is_fast and not np.count_nonzero(counts != 1):  # of a window, 1 may be 2 - 1
             gain = self._bernoulli_gain(cells, sums)
         else:
             gain = self.problem.likelihood.log_likelihood(self._means[cells], counts, sums)

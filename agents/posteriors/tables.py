@@ -64,7 +64,7 @@ DISTRIBUTION_DEVIATIONS = np.concatenate(
 )
 """Deviations from its mode at which a named distribution is evaluated."""
 NUM_DISTRIBUTION_POINTS = 128
-"""M of the tables of named distributions, whose best-arm probabilities are accurate to 1e-6."""
+"""M of the tables of named distributions, whose best-arm probabilities are accurate to 1e-5."""
 
 
 class Tables(NamedTuple):

@@ -129,7 +129,7 @@ class PosteriorSnapshot:
             raise ValueError(message("p", "be above 0 and below 1", p))
         posterior = self.belief
         found = np.array([posterior.quantile(level) for level in levels.ravel().tolist()])
-        answers = self._shape_answers(found)
+        answers = self._shape_answers(found.reshape(levels.size, len(self.counts), self.num_arms))
         return answers.reshape(*levels.shape, *answers.shape[1:])
 
     def interval(self, confidence: float = 0.95) -> np.ndarray:

@@ -5,7 +5,7 @@ import pytest
 from families import CONJUGATE_PROBLEMS, names_with, typical_mean
 from surface import started
 
-from agents import SlidingWindow
+from agents import SlidingWindow, SMCThompson
 from bandit_gym.likelihoods import Bernoulli, Exponential
 from bandit_gym.priors import Beta, InverseGamma
 from bandit_gym.problem import BanditProblem
@@ -65,6 +65,15 @@ def test_every_rule_forgets_what_has_left_its_window(rule):
     found, law = (each.action_probabilities().mean(axis=0) for each in (agent, plain))
     noise = 0.02 if rule == "smc" else 1e-12  # 4 sqrt(p (1 - p) / (300 lanes * 20 particles))
     np.testing.assert_allclose(found, law, atol=noise)
+
+
+def test_particles_follow_several_rewards_that_come_between_two_decisions():
+    agent = SMCThompson(PROBLEM, num_particles=20_000, window=2)
+    agent.reset(seed=0)
+    agent.observe(0, 0.0)
+    agent.act(), agent.observe(0, 1.0), agent.observe(0, 1.0)
+    # Left are two ones: Beta(3, 1), of deviation .194; the particles are worth 5,000 and more.
+    assert abs(agent.posterior().mean()[0] - 0.75) < 4 * 0.194 / 5000**0.5
 
 
 @pytest.mark.parametrize(("options", "pulls"), [({"window": 20}, 20), ({"discount": 0.5}, 2)])

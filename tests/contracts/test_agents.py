@@ -286,6 +286,8 @@ def test_nothing_goes_before_a_reset():
         for method, arguments in [("act", ()), ("observe", (0, 1.0)), ("action_probabilities", ())]:
             with pytest.raises(ResetNeeded, match="reset"):
                 getattr(agent, method)(*arguments)
+        with pytest.raises(ResetNeeded):
+            print(agent.counts)
 
 
 WITH_PROBABILITIES = [each for each in SETTINGS if not each.startswith("racing")]

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from surface import play
 
 from agents import ExactThompson, RacingThompson, SMCThompson, make_agent
-from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
 from bandit_gym.priors import (
     Beta,
+    InverseGamma,
     Normal,
     SharedMixture,
     TruncatedMultivariateNormal,
@@ -85,6 +87,29 @@ def test_expected_loss_is_what_stopping_with_an_arm_loses_on_average(source):
     losses = draws.max(axis=-1, keepdims=True) - draws
     tolerance = 4 * losses.std(axis=0) / np.sqrt(40_000 if is_exact else 250)
     assert (np.abs(snapshot.expected_loss() - losses.mean(axis=0)) <= tolerance).all()
+
+
+@pytest.mark.parametrize("method", ["conjugate", "grid"])
+@pytest.mark.parametrize("shape", [1.2, 1.5, 3.0])
+def test_expected_loss_reaches_into_heavy_tails(shape, method):
+    agent = ExactThompson(BanditProblem(Exponential(), InverseGamma(shape, 1.0), 3), method=method)
+    agent.reset(seed=0)
+    u, mean = np.linspace(-5, 200, 20_001), stats.invgamma(shape)
+    below, above = mean.cdf(np.exp(u)), mean.sf(np.exp(u))
+    expected = np.trapezoid(np.exp(u) * below * above * (1 + below), u)  # of F - F^3, in x = e^u
+    snapshot = agent.posterior()
+    found = snapshot.expected_loss()
+    assert found == pytest.approx(expected, rel=1e-3) or snapshot.doubts
+    assert (found > 0).all() and (method == "grid" or not snapshot.doubts)
+
+
+def test_the_loss_to_an_arm_without_a_finite_mean_is_infinite():
+    problem = BanditProblem(Exponential(), InverseGamma(3.0, 1.0), 3)
+    agent = ExactThompson(problem, prior="reference")
+    agent.reset(seed=0)
+    agent.warm_start([0, 3, 3], [0, 1.0, 2.0])
+    assert np.isinf(agent.posterior().expected_loss()).tolist() == [False, True, True]
+    assert agent.posterior().quantile([]).shape == (0, 3)
 
 
 def test_a_race_on_the_posterior_itself_answers_as_that_does():
