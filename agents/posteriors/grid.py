@@ -402,7 +402,8 @@ def compare_tables(
             p = sums[a, 0]
             found[lane, a] = p / total
             for i in range(means.shape[1]):
-                means[lane, a, i] = sums[a, i + 1] / p if p > 0.0 else totals[lane, i, num_pairs]
+                value = sums[a, i + 1] / p if p > 0.0 else totals[lane, i, num_pairs]
+                means[lane, a, i] = min(max(value, ends[0]), ends[1])  # parabolas may dip below
 
 
 def compare_arms(
