@@ -235,6 +235,8 @@ def _choose_columns(frame: Any, features: Any, rewards: Any) -> tuple[FloatArray
             condition = f"be a list of names of columns, of {quote_words(map(str, frame.columns))}"
             raise ValueError(message(kind, condition, names))
         for name in names:
+            if frame[name].ndim > 1:
+                raise ValueError(message(kind, "be names of one column each", name))
             if frame[name].dtype.kind not in "biuf":
                 remedy = f"list the others as {kind}=[...]"
                 raise ValueError(message(kind, "be columns of numbers", name, remedy))

@@ -29,6 +29,9 @@ infinity."""
 MIN_GAIN = 1e-6
 """Of log-likelihood over arms that are all the same; less is rounding."""
 
+MAX_STD = 10.0
+"""Of log-odds: nearly all means are 0 or 1 then, and quadrature has three digits."""
+
 NODES, NODE_WEIGHTS = special.roots_hermitenorm(64)
 
 
@@ -147,7 +150,8 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
         raise ValueError(message("counts", "have at least 2 arms with pulls", counts))
 
     def read(x: FloatArray) -> tuple[float, float]:
-        return float(x[0] if row.is_location else np.exp(x[0])), float(np.exp(x[1]))
+        first, second = np.exp(np.clip(x, -300.0, 300.0))  # whose squares do not overflow
+        return float(x[0] if row.is_location else first), float(second)
 
     def loss(x: FloatArray) -> float:
         return -float(row.log_marginal(*read(x), n, s, likelihood).sum())
@@ -161,14 +165,15 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
         start, widths = np.array([means.mean(), np.log(spread)]), np.array([spread, 1.0])
     simplex = np.vstack([start, start + np.diag(widths)])
     precision = {"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000, "initial_simplex": simplex}
-    found = optimize.minimize(loss, start, method="Nelder-Mead", options=precision)
-    if row.is_location:
-        # At a maximum of std = 0 the likelihood is flat: one with a hundredth of std is as good.
-        narrow = found.x - [0.0, np.log(100)]
-        is_infinite = loss(narrow) <= found.fun + MIN_GAIN or found.x[1] > start[1] + MAX_LOG
-    else:
-        is_infinite = np.abs(found.x - start).max() > MAX_LOG
-    if is_infinite:
+    # Where std = 0 is best, or arms have one pull each, the likelihood is flat: a prior that is a
+    # hundred times as narrow, or worth as many more pulls, is as good.
+    narrower = np.array([0.0, -1.0]) if row.is_location else np.ones(2)
+    with np.errstate(all="ignore"):  # far out
+        found = optimize.minimize(loss, start, method="Nelder-Mead", options=precision)
+        is_flat = loss(found.x + np.log(100) * narrower) <= found.fun + MIN_GAIN
+    steps = found.x[1] - start[1] if row.is_location else np.abs(found.x - start).max()
+    is_wide = row.prior is LogitNormal and found.x[1] > np.log(MAX_STD)
+    if is_flat or is_wide or steps > MAX_LOG:
         condition = "have means that differ by more than chance, for the maximum to be finite"
         remedy = "give a prior by hand, such as one worth as many pulls as all arms have together"
         raise ValueError(message("sums", condition, sums, remedy))

@@ -84,8 +84,9 @@ def read_log(
             none.
     """
     table = read_frame("source", source).rename(columns=str)
+    known = table.columns.drop_duplicates(keep=False)  # of two columns of a name, none is meant
     for name in (arm, reward, *(features or ()), *([propensity] if propensity else ())):
-        check_choice("column", name, table.columns)
+        check_choice("column", name, known)
     has_reward = table[reward].notna().to_numpy()
     num_dropped = int(np.count_nonzero(~has_reward))
     if num_dropped:

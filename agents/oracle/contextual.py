@@ -27,6 +27,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
+from agents.oracle.arms import Density
 from agents.oracle.chains import PosteriorTarget, chain_probabilities, temper_draws
 from agents.oracle.importance import independent_arms, one_posterior
 from agents.oracle.panels import ToleranceError
@@ -182,7 +183,11 @@ def polar_probabilities(target: PosteriorTarget, arms: FloatArray) -> tuple[Floa
     parts = [np.concatenate(part) for part in zip(*done, (corners, owners, values), strict=True)]
     finer = integrate_cones(target, parts[0], NUM_FINER)
     found, before = (_shares(parts[1], each, len(arms)) for each in (finer, parts[2]))
-    return found, 0.5 * float(np.abs(found - before).sum()) + len(corners) * tolerance
+    error = 0.5 * float(np.abs(found - before).sum()) + len(corners) * tolerance
+    # A ray has one peak. Draws that are not on it say that there are others, as of a mixture.
+    best, (below, above) = find_peaks(target.log_density_on_rays(directions), len(directions))
+    radii = np.log(np.linalg.norm(draws / units, axis=1)) - best
+    return found, error + float(((radii < below) | (radii > above)).mean())
 
 
 def _are_short(corners: FloatArray, directions: FloatArray) -> BoolArray:
@@ -287,7 +292,19 @@ def integrate_rays(target: PosteriorTarget, rays: FloatArray, num_nodes: int) ->
     halving its step. Gauss-Legendre panels on both sides reach to where it is negligible.
     """
     density = target.log_density_on_rays(rays)
-    best = MODE_GRID[density(np.tile(MODE_GRID, (len(rays), 1))).argmax(axis=1)]
+    best, ends = find_peaks(density, len(rays))
+    nodes, weights = leggauss(num_nodes)
+    lengths = np.diff(PANELS)
+    positions = (PANELS[:-1, None] + lengths[:, None] * (nodes + 1) / 2).ravel()
+    masses = (lengths[:, None] * weights / 2).ravel()
+    both = np.concatenate([end[:, None] * positions for end in ends], axis=1)
+    logs = np.concatenate([np.log(np.abs(end))[:, None] + np.log(masses) for end in ends], axis=1)
+    return np.asarray(logsumexp(density(best[:, None] + both) + logs, axis=1))
+
+
+def find_peaks(density: Density, num_rays: int) -> tuple[FloatArray, list[FloatArray]]:
+    """Return (R,) places of the peaks, in log r, and (R,) steps from there to either end."""
+    best = MODE_GRID[density(np.tile(MODE_GRID, (num_rays, 1))).argmax(axis=1)]
     for step in GRID_STEP * 0.5 ** np.arange(1, NUM_MODE_HALVINGS):
         places = best[:, None] + [-step, 0.0, step]
         best = np.take_along_axis(places, density(places).argmax(axis=1)[:, None], axis=1)[:, 0]
@@ -296,10 +313,4 @@ def integrate_rays(target: PosteriorTarget, rays: FloatArray, num_nodes: int) ->
     for side in (-1.0, 1.0):
         is_low = density(best[:, None] + side * REACHES) < top - DEPTH
         ends.append(side * REACHES[np.where(is_low.any(axis=1), is_low.argmax(axis=1), -1)])
-    nodes, weights = leggauss(num_nodes)
-    lengths = np.diff(PANELS)
-    positions = (PANELS[:-1, None] + lengths[:, None] * (nodes + 1) / 2).ravel()
-    masses = (lengths[:, None] * weights / 2).ravel()
-    both = np.concatenate([end[:, None] * positions for end in ends], axis=1)
-    logs = np.concatenate([np.log(np.abs(end))[:, None] + np.log(masses) for end in ends], axis=1)
-    return np.asarray(logsumexp(density(best[:, None] + both) + logs, axis=1))
+    return best, ends

@@ -46,6 +46,9 @@ deviations, before it is moved, and how near it then is."""
 MIN_STEP_SHARE = 1e-12
 """Of a step of Newton's: with features in large units, curvatures far from the mode say little."""
 
+MAX_MOVE = 2.0
+"""Standard deviations by which one row may move a predictor before all sites are matched again."""
+
 MIN_SITE_CAVITY = 1e-6
 """Least precision of a cavity, as a share of the precision with the site."""
 
@@ -188,8 +191,10 @@ def find_prior(fit: Fit, lane: int, block: int) -> tuple[np.ndarray, np.ndarray]
 @inner
 def update_site(
     link: LinkCode, data: Data, fit: Fit, index: tuple[int, int, int], point: np.ndarray | None
-) -> None:
+) -> float:
     """Renew the site of one row, and bring mean and covariance to it.
+
+    Return by how many of its old standard deviations the mean has moved.
 
     With H = H + (tau' - tau) x x', by the formula of Sherman and Morrison.
 
@@ -225,6 +230,7 @@ def update_site(
         mean[a] += shift * image[a]
         for c in range(x.size):
             covariance[a, c] -= scale * change * image[a] * image[c]
+    return abs(shift) * math.sqrt(variance)
 
 
 @inner
@@ -439,7 +445,8 @@ def add_rows(
             if block >= 0:
                 if fit.seen[lane, row] == 0:
                     insert_row(fit, lane, block, row)
-                update_site(link, data, fit, (lane, block, row), point)
+                move = update_site(link, data, fit, (lane, block, row), point)
+                due[lane, block] *= move <= MAX_MOVE
                 num_rewards[lane, block] += change
                 has_changed[block] = True
             fit.seen[lane, row] += change

@@ -339,7 +339,7 @@ def check_covariance(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
 def check_path(name: str, value: Any) -> Path:
     """Return what names a file or a folder as a path; whether it is there does not matter."""
     if not isinstance(value, str | Path) or value == "":
-        error = ValueError if value == "" else TypeError
+        error = ValueError if isinstance(value, str) else TypeError
         raise error(message(name, "be a path, as a string or a Path", value))
     return Path(value)
 

@@ -17,10 +17,9 @@ from numpy.typing import ArrayLike
 
 from bandit_gym.checks import check_parameter, check_real, check_same_length, message
 from bandit_gym.checks.typing import FloatArray, Parameter
+from bandit_gym.numerics.variates import MIN_FLOAT
 from bandit_gym.priors.base import offers
 from bandit_gym.priors.independent import Beta, IndependentPrior, Normal, TruncatedNormal
-
-_MIN_END_DISTANCE = 2.0**-53
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ class LogitNormal(IndependentPrior):
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, strictly between 0 and 1."""
         draws = scipy.special.expit(rng.normal(self.mean, self.std, shape))
-        return np.clip(draws, _MIN_END_DISTANCE, 1 - _MIN_END_DISTANCE)
+        return np.clip(draws, MIN_FLOAT, 1 - 2.0**-53)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) log-densities: normal in the log-odds, times their derivative."""
@@ -194,7 +193,7 @@ class HierarchicalBeta(SharedMixture):
         component = rng.choice(len(self.weights), size=(*shape[:-1], 1), p=self.weights)
         alphas, betas = np.array(self.alphas), np.array(self.betas)
         draws = rng.beta(alphas[component], betas[component], shape)
-        return np.clip(draws, _MIN_END_DISTANCE, 1 - _MIN_END_DISTANCE)
+        return np.clip(draws, MIN_FLOAT, 1 - 2.0**-53)
 
     @property
     def alphas(self) -> list[Any]:

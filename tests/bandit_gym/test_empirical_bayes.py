@@ -88,5 +88,13 @@ def test_equal_arms_which_have_no_finite_maximum_and_a_family_that_does_not_fit_
         likelihood = Gaussian(1.0) if family == "normal" else Bernoulli()
         with pytest.raises(ValueError, match="differ by more than chance"):
             fit_prior(likelihood, [100] * 5, [30.0, 31, 30, 29, 30], family)
+    for likelihood, counts, sums, family in [  # flat, and at infinity
+        (Bernoulli(), [1] * 100, [1] * 30 + [0] * 70, "beta"),
+        (Bernoulli(), [5, 5, 5], [0, 5, 5], "logit_normal"),
+        (Bernoulli(), [100] * 5, [100] * 5, "logit_normal"),
+        (Poisson(), [2, 2], [2, 0], "gamma"),
+    ]:
+        with pytest.raises(ValueError, match="differ by more than chance"):
+            fit_prior(likelihood, counts, sums, family)
     with pytest.raises(ValueError, match="family must be one of"):
         fit_prior(Bernoulli(), COUNTS, SUMS, "gamma")

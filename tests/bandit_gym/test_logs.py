@@ -41,6 +41,8 @@ def test_what_is_wrong_is_named():
     ]:
         with pytest.raises(ValueError, match=words):
             read_log(table, arm="ad", reward="click", **options)
+    with pytest.raises(ValueError, match="column must be one of 'wrong', got 'ad'"):
+        read_log(pd.concat([TABLE, table], axis=1), arm="ad", reward="click")
 
 
 def test_fitted_propensities_are_shares_of_a_group():

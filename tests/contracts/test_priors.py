@@ -298,3 +298,8 @@ def test_means_of_a_prior_of_ones_own_are_drawn_from_the_beginning_of_a_stream(p
     env.reset(seed=11)
     expected = prior.sample(lane_stream(11, episode=1, purpose="means"), (NUM_ARMS,))
     assert env.reset()[1]["means"].tolist() == expected.tolist()
+
+
+def test_draws_near_an_end_are_not_heaped_on_it():
+    for prior in (LogitNormal(-40.0, 1.0), HierarchicalBeta([0.02], [1.0])):
+        assert len(np.unique(prior.sample(np.random.default_rng(0), (1000, 1)))) == 1000, prior

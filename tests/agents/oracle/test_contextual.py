@@ -14,7 +14,7 @@ from agents.oracle.contextual import find_blocks, polar_probabilities
 from agents.oracle.importance import combine_arms, one_posterior
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.numerics.streams import make_generator
-from bandit_gym.priors import Laplace, MultivariateNormal, Normal, StudentT
+from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, StudentT
 from bandit_gym.problem import ContextualProblem
 
 NOTHING = np.zeros((0, 2)), np.zeros(0)
@@ -176,3 +176,7 @@ def test_a_tolerance_out_of_reach_is_an_error():
     problem = ContextualProblem(Bernoulli(), Laplace(), 3, 2)
     with pytest.raises(ToleranceError, match="within reach"):
         action_probabilities(problem, NOTHING, THREE, tolerance=1e-16)
+    peaks = Mixture([Normal(1.0, 0.05), Normal(3.0, 0.05), Normal(-3.0, 0.05)], [5, 3, 2])
+    with pytest.raises(ToleranceError, match="within reach"):  # two on a ray
+        evidence = np.zeros((0, 1)), []
+        action_probabilities(ContextualProblem(Gaussian(), peaks, 2, 1), evidence, [[1.0], [-1.0]])

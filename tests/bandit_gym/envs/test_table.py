@@ -141,10 +141,12 @@ TABLES = [
     ({"table": FRAME, "rewards": ["lift", "right"]}, "rewards must be a list of names"),
     ({"table": FRAME.assign(at="noon"), "rewards": REWARDS}, "columns of numbers, got 'at'; list"),
     ({"table": "rows.txt", "rewards": REWARDS}, "ending of table must be"),
+    ({"table": pd.concat([FRAME, FRAME], axis=1), "rewards": REWARDS}, "names of one column each"),
+    ({"table": PAID, "rewards": REWARDS}, "table must be a path, as a string or a Path, got"),
 ]
 
 
 def test_what_is_no_table_is_refused():
     for options, text in TABLES:
-        with pytest.raises(ValueError, match=text):
+        with pytest.raises((TypeError, ValueError), match=text):
             make(**({"features": None} if "table" in options else {}) | options)
