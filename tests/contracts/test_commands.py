@@ -1,11 +1,8 @@
 """The command `bandit-gym`: what each of its parts prints, whose code it runs, and how it ends."""
 
-import contextlib
 import io
 import json
 import os
-import pty
-import re
 import shlex
 import socket
 import subprocess
@@ -550,49 +547,7 @@ def test_the_least_regret_is_told_where_it_is_asked_for(tmp_path, capsys):
     assert told == "Least possible regret in BernoulliBandit-v0(num_arms=2): 0.90"
 
 
-# -- What terminals show ------------------------------------------------------------------------
-
-
-SHOWN = """
-import sys, termios
-from bandit_gym.cli import main
-for width in map(int, sys.argv[1:]):
-    termios.tcsetwinsize(1, (40, width))
-    for command in (f"run study.json --out {width}", "list"):
-        assert main(command.split()) == 0
-        print(end="\f", flush=True)
-"""
-
-
-def test_no_line_is_longer_than_the_terminal(tmp_path):
-    long = {"agent": "ucb1", "label": "a label of many more than sixty characters, in any terminal"}
-    agents, sizes = ["random", long, "exact"], {"replications": 12, "horizon": 20}
-    settings = {"environments": [{"env": ENV, "num_arms": 3}], "agents": agents, **sizes}
-    (tmp_path / "study.json").write_text(json.dumps(settings))
-    ours, theirs = pty.openpty()
-    widths = (60, 100)
-    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
-    process = subprocess.Popen(
-        [sys.executable, "-c", SHOWN, *map(str, widths)],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        cwd=tmp_path,
-        env=environment | {"TERM": "xterm"},
-    )
-    os.close(theirs)
-    written = b""
-    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
-        while part := os.read(ours, 65536):
-            written += part
-    os.close(ours)
-    assert process.wait() == 0, written.decode()
-    *shown, _ = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", written.decode()).split("\f")
-    for width, run, listed in zip(widths, shown[::2], shown[1::2], strict=True):
-        assert "verdict" in run and "random:" in listed
-        for text in (run, listed):
-            assert max(map(len, re.split(r"[\r\n]+", text))) <= width
-            assert not any(word in text for word in ("_empty", "<class", " object at 0x"))
+# -- Elsewhere and in part -------------------------------------------------------------------------
 
 
 ELSEWHERE = """
