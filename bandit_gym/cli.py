@@ -59,7 +59,7 @@ MAX_FPS = 50
 EXAMPLES = """examples:
   bandit-gym compare
   bandit-gym compare --env PoissonBandit-v0 --env-options '{"num_arms": 5}' \\
-      --agents racing:delta=0.05 racing_paper:sigma=0.3 bayes_ucb --replications 200 --horizon 2000
+      --agents racing:stopping=20 racing_paper:sigma=0.3 bayes_ucb --replications 200 --horizon 2000
   bandit-gym run experiment.toml --workers 8
   bandit-gym report results/experiment-1a2b3c4d5e6f
 """

@@ -15,6 +15,7 @@ import pandas as pd
 
 from bandit_gym.checks import (
     check_all,
+    check_callback,
     check_choice,
     check_numbers,
     check_probabilities,
@@ -81,7 +82,7 @@ def evaluate(
     # Without features, propensities vary only where the policy of the log was learning.
     spreads = pd.Series(log.propensities).groupby(log.actions).agg(np.ptp)
     if log.features is None and spreads.max() > 1e-6:
-        text = "log has propensities that vary for an arm: its intervals cover less than 95 %."
+        text = "log has propensities that vary for an arm: if it learned, intervals cover less."
         warnings.warn(text, stacklevel=2)
     probabilities = _find_probabilities(policy, log, observation)
     weights = probabilities[np.arange(len(log)), log.actions] / log.propensities
@@ -115,6 +116,7 @@ def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) 
         Li, Chu, Langford and Wang, "Unbiased offline evaluation of contextual-bandit-based news
         article recommendation algorithms" (2011).
     """
+    check_callback("make_agent", make_agent)
     chances = log.propensities
     if chances is None or not np.allclose(chances, 1 / log.num_arms):
         found = None if chances is None else chances[~np.isclose(chances, 1 / log.num_arms)][0]
@@ -158,7 +160,7 @@ def _find_probabilities(policy: Any, log: Log, observation: Any) -> FloatArray:
             policy = [policy.action_probabilities(features) for features in rows]
     elif callable(policy):
         policy = policy(log.features)
-    given = np.asarray(policy, dtype=np.float64)
+    given = check_numbers("policy", policy)
     if given.shape not in (shape[1:], shape):
         raise ValueError(message("policy", f"be probabilities of shape {shape}", given.shape))
     check_all("policy", given >= 0, "be probabilities of at least 0", given)

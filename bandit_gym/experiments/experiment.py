@@ -100,7 +100,7 @@ class Entry:
 
     @cached_property
     def name(self) -> str:
-        """What its settings read as, `racing(delta=0.1)`, in whichever order they were given."""
+        """What its settings read as, `racing(stopping=20)`, in whichever order they were given."""
         options = json.loads(json.dumps(self.options, sort_keys=True))
         return _cut_label(short_name(self.target) + _write_options(options))
 

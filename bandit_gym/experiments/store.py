@@ -98,6 +98,8 @@ class Store:
                     remedy += "--recompute (in Python recompute=True) to replace them"
                     raise OutdatedError(message("the folder", condition, str(folder), remedy))
                 _write_manifest(folder, experiment, stored)
+                for run, number in complete:  # also where the code is again what drew it
+                    self._block_path("failures", run, number).unlink(missing_ok=True)
                 yield complete, damaged
         except Timeout as error:
             remedy = "another process is at work there"
@@ -116,8 +118,8 @@ class Store:
             timings.unlink()
         with open(timings, "a", encoding="utf-8") as file:  # a line that a kill tears has its own
             file.write(f"\n{json.dumps({'block': block, **outcome.facts})}")
+        self._block_path("failures", run, block).unlink(missing_ok=True)  # which outranks a block
         write_atomically(self._block_path("blocks", run, block), outcome.data)
-        self._block_path("failures", run, block).unlink(missing_ok=True)
 
     def read_blocks(self, run: Run, num_replications: int) -> Iterator[tuple[int, Block | None]]:
         """Yield by number those blocks of the first replications that are there; None if damaged.
@@ -165,7 +167,7 @@ class Store:
         return complete, stale, damaged
 
     def read_failures(self, run: Run) -> dict[int, str]:
-        """Return block -> traceback of the blocks that raised; what is complete outranks it."""
+        """Return block -> traceback of the blocks that raised; it outranks an older block."""
         files = self._find_files("failures", run).items()
         return {block: path.read_text("utf-8", "replace") or "unknown" for block, path in files}
 

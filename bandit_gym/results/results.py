@@ -253,17 +253,13 @@ def join_results(parts: Sequence[Results]) -> Results:
 
 def _open_run(store: Store, experiment: Experiment, run: Run, damaged: list[str]) -> RunResults:
     """Return what is stored of a run; names of blocks that are not what they claim are added."""
-    blocks = dict[int, Block]()
+    blocks, failed = dict[int, Block](), store.read_failures(run)
     for number, block in store.read_blocks(run, experiment.replications):
         if block is None:
             damaged.append(f"{run.name}/{number:05d}")
-        else:
+        elif number not in failed:  # else it is of older code
             blocks[number] = block
-    failures = {
-        number: text
-        for number, text in store.read_failures(run).items()
-        if number not in blocks and number < experiment.num_blocks
-    }
+    failures = {number: text for number, text in failed.items() if number < experiment.num_blocks}
     timings = {n: facts for n, facts in store.read_timings(run).items() if n in blocks}
     return RunResults(run, tuple(blocks.values()), failures, timings)
 
@@ -274,7 +270,8 @@ def _check_origin(place: str, runs: Sequence[RunResults]) -> int:
     for block in (block for run in runs for block in run.blocks):
         origin = {"the engine": block.origin["results_version"]}
         for part, entry in (("environment", block.run.environment), ("agent", block.run.agent)):
-            origin[f"{part} {entry.label}"] = block.origin["sources"].get(part)
+            origin[f"{part} {entry.label}"] = files = block.origin["sources"].get(part) or {}
+            origin |= files  # which several agents may have in common
         for name, code in origin.items():
             if seen.setdefault(name, code) != code:
                 raise ValueError(

@@ -498,6 +498,33 @@ def test_only_what_depends_on_a_changed_file_is_drawn_again(project, name, old, 
     assert files_of(project / "out") == files_of(project / "fresh")
 
 
+def test_what_code_of_today_does_not_draw_is_in_no_table(project):
+    """Of two agents in one module, edited since, one raises now, or the run stops before it."""
+    both = MINE + "\nclass Other(Mine):\n    pass\n"
+    raises = "\n    def _choose(self):\n        raise ValueError('boom')\n"
+    (project / "mine.py").write_text(both)
+    experiment = Experiment([ENV], ["mine:Mine", "mine:Other"], replications=2, horizon=5)
+    run_experiment(experiment, project / "out", workers=SERIAL)
+    (project / "mine.py").write_text(both.replace("\n    pass", raises))
+    unload_user_module()
+
+    def stop(progress):
+        if progress.num_done:
+            raise KeyboardInterrupt
+
+    recomputed = {"workers": SERIAL, "recompute": True}
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(experiment, project / "out", on_progress=stop, **recomputed)
+    with pytest.raises(ValueError, match="blocks of one code, got two of mine.py"):
+        load_results(project / "out")
+    found = run_experiment(experiment, project / "out", **recomputed)
+    assert [run.run.agent.label for run in found.failed] == ["Other"]
+    assert set(found.frame()["agent"]) == {"Mine"}
+    (project / "mine.py").write_text(both)
+    unload_user_module()
+    assert not run_experiment(experiment, project / "out", **recomputed).failed
+
+
 @pytest.mark.parametrize("workers", [SERIAL, Workers("loky", 1)], ids=lambda w: w.backend)
 def test_a_module_edited_since_its_import_is_refused_until_python_starts_again(project, workers):
     """Neither is the old one run and told as the new one, nor is the new one imported."""
