@@ -230,7 +230,7 @@ def find_upper_mean(family: int, average: float, distance: float) -> float:
 GAIN_TOLERANCE = 1e-12
 """Of the gain over the payment, in units of reward."""
 
-NUM_LEVELS = 1024
+NUM_LEVELS = 1280
 """Known sums that are tried, over the range of the means; indices are interpolated in between."""
 
 NEGLIGIBLE_TERM = 1e-14
@@ -260,10 +260,10 @@ def find_indices(
         values: (D + 2,) is overwritten.
         indices: receives those of the first states, in the order of `means`.
     """
-    step, gains = 1.0 / NUM_LEVELS, np.zeros_like(indices)
+    level, gains = 0.0, np.zeros_like(indices)
     indices[:] = 0.0
-    for j in range(NUM_LEVELS + 1):
-        level = j * step
+    for j in range(NUM_LEVELS + 1):  # closer at both ends, where indices are closer to means
+        before, level = level, math.sin(0.5 * math.pi * j / NUM_LEVELS) ** 2
         first = depth * (depth + 1) // 2
         for s in range(depth + 1):
             values[s] = max(level, means[first + s])
@@ -279,7 +279,7 @@ def find_indices(
                     gain = continuation - level
                     if gain <= 0.0 < gains[index]:
                         part = gains[index] / (gains[index] - gain)
-                        indices[index] = level - step + part * step
+                        indices[index] = before + part * (level - before)
                     gains[index] = gain
 
 

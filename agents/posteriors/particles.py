@@ -370,7 +370,13 @@ class ParticlePosterior(Posterior):
         if is_fast and not np.count_nonzero(counts != 1):  # of a window, 1 may be 2 - 1
             gain = self._bernoulli_gain(cells, sums)
         else:
-            gain = self.problem.likelihood.log_likelihood(self._means[cells], counts, sums)
+            log_likelihood, means = self.problem.likelihood.log_likelihood, self._means[cells]
+            if self._is_cumulative:
+                gain = log_likelihood(means, counts, sums)
+            else:  # of a window, sums may change where counts do not: no statistics of rewards
+                with np.errstate(invalid="ignore"):
+                    gain = log_likelihood(means, *now) - log_likelihood(means, *before)
+                gain[np.isnan(gain)] = 0.0  # ruled out before and now
         if len(rows) == len(cells):
             return gain
         return np.add.reduceat(gain, (cells // self._size).searchsorted(rows))

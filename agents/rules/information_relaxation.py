@@ -120,8 +120,9 @@ def choose_by_v_zero(rng: Generator, means: np.ndarray) -> np.ndarray:
     from agents.numerics.kernels import split_pulls
 
     num_lanes, num_pulls, num_arms = means.shape
-    order = rng.permutation(num_arms)  # of equal shares the first is found
+    order = rng.permuted(np.tile(np.arange(num_arms), (num_lanes, 1)), axis=1)
+    means = np.take_along_axis(means, order[:, None], axis=2)  # of equal shares the first is found
     gains = np.zeros((num_lanes, num_arms, num_pulls + 1))
-    np.cumsum(means[..., order].transpose(0, 2, 1), axis=2, out=gains[..., 1:])
+    np.cumsum(means.transpose(0, 2, 1), axis=2, out=gains[..., 1:])
     pulls = np.array([split_pulls(lane)[1] for lane in gains])
-    return order[random_argmax(rng, pulls)]
+    return order[np.arange(num_lanes), random_argmax(rng, pulls)]

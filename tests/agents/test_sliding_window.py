@@ -6,8 +6,8 @@ from families import CONJUGATE_PROBLEMS, names_with, typical_mean
 from surface import started
 
 from agents import SlidingWindow, SMCThompson
-from bandit_gym.likelihoods import Bernoulli, Exponential
-from bandit_gym.priors import Beta, InverseGamma
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
+from bandit_gym.priors import Beta, InverseGamma, Normal
 from bandit_gym.problem import BanditProblem
 
 PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
@@ -74,6 +74,16 @@ def test_particles_follow_several_rewards_that_come_between_two_decisions():
     agent.act(), agent.observe(0, 1.0), agent.observe(0, 1.0)
     # Left are two ones: Beta(3, 1), of deviation .194; the particles are worth 5,000 and more.
     assert abs(agent.posterior().mean()[0] - 0.75) < 4 * 0.194 / 5000**0.5
+
+
+def test_particles_follow_a_reward_that_takes_the_place_of_another():
+    problem = BanditProblem(Gaussian(1.0), Normal(0.0, 3.0), 2)
+    agent = SMCThompson(problem, num_particles=20_000, window=1)
+    agent.reset(seed=0)
+    for reward in (0.0, 5.0):
+        agent.act(), agent.observe(0, reward)
+    # The posterior of a reward of 5 is Normal(4.5, .95); particles are worth 1,000 and more.
+    assert abs(agent.posterior().mean()[0] - 4.5) < 4 * 0.95 / 1000**0.5
 
 
 @pytest.mark.parametrize(("options", "pulls"), [({"window": 20}, 20), ({"discount": 0.5}, 2)])

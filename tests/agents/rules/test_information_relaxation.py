@@ -1,5 +1,6 @@
 from itertools import product
 
+import numpy as np
 import pytest
 from surface import in_states, started
 
@@ -50,3 +51,10 @@ def test_propensities_do_not_depend_on_the_generator():
         agent.reset(2, seed=seed)
         laws.append(agent.action_probabilities().tolist())
     assert laws[0] == laws[1]
+
+
+def test_ties_are_broken_in_each_lane_by_itself():
+    agent = InformationRelaxation(UNIFORM, penalty="v_zero", horizon=1)
+    agent.reset(1000, seed=0)
+    shares = np.bincount(agent.act()) / 1000
+    assert (np.abs(shares - 1 / UNIFORM.num_arms) < 4 * (0.25 / 1000) ** 0.5).all()
