@@ -127,9 +127,12 @@ def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) 
         shown = _check_observation(observation, log)[:, None]
     rows = zip(shown, log.actions.tolist(), log.rewards.tolist(), strict=True)
     for features, action, reward in rows:
+        clock = getattr(agent, "lane_decisions", None)
         if agent.act(*features) == action:
             agent.observe(action, reward)
             rewards.append(reward)
+        elif clock is not None:
+            agent.lane_decisions = clock  # a skipped row is no decision of a rule with a horizon
     if not rewards:
         raise ValueError(message("log", "have a row with an arm that the agent plays", len(log)))
     return PolicyValue(*mean_interval(np.array(rewards)), float(len(rewards)), len(rewards))

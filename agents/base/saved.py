@@ -49,6 +49,7 @@ class Storable:
     inner: Any
     evidence: Any
     rng: Any
+    _available: tuple[np.ndarray, ...]
     _options: dict[str, Any]
 
     def __repr__(self) -> str:
@@ -89,6 +90,7 @@ class Storable:
             twin.evidence.add_arms(problem.num_arms - self.problem.num_arms)
         if hasattr(twin, "_resume"):
             twin._resume()
+        twin._available = copy.deepcopy(self._available)
         return twin  # type: ignore[no-any-return]
 
     def save(self, path: str | Path) -> None:
@@ -119,6 +121,7 @@ class Storable:
             "num_envs": self.num_envs,
             "generator": generator,
             "state": get_state(self),
+            "available": self._available,
         }
         write_agent_file(check_file("path", path), content)
 
@@ -170,6 +173,7 @@ def load(
     agent: Agent = kind(known, **options, **({} if posterior is None else {"posterior": posterior}))
     agent.reset(content["num_envs"], seed=0)
     set_state(agent, content["state"])
+    agent._available = tuple(content.get("available", ()))
     num_arms = agent.lane_counts.shape[1]
     if num_arms != agent.problem.num_arms and not agent._has_features:
         raise ValueError(message("problem", f"have {num_arms} arms {where}", problem))

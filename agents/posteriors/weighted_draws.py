@@ -182,7 +182,7 @@ def best_arm_error(probabilities: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         sizes: (N,) numbers of draws; inf where the probabilities are not from draws.
     """
     share = 1 / (1 + sizes[:, None])
-    p = probabilities + share * (1 / probabilities.shape[1] - probabilities)
+    p = np.minimum(probabilities + share * (1 / probabilities.shape[1] - probabilities), 1.0)
     return np.asarray(np.sqrt(2 / np.pi * share * p * (1 - p)).sum(axis=1))
 
 

@@ -106,6 +106,7 @@ class RacePosterior(Posterior):
         self._last_diagnostics = None
         if self.exact is not None:
             self.exact.update(rng, evidence)
+            self.exact.predict()  # its answers from draws are of earlier data
 
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) arms that races find; one sample decides where weights are equal.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents import ExactThompson, LinUCB
+from agents import MOSS, ExactThompson, LinUCB
 from bandit_gym.contexts import disjoint
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.logs import Log
@@ -126,6 +126,9 @@ def test_replay_shows_an_agent_the_rows_of_its_own_arms_alone():
     assert found.num_rows == len(agent.seen) == log.counts[2]
     assert {action for action, _ in agent.seen} == {2}
     assert found.value == pytest.approx(log.sums[2] / log.counts[2])
+    timed = MOSS(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3), horizon=2000)
+    timed.reset(seed=0)
+    assert replay(lambda: timed, uniform).num_rows == timed.lane_decisions.sum()
     with pytest.raises(ValueError, match="log.propensities must be 1 / 3 in each row"):
         replay(lambda: agent, log)
 

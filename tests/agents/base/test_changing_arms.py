@@ -7,6 +7,7 @@ import pytest
 from families import ALL_AGENTS
 from surface import started
 
+import agents
 from agents import RacingThompson, make_agent
 from agents.base import Agent
 from bandit_gym.likelihoods import Bernoulli
@@ -58,11 +59,13 @@ def test_rules_that_do_not_ask_for_the_mask_refuse_it(name):
             call(available=[True, True, False])
 
 
-def test_the_features_of_an_arm_that_is_not_available_serve_no_reward():
+def test_the_features_of_an_arm_that_is_not_available_serve_no_reward(tmp_path):
     agent = started("racing", FEATURES, None)
     agent.act([[1.0, 0.0], [np.nan, np.inf], [0.0, 1.0]], available=[True, False, True])
-    with pytest.raises(ValueError, match="action must be an arm that was available at the last"):
-        agent.observe(1, 1.0)
+    agent.save(tmp_path / "agent.npz")
+    for each in (agent, agents.load(tmp_path / "agent.npz"), agent.with_arms(3)):
+        with pytest.raises(ValueError, match="action must be an arm that was available at the"):
+            each.observe(1, 1.0)
     agent.observe(1, 1.0, observation=[0.5, 0.5])
     more = agent.with_arms(4)
     assert more.evidence.counts.sum() == 1 and more.act(np.eye(4, 2)) in range(4)

@@ -32,3 +32,13 @@ def test_an_arm_that_is_hardly_ever_the_best_has_a_mean_all_the_same():
     means = agent.belief().best_arm_moments()[1]
     assert (means >= 0).all() and (means <= 1).all()
     assert agent.action_probabilities().sum() == pytest.approx(1)
+
+
+def test_a_race_on_the_posterior_itself_is_asked_anew_after_data():
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
+    options = {"num_envs": None, "posterior": "racing"}
+    asked, fresh = (started("information_directed", problem, **options) for _ in range(2))
+    asked.act()
+    for agent in (asked, fresh):
+        agent.warm_start([50] * 3, [5, 45, 10])
+    assert asked.action_probabilities().tolist() == fresh.action_probabilities().tolist()
