@@ -168,26 +168,7 @@ def test_a_page_says_that_its_numbers_are_of_another_results_version():
     assert f"at results version {studies.RESULTS_VERSION}, 2026-01-01." in made(found)
 
 
-def test_a_page_without_a_place_for_a_table_is_refused():
-    page = "<!-- study: made -->\nold\n<!-- study: end -->\n"
-    assert fill_blocks(page, {"made": "new"}) == page.replace("old", "new")
-    with pytest.raises(ValueError, match=r"places \['made', 'table'\], got \['made'\]"):
-        fill_blocks(page, {"made": "new", "table": ""})
-
-
 # -- Does distance matter? ----------------------------------------------------------------------
-
-
-def test_intervals_come_to_words_by_a_margin_of_one():
-    for low, high, words in [
-        (-0.5, 0.9, distance.SAME),
-        (0.2, 0.9, distance.SAME),
-        (0.2, 1.1, distance.COSTS),
-        (-1.1, -0.2, distance.GAINS),
-        (-0.1, 1.1, distance.OPEN),
-        (-3.0, 3.0, distance.OPEN),
-    ]:
-        assert distance.judge_interval([0.0, low, high], 1.0) == words
 
 
 def make_row(excess, lean, lost=(0.0,)):
@@ -201,16 +182,6 @@ def test_rows_are_averaged_in_each_replication_which_they_share():
     np.testing.assert_allclose(alike["lost"], luck)
     opposed = distance.average([make_row(0.1, 0.2, 0.5 + luck), make_row(0.1, 0.2, 0.5 - luck)])
     np.testing.assert_allclose(opposed["lost"], 0.5)  # luck that cancels out
-
-
-def test_class_is_by_distance_and_then_by_what_the_favourite_gets():
-    for excess, lean, group in [
-        (0.02, -0.02, distance.NEAR),
-        (0.03, -0.03, distance.LESS),
-        (0.03, 0.03, distance.MORE),
-        (0.03, 0.0, distance.OTHER),
-    ]:
-        assert distance.classify(make_row(excess, lean), 0.02) == group
 
 
 def test_claim_is_decided_by_the_one_interval_of_its_average():
@@ -259,16 +230,6 @@ def test_return_of_a_policy_is_the_exact_one(sb3):
     # A regret is at most 20 ranges of three uniform means, whose squares are 0.3 on average.
     error = SHORT["horizon"] * 0.3**0.5 / 10_000**0.5
     assert sb3.mean_return(SHORT, 10_000, model) == pytest.approx(exact, abs=4 * error)
-
-
-def test_scaled_counts_are_posterior_means_precisions_and_the_time_left(sb3):
-    from scripts.studies import models
-
-    space = sb3.make_training_env(SHORT, 20, "counts", 1).single_observation_space
-    counts = [[0.1, 0.4, 0.0, 0.5, 0.75, 0.5, 0.5]]  # 1 of 2, 6 of 8, none of none
-    expected = [4 * 2 / 4 - 2, 4 * 7 / 10 - 2, 0, 2 / 3**0.5 - 1, 2 / 3 - 1, 1, 0]
-    found = models.ScaledCounts(space, 20)(models.torch.tensor(counts))
-    assert found[0].tolist() == pytest.approx(expected, abs=1e-6)
 
 
 def test_policy_with_memory_sees_what_the_last_pull_said_of_the_coefficients(sb3):
@@ -372,12 +333,6 @@ def test_smc_parts_at_the_step_after_which_it_stays_behind():
     runs["exact Thompson"] = Run(zeros + 20.0, steps)
     assert paper.step_of_parting(paper.PlayedRuns([runs]), 0.1) == [8.0, 8.0, 8.0]
     assert paper.step_of_parting(paper.PlayedRuns([runs]), 0.2) is None
-
-
-def test_every_variant_is_another_agent():
-    settings = Study("paper").settings
-    entries = [paper.make_entry(settings, name) for name in settings["variants"]]
-    assert len({json.dumps(each, sort_keys=True) for each in entries}) == len(entries) == 11
 
 
 @pytest.mark.parametrize("make", [RacingThompson, paper.RacingByDraws])
