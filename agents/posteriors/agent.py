@@ -155,6 +155,10 @@ class PosteriorAgent(Agent):
     def _diagnostics(self, found: dict[str, np.ndarray]) -> None:
         self._found = found
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy and pickle diagnostics as found: they may rest on tables, which are left out."""
+        return vars(self) | {"_found": self._diagnostics}
+
     def _start(self) -> None:
         if self.inner is not None:
             self.inner.start(self.rng, self.num_lanes)

@@ -317,6 +317,7 @@ class GibbsPosterior(Posterior):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities, and (N,) errors; lanes get more sweeps one by one."""
         if self._best is not None and available is None:
+            self._note_shortage(self._best[1] > MAX_BEST_ARM_ERROR)
             return self._best
 
         def estimate(draws: WeightedDraws, lanes: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -60,6 +60,11 @@ class ConjugatePosterior(ExactPosterior):
         self.counts = self.evidence.counts
         self._ahead: DrawBuffer | None = None
 
+    @property
+    def keeps_state(self) -> bool:  # type: ignore[override]  # of draws made ahead
+        """Whether draws are made ahead."""
+        return self._ahead is not None
+
     def is_proper(self) -> np.ndarray:
         """Return (K,) True where the prior itself, without data, is a distribution."""
         return (self.prior[..., 1] > 0) & (

@@ -47,7 +47,8 @@ MIN_STEP_SHARE = 1e-12
 """Of a step of Newton's: with features in large units, curvatures far from the mode say little."""
 
 MAX_MOVE = 2.0
-"""Standard deviations by which one row may move a predictor before all sites are matched again."""
+"""Standard deviations by which one row may move a predictor before all sites are matched again; and
+all rows since the last sweep the mean, times the root of the number of coefficients."""
 
 MIN_SITE_CAVITY = 1e-6
 """Least precision of a cavity, as a share of the precision with the site."""
@@ -99,7 +100,8 @@ class Fit(NamedTuple):
         sites: (N, n, 2) tau and nu of each row.
         prior: (d, d + 1) precision matrix of a normal prior, and the precision times the mean.
         prior_sites: (N, d, 2) tau and nu of each coefficient, for a mixture; else 0.
-        point: (N, d) where likelihoods are expanded, for Laplace approximations.
+        point: (N, d) where likelihoods are expanded, for Laplace approximations; of EP the mean of
+            the last sweep.
         mean: (N, d).
         covariance: (N, d, d).
         factor: (N, d, d) its lower Cholesky factor.
@@ -452,7 +454,7 @@ def add_rows(
             fit.seen[lane, row] += change
         for block in range(num_blocks):
             if has_changed[block]:
-                renew_factor(link, data, fit, (lane, block), point)
+                due[lane, block] *= renew_factor(link, data, fit, (lane, block), point)
             is_any_due |= num_rewards[lane, block] >= due[lane, block]
     return is_any_due
 
@@ -460,17 +462,23 @@ def add_rows(
 @inner
 def renew_factor(
     link: LinkCode, data: Data, fit: Fit, index: tuple[int, int], point: np.ndarray | None
-) -> None:
-    """Factor the covariance of a block that has changed; move the point that is too far off."""
+) -> bool:
+    """Factor the covariance of a block that has changed; move the point that is too far off.
+
+    Return whether EP's sites still serve: many small moves in one direction are as bad as one.
+    """
     lane, block = index
     part = slice(fit.starts[block], fit.starts[block + 1])
     factor = fit.factor[lane, part, part]
     cholesky_factor(fit.covariance[lane, part, part], factor)
     if not factor[-1, -1] > 0.0:  # what was subtracted has cancelled
         rebuild_block(data, fit, lane, block)
-    if point is not None:
-        if not find_decrement(fit, lane, block) <= MAX_DECREMENT:
-            find_site_mode(link, data, fit, lane, block)
+    off = find_decrement(fit, lane, block)
+    if point is None:
+        return off <= MAX_MOVE * math.sqrt(part.stop - part.start)
+    if not off <= MAX_DECREMENT:
+        find_site_mode(link, data, fit, lane, block)
+    return True
 
 
 @kernel
@@ -486,3 +494,7 @@ def refine_blocks(
                     for row in find_rows(fit, lane, block):
                         update_site(link, data, fit, (lane, block, row), point)
                     rebuild_block(data, fit, lane, block)
+                    part = slice(fit.starts[block], fit.starts[block + 1])
+                    copy_values(fit.mean[lane, part], fit.point[lane, part])
+                elif not find_decrement(fit, lane, block) <= MAX_DECREMENT:  # by the prior's sites
+                    find_site_mode(link, data, fit, lane, block)

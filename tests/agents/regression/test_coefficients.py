@@ -134,17 +134,20 @@ def test_weights_left_out_where_draws_agree_would_change_no_arm():
         np.testing.assert_array_equal(found, expected)
 
 
-def test_a_row_that_moves_the_fit_far_is_followed_at_once():
+def test_rows_that_move_the_fit_far_at_once_or_by_and_by_are_followed():
     rng = np.random.default_rng(0)  # counts that vary more than Poisson ones do
     features = np.column_stack([np.ones(40), rng.normal(size=(40, 2))])
     means = np.exp(features @ [3, 0.5, -0.3])
     rng.poisson(means * rng.gamma(0.5, 2, 40))
     rewards = rng.poisson(150 * means * rng.gamma(1, 1, 40)).astype(float)[:26]
-    posterior = CoefficientRace(ContextualProblem(Poisson(), Normal(0.0, 10.0), 4, 3))
-    learn(posterior, features[:26], rewards)
-    _, log_weights = posterior.fits.draw(rng, np.array([[4096]]))
-    share = WeightedDraws(np.zeros((1, 4096, 1)), log_weights[:, 0]).effective_sample_size() / 4096
-    assert share > posterior.fits.shares[0] / 2  # it was 0, and .9 was believed
+    shifted = np.column_stack([np.ones(520), rng.uniform(-0.5, 0.5, 520)])
+    later = np.repeat([1.0, 20.0], [400, 120])
+    for x, y, std in ((features[:26], rewards, 10.0), (shifted, later, 1.0)):
+        posterior = CoefficientRace(ContextualProblem(Poisson(), Normal(0.0, std), 4, x.shape[1]))
+        learn(posterior, x, y)
+        _, log_weights = posterior.fits.draw(rng, np.array([[4096]]))
+        draws = WeightedDraws(np.zeros((1, 4096, 1)), log_weights[:, 0])
+        assert draws.effective_sample_size() / 4096 > posterior.fits.shares[0] / 2
 
 
 def test_gaussian_rewards_under_a_normal_prior_are_fitted_exactly():

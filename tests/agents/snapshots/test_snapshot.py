@@ -1,5 +1,8 @@
 """What every snapshot keeps, kind by kind of posterior."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -75,6 +78,14 @@ def test_what_cannot_be_asked_is_one_sentence():
     ]:
         with pytest.raises((TypeError, ValueError), match=text):
             getattr(posterior, method)(argument)
+
+
+@every_kind
+def test_a_copy_says_how_the_last_act_went(source):
+    agent = make(source, 2)
+    agent.act()
+    for copied in (copy.deepcopy(agent), pickle.loads(pickle.dumps(agent))):
+        np.testing.assert_equal(copied.diagnostics(), agent.diagnostics())
 
 
 @every_kind
