@@ -12,7 +12,7 @@ from agents.racing.stopping import threshold_function
 from scripts.studies import distance, optimal, paper
 from scripts.studies import study as studies
 from scripts.studies.__main__ import main
-from scripts.studies.paper import ClaimMeasure, share_interval, skewed_interval
+from scripts.studies.paper import ClaimMeasure, share_interval
 from scripts.studies.study import (
     DOCS,
     FAILS,
@@ -272,22 +272,6 @@ def test_limit_that_is_paired_with_the_values_is_taken_with_its_noise():
     assert ClaimMeasure(limit + rng.normal(0.5, 0.1, size=50), low=limit).verdict(0.001) == HOLDS
 
 
-def test_few_values_settle_nothing_and_one_that_was_worked_out_or_is_exactly_the_limit_does():
-    assert ClaimMeasure(np.arange(15.0) + 100, low=0.0).verdict(0.05) == UNDECIDED
-    assert ClaimMeasure(np.full(15, 1.0), high=2.0).verdict(0.05) == UNDECIDED
-    assert ClaimMeasure(np.full(16, 1.0), high=2.0).verdict(0.05) == HOLDS
-    assert ClaimMeasure(np.full(1, 1.0), high=2.0).verdict(0.05) == HOLDS
-    # No fewer samples at another delta: "more" is then wrong, and no matter of chance.
-    assert ClaimMeasure(np.zeros(20), low=0.0).verdict(0.05) == FAILS
-
-
-def test_interval_of_symmetric_values_is_students():
-    values = np.arange(-10.0, 11.0)
-    found = skewed_interval(values, 0.05)
-    half = 2.0859634472658364 * np.sqrt(38.5 / 21)  # t quantile with 20 degrees; variance 38.5
-    assert found == pytest.approx((0.0, -half, half))
-
-
 def test_interval_of_a_share_that_never_happened_is_clopper_and_pearsons():
     """None of n: the upper end p has (1 - p)^n = level / 2."""
     assert share_interval(np.zeros(30), 0.05) == pytest.approx((0.0, 0.0, 1 - 0.025 ** (1 / 30)))
@@ -356,13 +340,6 @@ def test_posteriors_of_table_1_follow_from_its_priors_two_of_which_are_jeffreys(
         assert paper.quantile_error(*row[:2]) < 1e-6, row
         is_jeffreys = row[0].name in ("gaussian", "poisson")
         assert (paper.distance_from_jeffreys(row[0]) < 1e-6) == is_jeffreys, row
-
-
-def test_worlds_of_their_own_are_clusters_and_replications_of_one_world_are():
-    runs = {"x": Run(np.array([[1.0, 2.0], [3.0, 6.0]]))}
-    assert paper.PlayedRuns([runs]).regrets("x").tolist() == [2.0, 6.0]
-    assert paper.PlayedRuns([runs, runs]).regrets("x").tolist() == [4.0, 4.0]
-    assert paper.PlayedRuns([runs]).regrets("x", step=1).tolist() == [1.0, 3.0]
 
 
 class Run:
