@@ -79,10 +79,12 @@ def evaluate(
     if log.propensities is None:
         remedy = "record them, or see fit_propensities(log, by=...) and what it assumes"
         raise ValueError(message("log", "have propensities", None, remedy))
-    # Without features, propensities vary only where the policy of the log was learning.
+    # Without features, propensities vary where the policy was learning, or by a group of the rows.
     spreads = pd.Series(log.propensities).groupby(log.actions).agg(np.ptp)
     if log.features is None and spreads.max() > 1e-6:
-        text = "log has propensities that vary for an arm: if it learned, intervals cover less."
+        text = (
+            "log has propensities that vary for an arm: if its policy learned, intervals are short"
+        )
         warnings.warn(text, stacklevel=2)
     probabilities = _find_probabilities(policy, log, observation)
     weights = probabilities[np.arange(len(log)), log.actions] / log.propensities

@@ -173,7 +173,6 @@ class PosteriorAgent(Agent):
             self.inner.learn(self.rng, lanes, actions, rewards)
 
     def _copy_agent(self) -> Self:
-        self._diagnostics = self._diagnostics
         copied = super()._copy_agent()
         if self.inner is not None and self.inner.keeps_state:
             copied.inner = self.inner.fork()

@@ -71,8 +71,8 @@ class WeightedDraws:
         means: (N, m, K) draws of the means.
         log_weights: (N, m) log-weights, up to a constant in each lane; -inf for a draw of weight 0.
         autocorrelation: (N,) autocorrelation of successive draws, in [0, 1); 0 if independent.
-        predictors: (N, m, K) in the order of the means, by which arms are compared, where means may
-            be equal by rounding: near 1, say.
+        predictors: (N, m, K) by which arms are compared in place of their means, where these may be
+            equal by rounding, as logistic ones near 1.
     """
 
     means: np.ndarray

@@ -47,8 +47,8 @@ MIN_STEP_SHARE = 1e-12
 """Of a step of Newton's: with features in large units, curvatures far from the mode say little."""
 
 MAX_MOVE = 2.0
-"""Standard deviations by which one row may move a predictor before all sites are matched again; and
-all rows since the last sweep the mean, times the root of the number of coefficients."""
+"""Standard deviations by which one row may move its predictor before all sites are matched again.
+Since the last sweep, the mean may move that far times the root of the number of coefficients."""
 
 MIN_SITE_CAVITY = 1e-6
 """Least precision of a cavity, as a share of the precision with the site."""
@@ -196,7 +196,7 @@ def update_site(
 ) -> float:
     """Renew the site of one row, and bring mean and covariance to it.
 
-    Return by how many of its old standard deviations the mean has moved.
+    Return how far the mean of its predictor has moved, in standard deviations before.
 
     With H = H + (tau' - tau) x x', by the formula of Sherman and Morrison.
 

@@ -135,7 +135,8 @@ def check_options(options: Any, known: Collection[str]) -> Mapping[str, Any]:
         raise TypeError(message("options", "be a dict or None", options))
     for key in options:
         if key not in known:
-            condition = f"have no keys but {quote_words(known) or 'none'} to have an effect"
+            condition = f"have no keys but {quote_words(known)} to have an effect"
+            condition = condition if known else "have no keys, which have no effect here"
             warnings.warn(message("options", condition, key), stacklevel=4)  # the caller of reset
     return options
 

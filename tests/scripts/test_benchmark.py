@@ -9,7 +9,7 @@ import benchmark
 import pytest
 from benchmarks.report import MARKER, PEER_NAMES, write_markdown
 from benchmarks.runs import time_comparison
-from benchmarks.thresholds import TARGETS
+from benchmarks.thresholds import TARGETS, at_least, at_most, judge_row
 from benchmarks.timing import (
     Effort,
     Measurement,
@@ -121,6 +121,29 @@ def test_only_takes_a_key_or_its_first_words_and_no_half_of_one(capsys):
         benchmark.main(["--only", "exact.man"], TINY)
     told = "the key of a row or its first words, got 'exact.man'; keys: control.load, "
     assert told in capsys.readouterr().err
+
+
+def test_verdict_compares_the_value_or_the_interval_with_the_bar():
+    for bar, value, expected in [
+        (at_least(2, 4), 1.9, "MISSED"),
+        (at_least(2, 4), 2.0, "met"),
+        (at_least(2, 4), 4.0, "aim"),
+        (at_most(20, 8), 21.0, "MISSED"),
+        (at_most(20, 8), 20.0, "met"),
+        (at_most(1.1), None, "absent"),
+    ]:
+        assert judge_row(make_row("a", value), {"a": bar}) == expected
+    for bar, interval, expected in [
+        (at_least(2, 4), (1.8, 1.99), "MISSED"),  # wholly beyond the bar
+        (at_least(2, 4), (1.8, 2.0), "noisy"),  # reaches it from beyond
+        (at_least(2, 4), (1.9, 8.0), "noisy"),  # whatever its median
+        (at_least(2, 4), (2.0, 2.2), "met"),
+        (at_least(2, 4), (3.8, 4.4), "aim"),
+        (at_most(1.1), (1.11, 1.3), "MISSED"),
+        (at_most(1.1), (1.0, 1.1), "aim"),
+        (at_most(10, 3), (2.5, 9.7), "met"),
+    ]:
+        assert judge_row(make_row("a", sum(interval) / 2, *interval), {"a": bar}) == expected
 
 
 def test_check_exits_with_one_only_when_a_bar_is_surely_missed(monkeypatch, capsys):

@@ -12,7 +12,7 @@ from agents.racing.stopping import threshold_function
 from scripts.studies import distance, optimal, paper
 from scripts.studies import study as studies
 from scripts.studies.__main__ import main
-from scripts.studies.paper import ClaimMeasure, share_interval
+from scripts.studies.paper import ClaimMeasure, share_interval, skewed_interval
 from scripts.studies.study import (
     DOCS,
     FAILS,
@@ -168,6 +168,25 @@ def test_a_page_says_that_its_numbers_are_of_another_results_version():
     assert f"at results version {studies.RESULTS_VERSION}, 2026-01-01." in made(found)
 
 
+def test_a_page_without_a_place_for_a_table_is_refused():
+    page = "<!-- study: made -->\nold\n<!-- study: end -->\n"
+    assert fill_blocks(page, {"made": "new"}) == page.replace("old", "new")
+    with pytest.raises(ValueError, match=r"places \['made', 'table'\], got \['made'\]"):
+        fill_blocks(page, {"made": "new", "table": ""})
+
+
+def test_intervals_come_to_words_by_a_margin_of_one():
+    for low, high, words in [
+        (-0.5, 0.9, distance.SAME),
+        (0.2, 0.9, distance.SAME),
+        (0.2, 1.1, distance.COSTS),
+        (-1.1, -0.2, distance.GAINS),
+        (-0.1, 1.1, distance.OPEN),
+        (-3.0, 3.0, distance.OPEN),
+    ]:
+        assert distance.judge_interval([0.0, low, high], 1.0) == words
+
+
 # -- Does distance matter? ----------------------------------------------------------------------
 
 
@@ -182,6 +201,16 @@ def test_rows_are_averaged_in_each_replication_which_they_share():
     np.testing.assert_allclose(alike["lost"], luck)
     opposed = distance.average([make_row(0.1, 0.2, 0.5 + luck), make_row(0.1, 0.2, 0.5 - luck)])
     np.testing.assert_allclose(opposed["lost"], 0.5)  # luck that cancels out
+
+
+def test_class_is_by_distance_and_then_by_what_the_favourite_gets():
+    for excess, lean, group in [
+        (0.02, -0.02, distance.NEAR),
+        (0.03, -0.03, distance.LESS),
+        (0.03, 0.03, distance.MORE),
+        (0.03, 0.0, distance.OTHER),
+    ]:
+        assert distance.classify(make_row(excess, lean), 0.02) == group
 
 
 def test_claim_is_decided_by_the_one_interval_of_its_average():
@@ -232,6 +261,16 @@ def test_return_of_a_policy_is_the_exact_one(sb3):
     assert sb3.mean_return(SHORT, 10_000, model) == pytest.approx(exact, abs=4 * error)
 
 
+def test_scaled_counts_are_posterior_means_precisions_and_the_time_left(sb3):
+    from scripts.studies import models
+
+    space = sb3.make_training_env(SHORT, 20, "counts", 1).single_observation_space
+    counts = [[0.1, 0.4, 0.0, 0.5, 0.75, 0.5, 0.5]]  # 1 of 2, 6 of 8, none of none
+    expected = [4 * 2 / 4 - 2, 4 * 7 / 10 - 2, 0, 2 / 3**0.5 - 1, 2 / 3 - 1, 1, 0]
+    found = models.ScaledCounts(space, 20)(models.torch.tensor(counts))
+    assert found[0].tolist() == pytest.approx(expected, abs=1e-6)
+
+
 def test_policy_with_memory_sees_what_the_last_pull_said_of_the_coefficients(sb3):
     env = Study("sb3").settings["worlds"][-1]["env"]
     lanes = sb3.make_training_env(env, 3, "history", 2)
@@ -270,6 +309,22 @@ def test_limit_that_is_paired_with_the_values_is_taken_with_its_noise():
     rng = np.random.default_rng(0)
     limit = rng.normal(0.0, 10.0, size=50)
     assert ClaimMeasure(limit + rng.normal(0.5, 0.1, size=50), low=limit).verdict(0.001) == HOLDS
+
+
+def test_few_values_settle_nothing_and_one_that_was_worked_out_or_is_exactly_the_limit_does():
+    assert ClaimMeasure(np.arange(15.0) + 100, low=0.0).verdict(0.05) == UNDECIDED
+    assert ClaimMeasure(np.full(15, 1.0), high=2.0).verdict(0.05) == UNDECIDED
+    assert ClaimMeasure(np.full(16, 1.0), high=2.0).verdict(0.05) == HOLDS
+    assert ClaimMeasure(np.full(1, 1.0), high=2.0).verdict(0.05) == HOLDS
+    # No fewer samples at another delta: "more" is then wrong, and no matter of chance.
+    assert ClaimMeasure(np.zeros(20), low=0.0).verdict(0.05) == FAILS
+
+
+def test_interval_of_symmetric_values_is_students():
+    values = np.arange(-10.0, 11.0)
+    found = skewed_interval(values, 0.05)
+    half = 2.0859634472658364 * np.sqrt(38.5 / 21)  # t quantile with 20 degrees; variance 38.5
+    assert found == pytest.approx((0.0, -half, half))
 
 
 def test_interval_of_a_share_that_never_happened_is_clopper_and_pearsons():
@@ -319,6 +374,12 @@ def test_smc_parts_at_the_step_after_which_it_stays_behind():
     assert paper.step_of_parting(paper.PlayedRuns([runs]), 0.2) is None
 
 
+def test_every_variant_is_another_agent():
+    settings = Study("paper").settings
+    entries = [paper.make_entry(settings, name) for name in settings["variants"]]
+    assert len({json.dumps(each, sort_keys=True) for each in entries}) == len(entries) == 11
+
+
 @pytest.mark.parametrize("make", [RacingThompson, paper.RacingByDraws])
 def test_race_divides_by_its_draws_or_by_one_more(make):
     """All d draws have the weight 1 and the same winner, so that its average is e^eps d / m."""
@@ -340,6 +401,13 @@ def test_posteriors_of_table_1_follow_from_its_priors_two_of_which_are_jeffreys(
         assert paper.quantile_error(*row[:2]) < 1e-6, row
         is_jeffreys = row[0].name in ("gaussian", "poisson")
         assert (paper.distance_from_jeffreys(row[0]) < 1e-6) == is_jeffreys, row
+
+
+def test_worlds_of_their_own_are_clusters_and_replications_of_one_world_are():
+    runs = {"x": Run(np.array([[1.0, 2.0], [3.0, 6.0]]))}
+    assert paper.PlayedRuns([runs]).regrets("x").tolist() == [2.0, 6.0]
+    assert paper.PlayedRuns([runs, runs]).regrets("x").tolist() == [4.0, 4.0]
+    assert paper.PlayedRuns([runs]).regrets("x", step=1).tolist() == [1.0, 3.0]
 
 
 class Run:

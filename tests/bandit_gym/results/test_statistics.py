@@ -124,6 +124,10 @@ def test_paired_p_value_is_below_a_twentieth_where_the_interval_leaves_zero_out_
         assert paired_p_value(-values) == paired_p_value(values), shift
 
 
+def test_paired_p_value_is_certain_when_all_differences_are_equal():
+    assert [paired_p_value(np.full(10, value)) for value in (0.0, 1.0)] == [1.0, 0.0]
+
+
 SKEWED = np.array([0.0] * 10 + [1.0] * 5 + [2.0] * 3 + [9.0, 30.0])
 
 
@@ -141,6 +145,13 @@ def test_interval_of_skewed_values_ends_where_the_studentised_bootstrap_does():
     steps = np.quantile(pivots, [0.025 + 0.014, 0.025 - 0.014])
     least, most = SKEWED.mean() - stats.sem(SKEWED) * steps
     assert least <= mean_interval(SKEWED).high <= most
+
+
+def test_interval_of_skewed_values_moves_and_grows_with_them():
+    _, low, high = mean_interval(SKEWED)
+    moved, mirrored = mean_interval(3 * SKEWED + 7), mean_interval(-SKEWED)
+    assert moved[1:] == pytest.approx((3 * low + 7, 3 * high + 7))
+    assert mirrored[1:] == pytest.approx((-high, -low), rel=0.05)
 
 
 def test_students_interval_has_the_confidence_asked_for():
