@@ -40,21 +40,26 @@ FEW_DEGREES, MANY_DEGREES = 8.0, 30.0
 few degrees, draws in many dimensions are all far out or all close by."""
 
 PRIOR_SHARE = 0.1
-"""Of the components of a mixture drawn by their prior probabilities, regardless of data."""
+"""Of the draws under a mixture that are from the prior, regardless of data."""
 
 MIN_CAVITY = 1e-3
 """Least precision of a coefficient's cavity, as a share of that with the site."""
 
 
 @inner
-def draw_noise(rng: Generator, out: np.ndarray) -> float:
-    """Draw (size,) standard t variables; return their log-density, to a constant."""
+def draw_noise(rng: Generator, out: np.ndarray) -> None:
+    """Draw (size,) standard t variables."""
     degrees = FEW_DEGREES if out.size < MANY_FEATURES else MANY_DEGREES
-    square, stretch = 0.0, math.sqrt(degrees / rng.chisquare(degrees))
+    stretch = math.sqrt(degrees / rng.chisquare(degrees))
     for a in range(out.size):
         out[a] = stretch * rng.standard_normal()
-        square += out[a] * out[a]
-    return -0.5 * (degrees + out.size) * math.log1p(square / degrees)
+
+
+@inner
+def log_noise(noise: np.ndarray) -> float:
+    """Return the log-density of (size,) standard t variables, to a constant."""
+    degrees = FEW_DEGREES if noise.size < MANY_FEATURES else MANY_DEGREES
+    return -0.5 * (degrees + noise.size) * math.log1p(dot(noise, noise) / degrees)
 
 
 @inner
@@ -66,7 +71,8 @@ def draw_block(
     mean, factor = fit.mean[lane, part], fit.factor[lane, part, part]
     noise = np.empty(mean.size)
     for j in range(len(theta)):
-        out[j] = -draw_noise(rng, noise)
+        draw_noise(rng, noise)
+        out[j] = -log_noise(noise)
         for a in range(mean.size):
             theta[j, a] = mean[a]
             for c in range(a + 1):
@@ -82,13 +88,14 @@ def draw_mixture(
     theta: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Draw as `draw_block` does, but first the components of a mixture, and given these the rest.
+    """Draw as `draw_block` does, but first the components c of a mixture, and given these the rest.
 
     Sites of rows, exp(r . theta - theta . R theta / 2), times normal components of the prior are
-    normal. For components c drawn with probabilities q(c), and P and Q the density of the mixture
-    and that of theta given c, the values are
+    normal. As one site serves all components, a share of the draws is from the prior, regardless
+    of data. For densities Q of the others, p of components and coefficients under the prior, and P
+    of coefficients alone, the values are
 
-        log prior(c) + log prior(theta | c) - log q(c) - log Q(theta) - log P(theta).
+        log p(c, theta) - log P(theta) - log((1 - share) Q(c, theta) + share p(c, theta)).
     """
     lane, part = index[0], slice(fit.starts[index[1]], fit.starts[index[1] + 1])
     own, (precision, right) = fit.order[part], find_prior(fit, *index)
@@ -97,23 +104,58 @@ def draw_mixture(
     rest, shift = joint - precision, multiply_row(fit.mean[lane, part], joint) - right
     shares, noise = find_shares(prior, fit, index, rest, shift), np.empty(own.size)
     chosen, terms = np.empty(own.size, dtype=np.int64), np.empty(shares.shape[1])
+    centre, constant = np.empty(own.size), find_constant(own.size)
     for j in range(len(theta)):
-        copy_values(shift, theta[j])
-        matrix, out[j] = rest.copy(), choose_components(rng, prior, shares, chosen)
+        is_prior_draw = rng.random() < PRIOR_SHARE
+        choose_components(rng, prior, shares, own, is_prior_draw, chosen)
+        copy_values(shift, centre)
+        matrix = rest.copy()
         for a in range(own.size):
             precision_of_one = prior.precisions[own[a], chosen[a]]
             matrix[a, a] += precision_of_one
-            theta[j, a] += precision_of_one * prior.means[own[a], chosen[a]]
+            centre[a] += precision_of_one * prior.means[own[a], chosen[a]]
         cholesky_factor(matrix, factor)
-        solve_lower(factor, theta[j])
-        out[j] -= draw_noise(rng, noise)
-        for a in range(own.size - 1, -1, -1):  # theta = L'^-1 (L^-1 shift + noise)
-            theta[j, a] += noise[a]
-            for c in range(a + 1, own.size):
-                theta[j, a] -= factor[c, a] * theta[j, c]
-            theta[j, a] /= factor[a, a]
-            out[j] -= math.log(factor[a, a])
-        out[j] += compare_components(prior, own, chosen, theta[j], terms)
+        solve_lower(factor, centre)
+        if is_prior_draw:
+            draw_components(rng, prior, own, chosen, theta[j])
+            for a in range(own.size):
+                noise[a] = -centre[a]
+                for c in range(a, own.size):
+                    noise[a] += factor[c, a] * theta[j, c]
+        else:  # theta = L'^-1 (L^-1 shift + noise)
+            draw_noise(rng, noise)
+            for a in range(own.size - 1, -1, -1):
+                theta[j, a] = centre[a] + noise[a]
+                for c in range(a + 1, own.size):
+                    theta[j, a] -= factor[c, a] * theta[j, c]
+                theta[j, a] /= factor[a, a]
+        both, alone = log_components(prior, own, chosen, theta[j], terms)
+        ratio = log_noise(noise) + constant - both
+        for a in range(own.size):
+            ratio += math.log(factor[a, a])
+            if a == 0 or not prior.is_shared:
+                ratio += math.log(shares[a, chosen[a]])
+        top = max(ratio, 0.0)
+        density = (1.0 - PRIOR_SHARE) * math.exp(ratio - top) + PRIOR_SHARE * math.exp(-top)
+        out[j] = -alone - top - math.log(density)
+
+
+@inner
+def find_constant(size: int) -> float:
+    """Return what `log_noise` lacks, beside the log-density of normal variables without theirs."""
+    degrees = FEW_DEGREES if size < MANY_FEATURES else MANY_DEGREES
+    total = math.lgamma(0.5 * (degrees + size)) - math.lgamma(0.5 * degrees)
+    return total - 0.5 * size * math.log(0.5 * degrees)
+
+
+@inner
+def draw_components(
+    rng: Generator, prior: Components, own: np.ndarray, chosen: np.ndarray, theta: np.ndarray
+) -> None:
+    """Draw (size,) coefficients from chosen components of the prior."""
+    for a in range(own.size):
+        scale = math.exp(-prior.log_scales[own[a], chosen[a]])
+        theta[a] = prior.means[own[a], chosen[a]] + scale * rng.standard_normal()
 
 
 @inner
@@ -139,8 +181,7 @@ def find_shares(
             values = 0.5 * (np.log(joint) - joint * off * off)
         values += prior.log_weights[own[a]]
         values = np.exp(values - values.max())
-        values *= (1.0 - PRIOR_SHARE) / values.sum()
-        copy_values(values + PRIOR_SHARE * prior.weights[own[a]], out[a])
+        copy_values(values / values.sum(), out[a])
     return out
 
 
@@ -166,30 +207,35 @@ def find_shared_evidence(
 
 @inner
 def choose_components(
-    rng: Generator, prior: Components, shares: np.ndarray, chosen: np.ndarray
-) -> float:
-    """Choose a component of each coefficient, or one of all; return -log q(c)."""
-    total, c = 0.0, 0
+    rng: Generator,
+    prior: Components,
+    shares: np.ndarray,
+    own: np.ndarray,
+    is_prior_draw: bool,
+    chosen: np.ndarray,
+) -> None:
+    """Choose a component of each coefficient, or one of all, by the prior or (size, C) shares."""
+    c = 0
     for a in range(chosen.size):
         if a == 0 or not prior.is_shared:
+            choices = prior.weights[own[a]] if is_prior_draw else shares[a]
             level, c = rng.random(), 0
-            while c < shares.shape[1] - 1 and level >= shares[a, c]:
-                level -= shares[a, c]
+            while c < choices.size - 1 and level >= choices[c]:
+                level -= choices[c]
                 c += 1
-            total -= math.log(shares[a, c])
         chosen[a] = c
-    return total
 
 
 @inner
-def compare_components(
+def log_components(
     prior: Components, own: np.ndarray, chosen: np.ndarray, theta: np.ndarray, terms: np.ndarray
-) -> float:
-    """Return log prior(c) + log prior(theta | c) - log P(theta); (C,) `terms` are overwritten.
+) -> tuple[float, float]:
+    """Return the prior's log-density of chosen components and coefficients, and of these alone.
 
-    For one coefficient after the other, unless they share a component.
+    To a constant, for one coefficient after the other, unless they share a component; (C,) `terms`
+    are overwritten.
     """
-    total = 0.0
+    both, alone = 0.0, 0.0
     for a in range(own.size):
         i = own[a]
         for c in range(terms.size):
@@ -198,8 +244,9 @@ def compare_components(
             terms[c] = before + prior.log_scales[i, c] - 0.5 * prior.precisions[i, c] * off * off
         if not prior.is_shared or a == own.size - 1:
             top = terms.max()
-            total += terms[chosen[a]] - top - math.log(np.exp(terms - top).sum())
-    return total
+            both += terms[chosen[a]]
+            alone += top + math.log(np.exp(terms - top).sum())
+    return both, alone
 
 
 @inner

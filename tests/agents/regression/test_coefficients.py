@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy
 
+from agents.oracle import action_probabilities
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.regression.likelihoods import TILE_ROWS, log_likelihood, make_link_code
 from agents.regression.posterior import CoefficientRace, LaplaceCoefficients
@@ -116,6 +117,22 @@ def test_race_plays_arms_as_often_as_they_are_best(prior):
     found = np.bincount(played, minlength=4) / played.size
     error = np.sqrt(best * (1 - best) / played.size)
     bias = 0.01  # of choosing among draws that are worth 12, which `num_plays` does not reduce
+    np.testing.assert_array_less(abs(found - best), 4 * error + bias)
+
+
+def test_one_row_under_components_of_different_widths_is_weighed_under_each():
+    prior = Mixture([Normal(0.0, 0.05), Normal(0.0, 3.0)], [0.8, 0.2])
+    problem, arms = (
+        ContextualProblem(Bernoulli(), prior, 3, 2),
+        [[1.0, 9.0], [1.0, -9.0], [9.0, 0.0]],
+    )
+    row, reward, num_plays = np.array([[1.0, 50.0]]), np.ones(1), 4000
+    posterior, rng = CoefficientRace(problem), np.random.default_rng(3)
+    learn(posterior, row, reward)
+    played = [posterior.draw_best_arms(rng, np.array([arms]))[0] for _ in range(num_plays)]
+    best = action_probabilities(problem, (row, reward), arms)
+    error, bias = np.sqrt(best * (1 - best) / num_plays), 0.01  # see above
+    found = np.bincount(played, minlength=3) / num_plays
     np.testing.assert_array_less(abs(found - best), 4 * error + bias)
 
 
