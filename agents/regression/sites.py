@@ -142,6 +142,7 @@ def match_site(
     # From a peak that is finite, Newton's steps under a log link are not of 1.
     is_finite = abs(peak + centre) < MAX_FINITE_PEAK
     x = min(max(peak if is_finite else score / (information + precision), low), high)
+    last = high - low
     for _ in range(MAX_MODE_STEPS):
         _, score, information = log_likelihood(link, centre + x, n, s)
         slope, curvature = score - precision * x, information + precision
@@ -152,7 +153,10 @@ def match_site(
         step = slope / curvature
         if abs(step) * math.sqrt(curvature) < MODE_PRECISION:
             break
-        x = x + step if low < x + step < high else 0.5 * (low + high)
+        # Far out under a log link all of Newton's steps are of 1.
+        if not low < x + step < high or abs(step) > 0.5 * last:
+            step = 0.5 * (low + high) - x
+        x, last = x + step, abs(step)
     top, _, information = log_likelihood(link, centre + x, n, s)
     top -= 0.5 * precision * x * x
     step = NODE_STEP / math.sqrt(information + precision)

@@ -230,6 +230,12 @@ def test_rewards_that_the_prior_did_not_expect_are_fitted(likelihood, prior):
     assert posterior.fits.shares.min() > 0.5
 
 
+def test_no_reward_where_a_vast_mean_was_expected_is_fitted():
+    posterior = CoefficientRace(ContextualProblem(Poisson(), Normal(0.0, 10.0), 3, 1))
+    learn(posterior, np.array([[16.0], [-16.0]]), np.zeros(2))  # after the first, exp(120)
+    assert posterior.fits.shares.min() > 0.5
+
+
 def disjoint(arm, values, num_arms):
     """Return features that are an arm's own."""
     x = np.zeros((num_arms, len(values)))
