@@ -282,7 +282,8 @@ def _regret(run: RunResults) -> Measured:
 
 
 def _differences(reference: RunResults, run: RunResults) -> Measured:
-    return run.steps, paired_differences(run, reference, "cumulative_regret")[1]
+    steps = max(run.steps, reference.steps, key=len)
+    return steps, paired_differences(run, reference, "cumulative_regret")[1]
 
 
 def _average_spans(column: str, run: RunResults) -> Measured:

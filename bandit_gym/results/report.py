@@ -298,7 +298,8 @@ def _make_estimates(
     results: Results, environment: Entry, rows: Sequence[SummaryRow], columns: Sequence[str]
 ) -> Table:
     experiment, max_length = results.experiment, max(row["replications"] for row in rows)
-    *earlier, last = experiment.horizons
+    *earlier, _ = experiment.horizons
+    last = max(found.steps[-1] for found in results.usable(environment))
     regret, definition, over = describe_regret(environment)
     regrets = {f"after {step} steps": f"cumulative_regret_{step}" for step in earlier}
     title = (

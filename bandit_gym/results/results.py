@@ -49,10 +49,12 @@ class RunResults:
         """(R,) indices of the stored replications, sorted."""
         return np.array([r for block in self.blocks for r in block.replications], dtype=np.int64)
 
-    @property
+    @cached_property
     def steps(self) -> IntArray:
-        """(S,) recorded steps."""
-        return self.run.steps
+        """(S,) recorded steps, up to the end of the longest episode, such as a table's last row."""
+        lengths = self._read("decisions")[:, -1]
+        longest = int(np.nan_to_num(lengths, nan=self.run.horizon).max())
+        return np.unique(np.minimum(self.run.steps, longest))
 
     @property
     def is_usable(self) -> bool:
@@ -61,7 +63,7 @@ class RunResults:
 
     def curves(self, column: str) -> FloatArray:
         """Return a column as (R, S), one row per replication; see `blocks.COLUMNS`."""
-        return np.concatenate([block.column(column) for block in self.blocks])
+        return self._read(column)[:, : len(self.steps)]
 
     def final(self, column: str) -> FloatArray:
         """Return the (R,) values of a column at the horizon."""
@@ -72,6 +74,9 @@ class RunResults:
         seconds = sum(facts["agent_seconds"] for facts in self.timings.values())
         decisions = sum(facts["decisions"] for facts in self.timings.values())
         return float(seconds / decisions) if decisions else float("nan")
+
+    def _read(self, column: str) -> FloatArray:
+        return np.concatenate([block.column(column) for block in self.blocks])
 
 
 @dataclass(frozen=True, repr=False)

@@ -296,12 +296,15 @@ def paired_differences(
     Both met the same means and the same reward noise, so most of the luck cancels.
 
     Returns:
-        (R,) replications that both runs have, and (R, S) differences.
+        (R,) replications that both runs have, and (R, S) differences, S of the longer run.
     """
     common, rows, reference_rows = np.intersect1d(
         found.replications, reference.replications, assume_unique=True, return_indices=True
     )
-    return common, found.curves(column)[rows] - reference.curves(column)[reference_rows]
+    pair = found.curves(column)[rows], reference.curves(column)[reference_rows]
+    every = np.arange(max(values.shape[1] for values in pair))
+    own, others = (values[:, np.minimum(every, values.shape[1] - 1)] for values in pair)
+    return common, own - others  # sums stay, where all episodes of one ended sooner
 
 
 def _summarise_run(found: RunResults, reference: RunResults | None) -> dict[str, Any]:
@@ -337,7 +340,7 @@ def _estimates(found: RunResults) -> dict[str, Any]:
         else:
             row |= _mean_columns(name, found.final(name))
     for step in found.run.earlier_horizons:
-        regret = found.curves("cumulative_regret")[:, found.steps == step][:, 0]
+        regret = found.curves("cumulative_regret")[:, np.searchsorted(found.steps[:-1], step)]
         row |= _mean_columns(f"cumulative_regret_{step}", regret)
     samples = _mean_columns("samples_per_decision", found.final("num_samples") / _decisions(found))
     return row | samples | {"microseconds_per_decision": 1e6 * found.seconds_per_decision()}

@@ -114,6 +114,8 @@ def test_it_is_compared_and_its_regret_is_named_for_what_it_is(tmp_path):
     found = bg.compare([*agents, racing], env=env, workers=SERIAL, **sizes)
     samples = found.runs[-1].final("num_samples").mean() / NUM_ROWS  # where 10 steps were asked for
     assert found.table()["samples_per_decision"].iloc[-1] == pytest.approx(samples)
+    assert found.curves()["step"].max() == NUM_ROWS and f"of {NUM_ROWS} steps" in str(found)
+    assert found.plot().axes[0].lines[0].get_xdata()[-1] == NUM_ROWS
     assert "best reward of each row: sum over steps of best reward - reward received" in str(found)
     with pytest.raises(ValueError, match="prior must be given"):
         bg.compare(["laplace"], env=env, workers=SERIAL, **sizes)
