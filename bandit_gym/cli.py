@@ -30,14 +30,15 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import AXIS_SCALES, FORMATS, STYLES
-from bandit_gym.experiments.catalogue import (
-    CATALOGUE_GROUPS,
-    describe_catalogue,
+from bandit_gym.experiments.catalogue import CATALOGUE_GROUPS, describe_catalogue
+from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
+from bandit_gym.experiments.experiment import (
+    Experiment,
+    Run,
     find_code,
+    load_experiment,
     make_environment,
 )
-from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
-from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
 from bandit_gym.experiments.store import MANIFEST, read_manifest
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html

@@ -37,8 +37,7 @@ from bandit_gym.envs.rendering import (
     select_most_pulled,
     show_record,
 )
-from bandit_gym.experiments.catalogue import check_run, make_environment
-from bandit_gym.experiments.experiment import Experiment, Run
+from bandit_gym.experiments.experiment import Experiment, Run, check_run, make_environment
 from bandit_gym.problem import ContextualProblem
 from bandit_gym.rollout import AGENT_STREAM, Step, play_steps
 

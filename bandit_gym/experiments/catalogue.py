@@ -1,54 +1,55 @@
-"""What the names in settings stand for: environments, agents, their options, and objects.
+"""The entries of an experiment, and what their names stand for: environments, agents, options.
+
+An `Entry` holds all settings of its environment or agent; its label is what people call it, and
+changes no folder and no number. A session may give code and objects in place of names.
 
 Agents are found by name at run time, since this package imports none: a short name is looked up in
 `agents.AGENTS`, and `module:Class` names a class of anybody's with the methods of `BanditAgent`, or
 of agents for `PlainAgents`, or `module:Class.method` a class method that makes an agent.
-
-What has no importable name, such as a class of a notebook, is *packed*. Settings hold a name such
-as `<own>:MyAgent.0123456789abcdef`: its own and a digest. This process keeps the object. Entries
-that are sent to workers take it along, pickled by value as joblib's loky does with functions.
-Folders of results store the name alone. The digest in the name is of the object's source text and
-plain values. Another digest, of the whole pickle, decides whether stored blocks still count. The
-pickle also has what the code calls, so the same cell of another session is other code.
 """
 
 from __future__ import annotations
 
 import hashlib
 import inspect
-import pickle
-import re
+import itertools
+import json
 import sys
-import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
-from bandit_gym.checks import (
-    NAME_PATTERN,
-    check_choice,
-    check_fit,
-    check_keys,
-    find_problem,
-    load_named,
-    message,
-)
+from bandit_gym.checks import check_choice, check_keys, check_object, load_named, message
 from bandit_gym.envs.contextual import find_env_classes
-from bandit_gym.experiments.provenance import find_module, find_sources, find_texts
+from bandit_gym.experiments.provenance import (
+    display_name,
+    find_module,
+    find_sources,
+    is_packed,
+    load_pickles,
+    pack_object,
+    pickles_of,
+    unpack_object,
+    unpack_options,
+)
 from bandit_gym.likelihoods import LIKELIHOODS
-from bandit_gym.priors import PRIORS, make_prior
+from bandit_gym.priors import PRIORS, describe_prior, make_prior, prior_from_dict
+from bandit_gym.problem import BanditProblem
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent, make_rollout_agent
-from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers, wrap
+from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers
 
-if TYPE_CHECKING:
-    from bandit_gym.experiments.experiment import Entry, Experiment, Run
+MAX_LABEL_LENGTH = 200
+
+FORMS = {"env": "an id, a BanditProblem", "agent": "a name, a class, a function"}
+"""What single entries may be, for messages."""
 
 PRIOR_OPTION = "prior"
 """The option of an agent that gives it another prior than its environment's."""
@@ -56,14 +57,191 @@ PRIOR_OPTION = "prior"
 ENTRY_KEYS = ("label", "grid")
 """What an entry of an experiment may have beside the options of its environment or agent."""
 
-SB3_LOADER = "agents.sb3:saved_model"
 NUM_SAMPLER_ARGUMENTS = 5
 GIVEN_ARGUMENTS = ("env", "problem")
 """Arguments that every wrapper or agent is given, and that are therefore no options."""
 
 CATALOGUE_GROUPS = ("environments", "wrappers", "agents", "priors", "likelihoods")
 
+# -- Entries ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One environment or one agent of an experiment.
+
+    Attributes:
+        target: `module:Id-v0` of an environment, `module:Class` of an agent.
+        options: keyword arguments, JSON-able.
+        label: what tables and plots call it.
+    """
+
+    target: str
+    options: dict[str, Any] = field(hash=False)
+    label: str
+
+    def __post_init__(self) -> None:
+        check_object("label", self.label, str)
+        if not 0 < len(self.label) <= MAX_LABEL_LENGTH or not self.label.isprintable():
+            condition = f"have 1 to {MAX_LABEL_LENGTH} characters that can be printed"
+            raise ValueError(message("label", condition, self.label))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Take along what has no importable name."""
+        return self.__dict__ | {"pickles": pickles_of(self.settings)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        load_pickles(state.pop("pickles"))
+        self.__dict__.update(state)
+
+    @cached_property
+    def digest(self) -> str:
+        """Content hash of what it is built from, as hexadecimal digits."""
+        return content_digest(self.settings)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it is built from."""
+        return {"target": self.target, "options": self.options}
+
+    @cached_property
+    def name(self) -> str:
+        """What its settings read as, `racing(stopping=20)`, in whichever order they were given."""
+        options = json.loads(json.dumps(self.options, sort_keys=True))
+        return _cut_label(short_name(self.target) + _write_options(options))
+
+
+def read_entries(name: str, kind: str, entries: Any) -> tuple[Entry, ...]:
+    """Read a list of environments or agents, or a dict of labels and agents.
+
+    Args:
+        name: what the list is called.
+        kind: "env" or "agent", the key that holds the name in an entry that is a dict.
+        entries: names, code, problems, dicts with any of these, or `Entry`.
+
+    Raises:
+        TypeError: if an entry is anything else, or cannot be sent to workers.
+    """
+    if isinstance(entries, Mapping) and kind == "agent":
+        entries = [_plain_settings(kind, each) | {"label": k} for k, each in entries.items()]
+    if isinstance(entries, str) or not isinstance(entries, Sequence):
+        raise TypeError(message(name, "be a list, or for agents a dict of labels", entries))
+    if not entries:
+        raise ValueError(message(name, "have at least one entry", entries))
+    found = tuple(entry for item in entries for entry in _expand_grid(kind, item))
+    for first, second in itertools.combinations(found, 2):
+        if first.label == second.label or first.digest == second.digest:
+            condition, labels = "have different labels and settings", [first.label, second.label]
+            raise ValueError(message(name, condition, labels, "remove one, or change it"))
+    return found
+
+
+def _expand_grid(kind: str, item: Any) -> Iterator[Entry]:
+    """Yield one entry for each point of the item's grid; one in all if it has none."""
+    if isinstance(item, Entry):
+        yield item
+        return
+    settings = _plain_settings(kind, item)
+    options = {k: v for k, v in settings.items() if k not in (kind, *ENTRY_KEYS)}
+    grid, label = settings.get("grid", {}), settings.get("label")
+    if not (isinstance(grid, Mapping) and all(isinstance(v, list) and v for v in grid.values())):
+        raise TypeError(f"grid of {kind} must be a table of non-empty lists, got {grid!r}.")
+    for values in itertools.product(*grid.values()):
+        point = dict(zip(grid, values, strict=True))
+        own = f"{label}{_write_options(point)}" if label and point else label
+        yield _make_entry(kind, settings[kind], options | point, own)
+
+
+def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None) -> Entry:
+    target = (resolve_environment if kind == "env" else resolve_agent)(name, options)
+    if label is None:
+        prior, own = split_prior(options) if kind == "agent" else (None, options)
+        belief = "" if prior is None else f", given {describe_prior(prior)}"
+        label = _cut_label(f"{short_name(target)}{_write_options(own)}{belief}")
+    return Entry(target, options, label)
+
+
+def _cut_label(text: str) -> str:
+    return text if len(text) <= MAX_LABEL_LENGTH else f"{text[: MAX_LABEL_LENGTH - 3]}..."
+
+
+def _write_options(options: Mapping[str, Any]) -> str:
+    if not options:
+        return ""
+    pairs = (f"{key}={_write_value(value)}" for key, value in options.items())
+    return f"({','.join(pairs)})"
+
+
+def _write_value(value: Any) -> str:
+    if isinstance(value, Mapping) and isinstance(value.get("name"), str):  # a prior
+        options = {key: option for key, option in value.items() if key != "name"}
+        return f"{display_name(value['name'])}{_write_options(options)}"
+    is_word = isinstance(value, str) and value.isprintable()
+    return value if is_word else json.dumps(value, separators=(",", ":"))
+
+
+def content_digest(content: Any) -> str:
+    """Return the content hash of what JSON can hold, as hexadecimal digits."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain_settings(kind: str, item: Any) -> dict[str, Any]:
+    """Return an entry as a dict of plain settings, in which names stand for code and objects."""
+    settings = dict(item) if isinstance(item, Mapping) else {kind: item}
+    given = settings.pop(kind, None)
+    if isinstance(given, str):
+        named = {kind: given}
+    elif kind == "env" and isinstance(given, BanditProblem):
+        named = _name_problem(given)
+    elif kind == "agent" and callable(given):
+        named = {kind: name_of(given)}
+    else:
+        condition = f"be {FORMS[kind]}, or a dict with one of these as {kind!r}"
+        raise TypeError(message(kind, condition, item))
+    try:
+        text = json.dumps(named | settings, default=_describe_object, allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise TypeError(message(f"{kind} options", "be JSON-able", settings)) from error
+    return dict(json.loads(text))
+
+
+def _name_problem(problem: BanditProblem) -> dict[str, Any]:
+    """Return settings of a problem: an id and options, or a packed name."""
+    likelihood = problem.likelihood
+    env_id = f"{type(likelihood).__name__}Bandit-v0"
+    is_plain = type(problem) is BanditProblem and type(likelihood) in LIKELIHOODS.values()
+    if is_plain and env_id in ENV_IDS:
+        options = {"num_arms": problem.num_arms, "prior": problem.prior}
+        return {"env": env_id} | options | vars(likelihood)
+    return {"env": pack_object(problem)}
+
+
+def _describe_object(value: Any) -> Any:
+    """Return what JSON can hold of an object: numbers, a prior's settings, or a packed name."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Path):
+        return str(value)  # which sources are looked for among
+    with suppress(AttributeError, TypeError, ValueError):
+        settings = value.to_dict()
+        if prior_from_dict(settings) == value:
+            return settings
+    return {"name": pack_object(value)}
+
+
 # -- Names and their options ----------------------------------------------------------------------
+
+
+def name_of(code: Any) -> str:
+    """Return a target of a class or a function, by which any process finds it."""
+    module, name = str(getattr(code, "__module__", "")), getattr(code, "__qualname__", "")
+    if module.partition(".")[0] == "agents" and f"agents:{name}" in agent_names().values():
+        return f"agents:{name}"  # as its short name has it, so that it draws the same numbers
+    found = sys.modules.get(module)
+    has_home = module in sys.builtin_module_names or getattr(found, "__file__", None) is not None
+    is_importable = module != "__main__" and has_home and getattr(found, name, None) is code
+    return f"{module}:{name}" if is_importable else pack_object(code)
 
 
 def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
@@ -150,24 +328,6 @@ def _find_environment(target: str) -> Any:
     return load_named("entry point", entry_point) if isinstance(entry_point, str) else entry_point
 
 
-def find_code(experiment: Experiment) -> list[str]:
-    """List what an experiment runs that does not come with this project; nothing is imported.
-
-    That is an agent or an environment, all that options name as `module:name`, and a saved model,
-    which is unpickled. Who types a name, or a file of names, agrees to run it. Who resumes a folder
-    types neither, and the folder may come from anybody.
-    """
-    known = {f"bandit_gym:{env_id}" for env_id in ENV_IDS} | {*agent_names().values()}
-    found = []
-    for entry in (*experiment.environments, *experiment.agents):
-        names = [text for text in find_texts(entry.options) if NAME_PATTERN.fullmatch(text)]
-        for name in names if entry.target in known else [entry.target, *names]:
-            found.append(f"{name} ({find_module(name.rpartition(':')[0])})")
-        if entry.target == SB3_LOADER:
-            found.append(f"saved model {entry.options.get('path')}")
-    return list(dict.fromkeys(found))
-
-
 def split_prior(options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return the prior that an agent is given, None if it is given none, and its other options."""
     others = dict(options)
@@ -228,43 +388,6 @@ def summarise_error(error: BaseException) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
-# -- An environment and an agent from a run -------------------------------------------------------
-
-
-def make_agent_and_environment(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
-    """Make the agent and the native vector environment of a run.
-
-    An agent whose constructor takes a `horizon` is given that of the run, if its entry has none.
-
-    Raises:
-        ValueError: if the environment is no Bayesian bandit, an option has a wrong value, or the
-            agent cannot give the propensities that are asked for.
-    """
-    env = make_environment(run)
-    problem = find_problem(env)
-    if problem is None:
-        target = run.environment.target
-        raise ValueError(f"env must have a `problem` for agents, got {target!r}.")
-    agent = make_entry_agent(run.agent, problem, [*run.earlier_horizons, run.horizon])
-    if run.propensities and not hasattr(agent, "action_probabilities"):
-        condition = "have the method action_probabilities where propensities are recorded"
-        raise ValueError(message("agent", condition, run.agent.target))
-    return agent, env
-
-
-def make_environment(run: Run) -> gym.vector.VectorEnv:
-    """Make the native vector environment of a run, in its wrappers."""
-    target, options = run.environment.target, unpack_options(run.environment.options)
-    options = {"max_episode_steps": run.horizon} | options
-    wrappers = options.pop("wrappers", ())
-    if is_packed(target):
-        problem = unpack_object(target)
-        env: Any = find_env_classes(problem)[1](run.block_size, problem, **options)
-    else:
-        env = gym.make_vec(target, num_envs=run.block_size, **options)
-    return wrap(env, wrappers) if wrappers else env
-
-
 def make_entry_agent(entry: Entry, problem: Any, horizons: Sequence[int]) -> BanditAgent:
     """Make an agent that is given the problem, or another prior, and the horizon if it asks."""
     make, options = load_agent(entry.target), unpack_options(entry.options)
@@ -277,157 +400,3 @@ def make_entry_agent(entry: Entry, problem: Any, horizons: Sequence[int]) -> Ban
         condition = "be one number for an agent that is given it"
         raise ValueError(message("horizon", condition, horizons, remedy))
     return make_rollout_agent(make, problem, horizons[-1], options)
-
-
-def check_run(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
-    """Make the agent and the environment; refuse those that do not fit each other or a block."""
-    try:
-        agent, env = make_agent_and_environment(run)
-        check_fit(agent, env, warns=PRIOR_OPTION not in run.agent.options)
-        max_lanes = getattr(agent, "max_lanes", run.block_size)
-        if run.block_size > max_lanes:
-            condition = f"be at most {max_lanes}, for all that this agent keeps of each lane"
-            raise ValueError(message("block_size", condition, run.block_size))
-        return agent, env
-    except (Exception, SystemExit) as error:
-        who = f"agent {run.agent.label} must be able to play {run.environment.label}"
-        raise ValueError(f"{who}, got {summarise_error(error)}") from error
-
-
-# -- Objects without an importable name -----------------------------------------------------------
-
-PACKED_PREFIX = "<own>:"
-"""What no module can be called."""
-
-PACKED_PATTERN = re.compile(r"<own>:[\w.]+\.[0-9a-f]{16}")
-
-TRACKER_PATTERN = re.compile(rb"[0-9a-f]{32}")
-"""The random name that cloudpickle gives each class; a cell that is run again has another."""
-
-_objects: dict[str, Any] = {}
-_pickles: dict[str, bytes] = {}
-
-
-def name_of(code: Any) -> str:
-    """Return a target of a class or a function, by which any process finds it."""
-    module, name = str(getattr(code, "__module__", "")), getattr(code, "__qualname__", "")
-    if module.partition(".")[0] == "agents" and f"agents:{name}" in agent_names().values():
-        return f"agents:{name}"  # as its short name has it, so that it draws the same numbers
-    found = sys.modules.get(module)
-    has_home = module in sys.builtin_module_names or getattr(found, "__file__", None) is not None
-    is_importable = module != "__main__" and has_home and getattr(found, name, None) is code
-    return f"{module}:{name}" if is_importable else pack_object(code)
-
-
-def pack_object(value: Any) -> str:
-    """Keep an object, and return the name that stands for it.
-
-    Raises:
-        TypeError: if it cannot be sent to other processes.
-    """
-    import cloudpickle  # slow to start, and seldom needed
-
-    label = getattr(value, "__name__", type(value).__name__)
-    try:
-        pickled = cloudpickle.dumps(value)
-    except Exception as error:  # of any kind, as what an object holds may be anything
-        reason = f"{type(error).__name__}: {error}".rstrip(".")
-        raise TypeError(message(label, "be picklable", value, reason)) from error
-    plain = re.sub(r"\W", "_", label)  # without the brackets of <lambda>
-    name = f"{PACKED_PREFIX}{plain}.{_digest_of(value)[:16]}"
-    _pickles[name], _objects[name] = pickled, value
-    return name
-
-
-def is_packed(value: Any) -> bool:
-    """Say whether a value is a name that stands for an object."""
-    return isinstance(value, str) and PACKED_PATTERN.fullmatch(value) is not None
-
-
-def display_name(name: str) -> str:
-    """Return what people call what a packed name stands for; any other name as it is."""
-    return name.removeprefix(PACKED_PREFIX).rpartition(".")[0] if is_packed(name) else name
-
-
-def unpack_object(name: str) -> Any:
-    """Return the object that a name stands for.
-
-    Raises:
-        ValueError: if this process does not have it; says how it would.
-    """
-    if name not in _objects and name in _pickles:
-        _objects[name] = pickle.loads(_pickles[name])
-    if name not in _objects:
-        label = display_name(name)
-        condition = "be importable to be run from a folder, which has its digest only"
-        remedy = f"put it into a module and name it 'module:{label}'"
-        raise ValueError(message(label, condition, name, remedy))
-    return _objects[name]
-
-
-def unpack_options(value: Any) -> Any:
-    """Return options in which objects are what stood for them, as `{"name": packed name}`."""
-    if isinstance(value, Mapping):
-        if is_packed(value.get("name")):
-            return unpack_object(value["name"])
-        return {key: unpack_options(item) for key, item in value.items()}
-    return [unpack_options(item) for item in value] if isinstance(value, list) else value
-
-
-def pickles_of(value: Any) -> dict[str, bytes]:
-    """Return the pickles of what nested settings name, for another process."""
-    return {text: _pickles[text] for text in find_texts(value) if text in _pickles}
-
-
-def load_pickles(pickles: Mapping[str, bytes]) -> None:
-    """Keep what another process has sent; it is unpickled when it is first used."""
-    _pickles.update(pickles)
-
-
-def sources_of(entry: Entry) -> dict[str, str]:
-    """Return what results depend on beside settings: file, or name of an object -> digest."""
-    return find_sources(entry.target, entry.options) | {
-        name: hashlib.sha256(TRACKER_PATTERN.sub(b"", data)).hexdigest()
-        for name, data in pickles_of(entry.settings).items()
-    }
-
-
-def _digest_of(value: Any) -> str:
-    """Return a digest of an object's source text and plain values, as hexadecimal digits.
-
-    It is the same in any process, so that the seeds that it enters are. Code that the object calls
-    does not count here; see `find_sources`.
-    """
-    is_code = isinstance(value, FunctionType | type)
-    code = value if is_code else type(value)
-    try:
-        source = inspect.getsource(code)
-    except (OSError, TypeError):  # of a shell, or made by other code
-        source = code.__qualname__
-    if isinstance(value, FunctionType):
-        cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        contents: Any = cells, value.__defaults__, *filter(None, [value.__kwdefaults__])
-        if value.__name__ == "<lambda>":  # of which a line may hold several
-            indent = len(source) - len(source.lstrip())
-            source += str([end - indent for *_, end in value.__code__.co_positions() if end])
-    elif isinstance(value, partial):
-        contents = _digest_of(value.func), value.args, value.keywords
-    else:
-        contents = None if is_code else getattr(value, "__dict__", repr(value))
-        if not is_code and any(vars(each).get("__slots__") for each in type(value).__mro__):
-            contents = object.__getstate__(value)
-    text = f"{textwrap.dedent(source)}\n{_hash_contents(contents)}"
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
-
-
-def _hash_contents(contents: Any) -> str:
-    """Return the hash of plain values; of what joblib cannot hash, such as a lock, the parts'."""
-    import joblib  # slow to start, and seldom needed
-
-    try:
-        return str(joblib.hash(contents))
-    except Exception:  # of anybody's
-        parts = [*contents.items()] if isinstance(contents, dict) else contents
-        if isinstance(parts, list | tuple) and parts:
-            return str([_hash_contents(part) for part in parts])
-        return type(contents).__qualname__

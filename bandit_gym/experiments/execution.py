@@ -46,13 +46,14 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.experiments.blocks import Outcome, record_block
-from bandit_gym.experiments.catalogue import (
+from bandit_gym.experiments.catalogue import summarise_error
+from bandit_gym.experiments.experiment import (
+    Experiment,
+    Run,
     check_run,
     find_code,
     make_agent_and_environment,
-    summarise_error,
 )
-from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.provenance import versions
 from bandit_gym.experiments.store import Store, to_parquet
 

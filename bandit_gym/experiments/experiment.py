@@ -1,234 +1,68 @@
 """Experiments as data: which agents, in which environments, how often, how long, from which seed.
 
-An `Experiment` is a table of runs, one per environment and agent. An `Entry` holds all settings of
-its environment or agent; its label is what people call it, and changes no folder and no number. A
+An `Experiment` is a table of runs, one per environment and agent. A
 `Run` is named by its settings, so that equal runs share a name and a changed one never meets the
 files of another. Replications are simulated in blocks of fixed size, and a block's seeds depend on
 (run, block) alone; therefore neither the number of replications nor who simulates a block can
-change its result. A session may give code and objects in place of names.
+change its result.
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from numpy.random import SeedSequence
 
 from bandit_gym.checks import (
+    NAME_PATTERN,
     check_choice,
+    check_fit,
     check_integer,
     check_keys,
     check_object,
     check_path,
+    find_problem,
     message,
 )
 from bandit_gym.checks.typing import IntArray
+from bandit_gym.envs.contextual import find_env_classes
 from bandit_gym.experiments.catalogue import (
-    ENTRY_KEYS,
-    display_name,
-    load_pickles,
-    name_of,
-    pack_object,
-    pickles_of,
-    resolve_agent,
-    resolve_environment,
-    short_name,
-    sources_of,
-    split_prior,
+    PRIOR_OPTION,
+    Entry,
+    agent_names,
+    content_digest,
+    make_entry_agent,
+    read_entries,
+    summarise_error,
 )
-from bandit_gym.likelihoods import LIKELIHOODS
-from bandit_gym.priors import describe_prior, prior_from_dict
-from bandit_gym.problem import BanditProblem
+from bandit_gym.experiments.provenance import (
+    find_module,
+    find_sources,
+    find_texts,
+    is_packed,
+    unpack_object,
+    unpack_options,
+)
 from bandit_gym.registration import ENV_IDS
-
-MAX_LABEL_LENGTH = 200
-
-FORMS = {"env": "an id, a BanditProblem", "agent": "a name, a class, a function"}
-"""What single entries may be, for messages."""
-
-Settings = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One environment or one agent of an experiment.
-
-    Attributes:
-        target: `module:Id-v0` of an environment, `module:Class` of an agent.
-        options: keyword arguments, JSON-able.
-        label: what tables and plots call it.
-    """
-
-    target: str
-    options: dict[str, Any] = field(hash=False)
-    label: str
-
-    def __post_init__(self) -> None:
-        check_object("label", self.label, str)
-        if not 0 < len(self.label) <= MAX_LABEL_LENGTH or not self.label.isprintable():
-            condition = f"have 1 to {MAX_LABEL_LENGTH} characters that can be printed"
-            raise ValueError(message("label", condition, self.label))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Take along what has no importable name."""
-        return self.__dict__ | {"pickles": pickles_of(self.settings)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        load_pickles(state.pop("pickles"))
-        self.__dict__.update(state)
-
-    @cached_property
-    def digest(self) -> str:
-        """Content hash of what it is built from, as hexadecimal digits."""
-        return content_digest(self.settings)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What it is built from."""
-        return {"target": self.target, "options": self.options}
-
-    @cached_property
-    def name(self) -> str:
-        """What its settings read as, `racing(stopping=20)`, in whichever order they were given."""
-        options = json.loads(json.dumps(self.options, sort_keys=True))
-        return _cut_label(short_name(self.target) + _write_options(options))
-
-
-def read_entries(name: str, kind: str, entries: Any) -> tuple[Entry, ...]:
-    """Read a list of environments or agents, or a dict of labels and agents.
-
-    Args:
-        name: what the list is called.
-        kind: "env" or "agent", the key that holds the name in an entry that is a dict.
-        entries: names, code, problems, dicts with any of these, or `Entry`.
-
-    Raises:
-        TypeError: if an entry is anything else, or cannot be sent to workers.
-    """
-    if isinstance(entries, Mapping) and kind == "agent":
-        entries = [_plain_settings(kind, each) | {"label": k} for k, each in entries.items()]
-    if isinstance(entries, str) or not isinstance(entries, Sequence):
-        raise TypeError(message(name, "be a list, or for agents a dict of labels", entries))
-    if not entries:
-        raise ValueError(message(name, "have at least one entry", entries))
-    found = tuple(entry for item in entries for entry in _expand_grid(kind, item))
-    for first, second in itertools.combinations(found, 2):
-        if first.label == second.label or first.digest == second.digest:
-            condition, labels = "have different labels and settings", [first.label, second.label]
-            raise ValueError(message(name, condition, labels, "remove one, or change it"))
-    return found
-
-
-def _expand_grid(kind: str, item: Any) -> Iterator[Entry]:
-    """Yield one entry for each point of the item's grid; one in all if it has none."""
-    if isinstance(item, Entry):
-        yield item
-        return
-    settings = _plain_settings(kind, item)
-    options = {k: v for k, v in settings.items() if k not in (kind, *ENTRY_KEYS)}
-    grid, label = settings.get("grid", {}), settings.get("label")
-    if not (isinstance(grid, Mapping) and all(isinstance(v, list) and v for v in grid.values())):
-        raise TypeError(f"grid of {kind} must be a table of non-empty lists, got {grid!r}.")
-    for values in itertools.product(*grid.values()):
-        point = dict(zip(grid, values, strict=True))
-        own = f"{label}{_write_options(point)}" if label and point else label
-        yield _make_entry(kind, settings[kind], options | point, own)
-
-
-def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None) -> Entry:
-    target = (resolve_environment if kind == "env" else resolve_agent)(name, options)
-    if label is None:
-        prior, own = split_prior(options) if kind == "agent" else (None, options)
-        belief = "" if prior is None else f", given {describe_prior(prior)}"
-        label = _cut_label(f"{short_name(target)}{_write_options(own)}{belief}")
-    return Entry(target, options, label)
-
-
-def _cut_label(text: str) -> str:
-    return text if len(text) <= MAX_LABEL_LENGTH else f"{text[: MAX_LABEL_LENGTH - 3]}..."
-
-
-def _write_options(options: Settings) -> str:
-    if not options:
-        return ""
-    pairs = (f"{key}={_write_value(value)}" for key, value in options.items())
-    return f"({','.join(pairs)})"
-
-
-def _write_value(value: Any) -> str:
-    if isinstance(value, Mapping) and isinstance(value.get("name"), str):  # a prior
-        options = {key: option for key, option in value.items() if key != "name"}
-        return f"{display_name(value['name'])}{_write_options(options)}"
-    is_word = isinstance(value, str) and value.isprintable()
-    return value if is_word else json.dumps(value, separators=(",", ":"))
-
-
-def content_digest(content: Any) -> str:
-    """Return the content hash of what JSON can hold, as hexadecimal digits."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _plain_settings(kind: str, item: Any) -> dict[str, Any]:
-    """Return an entry as a dict of plain settings, in which names stand for code and objects."""
-    settings = dict(item) if isinstance(item, Mapping) else {kind: item}
-    given = settings.pop(kind, None)
-    if isinstance(given, str):
-        named = {kind: given}
-    elif kind == "env" and isinstance(given, BanditProblem):
-        named = _name_problem(given)
-    elif kind == "agent" and callable(given):
-        named = {kind: name_of(given)}
-    else:
-        condition = f"be {FORMS[kind]}, or a dict with one of these as {kind!r}"
-        raise TypeError(message(kind, condition, item))
-    try:
-        text = json.dumps(named | settings, default=_describe_object, allow_nan=False)
-    except (ValueError, RecursionError) as error:
-        raise TypeError(message(f"{kind} options", "be JSON-able", settings)) from error
-    return dict(json.loads(text))
-
-
-def _name_problem(problem: BanditProblem) -> dict[str, Any]:
-    """Return settings of a problem: an id and options, or a packed name."""
-    likelihood = problem.likelihood
-    env_id = f"{type(likelihood).__name__}Bandit-v0"
-    is_plain = type(problem) is BanditProblem and type(likelihood) in LIKELIHOODS.values()
-    if is_plain and env_id in ENV_IDS:
-        options = {"num_arms": problem.num_arms, "prior": problem.prior}
-        return {"env": env_id} | options | vars(likelihood)
-    return {"env": pack_object(problem)}
-
-
-def _describe_object(value: Any) -> Any:
-    """Return what JSON can hold of an object: numbers, a prior's settings, or a packed name."""
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, Path):
-        return str(value)  # which sources are looked for among
-    with suppress(AttributeError, TypeError, ValueError):
-        settings = value.to_dict()
-        if prior_from_dict(settings) == value:
-            return settings
-    return {"name": pack_object(value)}
-
+from bandit_gym.rollout import BanditAgent
+from bandit_gym.wrappers.wrapping import wrap
 
 NAMING_VERSION = 3
 """Which settings enter the name of a run, and how."""
 
 RECORDINGS = ("log", "every")
 NUM_LOG_STEPS = 200
+SB3_LOADER = "agents.sb3:saved_model"
 MAX_ROWS_PER_BLOCK = 2 * 10**7
 """Of a block, one a replication and recorded step: some 3 GB while it is simulated."""
 
@@ -282,7 +116,8 @@ class Run:
 
     def sources(self) -> dict[str, dict[str, str]]:
         """Return what the results depend on beside the settings: part -> file -> digest."""
-        return {"environment": sources_of(self.environment), "agent": sources_of(self.agent)}
+        parts = {"environment": self.environment, "agent": self.agent}
+        return {name: find_sources(part.target, part.options) for name, part in parts.items()}
 
     def replications(self, block: int) -> range:
         """Say which replications a block holds; always `block_size` of them."""
@@ -426,3 +261,73 @@ def load_experiment(path: str | Path) -> Experiment:
         condition, reason = "lead to valid TOML or JSON", " ".join(str(error).split()).rstrip(".")
         raise ValueError(message("path", condition, str(path), reason)) from error
     return Experiment.from_dict(settings)
+
+
+# -- The agent and the environment of a run -------------------------------------------------------
+
+
+def find_code(experiment: Experiment) -> list[str]:
+    """List what an experiment runs that does not come with this project; nothing is imported.
+
+    That is an agent or an environment, all that options name as `module:name`, and a saved model,
+    which is unpickled. Who types a name, or a file of names, agrees to run it. Who resumes a folder
+    types neither, and the folder may come from anybody.
+    """
+    known = {f"bandit_gym:{env_id}" for env_id in ENV_IDS} | {*agent_names().values()}
+    found = []
+    for entry in (*experiment.environments, *experiment.agents):
+        names = [text for text in find_texts(entry.options) if NAME_PATTERN.fullmatch(text)]
+        for name in names if entry.target in known else [entry.target, *names]:
+            found.append(f"{name} ({find_module(name.rpartition(':')[0])})")
+        if entry.target == SB3_LOADER:
+            found.append(f"saved model {entry.options.get('path')}")
+    return list(dict.fromkeys(found))
+
+
+def make_agent_and_environment(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
+    """Make the agent and the native vector environment of a run.
+
+    An agent whose constructor takes a `horizon` is given that of the run, if its entry has none.
+
+    Raises:
+        ValueError: if the environment is no Bayesian bandit, an option has a wrong value, or the
+            agent cannot give the propensities that are asked for.
+    """
+    env = make_environment(run)
+    problem = find_problem(env)
+    if problem is None:
+        target = run.environment.target
+        raise ValueError(f"env must have a `problem` for agents, got {target!r}.")
+    agent = make_entry_agent(run.agent, problem, [*run.earlier_horizons, run.horizon])
+    if run.propensities and not hasattr(agent, "action_probabilities"):
+        condition = "have the method action_probabilities where propensities are recorded"
+        raise ValueError(message("agent", condition, run.agent.target))
+    return agent, env
+
+
+def make_environment(run: Run) -> gym.vector.VectorEnv:
+    """Make the native vector environment of a run, in its wrappers."""
+    target, options = run.environment.target, unpack_options(run.environment.options)
+    options = {"max_episode_steps": run.horizon} | options
+    wrappers = options.pop("wrappers", ())
+    if is_packed(target):
+        problem = unpack_object(target)
+        env: Any = find_env_classes(problem)[1](run.block_size, problem, **options)
+    else:
+        env = gym.make_vec(target, num_envs=run.block_size, **options)
+    return wrap(env, wrappers) if wrappers else env
+
+
+def check_run(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
+    """Make the agent and the environment; refuse those that do not fit each other or a block."""
+    try:
+        agent, env = make_agent_and_environment(run)
+        check_fit(agent, env, warns=PRIOR_OPTION not in run.agent.options)
+        max_lanes = getattr(agent, "max_lanes", run.block_size)
+        if run.block_size > max_lanes:
+            condition = f"be at most {max_lanes}, for all that this agent keeps of each lane"
+            raise ValueError(message("block_size", condition, run.block_size))
+        return agent, env
+    except (Exception, SystemExit) as error:
+        who = f"agent {run.agent.label} must be able to play {run.environment.label}"
+        raise ValueError(f"{who}, got {summarise_error(error)}") from error

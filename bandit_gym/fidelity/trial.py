@@ -36,14 +36,14 @@ from numpy.random import Generator, SeedSequence
 from bandit_gym.checks import as_numbers, check_actions, check_all, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.experiments.catalogue import (
+    Entry,
     agent_names,
     is_sampler,
     load_agent,
     make_entry_agent,
     summarise_error,
-    unpack_options,
 )
-from bandit_gym.experiments.experiment import Entry
+from bandit_gym.experiments.provenance import unpack_options
 from bandit_gym.fidelity.distance import measure_excess, noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case, ContextualCase
 from bandit_gym.problem import BanditProblem

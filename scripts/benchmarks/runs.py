@@ -16,9 +16,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
-from bandit_gym.experiments.catalogue import make_agent_and_environment
 from bandit_gym.experiments.execution import simulate_block
-from bandit_gym.experiments.experiment import Experiment, Run
+from bandit_gym.experiments.experiment import Experiment, Run, make_agent_and_environment
 from bandit_gym.numerics.streams import WORTH_COMPILING
 from bandit_gym.rollout import play_steps
 from benchmarks.thresholds import CONTROL_KEY

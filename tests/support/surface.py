@@ -149,7 +149,7 @@ def adversarial_verdict(agent: str, name: str, **options: Any) -> str:
         name: of the case.
         options: of the agent.
     """
-    from bandit_gym.experiments.experiment import read_entries
+    from bandit_gym.experiments.catalogue import read_entries
     from bandit_gym.fidelity import load_suite
     from bandit_gym.fidelity.trial import measure_distance
 

@@ -4,16 +4,16 @@ import pickle
 
 from documents import run
 
-from bandit_gym.experiments.catalogue import (
+from bandit_gym.experiments.catalogue import Entry
+from bandit_gym.experiments.provenance import (
     display_name,
+    find_sources,
     is_packed,
     pack_object,
     pickles_of,
-    sources_of,
     unpack_object,
     unpack_options,
 )
-from bandit_gym.experiments.experiment import Entry
 
 UNKNOWN = "<own>:Lost.0123456789abcdef"
 
@@ -36,5 +36,5 @@ def test_other_values_stand_for_themselves():
 
 def test_entry_of_another_session_is_still_read():
     entry = Entry(UNKNOWN, {}, "mine")
-    assert (entry.name, sources_of(entry)) == ("Lost", {})
+    assert (entry.name, find_sources(entry.target, entry.options)) == ("Lost", {})
     assert pickle.loads(pickle.dumps(entry)) == entry
