@@ -140,12 +140,6 @@ def _optimal_pulls(step: Step) -> np.ndarray | None:
     return None if step.regrets is None else step.regrets == 0
 
 
-def _action_rank(now: State) -> np.ndarray:
-    actions: Any = now.column("actions", -1)
-    pulled = now.gaps[actions, np.arange(actions.shape[1])]
-    return np.where(actions < 0, -1, (now.gaps < pulled[:, None]).sum(axis=1))
-
-
 OWN_DIAGNOSTICS = "diagnostics"
 DOUBT_DIAGNOSTIC = "doubts"
 """The diagnostic that holds one `Doubt` per lane; each kind has a column that counts it."""
@@ -179,11 +173,6 @@ COLUMNS = {
         int,
         shows=lambda now: now.column("has_exact_probabilities", -1),
         is_optional=True,
-    ),
-    "action_rank": Column(
-        "number of arms with a larger mean than the one played in step t; -1 if unknown",
-        int,
-        shows=_of_means(_action_rank),
     ),
     "cumulative_regret": Column(
         "sum over steps of max(means) - means[action]",
@@ -230,12 +219,6 @@ COLUMNS = {
     ),
     "num_samples": Column("sum over steps of the samples drawn to decide", unit="samples"),
     "effective_sample_size": Column("sum over steps of the effective sample sizes", unit="samples"),
-    "is_capped": Column(
-        "number of decisions that were stopped by the cap on samples", unit="decisions"
-    ),
-    "is_degenerate": Column(
-        "number of decisions made although no sample could explain the data", unit="decisions"
-    ),
     "is_unreliable": Column(
         "number of decisions whose agent doubted its posterior", unit="decisions"
     ),

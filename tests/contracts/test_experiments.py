@@ -333,7 +333,6 @@ def test_blocks_are_sorted_and_say_what_they_were_drawn_from_and_what_their_colu
 
 BY_HAND = {
     "action": [0, 0, 1, 2],
-    "action_rank": [2, 2, 1, 0],
     CUMULATIVE_REGRET: [0.7, 1.4, 1.8, 1.8],
     "uniform_regret": [1.1 / 3 * t for t in (1, 2, 3, 4)],
     "optimal_pulls": [0, 0, 0, 1],
