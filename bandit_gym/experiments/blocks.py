@@ -99,7 +99,7 @@ class Column(NamedTuple):
     """A column of the results, filled by `adds` or `shows`, or else by the agent.
 
     Values that agents report as diagnostics are added up over steps. The first five are keys, which
-    `keys_of` has.
+    `store.to_parquet` fills.
 
     Attributes:
         meaning: what its values are; written into the files.
@@ -109,8 +109,6 @@ class Column(NamedTuple):
         is_optional: whether only files of runs that ask for it have it.
         unit: of its values; a "share" with a title is 0 or 1 in each replication: a proportion.
         title: what tables of estimates and figures call it; those without one are not in them.
-        definition: of `title`, in their words, per step if it is a sum.
-        table: "estimates" if the printed table has it unasked, else "".
         digits: decimals that the printed table shows; shares are shown in per cent.
     """
 
@@ -121,8 +119,6 @@ class Column(NamedTuple):
     is_optional: bool = False
     unit: str = ""
     title: str = ""
-    definition: str = ""
-    table: str = ""
     digits: int = 1
 
     @property
@@ -179,8 +175,6 @@ COLUMNS = {
         adds=lambda step: step.regrets,
         unit="reward",
         title="pseudo-regret",
-        definition="best mean - pulled mean",
-        table="estimates",
     ),
     "realised_regret": Column(
         "sum over steps of max(means) - reward",
@@ -215,7 +209,6 @@ COLUMNS = {
         shows=_of_means(lambda now: now.average_favourites(now.gaps == 0)),
         unit="share",
         title="best arm found",
-        table="estimates",
     ),
     "num_samples": Column("sum over steps of the samples drawn to decide", unit="samples"),
     "effective_sample_size": Column("sum over steps of the effective sample sizes", unit="samples"),
@@ -229,17 +222,6 @@ COLUMNS = {
     OWN_DIAGNOSTICS: Column("by name, sums over steps of the other diagnostics of the agent", dict),
 }
 """Every column of a table of results, in order."""
-
-
-def keys_of(run: Run, block: int) -> dict[str, Any]:
-    """Return the columns that say whose rows they are, each one value or as (N, S) broadcasts."""
-    return {
-        "experiment": run.digest,
-        "env": run.environment.name,
-        "agent": run.agent.name,
-        "replication": np.array(run.replications(block))[:, None],
-        "step": run.steps,
-    }
 
 
 def columns_of(found: Container[str]) -> list[str]:

@@ -1,10 +1,9 @@
 """Experiments as data: which agents, in which environments, how often, how long, from which seed.
 
-An `Experiment` is a table of runs, one per environment and agent. A
-`Run` is named by its settings, so that equal runs share a name and a changed one never meets the
-files of another. Replications are simulated in blocks of fixed size, and a block's seeds depend on
-(run, block) alone; therefore neither the number of replications nor who simulates a block can
-change its result.
+An `Experiment` is a table of runs, one per environment and agent. A `Run` is named by its settings,
+so that equal runs share a name and a changed one never meets the files of another. Replications are
+simulated in blocks of fixed size, and a block's seeds depend on (run, block) alone; therefore
+neither the number of replications nor who simulates a block can change its result.
 """
 
 from __future__ import annotations

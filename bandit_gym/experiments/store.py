@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from bandit_gym.checks import check_choice, message
 from bandit_gym.checks.files import RESULTS_VERSION, remove_leftovers, to_json, write_atomically
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, Outcome, columns_of, keys_of
+from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, Outcome, columns_of
 from bandit_gym.experiments.catalogue import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.provenance import OutdatedError
@@ -260,7 +260,14 @@ def to_parquet(
     Returns:
         The bytes of a file with N S rows; the same bytes for the same values.
     """
-    shape, keys = (run.block_size, len(run.steps)), keys_of(run, block)
+    shape = run.block_size, len(run.steps)
+    keys: dict[str, Any] = {  # each one value, or broadcasts as (N, S)
+        "experiment": run.digest,
+        "env": run.environment.name,
+        "agent": run.agent.name,
+        "replication": np.array(run.replications(block))[:, None],
+        "step": run.steps,
+    }
     own = {name: values for name, values in sorted(recorded.items()) if name not in COLUMNS}
     fields, arrays = [], []
     columns = {name: COLUMNS[name] for name in columns_of(recorded)}

@@ -37,7 +37,10 @@ SummaryRow = Mapping[Any, Any]
 TITLED_COLUMNS = [name for name, column in COLUMNS.items() if column.title]
 """The columns of which there are estimates, that of the regret first."""
 
-DETAIL_COLUMNS = [name for name in TITLED_COLUMNS if COLUMNS[name].table != "estimates"]
+USUAL_COLUMNS = ("cumulative_regret", "best_arm_found")
+"""Those that a printed table always shows."""
+
+DETAIL_COLUMNS = [name for name in TITLED_COLUMNS if name not in USUAL_COLUMNS]
 """Those that a printed table shows where it is asked to, and a report always."""
 
 LINE_WIDTH, ENDLESS = 100, 10**6
@@ -306,7 +309,6 @@ def _make_estimates(
         f"{environment.label}: {max_length} replication{'s' * (max_length != 1)} of "
         f"{last} steps, seed {experiment.seed}. Means ± 95 % intervals."
     )
-    usual = [name for name in TITLED_COLUMNS[1:] if name not in DETAIL_COLUMNS]
     cells = [
         {title: write_estimate(row, name) for title, name in regrets.items()}
         | {
@@ -315,7 +317,7 @@ def _make_estimates(
             "verdict": row["verdict"] or MISSING_CELL,
             "p (Holm)": write_p_value(row["p_holm"]),
         }
-        | {COLUMNS[name].title: _write_cell(row, name) for name in (*usual, *columns)}
+        | {COLUMNS[name].title: _write_cell(row, name) for name in (*USUAL_COLUMNS[1:], *columns)}
         | {
             "samples/decision": write_number(row["samples_per_decision"], "{:.1f}"),
             "µs/decision": write_number(row["microseconds_per_decision"], "{:.2f}"),

@@ -279,13 +279,13 @@ def summarise(results: Results) -> pd.DataFrame:
 
 def describe_regret(environment: Entry) -> tuple[str, str, str]:
     """Return in words which regret a table shows, what it sums, and over what it is averaged."""
-    column = COLUMNS["cumulative_regret"]
+    title, definition = COLUMNS["cumulative_regret"].title, "best mean - pulled mean"
     if environment.target == "bandit_gym:TableBandit-v0":  # without means
         name = "regret to the best reward of each row"
         return name, "best reward - reward received", "orders of the rows"
     if "means" in environment.options:
-        return column.title, column.definition, "the noise"
-    return f"Bayesian {column.title}", column.definition, "instances drawn from the prior"
+        return title, definition, "the noise"
+    return f"Bayesian {title}", definition, "instances drawn from the prior"
 
 
 def paired_differences(
