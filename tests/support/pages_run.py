@@ -33,7 +33,6 @@ EXCEPTIONS = {
     r"python scripts/benchmark\.py( --check| --only harness)?": "minutes, by the clock",
     r"python -m scripts\.studies .*": "minutes",
     r"python (-m sphinx|scripts/(golden|make_suite)\.py).*": "the gate's; takes minutes",
-    r"python scripts/mutants\.py .*": "breaks lines for an hour",
 }
 """Commands that are not run, as patterns of the whole command, and why; ten at most."""
 
