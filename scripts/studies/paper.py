@@ -1,11 +1,10 @@
 """Does the paper hold? Its tables, figures and Theorem 1, each claim under one main variant.
 
-A claim says that a quantity lies between two limits. It holds once the interval of the quantity
-lies between them, and fails once the interval lies beyond one. Until then more is played, up to the
-last look. All cells and looks of a variant share one level (Bonferroni), so that no verdict is
-wrong with the probability that the level leaves. A margin of exact Thompson sampling's regret in
-the same replications is no difference: "outperforms" holds above 0 and fails below the margin,
-"competitive" is behind by no more than it, and "similar" is within it on both sides.
+Until a claim is decided (see `claims`), more is played, up to the last look. All cells and looks of
+a variant share one level (Bonferroni), so that no verdict is wrong with the probability that the
+level leaves. A margin of exact Thompson sampling's regret in the same replications is no
+difference: "outperforms" holds above 0 and fails below the margin, "competitive" is behind by no
+more than it, and "similar" is within it on both sides.
 
 Notation: C clusters (replications, or problems where each has a prior of its own), R races, K
 arms, S steps at which curves are stored.
@@ -24,7 +23,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.random import SeedSequence
-from scipy import integrate, special, stats
+from scipy import integrate, special
 
 from agents import RacingThompson
 from agents.base.evidence import CountsAndSums
@@ -33,12 +32,14 @@ from agents.posteriors.conjugate import reference_posterior
 from agents.racing.stopping import Paper, threshold_function
 from bandit_gym.checks.styles import line_style as find_style
 from bandit_gym.checks.typing import FloatArray
+from bandit_gym.experiments.experiment import read_entries
+from bandit_gym.fidelity.trial import make_suite_agent
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, Prior
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.results import RunResults
-from bandit_gym.results.statistics import Interval
+from scripts.studies.claims import ClaimMeasure, share_interval
 from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, StudyTask, play_agents
 
 VERDICTS = [HOLDS, FAILS, UNDECIDED]
@@ -47,8 +48,6 @@ MAIN_AGENTS = ("Racing", "exact Thompson", "Thompson, Beta(1,1)", "SMC")
 RACING, EXACT, THOMPSON, SMC = MAIN_AGENTS
 EXACT_AGENT = {"agent": "exact", "label": EXACT}
 THOMPSON_AGENT = {"agent": "exact", "prior": "reference", "label": THOMPSON}
-MIN_CLUSTERS = 16
-"""Below it a mean of several values has no interval."""
 BLOCK_SIZE, REPLICATIONS_PER_PROBLEM = 50, 5
 QUANTILES = (0.05, 0.5, 0.95)
 NUM_RESAMPLES = 2000
@@ -72,123 +71,11 @@ def make_entry(
 ) -> dict[str, Any]:
     """Return the agent of a variant as an experiment names it."""
     details = settings["variants"][variant]
-    if "threshold" not in details:
-        return {"agent": "racing", "label": RACING} | details
-    agent = f"{details['agent']}.paper" if "agent" in details else "racing_paper"
-    return {"label": RACING, "delta": delta, "sigma": sigma} | details | {"agent": agent}
+    levels = {"delta": delta, "sigma": sigma} if "threshold" in details else {}
+    return {"label": RACING} | levels | details
 
 
 # -- When a claim is decided --------------------------------------------------------------------
-
-
-class ClaimMeasure(NamedTuple):
-    """A quantity in each of C independent clusters, and the limits that a claim names.
-
-    Attributes:
-        values: (C,) of the quantity.
-        low: (C,) of the lower limit, or one number for all. The claim is that the mean of `values`
-            lies above the mean of these, which may be random and paired with them.
-        high: of the upper limit, likewise.
-        are_outcomes: whether values are 0 or 1, and have an upper limit alone, a number.
-        same: (C,) up to which a value above `low` counts as none; the claim also fails once the
-            mean of `values` surely lies below the mean of these, and not above that of `low`.
-    """
-
-    values: FloatArray
-    low: Any = -math.inf
-    high: Any = math.inf
-    are_outcomes: bool = False
-    same: Any = None
-
-    def interval(self, level: float) -> Interval:
-        """Return the interval of the quantity that misses it with at most this probability."""
-        return (share_interval if self.are_outcomes else skewed_interval)(self.values, level)
-
-    def margins(self, level: float) -> list[Interval]:
-        """Return how far the quantity lies above its lower and below its upper limit."""
-        if self.are_outcomes:
-            mean, low, high = self.interval(level)
-            return [Interval(self.high - mean, self.high - high, self.high - low)]
-        return [
-            skewed_interval(self.values - self.low, level),
-            skewed_interval(self.high - self.values, level),
-        ]
-
-    def verdict(self, level: float) -> str:
-        """Say whether the quantity lies between its limits, wrongly with at most this probability.
-
-        A claim fails by one limit only, so that each end of an interval has half the level.
-        """
-        margins = self.margins(level)
-        if all(each.low > 0 for each in margins):
-            return HOLDS
-        margins += self._difference(level)
-        return FAILS if any(_is_beyond(each) for each in margins) else UNDECIDED
-
-    def _difference(self, level: float) -> list[Interval]:
-        """Return how far the quantity lies above what counts as no difference, if that is named."""
-        return [] if self.same is None else [skewed_interval(self.values - self.same, level)]
-
-    def num_clusters_needed(self, level: float) -> float:
-        """Return about how many clusters would decide the claim if the estimates stay.
-
-        Half-widths shrink as one over the square root of C.
-        """
-        margins = [each for each in self.margins(level) if math.isfinite(each.estimate)]
-        inside = [
-            (each.estimate - each.low) / each.estimate if each.estimate > 0 else math.inf
-            for each in margins
-        ]
-        outside = [
-            (each.estimate - each.high) / each.estimate
-            for each in (*margins, *self._difference(level))
-            if each.estimate < 0
-        ]
-        factor = min([max(inside), *outside])
-        return len(self.values) * factor**2
-
-
-def _is_beyond(margin: Interval) -> bool:
-    """Say whether there is no room left to a limit; what is known exactly may lie on it."""
-    return margin.high < 0 or margin.low == margin.high == 0
-
-
-def skewed_interval(values: FloatArray, level: float) -> Interval:
-    """Return the interval of a mean from (C,) independent values that may be skewed.
-
-    The farther of the ends of Student's interval and of Hall's, whose cubic transformation takes
-    the skewness out of Student's ratio. Both have closed forms; at levels of one in 100,000
-    resampling would take millions of resamples. Of 300,000 samples of 64 with a skewness of 2
-    (exponential) an interval of level 2e-5 misses 6.7e-5. A single number was worked out, and
-    stands for itself, as do MIN_CLUSTERS and more that are all equal.
-
-    References:
-        Hall, "On the removal of skewness by transformation" (1992), equation 1.8.
-    """
-    mean, count = float(np.mean(values)), np.size(values)
-    if 1 < count < MIN_CLUSTERS:
-        return Interval(mean, -math.inf, math.inf)
-    if not math.isfinite(mean) or np.ptp(values) == 0:
-        return Interval(mean, mean, mean)
-    centred = values - mean
-    error = float(np.std(values, ddof=1) / math.sqrt(count))
-    bend = float(np.mean(centred**3) / np.mean(centred**2) ** 1.5) / math.sqrt(count)
-    student = float(special.stdtrit(count - 1, 1 - level / 2))
-    upper, lower = (max(student, abs(_unbent(x, bend))) for x in (student, -student))
-    return Interval(mean, mean - upper * error, mean + lower * error)
-
-
-def _unbent(x: float, bend: float) -> float:
-    """Return the Student ratio whose transformation is x; bend is skewness over sqrt(C)."""
-    if abs(bend) < 1e-6:
-        return x
-    return float(3 / bend * (np.cbrt(1 + bend * (x - bend / 6)) - 1))
-
-
-def share_interval(outcomes: FloatArray, level: float) -> Interval:
-    """Return Clopper and Pearson's interval of a probability from (C,) zeros and ones."""
-    found = stats.binomtest(int(np.sum(outcomes)), np.size(outcomes))
-    return Interval(found.statistic, *found.proportion_ci(1 - level))
 
 
 def num_cells(settings: Mapping[str, Any], variant: str, num_problems: int) -> int:
@@ -200,11 +87,10 @@ def num_cells(settings: Mapping[str, Any], variant: str, num_problems: int) -> i
 
 
 class VariantTask(NamedTuple):
-    """A variant at the scale of its looks so far; the main one has larger sizes and more looks."""
+    """A variant at its scale; the main one has larger sizes and several looks."""
 
     task: StudyTask
     variant: str
-    looks: Sequence[float]
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -215,6 +101,11 @@ class VariantTask(NamedTuple):
     def is_main(self) -> bool:
         """Whether the page's answers are of this variant."""
         return self.variant == str(self.settings["main"])
+
+    @property
+    def looks(self) -> Sequence[float]:
+        """The shares of the sizes after which claims are judged, the last of which is 1."""
+        return self.settings["looks"] if self.is_main else [1.0]  # type: ignore[no-any-return]
 
     def size(self, name: str, look: float = 1.0) -> int:
         """Return a size of this variant at a look."""
@@ -608,16 +499,15 @@ def race(
         (2, R): whether each race returned an arm with E[v] < max E[v] - sigma, in units of v after
         scaling, and its samples.
     """
-    options = {**settings["variants"][variant]}
-    make = RacingByDraws.paper if options.pop("agent", None) else RacingThompson.paper
-    options = {"proposal": "reference", "delta": DELTA, "sigma": SIGMA} | options
-    agent = make(case.problem, max_samples=MAX_SAMPLES, **options)
+    options = make_entry(settings, variant, DELTA, SIGMA) | {"max_samples": MAX_SAMPLES}
+    (entry,) = read_entries("agents", "agent", [options])
+    agent = make_suite_agent(entry, case.problem, horizon=1)
     agent.reset(num_races, seed=seed)
     agent.warm_start(case.counts, case.sums)
     found = agent.race()
     truth = action_probabilities(case.problem, case.counts, case.sums, tolerance=1e-8)
     log_values = found.gumbels + np.log(truth)
-    if options["proposal"] == "reference":  # the matched one is the posterior, whose weights are 1
+    if "proposal" not in options:  # a matched one is the posterior, whose weights are 1
         log_values += case.log_mean_weight()
     expectations = np.exp(log_values - found.log_scale[:, None])
     winners = expectations[np.arange(num_races), found.totals.argmax(axis=1)]
@@ -628,48 +518,29 @@ def race(
 
 
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
-    """Return a part for Table 1, and for each table, figure and theorem under each variant.
-
-    The main variant's first look comes first, then the other variants, then its further looks.
-    """
-    settings = task.settings
-    looks, main = settings["looks"], settings["main"]
+    """Return a part for Table 1, and for each table, figure and theorem under each variant."""
     found: dict[str, Callable[[], Any]] = {"Table 1": _table_1}
-    for variant in (main, *(each for each in settings["variants"] if each != main)):
-        found |= _parts_of_variant(
-            VariantTask(task, variant, looks[:1] if variant == main else [1.0])
-        )
-    for count in range(2, len(looks) + 1):
-        found |= _parts_of_variant(VariantTask(task, main, looks[:count]))
+    for variant, details in task.settings["variants"].items():
+        own = VariantTask(task, variant)
+        judged = {name: partial(_judge_figure, own, name) for name in task.settings["figures"]}
+        if "threshold" in details:
+            judged |= {"Table 2": partial(_table_2, own), "Theorem 1": partial(_theorem_1, own)}
+        found |= {f"{where}: {variant}": part for where, part in judged.items()}
     return found
 
 
-def _parts_of_variant(own: VariantTask) -> dict[str, Callable[[], Any]]:
-    found: dict[str, Callable[[], Any]] = {
-        name: partial(_judge_figure, own, name) for name in own.settings["figures"]
-    }
-    if "threshold" in own.settings["variants"][own.variant]:
-        found |= {"Table 2": partial(_table_2, own), "Theorem 1": partial(_theorem_1, own)}
-    at = f" after {100 * own.looks[-1]:g} %" if own.is_main else ""
-    return {f"{where}{at}: {own.variant}": part for where, part in found.items()}
-
-
-def _latest(found: Found, variant: str) -> dict[str, Any]:
-    """Return a variant's numbers by table, figure or theorem, those of the last look."""
-    numbers: dict[str, Any] = {}
-    for name, part in found["numbers"].items():
-        where, _, own = name.rpartition(": ")
-        if own == variant:
-            numbers[where.partition(" after ")[0]] = part
-    return numbers
+def _numbers_of(found: Found, variant: str) -> dict[str, Any]:
+    """Return a variant's numbers by table, figure or theorem."""
+    names = [name.rpartition(": ") for name in found["numbers"]]
+    return {where: found["numbers"][f"{where}: {own}"] for where, _, own in names if own == variant}
 
 
 def write_tables(found: Found) -> dict[str, str]:
     """Return the tables of the page."""
     settings = found["settings"]
-    main = _latest(found, settings["main"])
+    main = _numbers_of(found, settings["main"])
     figures = {name: main[name] for name in settings["figures"]}
-    variants = {each: _latest(found, each) for each in settings["variants"]}
+    variants = {each: _numbers_of(found, each) for each in settings["variants"]}
     jeffreys = [
         {
             "rewards": row["rewards"],
@@ -796,7 +667,7 @@ def _run_rows(name: str, details: Mapping[str, Any]) -> Iterator[dict[str, str]]
 def draw(found: Found) -> dict[str, Figure]:
     """Draw regret over time for each figure, and our Table 2 over the paper's."""
     settings = found["settings"]
-    main, figures = _latest(found, settings["main"]), {}
+    main, figures = _numbers_of(found, settings["main"]), {}
     for of in ("1a", "1b", "2"):
         names = [n for n in settings["figures"] if n.startswith(f"Figure {of}")]
         figure = Figure(figsize=(max(6.0, 4.2 * len(names)), 3.2), layout="constrained")
@@ -821,8 +692,8 @@ def _draw_regret(axes: Axes, details: Mapping[str, Any]) -> None:
 def _draw_table_2(found: Found) -> Figure:
     """Draw samples and regrets of each variant over the paper's, a dot for each of 16 cells."""
     figure, settings = Figure(figsize=(7.0, 6.0), layout="constrained"), found["settings"]
-    latest = {name: _latest(found, name) for name in settings["variants"]}
-    cells = {name: each["Table 2"]["claims"] for name, each in latest.items() if "Table 2" in each}
+    numbers = {name: _numbers_of(found, name) for name in settings["variants"]}
+    cells = {name: each["Table 2"]["claims"] for name, each in numbers.items() if "Table 2" in each}
     for axes, which in zip(figure.subplots(2, 1), ("samples", "regrets"), strict=True):
         for position, claims in enumerate(cells.values()):
             own = [cell for claim, cell in claims.items() if f"{which} at" in claim]

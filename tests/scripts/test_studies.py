@@ -12,7 +12,7 @@ from agents.racing.stopping import threshold_function
 from scripts.studies import distance, optimal, paper
 from scripts.studies import study as studies
 from scripts.studies.__main__ import main
-from scripts.studies.paper import ClaimMeasure, share_interval, skewed_interval
+from scripts.studies.claims import ClaimMeasure, share_interval, skewed_interval
 from scripts.studies.study import (
     DOCS,
     FAILS,
@@ -344,9 +344,9 @@ def test_a_claim_is_measured_until_it_is_decided(later, word, looks):
         values = np.random.default_rng(0).normal(size=20 * look) + later * (look > 1)
         return ClaimMeasure(values, low=0.0)
 
-    settings = Study("paper").settings
+    settings = Study("paper").settings | {"looks": [1, 2, 4]}
     task = studies.StudyTask(settings, 0.3, DOCS, studies.Workers("serial"))
-    cell = paper.VariantTask(task, settings["main"], [1, 2, 4]).decide(measure)
+    cell = paper.VariantTask(task, settings["main"]).decide(measure)
     assert (cell["verdict"], cell["count"], asked) == (word, 20 * looks[-1], looks)
     assert ("needed" in cell) == (word == "undecided")
 
