@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
@@ -21,8 +20,8 @@ from bandit_gym.results.report import markdown_rows
 from benchmarks.thresholds import TARGETS, judge_row
 from benchmarks.timing import Effort, ResultRow
 from scripts.studies.environments import read_pins
+from scripts.studies.study import fill_blocks, save_figure
 
-MARKER = "<!-- scripts/benchmark.py --markdown -->"
 PEER_NAMES = ("gymnax", "mabwiser", "river", "particles")
 OWN_CONTESTANTS = ("ours", "native", "grid")
 """How the names of our own contestants begin."""
@@ -70,14 +69,11 @@ def print_report(found: dict[str, Any], rows: Sequence[ResultRow]) -> None:
 
 
 def write_markdown(found: dict[str, Any], rows: Sequence[ResultRow], path: Path) -> None:
-    """Put the table between the two MARKER lines of a document, and draw the picture beside it.
+    """Put the tables into the place of a document, and draw the picture beside it.
 
     Raises:
-        ValueError: if the document does not have the marker twice.
+        ValueError: if the document has no place for them; see `fill_blocks`.
     """
-    parts = path.read_text().split(MARKER)
-    if len(parts) != 3:
-        raise ValueError(f"{path} must have the line {MARKER!r} twice, got {len(parts) - 1}.")
     tables = [
         [_write_cells(row) for row in rows],
         [
@@ -87,10 +83,8 @@ def write_markdown(found: dict[str, Any], rows: Sequence[ResultRow], path: Path)
         ],
     ]
     text = "\n\n".join([describe(found), *(markdown_rows(table) for table in tables if table)])
-    path.write_text(MARKER.join([parts[0], f"\n{text}\n", parts[2]]))
-    with rc_context({"svg.hashsalt": path.stem}):
-        figure = draw([row for row in rows if row.costs])
-        figure.savefig(path.with_suffix(".svg"), transparent=True, metadata={"Date": None})
+    path.write_text(fill_blocks(path.read_text(), {"rows": text}))
+    save_figure(draw([row for row in rows if row.costs]), path.with_suffix(".svg"))
 
 
 def draw(rows: Sequence[ResultRow]) -> Figure:

@@ -1,14 +1,13 @@
-"""What runs cost: a busy machine, environments, the harness, and what a user waits for."""
+"""What runs cost: a busy machine, environments, and the harness."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
-from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
@@ -50,8 +49,6 @@ HARNESS_CASES = {
 }
 """Key -> agent and lanes."""
 
-COMPARED_AGENTS, FIRST_SIZE = ("racing", "exact", "smc"), (2, 10)
-
 
 def measurements(effort: Effort) -> Iterator[Measurement]:
     """Yield the measurements of all rows about runs; whether the machine is busy comes first."""
@@ -59,8 +56,6 @@ def measurements(effort: Effort) -> Iterator[Measurement]:
     yield from _measure_steps(effort)
     for key, (agent, num_lanes) in HARNESS_CASES.items():
         yield Measurement((key,), partial(_measure_share, key, agent, num_lanes))
-    yield Measurement(("end-to-end.cold-start",), _measure_first_comparison)
-    yield Measurement(("end-to-end.gain",), _measure_parallel_gain)
 
 
 def _measure_load(effort: Effort) -> Iterator[ResultRow]:
@@ -162,69 +157,3 @@ def _find_share(run: Run, block: int) -> float:
     for _ in range(run.horizon):
         env.step(actions)
     return float(1 - (beside + perf_counter() - start) / facts["seconds"])
-
-
-# -- Whole processes -------------------------------------------------------------------------------
-
-
-def _measure_first_comparison(effort: Effort) -> Iterator[ResultRow]:
-    """Time first comparisons, too small to matter, which compile."""
-    runs = [time_comparison(FIRST_SIZE) for _ in range(effort.few_repeats(3))]
-    title = f"first compare ever, {_name_size(FIRST_SIZE)}: compilation and start-up"
-    times = [run[effort.clock] for run in runs]
-    yield summarise_turns("end-to-end.cold-start", title, times, "s")
-
-
-def _measure_parallel_gain(effort: Effort) -> Iterator[ResultRow]:
-    """Compare one worker with two, each on one thread, in runs of a minute and more.
-
-    So neither start-up nor the last block decides.
-    """
-    size = effort.length(2500, minimum=10), effort.length(HORIZON, minimum=20)
-    with TemporaryDirectory() as cache:
-        time_comparison(FIRST_SIZE, cache)
-        alone, parallel = np.array(
-            [
-                [time_comparison(size, cache, workers=count)["wall"] for count in (1, 2)]
-                for _ in range(effort.few_repeats(2))
-            ]
-        ).T
-    title = f"compare, {_name_size(size)}: 1 worker / 2 workers, wall clock"
-    note = f"1 worker: {alone.min():.3g} s"
-    yield summarise_turns("end-to-end.gain", title, alone / parallel, note=note)
-
-
-def _name_size(size: tuple[int, int]) -> str:
-    return f"{'+'.join(COMPARED_AGENTS)}, {size[0]} x {size[1]}"
-
-
-def time_comparison(
-    size: tuple[int, int], cache: str | None = None, **options: int
-) -> Mapping[str, float]:
-    """Run the command once, in a fresh folder; compiled code is kept in `cache`, or nowhere.
-
-    Returns:
-        seconds by each clock, of start and workers too.
-
-    Raises:
-        RuntimeError: if it fails; carries what it said.
-    """
-    with TemporaryDirectory() as folder:
-        numbers = options | {"replications": size[0], "horizon": size[1]}
-        listed = [f"--{name}={value}" for name, value in numbers.items()]
-        command = [
-            sys.executable,
-            "-m",
-            "bandit_gym",
-            "compare",
-            *listed,
-            f"--out={folder}/results",
-        ]
-        command += ["--agents", *COMPARED_AGENTS]
-        environment = os.environ | {"NUMBA_CACHE_DIR": cache or f"{folder}/cache"}
-        before = os.times()
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        _, _, user, system, wall = np.subtract(os.times(), before)
-    if done.returncode:
-        raise RuntimeError(f"{command} failed:\n{done.stderr}")
-    return {"wall": wall, "processor": user + system}

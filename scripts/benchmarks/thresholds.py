@@ -61,8 +61,6 @@ TARGETS: Mapping[str, Threshold] = {
     "features.large": at_most(700, 400, "it grows with rows alone"),
     "harness.racing": at_most(0.05, None, "a user pays for the agent, not for us"),
     "harness.exact.many": at_most(0.55, 0.45, "the cheapest agent of all takes 0.2 us a decision"),
-    "end-to-end.gain": at_least(1.8, 1.95, "two workers share nothing but memory"),
-    "end-to-end.cold-start": at_most(20, 8, "a first run should not be the last one"),
 }
 
 

@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import Any
 
 import matplotlib
+from matplotlib.figure import Figure
 
 from bandit_gym.checks.files import RESULTS_VERSION, to_json, write_atomically
 from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
@@ -161,14 +162,19 @@ def _write_study_page(study: Study, folder: Path, found: Found) -> Path:
     with matplotlib.rc_context({"axes.spines.top": False, "axes.spines.right": False}):
         figures = study.module.draw(found)
     for name, figure in figures.items():
-        with matplotlib.rc_context({"svg.hashsalt": name}):
-            figure.savefig(folder / f"{name}.svg", transparent=True, metadata={"Date": None})
+        save_figure(figure, folder / f"{name}.svg")
     page = folder / f"{study.name}.md"
     text = (DOCS / f"{study.name}.md").read_text(encoding="utf-8")
     write_atomically(
         page, fill_blocks(text, study.module.write_tables(found) | {"made": made(found)}).encode()
     )
     return page
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure to a file; the same figure gives the same bytes."""
+    with matplotlib.rc_context({"svg.hashsalt": path.stem}):
+        figure.savefig(path, transparent=True, metadata={"Date": None})
 
 
 def made(found: Found) -> str:
