@@ -18,17 +18,8 @@ from agents import ExactThompson, RacingThompson, SMCThompson
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta, Normal, Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem, ContextualProblem
-from benchmarks.timing import (
-    BLOCK_SIZE,
-    HORIZON,
-    Contestant,
-    Effort,
-    Measurement,
-    make_contestant,
-    make_peer,
-    match,
-    time_decision,
-)
+from benchmarks import timing
+from benchmarks.timing import BLOCK_SIZE, HORIZON, Effort
 from scripts.studies.adapters.protocol import NUM_ARMS, NUM_STEPS, new_game
 
 UNIFORM, INFORMED = (BanditProblem(Bernoulli(), Beta(a, a), NUM_ARMS) for a in (1.0, 5.0))
@@ -45,7 +36,7 @@ VISITOR_SIZES = {
 """Decisions of a round; key of a row -> features, rows and lanes."""
 
 
-def measurements(effort: Effort) -> Iterator[Measurement]:
+def measurements(effort: Effort) -> Iterator[timing.Measurement]:
     """Yield the measurements of all rows about decisions."""
     yield from _measure_exact(effort)
     yield from _measure_races(effort)
@@ -53,10 +44,10 @@ def measurements(effort: Effort) -> Iterator[Measurement]:
     for key, (num_features, num_rows, num_lanes) in VISITOR_SIZES.items():
         rows = effort.length(num_rows, minimum=NUM_ARMS)
         title = f"racing, d = {num_features}, {rows:,} rows, {num_lanes} lanes"
-        yield time_decision(key, title, partial(_play_visits, num_features, rows, num_lanes))
+        yield timing.time_decision(key, title, partial(_play_visits, num_features, rows, num_lanes))
 
 
-def _play_from_start(make: Callable[[], Any], num_steps: int, num_lanes: int) -> Contestant:
+def _play_from_start(make: Callable[[], Any], num_steps: int, num_lanes: int) -> timing.Contestant:
     """Make a contestant of many lanes; means are spread over 0.3 to 0.7 in every round."""
     agent, means = make(), np.linspace(0.3, 0.7, NUM_ARMS)
     uniforms = np.random.default_rng(0).random((num_steps, num_lanes))
@@ -67,10 +58,10 @@ def _play_from_start(make: Callable[[], Any], num_steps: int, num_lanes: int) ->
             actions = agent.act()
             agent.observe(actions, (row < means[actions]).astype(float))
 
-    return make_contestant(play, uniforms.size)
+    return timing.make_contestant(play, uniforms.size)
 
 
-def _play_alone(agent: Any) -> Contestant:
+def _play_alone(agent: Any) -> timing.Contestant:
     """Make a contestant of one lane, in the game that peers play."""
 
     def start() -> tuple[Callable, Callable]:
@@ -80,20 +71,20 @@ def _play_alone(agent: Any) -> Contestant:
     return _play_game(start)
 
 
-def _play_game(start: Callable[[], tuple[Callable, Callable]]) -> Contestant:
-    return make_contestant(new_game(start), NUM_STEPS)
+def _play_game(start: Callable[[], tuple[Callable, Callable]]) -> timing.Contestant:
+    return timing.make_contestant(new_game(start), NUM_STEPS)
 
 
 # -- Exact Thompson sampling -----------------------------------------------------------------------
 
 
-def _measure_exact(effort: Effort) -> Iterator[Measurement]:
+def _measure_exact(effort: Effort) -> Iterator[timing.Measurement]:
     """Yield many lanes against NumPy, tables, and one lane against peers.
 
     Tables are copied between lanes with equal data, which become fewer as they grow old.
     """
     num_lanes, num_steps = effort.width(2000), effort.length(500, minimum=50)
-    yield match(
+    yield timing.match(
         f"exact TS, {num_lanes} lanes: ",
         {"exact.many.numpy": ("plain NumPy", "ours")},
         "decision",
@@ -105,7 +96,7 @@ def _measure_exact(effort: Effort) -> Iterator[Measurement]:
     methods = {
         name: partial(ExactThompson, INFORMED, method=name) for name in ("grid", "conjugate")
     }
-    yield match(
+    yield timing.match(
         f"exact TS, {num_lanes} lanes x {num_steps} steps: ",
         {"exact.many.grid": ("grid", "conjugate")},
         "decision",
@@ -114,13 +105,13 @@ def _measure_exact(effort: Effort) -> Iterator[Measurement]:
         },
     )
     peers = "mabwiser", "river"
-    yield match(
+    yield timing.match(
         "exact TS, one lane: ",
         {f"exact.one.{name}": (name, "ours") for name in peers},
         "decision",
         lambda: {
             "ours": _play_alone(ExactThompson(UNIFORM)),
-            **{name: make_peer(effort, name, NUM_STEPS) for name in peers},
+            **{name: timing.make_peer(effort, name, NUM_STEPS) for name in peers},
         },
     )
 
@@ -146,7 +137,7 @@ class PlainThompson:
 # -- Racing Thompson -------------------------------------------------------------------------------
 
 
-def _measure_races(effort: Effort) -> Iterator[Measurement]:
+def _measure_races(effort: Effort) -> Iterator[timing.Measurement]:
     """Yield the paper's race against its draws alone, and matched races against exact sampling.
 
     Contestants decide on the same histories. Races are of random length, and of the same
@@ -154,14 +145,14 @@ def _measure_races(effort: Effort) -> Iterator[Measurement]:
     and all else that a decision takes, in them.
     """
     num_lanes, num_steps = effort.width(BLOCK_SIZE), effort.length(200, minimum=3)
-    yield match(
+    yield timing.match(
         f"Racing, bernoulli, {num_lanes} lanes: ",
         {"racing.bernoulli.bulk": ("ours", "bulk draws")},
         "sample",
         partial(_race_against_draws, num_lanes),
     )
     agents = {"matched": RacingThompson, "exact": ExactThompson}
-    yield match(
+    yield timing.match(
         f"Racing, {num_lanes} lanes x {num_steps} steps: ",
         {"racing.matched": ("matched", "exact")},
         "decision",
@@ -172,7 +163,7 @@ def _measure_races(effort: Effort) -> Iterator[Measurement]:
     )
 
 
-def _race_against_draws(num_lanes: int) -> dict[str, Contestant]:
+def _race_against_draws(num_lanes: int) -> dict[str, timing.Contestant]:
     """Race, or draw as many samples of K variates as the races did in one call, and no more."""
     counts, sums = play_histories(num_lanes)
     agent = RacingThompson.paper(TRUNCATED, delta=0.1, sigma=0.1)
@@ -186,8 +177,8 @@ def _race_against_draws(num_lanes: int) -> dict[str, Contestant]:
     decide()
     num_samples, rng = agent.diagnostics()["num_samples"], np.random.default_rng(0)
     first, second = (np.repeat(each, num_samples, axis=0) for each in (1 + sums, 1 + counts - sums))
-    draws = make_contestant(partial(rng.beta, first, second), len(first))
-    return {"ours": make_contestant(decide), "bulk draws": draws}
+    draws = timing.make_contestant(partial(rng.beta, first, second), len(first))
+    return {"ours": timing.make_contestant(decide), "bulk draws": draws}
 
 
 def play_histories(num_lanes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -227,25 +218,21 @@ class FixedDraws:
         return self._draw(shape).copy()
 
 
-def _measure_particles(effort: Effort) -> Measurement:
-    """Return SMC in one lane and in many, against the library `particles` and plain NumPy."""
+def _measure_particles(effort: Effort) -> timing.Measurement:
+    """Return SMC in one lane, against the library `particles` and plain NumPy."""
     drawn = replace(TRUNCATED, prior=FixedDraws(TRUNCATED.prior))
     make = partial(SMCThompson.paper, drawn, num_particles=NUM_PARTICLES)
-    num_lanes = effort.width(BLOCK_SIZE)
-    many = f"ours, {num_lanes} lanes"
-    return match(
+    return timing.match(
         f"SMC, {NUM_PARTICLES} particles: ",
         {
             "smc.one.particles": ("particles", "ours, one lane"),
             "smc.one.numpy": ("ours, one lane", "plain NumPy"),
-            "smc.many.particles": ("particles", many),
         },
         "decision",
         lambda: {
             "ours, one lane": _play_alone(make()),
-            many: _play_from_start(make, 50, num_lanes),
             "plain NumPy": _play_game(partial(_start_plain_particles, drawn)),
-            "particles": make_peer(effort, "particles", NUM_STEPS),
+            "particles": timing.make_peer(effort, "particles", NUM_STEPS),
         },
     )
 
@@ -270,7 +257,7 @@ def _start_plain_particles(problem: BanditProblem) -> tuple[Callable, Callable]:
 # -- Features --------------------------------------------------------------------------------------
 
 
-def _play_visits(num_features: int, num_rows: int, num_lanes: int) -> Contestant:
+def _play_visits(num_features: int, num_rows: int, num_lanes: int) -> timing.Contestant:
     """Make a contestant of logistic rewards that has seen rows of arms in turn."""
     rng, lanes = np.random.default_rng(0), np.arange(num_lanes)
     shape = num_rows + NUM_VISITS, num_lanes, NUM_ARMS, num_features
@@ -291,4 +278,4 @@ def _play_visits(num_features: int, num_rows: int, num_lanes: int) -> Contestant
             chosen = player.act(shown)
             player.observe(chosen, paid[lanes, chosen])
 
-    return make_contestant(play, NUM_VISITS * num_lanes)
+    return timing.make_contestant(play, NUM_VISITS * num_lanes)

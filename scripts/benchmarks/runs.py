@@ -19,19 +19,9 @@ from bandit_gym.experiments.execution import simulate_block
 from bandit_gym.experiments.experiment import Experiment, Run, make_agent_and_environment
 from bandit_gym.numerics.streams import WORTH_COMPILING
 from bandit_gym.rollout import play_steps
+from benchmarks import timing
 from benchmarks.thresholds import CONTROL_KEY
-from benchmarks.timing import (
-    BLOCK_SIZE,
-    HORIZON,
-    Contestant,
-    Effort,
-    Measurement,
-    ResultRow,
-    make_contestant,
-    make_peer,
-    match,
-    summarise_turns,
-)
+from benchmarks.timing import BLOCK_SIZE, HORIZON, Effort
 
 LOOP_SCRIPT = """
 import sys
@@ -43,22 +33,17 @@ print((perf_counter() - start) / (process_time() - busy))
 """
 
 ENV_ID = "bandit_gym:BernoulliBandit-v0"
-HARNESS_CASES = {
-    "harness.racing": ("racing_paper", BLOCK_SIZE),
-    "harness.exact.many": ("exact", 1000),
-}
-"""Key -> agent and lanes."""
+HARNESS_KEY, HARNESS_AGENT = "harness.racing", "racing_paper"
 
 
-def measurements(effort: Effort) -> Iterator[Measurement]:
+def measurements(effort: Effort) -> Iterator[timing.Measurement]:
     """Yield the measurements of all rows about runs; whether the machine is busy comes first."""
-    yield Measurement((CONTROL_KEY,), _measure_load)
+    yield timing.Measurement((CONTROL_KEY,), _measure_load)
     yield from _measure_steps(effort)
-    for key, (agent, num_lanes) in HARNESS_CASES.items():
-        yield Measurement((key,), partial(_measure_share, key, agent, num_lanes))
+    yield timing.Measurement((HARNESS_KEY,), _measure_share)
 
 
-def _measure_load(effort: Effort) -> Iterator[ResultRow]:
+def _measure_load(effort: Effort) -> Iterator[timing.ResultRow]:
     """Compare the time of a loop that needs one core by the wall clock with the processor's.
 
     They are the same unless somebody else is given that core meanwhile. One loop for each core
@@ -70,13 +55,13 @@ def _measure_load(effort: Effort) -> Iterator[ResultRow]:
         loops = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(cores)]
         turns.append(max(float(loop.communicate()[0]) for loop in loops))
     title = f"load: wall clock / processor time of {cores} loops at once"
-    yield summarise_turns(CONTROL_KEY, title, turns)
+    yield timing.summarise_turns(CONTROL_KEY, title, turns)
 
 
 # -- Environments ----------------------------------------------------------------------------------
 
 
-def _measure_steps(effort: Effort) -> Iterator[Measurement]:
+def _measure_steps(effort: Effort) -> Iterator[timing.Measurement]:
     """Yield the native environment against `SyncVectorEnv` and gymnax.
 
     A native round is a whole episode of 1,000 steps, the drawing of new means included, as gymnax's
@@ -84,24 +69,24 @@ def _measure_steps(effort: Effort) -> Iterator[Measurement]:
     favour.
     """
     num_lanes = effort.width(2000)
-    yield match(
+    yield timing.match(
         f"bernoulli step, {num_lanes} lanes: ",
         {"environment.bernoulli.many.sync": ("SyncVectorEnv", "native")},
         "step of a lane",
         lambda: {"native": _play_native(num_lanes), "SyncVectorEnv": _step_sync(num_lanes)},
     )
-    yield match(
+    yield timing.match(
         f"bernoulli step, {num_lanes} lanes, 2 arms, episodes of {HORIZON}: ",
         {f"environment.bernoulli.gymnax.t{HORIZON}": ("gymnax", "native")},
         "step of a lane",
         lambda: {
             "native": _play_native(num_lanes, num_arms=2),
-            "gymnax": make_peer(effort, "gymnax", 2000 * HORIZON),
+            "gymnax": timing.make_peer(effort, "gymnax", 2000 * HORIZON),
         },
     )
 
 
-def _play_native(num_lanes: int, num_arms: int = 10) -> Contestant:
+def _play_native(num_lanes: int, num_arms: int = 10) -> timing.Contestant:
     options: Any = {"num_arms": num_arms, "max_episode_steps": HORIZON}
     options["vectorization_mode"] = "vector_entry_point"
     env = gym.make_vec(ENV_ID, num_lanes, **options)
@@ -115,32 +100,33 @@ def _play_native(num_lanes: int, num_arms: int = 10) -> Contestant:
         for row in actions:
             env.step(row)
 
-    return make_contestant(play_episode, actions.size)
+    return timing.make_contestant(play_episode, actions.size)
 
 
-def _step_sync(num_lanes: int) -> Contestant:
+def _step_sync(num_lanes: int) -> timing.Contestant:
     env = SyncVectorEnv([partial(gym.make, ENV_ID, disable_env_checker=True)] * num_lanes)
     env.reset(seed=0)
-    return make_contestant(partial(env.step, np.zeros(num_lanes, dtype=np.int64)), num_lanes)
+    return timing.make_contestant(partial(env.step, np.zeros(num_lanes, dtype=np.int64)), num_lanes)
 
 
 # -- The harness -----------------------------------------------------------------------------------
 
 
-def _measure_share(key: str, agent: str, num_lanes: int, effort: Effort) -> Iterator[ResultRow]:
+def _measure_share(effort: Effort) -> Iterator[timing.ResultRow]:
     """Return the share of a whole run that is neither its environment's nor its agent's.
 
     That is the loop, the sums of the recorder and the Parquet file of a block, whose share would be
     too large in fewer than 200 steps. The agent's time is what the experiment itself measures; the
     environment's is that of as many steps of it alone.
     """
-    horizon, block_size = effort.length(HORIZON, minimum=200), effort.width(num_lanes)
-    experiment = Experiment(["BernoulliBandit-v0"], [agent], horizon=horizon, block_size=block_size)
+    horizon, block_size = effort.length(HORIZON, minimum=200), effort.width(BLOCK_SIZE)
+    sizes = {"horizon": horizon, "block_size": block_size}
+    experiment = Experiment(["BernoulliBandit-v0"], [HARNESS_AGENT], **sizes)
     run = experiment.runs[0]
     simulate_block(run, 0)  # compiles
     shares = [_find_share(run, block) for block in range(effort.few_repeats(3))]
-    title = f"harness / whole {agent} run, {run.block_size} lanes x {run.horizon} steps"
-    yield summarise_turns(key, title, shares)
+    title = f"harness / whole {HARNESS_AGENT} run, {run.block_size} lanes x {run.horizon} steps"
+    yield timing.summarise_turns(HARNESS_KEY, title, shares)
 
 
 def _find_share(run: Run, block: int) -> float:

@@ -53,14 +53,12 @@ TARGETS: Mapping[str, Threshold] = {
         0.75, 0.45, "the limit found: variates alone are 0.45; then weights, and the loop"
     ),
     "racing.matched": at_most(1.5, 1.1, "a race that need not race must cost no more"),
-    "smc.many.particles": at_least(1, 3, PEER_REASON),
     "smc.one.particles": at_least(0.75, 1, "the limit found: checks, and the best arm of a draw"),
     "smc.one.numpy": at_most(3, 2, "ten lines check nothing"),
     "features.one": at_most(150, 90, "draws weigh all rows, unless all agree on an arm"),
     "features.many": at_most(90, 60, "the same a lane, where calls are shared"),
     "features.large": at_most(700, 400, "it grows with rows alone"),
     "harness.racing": at_most(0.05, None, "a user pays for the agent, not for us"),
-    "harness.exact.many": at_most(0.55, 0.45, "the cheapest agent of all takes 0.2 us a decision"),
 }
 
 

@@ -39,6 +39,7 @@ from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, Prior
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.results import RunResults
+from bandit_gym.results.statistics import bootstrap_interval
 from scripts.studies.claims import ClaimMeasure, share_interval
 from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, StudyTask, play_agents
 
@@ -50,7 +51,6 @@ EXACT_AGENT = {"agent": "exact", "label": EXACT}
 THOMPSON_AGENT = {"agent": "exact", "prior": "reference", "label": THOMPSON}
 BLOCK_SIZE, REPLICATIONS_PER_PROBLEM = 50, 5
 QUANTILES = (0.05, 0.5, 0.95)
-NUM_RESAMPLES = 2000
 
 
 class RacingByDraws(RacingThompson):
@@ -192,8 +192,8 @@ class PlayedRuns(NamedTuple):
 def step_of_parting(played: PlayedRuns, margin: float) -> list[float | None] | None:
     """Return the step from which SMC stays behind Racing by more than the margin, and its interval.
 
-    The interval is the bootstrap's between 2.5 and 97.5 %, over clusters; a resample without
-    such a step counts as infinite.
+    The interval is the bootstrap's over clusters; a resample without such a step counts as
+    infinite.
 
     Returns:
         step and both ends, or None if SMC is not behind by the margin at the horizon.
@@ -205,13 +205,12 @@ def step_of_parting(played: PlayedRuns, margin: float) -> list[float | None] | N
         after = 0 if not below.size else int(below[-1]) + 1
         return float(played.steps[after]) if after < len(excess) else math.inf
 
-    step, rng = first_step(behind.mean(axis=0)), np.random.default_rng(0)
-    if not math.isfinite(step):
-        return None
-    count = len(behind)
-    weights = rng.multinomial(count, np.full(count, 1 / count), NUM_RESAMPLES)
-    steps = sorted(first_step(each) for each in weights @ behind / count)
-    return _finite([step, *(steps[round(p * (NUM_RESAMPLES - 1))] for p in (0.025, 0.975))])
+    def first_steps(batch: FloatArray) -> FloatArray:
+        return np.array([first_step(excess) for excess in batch.mean(axis=1)])
+
+    with np.errstate(invalid="ignore"):  # between infinite steps
+        found = bootstrap_interval(behind, first_steps)
+    return _finite(found) if math.isfinite(found.estimate) else None
 
 
 def _play_environments(

@@ -18,13 +18,7 @@ from bandit_gym.checks.styles import COLOURS
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.rollout import rollout
-from scripts.studies.models import (
-    Checkpoints,
-    make_model,
-    make_training_env,
-    resolve_model_settings,
-    show_to_models,
-)
+from scripts.studies import models
 from scripts.studies.study import Found, StudyTask, parts_of, play_agents
 
 EVALUATION_SEED = 20_261_120
@@ -48,9 +42,9 @@ def _learn(task: StudyTask, label: str) -> list[dict[str, Any]]:
     """Train one variant a few times, and return what each training found at its checkpoints."""
     short, found = task.settings["short"], []
     for seed in range(task.settings["trainings"]):
-        details = resolve_model_settings(task.settings, label)
-        model = make_model(details, short, short["horizon"], seed)
-        watch = Checkpoints(partial(mean_return, short, task.size("episodes")))
+        details = models.resolve_model_settings(task.settings, label)
+        model = models.make_model(details, short, short["horizon"], seed)
+        watch = models.Checkpoints(partial(mean_return, short, task.size("episodes")))
         model.learn(task.size("learning"), callback=watch)
         watch.evaluate()
         found.append(watch.found)
@@ -59,7 +53,7 @@ def _learn(task: StudyTask, label: str) -> list[dict[str, Any]]:
 
 def mean_return(short: Mapping[str, Any], num_episodes: int, model: Any) -> float:
     """Return the mean return of a policy: what the best arms would return, less its regret."""
-    environment = make_training_env(short, short["horizon"], "counts", num_episodes)
+    environment = models.make_training_env(short, short["horizon"], "counts", num_episodes)
     played: Any = rollout(SB3Agent(model), environment, seed=EVALUATION_SEED).regret
     best = short["horizon"] * expected_best_mean(environment.unwrapped.problem)
     return float(best - np.sum(played, axis=1).mean())
@@ -68,7 +62,7 @@ def mean_return(short: Mapping[str, Any], num_episodes: int, model: Any) -> floa
 def find_reference_returns(short: Mapping[str, Any]) -> dict[str, float]:
     """Return what random play, Thompson sampling and the best possible policy return, exactly."""
     horizon = short["horizon"]
-    problem = make_training_env(short, horizon, "constant", 1).unwrapped.problem
+    problem = models.make_training_env(short, horizon, "constant", 1).unwrapped.problem
     best = horizon * expected_best_mean(problem)
     return {
         "random play": float(best - expected_regret(problem, "random", horizon)[-1]),
@@ -88,13 +82,15 @@ def _compare_agents(task: StudyTask, environment: Mapping[str, Any]) -> list[dic
     entries = {"constant": [settings["agents"][each] | {"label": each} for each in learners]}
     trained = {label: _train(task, environment, label) for label in environment["models"]}
     for label, (path, _, _) in trained.items():
-        details = resolve_model_settings(settings, label)
+        details = models.resolve_model_settings(settings, label)
         entry = {"agent": "agents.sb3:saved_model", "path": str(path), "label": label}
         entry["deterministic"] = details.get("deterministic", False)
         entries.setdefault(details["observation"], []).append(entry)
     runs: dict[str, Any] = {}
     for observation, agents in entries.items():
-        env = show_to_models(environment["env"], observation) | {"label": environment["title"]}
+        env = models.show_to_models(environment["env"], observation) | {
+            "label": environment["title"]
+        }
         sizes = {"replications": number, "horizon": horizon, "seed": EVALUATION_SEED}
         runs |= play_agents(task, [env], agents, **sizes)[environment["title"]]
     reference, random = (runs[each].final("cumulative_regret") for each in (learners[0], "random"))
@@ -114,8 +110,10 @@ def _compare_agents(task: StudyTask, environment: Mapping[str, Any]) -> list[dic
 
 def _train(task: StudyTask, environment: Mapping[str, Any], label: str) -> tuple[Path, int, float]:
     """Train and store a model; return its file, the pulls, and the processor time."""
-    begin, details = process_time(), resolve_model_settings(task.settings, label)
-    model = make_model(details, environment["env"], environment["horizon"], task.settings["seed"])
+    begin, details = process_time(), models.resolve_model_settings(task.settings, label)
+    model = models.make_model(
+        details, environment["env"], environment["horizon"], task.settings["seed"]
+    )
     model.learn(task.size(details["algorithm"]))
     path = task.folder / f"{environment['title']}, {label}.zip"
     model.save(path)

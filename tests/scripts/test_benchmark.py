@@ -24,7 +24,6 @@ NEEDS_PEERS = {
     "environment.bernoulli.gymnax.t1000",
     "exact.one.mabwiser",
     "exact.one.river",
-    "smc.many.particles",
     "smc.one.particles",
 }
 

@@ -240,9 +240,9 @@ def test_training_is_compared_with_what_is_known_exactly(sb3):
 
 
 def test_return_of_a_policy_is_the_exact_one(sb3):
-    told = sb3.resolve_model_settings(Study("sb3").settings, "PPO, ended")
-    model = sb3.make_model(told, SHORT, SHORT["horizon"], 0)
-    environment = sb3.make_training_env(SHORT, SHORT["horizon"], "counts", 1)
+    told = sb3.models.resolve_model_settings(Study("sb3").settings, "PPO, ended")
+    model = sb3.models.make_model(told, SHORT, SHORT["horizon"], 0)
+    environment = sb3.models.make_training_env(SHORT, SHORT["horizon"], "counts", 1)
     agent = sb3.SB3Agent(model)
 
     def rule(counts, sums):
@@ -262,25 +262,23 @@ def test_return_of_a_policy_is_the_exact_one(sb3):
 
 
 def test_scaled_counts_are_posterior_means_precisions_and_the_time_left(sb3):
-    from scripts.studies import models
-
-    space = sb3.make_training_env(SHORT, 20, "counts", 1).single_observation_space
+    space = sb3.models.make_training_env(SHORT, 20, "counts", 1).single_observation_space
     counts = [[0.1, 0.4, 0.0, 0.5, 0.75, 0.5, 0.5]]  # 1 of 2, 6 of 8, none of none
     expected = [4 * 2 / 4 - 2, 4 * 7 / 10 - 2, 0, 2 / 3**0.5 - 1, 2 / 3 - 1, 1, 0]
-    found = models.ScaledCounts(space, 20)(models.torch.tensor(counts))
+    found = sb3.models.ScaledCounts(space, 20)(sb3.models.torch.tensor(counts))
     assert found[0].tolist() == pytest.approx(expected, abs=1e-6)
 
 
 def test_policy_with_memory_sees_what_the_last_pull_said_of_the_coefficients(sb3):
     env = Study("sb3").settings["worlds"][-1]["env"]
-    lanes = sb3.make_training_env(env, 3, "history", 2)
+    lanes = sb3.models.make_training_env(env, 3, "history", 2)
     (seen, _), arms = lanes.reset(seed=0), np.array([4, 1])
     for is_over in (False, False, True):
         features = seen[:, :15].reshape(2, 5, 3)
         seen, rewards, *_ = lanes.step(arms)
         row = features[[0, 1], arms] * np.where(rewards == 1, 1, -1)[:, None]
         np.testing.assert_array_equal(seen[:, 15:], 0 if is_over else row)
-    plain = sb3.make_training_env(env, 3, "constant", 2).reset(seed=0)[0]
+    plain = sb3.models.make_training_env(env, 3, "constant", 2).reset(seed=0)[0]
     assert plain.shape == (2, 5, 3)
 
 
