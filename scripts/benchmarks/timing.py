@@ -59,10 +59,6 @@ class Effort:
         """Return a number of lanes for this effort, at least 2."""
         return max(2, round(size * self.width_scale))
 
-    def few_repeats(self, most: int) -> int:
-        """Return how often to measure what takes seconds: this often, or once if in a hurry."""
-        return most if self.length_scale == 1.0 else 1
-
 
 @dataclass(frozen=True)
 class ResultRow:

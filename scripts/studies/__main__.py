@@ -35,11 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         study = Study(check_choice("name", options.name, NAMES))
-        scale = study.scale if options.scale is None else options.scale
+        full = study.settings["scale"]
+        scale = full if options.scale is None else options.scale
         check_real("scale", scale, above=0.0, maximum=MAX_SCALE)
         own = BUILD / study.name
-        folder = options.out or (own if scale < study.scale else DOCS)
-        if scale < study.scale and folder.resolve() == DOCS.resolve():
+        folder = options.out or (own if scale < full else DOCS)
+        if scale < full and folder.resolve() == DOCS.resolve():
             raise ValueError(message("out", "be another folder than the page's", str(folder)))
         backend = "serial" if options.workers == 1 else "loky"
         workers = Workers(backend, options.workers)

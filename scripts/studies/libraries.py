@@ -82,10 +82,9 @@ def measure_sampler(task: StudyTask, sampler: Mapping[str, Any], python: Path) -
     problems = [find_stated_problem(sampler, case) for case in cases]
     seeds = range(task.settings["seed"], task.settings["seed"] + len(cases))
     size = sampler.get("decisions", task.size("decisions"))
+    shared = {"sampler": sampler["sampler"], "num_decisions": size}
     asked = [
-        encode_case(case, problem)
-        | {"sampler": sampler["sampler"]}
-        | {"num_decisions": size, "seed": seed}
+        encode_case(case, problem) | shared | {"seed": seed}
         for case, problem, seed in zip(cases, problems, seeds, strict=True)
     ]
     answers = ask_adapter(python, sampler["library"], asked)

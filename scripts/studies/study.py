@@ -79,11 +79,6 @@ class Study:
         return tomllib.loads((STUDIES_FOLDER / f"{self.name}.toml").read_text(encoding="utf-8"))
 
     @property
-    def scale(self) -> float:
-        """That of its page."""
-        return float(self.settings["scale"])
-
-    @property
     def module(self) -> ModuleType:
         """What measures and reports it."""
         return import_module(f"scripts.studies.{self.name}")
@@ -114,7 +109,7 @@ def measure_study(study: Study, scale: float, folder: Path, kept: Path, workers:
             write_atomically(file, to_json(part()))
         print(f"{number} of {len(parts)}: {name}", flush=True)
         numbers[name] = json.loads(file.read_text(encoding="utf-8"))
-    chosen = "" if scale == study.scale else f" --scale {scale}"
+    chosen = "" if scale == settings["scale"] else f" --scale {scale}"
     found = {
         "command": f"python -m scripts.studies {study.name}{chosen}",
         "results_version": RESULTS_VERSION,

@@ -105,7 +105,7 @@ def test_a_study_writes_numbers_pictures_and_a_page_and_goes_on_where_it_was(
 ):
     if name == "sb3":
         pytest.importorskip("stable_baselines3")
-    command = [name, "--scale", str(Study(name).scale / 100), "--workers", "1"]
+    command = [name, "--scale", str(Study(name).settings["scale"] / 100), "--workers", "1"]
     assert main(command) == 0
     folder = fewer / "build/studies" / name
     found = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
