@@ -16,7 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import pairwise, product
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -225,18 +225,15 @@ def _play_environments(
         return list(play_agents(own.task, [environment], agents, **sizes).values())
     make = make_drawn_beta_problem if figure["of"] == "1a" else make_topics_problem
     sizes["replications"] = sizes["block_size"] = REPLICATIONS_PER_PROBLEM
-    ends = [
+    count, at_once = (
         math.ceil(own.size("replications", each) / REPLICATIONS_PER_PROBLEM)
-        for each in own.looks
-        if each <= look
-    ]
-    return [
-        runs
-        for first, last in pairwise(sorted({0, *ends}))
-        for runs in play_agents(
-            own.task, [make(number) for number in range(first, last)], agents, **sizes
-        ).values()
-    ]
+        for each in (look, own.looks[0])
+    )
+    found: list[dict[str, RunResults]] = []
+    for first in range(0, count, at_once):  # so that a later look goes on with those before
+        problems = [make(number) for number in range(first, min(first + at_once, count))]
+        found += play_agents(own.task, problems, agents, **sizes).values()
+    return found
 
 
 def make_drawn_beta_problem(number: int) -> dict[str, Any]:
