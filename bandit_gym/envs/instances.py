@@ -10,6 +10,7 @@ import numpy as np
 from bandit_gym.checks import check_all, check_parameter, message
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.numerics.streams import MEANS, LaneStreams
+from bandit_gym.numerics.variates import LEAST_UNIFORM
 from bandit_gym.priors import Prior
 from bandit_gym.problem import MAX_MEAN, BanditProblem
 
@@ -57,14 +58,22 @@ def draw_instances(
 ) -> FloatArray:
     """Return the (M, K) means of the episodes that the listed lanes are in.
 
-    Built-in priors of independent arms make them of the lanes' numbers. Any other draws from a
-    generator at the beginning of the lane's stream; one whose draws cost more one by one may offer
-    `sample_each(rngs)`, equal to the last bit.
+    Built-in priors of independent arms make them of the lanes' numbers, arm k's of number k. Any
+    other draws from a generator at the beginning of the lane's stream; one whose draws cost more
+    one by one may offer `sample_each(rngs)`, equal to the last bit.
     """
     if fixed_means is not None:
         return np.tile(fixed_means, (len(lanes), 1))
-    draw = _propose if problem.offers("propose") else _sample
-    means = draw(problem, streams, lanes)
+    prior: Any = problem.prior
+    if problem.offers("quantile"):
+        uniforms = streams.uniforms(MEANS, lanes, np.zeros_like(lanes), problem.num_arms)
+        inner = np.maximum(uniforms, LEAST_UNIFORM)
+        means = prior.quantile(inner, np.arange(problem.num_arms)[:, None]).T
+    elif problem.offers("sample_each"):
+        means = np.array(prior.sample_each(streams.generators(MEANS, lanes)), dtype=np.float64)
+    else:
+        rngs = streams.generators(MEANS, lanes)
+        means = np.stack([draw_means(prior, rng, problem.num_arms) for rng in rngs])
     check_size("prior.sample", means)
     return means
 
@@ -73,31 +82,3 @@ def check_size(name: str, means: FloatArray) -> None:
     """Refuse (..., K) means that are NaN, infinite or so large that rewards would overflow."""
     condition = f"stay within [{-MAX_MEAN:g}, {MAX_MEAN:g}]"
     check_all(name, np.abs(means) <= MAX_MEAN, condition, means)
-
-
-def _sample(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:
-    prior: Any = problem.prior
-    rngs = streams.generators(MEANS, lanes)
-    if problem.offers("sample_each"):
-        return np.array(prior.sample_each(rngs), dtype=np.float64)
-    return np.stack([draw_means(prior, rng, problem.num_arms) for rng in rngs])
-
-
-def _propose(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:
-    """Propose means until each is kept: the j-th attempt at arm k reads W numbers from (j K + k) W.
-
-    All first attempts of a lane are one read; the later ones, of few arms, are a read each.
-    """
-    prior: Any = problem.prior
-    num_arms, width = problem.num_arms, prior.num_uniforms
-    uniforms = streams.uniforms(MEANS, lanes, np.zeros_like(lanes), num_arms * width)
-    by_arm = uniforms.reshape(num_arms, width, len(lanes)).swapaxes(0, 1)
-    means, is_kept = prior.propose(by_arm, np.arange(num_arms)[:, None])
-    attempt = 0
-    while not is_kept.all():
-        attempt += 1
-        arms, columns = np.nonzero(~is_kept)
-        first = (attempt * num_arms + arms) * width
-        again = streams.uniforms(MEANS, lanes[columns], first, width)
-        means[arms, columns], is_kept[arms, columns] = prior.propose(again, arms)
-    return means.T

@@ -55,7 +55,7 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
     "normal_box": lambda prior: isinstance(prior, TruncatedMultivariateNormal),
     "sample_each": _has_methods("sample_each"),
     # A user's subclass may override `sample`.
-    "propose": lambda prior: type(prior) in get_args(BuiltInPrior) and hasattr(prior, "propose"),
+    "quantile": lambda prior: type(prior) in get_args(BuiltInPrior) and hasattr(prior, "quantile"),
 }
 """What a prior may offer, and how that is found.
 
@@ -69,10 +69,8 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
 - normal_box: a multivariate normal distribution, cut to a box.
 - sample_each: `sample_each(rngs)` returns (N, K) means, to the last bit what `sample(rng, (K,))`
   draws from each generator.
-- propose: built-in priors alone. `propose(uniforms, arms)` makes means of (W, ...) uniform numbers
-  for many lanes at once. `arms`, broadcast against (...), says whose means they are. It returns
-  (...) means, the same in any batch, and which of them to keep; those kept are draws of the
-  distribution. W is `num_uniforms`.
+- quantile: built-in priors alone. `quantile(uniforms, arms)` turns (...) uniform numbers in (0, 1)
+  into as many means, the same in any batch. `arms`, broadcast against (...), says whose they are.
 """
 
 BuiltInPrior = Beta | Gamma | InverseGamma | Normal | TruncatedNormal | TruncatedMultivariateNormal

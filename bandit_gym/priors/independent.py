@@ -15,9 +15,9 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from bandit_gym.checks import check_covariance, check_parameter, check_same_length, message
-from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray, Parameter
-from bandit_gym.numerics import truncated_normal, variates
-from bandit_gym.numerics.variates import MAX_FLOAT, MIN_FLOAT
+from bandit_gym.checks.typing import FloatArray, IntArray, Parameter
+from bandit_gym.numerics import truncated_normal
+from bandit_gym.numerics.variates import LEAST_UNIFORM, MAX_FLOAT, MIN_FLOAT
 
 POSITIVE_PARAMETERS = frozenset({"alpha", "beta", "shape", "rate", "scale", "std", "df"})
 
@@ -92,11 +92,6 @@ class IndependentPrior(ParametricPrior):
         to the nearest number inside.
         """
 
-    @property
-    def num_uniforms(self) -> int:
-        """W, how many numbers `propose` takes for each arm."""
-        return 1
-
     @abstractmethod
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) normalised log-density of each arm's mean; -inf outside."""
@@ -126,21 +121,10 @@ class Beta(IndependentPrior):
         """Draw means of the given shape, strictly between 0 and 1."""
         return np.clip(rng.beta(self.alpha, self.beta, shape), MIN_FLOAT, 1.0 - 2.0**-53)
 
-    @property
-    def num_uniforms(self) -> int:
-        """W: 1 for the uniform distribution, 5 if a parameter is below 1, else 3."""
-        if self._is_uniform:
-            return 1
-        return 5 if _is_below_one(self.alpha) or _is_below_one(self.beta) else 3
-
-    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
-        """Make means strictly between 0 and 1."""
-        if self._is_uniform:
-            means, is_kept = uniforms[0], np.ones(uniforms[0].shape, dtype=np.bool_)
-        else:
-            alpha, beta = self._select_arms(arms)
-            means, is_kept = variates.beta(alpha, beta, uniforms)
-        return np.clip(means, MIN_FLOAT, 1.0 - 2.0**-53), is_kept
+    def quantile(self, uniforms: FloatArray, arms: IntArray) -> FloatArray:
+        """Return quantiles strictly between 0 and 1."""
+        means = scipy.special.betaincinv(*self._select_arms(arms), uniforms)
+        return np.clip(means, MIN_FLOAT, 1.0 - 2.0**-53)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return (alpha - 1) log x + (beta - 1) log(1 - x) - log B(alpha, beta)."""
@@ -154,44 +138,27 @@ class Beta(IndependentPrior):
         alpha, beta = self._arrays()
         return stack_columns(num_arms, alpha - 1, beta - 1, 0.0, 0.0, 0.0)
 
-    @property
-    def _is_uniform(self) -> bool:
-        return self.alpha == self.beta == 1.0
-
 
 @dataclass(frozen=True)
-class _GammaShape(IndependentPrior):
-    """The distribution of a gamma variate or of its inverse."""
-
-    shape: Parameter
-
-    ends: ClassVar[tuple[float, float]] = (0.0, inf)
-
-    @property
-    def num_uniforms(self) -> int:
-        """W: 3 if a shape is below 1, else 2."""
-        return 3 if _is_below_one(self.shape) else 2
-
-
-@dataclass(frozen=True)
-class Gamma(_GammaShape):
+class Gamma(IndependentPrior):
     """Gamma(shape, rate): density proportional to x^(shape - 1) e^(-rate x) on [0, infinity)."""
 
+    shape: Parameter
     rate: Parameter
 
     name: ClassVar[str] = "gamma"
+    ends: ClassVar[tuple[float, float]] = (0.0, inf)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, above 0."""
         draws: FloatArray = rng.standard_gamma(self.shape, shape) / np.asarray(self.rate)
         return np.maximum(draws, MIN_FLOAT)
 
-    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
-        """Make means above 0."""
+    def quantile(self, uniforms: FloatArray, arms: IntArray) -> FloatArray:
+        """Return quantiles above 0."""
         shape, rate = self._select_arms(arms)
-        logs, is_kept = variates.log_gamma(shape, uniforms)
         with np.errstate(over="ignore"):  # an environment refuses means that are not finite
-            return np.maximum(variates.exp(logs) / rate, MIN_FLOAT), is_kept
+            return np.maximum(scipy.special.gammaincinv(shape, uniforms) / rate, MIN_FLOAT)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(rate) - log Gamma(shape) + (shape - 1) log x - rate x."""
@@ -209,15 +176,17 @@ class Gamma(_GammaShape):
 
 
 @dataclass(frozen=True)
-class InverseGamma(_GammaShape):
+class InverseGamma(IndependentPrior):
     """InverseGamma(shape, scale): density proportional to x^(-shape - 1) e^(-scale / x), x > 0.
 
     The distribution of 1 / r for a rate r ~ Gamma(shape, rate=scale). Mean scale / (shape - 1).
     """
 
+    shape: Parameter
     scale: Parameter
 
     name: ClassVar[str] = "inverse_gamma"
+    ends: ClassVar[tuple[float, float]] = (0.0, inf)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, above 0 and finite."""
@@ -225,12 +194,12 @@ class InverseGamma(_GammaShape):
         with np.errstate(over="ignore"):
             return np.clip(np.asarray(self.scale) / rates, MIN_FLOAT, MAX_FLOAT)
 
-    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
-        """Make means above 0 and finite."""
+    def quantile(self, uniforms: FloatArray, arms: IntArray) -> FloatArray:
+        """Return quantiles above 0, and finite, of what falls as the uniform rises."""
         shape, scale = self._select_arms(arms)
-        logs, is_kept = variates.log_gamma(shape, uniforms)
+        rates = np.maximum(scipy.special.gammaincinv(shape, uniforms), MIN_FLOAT)
         with np.errstate(over="ignore"):
-            return np.clip(scale * variates.exp(-logs), MIN_FLOAT, MAX_FLOAT), is_kept
+            return np.clip(scale / rates, MIN_FLOAT, MAX_FLOAT)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(scale) - log Gamma(shape) - (shape + 1) log x - scale / x."""
@@ -245,11 +214,6 @@ class InverseGamma(_GammaShape):
         """Return (-shape - 1, 0, 0, 0, -scale) of each arm."""
         shape, scale = self._arrays()
         return stack_columns(num_arms, -shape - 1, 0.0, 0.0, 0.0, -scale)
-
-
-def _is_below_one(parameter: Parameter) -> bool:
-    """Say whether some value is."""
-    return (min(parameter) if isinstance(parameter, tuple) else parameter) < 1
 
 
 _MAX_ROUNDING_ERROR = 1e-6
@@ -299,11 +263,10 @@ class Normal(_NormalShape):
         """Draw means of the given shape."""
         return np.asarray(self.mean) + np.asarray(self.std) * rng.standard_normal(shape)
 
-    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
-        """Make means by inverse CDF."""
+    def quantile(self, uniforms: FloatArray, arms: IntArray) -> FloatArray:
+        """Return quantiles."""
         mean, std = self._select_arms(arms)
-        means = mean + std * variates.standard_normal(uniforms[0])
-        return means, np.ones(means.shape, dtype=np.bool_)
+        return np.asarray(mean + std * scipy.special.ndtri(uniforms))
 
 
 @dataclass(frozen=True)
@@ -324,11 +287,14 @@ class TruncatedNormal(_NormalShape):
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape by inverse CDF, one uniform each."""
-        return self._quantile(rng.random(shape), np.arange(shape[-1]))
+        uniforms = np.maximum(rng.random(shape), LEAST_UNIFORM)
+        return self.quantile(uniforms, np.arange(shape[-1]))
 
-    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
-        """Make means by inverse CDF."""
-        return self._quantile(uniforms[0], arms), np.ones(uniforms[0].shape, dtype=np.bool_)
+    def quantile(self, uniforms: FloatArray, arms: IntArray) -> FloatArray:
+        """Return quantiles in [low, high]."""
+        mean, std, low, high = self._select_arms(arms)
+        z, _ = truncated_normal.quantile((low - mean) / std, (high - mean) / std, uniforms)
+        return np.clip(mean + std * z, low, high)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the normal's log-density less the log of its mass in [low, high]."""
@@ -341,12 +307,6 @@ class TruncatedNormal(_NormalShape):
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return [low, high] of each arm."""
         return stack_columns(num_arms, self.low, self.high)
-
-    def _quantile(self, uniforms: FloatArray, arms: IntArray) -> FloatArray:
-        mean, std, low, high = self._select_arms(arms)
-        inner = np.maximum(uniforms, 2.0**-54)
-        z, _ = truncated_normal.quantile((low - mean) / std, (high - mean) / std, inner)
-        return np.clip(mean + std * z, low, high)
 
 
 # -- Heavy tails on the real line, for coefficients of features -----------------------------------

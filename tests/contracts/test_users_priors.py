@@ -234,9 +234,9 @@ def test_a_prior_offers_what_it_has_and_no_more():
     joint = TruncatedMultivariateNormal(0.5, np.eye(3).tolist())
     by_arm = prior_with(arm_log_density=lambda self, means: np.zeros_like(means))
     for prior, expected in [
-        (Beta(1, 1), {*ARMWISE, NATURAL, "propose"}),
+        (Beta(1, 1), {*ARMWISE, NATURAL, "quantile"}),
         (Flipped(1, 2), {*ARMWISE, NATURAL}),
-        (TruncatedNormal(0.5, 0.1), {*ARMWISE, NATURAL, "propose"}),
+        (TruncatedNormal(0.5, 0.1), {*ARMWISE, NATURAL, "quantile"}),
         (joint, {"log_density", "normal_box", "sample_each"}),
         (Mixture([Beta(1, 1), Beta(2, 1)], [1, 1]), ARMWISE),
         (LogitNormal(0, 1), ARMWISE),
