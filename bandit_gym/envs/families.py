@@ -87,12 +87,18 @@ class EnvironmentFactory:
         Raises:
             ValueError: if an option is unknown; names the nearest.
         """
-        is_vector = "num_envs" in options
-        known = [*self.__signature__.parameters, "max_episode_steps", *VECTOR_OPTIONS * is_vector]
-        check_keys(f"options of the {self.__name__} bandit", options, optional=sorted(known))
+        is_vector = _asks_for_lanes(self, options)
         problem = {key: options[key] for key in self._problem_parameters if key in options}
         others = {key: options[key] for key in options if key == "contexts" or key not in problem}
         return self.kinds[is_vector](problem=self.problem(**problem), **others)
+
+
+def _asks_for_lanes(make: Callable[..., Any], options: Mapping[str, Any]) -> bool:
+    """Say whether options ask for lanes; refuse those that what makes an environment lacks."""
+    is_vector = "num_envs" in options
+    known = [*signature(make).parameters, "max_episode_steps", *VECTOR_OPTIONS * is_vector]
+    check_keys(f"options of the {make.__name__} bandit", options, optional=sorted(known))
+    return is_vector
 
 
 @EnvironmentFactory
@@ -159,10 +165,7 @@ def contextual(
 def table(**options: Any) -> BanditEnv | BanditVectorEnv:
     """Table bandit: visitors of a table in random order, each with the reward of every arm."""
     kinds: tuple[Any, Any] = TableBanditEnv, TableBanditVectorEnv
-    is_vector = "num_envs" in options
-    known = [*signature(TableBanditEnv).parameters, "max_episode_steps"]
-    check_keys("options", options, optional=known + [*VECTOR_OPTIONS] * is_vector)
-    return kinds[is_vector](**options)  # type: ignore[no-any-return]
+    return kinds[_asks_for_lanes(table, options)](**options)  # type: ignore[no-any-return]
 
 
 table.__signature__ = signature(TableBanditEnv)  # type: ignore[attr-defined]
