@@ -67,8 +67,7 @@ def draw_instances(
     prior: Any = problem.prior
     if problem.offers("quantile"):
         uniforms = streams.uniforms(MEANS, lanes, np.zeros_like(lanes), problem.num_arms)
-        inner = np.maximum(uniforms, LEAST_UNIFORM)
-        means = prior.quantile(inner, np.arange(problem.num_arms)[:, None]).T
+        means = prior.quantile(np.maximum(uniforms, LEAST_UNIFORM).T)
     elif problem.offers("sample_each"):
         means = np.array(prior.sample_each(streams.generators(MEANS, lanes)), dtype=np.float64)
     else:

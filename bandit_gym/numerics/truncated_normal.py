@@ -20,6 +20,7 @@ import scipy
 from numpy.random import Generator
 
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.numerics.variates import LEAST_UNIFORM
 
 
 def log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
@@ -176,7 +177,7 @@ class TiltedBox:
 
 
 def _draw_uniforms(rng: Generator, num_arms: int, num_proposals: int) -> FloatArray:
-    return np.maximum(rng.random((num_arms + 1, num_proposals)), 2.0**-54)
+    return np.maximum(rng.random((num_arms + 1, num_proposals)), LEAST_UNIFORM)
 
 
 def _block_size(num_draws: int, num_proposed: int) -> int:

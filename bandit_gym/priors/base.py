@@ -69,8 +69,8 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
 - normal_box: a multivariate normal distribution, cut to a box.
 - sample_each: `sample_each(rngs)` returns (N, K) means, to the last bit what `sample(rng, (K,))`
   draws from each generator.
-- quantile: built-in priors alone. `quantile(uniforms, arms)` turns (...) uniform numbers in (0, 1)
-  into as many means, the same in any batch. `arms`, broadcast against (...), says whose they are.
+- quantile: built-in priors alone. `quantile(uniforms)` turns (..., K) uniform numbers in (0, 1)
+  into as many means, the same in any batch.
 """
 
 BuiltInPrior = Beta | Gamma | InverseGamma | Normal | TruncatedNormal | TruncatedMultivariateNormal

@@ -15,7 +15,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from bandit_gym.checks import check_covariance, check_parameter, check_same_length, message
-from bandit_gym.checks.typing import FloatArray, IntArray, Parameter
+from bandit_gym.checks.typing import FloatArray, Parameter
 from bandit_gym.numerics import truncated_normal
 from bandit_gym.numerics.variates import LEAST_UNIFORM, MAX_FLOAT, MIN_FLOAT
 
@@ -100,12 +100,6 @@ class IndependentPrior(ParametricPrior):
         """Return the (...) normalised log-density of (..., K) means; -inf outside the support."""
         return np.asarray(self.arm_log_density(means).sum(axis=-1))
 
-    def _select_arms(self, arms: IntArray) -> list[Any]:
-        """Return each parameter, (...) values for the arms or one for all."""
-        own = vars(self).values()  # not `_arrays`, which would take half of a single reset
-        single = (each[0] if isinstance(each, tuple) and len(each) == 1 else each for each in own)
-        return [np.array(each)[arms] if isinstance(each, tuple) else each for each in single]
-
 
 @dataclass(frozen=True)
 class Beta(IndependentPrior):
@@ -121,9 +115,9 @@ class Beta(IndependentPrior):
         """Draw means of the given shape, strictly between 0 and 1."""
         return np.clip(rng.beta(self.alpha, self.beta, shape), MIN_FLOAT, 1.0 - 2.0**-53)
 
-    def quantile(self, uniforms: FloatArray, arms: IntArray) -> FloatArray:
+    def quantile(self, uniforms: FloatArray) -> FloatArray:
         """Return quantiles strictly between 0 and 1."""
-        means = scipy.special.betaincinv(*self._select_arms(arms), uniforms)
+        means = scipy.special.betaincinv(self.alpha, self.beta, uniforms)
         return np.clip(means, MIN_FLOAT, 1.0 - 2.0**-53)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
@@ -154,11 +148,11 @@ class Gamma(IndependentPrior):
         draws: FloatArray = rng.standard_gamma(self.shape, shape) / np.asarray(self.rate)
         return np.maximum(draws, MIN_FLOAT)
 
-    def quantile(self, uniforms: FloatArray, arms: IntArray) -> FloatArray:
+    def quantile(self, uniforms: FloatArray) -> FloatArray:
         """Return quantiles above 0."""
-        shape, rate = self._select_arms(arms)
         with np.errstate(over="ignore"):  # an environment refuses means that are not finite
-            return np.maximum(scipy.special.gammaincinv(shape, uniforms) / rate, MIN_FLOAT)
+            means = scipy.special.gammaincinv(self.shape, uniforms) / np.asarray(self.rate)
+        return np.maximum(means, MIN_FLOAT)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(rate) - log Gamma(shape) + (shape - 1) log x - rate x."""
@@ -194,12 +188,11 @@ class InverseGamma(IndependentPrior):
         with np.errstate(over="ignore"):
             return np.clip(np.asarray(self.scale) / rates, MIN_FLOAT, MAX_FLOAT)
 
-    def quantile(self, uniforms: FloatArray, arms: IntArray) -> FloatArray:
+    def quantile(self, uniforms: FloatArray) -> FloatArray:
         """Return quantiles above 0, and finite, of what falls as the uniform rises."""
-        shape, scale = self._select_arms(arms)
-        rates = np.maximum(scipy.special.gammaincinv(shape, uniforms), MIN_FLOAT)
+        rates = np.maximum(scipy.special.gammaincinv(self.shape, uniforms), MIN_FLOAT)
         with np.errstate(over="ignore"):
-            return np.clip(scale / rates, MIN_FLOAT, MAX_FLOAT)
+            return np.clip(np.asarray(self.scale) / rates, MIN_FLOAT, MAX_FLOAT)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(scale) - log Gamma(shape) - (shape + 1) log x - scale / x."""
@@ -263,10 +256,9 @@ class Normal(_NormalShape):
         """Draw means of the given shape."""
         return np.asarray(self.mean) + np.asarray(self.std) * rng.standard_normal(shape)
 
-    def quantile(self, uniforms: FloatArray, arms: IntArray) -> FloatArray:
+    def quantile(self, uniforms: FloatArray) -> FloatArray:
         """Return quantiles."""
-        mean, std = self._select_arms(arms)
-        return np.asarray(mean + std * scipy.special.ndtri(uniforms))
+        return np.add(self.mean, np.multiply(self.std, scipy.special.ndtri(uniforms)))
 
 
 @dataclass(frozen=True)
@@ -287,12 +279,11 @@ class TruncatedNormal(_NormalShape):
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape by inverse CDF, one uniform each."""
-        uniforms = np.maximum(rng.random(shape), LEAST_UNIFORM)
-        return self.quantile(uniforms, np.arange(shape[-1]))
+        return self.quantile(np.maximum(rng.random(shape), LEAST_UNIFORM))
 
-    def quantile(self, uniforms: FloatArray, arms: IntArray) -> FloatArray:
+    def quantile(self, uniforms: FloatArray) -> FloatArray:
         """Return quantiles in [low, high]."""
-        mean, std, low, high = self._select_arms(arms)
+        mean, std, low, high = self._arrays()
         z, _ = truncated_normal.quantile((low - mean) / std, (high - mean) / std, uniforms)
         return np.clip(mean + std * z, low, high)
 

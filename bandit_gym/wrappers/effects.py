@@ -19,7 +19,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.spaces import Discrete
-from scipy import special
 
 from bandit_gym.checks import check_integer, check_mask, check_real, make_named, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray, Paid
@@ -27,6 +26,7 @@ from bandit_gym.envs.bandit import BanditLanes
 from bandit_gym.envs.instances import draw_means
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.numerics.streams import BINARY, DELAYS, MOVES, SWITCHES
+from bandit_gym.numerics.variates import standard_normal
 from bandit_gym.problem import BanditProblem
 
 
@@ -349,7 +349,7 @@ class NonStationary(Effect):
         """Return (M, K) means after a step, turned back at the ends of what the prior allows."""
         first = (self.steps[lanes] - 1) * self.num_arms
         uniforms = self.env.streams.uniforms(MOVES, lanes, first, self.num_arms).T
-        steps = special.ndtri(np.maximum(uniforms, np.finfo(float).tiny))
+        steps: Any = standard_normal(uniforms)
         return reflect_at_ends(means + self._std * steps, self._low, self._high)
 
     def _is_switching(self, lanes: IntArray) -> BoolArray:
