@@ -117,7 +117,9 @@ class Beta(IndependentPrior):
 
     def quantile(self, uniforms: FloatArray) -> FloatArray:
         """Return quantiles strictly between 0 and 1."""
-        means = scipy.special.betaincinv(self.alpha, self.beta, uniforms)
+        # SciPy's inverse errs where a parameter is 1,000 to the last bit, as of Beta(9100, 1000).
+        alpha, beta = (np.where(p == 1000.0, np.nextafter(1000.0, 0.0), p) for p in self._arrays())
+        means = scipy.special.betaincinv(alpha, beta, uniforms)
         return np.clip(means, MIN_FLOAT, 1.0 - 2.0**-53)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from families import ALL_PRIORS
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 from surface import lane_stream, make_env
 
 from bandit_gym.likelihoods import Gaussian
@@ -298,6 +298,13 @@ def test_means_of_a_prior_of_ones_own_are_drawn_from_the_beginning_of_a_stream(p
     env.reset(seed=11)
     expected = prior.sample(lane_stream(11, episode=1, purpose="means"), (NUM_ARMS,))
     assert env.reset()[1]["means"].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(9100.0, 1000.0), (1000.0, 1e9), (0.1, 30.0)])
+def test_beta_quantiles_are_where_the_distribution_function_says(alpha, beta):
+    levels = np.array([0.001, 0.1, 0.5, 0.9, 0.999])
+    found = Beta(alpha, beta).quantile(levels)
+    np.testing.assert_allclose(special.betainc(alpha, beta, found), levels, rtol=1e-6)
 
 
 def test_draws_near_an_end_are_not_heaped_on_it():
