@@ -22,6 +22,8 @@ import numpy as np
 from numpy.random import Generator
 from scipy import special
 
+from bandit_gym.numerics.variates import beta_quantile
+
 NAMES = "BETA", "INVERSE_GAMMA", "NORMAL", "GAMMA"
 BETA, INVERSE_GAMMA, NORMAL, GAMMA = range(4)
 """Codes of the distributions that are built in, for kernels."""
@@ -170,7 +172,7 @@ BETA_DISTRIBUTION = Distribution(
     code=BETA,
     feature_matrix=np.array([[-1.0, 1, 0], [-1, 0, 1], NONE, NONE, NONE]),
     mean=lambda alpha, beta: alpha / (alpha + beta),
-    quantile=lambda alpha, beta, p: special.betaincinv(alpha, beta, p),
+    quantile=beta_quantile,
     partial_moment=_partial_beta,
     match_moments=_match_beta,
     evidence_formula=_evidence_beta,

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from bandit_gym.checks import check_covariance, check_parameter, check_same_length, message
 from bandit_gym.checks.typing import FloatArray, Parameter
 from bandit_gym.numerics import truncated_normal
-from bandit_gym.numerics.variates import LEAST_UNIFORM, MAX_FLOAT, MIN_FLOAT
+from bandit_gym.numerics.variates import LEAST_UNIFORM, MAX_FLOAT, MIN_FLOAT, beta_quantile
 
 POSITIVE_PARAMETERS = frozenset({"alpha", "beta", "shape", "rate", "scale", "std", "df"})
 
@@ -117,9 +117,7 @@ class Beta(IndependentPrior):
 
     def quantile(self, uniforms: FloatArray) -> FloatArray:
         """Return quantiles strictly between 0 and 1."""
-        # SciPy's inverse errs where a parameter is 1,000 to the last bit, as of Beta(9100, 1000).
-        alpha, beta = (np.where(p == 1000.0, np.nextafter(1000.0, 0.0), p) for p in self._arrays())
-        means = scipy.special.betaincinv(alpha, beta, uniforms)
+        means = beta_quantile(self.alpha, self.beta, uniforms)
         return np.clip(means, MIN_FLOAT, 1.0 - 2.0**-53)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
