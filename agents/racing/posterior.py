@@ -59,7 +59,6 @@ class RacePosterior(Posterior):
     """
 
     source = "weighted draws"
-    keeps_state = False
     state_names = ("exact", "check")
     _last_diagnostics: dict[str, np.ndarray] | None = None
 
@@ -93,6 +92,11 @@ class RacePosterior(Posterior):
         self._log_supremum = -math.inf
         if isinstance(self.stopping, Paper) and self.stopping.scale == "supremum":
             self._log_supremum = find_log_supremum(self.raced, has_stand_in=not self.pulls_first)
+
+    @property
+    def keeps_state(self) -> bool:  # type: ignore[override]  # what checks found, or draws ahead
+        """Whether lanes hold more than follows from the evidence."""
+        return self.exact is None or self.exact.keeps_state
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Forget when the masked lanes' proposals were checked."""
@@ -166,8 +170,9 @@ class RacePosterior(Posterior):
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why answers may be wrong: draws too few, or not of the proposal."""
-        if self.exact is None:
-            self.effective_sample_size()  # any answer notes where draws are few
+        if self.exact is not None:
+            return self.exact.doubts()
+        self.effective_sample_size()  # any answer notes where draws are few
         return self._shortages | self._doubts_of(self.proposal)
 
     def _doubts_of(self, proposal: Proposal) -> np.ndarray:

@@ -376,6 +376,16 @@ def test_lanes_that_cannot_be_vouched_for_are_flagged(name):
         np.testing.assert_array_equal(told["doubts"], told["is_unreliable"] * int(doubt))
 
 
+def test_what_is_doubted_of_a_snapshot_is_not_what_races_found_later():
+    agent = started("racing", bernoulli(SharedMode(500)), None)
+    agent.act()
+    snapshot = agent.posterior()
+    agent.warm_start([30, 1000, 0], [30, 960, 0])
+    agent.act()
+    assert Doubt.LOW_COVERAGE in agent.posterior().doubts
+    assert not snapshot.doubts
+
+
 @pytest.mark.parametrize("prior", [BIMODAL, Beta(2.0, 3.0), TruncatedNormal(0.5, 0.02)], ids=repr)
 @pytest.mark.parametrize("make", [lambda prior: prior, DensityOnly], ids=["known", "density only"])
 def test_independent_arms_are_right_wherever_the_data_lead(prior, make):
