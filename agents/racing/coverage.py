@@ -1,7 +1,8 @@
 """The share of a proposal's draws in each lane, and what races with them miss.
 
 Weights do not show posterior mass that the proposal never reaches. So a lane is checked whenever
-its pulls have doubled; beyond 64, whenever they have grown fourfold:
+its pulls have doubled, and at its next reward after a race with far fewer effective samples than
+wanted, as data may contradict those of the last check:
 
 - before a race, *pilots*, draws of the proposal that decide nothing, give its share and how far
   weights favour an arm. So a race's length can be fixed before its own draws, and does not depend
@@ -48,8 +49,11 @@ where weights are skewed, and are to show how far."""
 MAX_BIAS = 0.006
 """Total variation of races from the best-arm probabilities, estimated from a lane's pilots."""
 
-SECOND_CHECK_PULLS, FOURFOLD_CHECK_PULLS = 8, 64
-"""Least pulls at a lane's second check; pulls from which on they grow fourfold between checks."""
+SECOND_CHECK_PULLS = 8
+"""Least pulls at a lane's second check."""
+
+MIN_RACE_SHARE = 0.5
+"""Share of the effective samples wanted below which a race shows that the share has fallen."""
 
 NEVER_DUE = np.iinfo(np.int64).max
 MAX_COVERAGE_ERROR = 0.05
@@ -220,9 +224,18 @@ class CoverageCheck:
                     error = estimate_coverage_error(pilots, pilots.log_weights, log_sums[part])
                     self.is_blind[part] |= error > MAX_COVERAGE_ERROR
         pulls = self.proposal.counts[due].sum(axis=1)
-        growth = np.where(pulls < FOURFOLD_CHECK_PULLS, 2, 4)
-        self.last[due], self.due[due] = pulls, np.maximum(growth * pulls, SECOND_CHECK_PULLS)
+        self.last[due], self.due[due] = pulls, np.maximum(2 * pulls, SECOND_CHECK_PULLS)
         self.is_blind[due] = self.is_blind[first[which]]
+
+    def find_fallen_shares(self, races: Races) -> None:
+        """Let lanes be due at their next reward whose races had few of the effective samples.
+
+        Those that are flagged already wait, as pilots of theirs are many and of little use.
+        """
+        if self.effective_samples is not None:
+            is_few = races.effective_sample_size() < MIN_RACE_SHARE * self.effective_samples
+            is_few &= (races.num_samples > 0) & ~self.is_blind
+            self.due[is_few] = self.proposal.counts[is_few].sum(axis=1) + 1
 
     def _find_different(self, due: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return lanes of distinct data among (R,) due ones, and which each of these is like."""

@@ -126,6 +126,7 @@ class RacePosterior(Posterior):
         races = self.race(rng, available)
         if due.size:
             self.check.check_coverage(due, races)
+        self.check.find_fallen_shares(races)
         is_capped = races.num_samples == self.thresholds.max_samples
         is_capped &= not isinstance(self.stopping, int)
         doubts = self._doubts_of(self.raced) | Doubt.RACE_CAPPED.value * is_capped

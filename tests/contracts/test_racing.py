@@ -17,7 +17,13 @@ from agents.racing.stopping import Paper, make_stop
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.numerics.streams import make_generator
-from bandit_gym.priors import Beta, Gamma, InverseGamma, TruncatedNormal
+from bandit_gym.priors import (
+    Beta,
+    Gamma,
+    InverseGamma,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+)
 from bandit_gym.problem import BanditProblem
 
 DATA = [6, 3, 2, 0], [4.0, 1.0, 1.0, 0.0]
@@ -145,6 +151,22 @@ def test_a_race_takes_as_many_samples_as_its_effective_size_needs(effective_samp
     share = weights.mean() ** 2 / np.square(weights).mean()
     # of 256 pilots: four errors, of weights that deviate by their average or so
     assert told["num_samples"] * share == pytest.approx(effective_samples, rel=4 / 16)
+
+
+def test_races_grow_longer_once_data_contradict_those_of_the_last_pilots():
+    """Arms that move together, says the prior, suddenly differ."""
+    covariance = 0.09 * (0.02 * np.eye(3) + 0.98)
+    prior = TruncatedMultivariateNormal(1.0, covariance.tolist(), 0.0, 3.0)
+    problem = BanditProblem(Exponential(), prior, 3)
+    agent = started("racing", problem, 20, [60] * 3, [60.0] * 3)
+    agent.act()
+    agent.warm_start([50] * 3, [90.0, 20.0, 60.0])
+    for _ in range(12):
+        agent.observe(agent.act() * 0, np.full(20, 1.4))
+    agent.act()
+    fresh = started("racing", problem, 1, agent.counts[0], agent.sums[0])
+    _, needed = fresh.act(), fresh.diagnostics()["num_samples"]
+    assert (agent.diagnostics()["num_samples"] > needed / 2).all()
 
 
 class Scaled:
