@@ -71,6 +71,9 @@ MIN_EFFECTIVE_SHARE = 0.5
 MIN_UNSTAGED_SHARE = 0.2
 """Fraction of the resampling threshold; new data that reduce the size below it need stages."""
 
+MIN_KEPT_SHARE = 0.5
+"""Of an arm's pulls since its population began, below which it begins anew, as in a window."""
+
 SWEEPS_PER_RESAMPLING = 3
 """Sweeps of Metropolis steps after a resampling."""
 
@@ -90,7 +93,7 @@ class ParticlePosterior(Posterior):
     source = "weighted particles"
     can_discount = True
     has_exact_propensities = True
-    state_names = ("counts", "sums", "lineage", "_means", "_log_weights")
+    state_names = ("counts", "sums", "_peaks", "lineage", "_means", "_log_weights")
     counts: np.ndarray
 
     def __init__(
@@ -120,7 +123,7 @@ class ParticlePosterior(Posterior):
         """Allocate the particles of all lanes, and draw them from the prior."""
         num_arms, size, num_particles = self.problem.num_arms, self._size, self._schedule.max()
         num_rows = num_lanes * num_arms // size
-        self.counts, self.sums = np.zeros((2, num_lanes, num_arms))
+        self.counts, self.sums, self._peaks = np.zeros((3, num_lanes, num_arms))
         self._means = np.empty((num_lanes * num_arms, num_particles + 1))
         self._log_weights = np.zeros((num_rows, num_particles + 1))
         self._weights = np.empty((num_rows, num_particles))
@@ -130,18 +133,27 @@ class ParticlePosterior(Posterior):
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Draw the masked lanes' particles from the prior."""
-        num_arms, size, num_particles = self.problem.num_arms, self._size, self._schedule.max()
         self._shortages = 0
         self._kept_gains: dict[tuple[int, float], np.ndarray] = {}
-        draws = self.problem.prior.sample(rng, (int(mask.sum()), num_particles, num_arms))
-        cells = np.flatnonzero(mask.repeat(num_arms))
-        rows = np.flatnonzero(mask.repeat(num_arms // size))
-        self._means[cells, :-1] = draws.swapaxes(1, 2).reshape(-1, num_particles)
-        # The reference is an average: inside the support, while a draw may be at its end.
-        self._means[cells, -1] = draws[:, :16].mean(axis=1).ravel()
         self.counts[mask] = self.sums[mask] = 0.0
+        self._begin(rng, np.flatnonzero(mask.repeat(self.problem.num_arms // self._size)))
+
+    def _begin(self, rng: Generator, rows: np.ndarray) -> None:
+        """Draw populations from the prior; their weights are by no data."""
+        num_arms, num_particles = self.problem.num_arms, self._schedule.max()
+        cells = self._cells_of(rows).ravel()
+        lanes, places = np.unique(cells // num_arms, return_inverse=True)
+        draws = self.problem.prior.sample(rng, (len(lanes), num_particles, num_arms))
+        self._means[cells, :-1] = draws[places, :, cells % num_arms]
+        self._peaks.reshape(-1)[cells] = 0.0
+        # The reference is an average: inside the support, while a draw may be at its end.
+        self._means[cells, -1] = self._means[cells, :16].mean(axis=1)
         self.lineage.restart(rows, self._particles()[rows])
         self._set_log_weights(rows, np.zeros((len(rows), num_particles + 1)))
+
+    def _cells_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the (R, D) cells of the given populations."""
+        return rows[:, None] * self._size + np.arange(self._size)
 
     def _resume(self) -> None:
         """Recompute the weights and their sums from the log-weights."""
@@ -165,6 +177,8 @@ class ParticlePosterior(Posterior):
         totals = np.array([before, (counts, sums)]).reshape(2, 2, -1)
         num_blocks = -(-cells.size * self._weights.shape[1] // LOG_LIKELIHOODS_PER_BLOCK)
         width = -(-len(self._weights) // num_blocks)
+        if self._is_renewed and not self._is_cumulative:
+            cells = self._begin_wider(rng, cells, totals)
         for first in range(0, len(self._weights), width):
             ends = cells.searchsorted((first * self._size, (first + width) * self._size))
             if ends[0] < ends[1]:
@@ -320,13 +334,37 @@ class ParticlePosterior(Posterior):
         log_weights = self._active_log_weights(slice(None), self._log_weights)
         self._weights, self._max_log_weights = scale_weights(log_weights)
 
-    def _add_data(self, rng: Generator, cells: np.ndarray, totals: np.ndarray) -> None:
+    def _begin_wider(self, rng: Generator, cells: np.ndarray, totals: np.ndarray) -> np.ndarray:
+        """Begin anew in populations that have lost much of their data; return the other cells."""
+        self._peaks = np.maximum(self._peaks, self.counts)
+        has_less = self.counts < MIN_KEPT_SHARE * self._peaks
+        has_lost = np.any(has_less.reshape(-1, self._size), axis=1)
+        if has_lost.any():
+            self._begin_anew(rng, np.flatnonzero(has_lost), totals)
+        return cells[~has_lost[cells // self._size]]
+
+    def _begin_anew(self, rng: Generator, rows: np.ndarray, totals: np.ndarray) -> None:
+        """Draw populations from the prior and add all present data, as to new lanes.
+
+        Where data leave, a posterior gets wider. Particles cannot come back to where resampling
+        has left none, and weights do not show what is missing there.
+        """
+        self._begin(rng, rows)
+        cells = self._cells_of(rows).ravel()
+        totals[0][:, cells] = 0.0
+        if (known := cells[totals[1, 0, cells] > 0]).size:
+            self._add_data(rng, known, totals, is_new=True)
+
+    def _add_data(
+        self, rng: Generator, cells: np.ndarray, totals: np.ndarray, *, is_new: bool = False
+    ) -> None:
         """Reweight by the new data of (C,) cells.
 
         Args:
             rng: source of randomness.
             cells: those with new data, in whole populations.
             totals: (2, 2, N K) counts and sums of all cells, before and now.
+            is_new: whether the populations know no data yet.
         """
         owners = cells // self._size
         rows = np.unique(owners) if np.count_nonzero(owners[1:] == owners[:-1]) else owners
@@ -341,6 +379,9 @@ class ParticlePosterior(Posterior):
             self._set_log_weights(rows, old + gain)
             sizes = self._effective_sizes(rows)
             has_few_effective = sizes < self._min_effective_size
+            if not (self._is_cumulative or is_new) and has_few_effective.any():
+                self._begin_anew(rng, rows[has_few_effective], totals)
+                return
             needs_stages = sizes < MIN_UNSTAGED_SHARE * self._min_effective_size
             if not stages_left:
                 self.lineage.is_capped[rows] |= needs_stages
@@ -413,7 +454,7 @@ class ParticlePosterior(Posterior):
         Log-likelihoods are linear in counts and sums, up to a term free of the mean.
         """
         old, new = totals.reshape(2, 2, -1, self._size)[:, :, rows]
-        arms = (rows[:, None] * self._size + np.arange(self._size)) % self.problem.num_arms
+        arms = self._cells_of(rows) % self.problem.num_arms
         data = PopulationData(arms, *(old + power[:, None] * (new - old)))
         weights, _ = normalise_weights(self._log_weights[rows, :-1])
         chosen = systematic_resample(rng, weights)

@@ -187,3 +187,20 @@ def test_data_that_outrun_the_moves_are_flagged_until_the_lane_begins_anew():
     agent.reset_lanes(np.array([True, False]))
     agent.act()
     assert is_unreliable(agent).tolist() == [False, True]
+
+
+def test_particles_come_back_to_where_data_have_left():
+    problem, num_lanes = BanditProblem(Bernoulli(), Beta(0.2, 0.2), 4), 40
+    agents = [started(name, problem, num_lanes, window=5) for name in ("smc", "exact")]
+    rng, means = np.random.default_rng(0), problem.prior.sample(np.random.default_rng(1), (40, 4))
+    off = []
+    for _ in range(60):
+        actions = agents[0].act()
+        rewards = 1.0 * (rng.random(num_lanes) < means[np.arange(num_lanes), actions])
+        for agent in agents:
+            agent.act()
+            agent.observe(actions, rewards)
+        first, second = (agent.action_probabilities() for agent in agents)
+        off.append(np.abs(first - second).sum(axis=1) / 2)
+    # As far off as 250 draws are on average, of four arms that are equally likely.
+    assert np.mean(off[20:]) < np.sqrt(3 / (2 * np.pi * 250))
