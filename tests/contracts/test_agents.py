@@ -260,14 +260,16 @@ def test_a_warm_start_equals_the_same_rewards_one_by_one():
         assert_same(agent.act(), twin.act(), name)
 
 
+TOTALS = "sums must be possible totals of so many bernoulli rewards, got "
 BAD_CALLS = [
     ("observe", ([0, 4], [1.0, 0.0]), InvalidAction, "from 0 to 3, got 4"),
     ("observe", ([0], [1.0, 0.0]), InvalidAction, "shape"),
     ("observe", ([0, 1], [1.0, 0.5]), ValueError, "0 or 1"),
-    ("warm_start", ([1, 0, 0, 0], [2.0, 0, 0, 0]), ValueError, "arm 0"),
-    ("warm_start", ([0, 0, 0, 0], [0, 0, 1.0, 0]), ValueError, "arm 2"),
+    ("warm_start", ([1, 0, 0, 0], [2.0, 0, 0, 0]), ValueError, TOTALS + "2.0 for arm 0"),
+    ("warm_start", ([0, 0, 0, 0], [0, 0, 1.0, 0]), ValueError, TOTALS + "1.0 for arm 2"),
     ("warm_start", ([2**62, 2**60, 0, 0], [0] * 4), ValueError, r"from 0 to 2\*\*53"),
-    ("reset_lanes", ([True],), ValueError, "mask"),
+    ("reset_lanes", ([True],), ValueError, "mask must have shape .2,., one per lane, got"),
+    ("reset_lanes", ([[True], [True, False]],), TypeError, "mask must be an array of booleans"),
 ]
 
 

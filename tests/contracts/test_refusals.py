@@ -352,17 +352,7 @@ def test_rewards_that_agents_observe():
             agent.observe([0, 0], [1.0, reward])
 
 
-def test_sums_that_agents_are_told():
-    for likelihood, count, total in [(Bernoulli(), 2, 3.0), (Gaussian(), 0, 1.0)]:
-        agent = UniformRandom(BanditProblem(likelihood, TruncatedNormal(0.5, 0.1), 2))
-        agent.reset(seed=0)
-        text = f"possible totals of so many {likelihood.name} rewards, got {total} for arm"
-        with refused(ValueError, f"sums must be {text}"):
-            agent.warm_start([0, count], [0.0, total])
-
-
 LANES = [
-    (([[0, 0], [-1, 0]], 0.0), "counts must be whole numbers from 0 to 2**53, got -1.0 for arm 0"),
     (([[0, 0], [0.5, 0]], 0.0), "counts must be whole numbers from 0 to 2**53, got 0.5 for arm 0"),
     (([1, 1, 1], 0.0), "counts must broadcast to shape (2, 2), got (3,)."),
     ((1, "x"), "sums must be an array of numbers, got 'x'."),
@@ -375,21 +365,6 @@ def test_statistics_that_agents_are_told():
     for statistics, text in LANES:
         with refused(REFUSALS, re.escape(text)):
             agent.warm_start(*statistics)
-
-
-MASKS = [
-    ([1, 0], "mask must be an array of booleans, got"),
-    ([[True], [True, False]], "mask must be an array of booleans, got"),
-    ([True], "mask must have shape (2,), one per lane, got [True]."),
-]
-
-
-def test_masks():
-    agent = UniformRandom(PROBLEM)
-    agent.reset(2, seed=0)
-    for mask, text in MASKS:
-        with refused(REFUSALS, re.escape(text)):
-            agent.observe([0, 1], [0.0, 1.0], mask=mask)
 
 
 WRAPPERS = [

@@ -238,10 +238,12 @@ def test_ended_lanes_wait_for_a_reset_when_autoreset_is_disabled():
 
 def test_step_render_and_a_partial_reset_before_the_first_reset_are_refused():
     venv = make_native("BernoulliBandit-v0", render_mode="ansi")
-    with pytest.raises(ResetNeeded, match="reset must be called before step"):
-        venv.step([0, 0, 0, 0])
-    with pytest.raises(ResetNeeded, match="reset must be called before render"):
-        venv.render()
+    single = gym.make("BernoulliBandit-v0", render_mode="ansi").unwrapped
+    for env, actions in ((venv, [0, 0, 0, 0]), (single, 0)):
+        with pytest.raises(ResetNeeded, match="reset must be called before step"):
+            env.step(actions)
+        with pytest.raises(ResetNeeded, match="reset must be called before render"):
+            env.render()
     with pytest.raises(ResetNeeded, match="for all lanes before"):
         venv.reset(options={"reset_mask": np.array([True, False, False, False])})
 
