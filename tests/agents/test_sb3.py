@@ -25,11 +25,6 @@ def run_python(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-def test_agents_import_neither_sb3_nor_torch():
-    code = "import sys, agents; print({'torch', 'stable_baselines3'} & set(sys.modules))"
-    assert run_python(code).stdout == "set()\n"
-
-
 def test_agents_sb3_raises_one_line_that_says_what_to_install_when_sb3_is_absent():
     stderr = run_python(WITHOUT_SB3 + "import agents.sb3").stderr
     assert stderr.count("Traceback") == 1

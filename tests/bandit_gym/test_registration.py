@@ -30,12 +30,11 @@ PLAYED = (
 @pytest.mark.parametrize(
     ("code", "heavy"),
     [
-        ("import bandit_gym\n", HEAVY),
         (PLAYED, HEAVY),
         (PLAYED + "env.reset(), env.render()\n", ("matplotlib.pyplot",)),
         ("from bandit_gym.callbacks import TensorBoard\n", ("tensorboard", "torch", "tensorflow")),
     ],
-    ids=["import", "a short run of few lanes", "a picture", "a callback"],
+    ids=["a short run of few lanes", "a picture", "a callback"],
 )
 def test_it_loads_nothing_heavy(code, heavy):
     code += f"import sys\nprint([name for name in {heavy} if name in sys.modules])"

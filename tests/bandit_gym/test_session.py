@@ -107,18 +107,26 @@ def test_agents_are_names_classes_functions_and_dicts_and_ours_draw_what_their_n
     assert curves_of(results, "class").tolist() == curves_of(named, "exact").tolist()
 
 
-def test_priors_are_objects_with_and_without_a_name(session):
+class Coin(Bernoulli):
+    """A likelihood of a user's own."""
+
+    name = "coin"
+
+
+def test_priors_are_objects_with_and_without_a_name_and_a_likelihood_is_one_too(session):
     environments = [
         {"env": "BernoulliBandit-v0", "prior": TruncatedNormal(0.5, 0.1)},
         {"env": "BernoulliBandit-v0", "prior": session["Squared"](3)},
         {"env": "BernoulliBandit-v0", "prior": Mixture((Beta(2.0, 8.0), Beta(8.0, 2.0)), (1, 1))},
+        BanditProblem(Coin(), Beta(1.0, 1.0), 3),
         BanditProblem(Gaussian(0.5), Normal(0.0, 2.0), 4),
     ]
     results = bg.compare({"racing": "racing"}, env=environments, **SERIAL)
     assert not results.failed and not results.num_missing
     named, own, *_, gaussian = results.experiment.to_dict()["environments"]
     assert named["prior"]["name"] == "truncated_normal"
-    assert results.table()["env"].tolist()[1] == "BernoulliBandit-v0(prior=Squared)"
+    labels = results.table()["env"].tolist()
+    assert (labels[1], labels[3]) == ("BernoulliBandit-v0(prior=Squared)", "BanditProblem")
     assert (gaussian["num_arms"], gaussian["std"]) == (4, 0.5)
 
 
@@ -144,15 +152,6 @@ def test_own_objects_that_look_alike_are_told_apart(session):
     ]
     for first, second in pairs:
         assert _digest_of(first) != _digest_of(second)
-
-
-def test_problem_with_a_likelihood_of_ones_own_is_an_environment(session):
-    class Coin(Bernoulli):
-        name = "coin"
-
-    problem = BanditProblem(Coin(), Beta(1.0, 1.0), 3)
-    results = bg.compare({"own": session["Stubborn"]}, env=problem, **SERIAL)
-    assert not results.failed and results.table()["env"].tolist() == ["BanditProblem"]
 
 
 def test_session_code_goes_to_workers_and_draws_the_same_there():

@@ -510,29 +510,6 @@ def test_a_stopped_run_leaves_no_process_and_resumes(tmp_path, capsys, backend, 
     assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
 
 
-@pytest.mark.slow
-def test_kills_at_any_moment_and_resumes_end_with_the_same_bytes(tmp_path):
-    """Two kills within a tenth of a second after a block was stored."""
-    tired = {"agent": "stub_agents:Tired", "seconds": 0.0005}
-    experiment = make_experiment("random", tired, replications=40)
-    (tmp_path / "settings.json").write_text(json.dumps(experiment.to_dict()))
-    code = "import sys; from bandit_gym.experiments import *\n"
-    code += "run_experiment(load_experiment(sys.argv[1]), sys.argv[2], workers=Workers('serial'))"
-    command = [sys.executable, "-c", code, tmp_path / "settings.json", tmp_path / "killed"]
-    path = os.environ | {"PYTHONPATH": os.pathsep.join([str(SUPPORT), *sys.path])}
-    for seconds in (0.01, 0.06):
-        before = len(files_of(tmp_path / "killed"))
-        process = subprocess.Popen(command, env=path)
-        while len(files_of(tmp_path / "killed")) <= before and process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(seconds)
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
-    run_experiment(experiment, tmp_path / "killed", workers=SERIAL)
-    run_experiment(experiment, tmp_path / "undisturbed", workers=SERIAL)
-    assert files_of(tmp_path / "killed") == files_of(tmp_path / "undisturbed")
-
-
 def test_a_full_disk_leaves_a_folder_to_go_on_with(tmp_path, capsys, monkeypatch, serial):
     sync, calls = os.fsync, []
 

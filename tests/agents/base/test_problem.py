@@ -7,7 +7,7 @@ import pytest
 from families import ALL_AGENTS
 from surface import make_env
 
-from agents import ExactThompson, make_agent
+from agents import make_agent
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
@@ -27,10 +27,6 @@ WORLDS = {
 def test_an_agent_finds_the_problem_of_an_environment(world):
     for name in ("exact", "racing", "racing_paper", "smc_paper"):
         assert make_agent(name, WORLDS[world]()).problem == PROBLEM
-
-
-def test_the_problem_may_be_named():
-    assert repr(ExactThompson(problem=make_env(PROBLEM))) == repr(ExactThompson(PROBLEM))
 
 
 def test_what_is_no_problem_and_has_none_is_refused():

@@ -19,7 +19,6 @@ from stable_baselines3 import PPO
 from agents.sb3 import GymnasiumVecEnv, SB3Agent, saved_model
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.rollout import rollout
 from bandit_gym.wrappers import deliver
 
 every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)
@@ -75,17 +74,6 @@ def test_sb3_agent_loaded_from_a_file_plays_the_same(models, name, tmp_path):
     for agent in agents:
         agent.reset(num_envs=2, seed=3)
     np.testing.assert_array_equal(*(actions_of(agent, stream) for agent in agents))
-
-
-@every_algorithm
-def test_sb3_agent_runs_in_rollout_on_lanes_and_alone(models, name):
-    agent = SB3Agent(models[name])
-    for num_envs in (1, 2):
-        env = make_env(name, num_envs=num_envs)
-        assert rollout(agent, env, seed=1).actions.shape == (num_envs, 10)
-    options = {"num_arms": NUM_ARMS, "observation": observation_of(name), "horizon": 1000}
-    env = gym.make("BernoulliBandit-v0", **options)
-    assert rollout(agent, env, seed=1, horizon=4).actions.shape == (1, 4)
 
 
 @every_algorithm

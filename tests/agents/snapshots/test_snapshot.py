@@ -121,15 +121,3 @@ def test_the_loss_to_an_arm_without_a_finite_mean_is_infinite():
     agent.warm_start([0, 3, 3], [0, 1.0, 2.0])
     assert np.isinf(agent.posterior().expected_loss()).tolist() == [False, True, True]
     assert agent.posterior().quantile([]).shape == (0, 3)
-
-
-def test_a_race_on_the_posterior_itself_answers_as_that_does():
-    found = []
-    for kind in (ExactThompson, RacingThompson):
-        agent = kind(CONJUGATE)
-        agent.reset(seed=0)
-        agent.warm_start([3, 0, 5], [1, 0, 4])
-        found.append(agent.posterior())
-    for name in ("mean", "std", "best_arm_probabilities", "expected_loss", "best_arm_error"):
-        exact, raced = (getattr(each, name)() for each in found)
-        np.testing.assert_array_equal(raced, exact, name)

@@ -11,8 +11,8 @@ from bandit_gym.experiments.provenance import find_sources
 FILES = {
     "mine.py": "from kit.tools import choose\n\nclass Mine:\n    arm = 0  # the arm\n",
     "kit/__init__.py": "",
-    "kit/tools.py": "from .deep import SHIFT\nimport numpy as np\n\n"
-    "def choose(num_envs, arm):\n    return np.full(num_envs, arm + SHIFT)\n",
+    "kit/tools.py": "import numpy as np\n\ndef choose(num_envs, arm):\n"
+    "    from .deep import SHIFT\n    return np.full(num_envs, arm + SHIFT)\n",
     "kit/deep.py": "SHIFT = 0\n",
     "laws.py": "from bandit_gym.priors import Beta\n\nPRIOR = Beta(1.0, 1.0)\n",
     "model.json": "0",
@@ -34,7 +34,9 @@ def project(tmp_path, monkeypatch):
 OPTIONS = {"file": "model.json", "inner": [{"law": "laws:PRIOR"}]}
 
 
-def test_comments_of_a_module_do_not_count_and_all_else_does(project):
+def test_comments_of_a_module_do_not_count_and_all_else_of_the_folder_does(project):
+    """Also what is imported by a call, and a file that an option names."""
+    assert set(find_sources("mine:Mine", OPTIONS)) == {*FILES}
     for name in ("mine.py", "kit/tools.py", "kit/deep.py", "laws.py"):
         before = find_sources("mine:Mine", OPTIONS)
         (project / name).write_text("# a comment\n" + (project / name).read_text())
@@ -42,14 +44,6 @@ def test_comments_of_a_module_do_not_count_and_all_else_does(project):
         (project / name).write_text((project / name).read_text() + "more = 1\n")
         after = find_sources("mine:Mine", OPTIONS)
         assert [file for file in before if after[file] != before[file]] == [name]
-
-
-def test_sources_are_all_modules_of_the_folder_and_named_files(project):
-    (project / "lazy.py").write_text("def load():\n    import kit.deep\n")
-    found = find_sources("lazy:load", {"file": "model.json", "prior": "laws:PRIOR"})
-    assert set(found) == {"lazy.py", "laws.py", "kit/__init__.py", "kit/deep.py", "model.json"}
-    (project / "model.json").write_text("1")
-    assert find_sources("lazy:load", {"file": "model.json"})["model.json"] != found["model.json"]
 
 
 def test_what_python_and_packages_bring_is_no_source_of_the_users():
