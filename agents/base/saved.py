@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agents.base.agent import Agent
 
 PROJECT_PACKAGES = ("agents", "bandit_gym")
-AGENT_FILE_FORMAT = 4
+AGENT_FILE_FORMAT = 5
 """Of these files; another one is not read."""
 
 CONTENT_KEY, ARRAY_KEY = "agent", "<array>"

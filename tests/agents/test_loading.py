@@ -177,12 +177,12 @@ def test_state_that_is_no_data_or_that_a_class_does_not_tell_is_refused(tmp_path
 
 def test_file_stored_in_the_repository_is_read():
     folder = Path(__file__).parent / "data"
-    exact = agents.load(folder / "exact-format-4.agent")
+    exact = agents.load(folder / "exact-format-5.agent")
     assert (repr(exact), exact.num_envs) == (f"ExactThompson({BERNOULLI!r})", None)
     assert exact.counts.tolist() == [0, 2, 3, 2] and exact.sums.tolist() == [0, 0, 3, 1]
     drawn_ahead = [2, 0, 0, 0, 2, 0, 2, 0, 2, 2, 0, 2]
     assert [exact.act() for _ in drawn_ahead] == drawn_ahead
-    particles = agents.load(folder / "particles-format-4.agent")
+    particles = agents.load(folder / "particles-format-5.agent")
     assert particles.options() == {"num_particles": 10, "resampling": "systematic", "move": "none"}
     assert particles.counts.tolist() == [[1, 3, 2, 1], [3, 0, 1, 3]]
     place = particles.rng.bit_generator.state["state"]["state"]
@@ -238,7 +238,7 @@ def place(*keys):
 
 
 ALTERED = [
-    (place("format", 3), "format is 3 where 4 is read"),
+    (place("format", 4), "format is 4 where 5 is read"),
     (place("options", {"delta": 7}), "delta"),
     (place("problem", "prior", "name", "os:system"), "prior name must be .*os:system"),
     (place("num_envs", 10**9), "num_envs"),
