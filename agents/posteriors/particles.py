@@ -4,8 +4,8 @@ Particles are drawn from the prior and reweighted as data arrive. Over time the 
 on few particles. When the effective sample size falls, SMC *resamples* the particles. It then
 *moves* the copies by Metropolis steps that leave the posterior invariant (resample-move, Gilks and
 Berzuini 2001). Very informative data are added in stages (tempering): their likelihood is raised to
-powers that rise to one. `agents.posteriors.populations` detects particles that have become too
-alike.
+powers that rise to one. Where data leave, as in a window, a population begins anew from the prior.
+`agents.posteriors.populations` detects particles that have become too alike.
 
 Notation: K arms, N lanes, P particles. A *population* is one set of P particles. If arms are
 independent, each arm has a population of dimension D = 1, so that R = N K. Otherwise each lane has

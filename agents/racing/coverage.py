@@ -228,9 +228,9 @@ class CoverageCheck:
         self.is_blind[due] = self.is_blind[first[which]]
 
     def find_fallen_shares(self, races: Races) -> None:
-        """Let lanes be due at their next reward whose races had few of the effective samples.
+        """Make lanes due at their next reward if their races had too few effective samples.
 
-        Those that are flagged already wait, as pilots of theirs are many and of little use.
+        Lanes that are flagged already wait: they would take many pilots, to little use.
         """
         if self.effective_samples is not None:
             is_few = races.effective_sample_size() < MIN_RACE_SHARE * self.effective_samples
