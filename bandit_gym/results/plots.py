@@ -40,6 +40,9 @@ NUM_SPANS = 40
 LEVELS = np.linspace(0, 1, 101)
 UNKNOWN_REGRETS = np.full(MIN_REPLICATIONS, np.nan)
 
+MAX_SHORT_RATIO = 5000
+"""Of the ends of a logarithmic axis that has ticks between powers of ten."""
+
 MIN_LOG_RATIO = 20
 """Of the largest value of a parameter to the smallest, from which its axis is logarithmic."""
 
@@ -347,16 +350,20 @@ def draw_figure(chart: Chart, style: str = "screen", xscale: str | None = None) 
                     curve.x, *ends, color=curve.line_style.colour, alpha=0.2, linewidth=0
                 )
         axes.spines[["top", "right"]].set_visible(False)
-        axes.margins(x=0)
         axes.set(xlabel=chart.x_title, ylabel=chart.y_title)
-        axes.set_ylim(chart.bottom, chart.top)
         if is_log and min(curve.x[0] for curve in chart.curves) > 0:
             axes.set_xscale("log")
         if "y" in chart.log:
             axes.set_yscale("log")
-            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-            axes.yaxis.set_major_formatter("{x:g}")
-            axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.margins(x=0)
+        axes.set_ylim(chart.bottom, chart.top)  # keeps limits that suit the scale
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = axis.get_view_interval()
+            if axis.get_scale() == "log":
+                is_short = high < MAX_SHORT_RATIO * low
+                axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if is_short else (1.0,)))
+                axis.set_major_formatter("{x:g}")
+                axis.set_minor_formatter(NullFormatter())
         if style == "screen":
             figure.suptitle(wrap_text(chart.environment), fontsize="medium", parse_math=False)
             axes.set_title(chart.subtitle, fontsize="small")

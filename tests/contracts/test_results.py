@@ -440,9 +440,11 @@ def test_many_steps_are_drawn_as_rates_between_those_recorded(tmp_path):
     experiment = Experiment([FIXED], [agent], replications=2, horizon=300)
     run_experiment(experiment, tmp_path, workers=SERIAL)
     results = load_results(tmp_path)
-    line = results.plot(kind="samples").axes[0].lines[0]
+    (axes,) = results.plot(kind="samples").axes
+    line = axes.lines[0]
     steps = line.get_xdata()
     assert 100 < len(steps) < 200
+    assert axes.get_yscale() == "log" and axes.get_ylim()[0] > 0.5
     expected = np.diff(steps * (steps + 1) / 2, prepend=0) / np.diff(steps, prepend=0)
     assert line.get_ydata() == pytest.approx(expected)
     best = results.plot(kind="best-arm").axes[0].lines[0].get_xydata()
