@@ -20,8 +20,14 @@ from numpy.typing import NDArray
 from bandit_gym.checks import check_all, check_object
 from bandit_gym.checks.typing import FloatArray, Info, IntArray, Paid
 from bandit_gym.contexts import MAX_FEATURE, VisitorTable, make_contexts
-from bandit_gym.envs.bandit import LANE, BanditEnv, BanditLanes, BanditVectorEnv
-from bandit_gym.envs.instances import check_size, draw_means
+from bandit_gym.envs.bandit import (
+    LANE,
+    BanditEnv,
+    BanditLanes,
+    BanditVectorEnv,
+    check_size,
+    draw_means,
+)
 from bandit_gym.likelihoods import Likelihood, make_likelihood
 from bandit_gym.numerics.streams import FEATURES, MEANS
 from bandit_gym.priors import UnknownPrior

@@ -4,7 +4,16 @@ An environment draws from the very object whose density the agents use, so that 
 disagree. A user's prior needs nothing but these two methods; `check_prior` tries it.
 """
 
-from bandit_gym.priors.base import CAPABILITIES, BuiltInPrior, Prior, UnknownPrior
+from bandit_gym.priors.base import (
+    CAPABILITIES,
+    PRIORS,
+    BuiltInPrior,
+    Prior,
+    UnknownPrior,
+    describe_prior,
+    make_prior,
+    prior_from_dict,
+)
 from bandit_gym.priors.checker import check_prior
 from bandit_gym.priors.dependent import MultivariateNormal, TruncatedMultivariateNormal
 from bandit_gym.priors.independent import (
@@ -25,4 +34,3 @@ from bandit_gym.priors.mixtures import (
     SharedMixture,
     spike_and_slab,
 )
-from bandit_gym.priors.named import PRIORS, describe_prior, make_prior, prior_from_dict

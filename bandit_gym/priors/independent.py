@@ -15,8 +15,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from bandit_gym.checks import check_covariance, check_parameter, check_same_length, message
-from bandit_gym.checks.typing import FloatArray, Parameter
-from bandit_gym.numerics import truncated_normal
+from bandit_gym.checks.typing import BoolArray, FloatArray, Parameter
 from bandit_gym.numerics.variates import LEAST_UNIFORM, MAX_FLOAT, MIN_FLOAT, beta_quantile
 
 POSITIVE_PARAMETERS = frozenset({"alpha", "beta", "shape", "rate", "scale", "std", "df"})
@@ -217,7 +216,7 @@ def check_mass(mean: Parameter, std: Parameter, low: Parameter, high: Parameter)
     if not np.less(low, high).all():
         raise ValueError(message("low", f"be below high ({high!r})", low))
     m, s = np.asarray(mean), np.asarray(std)
-    error = truncated_normal.rounding_error((np.asarray(low) - m) / s, (np.asarray(high) - m) / s)
+    error = rounding_error((np.asarray(low) - m) / s, (np.asarray(high) - m) / s)
     if not (error < _MAX_ROUNDING_ERROR).all():
         condition = "leave the interval from low to high a mass that floating point can represent"
         settings = {"mean": mean, "std": std, "low": low, "high": high}
@@ -284,15 +283,15 @@ class TruncatedNormal(_NormalShape):
     def quantile(self, uniforms: FloatArray) -> FloatArray:
         """Return quantiles in [low, high]."""
         mean, std, low, high = self._arrays()
-        z, _ = truncated_normal.quantile((low - mean) / std, (high - mean) / std, uniforms)
+        z, _ = truncated_normal_quantile((low - mean) / std, (high - mean) / std, uniforms)
         return np.clip(mean + std * z, low, high)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the normal's log-density less the log of its mass in [low, high]."""
         x = np.asarray(means)
         mean, std, low, high = self._arrays()
-        log_mass = truncated_normal.log_mass((low - mean) / std, (high - mean) / std)
-        value = super().arm_log_density(x) - log_mass
+        inside = log_mass((low - mean) / std, (high - mean) / std)
+        value = super().arm_log_density(x) - inside
         return np.where((x >= self.low) & (x <= self.high), value, -inf)
 
     def arm_support(self, num_arms: int) -> FloatArray:
@@ -344,3 +343,59 @@ class Laplace(IndependentPrior):
         """Return the (..., d) normalised log-densities."""
         mean, scale = self._arrays()
         return np.asarray(-np.abs(means - mean) / scale - np.log(2 * scale))
+
+
+# -- The standard normal distribution on an interval -----------------------------------------------
+
+
+def log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return log P(low < Z < high) of a standard normal Z, elementwise.
+
+    An interval to the right of 0 is turned into its mirror image on the left, where the logarithm
+    of the distribution function keeps its digits.
+
+    Args:
+        low: lower limits in standard deviations.
+        high: upper limits, above `low`.
+    """
+    return _mirrored_log_masses(low, high)[1]
+
+
+def truncated_normal_quantile(
+    low: FloatArray, high: FloatArray, uniforms: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return quantiles of a standard normal given that it lies in an interval, elementwise.
+
+    Args:
+        low: lower limits in standard deviations.
+        high: upper limits, above `low`.
+        uniforms: values in (0, 1).
+
+    Returns:
+        The quantiles, in [low, high] and nondecreasing in `uniforms`; and `log_mass(low, high)`,
+        which is needed on the way.
+    """
+    log_left, log_inside, is_mirrored = _mirrored_log_masses(low, high)
+    # SciPy's log, as NumPy's may round differently in long and in short arrays.
+    parts = np.where(is_mirrored, 1.0 - uniforms, uniforms)
+    log_part = log_inside + scipy.special.xlogy(1.0, parts)
+    values = scipy.special.ndtri_exp(np.logaddexp(log_left, log_part))
+    return np.clip(np.where(is_mirrored, -values, values), low, high), log_inside
+
+
+def rounding_error(low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return the relative error that rounding leaves in the mass of an interval, roughly.
+
+    The logarithm far out is a large number, and a narrow interval is a small difference of two.
+    """
+    nearest = np.maximum(np.maximum(low, -high), 1.0)
+    return np.finfo(float).eps * np.square(nearest) / np.minimum((high - low) * nearest, 1.0)
+
+
+def _mirrored_log_masses(
+    low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    is_mirrored = low + high > 0
+    log_left = scipy.special.log_ndtr(np.where(is_mirrored, -high, low))
+    log_right = scipy.special.log_ndtr(np.where(is_mirrored, -low, high))
+    return log_left, log_right + np.log(-np.expm1(log_left - log_right)), is_mirrored

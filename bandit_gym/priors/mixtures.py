@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 from bandit_gym.checks import check_parameter, check_real, check_same_length, message
 from bandit_gym.checks.typing import FloatArray, Parameter
 from bandit_gym.numerics.variates import MIN_FLOAT
-from bandit_gym.priors.base import offers
 from bandit_gym.priors.independent import Beta, IndependentPrior, Normal, TruncatedNormal
 
 
@@ -212,7 +211,7 @@ class HierarchicalBeta(SharedMixture):
 def check_components(name: str, components: Any) -> tuple[IndependentPrior, ...]:
     """Return the distributions as a tuple; refuse one that is not independent across arms."""
     for component in _as_list(name, components):
-        if not offers(component, "arm_log_density"):
+        if not callable(getattr(component, "arm_log_density", None)):
             condition = "be a list of distributions that are independent across arms"
             raise TypeError(message(name, condition, component))
     return tuple(components)

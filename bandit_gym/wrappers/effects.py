@@ -22,8 +22,7 @@ from gymnasium.spaces import Discrete
 
 from bandit_gym.checks import check_integer, check_mask, check_real, make_named, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray, Paid
-from bandit_gym.envs.bandit import BanditLanes
-from bandit_gym.envs.instances import draw_means
+from bandit_gym.envs.bandit import BanditLanes, draw_means
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.numerics.streams import BINARY, DELAYS, MOVES, SWITCHES
 from bandit_gym.numerics.variates import standard_normal
