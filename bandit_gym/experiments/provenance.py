@@ -4,8 +4,9 @@ Results depend on the engine's results version, on the user's own modules and on
 name. A block states all three; it counts while they are what they are now. A module is known by a
 digest of its syntax tree, so that comments and layout do not count, and another file by that of its
 bytes. Modules are found by reading, never by importing: from those that settings name, as
-`module:name`, along all imports that stay in the same top-level folder. Installed packages and the
-standard library are not among them.
+`module:name`, along all imports that stay in the same top-level folder, and all strings there that
+read `module:name`, as entry points do. Installed packages and the standard library are not among
+them.
 
 What has no importable name, such as a class of a notebook, is *packed*. Settings hold a name such
 as `<own>:MyAgent.0123456789abcdef`: its own and a digest. This process keeps the object. Entries
@@ -197,6 +198,9 @@ def _list_imports(tree: ast.AST) -> Iterator[str]:
             base = "." * node.level + (node.module or "")
             joint = "" if base.endswith(".") else "."
             yield from (base, *(f"{base}{joint}{alias.name}" for alias in node.names))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if named := NAME_PATTERN.fullmatch(node.value):  # such as an entry point of an id
+                yield named[1]
 
 
 def _hash_bytes(data: bytes) -> str:

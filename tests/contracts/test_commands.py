@@ -287,9 +287,10 @@ def home(tmp_path):
 
 def unload_user_module():
     """Forget the user's modules, as a new process begins."""
-    for name in ("mine", "kit", "kit.tools", "kit.deep", "laws", "shifted"):
+    for name in ("mine", "kit", "kit.tools", "kit.deep", "laws", "lanes", "own", "shifted"):
         sys.modules.pop(name, None)
-    gymnasium.registry.pop("Mine-v0", None)
+    for name in ("Mine-v0", "Own-v0"):
+        gymnasium.registry.pop(name, None)
 
 
 @pytest.fixture
@@ -451,7 +452,10 @@ OWN_FILES = {
     "kit/deep.py": "SHIFT = 0\n",
     "kit/tools.py": "from .deep import SHIFT\n",
     "laws.py": "from bandit_gym.priors import Beta\nPRIOR = Beta(1.0, 1.0)\n",
+    "lanes.py": "from bandit_gym.envs.families import bernoulli as make\nNUM_ARMS = 0\n",
     "model.json": "0",
+    "own.py": "import gymnasium\ngymnasium.register('Own-v0', 'lanes:make', max_episode_steps=9, "
+    "vector_entry_point='lanes:make')\n",
     "shifted.py": """
 from kit.tools import SHIFT
 from stub_agents import Constant
@@ -469,14 +473,15 @@ class Shifted(Constant):
         ("kit/deep.py", "0", "1", "other code: kit/deep.py", ["Shifted"] * 2),
         ("model.json", "0", "1", "other code: .*model.json", ["moody"] * 2),
         ("laws.py", "(1.0", "(9.0", "other code: laws.py", ["random", "Shifted", "moody"]),
+        ("lanes.py", "0", "1", "other code: lanes.py", ["random", "Shifted", "moody"]),
     ],
 )
 def test_only_what_depends_on_a_changed_file_is_drawn_again(project, name, old, new, said, again):
-    """One agent imports a package, one names a file, and one world names a prior."""
+    """One agent imports a package, one names a file, one world names a prior and its id a module."""
     (project / "kit").mkdir()
     for file, text in OWN_FILES.items():
         (project / file).write_text(text)
-    worlds = [ENV, {"env": ENV, "prior": "laws:PRIOR", "label": "own"}]
+    worlds = [ENV, {"env": "own:Own-v0", "prior": "laws:PRIOR", "label": "own"}]
     moody = {"agent": "stub_agents:Moody", "folder": str(project / "model.json"), "label": "moody"}
     sizes = {"replications": 2, "horizon": 5}
     experiment = Experiment(worlds, ["random", "shifted:Shifted", moody], **sizes)
