@@ -270,9 +270,12 @@ def _parse_environment(options: argparse.Namespace) -> dict[str, Any]:
     """Read an environment's name, and its options in JSON."""
     text = options.env_options or ("{}" if options.env else CLICK_RATES)
     try:
-        return dict(json.loads(text)) | {"env": options.env or DEFAULT_ENV}
+        found = dict(json.loads(text))
     except (TypeError, ValueError) as error:
         raise ValueError(message("--env-options", 'be JSON like {"num_arms": 5}', text)) from error
+    if "env" in found:
+        raise ValueError(message("--env-options", "have no key 'env'", text, "give it as --env"))
+    return found | {"env": options.env or DEFAULT_ENV}
 
 
 def _parse_agent(text: str) -> dict[str, Any]:
@@ -283,6 +286,9 @@ def _parse_agent(text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for pair in re.split(r",(?=\w+=)", listed) if listed else ():
         option, _, value = pair.partition("=")
+        if option == "agent" or option in found:
+            condition = "have each option once, and none that is called 'agent'"
+            raise ValueError(message("agent", condition, text))
         try:
             found[option] = json.loads(value)
         except json.JSONDecodeError:

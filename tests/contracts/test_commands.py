@@ -39,6 +39,7 @@ BAD_CALLS = [
     ("compare --agents :delta=1", "agent must"),
     ("compare --env-options {num_arms:3}", "--env-options must be JSON"),
     ("compare --env-options [3]", '--env-options must be JSON like {"num_arms": 5}'),
+    ('compare --env-options {"env":"Mine-v0"}', "--env-options must have no key 'env'"),
     ("compare --workers 0", "num_workers must be a positive integer, got 0"),
     ("compare --backend darsk", "the nearest known one is 'dask'"),
     ("compare --scheduler host:1", "scheduler must be None for the backend 'loky'"),
@@ -47,9 +48,9 @@ BAD_CALLS = [
     ("run nothing.toml", "nothing.toml"),
     ("run thesis.tex", "must lead to valid TOML"),
     ("resume nothing", "the folder must exist"),
-    ("resume .", "must hold an experiment or nothing"),
+    ("compare --agents exact:agent=random", "agent must have each option once"),
     ("report empty", "must hold an experiment or nothing, got 'empty'"),
-    ("export nothing", "the folder must exist"),
+    ("compare --agents exact:window=9,window=8", "agent must have each option once"),
     ("fidelity --agents nobody", "agent must be"),
 ]
 
@@ -477,7 +478,7 @@ class Shifted(Constant):
     ],
 )
 def test_only_what_depends_on_a_changed_file_is_drawn_again(project, name, old, new, said, again):
-    """One agent imports a package, one names a file, one world names a prior and its id a module."""
+    """One agent imports a package, one names a file, a world a prior, its id a module."""
     (project / "kit").mkdir()
     for file, text in OWN_FILES.items():
         (project / file).write_text(text)
