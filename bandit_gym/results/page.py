@@ -23,6 +23,7 @@ from bandit_gym.checks.styles import line_style
 from bandit_gym.experiments.catalogue import Entry
 from bandit_gym.results.report import (
     DETAIL_COLUMNS,
+    MISSING_CELL,
     Table,
     closing_notes,
     make_aggregate,
@@ -369,17 +370,21 @@ def _describe_chart(chart: Chart) -> str:
 
 def _tabulate_chart(chart: Chart) -> Table:
     """Tabulate a chart at some places of the horizontal axis, ever farther from each other."""
-    x = chart.curves[0].x
-    kept = np.unique(np.geomspace(1, len(x), NUM_TABLE_STEPS).round().astype(int)) - 1
+    x = max((curve.x for curve in chart.curves), key=lambda each: each[-1])
+    places = x[np.unique(np.geomspace(1, len(x), NUM_TABLE_STEPS).round().astype(int)) - 1]
     cells = pd.DataFrame(
-        [[_write_curve_value(curve, position) for position in kept] for curve in chart.curves],
+        [[_write_curve_value(curve, place) for place in places] for curve in chart.curves],
         index=[curve.label for curve in chart.curves],
-        columns=pd.Index([f"{position:.4g}" for position in x[kept]], name=""),
+        columns=pd.Index([f"{place:.4g}" for place in places], name=""),
     )
     title = f"{chart.y_title}, by {chart.x_title}; {chart.subtitle}"
     return Table(title.replace("\n", " "), cells, [])
 
 
-def _write_curve_value(curve: Curve, index: int) -> str:
+def _write_curve_value(curve: Curve, place: float) -> str:
+    """Write the value nearest to a place; none beyond the end, as where episodes ended sooner."""
+    if place > curve.x[-1]:
+        return MISSING_CELL
+    index = int(np.abs(curve.x - place).argmin())
     half = "" if curve.half is None else f" ± {curve.half[index]:.2g}"
     return f"{curve.y[index]:.4g}{half}"

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from fixed_instance import ENV, FIXED
+from fixed_instance import BEST, ENV, FIXED, WORST
 from markdown_it import MarkdownIt
 from scipy import optimize, stats
 from surface import CUMULATIVE_REGRET, SERIAL, charts_in, rewrite_block, tables_of
@@ -450,6 +450,21 @@ def test_many_steps_are_drawn_as_rates_between_those_recorded(tmp_path):
     best = results.plot(kind="best-arm").axes[0].lines[0].get_xydata()
     assert len(best) == 40  # spans of steps
     assert 0.4 < best[:, 1].mean() < 0.6
+
+
+def test_rates_are_per_decision_and_episodes_end_sooner_under_one_agent(tmp_path):
+    """Replication i ends after 2 + i steps under the first arm, which loses 0.7; the best lasts."""
+    pytest.importorskip("plotly", reason="the extra html is not installed")
+    short = {"env": "stub_envs:Short-v0", "means": FIXED["means"]}
+    experiment = Experiment([short], [WORST, BEST], replications=3, block_size=3, horizon=9)
+    results = run_experiment(experiment, tmp_path, workers=SERIAL)
+    for kind, expected in (("best-arm", [0.0, 1.0]), ("per-step", [0.7, 0.0])):
+        lines = results.plot(kind=kind).axes[0].lines
+        assert [len(line.get_ydata()) for line in lines] == [4, 6], kind
+        for line, rate in zip(lines, expected, strict=True):
+            assert line.get_ydata() == pytest.approx(rate), kind
+    text = write_html(results, tmp_path / "page.html").read_text("utf-8")
+    assert re.search(r"<td>1.867</td>\s*<td>2.1</td>\s*<td>-</td>", text)
 
 
 def test_32_agents_can_be_told_apart():
