@@ -27,7 +27,10 @@ from bandit_gym.results.statistics import mean_interval, paired_p_value
 
 REPLICATIONS, HORIZON = 22, 40
 SIZES = {"replications": REPLICATIONS, "horizon": HORIZON, "block_size": 8}
-ENVIRONMENTS = ({**FIXED, "label": "fixed"}, {"env": ENV, "num_arms": 3, "label": "drawn"})
+ENVIRONMENTS = (
+    {**FIXED, "label": "fixed"},
+    {"env": ENV, "means": None, "num_arms": 3, "label": "drawn"},
+)
 AGENTS = (
     "random",
     "ucb1",
