@@ -22,7 +22,7 @@ from bandit_gym import load_results
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, load_experiment, run_experiment
 from bandit_gym.results import join_results, plots, write_html
-from bandit_gym.results.report import write_estimate, write_latex, write_markdown
+from bandit_gym.results.report import describe, write_estimate, write_latex, write_markdown
 from bandit_gym.results.statistics import mean_interval, paired_p_value
 
 REPLICATIONS, HORIZON = 22, 40
@@ -892,6 +892,18 @@ def test_text_and_tables_show_every_label_as_it_is(harmful):
     told, shown = unescape(re.sub("<[^>]*>", " ", html)).split(), str(found).split()
     assert html.count("<table") == 1 and told == shown[: len(told)]
     assert shown[len(told)] == "Verdicts:"
+
+
+def test_labels_that_are_cut_still_differ(tmp_path):
+    """Two whose first 40 letters and last 40 are the same, in lines of 60 letters and the page."""
+    pytest.importorskip("plotly", reason="the extra html is not installed")
+    labels = ["a" * 40 + middle + "z" * 40 for middle in "12"]
+    agents = [{**BEST, "arm": arm, "label": label} for arm, label in enumerate(labels)]
+    found = run_experiment(Experiment([FIXED], agents, 2, 3), tmp_path, workers=SERIAL)
+    text = describe(found, width=60)
+    page = write_html(found, tmp_path / "page.html").read_text("utf-8")
+    for label in labels:
+        assert f"\n{label[:41]}… " in text and f'"name":"{label}"' in page
 
 
 # -- The command export -------------------------------------------------------------------------
