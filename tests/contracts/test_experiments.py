@@ -574,7 +574,7 @@ NO_EXPERIMENTS = [
     ("a.toml", "replications = = 7", "path must lead to valid TOML or JSON, got .*a.toml"),
     ("a.json", "null", "experiment must be a dict"),
     ("a.json", '{"environments": [5], "agents": ["random"]}', "env must be an id, a Bandit"),
-    ("a.toml", "replicatons = 3", "replicatons|must have the key"),
+    ("a.json", '{"seed": 1, "seed": 2}', "TOML or JSON, got .*; 'seed' must stand once"),
     ("", None, "directory"),
     ("nothing.toml", None, "nothing.toml"),
 ]
