@@ -85,13 +85,18 @@ class Entry:
         if not 0 < len(self.label) <= MAX_LABEL_LENGTH or not self.label.isprintable():
             condition = f"have 1 to {MAX_LABEL_LENGTH} characters that can be printed"
             raise ValueError(message("label", condition, self.label))
+        object.__setattr__(self, "pickles", pickles_of(self.settings))
+
+    def recall_objects(self) -> None:
+        """Let names stand for what it was made of, where others of the same source came since."""
+        load_pickles(vars(self)["pickles"])
 
     def __getstate__(self) -> dict[str, Any]:
         """Take along what has no importable name."""
         return self.__dict__ | {"pickles": pickles_of(self.settings)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        load_pickles(state.pop("pickles"))
+        load_pickles(state["pickles"])
         self.__dict__.update(state)
 
     @cached_property

@@ -282,8 +282,11 @@ def pickles_of(value: Any) -> dict[str, bytes]:
 
 
 def load_pickles(pickles: Mapping[str, bytes]) -> None:
-    """Keep what another process has sent; it is unpickled when it is first used."""
-    _pickles.update(pickles)
+    """Keep what another process or entry has; it is unpickled when it is first used."""
+    for name, data in pickles.items():
+        if _pickles.get(name) != data:
+            _objects.pop(name, None)
+            _pickles[name] = data
 
 
 def _digest_of(value: Any) -> str:

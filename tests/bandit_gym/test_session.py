@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from documents import run as run_code
+from fixed_instance import FIXED
 from surface import curves_of
 
 import agents
@@ -152,6 +153,25 @@ def test_own_objects_that_look_alike_are_told_apart(session):
     ]
     for first, second in pairs:
         assert _digest_of(first) != _digest_of(second)
+
+
+def test_experiments_run_the_code_that_they_were_made_of(tmp_path):
+    """Two classes of one source text, of which the second is made before the first is run."""
+
+    def make_class(arm):
+        class Own:
+            def act(self):
+                return arm
+
+            def observe(self, arm, reward):
+                pass
+
+        return Own
+
+    experiments = [bg.experiments.Experiment([FIXED], [make_class(arm)], 2, 3) for arm in (0, 2)]
+    for name, (experiment, regret) in enumerate(zip(experiments, (2.1, 0.0), strict=True)):
+        found = bg.experiments.run_experiment(experiment, tmp_path / str(name))
+        assert curves_of(found, "Own")[:, -1] == pytest.approx(regret)
 
 
 def test_session_code_goes_to_workers_and_draws_the_same_there():
