@@ -267,8 +267,9 @@ def _make_chart(
         if len(values):
             half = half_widths(values) if len(values) >= MIN_REPLICATIONS else None
             number = agents.index(run.run.agent)
-            means = values.mean(axis=0)
-            curves.append(Curve(agents[number].label, line_style(number), steps, means, half))
+            means, dots = values.mean(axis=0), [0] if len(steps) == 1 else []  # which has no line
+            style = line_style(number)
+            curves.append(Curve(agents[number].label, style, steps, means, half, dots))
     if not curves:
         return None
     return Chart(name, environment.label, _describe_bands(runs), y_title, curves, **axes)

@@ -894,12 +894,13 @@ def test_text_and_tables_show_every_label_as_it_is(harmful):
     assert shown[len(told)] == "Verdicts:"
 
 
-def test_labels_that_are_cut_still_differ(tmp_path):
+def test_labels_that_are_cut_still_differ_and_a_single_step_is_a_dot(tmp_path):
     """Two whose first 40 letters and last 40 are the same, in lines of 60 letters and the page."""
     pytest.importorskip("plotly", reason="the extra html is not installed")
     labels = ["a" * 40 + middle + "z" * 40 for middle in "12"]
     agents = [{**BEST, "arm": arm, "label": label} for arm, label in enumerate(labels)]
-    found = run_experiment(Experiment([FIXED], agents, 2, 3), tmp_path, workers=SERIAL)
+    found = run_experiment(Experiment([FIXED], agents, 2, 1), tmp_path, workers=SERIAL)
+    assert [line.get_markevery() for line in found.plot().axes[0].lines] == [[0], [0]]
     text = describe(found, width=60)
     page = write_html(found, tmp_path / "page.html").read_text("utf-8")
     for label in labels:
