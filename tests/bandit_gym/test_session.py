@@ -159,18 +159,12 @@ def test_experiments_run_the_code_that_they_were_made_of(tmp_path):
     """Two classes of one source text, of which the second is made before the first is run."""
 
     def make_class(arm):
-        class Own:
-            def act(self):
-                return arm
+        members = {"act": lambda self: arm, "observe": lambda self, arm, reward: None}
+        return type("Own", (), members)
 
-            def observe(self, arm, reward):
-                pass
-
-        return Own
-
-    experiments = [bg.experiments.Experiment([FIXED], [make_class(arm)], 2, 3) for arm in (0, 2)]
-    for name, (experiment, regret) in enumerate(zip(experiments, (2.1, 0.0), strict=True)):
-        found = bg.experiments.run_experiment(experiment, tmp_path / str(name))
+    first, second = (bg.Experiment([FIXED], [make_class(arm)], 2, 3) for arm in (0, 2))
+    for experiment, regret in ((first, 2.1), (second, 0.0)):
+        found = bg.run_experiment(experiment, tmp_path / str(regret))
         assert curves_of(found, "Own")[:, -1] == pytest.approx(regret)
 
 

@@ -427,16 +427,6 @@ def test_regret_at_the_horizon_is_drawn_against_an_option_of_a_grid(tmp_path):
             results.plot(env=environment, kind="parameter-num_arms")
 
 
-def test_pulls_of_the_best_arm_are_drawn_where_it_changes_at_each_step(tmp_path):
-    experiment = Experiment(["ContextualBandit-v0"], ["laplace"], replications=3, horizon=20)
-    run_experiment(experiment, tmp_path, workers=SERIAL)
-    results = load_results(tmp_path)
-    pulls = results.frame()["optimal_pulls"].to_numpy().reshape(3, 20)
-    line = results.plot(kind="best-arm").axes[0].lines[0]
-    assert line.get_ydata() == pytest.approx(np.diff(pulls, prepend=0).mean(axis=0))
-    assert pulls[:, -1].all()
-
-
 def test_many_steps_are_drawn_as_rates_between_those_recorded(tmp_path):
     """Samples told of after t steps are t (t + 1) / 2; of arms 0 and 2 in turn half are best."""
     agent = {"agent": "stub_agents:Scripted", "arms": [0, 2], "label": "mine"}
@@ -444,12 +434,9 @@ def test_many_steps_are_drawn_as_rates_between_those_recorded(tmp_path):
     run_experiment(experiment, tmp_path, workers=SERIAL)
     results = load_results(tmp_path)
     (axes,) = results.plot(kind="samples").axes
-    line = axes.lines[0]
-    steps = line.get_xdata()
-    assert 100 < len(steps) < 200
+    steps, samples = axes.lines[0].get_data()
     assert axes.get_yscale() == "log" and axes.get_ylim()[0] > 0.5
-    expected = np.diff(steps * (steps + 1) / 2, prepend=0) / np.diff(steps, prepend=0)
-    assert line.get_ydata() == pytest.approx(expected)
+    assert np.cumsum(samples * np.diff(steps, prepend=0)) == pytest.approx(steps * (steps + 1) / 2)
     best = results.plot(kind="best-arm").axes[0].lines[0].get_xydata()
     assert len(best) == 40  # spans of steps
     assert 0.4 < best[:, 1].mean() < 0.6
@@ -627,19 +614,6 @@ def test_figures_have_the_scale_of_steps_that_is_asked_for(results, small, tmp_p
         assert scales.pop("00-regret") == (scale or "linear")
         assert scales.pop("00-per-step") == (scale or "log")
         assert scales.pop("00-distribution") == "linear"  # as it starts at 0
-
-
-def test_report_names_what_is_missing_and_what_failed_and_exits_1(tmp_path, capsys):
-    agents = ["random", "ucb1", "stub_agents:Raising"]
-    experiment = Experiment([ENV], agents, replications=10, horizon=60)
-    run_experiment(experiment, tmp_path, workers=SERIAL)
-    next((tmp_path / "blocks").glob("*--random--*/*")).unlink()
-    assert main(["report", str(tmp_path), "--format", "svg"]) == 1
-    text = " ".join(capsys.readouterr().out.split())
-    assert "Not complete: 2 of 3 blocks are missing." in text
-    assert "Left out: Raising in BernoulliBandit-v0, which failed in 1 of 1 blocks" in text
-    assert "RuntimeError: I have had enough" in text
-    assert load_results(tmp_path).table()["agent"].tolist() == ["ucb1"]
 
 
 # -- Several folders ------------------------------------------------------------------------------
