@@ -141,6 +141,8 @@ def test_settings_that_read_very_long_are_cut_in_the_label():
     settings = {"env": ENV, "num_arms": 100, "means": [0.5] * 100}
     (world,) = make_experiment(environments=[settings]).environments
     assert len(world.label) == 200 and world.label.endswith("...")
+    other = {**settings, "means": [0.5] * 99 + [0.6]}
+    assert make_experiment(environments=[other]).environments[0].name != world.name
 
 
 # -- Names --------------------------------------------------------------------------------------
