@@ -198,7 +198,7 @@ def test_scores_over_environments_are_interquartile_means_of_shares_of_uniform_p
 def test_only_replications_that_both_have_are_paired_and_scored(folder, rows, tmp_path):
     """Of ucb1 the first block in the fixed world is missing: replications 8 to 21 are left."""
     copy = shutil.copytree(folder, tmp_path / "copy")
-    [lost] = (copy / "blocks").glob("*means*--ucb1--*")
+    [lost] = (copy / "blocks").glob("*means-0*--ucb1--*")
     (lost / "00000.parquet").unlink()
     tables = tables_of(load_results(copy))
     regret, reference = (final(rows, "fixed", agent)[8:] for agent in ("ucb1", "random"))
