@@ -24,6 +24,7 @@ from bandit_gym.checks import (
     check_choice,
     check_file,
     check_folder,
+    check_object,
     check_path,
     check_real,
     message,
@@ -38,6 +39,7 @@ from bandit_gym.experiments.experiment import (
     find_code,
     load_experiment,
     make_environment,
+    read_json,
 )
 from bandit_gym.experiments.store import MANIFEST, read_manifest
 from bandit_gym.registration import ENV_IDS
@@ -270,9 +272,13 @@ def _parse_environment(options: argparse.Namespace) -> dict[str, Any]:
     """Read an environment's name, and its options in JSON."""
     text = options.env_options or ("{}" if options.env else CLICK_RATES)
     try:
-        return dict(json.loads(text)) | {"env": options.env or DEFAULT_ENV}
-    except (TypeError, ValueError) as error:
-        raise ValueError(message("--env-options", 'be JSON like {"num_arms": 5}', text)) from error
+        found = read_json(text)
+    except ValueError as error:
+        condition, reason = 'be JSON like {"num_arms": 5}', str(error)
+        raise ValueError(message("--env-options", condition, text, reason)) from error
+    if "env" in check_object("--env-options", found, dict):
+        raise ValueError(message("--env-options", "have no key 'env'", text, "give it as --env"))
+    return found | {"env": options.env or DEFAULT_ENV}
 
 
 def _parse_agent(text: str) -> dict[str, Any]:
@@ -283,6 +289,9 @@ def _parse_agent(text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for pair in re.split(r",(?=\w+=)", listed) if listed else ():
         option, _, value = pair.partition("=")
+        if option == "agent" or option in found:
+            condition = "have each option once, and none that is called 'agent'"
+            raise ValueError(message("agent", condition, text))
         try:
             found[option] = json.loads(value)
         except json.JSONDecodeError:

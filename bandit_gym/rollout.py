@@ -75,7 +75,7 @@ class PlainAgents:
         TypeError: if the class lacks one of the methods, or its constructor an argument.
         gymnasium.error.InvalidAction: if its first action is no arm.
         ValueError: if it draws from the generator of a whole process, as `numpy.random.rand` does:
-            its results would differ from run to run.
+            its results would differ from run to run. Later acts are watched too, ever more seldom.
     """
 
     def __init__(self, agent_class: Callable[..., Any], problem: Any, **options: Any) -> None:
@@ -85,13 +85,11 @@ class PlainAgents:
         before = _read_shared_generators()
         self.reset(seed=0)  # one is tried, so that what fails at once fails before anything runs
         check_actions(self.act(), problem.num_arms, None)
-        if _read_shared_generators() != before:
-            condition = "draw from its constructor's rng or seed, not from random or numpy.random"
-            raise ValueError(message("agent", condition, agent_class))
+        self._check_generators(before)
 
     def reset(self, num_envs: int | None = None, seed: Any = None) -> None:
         """Construct an agent for each lane, with a stream of its own."""
-        self._num_envs = num_envs
+        self._num_envs, self._num_acts = num_envs, 0
         sequence = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
         self._agents = [self._construct(stream) for stream in sequence.spawn(num_envs or 1)]
 
@@ -103,7 +101,12 @@ class PlainAgents:
 
     def act(self, observation: Any = None) -> Any:
         """Return an arm, (N,) of them for N lanes."""
+        self._num_acts += 1
+        is_watched = self._num_acts.bit_count() == 1  # to watch costs as much as some 50 acts
+        before = _read_shared_generators() if is_watched else None
         actions = [agent.act() for agent in self._agents]
+        if is_watched:
+            self._check_generators(before)
         return actions[0] if self._num_envs is None else np.array(actions)
 
     def observe(self, action: Any, reward: Any, mask: Any = None, observation: Any = None) -> None:
@@ -111,6 +114,12 @@ class PlainAgents:
         actions, rewards = np.atleast_1d(action), np.atleast_1d(reward)
         for lane in range(len(actions)) if mask is None else np.flatnonzero(mask):
             self._agents[lane].observe(int(actions[lane]), float(rewards[lane]))
+
+    def _check_generators(self, before: Any) -> None:
+        """Refuse an agent that has drawn from the generators of the whole process since then."""
+        if _read_shared_generators() != before:
+            condition = "draw from its constructor's rng or seed, not from random or numpy.random"
+            raise ValueError(message("agent", condition, self._class))
 
 
 def _read_shared_generators() -> tuple[Any, str]:

@@ -47,6 +47,7 @@ from bandit_gym.rollout import BanditAgent, make_rollout_agent
 from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers
 
 MAX_LABEL_LENGTH = 200
+"""Characters of a label, and of what settings read as."""
 
 FORMS = {"env": "an id, a BanditProblem", "agent": "a name, a class, a function"}
 """What single entries may be, for messages."""
@@ -85,13 +86,18 @@ class Entry:
         if not 0 < len(self.label) <= MAX_LABEL_LENGTH or not self.label.isprintable():
             condition = f"have 1 to {MAX_LABEL_LENGTH} characters that can be printed"
             raise ValueError(message("label", condition, self.label))
+        object.__setattr__(self, "pickles", pickles_of(self.settings))
+
+    def recall_objects(self) -> None:
+        """Let names stand for what it was made of, where others of the same source came since."""
+        load_pickles(vars(self)["pickles"])
 
     def __getstate__(self) -> dict[str, Any]:
         """Take along what has no importable name."""
         return self.__dict__ | {"pickles": pickles_of(self.settings)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        load_pickles(state.pop("pickles"))
+        load_pickles(state["pickles"])
         self.__dict__.update(state)
 
     @cached_property
@@ -106,9 +112,14 @@ class Entry:
 
     @cached_property
     def name(self) -> str:
-        """What its settings read as, `racing(stopping=20)`, in whichever order they were given."""
+        """What its settings read as, `racing(stopping=20)`, in whichever order they were given.
+
+        What is too long ends with a hash of all, as others may begin alike.
+        """
         options = json.loads(json.dumps(self.options, sort_keys=True))
-        return _cut_label(short_name(self.target) + _write_options(options))
+        text = short_name(self.target) + _write_options(options)
+        is_short = len(text) <= MAX_LABEL_LENGTH
+        return text if is_short else f"{text[: MAX_LABEL_LENGTH - 15]}...{self.digest[:12]}"
 
 
 def read_entries(name: str, kind: str, entries: Any) -> tuple[Entry, ...]:

@@ -138,6 +138,8 @@ def run_experiment(
     folder = check_folder("directory", directory)
     workers = Workers() if workers is None else check_object("workers", workers, Workers)
     store = Store(folder)
+    for entry in (*experiment.environments, *experiment.agents):
+        entry.recall_objects()
     for run in experiment.runs:
         if not store.has_blocks(run):
             check_run(run)[1].close()

@@ -255,11 +255,24 @@ def load_experiment(path: str | Path) -> Experiment:
     path = check_path("path", path)
     try:
         text = path.read_bytes().decode()
-        settings = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        settings = read_json(text) if path.suffix == ".json" else tomllib.loads(text)
     except ValueError as error:
         condition, reason = "lead to valid TOML or JSON", " ".join(str(error).split()).rstrip(".")
         raise ValueError(message("path", condition, str(path), reason)) from error
     return Experiment.from_dict(settings)
+
+
+def read_json(text: str) -> Any:
+    """Read settings in JSON; a key that an object has twice is refused, as in TOML."""
+    return json.loads(text, object_pairs_hook=_make_settings)
+
+
+def _make_settings(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name!r} must stand once in an object")
+    return dict(pairs)
 
 
 # -- The agent and the environment of a run -------------------------------------------------------

@@ -4,8 +4,9 @@ Results depend on the engine's results version, on the user's own modules and on
 name. A block states all three; it counts while they are what they are now. A module is known by a
 digest of its syntax tree, so that comments and layout do not count, and another file by that of its
 bytes. Modules are found by reading, never by importing: from those that settings name, as
-`module:name`, along all imports that stay in the same top-level folder. Installed packages and the
-standard library are not among them.
+`module:name`, along all imports that stay in the same top-level folder, and all strings there that
+read `module:name`, as entry points do. Installed packages and the standard library are not among
+them.
 
 What has no importable name, such as a class of a notebook, is *packed*. Settings hold a name such
 as `<own>:MyAgent.0123456789abcdef`: its own and a digest. This process keeps the object. Entries
@@ -197,6 +198,9 @@ def _list_imports(tree: ast.AST) -> Iterator[str]:
             base = "." * node.level + (node.module or "")
             joint = "" if base.endswith(".") else "."
             yield from (base, *(f"{base}{joint}{alias.name}" for alias in node.names))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if named := NAME_PATTERN.fullmatch(node.value):  # such as an entry point of an id
+                yield named[1]
 
 
 def _hash_bytes(data: bytes) -> str:
@@ -278,8 +282,11 @@ def pickles_of(value: Any) -> dict[str, bytes]:
 
 
 def load_pickles(pickles: Mapping[str, bytes]) -> None:
-    """Keep what another process has sent; it is unpickled when it is first used."""
-    _pickles.update(pickles)
+    """Keep what another process or entry has; it is unpickled when it is first used."""
+    for name, data in pickles.items():
+        if _pickles.get(name) != data:
+            _objects.pop(name, None)
+            _pickles[name] = data
 
 
 def _digest_of(value: Any) -> str:

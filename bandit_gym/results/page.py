@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from html import escape
 from pathlib import Path
@@ -23,10 +23,12 @@ from bandit_gym.checks.styles import line_style
 from bandit_gym.experiments.catalogue import Entry
 from bandit_gym.results.report import (
     DETAIL_COLUMNS,
+    MISSING_CELL,
     Table,
     closing_notes,
     make_aggregate,
     make_tables,
+    shorten_labels,
     version_notes,
     write_estimate,
     write_p_value,
@@ -283,7 +285,8 @@ def _draw_chart(chart: Chart) -> Any:
 
     figure = graph_objects.Figure()
     is_banded = sum(curve.half is not None for curve in chart.curves) <= MAX_BANDS
-    for curve in chart.curves:
+    names = _shorten_labels([curve.label for curve in chart.curves])
+    for curve, name in zip(chart.curves, names, strict=True):
         spaced = np.linspace(0, len(curve.x) - 1, MAX_CURVE_POINTS).round()
         kept = np.union1d(spaced, curve.dots).astype(int)
         x, y = curve.x[kept], curve.y[kept].astype(np.float32)
@@ -302,7 +305,7 @@ def _draw_chart(chart: Chart) -> Any:
         figure.add_scatter(
             x=x,
             y=y,
-            name=_shorten_label(curve.label),
+            name=name,
             mode="lines+markers" if curve.dots else "lines",
             marker={"size": 8 * np.isin(kept, curve.dots), "opacity": 1},
             line={"color": curve.line_style.colour, "dash": curve.line_style.dash, "width": 2},
@@ -339,7 +342,7 @@ def _write_forest(results: Results, environment: Entry) -> str:
     errors = {"array": high - middle, "arrayminus": middle - low, "color": ERROR_COLOUR}
     marks = {"mode": "markers", "marker": {"color": colours, "size": 8}, "error_x": errors}
     words = {"mode": "text", "text": " " + rows["verdict"], "textposition": "middle right"}
-    levels, ticks = list(range(len(rows))), [_shorten_label(agent) for agent in rows["agent"]]
+    levels, ticks = list(range(len(rows))), _shorten_labels(list(rows["agent"]))
     figure = graph_objects.Figure()
     figure.add_scatter(x=middle, y=levels, hovertemplate="%{x:.4g}<extra></extra>", **marks)
     figure.add_scatter(x=high, y=levels, hoverinfo="skip", cliponaxis=False, **words)
@@ -352,11 +355,16 @@ def _write_forest(results: Results, environment: Entry) -> str:
     return _write_figure(f"forest-{number}", title, f"{title}. The table has the numbers.", figure)
 
 
-def _shorten_label(label: str) -> str:
-    """Return both ends of a label, in which plotly finds no markup and no formula."""
-    if len(label) > MAX_LABEL_LENGTH:
-        label = f"{label[: MAX_LABEL_LENGTH // 2]}…{label[-MAX_LABEL_LENGTH // 2 :]}"
-    return escape(label, quote=False).replace("$", "&#36;")
+def _shorten_labels(labels: Sequence[str]) -> list[str]:
+    """Return both ends of each label, in which plotly finds no markup and no formula."""
+    shortened = shorten_labels(labels, MAX_LABEL_LENGTH, _cut_middle)
+    return [escape(label, quote=False).replace("$", "&#36;") for label in shortened]
+
+
+def _cut_middle(text: str, max_length: int) -> str:
+    """Return both ends of a text that has more than so many characters."""
+    half = max_length // 2
+    return text if len(text) <= max_length else f"{text[:half]}…{text[-half:]}"
 
 
 def _describe_chart(chart: Chart) -> str:
@@ -369,17 +377,21 @@ def _describe_chart(chart: Chart) -> str:
 
 def _tabulate_chart(chart: Chart) -> Table:
     """Tabulate a chart at some places of the horizontal axis, ever farther from each other."""
-    x = chart.curves[0].x
-    kept = np.unique(np.geomspace(1, len(x), NUM_TABLE_STEPS).round().astype(int)) - 1
+    x = max((curve.x for curve in chart.curves), key=lambda each: each[-1])
+    places = x[np.unique(np.geomspace(1, len(x), NUM_TABLE_STEPS).round().astype(int)) - 1]
     cells = pd.DataFrame(
-        [[_write_curve_value(curve, position) for position in kept] for curve in chart.curves],
+        [[_write_curve_value(curve, place) for place in places] for curve in chart.curves],
         index=[curve.label for curve in chart.curves],
-        columns=pd.Index([f"{position:.4g}" for position in x[kept]], name=""),
+        columns=pd.Index([f"{place:.4g}" for place in places], name=""),
     )
     title = f"{chart.y_title}, by {chart.x_title}; {chart.subtitle}"
     return Table(title.replace("\n", " "), cells, [])
 
 
-def _write_curve_value(curve: Curve, index: int) -> str:
+def _write_curve_value(curve: Curve, place: float) -> str:
+    """Write the value nearest to a place; none beyond the end, as where episodes ended sooner."""
+    if place > curve.x[-1]:
+        return MISSING_CELL
+    index = int(np.abs(curve.x - place).argmin())
     half = "" if curve.half is None else f" ± {curve.half[index]:.2g}"
     return f"{curve.y[index]:.4g}{half}"

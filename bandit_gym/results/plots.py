@@ -267,8 +267,9 @@ def _make_chart(
         if len(values):
             half = half_widths(values) if len(values) >= MIN_REPLICATIONS else None
             number = agents.index(run.run.agent)
-            means = values.mean(axis=0)
-            curves.append(Curve(agents[number].label, line_style(number), steps, means, half))
+            means, dots = values.mean(axis=0), [0] if len(steps) == 1 else []  # which has no line
+            style = line_style(number)
+            curves.append(Curve(agents[number].label, style, steps, means, half, dots))
     if not curves:
         return None
     return Chart(name, environment.label, _describe_bands(runs), y_title, curves, **axes)
@@ -290,21 +291,35 @@ def _differences(reference: RunResults, run: RunResults) -> Measured:
 
 
 def _average_spans(column: str, run: RunResults) -> Measured:
-    """Return means per step of sums, in spans of steps; none where they are unknown."""
+    """Return means per decision of sums, in spans of steps; none where they are unknown."""
     spans = np.array_split(np.arange(len(run.steps)), min(NUM_SPANS, len(run.steps)))
     last = [span[-1] for span in spans]
     sums, ends = run.curves(column)[:, last], run.steps[last]
     lengths = np.diff(ends, prepend=0)
-    means = np.diff(sums, axis=1, prepend=0) / lengths
-    return np.sqrt((ends - lengths + 1) * ends), means[: 0 if np.isnan(sums).any() else None]
+    if np.isnan(sums).any():
+        return ends, sums[:0]
+    decisions = run.curves("decisions")[:, last]
+    return np.sqrt((ends - lengths + 1) * ends), _divide_sums(sums, decisions)
 
 
 def _rates(column: str, run: RunResults) -> Measured:
-    """Return means per step of what is stored as sums; none if all of it is 0."""
+    """Return means per decision of what is stored as sums; none if all of it is 0."""
     sums = run.curves(column)
     if np.isnan(sums).any() or not sums[:, -1].any():
-        sums = sums[:0]
-    return run.steps, np.diff(sums, axis=1, prepend=0) / np.diff(run.steps, prepend=0)
+        return run.steps, sums[:0]
+    return run.steps, _divide_sums(sums, run.curves("decisions"))
+
+
+def _divide_sums(sums: FloatArray, decisions: FloatArray) -> FloatArray:
+    """Return (R, S) values per decision, whose means are those of all decisions between two steps.
+
+    A replication that has ended makes no decisions. Deviations from the mean are those of a ratio,
+    linearised (Cochran, "Sampling Techniques", 1977, section 6.3).
+    """
+    added, made = (np.diff(values, axis=1, prepend=0) for values in (sums, decisions))
+    mean_made = made.mean(axis=0)
+    ratios = added.mean(axis=0) / mean_made
+    return np.asarray(ratios + (added - ratios * made) / mean_made)
 
 
 def save_figures(

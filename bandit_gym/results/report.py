@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -189,8 +189,8 @@ def write_text(table: Table, width: int = ENDLESS) -> str:
 
     What does not fit into the width stands in further blocks, under the same agents.
     """
-    names = [_cut_text(name, width // 3) for name in table.cells.index]
-    column_width = width - max(map(len, names)) - 4  # and what pandas puts between columns
+    names = shorten_labels(list(table.cells.index), width // 3, _cut_text)
+    column_width = max(width // 3, width - max(map(len, names)) - 4)  # pandas separates columns
     titles = [f" {_cut_text(title, column_width - 1)}" for title in table.cells.columns]
     cells = table.cells.set_axis(names).map(_cut_text, max_length=column_width)
     body = cells.to_string(header=titles, line_width=width)
@@ -270,6 +270,15 @@ def wrap_with_indent(text: str, width: int) -> str:
         textwrap.fill(line, width, subsequent_indent=" " * (len(line) - len(line.lstrip())))
         for line in text.splitlines()
     )
+
+
+def shorten_labels(
+    labels: Sequence[str], max_length: int, cut: Callable[[str, int], str]
+) -> list[str]:
+    """Return labels cut to so many characters, or to as many more as tell them apart."""
+    lengths = range(max_length, max(max_length, *map(len, labels)) + 1)
+    shortened = ([cut(label, length) for label in labels] for length in lengths)
+    return next(found for found in shortened if len({*found}) == len({*labels}))
 
 
 def _cut_text(text: str, max_length: int) -> str:

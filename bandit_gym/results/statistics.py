@@ -283,7 +283,7 @@ def describe_regret(environment: Entry) -> tuple[str, str, str]:
     if environment.target == "bandit_gym:TableBandit-v0":  # without means
         name = "regret to the best reward of each row"
         return name, "best reward - reward received", "orders of the rows"
-    if "means" in environment.options:
+    if environment.options.get("means") is not None:
         return title, definition, "the noise"
     return f"Bayesian {title}", definition, "instances drawn from the prior"
 

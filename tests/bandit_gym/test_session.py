@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from documents import run as run_code
+from fixed_instance import FIXED
 from surface import curves_of
 
 import agents
@@ -152,6 +153,19 @@ def test_own_objects_that_look_alike_are_told_apart(session):
     ]
     for first, second in pairs:
         assert _digest_of(first) != _digest_of(second)
+
+
+def test_experiments_run_the_code_that_they_were_made_of(tmp_path):
+    """Two classes of one source text, of which the second is made before the first is run."""
+
+    def make_class(arm):
+        members = {"act": lambda self: arm, "observe": lambda self, arm, reward: None}
+        return type("Own", (), members)
+
+    first, second = (bg.Experiment([FIXED], [make_class(arm)], 2, 3) for arm in (0, 2))
+    for experiment, regret in ((first, 2.1), (second, 0.0)):
+        found = bg.run_experiment(experiment, tmp_path / str(regret))
+        assert curves_of(found, "Own")[:, -1] == pytest.approx(regret)
 
 
 def test_session_code_goes_to_workers_and_draws_the_same_there():

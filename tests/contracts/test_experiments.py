@@ -137,10 +137,11 @@ def test_every_form_of_entry_reads_the_same_again(tmp_path):
             assert [entry.label for entry in getattr(experiment, kind)] == labels
 
 
-def test_settings_that_read_very_long_are_cut_in_the_label():
-    settings = {"env": ENV, "num_arms": 100, "means": [0.5] * 100}
-    (world,) = make_experiment(environments=[settings]).environments
-    assert len(world.label) == 200 and world.label.endswith("...")
+def test_settings_that_read_very_long_are_cut_in_the_label_and_differ_in_name():
+    means = ([0.5] * 99 + [last] for last in (0.5, 0.6))
+    settings = [{"env": ENV, "num_arms": 100, "means": each} for each in means]
+    first, second = (make_experiment(environments=[each]).environments[0] for each in settings)
+    assert len(first.label) == 200 and first.label.endswith("...") and first.name != second.name
 
 
 # -- Names --------------------------------------------------------------------------------------
@@ -154,6 +155,8 @@ def test_names_come_from_settings_alone():
     same = make_experiment(environments=[world], agents=agents, replications=2**62)
     assert same.name == plain.name
     assert [run.name for run in same.runs] == [run.name for run in plain.runs]
+    turned = make_experiment(environments=[dict(reversed(FIXED.items()))])
+    assert turned.runs[0].name == make_experiment(environments=[FIXED]).runs[0].name
     assert re.fullmatch("[0-9a-f]{12}", plain.name)
     assert re.fullmatch(rf"{ENV}--random--[0-9a-f]{{12}}", plain.runs[0].name)
 
@@ -212,15 +215,6 @@ def test_every_agent_meets_the_same_means_whatever_else_is_asked_for(tmp_path):
             assert values[:6] == pytest.approx(first, abs=0)
     other = worlds_met(play(tmp_path / "seed", **base, seed=1))
     assert not set(other["random"]) & set(first)
-
-
-def test_settings_in_another_order_have_the_same_folder_and_bytes(tmp_path):
-    found = []
-    for settings in (FIXED | {"num_arms": 3}, {"num_arms": 3} | FIXED):
-        play(tmp_path / str(len(found)), environments=[settings], agents=["ucb1"])
-        blocks = (tmp_path / str(len(found)) / "blocks").glob("*/*")
-        found.append([(path.parent.name, path.read_bytes()) for path in sorted(blocks)])
-    assert found[0] == found[1] and len(found[0]) == 2
 
 
 def test_every_agent_meets_the_same_noise(tmp_path):
@@ -495,7 +489,6 @@ def test_results_say_who_is_told_another_prior_than_the_environments(tmp_path):
         "environment's is Beta(alpha=1.0, beta=1.0)."
     ) in text
     assert text.count("misspecified") == 1
-    assert "\nsmc, given beta(1, 1) " in text
 
 
 def test_an_agent_that_is_told_a_prior_plays_as_in_an_environment_of_that_prior(tmp_path):
@@ -574,7 +567,7 @@ NO_EXPERIMENTS = [
     ("a.toml", "replications = = 7", "path must lead to valid TOML or JSON, got .*a.toml"),
     ("a.json", "null", "experiment must be a dict"),
     ("a.json", '{"environments": [5], "agents": ["random"]}', "env must be an id, a Bandit"),
-    ("a.toml", "replicatons = 3", "replicatons|must have the key"),
+    ("a.json", '{"seed": 1, "seed": 2}', "TOML or JSON, got .*; 'seed' must stand once"),
     ("", None, "directory"),
     ("nothing.toml", None, "nothing.toml"),
 ]

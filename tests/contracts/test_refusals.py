@@ -484,6 +484,12 @@ def plain(**members):
     return type("Plain", (), whole | members)
 
 
+def draw_late(self):
+    """Draw from the generator of the whole process, but for the first two acts."""
+    self.num_acts = getattr(self, "num_acts", 0) + 1
+    return random.randint(0, 1) if self.num_acts > 2 else 0
+
+
 def continuous():
     env = Endless()
     env.action_space = Box(-1.0, 1.0)
@@ -498,6 +504,7 @@ ROLLOUTS = [
     ((TWO, Endless()), {"horizon": 1}, "as many arms as the environment, 3, got 2"),
     (("exact", Endless()), {}, "agent must have the methods reset, act and obs"),
     ((plain()(), Endless()), {}, "without reset, pass its class."),
+    ((plain(act=draw_late), gym.make(ENV)), {"horizon": 4}, "constructor's rng"),
     ((plain(), Endless()), {}, "env.problem must be a BanditProblem, got None"),
     ((THREE, ENV), {}, "env must be a Gymnasium environ"),
     ((THREE, continuous()), {"horizon": 1}, "env must have Discrete actions"),

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from fixed_instance import ENV, FIXED
+from fixed_instance import BEST, ENV, FIXED, WORST
 from markdown_it import MarkdownIt
 from scipy import optimize, stats
 from surface import CUMULATIVE_REGRET, SERIAL, charts_in, rewrite_block, tables_of
@@ -22,12 +22,15 @@ from bandit_gym import load_results
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, load_experiment, run_experiment
 from bandit_gym.results import join_results, plots, write_html
-from bandit_gym.results.report import write_estimate, write_latex, write_markdown
+from bandit_gym.results.report import describe, write_estimate, write_latex, write_markdown
 from bandit_gym.results.statistics import mean_interval, paired_p_value
 
 REPLICATIONS, HORIZON = 22, 40
 SIZES = {"replications": REPLICATIONS, "horizon": HORIZON, "block_size": 8}
-ENVIRONMENTS = ({**FIXED, "label": "fixed"}, {"env": ENV, "num_arms": 3, "label": "drawn"})
+ENVIRONMENTS = (
+    {**FIXED, "label": "fixed"},
+    {"env": ENV, "means": None, "num_arms": 3, "label": "drawn"},
+)
 AGENTS = (
     "random",
     "ucb1",
@@ -195,7 +198,7 @@ def test_scores_over_environments_are_interquartile_means_of_shares_of_uniform_p
 def test_only_replications_that_both_have_are_paired_and_scored(folder, rows, tmp_path):
     """Of ucb1 the first block in the fixed world is missing: replications 8 to 21 are left."""
     copy = shutil.copytree(folder, tmp_path / "copy")
-    [lost] = (copy / "blocks").glob("*means*--ucb1--*")
+    [lost] = (copy / "blocks").glob("*means-0*--ucb1--*")
     (lost / "00000.parquet").unlink()
     tables = tables_of(load_results(copy))
     regret, reference = (final(rows, "fixed", agent)[8:] for agent in ("ucb1", "random"))
@@ -424,16 +427,6 @@ def test_regret_at_the_horizon_is_drawn_against_an_option_of_a_grid(tmp_path):
             results.plot(env=environment, kind="parameter-num_arms")
 
 
-def test_pulls_of_the_best_arm_are_drawn_where_it_changes_at_each_step(tmp_path):
-    experiment = Experiment(["ContextualBandit-v0"], ["laplace"], replications=3, horizon=20)
-    run_experiment(experiment, tmp_path, workers=SERIAL)
-    results = load_results(tmp_path)
-    pulls = results.frame()["optimal_pulls"].to_numpy().reshape(3, 20)
-    line = results.plot(kind="best-arm").axes[0].lines[0]
-    assert line.get_ydata() == pytest.approx(np.diff(pulls, prepend=0).mean(axis=0))
-    assert pulls[:, -1].all()
-
-
 def test_many_steps_are_drawn_as_rates_between_those_recorded(tmp_path):
     """Samples told of after t steps are t (t + 1) / 2; of arms 0 and 2 in turn half are best."""
     agent = {"agent": "stub_agents:Scripted", "arms": [0, 2], "label": "mine"}
@@ -441,15 +434,27 @@ def test_many_steps_are_drawn_as_rates_between_those_recorded(tmp_path):
     run_experiment(experiment, tmp_path, workers=SERIAL)
     results = load_results(tmp_path)
     (axes,) = results.plot(kind="samples").axes
-    line = axes.lines[0]
-    steps = line.get_xdata()
-    assert 100 < len(steps) < 200
+    steps, samples = axes.lines[0].get_data()
     assert axes.get_yscale() == "log" and axes.get_ylim()[0] > 0.5
-    expected = np.diff(steps * (steps + 1) / 2, prepend=0) / np.diff(steps, prepend=0)
-    assert line.get_ydata() == pytest.approx(expected)
+    assert np.cumsum(samples * np.diff(steps, prepend=0)) == pytest.approx(steps * (steps + 1) / 2)
     best = results.plot(kind="best-arm").axes[0].lines[0].get_xydata()
     assert len(best) == 40  # spans of steps
     assert 0.4 < best[:, 1].mean() < 0.6
+
+
+def test_rates_are_per_decision_and_episodes_end_sooner_under_one_agent(tmp_path):
+    """Replication i ends after 2 + i steps under the first arm, which loses 0.7; the best lasts."""
+    pytest.importorskip("plotly", reason="the extra html is not installed")
+    short = {"env": "stub_envs:Short-v0", "means": FIXED["means"]}
+    experiment = Experiment([short], [WORST, BEST], replications=3, block_size=3, horizon=9)
+    results = run_experiment(experiment, tmp_path, workers=SERIAL)
+    for kind, expected in (("best-arm", [0.0, 1.0]), ("per-step", [0.7, 0.0])):
+        lines = results.plot(kind=kind).axes[0].lines
+        assert [len(line.get_ydata()) for line in lines] == [4, 6], kind
+        for line, rate in zip(lines, expected, strict=True):
+            assert line.get_ydata() == pytest.approx(rate), kind
+    text = write_html(results, tmp_path / "page.html").read_text("utf-8")
+    assert re.search(r"<td>1.867</td>\s*<td>2.1</td>\s*<td>-</td>", text)
 
 
 def test_32_agents_can_be_told_apart():
@@ -609,19 +614,6 @@ def test_figures_have_the_scale_of_steps_that_is_asked_for(results, small, tmp_p
         assert scales.pop("00-regret") == (scale or "linear")
         assert scales.pop("00-per-step") == (scale or "log")
         assert scales.pop("00-distribution") == "linear"  # as it starts at 0
-
-
-def test_report_names_what_is_missing_and_what_failed_and_exits_1(tmp_path, capsys):
-    agents = ["random", "ucb1", "stub_agents:Raising"]
-    experiment = Experiment([ENV], agents, replications=10, horizon=60)
-    run_experiment(experiment, tmp_path, workers=SERIAL)
-    next((tmp_path / "blocks").glob("*--random--*/*")).unlink()
-    assert main(["report", str(tmp_path), "--format", "svg"]) == 1
-    text = " ".join(capsys.readouterr().out.split())
-    assert "Not complete: 2 of 3 blocks are missing." in text
-    assert "Left out: Raising in BernoulliBandit-v0, which failed in 1 of 1 blocks" in text
-    assert "RuntimeError: I have had enough" in text
-    assert load_results(tmp_path).table()["agent"].tolist() == ["ucb1"]
 
 
 # -- Several folders ------------------------------------------------------------------------------
@@ -874,6 +866,19 @@ def test_text_and_tables_show_every_label_as_it_is(harmful):
     told, shown = unescape(re.sub("<[^>]*>", " ", html)).split(), str(found).split()
     assert html.count("<table") == 1 and told == shown[: len(told)]
     assert shown[len(told)] == "Verdicts:"
+
+
+def test_labels_that_are_cut_still_differ_and_a_single_step_is_a_dot(tmp_path):
+    """Two whose first 40 letters and last 40 are the same, in lines of 60 letters and the page."""
+    pytest.importorskip("plotly", reason="the extra html is not installed")
+    labels = ["a" * 40 + middle + "z" * 40 for middle in "12"]
+    agents = [{**BEST, "arm": arm, "label": label} for arm, label in enumerate(labels)]
+    found = run_experiment(Experiment([FIXED], agents, 2, 1), tmp_path, workers=SERIAL)
+    assert [line.get_markevery() for line in found.plot().axes[0].lines] == [[0], [0]]
+    text = describe(found, width=60)
+    page = write_html(found, tmp_path / "page.html").read_text("utf-8")
+    for label in labels:
+        assert f"\n{label[:41]}… " in text and f'"name":"{label}"' in page
 
 
 # -- The command export -------------------------------------------------------------------------

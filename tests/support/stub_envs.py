@@ -12,7 +12,7 @@ PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
 
 
 class Short(gym.vector.VectorWrapper):
-    """Ends the episode of lane i after 2 + i steps."""
+    """Ends the episode of lane i after 2 + i steps, and later by the number of the arm pulled."""
 
     def reset(self, **options):
         self.t = 0
@@ -21,7 +21,8 @@ class Short(gym.vector.VectorWrapper):
     def step(self, actions):
         self.t += 1
         observations, rewards, _, truncated, infos = self.env.step(actions)
-        return observations, rewards, self.t == 2 + np.arange(self.num_envs), truncated, infos
+        has_ended = self.t == 2 + np.arange(self.num_envs) + actions
+        return observations, rewards, has_ended, truncated, infos
 
 
 gym.register(

@@ -9,11 +9,12 @@ from bandit_gym.experiments import provenance
 from bandit_gym.experiments.provenance import find_sources
 
 FILES = {
-    "mine.py": "from kit.tools import choose\n\nclass Mine:\n    arm = 0  # the arm\n",
+    "mine.py": "from kit.tools import choose\n\nclass Mine:\n    arm = 0\n    by = 'lanes:Lanes'\n",
     "kit/__init__.py": "",
     "kit/tools.py": "import numpy as np\n\ndef choose(num_envs, arm):\n"
     "    from .deep import SHIFT\n    return np.full(num_envs, arm + SHIFT)\n",
     "kit/deep.py": "SHIFT = 0\n",
+    "lanes.py": "NUM_LANES = 3\n",
     "laws.py": "from bandit_gym.priors import Beta\n\nPRIOR = Beta(1.0, 1.0)\n",
     "model.json": "0",
 }
@@ -35,9 +36,9 @@ OPTIONS = {"file": "model.json", "inner": [{"law": "laws:PRIOR"}]}
 
 
 def test_comments_of_a_module_do_not_count_and_all_else_of_the_folder_does(project):
-    """Also what is imported by a call, and a file that an option names."""
+    """Also what is imported by a call or named in a string, and a file that an option names."""
     assert set(find_sources("mine:Mine", OPTIONS)) == {*FILES}
-    for name in ("mine.py", "kit/tools.py", "kit/deep.py", "laws.py"):
+    for name in ("mine.py", "kit/tools.py", "kit/deep.py", "lanes.py", "laws.py"):
         before = find_sources("mine:Mine", OPTIONS)
         (project / name).write_text("# a comment\n" + (project / name).read_text())
         assert find_sources("mine:Mine", OPTIONS) == before, name
