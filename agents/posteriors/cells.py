@@ -42,7 +42,8 @@ DEGREE = 7
 MAX_LOG_DEPTH = 350.0
 """Depth below its top, beyond which a log-density is not resolved."""
 MAX_LOG_LIKELIHOOD_DROP = 1e6
-"""Where one reward of size c is e^-1e6 as likely, the likelihood is not resolved."""
+"""Where one reward of size c is e^-1e6 as likely, the likelihood is not resolved; nor is it in a
+cell along which it falls by so much."""
 EXCLUDED_LOG_DENSITY = -1e30
 """Log-density of what the prior excludes."""
 MIN_CELL_LENGTH = 1e-8
@@ -316,7 +317,8 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         is_low = highest < top - MAX_LOG_DEPTH
         is_unlikely = values[2].max(axis=-1) < -MAX_LOG_LIKELIHOOD_DROP
         has_prior &= ~is_low & ~is_missed  # also where it is all that counts, without data
-        is_good &= has_prior & ~is_unlikely
+        is_steep = np.ptp(values[2], axis=-1) > MAX_LOG_LIKELIHOOD_DROP
+        is_good &= has_prior & ~is_unlikely & ~is_steep
         is_done = is_good | (is_low & ~is_missed) | (is_unlikely & has_prior)
         is_done |= length <= MIN_CELL_LENGTH * (1 + np.abs(right))
         start, stop = np.maximum(values[..., [0, -1]], EXCLUDED_LOG_DENSITY).transpose(2, 0, 1)
@@ -358,6 +360,8 @@ def _fit_polynomials(
     with np.errstate(all="ignore"):
         start = values[..., :1]  # subtracted, so that constants are exact
         polynomials = (values - start)[..., ::2] @ _FIT_MATRIX.T
+        # Many rewards would multiply the smallest jump from cell to cell.
+        polynomials[..., 1] += values[..., -1] - start[..., 0] - polynomials.sum(axis=-1)
         misfit = np.abs(start + polynomials @ _POWERS.T - values)
         size, change = np.abs(means).max(axis=-1), np.ptp(values, axis=-1)
         loss = _RELATIVE_ROUNDING * size / np.ptp(means, axis=-1)  # of digits of x

@@ -38,7 +38,7 @@ from agents.posteriors.weighted_draws import (
 )
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.likelihoods import Exponential
+from bandit_gym.likelihoods import Exponential, Gaussian
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
@@ -393,16 +393,26 @@ class GibbsPosterior(Posterior):
     def _run_chains(
         self, rng: Generator, lanes: np.ndarray | slice, means: np.ndarray, num_sweeps: int
     ) -> np.ndarray:
-        """Renew some lanes' (L, K) means; return the (L, S, K) after each of S sweeps."""
+        """Renew some lanes' (L, K) means; return the (L, S, K) after each of S sweeps.
+
+        Gaussian rewards and means are taken relative to the prior's mean: squares of large ones
+        would cancel.
+        """
         prior: Any = self.problem.prior
-        num_arms, data = self.problem.num_arms, (self.counts[lanes], self.sums[lanes])
+        likelihood, counts, sums = self.problem.likelihood, self.counts[lanes], self.sums[lanes]
+        mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), counts.shape[1:])
+        origin = mean * isinstance(likelihood, Gaussian)
         target = GibbsTarget(
-            coefficients=likelihood_coefficients(self.problem.likelihood, *data),
-            mean=np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), num_arms).copy(),
-            box=np.ascontiguousarray(prior.arm_support(num_arms)),
+            coefficients=likelihood_coefficients(likelihood, counts, sums - counts * origin),
+            mean=mean - origin,
+            box=prior.arm_support(len(mean)) - origin[:, None],
             directions=np.ascontiguousarray(self._directions[:, lanes]),
         )
-        return np.asarray(renew_chains(rng, means, target, num_sweeps))
+        means -= origin
+        path = np.asarray(renew_chains(rng, means, target, num_sweeps))
+        means += origin
+        path += origin
+        return path
 
     def _autocorrelation(self, lanes: np.ndarray, path: np.ndarray) -> np.ndarray:
         """Return (L,) autocorrelations of (L, S, K) paths along the axes of the posteriors."""
@@ -444,7 +454,8 @@ def move_towards_mode(
     step = (1 - MAX_START_DEVIATIONS / np.maximum(distance, MAX_START_DEVIATIONS))[:, None] * off
     low, high = problem.arm_support().T
     slack = np.where(step > 0, high - means, means - low)
-    limit = (slack / np.maximum(np.abs(step), 1e-300)).min(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):  # where there is no step, and the box is wide
+        limit = (slack / np.maximum(np.abs(step), 1e-300)).min(axis=1, keepdims=True)
     share = np.where(limit > 1.0, 1.0, 0.99 * limit)  # all of the way, unless that leads out
     return keep_inside(problem, means + share * step)
 

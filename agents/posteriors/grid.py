@@ -36,6 +36,7 @@ from agents.posteriors.tables import (
     MAX_RECENT_TABLES,
     MAX_RELIABLE_ERROR,
     POSITION,
+    Tables,
     count_points,
     evaluate_posterior,
     invert_tables,
@@ -69,14 +70,14 @@ MIN_PROBABILITY_LEFT = 1e-12
 class GridPosterior(ExactPosterior):
     """Posteriors of arms that are independent a priori, each as a table.
 
-    Tables follow from the statistics: copies and pickles leave them out.
+    Tables follow from the statistics: copies and pickles leave them out, and make them when asked.
 
     Arguments:
         problem: a likelihood and a prior with `arm_log_density`.
 
     Attributes:
         cells: the priors and the likelihood, resolved.
-        tables: of all lanes and arms, for the statistics of the last update.
+        sums: (N, K) of the evidence that it was last brought to.
         recent: the tables built last, by their data, to copy from.
 
     Raises:
@@ -90,11 +91,29 @@ class GridPosterior(ExactPosterior):
         self.problem = problem
         self.cells = make_cells(problem)
         self.coordinate = self.cells.coordinate
-        self.tables = self.recent = make_empty_tables(self.cells, 0)
+        self.recent = make_empty_tables(self.cells, 0)
+        self._start(0)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the tables out."""
-        return self.__dict__ | dict.fromkeys(("tables", "recent"), make_empty_tables(self.cells, 0))
+        tables = make_empty_tables(self.cells, 0, self.problem.num_arms)
+        return self.__dict__ | {"_tables": tables, "recent": make_empty_tables(self.cells, 0)}
+
+    @property
+    def tables(self) -> Tables:
+        """Those of all lanes and arms, for the statistics of the last update."""
+        if len(self._tables.keys) != len(self.counts):
+            self._fill_tables()
+        return self._tables
+
+    def start(self, rng: Generator, num_lanes: int) -> None:
+        """Prepare for so many lanes without data."""
+        self._start(num_lanes)
+
+    def _start(self, num_lanes: int) -> None:
+        self.counts, self.sums = np.zeros((2, num_lanes, self.problem.num_arms))
+        self._is_guessed = np.zeros(num_lanes, dtype=bool)
+        self._tables = make_empty_tables(self.cells, 0, self.problem.num_arms)
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Build the tables whose statistics have changed.
@@ -108,16 +127,21 @@ class GridPosterior(ExactPosterior):
 
     def build_tables(self, counts: np.ndarray, sums: np.ndarray) -> None:
         """Do as `update`, but where data are impossible, use the prior and set errors to NaN."""
-        self.counts, self._is_guessed = counts, np.zeros(len(counts), dtype=bool)
-        if len(self.tables.keys) != len(counts):
+        self.counts, self.sums, self._is_guessed = counts, sums, np.zeros(len(counts), dtype=bool)
+        self._fill_tables()
+
+    def _fill_tables(self) -> None:
+        counts = self.counts
+        if len(self._tables.keys) != len(counts):
             num_points = count_points(self.cells)
             num_recent = min(2 * counts.size, MAX_RECENT_TABLES)
             if (counts.size + num_recent) * num_points * 26 > MAX_TABLE_BYTES:
                 condition = f"be so few that tables of {num_points} points fit into 4 GB"
                 raise ValueError(message("num_envs times num_arms", condition, counts.size))
-            self.tables = make_empty_tables(self.cells, *counts.shape)
-            self.recent = make_empty_tables(self.cells, num_recent)
-        update_tables(self.cells, self.tables, self.recent, counts, sums)
+            self._tables = make_empty_tables(self.cells, *counts.shape)
+            if len(self.recent.keys) != num_recent:
+                self.recent = make_empty_tables(self.cells, num_recent)
+        update_tables(self.cells, self._tables, self.recent, counts, self.sums)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw."""

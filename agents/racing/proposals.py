@@ -19,7 +19,7 @@ from numpy.random import Generator
 
 from agents.base.conjugacy import is_conjugate
 from agents.base.evidence import CountsAndSums
-from agents.numerics.distributions import MeanDistributions
+from agents.numerics.distributions import NORMAL_DISTRIBUTION, MeanDistributions
 from agents.numerics.kernels import draw_chunk
 from agents.posteriors.base import Posterior
 from agents.posteriors.conjugate import ConjugatePosterior, conjugate_posterior
@@ -74,11 +74,13 @@ class Proposal(ABC):
         natural: (1, K, 5) natural parameters of the problem's prior and (K, 1) ends of its support;
             None if the prior has no `natural_parameters`. Weights from them take a third of the
             time. The ends are omitted if they equal the likelihood's, as draws are always inside.
+        origin: (K, 1) means that natural parameters take others relative to; None for 0.
     """
 
     posterior: Posterior | None = None
     drawn_from: Posterior | None = None
     has_likelihood = True
+    origin: np.ndarray | None = None
 
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = problem
@@ -88,7 +90,7 @@ class Proposal(ABC):
             prior: Any = problem.prior
             ends = problem.arm_support()
             is_cut = (ends != problem.likelihood.support).any()
-            parameters = prior.natural_parameters(problem.num_arms)[None]
+            parameters = np.array(prior.natural_parameters(problem.num_arms))[None]
             self.natural = (parameters, *(ends.T[..., None] if is_cut else ()))
 
     def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
@@ -115,6 +117,10 @@ class Proposal(ABC):
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where draws may not follow q, as tables cannot represent it, or ()."""
         return np.asarray(self.drawn_from is not None and self.drawn_from.is_unreliable())
+
+    def centre(self, means: np.ndarray) -> np.ndarray:
+        """Return (..., K, m) means relative to the origin."""
+        return means if self.origin is None else means - self.origin
 
     def fork(self) -> Self:
         """Return a copy that can be updated with other data; both share the problem."""
@@ -143,6 +149,17 @@ class ConjugateProposal(Proposal):
             own = conjugate_posterior(problem)
             self.posterior = own if np.array_equal(own.prior, distribution.prior) else None
         self.coefficients = [q.natural_parameters() for q in (distribution, stand_in)]
+        if self.posterior is None and distribution.distribution is NORMAL_DISTRIBUTION:
+            first, second = stand_in.prior.T
+            self._set_origin(first / second)
+
+    def _set_origin(self, origin: np.ndarray) -> None:
+        """Take means relative to (K,) others: squares of large means would cancel."""
+        changed = [*self.coefficients, *(self.natural or ())[:1]]
+        if not any(each[..., [0, 1, 4]].any() for each in changed):  # of logarithms and 1 / x
+            self.origin = origin[:, None]
+            for each in changed:
+                each[..., 2] += 2 * origin * each[..., 3]
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
         """Return (N, K) True where an arm has no proper posterior, so that `stand_in` is used."""
@@ -169,7 +186,7 @@ class ConjugateProposal(Proposal):
         own, other = self.coefficients
         missing = self._missing[lanes]
         coefficients = np.where(missing[..., None], other, own) if missing.any() else own[None]
-        return add_statistics(coefficients, means)
+        return add_statistics(coefficients, self.centre(means))
 
 
 def add_statistics(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -203,7 +220,7 @@ def find_log_supremum(proposal: Proposal, *, has_stand_in: bool) -> float:
     kinds = proposal.coefficients if has_stand_in else proposal.coefficients[:1]
     return sum(
         max(_log_supremum_of_arm(proposal.natural[0][0][arm] - kind[arm], *ends) for kind in kinds)
-        for arm, ends in enumerate(proposal.problem.arm_support())
+        for arm, ends in enumerate(proposal.centre(proposal.problem.arm_support()))
     )
 
 
@@ -326,7 +343,7 @@ def find_log_weights(
         log_prior = log_weights = prior_log_density(proposal.problem, means)
     else:
         coefficients, *ends = proposal.natural
-        log_prior = log_weights = add_statistics(coefficients, means)
+        log_prior = log_weights = add_statistics(coefficients, proposal.centre(means))
         if ends:
             is_outside = ((means < ends[0]) | (means > ends[1])).any(axis=1)
             log_prior = log_weights = np.where(is_outside, -np.inf, log_prior)
