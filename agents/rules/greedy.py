@@ -72,12 +72,8 @@ class Greedy(PosteriorAgent):
             posterior = None
         super().__init__(problem, posterior=posterior, **options)
 
-    def estimates(self) -> np.ndarray:
-        """Return the (N, K) estimates of the means."""
-        return empirical_means(self) if self.inner is None else self.belief().mean()
-
     def _scores(self) -> np.ndarray:
-        return self.estimates()
+        return empirical_means(self) if self.inner is None else self.belief().mean()
 
 
 class EpsilonGreedy(Greedy):
