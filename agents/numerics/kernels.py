@@ -52,24 +52,6 @@ def fill_array(out: np.ndarray, value: float) -> None:
 
 
 @inner
-def draw_arm_means(
-    rng: Generator, distributions: MeanDistributions, out: np.ndarray, workspace: np.ndarray
-) -> None:
-    """Fill `out` (A m,) with m draws from each of A distributions in turn.
-
-    `workspace` (3, at least A m) is overwritten.
-    """
-    first, second = workspace[0, : out.size], workspace[1, : out.size]
-    num_samples = out.size // distributions.first.size
-    for i in range(distributions.first.size):
-        part = slice(i * num_samples, (i + 1) * num_samples)
-        fill_array(first[part], distributions.first[i])
-        fill_array(second[part], distributions.second[i])
-    repeated = MeanDistributions(distributions.family, first, second)
-    draw_conjugate_means(rng, repeated, out, workspace[2, : out.size])
-
-
-@inner
 def compare_means(
     rng: Generator, means: np.ndarray, arm: int, best: np.ndarray, winners: np.ndarray
 ) -> None:
@@ -115,19 +97,23 @@ def draw_chunk(
         means: (R, K, m) receives the draws.
         winners: (R, m) receives the arm with the largest mean of each, ties broken at random.
     """
-    num_lanes, num_arms, num_samples = means.shape
+    (num_lanes, num_arms, num_samples), family = means.shape, distributions.family
     step = max(1, MEANS_PER_BLOCK // num_samples)
     best, workspace = np.empty(num_samples), np.empty((3, step * num_samples))
     for r in range(num_lanes):
         lane, flat = lanes[r], means[r].reshape(num_arms * num_samples)
         fill_array(best, -np.inf)
         for start in range(0, num_arms, step):
-            stop = min(start + step, num_arms)
-            first = distributions.first[lane, start:stop]
-            second = distributions.second[lane, start:stop]
-            arms = MeanDistributions(distributions.family, first, second)
-            draw_arm_means(rng, arms, flat[start * num_samples : stop * num_samples], workspace)
-            for i in range(start, stop):
+            arms = range(start, min(start + step, num_arms))
+            size = len(arms) * num_samples
+            for i in arms:
+                part = slice((i - start) * num_samples, (i - start + 1) * num_samples)
+                fill_array(workspace[0, part], distributions.first[lane, i])
+                fill_array(workspace[1, part], distributions.second[lane, i])
+            repeated = MeanDistributions(family, workspace[0, :size], workspace[1, :size])
+            out = flat[start * num_samples : start * num_samples + size]
+            draw_conjugate_means(rng, repeated, out, workspace[2, :size])
+            for i in arms:
                 compare_means(rng, means[r], i, best, winners[r])
 
 
@@ -152,35 +138,16 @@ def draw_best_arms(
         distributions = MeanDistributions(prior.family, workspace[0], workspace[1])
         fill_array(best, -np.inf)
         for i in range(num_arms):
-            add_data(prior, i, counts[lanes, i], sums[lanes, i], distributions)
+            pulls, totals = counts[lanes, i], sums[lanes, i]
+            for k in range(2):
+                base, weights = prior.parameters[i, k], prior.weights[k]
+                for j in range(size):
+                    workspace[k, j] = base + weights[0] * pulls[j] + weights[1] * totals[j]
             draw_conjugate_means(rng, distributions, means[i], workspace[2])
-            if prior.parameters[i, 1] == 0.0:
-                favour_missing(counts[lanes, i], means[i])
+            if prior.parameters[i, 1] == 0.0:  # an arm without data, and without a posterior
+                for j in range(size):
+                    means[i, j] = np.inf if pulls[j] == 0 else means[i, j]
             compare_means(rng, means, i, best, actions[lanes])
-
-
-@inner
-def add_data(
-    prior: ConjugatePrior,
-    arm: int,
-    counts: np.ndarray,
-    sums: np.ndarray,
-    distributions: MeanDistributions,
-) -> None:
-    """Set `distributions` (m,) to an arm's posterior distributions, given (m,) statistics."""
-    parameters, weights = prior.parameters[arm], prior.weights
-    for j in range(counts.size):
-        n, s = counts[j], sums[j]
-        distributions.first[j] = parameters[0] + weights[0, 0] * n + weights[0, 1] * s
-        distributions.second[j] = parameters[1] + weights[1, 0] * n + weights[1, 1] * s
-
-
-@inner
-def favour_missing(counts: np.ndarray, means: np.ndarray) -> None:
-    """Raise the (m,) draws of an arm without data, and without a proper prior, above all others."""
-    for j in range(means.size):
-        if counts[j] == 0:
-            means[j] = np.inf
 
 
 @kernel

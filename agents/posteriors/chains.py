@@ -96,21 +96,6 @@ class GibbsTarget(NamedTuple):
     directions: FloatArray
 
 
-def find_directions(precision: FloatArray, information: FloatArray) -> FloatArray:
-    """Return the directions for L posteriors; see `GibbsTarget`.
-
-    Args:
-        precision: (K, K) of the prior before truncation.
-        information: (L, K) precisions of the data alone.
-    """
-    unit = np.eye(len(precision))
-    values, vectors = np.linalg.eigh(precision + information[..., None] * unit)
-    axes = (vectors / np.sqrt(values)[:, None, :]).transpose(0, 2, 1)
-    arms = unit / np.sqrt(information + np.diag(precision))[..., None]
-    steps = np.concatenate([axes, arms], axis=1)
-    return np.stack([steps, steps @ precision])
-
-
 @inner
 def log_density(c: FloatArray, x: float) -> float:
     """Return c . (log x, log(1 - x), x, x^2, 1/x), without the terms whose coefficient is 0."""
@@ -218,19 +203,6 @@ def renew_chains(
             sweep_chain(rng, means[lane], target, lane)
             path[lane, s] = means[lane]
     return path
-
-
-def autocorrelation(path: np.ndarray) -> np.ndarray:
-    """Return (L,) lag-one autocorrelations of (L, S, K) paths, largest over the last axis.
-
-    It is 1 less half the sum of squared steps over that of squared distances from the mean (von
-    Neumann 1941).
-    """
-    squares = path.var(axis=1) * path.shape[1]
-    steps = np.square(np.diff(path, axis=1)).sum(axis=1)
-    moves = np.divide(0.5 * steps, squares, out=np.zeros_like(squares), where=squares > 0)
-    maxima: np.ndarray = 1 - moves.min(axis=1)
-    return maxima
 
 
 class GibbsPosterior(Posterior):
@@ -373,10 +345,15 @@ class GibbsPosterior(Posterior):
             self._slowness[lanes] = self._autocorrelation(lanes, path)
 
     def _update_directions(self, lanes: np.ndarray) -> None:
-        """Find the directions of some lanes' posteriors, and keep them."""
+        """Find the directions of (L,) lanes' posteriors, and keep them; see `GibbsTarget`."""
         prior: Any = self.problem.prior
+        precision, unit = prior.precision, np.eye(self.problem.num_arms)
         information = guess_means(self.problem, self.counts[lanes], self.sums[lanes])[1]
-        self._directions[:, lanes] = find_directions(prior.precision, information)
+        values, vectors = np.linalg.eigh(precision + information[..., None] * unit)
+        axes = (vectors / np.sqrt(values)[:, None, :]).transpose(0, 2, 1)
+        arms = unit / np.sqrt(information + np.diag(precision))[..., None]
+        steps = np.concatenate([axes, arms], axis=1)
+        self._directions[:, lanes] = steps, steps @ precision
 
     def weighted_draws(self) -> WeightedDraws:
         """Return the means after each of many sweeps of a copy of the chains."""
@@ -415,9 +392,16 @@ class GibbsPosterior(Posterior):
         return path
 
     def _autocorrelation(self, lanes: np.ndarray, path: np.ndarray) -> np.ndarray:
-        """Return (L,) autocorrelations of (L, S, K) paths along the axes of the posteriors."""
-        axes = self._directions[0, lanes, : path.shape[2]]
-        return autocorrelation(path @ axes.swapaxes(1, 2))
+        """Return (L,) lag-one autocorrelations of (L, S, K) paths, largest over all axes.
+
+        Along an axis it is 1 less half the sum of squared steps over that of squared distances from
+        the mean (von Neumann 1941).
+        """
+        path = path @ self._directions[0, lanes, : path.shape[2]].swapaxes(1, 2)
+        squares = path.var(axis=1) * path.shape[1]
+        steps = np.square(np.diff(path, axis=1)).sum(axis=1)
+        moves = np.divide(0.5 * steps, squares, out=np.zeros_like(squares), where=squares > 0)
+        return np.asarray(1 - moves.min(axis=1))
 
 
 def guess_means(

@@ -36,15 +36,8 @@ class UCB1(Agent):
         constant in place of 2 is 4 xi.
     """
 
-    def __init__(
-        self,
-        problem: BanditProblem,
-        *,
-        scale: float = 1.0,
-        discount: float = 1.0,
-        window: int | None = None,
-    ) -> None:
-        super().__init__(problem, discount=discount, window=window)
+    def __init__(self, problem: BanditProblem, *, scale: float = 1.0, **options: Any) -> None:
+        super().__init__(problem, **options)
         self.scale = check_real("scale", scale, above=0.0)
 
     def _scores(self) -> np.ndarray:
@@ -128,15 +121,8 @@ class KLUCB(Agent):
         Garivier and Cappe (2011), Algorithm 1; Cappe et al. (2013) for exponential families.
     """
 
-    def __init__(
-        self,
-        problem: BanditProblem,
-        *,
-        c: float = 0.0,
-        discount: float = 1.0,
-        window: int | None = None,
-    ) -> None:
-        super().__init__(problem, discount=discount, window=window)
+    def __init__(self, problem: BanditProblem, *, c: float = 0.0, **options: Any) -> None:
+        super().__init__(problem, **options)
         self.c = check_real("c", c, minimum=0.0)
 
     def _scores(self) -> np.ndarray:

@@ -217,8 +217,21 @@ class PosteriorSnapshot:
             ax: where; None makes a figure.
             lane: which lane.
         """
+        from matplotlib.axes import Axes
+
         lane = check_integer("lane", lane, minimum=0, maximum=len(self.counts) - 1)
-        return draw_posterior(self, ax, lane)
+        if ax is not None:
+            check_object("ax", ax, Axes, "leave it out for a figure of its own")
+        else:
+            from matplotlib import pyplot
+
+            height = min(max(4.8, HEIGHT_PER_ARM * self.num_arms), MAX_HEIGHT)
+            ax = pyplot.subplots(figsize=(6.4, height), layout="constrained")[1]
+        if not (self.num_arms <= MAX_CURVES and _draw_densities(self, ax, lane)):
+            _draw_intervals(self, ax, lane)
+        ax.set_xlabel("mean reward" if self.noun == "arm" else self.noun)
+        ax.spines[["top", "right"]].set_visible(False)
+        return ax
 
     def __repr__(self) -> str:
         """Show the arms of the first lane, or the coefficients, as a small table."""
@@ -266,67 +279,39 @@ HEIGHT_PER_ARM, MAX_HEIGHT = 0.2, 40.0
 DENSITY_LEVELS = (0.002, 0.998)
 """Levels between which densities are drawn, and half as far beyond them as means are possible."""
 
+INTERVAL_LEVELS = (0.025, 0.975)
+"""Levels of the ends of intervals in figures and tables."""
+
 MAX_TABLE_ROWS = 20
 """Of more arms, those most likely to be the best are shown."""
 
 
-def draw_posterior(snapshot: Any, ax: Axes | None, lane: int) -> Axes:
-    """Draw one lane's arms and return the axes.
-
-    Args:
-        snapshot: the posterior.
-        ax: where; None makes a figure.
-        lane: which lane.
-    """
-    num_arms = snapshot.num_arms
-    from matplotlib.axes import Axes
-
-    if ax is not None:
-        check_object("ax", ax, Axes, "leave it out for a figure of its own")
-    else:
-        from matplotlib import pyplot
-
-        height = min(max(4.8, HEIGHT_PER_ARM * num_arms), MAX_HEIGHT)
-        ax = pyplot.subplots(figsize=(6.4, height), layout="constrained")[1]
-    ends = snapshot.quantile(DENSITY_LEVELS).reshape(2, -1, num_arms)[:, lane]
-    curves = _find_densities(snapshot, ends, lane) if num_arms <= MAX_CURVES else None
-    if curves is None:
-        _draw_intervals(snapshot, ax, lane)
-    else:
-        x, densities = curves
-        for arm in range(num_arms):
-            label = f"{snapshot.noun} {arm}"
-            if snapshot.has_pulls:
-                label += f", {snapshot.counts[lane, arm]} pulls"
-            ax.plot(x, densities[:, arm], label=label, **line_style(arm).line)
-        ax.set(xlim=(x[0], x[-1]), ylim=(0, None), ylabel="posterior density")
-        ax.legend()
-    ax.set_xlabel("mean reward" if snapshot.noun == "arm" else snapshot.noun)
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax
-
-
-def _find_densities(
-    snapshot: Any, ends: np.ndarray, lane: int
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return (M,) means and the (M, K) densities there; None where there are only draws."""
+def _draw_densities(snapshot: Any, ax: Axes, lane: int) -> bool:
+    """Draw a lane's densities, and say whether there are any: of draws there are none."""
+    ends = [snapshot.belief.quantile(level)[lane] for level in DENSITY_LEVELS]
     if not np.isfinite(ends).all():
-        return None
-    (low, high), support = (ends[0].min(), ends[1].max()), snapshot.problem.likelihood.support
+        return False
+    low, high, support = np.min(ends), np.max(ends), snapshot.problem.likelihood.support
     margin = (high - low) / 2
     x = np.linspace(max(low - margin, support[0]), min(high + margin, support[1]), NUM_POINTS)
     try:
-        found = snapshot.density(x)
+        densities = snapshot.belief.density(x)[:, lane]
     except TypeError:
-        return None
-    return x, found.reshape(NUM_POINTS, -1, ends.shape[1])[:, lane]
+        return False
+    for arm in range(snapshot.num_arms):
+        label = f"{snapshot.noun} {arm}"
+        if snapshot.has_pulls:
+            label += f", {snapshot.counts[lane, arm]} pulls"
+        ax.plot(x, densities[:, arm], label=label, **line_style(arm).line)
+    ax.set(xlim=(x[0], x[-1]), ylim=(0, None), ylabel="posterior density")
+    ax.legend()
+    return True
 
 
 def _draw_intervals(snapshot: Any, ax: Axes, lane: int) -> None:
-    num_arms = snapshot.num_arms
-    low, high = snapshot.interval(0.95).reshape(2, -1, num_arms)[:, lane]
-    mean = snapshot.mean().reshape(-1, num_arms)[lane]
-    order, positions = np.argsort(mean, kind="stable"), np.arange(num_arms)
+    low, high = (snapshot.belief.quantile(level)[lane] for level in INTERVAL_LEVELS)
+    mean = snapshot.belief.mean()[lane]
+    order, positions = np.argsort(mean, kind="stable"), np.arange(snapshot.num_arms)
     ax.hlines(positions, low[order], high[order], color=COLOURS[0])
     ax.plot(mean[order], positions, "o", color=COLOURS[0])
     ax.set_yticks(positions, [f"{snapshot.noun} {arm}" for arm in order.tolist()])
@@ -335,17 +320,16 @@ def _draw_intervals(snapshot: Any, ax: Axes, lane: int) -> None:
 
 def make_title(snapshot: Any) -> str:
     """Return the title: how many arms and pulls, and the source of the answers."""
-    num_lanes, num_arms = len(snapshot.counts), snapshot.num_arms
+    num_lanes, belief = len(snapshot.counts), snapshot.belief
     lanes = "" if snapshot.num_envs is None else f", lane 0 of {num_lanes}"
     pulls = int(snapshot.counts[0].sum())
     after = f"{pulls} pull" if pulls == 1 else f"{pulls} pulls"
-    size, accuracy = np.ravel(snapshot.effective_sample_size())[0], ""
+    size, accuracy = belief.effective_sample_size()[0], ""
     if np.isfinite(size) and snapshot.noun == "arm":
-        error = np.ravel(snapshot.best_arm_error())[0]
-        accuracy = f", worth {size:,.0f}: P(best) within {error:.2g}"
-    words = Doubt(np.ravel(snapshot.doubts)[0]).words
+        accuracy = f", worth {size:,.0f}: P(best) within {belief.best_arm_error()[0]:.2g}"
+    words = Doubt(belief.doubts()[0]).words
     accuracy += f"; doubted: {words}" if words else ""
-    what = f"{num_arms} {snapshot.noun}s after {after}{lanes}"
+    what = f"{snapshot.num_arms} {snapshot.noun}s after {after}{lanes}"
     return f"Posterior of {what}, from {snapshot.source}{accuracy}"
 
 
@@ -353,13 +337,11 @@ def as_frame(snapshot: Any) -> DataFrame:
     """Return the first lane's arms, each as the words of a row."""
     from pandas import DataFrame
 
-    num_arms = snapshot.num_arms
-    low, high = snapshot.interval(0.95).reshape(2, -1, num_arms)[:, 0]
-    mean = snapshot.mean().reshape(-1, num_arms)[0]
-    best = snapshot.best_arm_probabilities().reshape(-1, num_arms)[0]
+    low, high = (snapshot.belief.quantile(level)[0] for level in INTERVAL_LEVELS)
+    mean, best = snapshot.belief.mean()[0], snapshot.belief.best_arm_probabilities()[0]
     pulls = [f"{pulls:.4g}" if pulls % 1 else str(int(pulls)) for pulls in snapshot.counts[0]]
     columns = {
-        snapshot.noun: range(num_arms),
+        snapshot.noun: range(snapshot.num_arms),
         **({"pulls": pulls} if snapshot.has_pulls else {}),
         "mean": [f"{value:.4g}" for value in mean],
         "95 %": [f"[{ends[0]:.4g}, {ends[1]:.4g}]" for ends in zip(low, high, strict=True)],
