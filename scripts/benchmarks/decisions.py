@@ -87,7 +87,6 @@ def _measure_exact(effort: Effort) -> Iterator[timing.Measurement]:
     yield timing.match(
         f"exact TS, {num_lanes} lanes: ",
         {"exact.many.numpy": ("plain NumPy", "ours")},
-        "decision",
         lambda: {
             "ours": _play_from_start(lambda: ExactThompson(UNIFORM), 100, num_lanes),
             "plain NumPy": _play_from_start(PlainThompson, 100, num_lanes),
@@ -99,7 +98,6 @@ def _measure_exact(effort: Effort) -> Iterator[timing.Measurement]:
     yield timing.match(
         f"exact TS, {num_lanes} lanes x {num_steps} steps: ",
         {"exact.many.grid": ("grid", "conjugate")},
-        "decision",
         lambda: {
             name: _play_from_start(make, num_steps, num_lanes) for name, make in methods.items()
         },
@@ -108,7 +106,6 @@ def _measure_exact(effort: Effort) -> Iterator[timing.Measurement]:
     yield timing.match(
         "exact TS, one lane: ",
         {f"exact.one.{name}": (name, "ours") for name in peers},
-        "decision",
         lambda: {
             "ours": _play_alone(ExactThompson(UNIFORM)),
             **{name: timing.make_peer(effort, name, NUM_STEPS) for name in peers},
@@ -148,14 +145,13 @@ def _measure_races(effort: Effort) -> Iterator[timing.Measurement]:
     yield timing.match(
         f"Racing, bernoulli, {num_lanes} lanes: ",
         {"racing.bernoulli.bulk": ("ours", "bulk draws")},
-        "sample",
         partial(_race_against_draws, num_lanes),
+        "sample",
     )
     agents = {"matched": RacingThompson, "exact": ExactThompson}
     yield timing.match(
         f"Racing, {num_lanes} lanes x {num_steps} steps: ",
         {"racing.matched": ("matched", "exact")},
-        "decision",
         lambda: {
             name: _play_from_start(partial(make, TRUNCATED), num_steps, num_lanes)
             for name, make in agents.items()
@@ -228,7 +224,6 @@ def _measure_particles(effort: Effort) -> timing.Measurement:
             "smc.one.particles": ("particles", "ours, one lane"),
             "smc.one.numpy": ("ours, one lane", "plain NumPy"),
         },
-        "decision",
         lambda: {
             "ours, one lane": _play_alone(make()),
             "plain NumPy": _play_game(partial(_start_plain_particles, drawn)),

@@ -72,17 +72,17 @@ def _measure_steps(effort: Effort) -> Iterator[timing.Measurement]:
     yield timing.match(
         f"bernoulli step, {num_lanes} lanes: ",
         {"environment.bernoulli.many.sync": ("SyncVectorEnv", "native")},
-        "step of a lane",
         lambda: {"native": _play_native(num_lanes), "SyncVectorEnv": _step_sync(num_lanes)},
+        "step of a lane",
     )
     yield timing.match(
         f"bernoulli step, {num_lanes} lanes, 2 arms, episodes of {HORIZON}: ",
         {f"environment.bernoulli.gymnax.t{HORIZON}": ("gymnax", "native")},
-        "step of a lane",
         lambda: {
             "native": _play_native(num_lanes, num_arms=2),
             "gymnax": timing.make_peer(effort, "gymnax", 2000 * HORIZON),
         },
+        "step of a lane",
     )
 
 

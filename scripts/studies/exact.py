@@ -13,7 +13,7 @@ from bandit_gym.fidelity import run_suite
 from bandit_gym.fidelity.benchmark import draw_leaderboard, leaderboard_cells
 from bandit_gym.fidelity.trial import WRONG
 from bandit_gym.results.report import markdown_rows
-from scripts.studies.study import Found, StudyTask, verdict
+from scripts.studies.study import Found, StudyTask, parts_of, verdict
 
 KEPT_COLUMNS = ["case", "kind", "status", "verdict", "words", "decisions", "excess", "flagged"]
 BAYESIAN_AGENTS = ("exact", "racing")
@@ -41,8 +41,6 @@ def _measure_suite(task: StudyTask, suite: str, label: str) -> dict[str, Any]:
         workers=task.workers,
     )
     return {
-        "agent": label,
-        "suite": suite,
         "row": _to_json(found.leaderboard())[0],
         "cases": _to_json(found.distances[KEPT_COLUMNS]),
         "failures": found.failures,
@@ -85,8 +83,7 @@ def draw(found: Found) -> dict[str, Figure]:
 
 def _read_leaderboard(found: Found) -> pd.DataFrame:
     """Return the leaderboard of the open suite, in its own order."""
-    rows = [part["row"] for part in found["numbers"].values() if part["suite"] == OPEN]
-    board = pd.DataFrame(rows)
+    board = pd.DataFrame([part["row"] for part in parts_of(found, OPEN).values()])
     numbers = board.columns.drop(["agent", "worst_case"])
     board[numbers] = board[numbers].apply(pd.to_numeric)
     order = ["decided", "excess"]
@@ -94,8 +91,8 @@ def _read_leaderboard(found: Found) -> pd.DataFrame:
 
 
 def _cases(found: Found, suite: str) -> pd.DataFrame:
-    parts = [part for part in found["numbers"].values() if part["suite"] == suite]
-    return pd.DataFrame([row | {"agent": part["agent"]} for part in parts for row in part["cases"]])
+    parts = parts_of(found, suite).items()
+    return pd.DataFrame([row | {"agent": label} for label, part in parts for row in part["cases"]])
 
 
 def _claim_distance(found: Found, board: pd.DataFrame) -> dict[str, str]:

@@ -41,7 +41,7 @@ from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import bootstrap_interval
 from scripts.studies.claims import ClaimMeasure, share_interval
-from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, StudyTask, play_agents
+from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, StudyTask, parts_of, play_agents
 
 VERDICTS = [HOLDS, FAILS, UNDECIDED]
 COLUMNS = "claim", "where", "verdict", "measured", "holds if", "after"
@@ -200,13 +200,10 @@ def step_of_parting(played: PlayedRuns, margin: float) -> list[float | None] | N
     """
     behind = played.clusters(SMC) - played.clusters(RACING) - margin * played.clusters(EXACT)
 
-    def first_step(excess: FloatArray) -> float:
-        below = np.flatnonzero(excess <= 0)
-        after = 0 if not below.size else int(below[-1]) + 1
-        return float(played.steps[after]) if after < len(excess) else math.inf
-
     def first_steps(batch: FloatArray) -> FloatArray:
-        return np.array([first_step(excess) for excess in batch.mean(axis=1)])
+        is_near = np.flip(batch.mean(axis=1) <= 0, axis=1)  # the last step first
+        num_behind = np.where(is_near.any(axis=1), is_near.argmax(axis=1), len(played.steps))
+        return np.append(played.steps, math.inf)[len(played.steps) - num_behind]
 
     with np.errstate(invalid="ignore"):  # between infinite steps
         found = bootstrap_interval(behind, first_steps)
@@ -521,22 +518,16 @@ def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
         judged = {name: partial(_judge_figure, own, name) for name in task.settings["figures"]}
         if "threshold" in details:
             judged |= {"Table 2": partial(_table_2, own), "Theorem 1": partial(_theorem_1, own)}
-        found |= {f"{where}: {variant}": part for where, part in judged.items()}
+        found |= {f"{variant}: {where}": part for where, part in judged.items()}
     return found
-
-
-def _numbers_of(found: Found, variant: str) -> dict[str, Any]:
-    """Return a variant's numbers by table, figure or theorem."""
-    names = [name.rpartition(": ") for name in found["numbers"]]
-    return {where: found["numbers"][f"{where}: {own}"] for where, _, own in names if own == variant}
 
 
 def write_tables(found: Found) -> dict[str, str]:
     """Return the tables of the page."""
     settings = found["settings"]
-    main = _numbers_of(found, settings["main"])
+    main = parts_of(found, settings["main"])
     figures = {name: main[name] for name in settings["figures"]}
-    variants = {each: _numbers_of(found, each) for each in settings["variants"]}
+    variants = {each: parts_of(found, each) for each in settings["variants"]}
     jeffreys = [
         {
             "rewards": row["rewards"],
@@ -663,7 +654,7 @@ def _run_rows(name: str, details: Mapping[str, Any]) -> Iterator[dict[str, str]]
 def draw(found: Found) -> dict[str, Figure]:
     """Draw regret over time for each figure, and our Table 2 over the paper's."""
     settings = found["settings"]
-    main, figures = _numbers_of(found, settings["main"]), {}
+    main, figures = parts_of(found, settings["main"]), {}
     for of in ("1a", "1b", "2"):
         names = [n for n in settings["figures"] if n.startswith(f"Figure {of}")]
         figure = Figure(figsize=(max(6.0, 4.2 * len(names)), 3.2), layout="constrained")
@@ -688,7 +679,7 @@ def _draw_regret(axes: Axes, details: Mapping[str, Any]) -> None:
 def _draw_table_2(found: Found) -> Figure:
     """Draw samples and regrets of each variant over the paper's, a dot for each of 16 cells."""
     figure, settings = Figure(figsize=(7.0, 6.0), layout="constrained"), found["settings"]
-    numbers = {name: _numbers_of(found, name) for name in settings["variants"]}
+    numbers = {name: parts_of(found, name) for name in settings["variants"]}
     cells = {name: each["Table 2"]["claims"] for name, each in numbers.items() if "Table 2" in each}
     for axes, which in zip(figure.subplots(2, 1), ("samples", "regrets"), strict=True):
         for position, claims in enumerate(cells.values()):
