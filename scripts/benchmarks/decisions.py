@@ -68,10 +68,6 @@ def _play_alone(agent: Any) -> timing.Contestant:
         agent.reset(seed=0)
         return agent.act, agent.observe
 
-    return _play_game(start)
-
-
-def _play_game(start: Callable[[], tuple[Callable, Callable]]) -> timing.Contestant:
     return timing.make_contestant(new_game(start), NUM_STEPS)
 
 
@@ -218,6 +214,7 @@ def _measure_particles(effort: Effort) -> timing.Measurement:
     """Return SMC in one lane, against the library `particles` and plain NumPy."""
     drawn = replace(TRUNCATED, prior=FixedDraws(TRUNCATED.prior))
     make = partial(SMCThompson.paper, drawn, num_particles=NUM_PARTICLES)
+    start_plain = partial(_start_plain_particles, drawn)
     return timing.match(
         f"SMC, {NUM_PARTICLES} particles: ",
         {
@@ -226,7 +223,7 @@ def _measure_particles(effort: Effort) -> timing.Measurement:
         },
         lambda: {
             "ours, one lane": _play_alone(make()),
-            "plain NumPy": _play_game(partial(_start_plain_particles, drawn)),
+            "plain NumPy": timing.make_contestant(new_game(start_plain), NUM_STEPS),
             "particles": timing.make_peer(effort, "particles", NUM_STEPS),
         },
     )

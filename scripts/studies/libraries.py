@@ -10,7 +10,6 @@ Notation: K arms, d coefficients, t rewards, p features of a visitor.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -230,7 +229,7 @@ def _compare(case: Case, problem: BanditProblem, answer: Mapping[str, Any]) -> d
     if "error" in answer:
         return {"error": answer["error"]}
     counts = np.array(answer["counts"])
-    stated, error = find_truth(case.name, json.dumps(problem.to_dict()))
+    stated, error = find_truth(case.name, problem)
     distances = {
         kind: measure_excess(counts / counts.sum(), truth, int(counts.sum()))._asdict()
         for kind, truth in (("stated", stated), ("own", case.probabilities))
@@ -249,17 +248,16 @@ def load_cases() -> dict[str, Case]:
 
 
 @cache
-def find_truth(name: str, stated: str) -> tuple[FloatArray, float]:
+def find_truth(name: str, problem: BanditProblem) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities of Thompson sampling in a case, and their error.
 
     Args:
         name: of the case.
-        stated: the problem, as JSON. If it is the case's own, the answer is stored. Otherwise the
-            oracle finds it, to 0.001 in total variation where arms have features.
+        problem: as stated. If it is the case's own, the answer is stored. Otherwise the oracle
+            finds it, to 0.001 in total variation where arms have features.
     """
     case = load_cases()[name]
-    problem = problem_from_dict(json.loads(stated))
-    if problem.to_dict() == case.problem.to_dict():
+    if problem == case.problem:
         return case.probabilities, case.error
     data: Any = case.counts, case.sums
     if isinstance(case, ContextualCase):

@@ -224,12 +224,10 @@ class EnsembleSampling(Agent):
         self.noise = problem.likelihood.reward_std(mean) ** 2
         self.weight = self.noise / variance
 
-    def _restart(self, mask: np.ndarray) -> None:
+    def _start(self) -> None:
         shape = (self.num_lanes, self.num_models, self.problem.num_arms)
-        if not hasattr(self, "starts") or self.starts.shape != shape:  # type: ignore[has-type]
-            self.starts, self.shifts = np.zeros(shape), np.zeros(shape)
-        self.starts[mask] = self.problem.prior.sample(self.rng, shape)[mask]
-        self.shifts[mask] = 0.0
+        self.starts = self.problem.prior.sample(self.rng, shape)
+        self.shifts = np.zeros(shape)
 
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
         noise = self.rng.standard_normal((len(lanes), self.num_models))

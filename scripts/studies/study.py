@@ -25,11 +25,11 @@ from types import ModuleType
 from typing import Any
 
 import matplotlib
-from matplotlib.figure import Figure
 
 from bandit_gym.checks.files import RESULTS_VERSION, to_json, write_atomically
 from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
 from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.results.plots import save_figure
 from bandit_gym.results.results import RunResults, load_results
 
 STUDIES_FOLDER = Path(__file__).parent
@@ -37,6 +37,7 @@ DOCS, BUILD = STUDIES_FOLDER.parents[1] / "docs", Path("build/studies")
 NAMES = tuple(sorted(path.stem for path in STUDIES_FOLDER.glob("*.toml")))
 MAX_SCALE = 1000.0
 STUDY_BLOCK = re.compile(r"(<!-- study: (\w+) -->\n).*?(<!-- study: end -->)", re.S)
+PAGE_STYLE = {"axes.spines.top": False, "axes.spines.right": False, "savefig.transparent": True}
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 
 Found = Mapping[str, Any]
@@ -154,22 +155,15 @@ def write_pages() -> list[Path]:
 
 
 def _write_study_page(study: Study, folder: Path, found: Found) -> Path:
-    with matplotlib.rc_context({"axes.spines.top": False, "axes.spines.right": False}):
-        figures = study.module.draw(found)
-    for name, figure in figures.items():
-        save_figure(figure, folder / f"{name}.svg")
+    with matplotlib.rc_context(PAGE_STYLE):
+        for name, figure in study.module.draw(found).items():
+            save_figure(figure, folder / name, ["svg"])
     page = folder / f"{study.name}.md"
     text = (DOCS / f"{study.name}.md").read_text(encoding="utf-8")
     write_atomically(
         page, fill_blocks(text, study.module.write_tables(found) | {"made": made(found)}).encode()
     )
     return page
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure to a file; the same figure gives the same bytes."""
-    with matplotlib.rc_context({"svg.hashsalt": path.stem}):
-        figure.savefig(path, transparent=True, metadata={"Date": None})
 
 
 def made(found: Found) -> str:

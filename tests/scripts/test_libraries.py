@@ -1,6 +1,5 @@
 """The study of other people's libraries: what adapters are given, and what they are measured by."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -47,7 +46,7 @@ def test_library_is_given_a_prior_of_its_family_alone():
 def test_truth_under_the_stated_model_is_that_of_draws_of_its_posterior(label, name):
     case, rng = CASES[name], np.random.default_rng(0)
     problem = libraries.find_stated_problem(SAMPLERS[label], case)
-    truth, error = libraries.find_truth(name, json.dumps(problem.to_dict()))
+    truth, error = libraries.find_truth(name, problem)
     if label == "MABWiser, Thompson":
         wins, size = case.sums, (NUM_DRAWS, len(case.sums))
         draws = rng.beta(1 + wins, 1 + case.counts - wins, size)
