@@ -22,7 +22,7 @@ from bandit_gym.results.report import markdown_rows
 from benchmarks.thresholds import TARGETS, judge_row
 from benchmarks.timing import Effort, ResultRow
 from scripts.studies.environments import read_pins
-from scripts.studies.study import PAGE_STYLE, fill_blocks
+from scripts.studies.study import STYLE, fill_blocks
 
 PEER_NAMES = ("gymnax", "mabwiser", "river", "particles")
 OWN_CONTESTANTS = ("ours", "native", "grid")
@@ -86,7 +86,7 @@ def write_markdown(found: dict[str, Any], rows: Sequence[ResultRow], path: Path)
     ]
     text = "\n\n".join([describe(found), *(markdown_rows(table) for table in tables if table)])
     path.write_text(fill_blocks(path.read_text(), {"rows": text}))
-    with matplotlib.rc_context(PAGE_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = draw([row for row in rows if row.costs])
         save_figure(figure, path.with_suffix(""), ["svg"])
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from bandit_gym.checks import check_choice, check_real
 from bandit_gym.experiments.execution import Workers
-from scripts.studies.study import BUILD, DOCS, MAX_SCALE, NAMES, Study, measure_study, write_pages
+from scripts.studies.study import BUILD, DOCS, NAMES, Study, measure_study, write_pages
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         study = Study(check_choice("name", options.name, NAMES))
         full = study.settings["scale"]
         scale = full if options.scale is None else options.scale
-        check_real("scale", scale, above=0.0, maximum=MAX_SCALE)
+        check_real("scale", scale, above=0.0)
         own = BUILD / study.name
         folder = own if scale < full else DOCS
         backend = "serial" if options.workers == 1 else "loky"

@@ -66,24 +66,7 @@ class RacingByDraws(RacingThompson):
         self.inner.thresholds = self.inner.thresholds._replace(gaps=gaps)
 
 
-def make_entry(
-    settings: Mapping[str, Any], variant: str, delta: float = 0.1, sigma: float = 0.1
-) -> dict[str, Any]:
-    """Return the agent of a variant as an experiment names it."""
-    details = settings["variants"][variant]
-    levels = {"delta": delta, "sigma": sigma} if "threshold" in details else {}
-    return {"label": RACING} | levels | details
-
-
 # -- When a claim is decided --------------------------------------------------------------------
-
-
-def num_cells(settings: Mapping[str, Any], variant: str, num_problems: int) -> int:
-    """Return how many cells of a variant chance may lead astray, which share the level."""
-    in_figures = sum(len(figure["claims"]) for figure in settings["figures"].values())
-    if "threshold" not in settings["variants"][variant]:
-        return in_figures
-    return in_figures + 2 * len(settings["deltas"]) * len(settings["sigmas"]) + 4 + num_problems
 
 
 class VariantTask(NamedTuple):
@@ -103,6 +86,24 @@ class VariantTask(NamedTuple):
         return self.variant == str(self.settings["main"])
 
     @property
+    def has_levels(self) -> bool:
+        """Whether the agent is given delta and sigma, which Table 2 and Theorem 1 vary."""
+        return "threshold" in self.settings["variants"][self.variant]
+
+    def make_entry(self, delta: float = 0.1, sigma: float = 0.1) -> dict[str, Any]:
+        """Return the agent as an experiment names it."""
+        levels = {"delta": delta, "sigma": sigma} if self.has_levels else {}
+        return {"label": RACING} | levels | self.settings["variants"][self.variant]
+
+    @property
+    def num_cells(self) -> int:
+        """How many cells chance may lead astray, which share the level."""
+        settings = self.settings
+        in_figures = sum(len(figure["claims"]) for figure in settings["figures"].values())
+        in_table_2 = 2 * len(settings["deltas"]) * len(settings["sigmas"]) + 4
+        return in_figures + self.has_levels * (in_table_2 + self.task.size("problems"))
+
+    @property
     def looks(self) -> Sequence[float]:
         """The shares of the sizes after which claims are judged, the last of which is 1."""
         return self.settings["looks"] if self.is_main else [1.0]  # type: ignore[no-any-return]
@@ -114,8 +115,7 @@ class VariantTask(NamedTuple):
 
     def decide(self, measure: Callable[[float], ClaimMeasure]) -> dict[str, Any]:
         """Play more and more until a claim is decided, or to the last look."""
-        cells = num_cells(self.settings, self.variant, self.task.size("problems"))
-        level = self.settings["level"] / cells
+        level = self.settings["level"] / self.num_cells
         if self.is_main:
             level /= len(self.settings["looks"])
         for look in self.looks:
@@ -248,7 +248,7 @@ def make_topics_problem(number: int) -> dict[str, Any]:
 
 def _judge_figure(own: VariantTask, name: str) -> dict[str, Any]:
     """Decide the claims of a figure under a variant; keep the main variant's curves."""
-    settings, racing = own.settings, make_entry(own.settings, own.variant)
+    settings, racing = own.settings, own.make_entry()
 
     @cache
     def look(share: float) -> PlayedRuns:
@@ -296,20 +296,17 @@ def _describe_runs(played: PlayedRuns, margin: float) -> dict[str, Any]:
 
 def _measure_claim(settings: Mapping[str, Any], claim: str, look: PlayedRuns) -> ClaimMeasure:
     """Return the quantity of a claim and its limits."""
-    early = settings["early"]
     if claim == "samples":
         return ClaimMeasure(look.samples(), 300.0, 500.0)
-    step = early if claim == "early" else None
-    margin = settings["margin"] * look.regrets(EXACT, step)
-    racing = look.regrets(RACING, step)
+    step = settings["early"] if claim == "early" else None
+    racing, exact = look.regrets(RACING, step), look.regrets(EXACT, step)
+    margin = settings["margin"] * exact
     if claim == "competitive":
-        return ClaimMeasure(racing - look.regrets(EXACT), high=margin)
-    other = look.regrets(THOMPSON if claim == "thompson" else SMC, step)
-    return (
-        ClaimMeasure(other - racing, -margin, margin)
-        if step
-        else ClaimMeasure(other - racing, low=0.0, same=margin)
-    )
+        return ClaimMeasure(racing - exact, high=margin)
+    more = look.regrets(THOMPSON if claim == "thompson" else SMC, step) - racing
+    if claim == "early":
+        return ClaimMeasure(more, -margin, margin)
+    return ClaimMeasure(more, low=0.0, same=margin)
 
 
 def _table_2(own: VariantTask) -> dict[str, Any]:
@@ -318,7 +315,7 @@ def _table_2(own: VariantTask) -> dict[str, Any]:
     environment |= {"prior": {"name": "beta", "alpha": 5.0, "beta": 5.0}, "label": "Beta(5, 5)"}
     deltas, sigmas = settings["deltas"], settings["sigmas"]
     agents = [
-        make_entry(settings, own.variant, delta, sigma) | {"label": f"{delta}, {sigma}"}
+        own.make_entry(delta, sigma) | {"label": f"{delta}, {sigma}"}
         for delta, sigma in product(deltas, sigmas)
     ]
 
@@ -335,11 +332,9 @@ def _table_2(own: VariantTask) -> dict[str, Any]:
         return np.array([[read(f"{delta}, {sigma}") for sigma in sigmas] for delta in deltas])
 
     def measure_cell(share: float, which: str, i: int, j: int) -> ClaimMeasure:
-        paper, around = settings[which][i][j], settings["ten_runs"]
-        limits = (
-            (0.9 * paper, 1.1 * paper) if which == "samples" else (paper - around, paper + around)
-        )
-        return ClaimMeasure(table(share, which)[i, j], *limits)
+        paper = settings[which][i][j]
+        around = 0.1 * paper if which == "samples" else settings["ten_runs"]
+        return ClaimMeasure(table(share, which)[i, j], paper - around, paper + around)
 
     def measure_rise(share: float, which: str, axis: int) -> ClaimMeasure:
         """Return how much larger a number is at the largest delta or sigma than at the smallest."""
@@ -470,7 +465,7 @@ def _theorem_1(own: VariantTask) -> dict[str, Any]:
         before = own.size("races", own.looks[count - 1]) if count else 0
         num_races = own.size("races", own.looks[count]) - before
         seed = SeedSequence(own.settings["seed"], spawn_key=(count,))
-        return race(random_case(number), own.settings, own.variant, num_races, seed)
+        return race(random_case(number), own, num_races, seed)
 
     def measure(look: float, number: int) -> ClaimMeasure:
         counts = range(own.looks.index(look) + 1)
@@ -483,16 +478,14 @@ def _theorem_1(own: VariantTask) -> dict[str, Any]:
     return {"claims": cells, "samples": float(np.mean(samples))}
 
 
-def race(
-    case: RandomCase, settings: Mapping[str, Any], variant: str, num_races: int, seed: SeedSequence
-) -> np.ndarray:
+def race(case: RandomCase, own: VariantTask, num_races: int, seed: SeedSequence) -> np.ndarray:
     """Race by the paper's stop, and compare each winner's expectation with the best.
 
     Returns:
         (2, R): whether each race returned an arm with E[v] < max E[v] - sigma, in units of v after
         scaling, and its samples.
     """
-    options = make_entry(settings, variant, DELTA, SIGMA) | {"max_samples": MAX_SAMPLES}
+    options = own.make_entry(DELTA, SIGMA) | {"max_samples": MAX_SAMPLES}
     (entry,) = read_entries("agents", "agent", [options])
     agent = make_suite_agent(entry, case.problem, horizon=1)
     agent.reset(num_races, seed=seed)
@@ -513,10 +506,10 @@ def race(
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for Table 1, and for each table, figure and theorem under each variant."""
     found: dict[str, Callable[[], Any]] = {"Table 1": _table_1}
-    for variant, details in task.settings["variants"].items():
+    for variant in task.settings["variants"]:
         own = VariantTask(task, variant)
         judged = {name: partial(_judge_figure, own, name) for name in task.settings["figures"]}
-        if "threshold" in details:
+        if own.has_levels:
             judged |= {"Table 2": partial(_table_2, own), "Theorem 1": partial(_theorem_1, own)}
         found |= {f"{variant}: {where}": part for where, part in judged.items()}
     return found
@@ -679,8 +672,8 @@ def _draw_regret(axes: Axes, details: Mapping[str, Any]) -> None:
 def _draw_table_2(found: Found) -> Figure:
     """Draw samples and regrets of each variant over the paper's, a dot for each of 16 cells."""
     figure, settings = Figure(figsize=(7.0, 6.0), layout="constrained"), found["settings"]
-    numbers = {name: parts_of(found, name) for name in settings["variants"]}
-    cells = {name: each["Table 2"]["claims"] for name, each in numbers.items() if "Table 2" in each}
+    tables = {name: parts_of(found, name).get("Table 2") for name in settings["variants"]}
+    cells = {name: table["claims"] for name, table in tables.items() if table}
     for axes, which in zip(figure.subplots(2, 1), ("samples", "regrets"), strict=True):
         for position, claims in enumerate(cells.values()):
             own = [cell for claim, cell in claims.items() if f"{which} at" in claim]

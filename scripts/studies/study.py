@@ -35,9 +35,10 @@ from bandit_gym.results.results import RunResults, load_results
 STUDIES_FOLDER = Path(__file__).parent
 DOCS, BUILD = STUDIES_FOLDER.parents[1] / "docs", Path("build/studies")
 NAMES = tuple(sorted(path.stem for path in STUDIES_FOLDER.glob("*.toml")))
-MAX_SCALE = 1000.0
 STUDY_BLOCK = re.compile(r"(<!-- study: (\w+) -->\n).*?(<!-- study: end -->)", re.S)
-PAGE_STYLE = {"axes.spines.top": False, "axes.spines.right": False, "savefig.transparent": True}
+STYLE: Any = {"axes.spines.top": False, "axes.spines.right": False, "savefig.transparent": True}
+"""Of figures on pages."""
+
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 
 Found = Mapping[str, Any]
@@ -155,7 +156,7 @@ def write_pages() -> list[Path]:
 
 
 def _write_study_page(study: Study, folder: Path, found: Found) -> Path:
-    with matplotlib.rc_context(PAGE_STYLE):
+    with matplotlib.rc_context(STYLE):
         for name, figure in study.module.draw(found).items():
             save_figure(figure, folder / name, ["svg"])
     page = folder / f"{study.name}.md"

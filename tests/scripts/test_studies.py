@@ -373,7 +373,8 @@ def test_smc_parts_at_the_step_after_which_it_stays_behind():
 
 def test_every_variant_is_another_agent():
     settings = Study("paper").settings
-    entries = [paper.make_entry(settings, name) for name in settings["variants"]]
+    task = studies.StudyTask(settings, 1.0, DOCS, studies.Workers("serial"))
+    entries = [paper.VariantTask(task, name).make_entry() for name in settings["variants"]]
     assert len({json.dumps(each, sort_keys=True) for each in entries}) == len(entries) == 11
 
 
