@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from time import perf_counter
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -87,9 +86,7 @@ def _measure_steps(effort: Effort) -> Iterator[timing.Measurement]:
 
 
 def _play_native(num_lanes: int, num_arms: int = 10) -> timing.Contestant:
-    options: Any = {"num_arms": num_arms, "max_episode_steps": HORIZON}
-    options["vectorization_mode"] = "vector_entry_point"
-    env = gym.make_vec(ENV_ID, num_lanes, **options)
+    env = gym.make_vec(ENV_ID, num_lanes, num_arms=num_arms, max_episode_steps=HORIZON)
     env.reset(seed=0)
     for _ in range(0, WORTH_COMPILING, num_lanes):
         env.reset()  # until its numbers come from the compiled loop

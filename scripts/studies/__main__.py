@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from bandit_gym.checks import check_choice, check_real
 from bandit_gym.experiments.execution import Workers
-from scripts.studies.study import BUILD, DOCS, NAMES, Study, measure_study, write_pages
+from scripts.studies.study import BUILD, DOCS, NAMES, load_settings, measure_study, write_pages
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,15 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(map(str, write_pages())))
         return 0
     try:
-        study = Study(check_choice("name", options.name, NAMES))
-        full = study.settings["scale"]
+        name = check_choice("name", options.name, NAMES)
+        full = load_settings(name)["scale"]
         scale = full if options.scale is None else options.scale
         check_real("scale", scale, above=0.0)
-        own = BUILD / study.name
-        folder = own if scale < full else DOCS
+        folder = BUILD / name if scale < full else DOCS
         backend = "serial" if options.workers == 1 else "loky"
         workers = Workers(backend, options.workers)
-        page = measure_study(study, scale, folder, own / "parts", workers)
+        page = measure_study(name, scale, folder, workers)
     except (TypeError, ValueError) as error:
         parser.error(str(error))
     print(f"page: {page}")

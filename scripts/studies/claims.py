@@ -50,10 +50,8 @@ class ClaimMeasure(NamedTuple):
         if self.are_outcomes:
             mean, low, high = self.interval(level)
             return [Interval(self.high - mean, self.high - high, self.high - low)]
-        return [
-            skewed_interval(self.values - self.low, level),
-            skewed_interval(self.high - self.values, level),
-        ]
+        sides = self.values - self.low, self.high - self.values
+        return [skewed_interval(distances, level) for distances in sides]
 
     def verdict(self, level: float) -> str:
         """Say whether the quantity lies between its limits, wrongly with at most this probability.

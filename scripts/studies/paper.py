@@ -49,7 +49,7 @@ MAIN_AGENTS = ("Racing", "exact Thompson", "Thompson, Beta(1,1)", "SMC")
 RACING, EXACT, THOMPSON, SMC = MAIN_AGENTS
 EXACT_AGENT = {"agent": "exact", "label": EXACT}
 THOMPSON_AGENT = {"agent": "exact", "prior": "reference", "label": THOMPSON}
-BLOCK_SIZE, REPLICATIONS_PER_PROBLEM = 50, 5
+BLOCK_SIZE, REPLICATIONS_PER_PROBLEM, PROBLEMS_AT_ONCE = 50, 5, 50
 QUANTILES = (0.05, 0.5, 0.95)
 
 
@@ -222,13 +222,10 @@ def _play_environments(
         return list(play_agents(own.task, [environment], agents, **sizes).values())
     make = make_drawn_beta_problem if figure["of"] == "1a" else make_topics_problem
     sizes["replications"] = sizes["block_size"] = REPLICATIONS_PER_PROBLEM
-    count, at_once = (
-        math.ceil(own.size("replications", each) / REPLICATIONS_PER_PROBLEM)
-        for each in (look, own.looks[0])
-    )
+    count = math.ceil(own.size("replications", look) / REPLICATIONS_PER_PROBLEM)
     found: list[dict[str, RunResults]] = []
-    for first in range(0, count, at_once):  # so that a later look goes on with those before
-        problems = [make(number) for number in range(first, min(first + at_once, count))]
+    for first in range(0, count, PROBLEMS_AT_ONCE):  # a later look goes on with those before
+        problems = [make(n) for n in range(first, min(first + PROBLEMS_AT_ONCE, count))]
         found += play_agents(own.task, problems, agents, **sizes).values()
     return found
 
@@ -519,6 +516,7 @@ def write_tables(found: Found) -> dict[str, str]:
     """Return the tables of the page."""
     settings = found["settings"]
     main = parts_of(found, settings["main"])
+    verdicts = _verdict_rows(settings, main)
     figures = {name: main[name] for name in settings["figures"]}
     variants = {each: parts_of(found, each) for each in settings["variants"]}
     jeffreys = [
@@ -531,7 +529,7 @@ def write_tables(found: Found) -> dict[str, str]:
         for row in found["numbers"]["Table 1"]
     ]
     return {
-        "verdicts": markdown_rows(list(_verdict_rows(settings, main))),
+        "verdicts": markdown_rows([dict(zip(COLUMNS, row, strict=True)) for row in verdicts]),
         "figures": markdown_rows([_figure_row(*each) for each in figures.items()]),
         "runs": markdown_rows([row for each in figures.items() for row in _run_rows(*each)]),
         "variants": markdown_rows([_variant_row(*each) for each in variants.items()]),
@@ -540,8 +538,8 @@ def write_tables(found: Found) -> dict[str, str]:
     }
 
 
-def _verdict_rows(settings: Mapping[str, Any], main: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield a row per claim of the paper under the main variant."""
+def _verdict_rows(settings: Mapping[str, Any], main: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    """Yield the cells of `COLUMNS` for each claim of the paper, under the main variant."""
     sizes, cells = settings["sizes"], main["Table 2"]["claims"]
     for where in settings["figures"]:
         for claim, cell in main[where]["claims"].items():
@@ -559,25 +557,24 @@ def _verdict_rows(settings: Mapping[str, Any], main: Mapping[str, Any]) -> Itera
     yield _many_cells(claim, "Theorem 1", own, f"{worst:.4f} (worst problem)")
 
 
-def _verdict_row(claim: str, where: str, cell: Mapping[str, Any], size: int) -> dict[str, str]:
+def _verdict_row(claim: str, where: str, cell: Mapping[str, Any], size: int) -> Sequence[str]:
     ends = " to ".join("?" if each is None else f"{each:.1f}" for each in cell["ends"])
     low, high = (None if each is None else f"{each:.1f}" for each in cell["limits"])
     limits = f"{low} to {high}" if low and high else f"above {low}" if low else f"below {high}"
     needed = cell.get("needed")
     more = f" (needs about {needed * cell['look'] * size / cell['count']:,.0f})" if needed else ""
-    cells = claim, where, f"**{cell['verdict']}**{more}", f"{cell['estimate']:.1f} [{ends}]"
-    return dict(zip(COLUMNS, (*cells, limits, f"{cell['look'] * size:,.0f}"), strict=True))
+    measured, after = f"{cell['estimate']:.1f} [{ends}]", f"{cell['look'] * size:,.0f}"
+    return claim, where, f"**{cell['verdict']}**{more}", measured, limits, after
 
 
 def _many_cells(
     claim: str, where: str, own: Sequence[Mapping[str, Any]], measured: str
-) -> dict[str, str]:
+) -> Sequence[str]:
     """Return the row of a claim that holds if it holds in all its cells."""
     counts = Counter(cell["verdict"] for cell in own)
     word = HOLDS if counts[HOLDS] == len(own) else FAILS if counts[FAILS] else UNDECIDED
     details = ", ".join(f"{each} in {counts[each]}" for each in VERDICTS if counts[each])
-    cells = claim, where, f"**{word}**", measured, f"in all {len(own)}: {details}", ""
-    return dict(zip(COLUMNS, cells, strict=True))
+    return claim, where, f"**{word}**", measured, f"in all {len(own)}: {details}", ""
 
 
 def _variant_row(name: str, numbers: Mapping[str, Any]) -> dict[str, str]:

@@ -8,9 +8,9 @@ import pytest
 
 from bandit_gym.likelihoods import Gaussian
 from scripts.studies import environments, libraries
-from scripts.studies.study import Study, StudyTask, Workers
+from scripts.studies.study import StudyTask, Workers, load_settings
 
-SAMPLERS = Study("libraries").settings["samplers"]
+SAMPLERS = load_settings("libraries")["samplers"]
 CASES = libraries.load_cases()
 NUM_DRAWS = 20_000
 
@@ -88,9 +88,7 @@ def test_library_that_cannot_be_installed_is_missing_and_the_others_go_on(tmp_pa
         return tmp_path
 
     monkeypatch.setattr(libraries, "install_library", install)
-    parts = libraries.parts(
-        StudyTask(Study("libraries").settings, 1.0, tmp_path, Workers("serial"))
-    )
+    parts = libraries.parts(StudyTask(load_settings("libraries"), 1.0, tmp_path, Workers("serial")))
     assert parts["missing: river"]() == "pip failed: no such version"
     assert "sampler: obp, BernoulliTS" in parts and "sampler: river, Beta" not in parts
 
