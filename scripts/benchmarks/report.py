@@ -76,15 +76,12 @@ def write_markdown(found: dict[str, Any], rows: Sequence[ResultRow], path: Path)
     Raises:
         ValueError: if the document has no place for them; see `fill_blocks`.
     """
+    reasons = {f"`{row.key}`": TARGETS[row.key].reason for row in rows if row.key in TARGETS}
     tables = [
         [_write_cells(row) for row in rows],
-        [
-            {"row": f"`{row.key}`", "why its bar lies there": TARGETS[row.key].reason}
-            for row in rows
-            if row.key in TARGETS
-        ],
+        [{"row": key, "why its bar lies there": reason} for key, reason in reasons.items()],
     ]
-    text = "\n\n".join([describe(found), *(markdown_rows(table) for table in tables if table)])
+    text = "\n\n".join([describe(found), *map(markdown_rows, filter(None, tables))])
     path.write_text(fill_blocks(path.read_text(), {"rows": text}))
     with matplotlib.rc_context(STYLE):
         figure = draw([row for row in rows if row.costs])

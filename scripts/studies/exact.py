@@ -84,8 +84,6 @@ def draw(found: Found) -> dict[str, Figure]:
 def _read_leaderboard(found: Found) -> pd.DataFrame:
     """Return the leaderboard of the open suite, in its own order."""
     board = pd.DataFrame([part["row"] for part in parts_of(found, OPEN).values()])
-    numbers = board.columns.drop(["agent", "worst_case"])
-    board[numbers] = board[numbers].apply(pd.to_numeric)
     order = ["decided", "excess"]
     return board.sort_values(order, ascending=[False, True], kind="stable", ignore_index=True)
 
@@ -120,7 +118,6 @@ def _never_wrong(hard: pd.DataFrame) -> dict[str, str]:
 
 def _by_kind(cases: pd.DataFrame, board: pd.DataFrame) -> str:
     """Return the mean distance of each agent by kind of prior."""
-    cases = cases.assign(excess=pd.to_numeric(cases["excess"]))
     means = cases.pivot_table("excess", "agent", "kind", sort=False).reindex(board["agent"])
     cells = means.map("{:z.3f}".format).where(means.notna(), "")
     return markdown_rows(cells.reset_index().to_dict("records"))

@@ -274,21 +274,20 @@ def _judge_figure(own: VariantTask, name: str) -> dict[str, Any]:
 
 def _describe_runs(played: PlayedRuns, margin: float) -> dict[str, Any]:
     """Return mean curves of each agent, its distribution of final regrets and its locked runs."""
-    found: dict[str, Any] = {"steps": played.steps.tolist()}
+    agents = {}
     for label in MAIN_AGENTS:
         curves, clusters = played.curves(label), played.clusters(label)
         last, is_locked = curves[:, -1], played.is_locked(label)
         errors = clusters.std(axis=0, ddof=1) / math.sqrt(len(clusters))
-        for name, value in {
+        agents[label] = {
             "means": curves.mean(axis=0).tolist(),
             "errors": errors.tolist(),
             "quantiles": np.quantile(last, QUANTILES).tolist(),
             "locked": list(share_interval(is_locked, 0.05)),
             "locked_regret": float(last[is_locked].sum() / last.sum()),
-        }.items():
-            found.setdefault(name, {})[label] = value
-    parting = step_of_parting(played, margin)
-    return found | {"parting": parting, "replications": len(played.curves(RACING))}
+        }
+    found = {"steps": played.steps.tolist(), "agents": agents, "replications": len(curves)}
+    return found | {"parting": step_of_parting(played, margin)}
 
 
 def _measure_claim(settings: Mapping[str, Any], claim: str, look: PlayedRuns) -> ClaimMeasure:
@@ -428,19 +427,8 @@ MAX_ERROR_PROBABILITY = NUM_ARMS * DELTA
 MAX_SAMPLES = 50_000
 
 
-class RandomCase(NamedTuple):
-    """A random problem, Bernoulli arms with a Beta prior, and (K,) data."""
-
-    problem: BanditProblem
-    counts: np.ndarray
-    sums: np.ndarray
-
-    def log_mean_weight(self) -> float:
-        """Return log E_q[w], w = prod x^(alpha-1) (1-x)^(beta-1), q the Beta(1, 1) posterior."""
-        prior: Any = self.problem.prior
-        successes, failures = self.sums, self.counts - self.sums
-        above = special.betaln(np.array(prior.alpha) + successes, np.array(prior.beta) + failures)
-        return float(np.sum(above - special.betaln(1 + successes, 1 + failures)))
+RandomCase = tuple[BanditProblem, np.ndarray, np.ndarray]
+"""A random problem, Bernoulli arms with a Beta prior, and (K,) counts and sums."""
 
 
 def random_case(number: int) -> RandomCase:
@@ -450,7 +438,14 @@ def random_case(number: int) -> RandomCase:
     problem = BanditProblem(Bernoulli(), Beta(alpha, beta), NUM_ARMS)
     counts = rng.integers(0, 31, size=NUM_ARMS)
     sums = rng.binomial(counts, problem.prior.sample(rng, (NUM_ARMS,))).astype(float)
-    return RandomCase(problem, counts, sums)
+    return problem, counts, sums
+
+
+def log_mean_weight(prior: Any, counts: np.ndarray, sums: np.ndarray) -> float:
+    """Return log E_q[w], w = prod x^(alpha-1) (1-x)^(beta-1), q the Beta(1, 1) posterior."""
+    failures = counts - sums
+    above = special.betaln(np.array(prior.alpha) + sums, np.array(prior.beta) + failures)
+    return float(np.sum(above - special.betaln(1 + sums, 1 + failures)))
 
 
 def _theorem_1(own: VariantTask) -> dict[str, Any]:
@@ -484,14 +479,15 @@ def race(case: RandomCase, own: VariantTask, num_races: int, seed: SeedSequence)
     """
     options = own.make_entry(DELTA, SIGMA) | {"max_samples": MAX_SAMPLES}
     (entry,) = read_entries("agents", "agent", [options])
-    agent = make_suite_agent(entry, case.problem, horizon=1)
+    problem, counts, sums = case
+    agent = make_suite_agent(entry, problem, horizon=1)
     agent.reset(num_races, seed=seed)
-    agent.warm_start(case.counts, case.sums)
+    agent.warm_start(counts, sums)
     found = agent.race()
-    truth = action_probabilities(case.problem, case.counts, case.sums, tolerance=1e-8)
+    truth = action_probabilities(problem, counts, sums, tolerance=1e-8)
     log_values = found.gumbels + np.log(truth)
     if "proposal" not in options:  # a matched one is the posterior, whose weights are 1
-        log_values += case.log_mean_weight()
+        log_values += log_mean_weight(problem.prior, counts, sums)
     expectations = np.exp(log_values - found.log_scale[:, None])
     winners = expectations[np.arange(num_races), found.totals.argmax(axis=1)]
     return np.array([winners < expectations.max(axis=1) - SIGMA, found.num_samples], dtype=float)
@@ -611,8 +607,8 @@ def _table_of_cells(settings: Mapping[str, Any], cells: Mapping[str, Any]) -> st
 
 def _figure_row(name: str, details: Mapping[str, Any]) -> dict[str, str]:
     regrets = {
-        label: f"{mean[-1]:.1f} ± {1.96 * details['errors'][label][-1]:.1f}"
-        for label, mean in details["means"].items()
+        label: f"{agent['means'][-1]:.1f} ± {1.96 * agent['errors'][-1]:.1f}"
+        for label, agent in details["agents"].items()
     }
     parting = details["parting"]
     ends = "" if not parting else " to ".join(f"{x:,.0f}" if x else "never" for x in parting[1:])
@@ -627,17 +623,17 @@ def _figure_row(name: str, details: Mapping[str, Any]) -> dict[str, str]:
 
 def _run_rows(name: str, details: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield a row per agent: its distribution of final regrets, and its locked runs."""
-    for label, quantiles in details["quantiles"].items():
-        share, low, high = (100 * each for each in details["locked"][label])
+    for label, agent in details["agents"].items():
+        share, low, high = (100 * each for each in agent["locked"])
         yield {
             "figure": name.removeprefix("Figure "),
             "agent": label,
-            "mean": f"{details['means'][label][-1]:.1f}",
-            "5 %": f"{quantiles[0]:.1f}",
-            "median": f"{quantiles[1]:.1f}",
-            "95 %": f"{quantiles[2]:.1f}",
+            "mean": f"{agent['means'][-1]:.1f}",
+            "5 %": f"{agent['quantiles'][0]:.1f}",
+            "median": f"{agent['quantiles'][1]:.1f}",
+            "95 %": f"{agent['quantiles'][2]:.1f}",
             "locked, % of runs": f"{share:.1f} [{low:.1f}, {high:.1f}]",
-            "their % of the regret": f"{100 * details['locked_regret'][label]:.0f}",
+            "their % of the regret": f"{100 * agent['locked_regret']:.0f}",
         }
 
 
@@ -657,10 +653,10 @@ def draw(found: Found) -> dict[str, Figure]:
 
 def _draw_regret(axes: Axes, details: Mapping[str, Any]) -> None:
     """Draw the mean regrets with their 95 % bands."""
-    for number, (label, mean) in enumerate(details["means"].items()):
+    for number, (label, agent) in enumerate(details["agents"].items()):
+        mean, half = np.array(agent["means"]), 1.96 * np.array(agent["errors"])
         (line,) = axes.plot(details["steps"], mean, label=label, **find_style(number).line)
-        half = 1.96 * np.array(details["errors"][label])
-        ends = np.array(mean) - half, np.array(mean) + half
+        ends = mean - half, mean + half
         axes.fill_between(details["steps"], *ends, color=line.get_color(), alpha=0.2, linewidth=0)
     axes.set(xlabel="step", ylabel="Bayesian pseudo-regret so far", ylim=(0, None))
     axes.legend(frameon=False, fontsize="x-small")
