@@ -62,7 +62,9 @@ class ClaimMeasure(NamedTuple):
         if all(each.low > 0 for each in margins):
             return HOLDS
         margins += self._difference(level)
-        return FAILS if any(_is_beyond(each) for each in margins) else UNDECIDED
+        # there is no room left to a limit; what is known exactly may lie on it
+        is_beyond = [each.high < 0 or each.low == each.high == 0 for each in margins]
+        return FAILS if any(is_beyond) else UNDECIDED
 
     def _difference(self, level: float) -> list[Interval]:
         """Return how far the quantity lies above what counts as no difference, if that is named."""
@@ -85,11 +87,6 @@ class ClaimMeasure(NamedTuple):
         ]
         factor = min([max(inside), *outside])
         return len(self.values) * factor**2
-
-
-def _is_beyond(margin: Interval) -> bool:
-    """Say whether there is no room left to a limit; what is known exactly may lie on it."""
-    return margin.high < 0 or margin.low == margin.high == 0
 
 
 def skewed_interval(values: FloatArray, level: float) -> Interval:

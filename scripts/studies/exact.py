@@ -31,15 +31,10 @@ def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
 
 def _measure_suite(task: StudyTask, suite: str, label: str) -> dict[str, Any]:
     """Put one agent to a suite; return its row of the leaderboard and a row per case."""
-    agents = {label: task.settings["agents"][label]}
-    found = run_suite(
-        agents,
-        suite=suite,
-        only=task.settings["suites"][suite]["only"],
-        scale=task.scale * task.settings["more"].get(label, 1),
-        seed=task.settings["seed"],
-        workers=task.workers,
-    )
+    settings = task.settings
+    agents, scale = {label: settings["agents"][label]}, settings["more"].get(label, 1) * task.scale
+    options = {"only": settings["suites"][suite]["only"], "seed": settings["seed"]}
+    found = run_suite(agents, suite=suite, scale=scale, workers=task.workers, **options)
     return {
         "row": _to_json(found.leaderboard())[0],
         "cases": _to_json(found.distances[KEPT_COLUMNS]),

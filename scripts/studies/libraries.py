@@ -91,12 +91,8 @@ def measure_sampler(task: StudyTask, sampler: Mapping[str, Any], python: Path) -
         {"case": case.name} | _compare(case, problem, answer)
         for case, problem, answer in zip(cases, problems, answers, strict=True)
     ]
-    return {
-        "suite": sampler["suite"],
-        "states": sampler["states"],
-        "proof": rows[0],
-        "cases": rows[1:],
-    }
+    stated = {"suite": sampler["suite"], "states": sampler["states"]}
+    return stated | {"proof": rows[0], "cases": rows[1:]}
 
 
 def _choose_cases(task: StudyTask, suite: str) -> list[Case]:
@@ -129,11 +125,9 @@ def find_stated_problem(sampler: Mapping[str, Any], case: Case) -> BanditProblem
     for each parameter.
     """
     own = case.problem.to_dict()
-    is_given = own["prior"]["name"] in sampler["given"]
-    if is_given and not any(isinstance(value, list) for value in own["prior"].values()):
-        prior = own["prior"]
-    else:
-        prior = sampler["prior"]
+    has_lists = any(isinstance(value, list) for value in own["prior"].values())
+    is_given = own["prior"]["name"] in sampler["given"] and not has_lists
+    prior = own["prior"] if is_given else sampler["prior"]
     likelihood = sampler.get("model", own["likelihood"])
     return problem_from_dict(own | {"prior": prior, "likelihood": likelihood})
 

@@ -115,9 +115,7 @@ class VariantTask(NamedTuple):
 
     def decide(self, measure: Callable[[float], ClaimMeasure]) -> dict[str, Any]:
         """Play more and more until a claim is decided, or to the last look."""
-        level = self.settings["level"] / self.num_cells
-        if self.is_main:
-            level /= len(self.settings["looks"])
+        level = self.settings["level"] / (self.num_cells * len(self.looks))
         for look in self.looks:
             found = measure(look)
             word = found.verdict(level)

@@ -27,10 +27,8 @@ EVALUATION_SEED = 20_261_120
 
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for each variant, and for each environment."""
-    settings = task.settings
-    found: dict[str, Callable[[], Any]] = {
-        "bounds": partial(find_reference_returns, settings["short"])
-    }
+    settings, found = task.settings, dict[str, Callable[[], Any]]()
+    found["bounds"] = partial(find_reference_returns, settings["short"])
     for label in settings["variants"]:
         found[f"learning: {label}"] = partial(_learn, task, label)
     for environment in settings["worlds"]:
