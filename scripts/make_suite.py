@@ -83,8 +83,8 @@ def find_answer(case: dict[str, Any]) -> tuple[FloatArray, float]:
     if not isinstance(problem, ContextualProblem):
         found, error = action_probabilities_with_error(problem, case["counts"], case["sums"])
         return found, float(error)
-    features, rows, rewards = Recipe(**case["recipe"]).make_data(problem)
-    data = (rows, rewards), features
+    made = Recipe(**case["recipe"]).make_data(problem)
+    data = (made["rows"], made["rewards"]), made["features"]
     found, error = action_probabilities_with_error(problem, *data)
     if "law" not in case:
         by_chains = probabilities_by_chains(problem, *data, CHAINS_TOLERANCE)
