@@ -46,9 +46,7 @@ FOUND, AGREES, OTHERWISE = "found", "agrees", "the oracle says OTHERWISE"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("suite", type=Path, help="its file")
     file = parser.parse_args(arguments).suite
     suite = json.loads(file.read_text(encoding="utf-8"))
@@ -72,9 +70,8 @@ def check_answer(case: dict[str, Any]) -> str:
         case |= {"law": probabilities.tolist(), "error": error}
         return FOUND
     distance = np.abs(probabilities - case["law"]).max()
-    return (
-        AGREES if distance <= ANSWER_TOLERANCE + NUM_ERRORS * error + case["error"] else OTHERWISE
-    )
+    is_near = distance <= ANSWER_TOLERANCE + NUM_ERRORS * error + case["error"]
+    return AGREES if is_near else OTHERWISE
 
 
 def find_answer(case: dict[str, Any]) -> tuple[FloatArray, float]:
@@ -86,8 +83,8 @@ def find_answer(case: dict[str, Any]) -> tuple[FloatArray, float]:
     if not isinstance(problem, ContextualProblem):
         found, error = action_probabilities_with_error(problem, case["counts"], case["sums"])
         return found, float(error)
-    features, rows, rewards = Recipe(**case["recipe"]).make_data(problem)
-    data = (rows, rewards), features
+    made = Recipe(**case["recipe"]).make_data(problem)
+    data = (made["rows"], made["rewards"]), made["features"]
     found, error = action_probabilities_with_error(problem, *data)
     if "law" not in case:
         by_chains = probabilities_by_chains(problem, *data, CHAINS_TOLERANCE)

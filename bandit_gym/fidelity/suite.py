@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy
@@ -22,6 +22,7 @@ from numpy.random import Generator, Philox
 
 from bandit_gym.checks import check_choice, check_object, message
 from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.contexts import count_coefficients, disjoint
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem, ContextualProblem, problem_from_dict
 
@@ -130,20 +131,6 @@ class Suite:
 # -- Data with features, made of a seed and a few settings -----------------------------------------
 
 
-class ContextualData(NamedTuple):
-    """What an agent is given.
-
-    Attributes:
-        features: (K, d) of the arms at the decision.
-        rows: (t, d) features of the arms that paid.
-        rewards: (t,) in reward units.
-    """
-
-    features: FloatArray
-    rows: FloatArray
-    rewards: FloatArray
-
-
 @dataclass(frozen=True)
 class Recipe:
     """How the data of a case are made.
@@ -174,20 +161,18 @@ class Recipe:
     is_separated: bool = False
     closeness: float = 0.0
 
-    def make_data(self, problem: ContextualProblem) -> ContextualData:
-        """Return the data of a problem."""
-        rng = Generator(Philox(self.seed))
-        num_arms = problem.num_arms
-        num_blocks = {"shared": 1, "disjoint": num_arms, "hierarchical": num_arms + 1}[self.design]
-        size = problem.num_features // num_blocks
+    def make_data(self, problem: ContextualProblem) -> dict[str, FloatArray]:
+        """Return the `features`, `rows` and `rewards` of a `ContextualCase` of this problem."""
+        rng, num_arms = Generator(Philox(self.seed)), problem.num_arms
+        size = problem.num_features // count_coefficients(self.design, num_arms, 1)
         theta = self.scale * _normal(rng, (problem.num_features,))
         visitors = self._draw_visitors(rng, self.num_distinct or self.num_rows, size)
         if self.num_distinct:
             visitors = visitors[_integers(rng, self.num_distinct, self.num_rows)]
-        rows = self._arrange(visitors, _integers(rng, num_arms, self.num_rows), num_blocks)
+        rows = self._arrange(visitors, _integers(rng, num_arms, self.num_rows), num_arms)
         guests = self._draw_visitors(rng, num_arms if self.design == "shared" else 1, size)
         guests = np.broadcast_to(guests, (num_arms, size))
-        features = self._arrange(guests, np.arange(num_arms), num_blocks)
+        features = self._arrange(guests, np.arange(num_arms), num_arms)
         used = theta * (features != 0)
         differences = (features @ theta) / np.square(used).sum(axis=1)
         features = features - self.closeness * differences[:, None] * used
@@ -199,7 +184,7 @@ class Recipe:
             is_flipped = isinstance(problem.likelihood, Bernoulli)  # 1 for small numbers
             quantiles = 1 - uniforms if is_flipped else uniforms
             rewards = problem.likelihood.sample(problem.link.mean(predictors), quantiles)
-        return ContextualData(features, rows, rewards)
+        return {"features": features, "rows": rows, "rewards": rewards}
 
     def _draw_visitors(self, rng: Generator, number: int, size: int) -> FloatArray:
         own, common = _normal(rng, (number, size)), _normal(rng, (number, 1))
@@ -209,15 +194,12 @@ class Recipe:
             visitors[:, 0] = 1.0
         return visitors
 
-    def _arrange(self, visitors: FloatArray, arms: IntArray, num_blocks: int) -> FloatArray:
-        """Return (n, d) features of (n,) arms for (n, p) visitors."""
+    def _arrange(self, visitors: FloatArray, arms: IntArray, num_arms: int) -> FloatArray:
+        """Return (n, d) features of (n,) arms for (n, p) visitors; a shared block comes last."""
         if self.design == "shared":
             return visitors
-        blocks = np.zeros((len(arms), num_blocks, visitors.shape[1]))
-        blocks[np.arange(len(arms)), arms] = visitors
-        if self.design == "hierarchical":
-            blocks[:, -1] = visitors
-        return blocks.reshape(len(arms), -1)
+        own = disjoint(visitors, num_arms, intercept=False)[np.arange(len(arms)), arms]
+        return np.hstack([own, visitors]) if self.design == "hierarchical" else own
 
 
 def _normal(rng: Generator, shape: tuple[int, ...]) -> FloatArray:
@@ -262,7 +244,7 @@ def read_case(stored: dict[str, Any]) -> Case:
     fields |= {"problem": problem, "probabilities": np.array(fields["probabilities"], float)}
     if isinstance(problem, ContextualProblem):
         data = Recipe(**fields.pop("recipe")).make_data(problem)
-        totals = {"counts": np.array([len(data.rewards)]), "sums": np.array([data.rewards.sum()])}
-        return ContextualCase(**fields | totals | data._asdict())
+        counts, sums = np.array([len(data["rewards"])]), data["rewards"].sum(keepdims=True)
+        return ContextualCase(**fields | data, counts=counts, sums=sums)
     totals = {"counts": np.array(fields["counts"], int), "sums": np.array(fields["sums"], float)}
     return Case(**fields | totals)

@@ -68,10 +68,6 @@ def _play_alone(agent: Any) -> timing.Contestant:
         agent.reset(seed=0)
         return agent.act, agent.observe
 
-    return _play_game(start)
-
-
-def _play_game(start: Callable[[], tuple[Callable, Callable]]) -> timing.Contestant:
     return timing.make_contestant(new_game(start), NUM_STEPS)
 
 
@@ -87,7 +83,6 @@ def _measure_exact(effort: Effort) -> Iterator[timing.Measurement]:
     yield timing.match(
         f"exact TS, {num_lanes} lanes: ",
         {"exact.many.numpy": ("plain NumPy", "ours")},
-        "decision",
         lambda: {
             "ours": _play_from_start(lambda: ExactThompson(UNIFORM), 100, num_lanes),
             "plain NumPy": _play_from_start(PlainThompson, 100, num_lanes),
@@ -99,7 +94,6 @@ def _measure_exact(effort: Effort) -> Iterator[timing.Measurement]:
     yield timing.match(
         f"exact TS, {num_lanes} lanes x {num_steps} steps: ",
         {"exact.many.grid": ("grid", "conjugate")},
-        "decision",
         lambda: {
             name: _play_from_start(make, num_steps, num_lanes) for name, make in methods.items()
         },
@@ -108,7 +102,6 @@ def _measure_exact(effort: Effort) -> Iterator[timing.Measurement]:
     yield timing.match(
         "exact TS, one lane: ",
         {f"exact.one.{name}": (name, "ours") for name in peers},
-        "decision",
         lambda: {
             "ours": _play_alone(ExactThompson(UNIFORM)),
             **{name: timing.make_peer(effort, name, NUM_STEPS) for name in peers},
@@ -148,14 +141,13 @@ def _measure_races(effort: Effort) -> Iterator[timing.Measurement]:
     yield timing.match(
         f"Racing, bernoulli, {num_lanes} lanes: ",
         {"racing.bernoulli.bulk": ("ours", "bulk draws")},
-        "sample",
         partial(_race_against_draws, num_lanes),
+        "sample",
     )
     agents = {"matched": RacingThompson, "exact": ExactThompson}
     yield timing.match(
         f"Racing, {num_lanes} lanes x {num_steps} steps: ",
         {"racing.matched": ("matched", "exact")},
-        "decision",
         lambda: {
             name: _play_from_start(partial(make, TRUNCATED), num_steps, num_lanes)
             for name, make in agents.items()
@@ -222,16 +214,16 @@ def _measure_particles(effort: Effort) -> timing.Measurement:
     """Return SMC in one lane, against the library `particles` and plain NumPy."""
     drawn = replace(TRUNCATED, prior=FixedDraws(TRUNCATED.prior))
     make = partial(SMCThompson.paper, drawn, num_particles=NUM_PARTICLES)
+    start_plain = partial(_start_plain_particles, drawn)
     return timing.match(
         f"SMC, {NUM_PARTICLES} particles: ",
         {
             "smc.one.particles": ("particles", "ours, one lane"),
             "smc.one.numpy": ("ours, one lane", "plain NumPy"),
         },
-        "decision",
         lambda: {
             "ours, one lane": _play_alone(make()),
-            "plain NumPy": _play_game(partial(_start_plain_particles, drawn)),
+            "plain NumPy": timing.make_contestant(new_game(start_plain), NUM_STEPS),
             "particles": timing.make_peer(effort, "particles", NUM_STEPS),
         },
     )

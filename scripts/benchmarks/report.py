@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -16,11 +17,12 @@ from matplotlib.ticker import EngFormatter
 
 from bandit_gym.checks.styles import COLOURS
 from bandit_gym.experiments.provenance import versions
+from bandit_gym.results.plots import save_figure
 from bandit_gym.results.report import markdown_rows
 from benchmarks.thresholds import TARGETS, judge_row
 from benchmarks.timing import Effort, ResultRow
 from scripts.studies.environments import read_pins
-from scripts.studies.study import fill_blocks, save_figure
+from scripts.studies.study import STYLE, fill_blocks
 
 PEER_NAMES = ("gymnax", "mabwiser", "river", "particles")
 OWN_CONTESTANTS = ("ours", "native", "grid")
@@ -74,17 +76,16 @@ def write_markdown(found: dict[str, Any], rows: Sequence[ResultRow], path: Path)
     Raises:
         ValueError: if the document has no place for them; see `fill_blocks`.
     """
+    reasons = {f"`{row.key}`": TARGETS[row.key].reason for row in rows if row.key in TARGETS}
     tables = [
         [_write_cells(row) for row in rows],
-        [
-            {"row": f"`{row.key}`", "why its bar lies there": TARGETS[row.key].reason}
-            for row in rows
-            if row.key in TARGETS
-        ],
+        [{"row": key, "why its bar lies there": reason} for key, reason in reasons.items()],
     ]
-    text = "\n\n".join([describe(found), *(markdown_rows(table) for table in tables if table)])
+    text = "\n\n".join([describe(found), *map(markdown_rows, filter(None, tables))])
     path.write_text(fill_blocks(path.read_text(), {"rows": text}))
-    save_figure(draw([row for row in rows if row.costs]), path.with_suffix(".svg"))
+    with matplotlib.rc_context(STYLE):
+        figure = draw([row for row in rows if row.costs])
+        save_figure(figure, path.with_suffix(""), ["svg"])
 
 
 def draw(rows: Sequence[ResultRow]) -> Figure:
@@ -102,7 +103,6 @@ def draw(rows: Sequence[ResultRow]) -> Figure:
     axes.set_yticks(range(len(rows)), [row.title.partition(":")[0] for row in rows], fontsize=8)
     axes.set(xscale="log", xlabel="µs", ylim=(len(rows) - 0.5, -0.6))
     axes.margins(x=0.15)
-    axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 

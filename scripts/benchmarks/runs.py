@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from time import perf_counter
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -72,24 +71,22 @@ def _measure_steps(effort: Effort) -> Iterator[timing.Measurement]:
     yield timing.match(
         f"bernoulli step, {num_lanes} lanes: ",
         {"environment.bernoulli.many.sync": ("SyncVectorEnv", "native")},
-        "step of a lane",
         lambda: {"native": _play_native(num_lanes), "SyncVectorEnv": _step_sync(num_lanes)},
+        "step of a lane",
     )
     yield timing.match(
         f"bernoulli step, {num_lanes} lanes, 2 arms, episodes of {HORIZON}: ",
         {f"environment.bernoulli.gymnax.t{HORIZON}": ("gymnax", "native")},
-        "step of a lane",
         lambda: {
             "native": _play_native(num_lanes, num_arms=2),
             "gymnax": timing.make_peer(effort, "gymnax", 2000 * HORIZON),
         },
+        "step of a lane",
     )
 
 
 def _play_native(num_lanes: int, num_arms: int = 10) -> timing.Contestant:
-    options: Any = {"num_arms": num_arms, "max_episode_steps": HORIZON}
-    options["vectorization_mode"] = "vector_entry_point"
-    env = gym.make_vec(ENV_ID, num_lanes, **options)
+    env = gym.make_vec(ENV_ID, num_lanes, num_arms=num_arms, max_episode_steps=HORIZON)
     env.reset(seed=0)
     for _ in range(0, WORTH_COMPILING, num_lanes):
         env.reset()  # until its numbers come from the compiled loop

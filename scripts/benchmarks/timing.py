@@ -108,8 +108,8 @@ class Measurement(NamedTuple):
 def match(
     title: str,
     ratios: Mapping[str, tuple[str, str]],
-    work: str,
     make: Callable[[], Mapping[str, Contestant | str]],
+    work: str = "decision",
 ) -> Measurement:
     """Announce contestants that do the same work, and which of them to compare.
 
@@ -117,24 +117,23 @@ def match(
         title: what is compared; each row adds the names of its two sides.
         ratios: key of a row -> the contestant whose cost is divided, and the one whose cost it is
             divided by.
-        work: what one unit of work is, "decision" or "step".
         make: makes them; a string says why one is absent.
+        work: what one unit of work is.
     """
 
     def take(effort: Effort) -> Iterator[ResultRow]:
         contestants = make()
         costs = time_contestants(contestants, effort)
         for key, sides in ratios.items():
-            row = ResultRow(key, f"{title}{' / '.join(sides)}", None, work=work)
-            absent = [
-                f"{name} is absent: {contestants[name]}" for name in sides if name not in costs
-            ]
+            name = f"{title}{' / '.join(sides)}"
+            absent = [side for side in sides if side not in costs]
             if absent:
-                yield replace(row, note=absent[0])
+                note = f"{absent[0]} is absent: {contestants[absent[0]]}"
+                yield ResultRow(key, name, None, work=work, note=note)
             else:
-                medians = {name: float(np.median(costs[name])) for name in sides}
+                medians = {side: float(np.median(costs[side])) for side in sides}
                 turns = costs[sides[0]] / costs[sides[1]]
-                yield replace(summarise_turns(key, row.title, turns), costs=medians, work=work)
+                yield replace(summarise_turns(key, name, turns), costs=medians, work=work)
 
     return Measurement(tuple(ratios), take)
 
@@ -218,9 +217,9 @@ def _calibrate(play: Contestant, effort: Effort) -> int:
 
 
 def summarise_turns(
-    key: str, title: str, values: Sequence[float] | np.ndarray, unit: str = "x", note: str = ""
+    key: str, title: str, values: Sequence[float] | np.ndarray, unit: str = "x"
 ) -> ResultRow:
     """Return a row of the median and the quartiles of a quantity over its turns."""
     low, median, high = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
     turns = tuple(map(float, values))
-    return ResultRow(key, title, median, low, high, unit, turns=turns, note=note)
+    return ResultRow(key, title, median, low, high, unit, turns=turns)

@@ -12,11 +12,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from bandit_gym.checks import check_choice, check_real, message
+from bandit_gym.checks import check_choice, check_real
 from bandit_gym.experiments.execution import Workers
-from scripts.studies.study import BUILD, DOCS, MAX_SCALE, NAMES, Study, measure_study, write_pages
+from scripts.studies.study import BUILD, DOCS, NAMES, load_settings, measure_study, write_pages
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +25,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("name", nargs="?", default="", help=", ".join(NAMES))
     parser.add_argument("--scale", type=float, help="default: that of the page")
-    parser.add_argument("--out", type=Path, help="default: docs, or below its scale build/studies")
     parser.add_argument("--workers", type=int, help="processes; default: one per core")
     parser.add_argument("--tell", action="store_true", help="write the pages anew from their JSON")
     options = parser.parse_args(arguments)
@@ -34,17 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(map(str, write_pages())))
         return 0
     try:
-        study = Study(check_choice("name", options.name, NAMES))
-        full = study.settings["scale"]
+        name = check_choice("name", options.name, NAMES)
+        full = load_settings(name)["scale"]
         scale = full if options.scale is None else options.scale
-        check_real("scale", scale, above=0.0, maximum=MAX_SCALE)
-        own = BUILD / study.name
-        folder = options.out or (own if scale < full else DOCS)
-        if scale < full and folder.resolve() == DOCS.resolve():
-            raise ValueError(message("out", "be another folder than the page's", str(folder)))
+        check_real("scale", scale, above=0.0)
+        folder = BUILD / name if scale < full else DOCS
         backend = "serial" if options.workers == 1 else "loky"
         workers = Workers(backend, options.workers)
-        page = measure_study(study, scale, folder, own / "parts", workers)
+        page = measure_study(name, scale, folder, workers)
     except (TypeError, ValueError) as error:
         parser.error(str(error))
     print(f"page: {page}")

@@ -50,10 +50,8 @@ class ClaimMeasure(NamedTuple):
         if self.are_outcomes:
             mean, low, high = self.interval(level)
             return [Interval(self.high - mean, self.high - high, self.high - low)]
-        return [
-            skewed_interval(self.values - self.low, level),
-            skewed_interval(self.high - self.values, level),
-        ]
+        sides = self.values - self.low, self.high - self.values
+        return [skewed_interval(distances, level) for distances in sides]
 
     def verdict(self, level: float) -> str:
         """Say whether the quantity lies between its limits, wrongly with at most this probability.
@@ -64,7 +62,9 @@ class ClaimMeasure(NamedTuple):
         if all(each.low > 0 for each in margins):
             return HOLDS
         margins += self._difference(level)
-        return FAILS if any(_is_beyond(each) for each in margins) else UNDECIDED
+        # there is no room left to a limit; what is known exactly may lie on it
+        is_beyond = [each.high < 0 or each.low == each.high == 0 for each in margins]
+        return FAILS if any(is_beyond) else UNDECIDED
 
     def _difference(self, level: float) -> list[Interval]:
         """Return how far the quantity lies above what counts as no difference, if that is named."""
@@ -87,11 +87,6 @@ class ClaimMeasure(NamedTuple):
         ]
         factor = min([max(inside), *outside])
         return len(self.values) * factor**2
-
-
-def _is_beyond(margin: Interval) -> bool:
-    """Say whether there is no room left to a limit; what is known exactly may lie on it."""
-    return margin.high < 0 or margin.low == margin.high == 0
 
 
 def skewed_interval(values: FloatArray, level: float) -> Interval:

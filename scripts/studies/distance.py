@@ -122,17 +122,15 @@ def average(rows: Sequence[Row]) -> Row:
 def _measure_on_features(task: StudyTask, title: str) -> dict[str, Any]:
     """Return each agent's distances along a run, favourite's excesses, and regret lost."""
     settings, environment = task.settings, task.settings["environments"][title]
-    races = read_entries(
-        "agents",
-        "agent",
-        {f"race {n}": {"agent": "racing", "effective_samples": 12 * n} for n in (1, 2)},
+    races = {f"race {n}": {"agent": "racing", "effective_samples": 12 * n} for n in (1, 2)}
+    references, entries = (
+        read_entries("agents", "agent", each) for each in (races, settings["on_features"])
     )
-    entries = read_entries("agents", "agent", settings["on_features"])
-    envs = [environment | {"label": title}]
-    runs = _play_environments(task, "replications_features", envs, [*races, *entries])[title]
+    envs, agents = [environment | {"label": title}], [*references, *entries]
+    runs = _play_environments(task, "replications_features", envs, agents)[title]
     found = _measure_along_runs(task, environment, entries)
     for label, row in found.items():
-        lost = _find_lost_shares(runs[label], [runs[race.label] for race in races])
+        lost = _find_lost_shares(runs[label], [runs[race] for race in races])
         row["lost"] = list(mean_interval(lost))
     return found
 
@@ -189,19 +187,18 @@ def find_shares(agent: Any, features: np.ndarray, rng: Generator, num_draws: int
 def write_tables(found: Found) -> dict[str, str]:
     """Return the verdicts and the tables of the page."""
     near, steps = found["settings"]["near"], found["settings"]["steps"]
+    on_features = [
+        _feature_cells(title, label, row, steps)
+        for title, rows in parts_of(found, "features").items()
+        for label, row in rows.items()
+    ]
     agents = sorted(
         parts_of(found, "agent").items(), key=lambda part: np.mean(average(part[1])["lost"])
     )
     return {
         "claims": markdown_rows(judge_claims(found)),
         "agents": markdown_rows([_agent_cells(label, rows, near) for label, rows in agents]),
-        "features": markdown_rows(
-            [
-                _feature_cells(title, label, row, steps)
-                for title, rows in parts_of(found, "features").items()
-                for label, row in rows.items()
-            ]
-        ),
+        "features": markdown_rows(on_features),
     }
 
 
@@ -233,13 +230,14 @@ def judge_claims(found: Found) -> list[dict[str, str]]:
     cells, settings = [], found["settings"]
     for claim, rows, interval in find_claims(found):
         expected, word = settings["claims"][claim], judge_interval(interval, settings["margin"])
-        judged = {"claim": f"{claim}: {expected}"}
-        judged |= {
+        judged = {
+            "claim": f"{claim}: {expected}",
             "verdict": verdict(word == expected, word != OPEN),
             "lost": _format_share(interval),
+            "favourite's excess": f"{average(rows)['lean']:+.3f}",
+            "pairs": str(len(rows)),
         }
-        excess = f"{average(rows)['lean']:+.3f}"
-        cells.append(judged | {"favourite's excess": excess, "pairs": str(len(rows))})
+        cells.append(judged)
     return cells
 
 
@@ -270,19 +268,18 @@ def draw(found: Found) -> dict[str, Figure]:
     plain, contextual = figure.subplots(1, 2)
     for colour, (claim, rows, interval) in zip(COLOURS, find_claims(found), strict=False):
         _draw_point(plain, average(rows)["lean"], interval, colour, claim)
-    for rows in parts_of(found, "features").values():
+    for number, rows in enumerate(parts_of(found, "features").values()):
         for colour, (label, row) in zip(COLOURS, rows.items(), strict=False):
-            _draw_point(contextual, np.mean(row["leans"]), row["lost"], colour, label)
+            lean, name = np.mean(row["leans"]), "" if number else label
+            _draw_point(contextual, lean, row["lost"], colour, name)
     for axes, title in ((plain, "without features"), (contextual, "with features")):
         axes.axhline(0, color="#888888", lw=0.8, ls=":")
         axes.axvline(0, color="#888888", lw=0.8, ls=":")
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.set(title=title, xlabel="favourite's excess", ylabel="regret lost")
         axes.locator_params(axis="x", nbins=4)
-        handles, labels = axes.get_legend_handles_labels()
-        named = dict(zip(labels, handles, strict=True))
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18)}
-        axes.legend(named.values(), named.keys(), frameon=False, fontsize="small", **place)
+        axes.legend(frameon=False, fontsize="small", **place)
     return {"distance": figure}
 
 

@@ -13,7 +13,7 @@ from bandit_gym.fidelity import run_suite
 from bandit_gym.fidelity.benchmark import draw_leaderboard, leaderboard_cells
 from bandit_gym.fidelity.trial import WRONG
 from bandit_gym.results.report import markdown_rows
-from scripts.studies.study import Found, StudyTask, verdict
+from scripts.studies.study import Found, StudyTask, parts_of, verdict
 
 KEPT_COLUMNS = ["case", "kind", "status", "verdict", "words", "decisions", "excess", "flagged"]
 BAYESIAN_AGENTS = ("exact", "racing")
@@ -31,18 +31,11 @@ def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
 
 def _measure_suite(task: StudyTask, suite: str, label: str) -> dict[str, Any]:
     """Put one agent to a suite; return its row of the leaderboard and a row per case."""
-    agents = {label: task.settings["agents"][label]}
-    found = run_suite(
-        agents,
-        suite=suite,
-        only=task.settings["suites"][suite]["only"],
-        scale=task.scale * task.settings["more"].get(label, 1),
-        seed=task.settings["seed"],
-        workers=task.workers,
-    )
+    settings = task.settings
+    agents, scale = {label: settings["agents"][label]}, settings["more"].get(label, 1) * task.scale
+    options = {"only": settings["suites"][suite]["only"], "seed": settings["seed"]}
+    found = run_suite(agents, suite=suite, scale=scale, workers=task.workers, **options)
     return {
-        "agent": label,
-        "suite": suite,
         "row": _to_json(found.leaderboard())[0],
         "cases": _to_json(found.distances[KEPT_COLUMNS]),
         "failures": found.failures,
@@ -85,17 +78,14 @@ def draw(found: Found) -> dict[str, Figure]:
 
 def _read_leaderboard(found: Found) -> pd.DataFrame:
     """Return the leaderboard of the open suite, in its own order."""
-    rows = [part["row"] for part in found["numbers"].values() if part["suite"] == OPEN]
-    board = pd.DataFrame(rows)
-    numbers = board.columns.drop(["agent", "worst_case"])
-    board[numbers] = board[numbers].apply(pd.to_numeric)
+    board = pd.DataFrame([part["row"] for part in parts_of(found, OPEN).values()])
     order = ["decided", "excess"]
     return board.sort_values(order, ascending=[False, True], kind="stable", ignore_index=True)
 
 
 def _cases(found: Found, suite: str) -> pd.DataFrame:
-    parts = [part for part in found["numbers"].values() if part["suite"] == suite]
-    return pd.DataFrame([row | {"agent": part["agent"]} for part in parts for row in part["cases"]])
+    parts = parts_of(found, suite).items()
+    return pd.DataFrame([row | {"agent": label} for label, part in parts for row in part["cases"]])
 
 
 def _claim_distance(found: Found, board: pd.DataFrame) -> dict[str, str]:
@@ -123,7 +113,6 @@ def _never_wrong(hard: pd.DataFrame) -> dict[str, str]:
 
 def _by_kind(cases: pd.DataFrame, board: pd.DataFrame) -> str:
     """Return the mean distance of each agent by kind of prior."""
-    cases = cases.assign(excess=pd.to_numeric(cases["excess"]))
     means = cases.pivot_table("excess", "agent", "kind", sort=False).reindex(board["agent"])
     cells = means.map("{:z.3f}".format).where(means.notna(), "")
     return markdown_rows(cells.reset_index().to_dict("records"))

@@ -10,7 +10,6 @@ Notation: K arms, d coefficients, t rewards, p features of a visitor.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -92,12 +91,8 @@ def measure_sampler(task: StudyTask, sampler: Mapping[str, Any], python: Path) -
         {"case": case.name} | _compare(case, problem, answer)
         for case, problem, answer in zip(cases, problems, answers, strict=True)
     ]
-    return {
-        "suite": sampler["suite"],
-        "states": sampler["states"],
-        "proof": rows[0],
-        "cases": rows[1:],
-    }
+    stated = {"suite": sampler["suite"], "states": sampler["states"]}
+    return stated | {"proof": rows[0], "cases": rows[1:]}
 
 
 def _choose_cases(task: StudyTask, suite: str) -> list[Case]:
@@ -130,11 +125,9 @@ def find_stated_problem(sampler: Mapping[str, Any], case: Case) -> BanditProblem
     for each parameter.
     """
     own = case.problem.to_dict()
-    is_given = own["prior"]["name"] in sampler["given"]
-    if is_given and not any(isinstance(value, list) for value in own["prior"].values()):
-        prior = own["prior"]
-    else:
-        prior = sampler["prior"]
+    has_lists = any(isinstance(value, list) for value in own["prior"].values())
+    is_given = own["prior"]["name"] in sampler["given"] and not has_lists
+    prior = own["prior"] if is_given else sampler["prior"]
     likelihood = sampler.get("model", own["likelihood"])
     return problem_from_dict(own | {"prior": prior, "likelihood": likelihood})
 
@@ -230,14 +223,13 @@ def _compare(case: Case, problem: BanditProblem, answer: Mapping[str, Any]) -> d
     if "error" in answer:
         return {"error": answer["error"]}
     counts = np.array(answer["counts"])
-    stated, error = find_truth(case.name, json.dumps(problem.to_dict()))
-    distances = {
-        kind: measure_excess(counts / counts.sum(), truth, int(counts.sum()))._asdict()
-        for kind, truth in (("stated", stated), ("own", case.probabilities))
-        if kind == "stated" or not np.array_equal(truth, stated)
-    }
+    stated, error = find_truth(case.name, problem)
+    own, distance = (
+        measure_excess(counts / counts.sum(), truth, int(counts.sum()))._asdict()
+        for truth in (case.probabilities, stated)
+    )
     costs = {"microseconds": answer["microseconds"], "error_of_truth": error}
-    return {"own": distances["stated"]} | distances | costs
+    return {"own": own, "stated": distance} | costs
 
 
 @cache
@@ -249,17 +241,16 @@ def load_cases() -> dict[str, Case]:
 
 
 @cache
-def find_truth(name: str, stated: str) -> tuple[FloatArray, float]:
+def find_truth(name: str, problem: BanditProblem) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities of Thompson sampling in a case, and their error.
 
     Args:
         name: of the case.
-        stated: the problem, as JSON. If it is the case's own, the answer is stored. Otherwise the
-            oracle finds it, to 0.001 in total variation where arms have features.
+        problem: as stated. If it is the case's own, the answer is stored. Otherwise the oracle
+            finds it, to 0.001 in total variation where arms have features.
     """
     case = load_cases()[name]
-    problem = problem_from_dict(json.loads(stated))
-    if problem.to_dict() == case.problem.to_dict():
+    if problem == case.problem:
         return case.probabilities, case.error
     data: Any = case.counts, case.sums
     if isinstance(case, ContextualCase):

@@ -51,10 +51,8 @@ def ratios(task: StudyTask, name: str) -> list[dict[str, Any]]:
         for horizon in sorted({max(1, last_horizon // 5), max(1, last_horizon // 2), last_horizon}):
             optimum = optimal_regret(environment, horizon)
             ratios = {label: float(each[horizon - 1] / optimum) for label, each in curves.items()}
-            rows.append(
-                {"prior": name, "arms": num_arms, "horizon": horizon, "least": float(optimum)}
-                | {"ratios": ratios}
-            )
+            row = {"prior": name, "arms": num_arms, "horizon": horizon}
+            rows.append(row | {"least": float(optimum), "ratios": ratios})
     return rows
 
 

@@ -168,13 +168,6 @@ def mean_field(
     Revisited").
     """
     target = Target(problem, counts, sums)
-    centre, curvature = fit(target)
-    noise = rng.standard_normal((size, problem.num_arms))
-    return target.means(centre + noise / np.sqrt(-curvature))
-
-
-def fit(target: Target) -> tuple[np.ndarray, np.ndarray]:
-    """Return the normal distributions' centres and minus their precisions, as `fit` has."""
     centre, curvature = find_mode(target)
     uniforms = stats.qmc.Sobol(centre.shape[1], seed=0).random_base2(5)[:NUM_POINTS]
     points = special.ndtri(np.vstack([uniforms, 1 - uniforms]).clip(1e-9, 1 - 1e-9))[:, None]
@@ -184,7 +177,8 @@ def fit(target: Target) -> tuple[np.ndarray, np.ndarray]:
         curvature = (curvature + np.maximum(average, 10 * curvature)) / 2
         step = np.nan_to_num(slopes).mean(axis=0) / -curvature
         centre = centre + np.clip(step, -1.0, 1.0) / 2
-    return centre, curvature
+    noise = rng.standard_normal((size, problem.num_arms))
+    return target.means(centre + noise / np.sqrt(-curvature))
 
 
 def moment_matched(
@@ -224,12 +218,10 @@ class EnsembleSampling(Agent):
         self.noise = problem.likelihood.reward_std(mean) ** 2
         self.weight = self.noise / variance
 
-    def _restart(self, mask: np.ndarray) -> None:
+    def _start(self) -> None:
         shape = (self.num_lanes, self.num_models, self.problem.num_arms)
-        if not hasattr(self, "starts") or self.starts.shape != shape:  # type: ignore[has-type]
-            self.starts, self.shifts = np.zeros(shape), np.zeros(shape)
-        self.starts[mask] = self.problem.prior.sample(self.rng, shape)[mask]
-        self.shifts[mask] = 0.0
+        self.starts = self.problem.prior.sample(self.rng, shape)
+        self.shifts = np.zeros(shape)
 
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
         noise = self.rng.standard_normal((len(lanes), self.num_models))
@@ -383,10 +375,8 @@ class Wavering(ExactThompson):
     """Exact Thompson sampling, but one pull in ten is of any arm: it leans away from the best."""
 
     def _action_probabilities(self) -> np.ndarray:
-        return np.asarray(
-            (1 - UNIFORM_SHARE) * super()._action_probabilities()
-            + UNIFORM_SHARE / self.problem.num_arms
-        )
+        exact = super()._action_probabilities()
+        return np.asarray((1 - UNIFORM_SHARE) * exact + UNIFORM_SHARE / self.problem.num_arms)
 
     def _choose(self) -> np.ndarray:
         other = self.rng.integers(self.problem.num_arms, size=self.num_lanes)

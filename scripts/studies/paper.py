@@ -41,7 +41,7 @@ from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import bootstrap_interval
 from scripts.studies.claims import ClaimMeasure, share_interval
-from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, StudyTask, play_agents
+from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, StudyTask, parts_of, play_agents
 
 VERDICTS = [HOLDS, FAILS, UNDECIDED]
 COLUMNS = "claim", "where", "verdict", "measured", "holds if", "after"
@@ -49,7 +49,7 @@ MAIN_AGENTS = ("Racing", "exact Thompson", "Thompson, Beta(1,1)", "SMC")
 RACING, EXACT, THOMPSON, SMC = MAIN_AGENTS
 EXACT_AGENT = {"agent": "exact", "label": EXACT}
 THOMPSON_AGENT = {"agent": "exact", "prior": "reference", "label": THOMPSON}
-BLOCK_SIZE, REPLICATIONS_PER_PROBLEM = 50, 5
+BLOCK_SIZE, REPLICATIONS_PER_PROBLEM, PROBLEMS_AT_ONCE = 50, 5, 50
 QUANTILES = (0.05, 0.5, 0.95)
 
 
@@ -66,24 +66,7 @@ class RacingByDraws(RacingThompson):
         self.inner.thresholds = self.inner.thresholds._replace(gaps=gaps)
 
 
-def make_entry(
-    settings: Mapping[str, Any], variant: str, delta: float = 0.1, sigma: float = 0.1
-) -> dict[str, Any]:
-    """Return the agent of a variant as an experiment names it."""
-    details = settings["variants"][variant]
-    levels = {"delta": delta, "sigma": sigma} if "threshold" in details else {}
-    return {"label": RACING} | levels | details
-
-
 # -- When a claim is decided --------------------------------------------------------------------
-
-
-def num_cells(settings: Mapping[str, Any], variant: str, num_problems: int) -> int:
-    """Return how many cells of a variant chance may lead astray, which share the level."""
-    in_figures = sum(len(figure["claims"]) for figure in settings["figures"].values())
-    if "threshold" not in settings["variants"][variant]:
-        return in_figures
-    return in_figures + 2 * len(settings["deltas"]) * len(settings["sigmas"]) + 4 + num_problems
 
 
 class VariantTask(NamedTuple):
@@ -103,6 +86,24 @@ class VariantTask(NamedTuple):
         return self.variant == str(self.settings["main"])
 
     @property
+    def has_levels(self) -> bool:
+        """Whether the agent is given delta and sigma, which Table 2 and Theorem 1 vary."""
+        return "threshold" in self.settings["variants"][self.variant]
+
+    def make_entry(self, delta: float = 0.1, sigma: float = 0.1) -> dict[str, Any]:
+        """Return the agent as an experiment names it."""
+        levels = {"delta": delta, "sigma": sigma} if self.has_levels else {}
+        return {"label": RACING} | levels | self.settings["variants"][self.variant]
+
+    @property
+    def num_cells(self) -> int:
+        """How many cells chance may lead astray, which share the level."""
+        settings = self.settings
+        in_figures = sum(len(figure["claims"]) for figure in settings["figures"].values())
+        in_table_2 = 2 * len(settings["deltas"]) * len(settings["sigmas"]) + 4
+        return in_figures + self.has_levels * (in_table_2 + self.task.size("problems"))
+
+    @property
     def looks(self) -> Sequence[float]:
         """The shares of the sizes after which claims are judged, the last of which is 1."""
         return self.settings["looks"] if self.is_main else [1.0]  # type: ignore[no-any-return]
@@ -114,10 +115,7 @@ class VariantTask(NamedTuple):
 
     def decide(self, measure: Callable[[float], ClaimMeasure]) -> dict[str, Any]:
         """Play more and more until a claim is decided, or to the last look."""
-        cells = num_cells(self.settings, self.variant, self.task.size("problems"))
-        level = self.settings["level"] / cells
-        if self.is_main:
-            level /= len(self.settings["looks"])
+        level = self.settings["level"] / (self.num_cells * len(self.looks))
         for look in self.looks:
             found = measure(look)
             word = found.verdict(level)
@@ -200,13 +198,10 @@ def step_of_parting(played: PlayedRuns, margin: float) -> list[float | None] | N
     """
     behind = played.clusters(SMC) - played.clusters(RACING) - margin * played.clusters(EXACT)
 
-    def first_step(excess: FloatArray) -> float:
-        below = np.flatnonzero(excess <= 0)
-        after = 0 if not below.size else int(below[-1]) + 1
-        return float(played.steps[after]) if after < len(excess) else math.inf
-
     def first_steps(batch: FloatArray) -> FloatArray:
-        return np.array([first_step(excess) for excess in batch.mean(axis=1)])
+        is_near = np.flip(batch.mean(axis=1) <= 0, axis=1)  # the last step first
+        num_behind = np.where(is_near.any(axis=1), is_near.argmax(axis=1), len(played.steps))
+        return np.append(played.steps, math.inf)[len(played.steps) - num_behind]
 
     with np.errstate(invalid="ignore"):  # between infinite steps
         found = bootstrap_interval(behind, first_steps)
@@ -225,13 +220,10 @@ def _play_environments(
         return list(play_agents(own.task, [environment], agents, **sizes).values())
     make = make_drawn_beta_problem if figure["of"] == "1a" else make_topics_problem
     sizes["replications"] = sizes["block_size"] = REPLICATIONS_PER_PROBLEM
-    count, at_once = (
-        math.ceil(own.size("replications", each) / REPLICATIONS_PER_PROBLEM)
-        for each in (look, own.looks[0])
-    )
+    count = math.ceil(own.size("replications", look) / REPLICATIONS_PER_PROBLEM)
     found: list[dict[str, RunResults]] = []
-    for first in range(0, count, at_once):  # so that a later look goes on with those before
-        problems = [make(number) for number in range(first, min(first + at_once, count))]
+    for first in range(0, count, PROBLEMS_AT_ONCE):  # a later look goes on with those before
+        problems = [make(n) for n in range(first, min(first + PROBLEMS_AT_ONCE, count))]
         found += play_agents(own.task, problems, agents, **sizes).values()
     return found
 
@@ -251,7 +243,7 @@ def make_topics_problem(number: int) -> dict[str, Any]:
 
 def _judge_figure(own: VariantTask, name: str) -> dict[str, Any]:
     """Decide the claims of a figure under a variant; keep the main variant's curves."""
-    settings, racing = own.settings, make_entry(own.settings, own.variant)
+    settings, racing = own.settings, own.make_entry()
 
     @cache
     def look(share: float) -> PlayedRuns:
@@ -280,39 +272,35 @@ def _judge_figure(own: VariantTask, name: str) -> dict[str, Any]:
 
 def _describe_runs(played: PlayedRuns, margin: float) -> dict[str, Any]:
     """Return mean curves of each agent, its distribution of final regrets and its locked runs."""
-    found: dict[str, Any] = {"steps": played.steps.tolist()}
+    agents = {}
     for label in MAIN_AGENTS:
         curves, clusters = played.curves(label), played.clusters(label)
         last, is_locked = curves[:, -1], played.is_locked(label)
         errors = clusters.std(axis=0, ddof=1) / math.sqrt(len(clusters))
-        for name, value in {
+        agents[label] = {
             "means": curves.mean(axis=0).tolist(),
             "errors": errors.tolist(),
             "quantiles": np.quantile(last, QUANTILES).tolist(),
             "locked": list(share_interval(is_locked, 0.05)),
             "locked_regret": float(last[is_locked].sum() / last.sum()),
-        }.items():
-            found.setdefault(name, {})[label] = value
-    parting = step_of_parting(played, margin)
-    return found | {"parting": parting, "replications": len(played.curves(RACING))}
+        }
+    found = {"steps": played.steps.tolist(), "agents": agents, "replications": len(curves)}
+    return found | {"parting": step_of_parting(played, margin)}
 
 
 def _measure_claim(settings: Mapping[str, Any], claim: str, look: PlayedRuns) -> ClaimMeasure:
     """Return the quantity of a claim and its limits."""
-    early = settings["early"]
     if claim == "samples":
         return ClaimMeasure(look.samples(), 300.0, 500.0)
-    step = early if claim == "early" else None
-    margin = settings["margin"] * look.regrets(EXACT, step)
-    racing = look.regrets(RACING, step)
+    step = settings["early"] if claim == "early" else None
+    racing, exact = look.regrets(RACING, step), look.regrets(EXACT, step)
+    margin = settings["margin"] * exact
     if claim == "competitive":
-        return ClaimMeasure(racing - look.regrets(EXACT), high=margin)
-    other = look.regrets(THOMPSON if claim == "thompson" else SMC, step)
-    return (
-        ClaimMeasure(other - racing, -margin, margin)
-        if step
-        else ClaimMeasure(other - racing, low=0.0, same=margin)
-    )
+        return ClaimMeasure(racing - exact, high=margin)
+    more = look.regrets(THOMPSON if claim == "thompson" else SMC, step) - racing
+    if claim == "early":
+        return ClaimMeasure(more, -margin, margin)
+    return ClaimMeasure(more, low=0.0, same=margin)
 
 
 def _table_2(own: VariantTask) -> dict[str, Any]:
@@ -321,7 +309,7 @@ def _table_2(own: VariantTask) -> dict[str, Any]:
     environment |= {"prior": {"name": "beta", "alpha": 5.0, "beta": 5.0}, "label": "Beta(5, 5)"}
     deltas, sigmas = settings["deltas"], settings["sigmas"]
     agents = [
-        make_entry(settings, own.variant, delta, sigma) | {"label": f"{delta}, {sigma}"}
+        own.make_entry(delta, sigma) | {"label": f"{delta}, {sigma}"}
         for delta, sigma in product(deltas, sigmas)
     ]
 
@@ -338,11 +326,9 @@ def _table_2(own: VariantTask) -> dict[str, Any]:
         return np.array([[read(f"{delta}, {sigma}") for sigma in sigmas] for delta in deltas])
 
     def measure_cell(share: float, which: str, i: int, j: int) -> ClaimMeasure:
-        paper, around = settings[which][i][j], settings["ten_runs"]
-        limits = (
-            (0.9 * paper, 1.1 * paper) if which == "samples" else (paper - around, paper + around)
-        )
-        return ClaimMeasure(table(share, which)[i, j], *limits)
+        paper = settings[which][i][j]
+        around = 0.1 * paper if which == "samples" else settings["ten_runs"]
+        return ClaimMeasure(table(share, which)[i, j], paper - around, paper + around)
 
     def measure_rise(share: float, which: str, axis: int) -> ClaimMeasure:
         """Return how much larger a number is at the largest delta or sigma than at the smallest."""
@@ -439,19 +425,8 @@ MAX_ERROR_PROBABILITY = NUM_ARMS * DELTA
 MAX_SAMPLES = 50_000
 
 
-class RandomCase(NamedTuple):
-    """A random problem, Bernoulli arms with a Beta prior, and (K,) data."""
-
-    problem: BanditProblem
-    counts: np.ndarray
-    sums: np.ndarray
-
-    def log_mean_weight(self) -> float:
-        """Return log E_q[w], w = prod x^(alpha-1) (1-x)^(beta-1), q the Beta(1, 1) posterior."""
-        prior: Any = self.problem.prior
-        successes, failures = self.sums, self.counts - self.sums
-        above = special.betaln(np.array(prior.alpha) + successes, np.array(prior.beta) + failures)
-        return float(np.sum(above - special.betaln(1 + successes, 1 + failures)))
+RandomCase = tuple[BanditProblem, np.ndarray, np.ndarray]
+"""A random problem, Bernoulli arms with a Beta prior, and (K,) counts and sums."""
 
 
 def random_case(number: int) -> RandomCase:
@@ -461,7 +436,14 @@ def random_case(number: int) -> RandomCase:
     problem = BanditProblem(Bernoulli(), Beta(alpha, beta), NUM_ARMS)
     counts = rng.integers(0, 31, size=NUM_ARMS)
     sums = rng.binomial(counts, problem.prior.sample(rng, (NUM_ARMS,))).astype(float)
-    return RandomCase(problem, counts, sums)
+    return problem, counts, sums
+
+
+def log_mean_weight(prior: Any, counts: np.ndarray, sums: np.ndarray) -> float:
+    """Return log E_q[w], w = prod x^(alpha-1) (1-x)^(beta-1), q the Beta(1, 1) posterior."""
+    failures = counts - sums
+    above = special.betaln(np.array(prior.alpha) + sums, np.array(prior.beta) + failures)
+    return float(np.sum(above - special.betaln(1 + sums, 1 + failures)))
 
 
 def _theorem_1(own: VariantTask) -> dict[str, Any]:
@@ -473,7 +455,7 @@ def _theorem_1(own: VariantTask) -> dict[str, Any]:
         before = own.size("races", own.looks[count - 1]) if count else 0
         num_races = own.size("races", own.looks[count]) - before
         seed = SeedSequence(own.settings["seed"], spawn_key=(count,))
-        return race(random_case(number), own.settings, own.variant, num_races, seed)
+        return race(random_case(number), own, num_races, seed)
 
     def measure(look: float, number: int) -> ClaimMeasure:
         counts = range(own.looks.index(look) + 1)
@@ -486,25 +468,24 @@ def _theorem_1(own: VariantTask) -> dict[str, Any]:
     return {"claims": cells, "samples": float(np.mean(samples))}
 
 
-def race(
-    case: RandomCase, settings: Mapping[str, Any], variant: str, num_races: int, seed: SeedSequence
-) -> np.ndarray:
+def race(case: RandomCase, own: VariantTask, num_races: int, seed: SeedSequence) -> np.ndarray:
     """Race by the paper's stop, and compare each winner's expectation with the best.
 
     Returns:
         (2, R): whether each race returned an arm with E[v] < max E[v] - sigma, in units of v after
         scaling, and its samples.
     """
-    options = make_entry(settings, variant, DELTA, SIGMA) | {"max_samples": MAX_SAMPLES}
+    options = own.make_entry(DELTA, SIGMA) | {"max_samples": MAX_SAMPLES}
     (entry,) = read_entries("agents", "agent", [options])
-    agent = make_suite_agent(entry, case.problem, horizon=1)
+    problem, counts, sums = case
+    agent = make_suite_agent(entry, problem, horizon=1)
     agent.reset(num_races, seed=seed)
-    agent.warm_start(case.counts, case.sums)
+    agent.warm_start(counts, sums)
     found = agent.race()
-    truth = action_probabilities(case.problem, case.counts, case.sums, tolerance=1e-8)
+    truth = action_probabilities(problem, counts, sums, tolerance=1e-8)
     log_values = found.gumbels + np.log(truth)
     if "proposal" not in options:  # a matched one is the posterior, whose weights are 1
-        log_values += case.log_mean_weight()
+        log_values += log_mean_weight(problem.prior, counts, sums)
     expectations = np.exp(log_values - found.log_scale[:, None])
     winners = expectations[np.arange(num_races), found.totals.argmax(axis=1)]
     return np.array([winners < expectations.max(axis=1) - SIGMA, found.num_samples], dtype=float)
@@ -516,27 +497,22 @@ def race(
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for Table 1, and for each table, figure and theorem under each variant."""
     found: dict[str, Callable[[], Any]] = {"Table 1": _table_1}
-    for variant, details in task.settings["variants"].items():
+    for variant in task.settings["variants"]:
         own = VariantTask(task, variant)
         judged = {name: partial(_judge_figure, own, name) for name in task.settings["figures"]}
-        if "threshold" in details:
+        if own.has_levels:
             judged |= {"Table 2": partial(_table_2, own), "Theorem 1": partial(_theorem_1, own)}
-        found |= {f"{where}: {variant}": part for where, part in judged.items()}
+        found |= {f"{variant}: {where}": part for where, part in judged.items()}
     return found
-
-
-def _numbers_of(found: Found, variant: str) -> dict[str, Any]:
-    """Return a variant's numbers by table, figure or theorem."""
-    names = [name.rpartition(": ") for name in found["numbers"]]
-    return {where: found["numbers"][f"{where}: {own}"] for where, _, own in names if own == variant}
 
 
 def write_tables(found: Found) -> dict[str, str]:
     """Return the tables of the page."""
     settings = found["settings"]
-    main = _numbers_of(found, settings["main"])
+    main = parts_of(found, settings["main"])
+    verdicts = _verdict_rows(settings, main)
     figures = {name: main[name] for name in settings["figures"]}
-    variants = {each: _numbers_of(found, each) for each in settings["variants"]}
+    variants = {each: parts_of(found, each) for each in settings["variants"]}
     jeffreys = [
         {
             "rewards": row["rewards"],
@@ -547,7 +523,7 @@ def write_tables(found: Found) -> dict[str, str]:
         for row in found["numbers"]["Table 1"]
     ]
     return {
-        "verdicts": markdown_rows(list(_verdict_rows(settings, main))),
+        "verdicts": markdown_rows([dict(zip(COLUMNS, row, strict=True)) for row in verdicts]),
         "figures": markdown_rows([_figure_row(*each) for each in figures.items()]),
         "runs": markdown_rows([row for each in figures.items() for row in _run_rows(*each)]),
         "variants": markdown_rows([_variant_row(*each) for each in variants.items()]),
@@ -556,8 +532,8 @@ def write_tables(found: Found) -> dict[str, str]:
     }
 
 
-def _verdict_rows(settings: Mapping[str, Any], main: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield a row per claim of the paper under the main variant."""
+def _verdict_rows(settings: Mapping[str, Any], main: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    """Yield the cells of `COLUMNS` for each claim of the paper, under the main variant."""
     sizes, cells = settings["sizes"], main["Table 2"]["claims"]
     for where in settings["figures"]:
         for claim, cell in main[where]["claims"].items():
@@ -575,25 +551,24 @@ def _verdict_rows(settings: Mapping[str, Any], main: Mapping[str, Any]) -> Itera
     yield _many_cells(claim, "Theorem 1", own, f"{worst:.4f} (worst problem)")
 
 
-def _verdict_row(claim: str, where: str, cell: Mapping[str, Any], size: int) -> dict[str, str]:
+def _verdict_row(claim: str, where: str, cell: Mapping[str, Any], size: int) -> Sequence[str]:
     ends = " to ".join("?" if each is None else f"{each:.1f}" for each in cell["ends"])
     low, high = (None if each is None else f"{each:.1f}" for each in cell["limits"])
     limits = f"{low} to {high}" if low and high else f"above {low}" if low else f"below {high}"
     needed = cell.get("needed")
     more = f" (needs about {needed * cell['look'] * size / cell['count']:,.0f})" if needed else ""
-    cells = claim, where, f"**{cell['verdict']}**{more}", f"{cell['estimate']:.1f} [{ends}]"
-    return dict(zip(COLUMNS, (*cells, limits, f"{cell['look'] * size:,.0f}"), strict=True))
+    measured, after = f"{cell['estimate']:.1f} [{ends}]", f"{cell['look'] * size:,.0f}"
+    return claim, where, f"**{cell['verdict']}**{more}", measured, limits, after
 
 
 def _many_cells(
     claim: str, where: str, own: Sequence[Mapping[str, Any]], measured: str
-) -> dict[str, str]:
+) -> Sequence[str]:
     """Return the row of a claim that holds if it holds in all its cells."""
     counts = Counter(cell["verdict"] for cell in own)
     word = HOLDS if counts[HOLDS] == len(own) else FAILS if counts[FAILS] else UNDECIDED
     details = ", ".join(f"{each} in {counts[each]}" for each in VERDICTS if counts[each])
-    cells = claim, where, f"**{word}**", measured, f"in all {len(own)}: {details}", ""
-    return dict(zip(COLUMNS, cells, strict=True))
+    return claim, where, f"**{word}**", measured, f"in all {len(own)}: {details}", ""
 
 
 def _variant_row(name: str, numbers: Mapping[str, Any]) -> dict[str, str]:
@@ -630,8 +605,8 @@ def _table_of_cells(settings: Mapping[str, Any], cells: Mapping[str, Any]) -> st
 
 def _figure_row(name: str, details: Mapping[str, Any]) -> dict[str, str]:
     regrets = {
-        label: f"{mean[-1]:.1f} ± {1.96 * details['errors'][label][-1]:.1f}"
-        for label, mean in details["means"].items()
+        label: f"{agent['means'][-1]:.1f} ± {1.96 * agent['errors'][-1]:.1f}"
+        for label, agent in details["agents"].items()
     }
     parting = details["parting"]
     ends = "" if not parting else " to ".join(f"{x:,.0f}" if x else "never" for x in parting[1:])
@@ -646,24 +621,24 @@ def _figure_row(name: str, details: Mapping[str, Any]) -> dict[str, str]:
 
 def _run_rows(name: str, details: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield a row per agent: its distribution of final regrets, and its locked runs."""
-    for label, quantiles in details["quantiles"].items():
-        share, low, high = (100 * each for each in details["locked"][label])
+    for label, agent in details["agents"].items():
+        share, low, high = (100 * each for each in agent["locked"])
         yield {
             "figure": name.removeprefix("Figure "),
             "agent": label,
-            "mean": f"{details['means'][label][-1]:.1f}",
-            "5 %": f"{quantiles[0]:.1f}",
-            "median": f"{quantiles[1]:.1f}",
-            "95 %": f"{quantiles[2]:.1f}",
+            "mean": f"{agent['means'][-1]:.1f}",
+            "5 %": f"{agent['quantiles'][0]:.1f}",
+            "median": f"{agent['quantiles'][1]:.1f}",
+            "95 %": f"{agent['quantiles'][2]:.1f}",
             "locked, % of runs": f"{share:.1f} [{low:.1f}, {high:.1f}]",
-            "their % of the regret": f"{100 * details['locked_regret'][label]:.0f}",
+            "their % of the regret": f"{100 * agent['locked_regret']:.0f}",
         }
 
 
 def draw(found: Found) -> dict[str, Figure]:
     """Draw regret over time for each figure, and our Table 2 over the paper's."""
     settings = found["settings"]
-    main, figures = _numbers_of(found, settings["main"]), {}
+    main, figures = parts_of(found, settings["main"]), {}
     for of in ("1a", "1b", "2"):
         names = [n for n in settings["figures"] if n.startswith(f"Figure {of}")]
         figure = Figure(figsize=(max(6.0, 4.2 * len(names)), 3.2), layout="constrained")
@@ -676,10 +651,10 @@ def draw(found: Found) -> dict[str, Figure]:
 
 def _draw_regret(axes: Axes, details: Mapping[str, Any]) -> None:
     """Draw the mean regrets with their 95 % bands."""
-    for number, (label, mean) in enumerate(details["means"].items()):
+    for number, (label, agent) in enumerate(details["agents"].items()):
+        mean, half = np.array(agent["means"]), 1.96 * np.array(agent["errors"])
         (line,) = axes.plot(details["steps"], mean, label=label, **find_style(number).line)
-        half = 1.96 * np.array(details["errors"][label])
-        ends = np.array(mean) - half, np.array(mean) + half
+        ends = mean - half, mean + half
         axes.fill_between(details["steps"], *ends, color=line.get_color(), alpha=0.2, linewidth=0)
     axes.set(xlabel="step", ylabel="Bayesian pseudo-regret so far", ylim=(0, None))
     axes.legend(frameon=False, fontsize="x-small")
@@ -688,8 +663,8 @@ def _draw_regret(axes: Axes, details: Mapping[str, Any]) -> None:
 def _draw_table_2(found: Found) -> Figure:
     """Draw samples and regrets of each variant over the paper's, a dot for each of 16 cells."""
     figure, settings = Figure(figsize=(7.0, 6.0), layout="constrained"), found["settings"]
-    numbers = {name: _numbers_of(found, name) for name in settings["variants"]}
-    cells = {name: each["Table 2"]["claims"] for name, each in numbers.items() if "Table 2" in each}
+    tables = {name: parts_of(found, name).get("Table 2") for name in settings["variants"]}
+    cells = {name: table["claims"] for name, table in tables.items() if table}
     for axes, which in zip(figure.subplots(2, 1), ("samples", "regrets"), strict=True):
         for position, claims in enumerate(cells.values()):
             own = [cell for claim, cell in claims.items() if f"{which} at" in claim]

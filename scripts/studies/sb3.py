@@ -27,10 +27,8 @@ EVALUATION_SEED = 20_261_120
 
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for each variant, and for each environment."""
-    settings = task.settings
-    found: dict[str, Callable[[], Any]] = {
-        "bounds": partial(find_reference_returns, settings["short"])
-    }
+    settings, found = task.settings, dict[str, Callable[[], Any]]()
+    found["bounds"] = partial(find_reference_returns, settings["short"])
     for label in settings["variants"]:
         found[f"learning: {label}"] = partial(_learn, task, label)
     for environment in settings["worlds"]:
@@ -78,7 +76,7 @@ def _compare_agents(task: StudyTask, environment: Mapping[str, Any]) -> list[dic
     replication depend on nothing else.
     """
     settings, horizon, learners = task.settings, environment["horizon"], environment["agents"]
-    number = max(10, task.size("replications"))
+    title, number = environment["title"], max(10, task.size("replications"))
     entries = {"constant": [settings["agents"][each] | {"label": each} for each in learners]}
     trained = {label: _train(task, environment, label) for label in environment["models"]}
     for label, (path, _, _) in trained.items():
@@ -88,11 +86,9 @@ def _compare_agents(task: StudyTask, environment: Mapping[str, Any]) -> list[dic
         entries.setdefault(details["observation"], []).append(entry)
     runs: dict[str, Any] = {}
     for observation, agents in entries.items():
-        env = models.show_to_models(environment["env"], observation) | {
-            "label": environment["title"]
-        }
+        env = models.show_to_models(environment["env"], observation) | {"label": title}
         sizes = {"replications": number, "horizon": horizon, "seed": EVALUATION_SEED}
-        runs |= play_agents(task, [env], agents, **sizes)[environment["title"]]
+        runs |= play_agents(task, [env], agents, **sizes)[title]
     reference, random = (runs[each].final("cumulative_regret") for each in (learners[0], "random"))
     rows = []
     for label, run in runs.items():

@@ -25,18 +25,20 @@ from types import ModuleType
 from typing import Any
 
 import matplotlib
-from matplotlib.figure import Figure
 
 from bandit_gym.checks.files import RESULTS_VERSION, to_json, write_atomically
 from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
 from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.results.plots import save_figure
 from bandit_gym.results.results import RunResults, load_results
 
 STUDIES_FOLDER = Path(__file__).parent
 DOCS, BUILD = STUDIES_FOLDER.parents[1] / "docs", Path("build/studies")
 NAMES = tuple(sorted(path.stem for path in STUDIES_FOLDER.glob("*.toml")))
-MAX_SCALE = 1000.0
 STUDY_BLOCK = re.compile(r"(<!-- study: (\w+) -->\n).*?(<!-- study: end -->)", re.S)
+STYLE: Any = {"axes.spines.top": False, "axes.spines.right": False, "savefig.transparent": True}
+"""Of figures on pages."""
+
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 
 Found = Mapping[str, Any]
@@ -67,41 +69,33 @@ class StudyTask:
         return max(4, round(self.scale * full))
 
 
-@dataclass(frozen=True)
-class Study:
-    """A study by its name."""
-
-    name: str
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What its file says."""
-        return tomllib.loads((STUDIES_FOLDER / f"{self.name}.toml").read_text(encoding="utf-8"))
-
-    @property
-    def module(self) -> ModuleType:
-        """What measures and reports it."""
-        return import_module(f"scripts.studies.{self.name}")
+def load_settings(name: str) -> dict[str, Any]:
+    """Return what the file of a study says."""
+    return tomllib.loads((STUDIES_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def measure_study(study: Study, scale: float, folder: Path, kept: Path, workers: Workers) -> Path:
+def import_study(name: str) -> ModuleType:
+    """Return what measures and reports a study."""
+    return import_module(f"scripts.studies.{name}")
+
+
+def measure_study(study: str, scale: float, folder: Path, workers: Workers) -> Path:
     """Measure the parts that are not kept from before; write numbers, pictures and page.
 
     Args:
-        study: which one.
+        study: its name.
         scale: 1 is the full size.
         folder: for the page and what belongs to it.
-        kept: for the numbers of single parts.
         workers: who computes.
 
     Returns:
         the page.
     """
-    settings = study.settings
+    settings = load_settings(study)
     origin = f"{json.dumps(settings, sort_keys=True)} {scale} {RESULTS_VERSION}"
-    own = kept / hashlib.sha256(origin.encode()).hexdigest()[:16]
+    own = BUILD / study / "parts" / hashlib.sha256(origin.encode()).hexdigest()[:16]
     own.mkdir(parents=True, exist_ok=True)
-    parts = study.module.parts(StudyTask(settings, scale, own, workers))
+    parts = import_study(study).parts(StudyTask(settings, scale, own, workers))
     numbers: dict[str, Any] = {}
     for number, (name, part) in enumerate(parts.items(), start=1):
         file = own / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
@@ -111,7 +105,7 @@ def measure_study(study: Study, scale: float, folder: Path, kept: Path, workers:
         numbers[name] = json.loads(file.read_text(encoding="utf-8"))
     chosen = "" if scale == settings["scale"] else f" --scale {scale}"
     found = {
-        "command": f"python -m scripts.studies {study.name}{chosen}",
+        "command": f"python -m scripts.studies {study}{chosen}",
         "results_version": RESULTS_VERSION,
         "date": datetime.now(UTC).date().isoformat(),
         "scale": scale,
@@ -119,7 +113,7 @@ def measure_study(study: Study, scale: float, folder: Path, kept: Path, workers:
         "numbers": numbers,
     }
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / f"{study.name}.json", to_json(found))
+    write_atomically(folder / f"{study}.json", to_json(found))
     return _write_study_page(study, folder, found)
 
 
@@ -147,29 +141,21 @@ def play_agents(
 def write_pages() -> list[Path]:
     """Write all pages and pictures anew whose numbers are stored, and return the pages."""
     return [
-        _write_study_page(Study(name), DOCS, json.loads((DOCS / f"{name}.json").read_text()))
+        _write_study_page(name, DOCS, json.loads((DOCS / f"{name}.json").read_text()))
         for name in NAMES
         if (DOCS / f"{name}.json").exists()
     ]
 
 
-def _write_study_page(study: Study, folder: Path, found: Found) -> Path:
-    with matplotlib.rc_context({"axes.spines.top": False, "axes.spines.right": False}):
-        figures = study.module.draw(found)
-    for name, figure in figures.items():
-        save_figure(figure, folder / f"{name}.svg")
-    page = folder / f"{study.name}.md"
-    text = (DOCS / f"{study.name}.md").read_text(encoding="utf-8")
-    write_atomically(
-        page, fill_blocks(text, study.module.write_tables(found) | {"made": made(found)}).encode()
-    )
+def _write_study_page(study: str, folder: Path, found: Found) -> Path:
+    module = import_study(study)
+    with matplotlib.rc_context(STYLE):
+        for name, figure in module.draw(found).items():
+            save_figure(figure, folder / name, ["svg"])
+    page, tables = folder / f"{study}.md", module.write_tables(found) | {"made": made(found)}
+    text = (DOCS / f"{study}.md").read_text(encoding="utf-8")
+    write_atomically(page, fill_blocks(text, tables).encode())
     return page
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure to a file; the same figure gives the same bytes."""
-    with matplotlib.rc_context({"svg.hashsalt": path.stem}):
-        figure.savefig(path, transparent=True, metadata={"Date": None})
 
 
 def made(found: Found) -> str:

@@ -77,7 +77,7 @@ def test_harness_has_its_thresholds_and_takes_a_share(tmp_path):
 
 
 def play_match(contestants: dict, sides: tuple[str, str], repeats: int) -> ResultRow:
-    measurement = match("title: ", {"key": sides}, "step", lambda: contestants)
+    measurement = match("title: ", {"key": sides}, lambda: contestants, "step")
     (row,) = measurement.take(Effort("test", seconds=0.0, repeats=repeats))
     return row
 

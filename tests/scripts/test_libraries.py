@@ -1,6 +1,5 @@
 """The study of other people's libraries: what adapters are given, and what they are measured by."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -9,9 +8,9 @@ import pytest
 
 from bandit_gym.likelihoods import Gaussian
 from scripts.studies import environments, libraries
-from scripts.studies.study import Study, StudyTask, Workers
+from scripts.studies.study import StudyTask, Workers, load_settings
 
-SAMPLERS = Study("libraries").settings["samplers"]
+SAMPLERS = load_settings("libraries")["samplers"]
 CASES = libraries.load_cases()
 NUM_DRAWS = 20_000
 
@@ -47,7 +46,7 @@ def test_library_is_given_a_prior_of_its_family_alone():
 def test_truth_under_the_stated_model_is_that_of_draws_of_its_posterior(label, name):
     case, rng = CASES[name], np.random.default_rng(0)
     problem = libraries.find_stated_problem(SAMPLERS[label], case)
-    truth, error = libraries.find_truth(name, json.dumps(problem.to_dict()))
+    truth, error = libraries.find_truth(name, problem)
     if label == "MABWiser, Thompson":
         wins, size = case.sums, (NUM_DRAWS, len(case.sums))
         draws = rng.beta(1 + wins, 1 + case.counts - wins, size)
@@ -89,9 +88,7 @@ def test_library_that_cannot_be_installed_is_missing_and_the_others_go_on(tmp_pa
         return tmp_path
 
     monkeypatch.setattr(libraries, "install_library", install)
-    parts = libraries.parts(
-        StudyTask(Study("libraries").settings, 1.0, tmp_path, Workers("serial"))
-    )
+    parts = libraries.parts(StudyTask(load_settings("libraries"), 1.0, tmp_path, Workers("serial")))
     assert parts["missing: river"]() == "pip failed: no such version"
     assert "sampler: obp, BernoulliTS" in parts and "sampler: river, Beta" not in parts
 

@@ -44,11 +44,11 @@ def test_arms_that_are_close_have_lost_their_true_differences():
         recipe = Recipe(seed=3, num_rows=50, design=design, closeness=1.0)
         data = recipe.make_data(problem)
         apart = Recipe(seed=3, num_rows=50, design=design).make_data(problem)
-        assert data.rewards.tolist() == apart.rewards.tolist(), design
-        moved = apart.features - data.features
+        assert data["rewards"].tolist() == apart["rewards"].tolist(), design
+        moved = apart["features"] - data["features"]
         directions = moved / np.linalg.norm(moved, axis=1, keepdims=True)
-        assert np.abs((directions * data.features).sum(axis=1)).max() < 1e-12, design
-        assert ((data.features != 0) == (apart.features != 0)).all(), design
+        assert np.abs((directions * data["features"]).sum(axis=1)).max() < 1e-12, design
+        assert ((data["features"] != 0) == (apart["features"] != 0)).all(), design
 
 
 def test_racing_is_right_where_the_laplace_approximation_is_wrong():
