@@ -109,11 +109,12 @@ class ParticlePosterior(Posterior):
         require_proper_prior(problem.prior)
         self.problem = check_problem(problem)
         self._is_cumulative = True
-        self.max_lanes = max(1, MAX_PARTICLE_MEANS // (max(schedule) * problem.num_arms))
+        self.max_lanes = max(1, MAX_PARTICLE_MEANS // (max(schedule) * problem.num_parameters))
         moves = check_choice("move", move, MOVE_OPTIONS) != "none"
         self._num_moves, self._is_renewed = SWEEPS_PER_RESAMPLING * moves, is_renewed
         self._schedule = np.array(schedule)
         self._min_effective_size = MIN_EFFECTIVE_SHARE * float(self._schedule[0])
+        self._min_unstaged_size = MIN_UNSTAGED_SHARE * self._min_effective_size
         is_split = is_renewed and problem.offers("arm_log_density")
         self._size = 1 if is_split else problem.num_arms  # D
         self._keeps_gains = type(problem.likelihood) is Bernoulli and not is_renewed
@@ -121,10 +122,11 @@ class ParticlePosterior(Posterior):
 
     def start(self, rng: Generator, num_lanes: int) -> None:
         """Allocate the particles of all lanes, and draw them from the prior."""
-        num_arms, size, num_particles = self.problem.num_arms, self._size, self._schedule.max()
-        num_rows = num_lanes * num_arms // size
-        self.counts, self.sums, self._peaks = np.zeros((3, num_lanes, num_arms))
-        self._means = np.empty((num_lanes * num_arms, num_particles + 1))
+        size, num_particles = self._size, self._schedule.max()
+        num_means = self.problem.num_parameters
+        num_rows = num_lanes * num_means // size
+        self.counts, self.sums, self._peaks = np.zeros((3, num_lanes, num_means))
+        self._means = np.empty((num_lanes * num_means, num_particles + 1))
         self._log_weights = np.zeros((num_rows, num_particles + 1))
         self._weights = np.empty((num_rows, num_particles))
         self._max_log_weights = np.empty(num_rows)
@@ -136,15 +138,15 @@ class ParticlePosterior(Posterior):
         self._shortages = 0
         self._kept_gains: dict[tuple[int, float], np.ndarray] = {}
         self.counts[mask] = self.sums[mask] = 0.0
-        self._begin(rng, np.flatnonzero(mask.repeat(self.problem.num_arms // self._size)))
+        self._begin(rng, np.flatnonzero(mask.repeat(self.problem.num_parameters // self._size)))
 
     def _begin(self, rng: Generator, rows: np.ndarray) -> None:
         """Draw populations from the prior; their weights are by no data."""
-        num_arms, num_particles = self.problem.num_arms, self._schedule.max()
+        num_means, num_particles = self.problem.num_parameters, self._schedule.max()
         cells = self._cells_of(rows).ravel()
-        lanes, places = np.unique(cells // num_arms, return_inverse=True)
-        draws = self.problem.prior.sample(rng, (len(lanes), num_particles, num_arms))
-        self._means[cells, :-1] = draws[places, :, cells % num_arms]
+        lanes, places = np.unique(cells // num_means, return_inverse=True)
+        draws = self.problem.prior.sample(rng, (len(lanes), num_particles, num_means))
+        self._means[cells, :-1] = draws[places, :, cells % num_means]
         self._peaks.reshape(-1)[cells] = 0.0
         # The reference is an average: inside the support, while a draw may be at its end.
         self._means[cells, -1] = self._means[cells, :16].mean(axis=1)
@@ -277,7 +279,7 @@ class ParticlePosterior(Posterior):
         """Return (R,) numbers of particles in use in each population."""
         pulls = np.minimum(self.counts.sum(axis=1), len(self._schedule) - 1)
         active = self._schedule[pulls.astype(np.int64)]
-        return active.repeat(self.problem.num_arms // self._size)
+        return active.repeat(self.problem.num_parameters // self._size)
 
     def _active_log_weights(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> np.ndarray:
         """Return (R, P) log-weights of the given populations, -inf for particles not in use."""
@@ -382,7 +384,7 @@ class ParticlePosterior(Posterior):
             if not (self._is_cumulative or is_new) and has_few_effective.any():
                 self._begin_anew(rng, rows[has_few_effective], totals)
                 return
-            needs_stages = sizes < MIN_UNSTAGED_SHARE * self._min_effective_size
+            needs_stages = sizes < self._min_unstaged_size
             if not stages_left:
                 self.lineage.is_capped[rows] |= needs_stages
             elif needs_stages.any():

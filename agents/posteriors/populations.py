@@ -94,6 +94,18 @@ class Genealogy:
         narrowing = self._log_scales[rows] - _log_scales(particles)
         self._log_narrowing[rows] = np.maximum(narrowing, 0.0).sum(axis=1)
 
+    def forget(self, rows: np.ndarray, sizes: np.ndarray, correlation: np.ndarray) -> None:
+        """Follow a renewal by what particles kept of their copies, in place of families.
+
+        Args:
+            rows: (R,) the populations.
+            sizes: (R,) effective sample sizes before.
+            correlation: (R,) of particles with the copies that they were moved from.
+        """
+        before = 1 / self._worth[rows] + 1 / sizes - 1 / self._num_particles
+        kept = np.square(correlation)
+        self._worth[rows] = 1 / (kept * before + (1 - kept) / self._num_particles)
+
     def has_few_effective(
         self, sizes: np.ndarray, num_particles: np.ndarray, num_arms: int
     ) -> np.ndarray:

@@ -315,8 +315,21 @@ def add_likelihood(
     """Add to (m,) values the log-likelihoods of (m, size) draws of a block over all its rows."""
     lane, block = index
     own = fit.order[fit.starts[block] : fit.starts[block + 1]]
+    add_likelihood_of_rows(link, data, lane, find_rows(fit, lane, block), own, theta, out)
+
+
+@inner
+def add_likelihood_of_rows(
+    link: LinkCode,
+    data: Data,
+    lane: int,
+    all_rows: np.ndarray,
+    own: np.ndarray,
+    theta: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Add to (m,) values the log-likelihoods of (m, size) coefficients `own` over some rows."""
     tile, work = np.empty((own.size + 2, TILE_ROWS)), np.empty((3, TILE_ROWS))
-    all_rows = find_rows(fit, lane, block)
     for low in range(0, all_rows.size, TILE_ROWS):
         rows = all_rows[low : low + TILE_ROWS]
         is_single = fill_tile(data, lane, rows, own, tile)

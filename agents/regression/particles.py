@@ -1,0 +1,206 @@
+"""Particles of the coefficients: SMC with resampling and moves, as `agents.posteriors.particles`.
+
+What differs is the data, which are rows, and the moves. A move is a Metropolis step of all
+coefficients at once, a random walk with the covariance of the population, that leaves the posterior
+of all rows as it is. Sweeps go on until particles have forgotten where they were copied from, or
+have used up their number.
+
+How far they have is measured by their correlation with the copies. Particles then err as fewer
+independent draws do, and a lane where these are too few is flagged. A part of the posterior that no
+particle has met is not noticed.
+
+Notation: N lanes, R of them that are due, P particles, n rows of a lane at most, d features.
+
+References:
+    Chopin (2002); Gelman, Roberts and Gilks (1996).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from agents.posteriors.particles import MAX_PARTICLES, ParticlePosterior
+from agents.posteriors.populations import step_directions
+from agents.posteriors.weighted_draws import (
+    WeightedDraws,
+    normalise_weights,
+    systematic_resample,
+)
+from agents.regression.draws import add_likelihood_of_rows
+from agents.regression.likelihoods import LinkCode, make_link_code
+from agents.regression.posterior import CoefficientPosterior
+from agents.regression.rows import Rows
+from agents.regression.sites import Data
+from bandit_gym.checks import check_integer
+from bandit_gym.checks.doubts import Doubt
+from bandit_gym.numerics.compiled import kernel
+from bandit_gym.problem import ContextualProblem
+
+MAX_STAGES = 300
+"""Most powers of the likelihood by which the new rows of an update are added."""
+
+MAX_SWEEPS = 40
+"""Most Metropolis steps of a particle after a resampling."""
+
+MAX_CORRELATION = 0.5
+"""Of a coefficient with that of the copy, below which sweeps end: 3 or 4 of them if d = 5."""
+
+STEP_SCALE = 2.38
+"""Times the covariance's factor over the root of d, the best random walk on a normal posterior."""
+
+MIN_DEVIATION = 1e-300
+
+
+class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
+    """Weighted particles of the coefficients; see `ParticlePosterior` and `CoefficientBelief`.
+
+    Arguments:
+        problem: likelihood, prior, and the number of features.
+        num_particles: P.
+        resampling: see `ParticlePosterior`.
+        move: see `ParticlePosterior`.
+
+    Attributes:
+        counts: (N, n) rewards of each row that the particles know.
+        sums: (N, n) their totals.
+    """
+
+    can_discount = False
+    problem: ContextualProblem
+
+    def __init__(
+        self,
+        problem: ContextualProblem,
+        *,
+        num_particles: int = 500,
+        resampling: str = "systematic",
+        move: str = "random-walk",
+    ) -> None:
+        check_integer("num_particles", num_particles, minimum=1, maximum=MAX_PARTICLES)
+        options: Any = {"num_particles": num_particles, "resampling": resampling, "move": move}
+        super().__init__(problem, **options)
+        self._size, self._num_stages = problem.num_features, MAX_STAGES
+        self._min_unstaged_size = self._min_effective_size
+        self._link = make_link_code(problem)
+
+    def start(self, rng: Generator, num_lanes: int) -> None:
+        """Draw the particles of all lanes from the prior."""
+        super().start(rng, num_lanes)
+        self.num_lanes = num_lanes
+        self.counts, self.sums = np.zeros((2, num_lanes, 0))
+
+    def update(self, rng: Generator, rows: Rows) -> None:  # type: ignore[override]  # evidence here
+        """Reweight by the new rewards of each row."""
+        more = (0, 0), (0, rows.counts.shape[1] - self.counts.shape[1])
+        before = Data(rows.columns, np.pad(self.counts, more), np.pad(self.sums, more))
+        self.counts, self.sums = rows.counts.astype(np.float64), rows.sums.copy()
+        (lanes,) = (self.counts != before.counts).any(axis=1).nonzero()
+        if lanes.size:
+            now = Data(rows.columns, self.counts, self.sums)
+            self._add_data(rng, lanes * self._size, (before, now))  # type: ignore[arg-type]
+
+    @property
+    def coefficients(self) -> WeightedDraws:
+        """The particles and their weights."""
+        return self._populations()
+
+    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
+        """Return (size, N, d) draws of the coefficients: particles in proportion to their weight."""
+        return self.coefficients.resample(rng, size)
+
+    def doubts(self) -> np.ndarray:
+        """Return (N,) where particles are worth too few draws, or could not follow the data."""
+        num_particles, num_arms = self._weights.shape[1], self.problem.num_arms
+        sizes = self._effective_sizes()
+        is_few = self.lineage.has_few_effective(sizes, num_particles, num_arms)
+        return np.where(is_few | self.lineage.is_capped, Doubt.PARTICLES_COLLAPSED.value, 0)
+
+    def report_draws(self) -> dict[str, np.ndarray]:
+        """Return (N,) arrays by name: P, what particles are worth, and whether all are ruled out."""
+        return {
+            "num_samples": np.full(self.num_lanes, self._weights.shape[1]),
+            "effective_sample_size": self._effective_sizes(),
+            "is_degenerate": self._max_log_weights == -np.inf,
+        }
+
+    def _log_likelihood_gain(self, rows: np.ndarray, cells: np.ndarray, totals: Any) -> np.ndarray:
+        """Return (R, P + 1) log-likelihoods of the new rewards of R lanes."""
+        before, now = totals
+        new = now._replace(counts=now.counts - before.counts, sums=now.sums - before.sums)
+        theta = self._means.reshape(self.num_lanes, self._size, -1)[rows].swapaxes(1, 2)
+        return np.asarray(sum_likelihoods(self._link, new, rows, np.ascontiguousarray(theta)))
+
+    def _renew(self, rng: Generator, rows: np.ndarray, totals: Any, power: np.ndarray) -> None:
+        """Resample and move the particles of R lanes that know new rewards to (R,) powers."""
+        before, now = totals
+        counts, sums = np.zeros(now.counts.shape), np.zeros(now.sums.shape)
+        share = power[:, None]
+        counts[rows] = before.counts[rows] + share * (now.counts - before.counts)[rows]
+        sums[rows] = before.sums[rows] + share * (now.sums - before.sums)[rows]
+        weights, _ = normalise_weights(self._log_weights[rows, :-1])
+        chosen = systematic_resample(rng, weights)
+        particles = np.take_along_axis(self._particles()[rows], chosen[:, :, None], axis=1)
+        correlation = np.ones(len(rows))
+        if self._num_moves:
+            known = now._replace(counts=counts, sums=sums)
+            particles, correlation = self._move(rng, rows, known, particles)
+        self.lineage.forget(rows, self._effective_sizes(rows), correlation)
+        self._particles()[rows] = particles
+        reference = self._log_weights[rows, -1:]
+        self._set_log_weights(rows, np.hstack([np.zeros(chosen.shape), reference]))
+
+    def _move(
+        self, rng: Generator, rows: np.ndarray, data: Data, copies: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the moved (R, P, d) particles of lanes, and (R,) correlations with the copies."""
+        scale = np.maximum(copies.std(axis=1, keepdims=True), MIN_DEVIATION)
+        steps = step_directions(copies / scale, uses_principal_axes=True)
+        # In the order of C: products of matrices take an eighth of the time.
+        steps = np.ascontiguousarray(STEP_SCALE / np.sqrt(self._size) * scale * steps)
+        particles, correlation = copies.copy(), np.ones(len(rows))
+        current, due = self._log_posterior(rows, data, copies), np.arange(len(rows))
+        for _ in range(MAX_SWEEPS):
+            old = particles[due]
+            proposed = old + rng.standard_normal(old.shape) @ steps[due]
+            log_density = self._log_posterior(rows[due], data, proposed)
+            chance = -rng.standard_exponential(log_density.shape)
+            is_accepted = log_density - current[due] > chance
+            particles[due] = np.where(is_accepted[..., None], proposed, old)
+            current[due] = np.where(is_accepted, log_density, current[due])
+            correlation[due] = correlate(copies[due], particles[due])
+            due = due[correlation[due] > MAX_CORRELATION]
+            if not due.size:
+                break
+        return particles, correlation
+
+    def _log_posterior(self, rows: np.ndarray, data: Data, particles: np.ndarray) -> np.ndarray:
+        """Return (R, P) log posterior densities of (R, P, d) particles of lanes, to a constant."""
+        log_prior = np.asarray(self.problem.prior.log_density(particles))
+        return log_prior + sum_likelihoods(self._link, data, rows, particles)
+
+
+def correlate(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return (R,) largest correlations of a coefficient in two (R, P, d) populations.
+
+    It is 1 where a coefficient does not vary.
+    """
+    first, second = (each - each.mean(axis=1, keepdims=True) for each in (first, second))
+    products = np.sqrt(np.square(first).sum(axis=1) * np.square(second).sum(axis=1))
+    shared = (first * second).sum(axis=1)
+    return np.where(products > 0, shared / np.maximum(products, MIN_DEVIATION), 1.0).max(axis=1)
+
+
+@kernel
+def sum_likelihoods(
+    link: LinkCode, data: Data, lanes: np.ndarray, theta: np.ndarray
+) -> np.ndarray:
+    """Return (R, m) log-likelihoods of (R, m, d) coefficients of lanes over rows with a count."""
+    out = np.zeros(theta.shape[:2])
+    own = np.arange(theta.shape[2])
+    for i in range(lanes.size):
+        known = np.flatnonzero(data.counts[lanes[i]])
+        add_likelihood_of_rows(link, data, lanes[i], known, own, theta[i], out[i])
+    return out
