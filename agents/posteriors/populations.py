@@ -39,6 +39,9 @@ MAX_MISSED_LOG_ODDS_RESAMPLED = 5.0
 Where renewal was not called for, the draws of the prior are all still there, and so is the bound.
 """
 
+MIN_FORGOTTEN_SHARE = 0.5
+"""Of P, that particles are worth after moves that forget where they came from."""
+
 PROPOSAL_SCALE = 2.4
 """Standard deviations of a random-walk proposal in those of the population (Gelman et al. 1996)."""
 
@@ -105,6 +108,10 @@ class Genealogy:
         before = 1 / self._worth[rows] + 1 / sizes - 1 / self._num_particles
         kept = np.square(correlation)
         self._worth[rows] = 1 / (kept * before + (1 - kept) / self._num_particles)
+
+    def has_kept_errors(self) -> np.ndarray:
+        """Return (R,) whether more than half of a population's variance is from before its moves."""
+        return self._worth < MIN_FORGOTTEN_SHARE * self._num_particles
 
     def has_few_effective(
         self, sizes: np.ndarray, num_particles: np.ndarray, num_arms: int

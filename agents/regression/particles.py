@@ -26,6 +26,7 @@ from agents.posteriors.particles import MAX_PARTICLES, ParticlePosterior
 from agents.posteriors.populations import step_directions
 from agents.posteriors.weighted_draws import (
     WeightedDraws,
+    find_particles,
     normalise_weights,
     systematic_resample,
 )
@@ -42,7 +43,7 @@ from bandit_gym.problem import ContextualProblem
 MAX_STAGES = 300
 """Most powers of the likelihood by which the new rows of an update are added."""
 
-MAX_SWEEPS = 40
+MAX_SWEEPS = 100
 """Most Metropolis steps of a particle after a resampling."""
 
 MAX_CORRELATION = 0.5
@@ -94,8 +95,10 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
 
     def update(self, rng: Generator, rows: Rows) -> None:  # type: ignore[override]  # evidence here
         """Reweight by the new rewards of each row."""
-        more = (0, 0), (0, rows.counts.shape[1] - self.counts.shape[1])
-        before = Data(rows.columns, np.pad(self.counts, more), np.pad(self.sums, more))
+        if more := rows.counts.shape[1] - self.counts.shape[1]:
+            self.counts = np.pad(self.counts, ((0, 0), (0, more)))
+            self.sums = np.pad(self.sums, ((0, 0), (0, more)))
+        before = Data(rows.columns, self.counts, self.sums)
         self.counts, self.sums = rows.counts.astype(np.float64), rows.sums.copy()
         (lanes,) = (self.counts != before.counts).any(axis=1).nonzero()
         if lanes.size:
@@ -109,13 +112,13 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, d) draws of the coefficients: particles in proportion to their weight."""
-        return self.coefficients.resample(rng, size)
+        chosen = find_particles(self._weights, rng.random((self.num_lanes, size)))
+        return self._particles()[np.arange(self.num_lanes), chosen.T]
 
     def doubts(self) -> np.ndarray:
         """Return (N,) where particles are worth too few draws, or could not follow the data."""
-        num_particles, num_arms = self._weights.shape[1], self.problem.num_arms
-        sizes = self._effective_sizes()
-        is_few = self.lineage.has_few_effective(sizes, num_particles, num_arms)
+        sizes, of_all = self._effective_sizes(), (self._num_active(), self.problem.num_arms)
+        is_few = self.lineage.has_few_effective(sizes, *of_all) | self.lineage.has_kept_errors()
         return np.where(is_few | self.lineage.is_capped, Doubt.PARTICLES_COLLAPSED.value, 0)
 
     def report_draws(self) -> dict[str, np.ndarray]:
