@@ -39,9 +39,6 @@ MAX_MISSED_LOG_ODDS_RESAMPLED = 5.0
 Where renewal was not called for, the draws of the prior are all still there, and so is the bound.
 """
 
-MIN_FORGOTTEN_SHARE = 0.5
-"""Of P, that particles are worth after moves that forget where they came from."""
-
 PROPOSAL_SCALE = 2.4
 """Standard deviations of a random-walk proposal in those of the population (Gelman et al. 1996)."""
 
@@ -98,20 +95,20 @@ class Genealogy:
         self._log_narrowing[rows] = np.maximum(narrowing, 0.0).sum(axis=1)
 
     def forget(self, rows: np.ndarray, sizes: np.ndarray, correlation: np.ndarray) -> None:
-        """Follow a renewal by what particles kept of their copies, in place of families.
+        """Follow a renewal without families: variance from before is kept as correlations say.
 
         Args:
             rows: (R,) the populations.
             sizes: (R,) effective sample sizes before.
-            correlation: (R,) of particles with the copies that they were moved from.
+            correlation: (R,) of moved particles with the copies that they had been.
         """
         before = 1 / self._worth[rows] + 1 / sizes - 1 / self._num_particles
         kept = np.square(correlation)
         self._worth[rows] = 1 / (kept * before + (1 - kept) / self._num_particles)
 
-    def has_kept_errors(self) -> np.ndarray:
-        """Return (R,) whether more than half of a population's variance is from before its moves."""
-        return self._worth < MIN_FORGOTTEN_SHARE * self._num_particles
+    def is_worth_less(self, num_draws: float) -> np.ndarray:
+        """Return (R,) whether particles were worth fewer independent draws after their moves."""
+        return self._worth < num_draws
 
     def has_few_effective(
         self, sizes: np.ndarray, num_particles: np.ndarray, num_arms: int

@@ -1,7 +1,8 @@
 """Posteriors of coefficients, and what they say of the means of arms with given features.
 
 `CoefficientRace` plays the best arm of one among weighted draws that are worth twelve draws of the
-posterior, `LaplaceCoefficients` that of one draw of the Laplace approximation.
+posterior, `LaplaceCoefficients` that of one draw of the Laplace approximation. Particles are in
+`agents.regression.particles`.
 
 Notation: N lanes, K arms, d features, B blocks, m draws.
 """
@@ -42,10 +43,8 @@ class CoefficientBelief(Belief):
         features: (N, K, d).
     """
 
-    source = "weighted draws"
-
     def __init__(self, posterior: CoefficientPosterior, features: np.ndarray) -> None:
-        self.posterior, self.features = posterior, features
+        self.posterior, self.features, self.source = posterior, features, posterior.source
         self.has_exact_propensities = posterior.has_exact_propensities
 
     @property
@@ -100,8 +99,13 @@ class CoefficientDraws(CoefficientBelief):
 
 
 class CoefficientPosterior(Posterior):
-    """A posterior of coefficients; see `CoefficientBelief`."""
+    """A posterior of coefficients; see `CoefficientBelief`.
 
+    Attributes:
+        num_lanes: N.
+    """
+
+    source = "weighted draws"
     problem: ContextualProblem
     decides_many = True
     num_lanes: int
