@@ -61,11 +61,6 @@ class BanditProblem:
             condition = f"have {size} values in its lists of parameters, as {name} says"
             raise ValueError(message("prior", condition, prior_size))
 
-    @property
-    def num_parameters(self) -> int:
-        """How many numbers the prior is of: the K means."""
-        return self.num_arms
-
     def offers(self, capability: str) -> bool:
         """Say whether the prior has a capability, one of `bandit_gym.priors.CAPABILITIES`."""
         return offers(self.prior, capability)
@@ -133,11 +128,6 @@ class ContextualProblem(BanditProblem):
         self._check_prior("num_features", minimum=1)
         if not isinstance(self.prior, UnknownPrior):
             check_draws(self.prior, None, self.num_features)
-
-    @property
-    def num_parameters(self) -> int:
-        """How many numbers the prior is of: the d coefficients."""
-        return self.num_features
 
     @property
     def link(self) -> Link:

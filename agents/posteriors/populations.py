@@ -106,7 +106,7 @@ class Genealogy:
         kept = np.square(correlation)
         self._worth[rows] = 1 / (kept * before + (1 - kept) / self._num_particles)
 
-    def is_worth_less(self, num_draws: float) -> np.ndarray:
+    def is_worth_less(self, num_draws: np.ndarray) -> np.ndarray:
         """Return (R,) whether particles were worth fewer independent draws after their moves."""
         return self._worth < num_draws
 

@@ -310,16 +310,6 @@ def predict_linearly(tile: np.ndarray, theta: np.ndarray, eta: np.ndarray) -> No
 
 @inner
 def add_likelihood(
-    link: LinkCode, data: Data, fit: Fit, index: tuple[int, int], theta: np.ndarray, out: np.ndarray
-) -> None:
-    """Add to (m,) values the log-likelihoods of (m, size) draws of a block over all its rows."""
-    lane, block = index
-    own = fit.order[fit.starts[block] : fit.starts[block + 1]]
-    add_likelihood_of_rows(link, data, lane, find_rows(fit, lane, block), own, theta, out)
-
-
-@inner
-def add_likelihood_of_rows(
     link: LinkCode,
     data: Data,
     lane: int,
@@ -407,7 +397,7 @@ def weigh_draws(
                 continue
             if has_normal_prior:
                 add_normal_prior(fit, (lane, block), theta, values)
-            add_likelihood(link, data, fit, (lane, block), theta, values)
+            add_likelihood(link, data, lane, find_rows(fit, lane, block), own, theta, values)
     return draws, log_weights
 
 

@@ -22,23 +22,16 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.posteriors.particles import MAX_PARTICLES, ParticlePosterior
+from agents.posteriors.particles import ParticlePosterior
 from agents.posteriors.populations import step_directions
-from agents.posteriors.weighted_draws import (
-    WeightedDraws,
-    find_particles,
-    normalise_weights,
-    systematic_resample,
-)
-from agents.regression.draws import add_likelihood_of_rows
+from agents.posteriors.weighted_draws import WeightedDraws, find_particles
+from agents.regression.draws import add_likelihood
 from agents.regression.likelihoods import LinkCode, make_link_code
 from agents.regression.posterior import CoefficientPosterior
 from agents.regression.rows import Rows
 from agents.regression.sites import Data
-from bandit_gym.checks import check_integer
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.compiled import kernel
-from bandit_gym.problem import ContextualProblem
 
 MAX_STAGES = 300
 """Most powers of the likelihood by which the new rows of an update are added."""
@@ -62,53 +55,31 @@ MIN_DEVIATION = 1e-300
 class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
     """Weighted particles of the coefficients; see `ParticlePosterior` and `CoefficientBelief`.
 
-    Arguments:
-        problem: likelihood, prior, and the number of features.
-        num_particles: P.
-        resampling: see `ParticlePosterior`.
-        move: see `ParticlePosterior`.
+    Arguments: those of `ParticlePosterior`.
 
     Attributes:
         counts: (N, n) rewards of each row that the particles know.
         sums: (N, n) their totals.
     """
 
-    source = ParticlePosterior.source
-    can_discount = False
-    problem: ContextualProblem
-
-    def __init__(
-        self,
-        problem: ContextualProblem,
-        *,
-        num_particles: int = 500,
-        resampling: str = "systematic",
-        move: str = "random-walk",
-    ) -> None:
-        check_integer("num_particles", num_particles, minimum=1, maximum=MAX_PARTICLES)
-        options: Any = {"num_particles": num_particles, "resampling": resampling, "move": move}
-        super().__init__(problem, **options)
-        self._size, self._num_stages = problem.num_features, MAX_STAGES
-        self._min_unstaged_size = self._min_effective_size
-        self._link = make_link_code(problem)
-
     def start(self, rng: Generator, num_lanes: int) -> None:
-        """Draw the particles of all lanes from the prior."""
+        """Draw the particles of all lanes from the prior; they are populations of all d at once."""
+        self._size, self._num_stages = self._num_means, MAX_STAGES
+        self._min_unstaged_size = self._min_effective_size
         super().start(rng, num_lanes)
-        self.num_lanes = num_lanes
+        self.num_lanes, self._link = num_lanes, make_link_code(self.problem)
         self.counts, self.sums = np.zeros((2, num_lanes, 0))
 
     def update(self, rng: Generator, rows: Rows) -> None:  # type: ignore[override]  # evidence here
         """Reweight by the new rewards of each row."""
         if more := rows.counts.shape[1] - self.counts.shape[1]:
-            self.counts = np.pad(self.counts, ((0, 0), (0, more)))
-            self.sums = np.pad(self.sums, ((0, 0), (0, more)))
+            self.counts, self.sums = np.pad([self.counts, self.sums], ((0, 0), (0, 0), (0, more)))
         before = Data(rows.columns, self.counts, self.sums)
         self.counts, self.sums = rows.counts.astype(np.float64), rows.sums.copy()
         (lanes,) = (self.counts != before.counts).any(axis=1).nonzero()
         if lanes.size:
             now = Data(rows.columns, self.counts, self.sums)
-            self._add_data(rng, lanes * self._size, (before, now))  # type: ignore[arg-type]
+            self._add_data(rng, lanes * self._size, (before, now))
 
     @property
     def coefficients(self) -> WeightedDraws:
@@ -122,58 +93,41 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
 
     def doubts(self) -> np.ndarray:
         """Return (N,) where particles are worth too few draws, or could not follow the data."""
-        num_particles, num_arms = self._weights.shape[1], self.problem.num_arms
-        sizes = self._effective_sizes()
-        is_few = self.lineage.has_few_effective(sizes, self._num_active(), num_arms)
+        lineage, num_particles = self.lineage, self._num_active()
+        of_all = num_particles, self.problem.num_arms
+        is_few = lineage.is_capped | lineage.has_few_effective(self._effective_sizes(), *of_all)
         min_worth = MIN_WORTH_SHARE * num_particles, MIN_WORTH_PER_COEFFICIENT * self._size
-        is_few |= self.lineage.is_worth_less(max(min_worth)) | self.lineage.is_capped
+        is_few |= lineage.is_worth_less(np.maximum(*min_worth))
         return np.where(is_few, Doubt.PARTICLES_COLLAPSED.value, 0)
 
     def report_draws(self) -> dict[str, np.ndarray]:
-        """Return (N,) arrays by name: P, its worth by weights, and whether all are ruled out."""
-        return {
-            "num_samples": np.full(self.num_lanes, self._weights.shape[1]),
-            "effective_sample_size": self._effective_sizes(),
-            "is_degenerate": self._max_log_weights == -np.inf,
-        }
+        """Return what `ParticlePosterior` reports."""
+        return self.diagnostics()
 
     def _log_likelihood_gain(self, rows: np.ndarray, cells: np.ndarray, totals: Any) -> np.ndarray:
         """Return (R, P + 1) log-likelihoods of the new rewards of R lanes."""
         before, now = totals
-        new = now._replace(counts=now.counts - before.counts, sums=now.sums - before.sums)
+        new = Data(now.columns, now.counts - before.counts, now.sums - before.sums)
         theta = self._means.reshape(self.num_lanes, self._size, -1)[rows].swapaxes(1, 2)
         return np.asarray(sum_likelihoods(self._link, new, rows, np.ascontiguousarray(theta)))
 
-    def _renew(self, rng: Generator, rows: np.ndarray, totals: Any, power: np.ndarray) -> None:
-        """Resample and move the particles of R lanes that know new rewards to (R,) powers."""
-        before, now = totals
-        counts, sums = np.zeros(now.counts.shape), np.zeros(now.sums.shape)
-        share = power[:, None]
-        counts[rows] = before.counts[rows] + share * (now.counts - before.counts)[rows]
-        sums[rows] = before.sums[rows] + share * (now.sums - before.sums)[rows]
-        weights, _ = normalise_weights(self._log_weights[rows, :-1])
-        chosen = systematic_resample(rng, weights)
-        particles = np.take_along_axis(self._particles()[rows], chosen[:, :, None], axis=1)
-        correlation = np.ones(len(rows))
-        if self._num_moves:
-            known = now._replace(counts=counts, sums=sums)
-            particles, correlation = self._move(rng, rows, known, particles)
-        self.lineage.forget(rows, self._effective_sizes(rows), correlation)
-        self._particles()[rows] = particles
-        reference = self._log_weights[rows, -1:]
-        self._set_log_weights(rows, np.hstack([np.zeros(chosen.shape), reference]))
-
     def _move(
-        self, rng: Generator, rows: np.ndarray, data: Data, copies: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the moved (R, P, d) particles of lanes, and (R,) correlations with the copies."""
+        self, rng: Generator, rows: np.ndarray, chosen: np.ndarray, totals: Any, power: np.ndarray
+    ) -> None:
+        """Move the copied particles of R lanes, by sweeps until they have moved far enough."""
+        before, now = totals
+        share = np.zeros((self.num_lanes, 1))
+        share[rows, 0] = power
+        counts = before.counts + share * (now.counts - before.counts)
+        data = Data(now.columns, counts, before.sums + share * (now.sums - before.sums))
+        copies = self._particles()[rows]
         scale = np.maximum(copies.std(axis=1, keepdims=True), MIN_DEVIATION)
         steps = step_directions(copies / scale, uses_principal_axes=True)
         # In the order of C: products of matrices take an eighth of the time.
         steps = np.ascontiguousarray(STEP_SCALE / np.sqrt(self._size) * scale * steps)
         particles, correlation = copies.copy(), np.ones(len(rows))
         current, due = self._log_posterior(rows, data, copies), np.arange(len(rows))
-        for _ in range(MAX_SWEEPS):
+        for _ in range(MAX_SWEEPS if self._num_moves else 0):
             old = particles[due]
             proposed = old + rng.standard_normal(old.shape) @ steps[due]
             log_density = self._log_posterior(rows[due], data, proposed)
@@ -185,7 +139,8 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
             due = due[correlation[due] > MAX_CORRELATION]
             if not due.size:
                 break
-        return particles, correlation
+        self.lineage.forget(rows, self._effective_sizes(rows), correlation)
+        self._particles()[rows] = particles
 
     def _log_posterior(self, rows: np.ndarray, data: Data, particles: np.ndarray) -> np.ndarray:
         """Return (R, P) log posterior densities of (R, P, d) particles of lanes, to a constant."""
@@ -211,5 +166,5 @@ def sum_likelihoods(link: LinkCode, data: Data, lanes: np.ndarray, theta: np.nda
     own = np.arange(theta.shape[2])
     for i in range(lanes.size):
         known = np.flatnonzero(data.counts[lanes[i]])
-        add_likelihood_of_rows(link, data, lanes[i], known, own, theta[i], out[i])
+        add_likelihood(link, data, lanes[i], known, own, theta[i], out[i])
     return out

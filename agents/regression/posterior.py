@@ -105,7 +105,6 @@ class CoefficientPosterior(Posterior):
         num_lanes: N.
     """
 
-    source = "weighted draws"
     problem: ContextualProblem
     decides_many = True
     num_lanes: int
@@ -147,6 +146,7 @@ class FittedCoefficients(CoefficientPosterior):
         lengths: (N, B) draws of each block to decide from, as the last decisions did.
     """
 
+    source = "weighted draws"
     state_names = ("fits",)
     is_laplace: ClassVar[bool] = False
     _coefficients: WeightedDraws | None = None

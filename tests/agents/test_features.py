@@ -246,7 +246,6 @@ REFUSED = [
     ("greedy", LINEAR, {"estimate": "average"}, "estimate must be 'posterior' where arms have"),
     ("racing", LINEAR, {"stopping": 9}, "stopping must be None where arms have features, got 9"),
     ("racing_paper", LINEAR, {}, "stopping must be None where arms have features, got Paper"),
-    ("smc", LINEAR, {"num_particles": [3, 4]}, "num_particles must be a positive integer, got"),
     ("laplace", PLAIN, {}, "problem must be a ContextualProblem for LaplaceThompson, which"),
     ("lin_ucb", PLAIN, {}, "problem must be a ContextualProblem for LinUCB, which decides on feat"),
     ("thompson", PLAIN, {"posterior": "laplace"}, "posterior must be one of 'exact', 'smc', 'rac"),
