@@ -102,6 +102,7 @@ POSTERIORS = {
 
 POSTERIORS_WITH_FEATURES = {
     "exact": "agents.regression.gaussian:GaussianCoefficients",
+    "smc": "agents.regression.particles:ParticleCoefficients",
     "racing": "agents.regression.posterior:CoefficientRace",
     "laplace": "agents.regression.posterior:LaplaceCoefficients",
 }

@@ -109,11 +109,13 @@ class ParticlePosterior(Posterior):
         require_proper_prior(problem.prior)
         self.problem = check_problem(problem)
         self._is_cumulative = True
-        self.max_lanes = max(1, MAX_PARTICLE_MEANS // (max(schedule) * problem.num_arms))
+        self._num_means = getattr(problem, "num_features", problem.num_arms)  # or coefficients
+        self.max_lanes = max(1, MAX_PARTICLE_MEANS // (max(schedule) * self._num_means))
         moves = check_choice("move", move, MOVE_OPTIONS) != "none"
         self._num_moves, self._is_renewed = SWEEPS_PER_RESAMPLING * moves, is_renewed
         self._schedule = np.array(schedule)
         self._min_effective_size = MIN_EFFECTIVE_SHARE * float(self._schedule[0])
+        self._min_unstaged_size = MIN_UNSTAGED_SHARE * self._min_effective_size
         is_split = is_renewed and problem.offers("arm_log_density")
         self._size = 1 if is_split else problem.num_arms  # D
         self._keeps_gains = type(problem.likelihood) is Bernoulli and not is_renewed
@@ -121,10 +123,10 @@ class ParticlePosterior(Posterior):
 
     def start(self, rng: Generator, num_lanes: int) -> None:
         """Allocate the particles of all lanes, and draw them from the prior."""
-        num_arms, size, num_particles = self.problem.num_arms, self._size, self._schedule.max()
-        num_rows = num_lanes * num_arms // size
-        self.counts, self.sums, self._peaks = np.zeros((3, num_lanes, num_arms))
-        self._means = np.empty((num_lanes * num_arms, num_particles + 1))
+        num_means, size, num_particles = self._num_means, self._size, self._schedule.max()
+        num_rows = num_lanes * num_means // size
+        self.counts, self.sums, self._peaks = np.zeros((3, num_lanes, num_means))
+        self._means = np.empty((num_lanes * num_means, num_particles + 1))
         self._log_weights = np.zeros((num_rows, num_particles + 1))
         self._weights = np.empty((num_rows, num_particles))
         self._max_log_weights = np.empty(num_rows)
@@ -136,15 +138,15 @@ class ParticlePosterior(Posterior):
         self._shortages = 0
         self._kept_gains: dict[tuple[int, float], np.ndarray] = {}
         self.counts[mask] = self.sums[mask] = 0.0
-        self._begin(rng, np.flatnonzero(mask.repeat(self.problem.num_arms // self._size)))
+        self._begin(rng, np.flatnonzero(mask.repeat(self._num_means // self._size)))
 
     def _begin(self, rng: Generator, rows: np.ndarray) -> None:
         """Draw populations from the prior; their weights are by no data."""
-        num_arms, num_particles = self.problem.num_arms, self._schedule.max()
+        num_means, num_particles = self._num_means, self._schedule.max()
         cells = self._cells_of(rows).ravel()
-        lanes, places = np.unique(cells // num_arms, return_inverse=True)
-        draws = self.problem.prior.sample(rng, (len(lanes), num_particles, num_arms))
-        self._means[cells, :-1] = draws[places, :, cells % num_arms]
+        lanes, places = np.unique(cells // num_means, return_inverse=True)
+        draws = self.problem.prior.sample(rng, (len(lanes), num_particles, num_means))
+        self._means[cells, :-1] = draws[places, :, cells % num_means]
         self._peaks.reshape(-1)[cells] = 0.0
         # The reference is an average: inside the support, while a draw may be at its end.
         self._means[cells, -1] = self._means[cells, :16].mean(axis=1)
@@ -277,7 +279,7 @@ class ParticlePosterior(Posterior):
         """Return (R,) numbers of particles in use in each population."""
         pulls = np.minimum(self.counts.sum(axis=1), len(self._schedule) - 1)
         active = self._schedule[pulls.astype(np.int64)]
-        return active.repeat(self.problem.num_arms // self._size)
+        return active.repeat(self._num_means // self._size)
 
     def _active_log_weights(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> np.ndarray:
         """Return (R, P) log-weights of the given populations, -inf for particles not in use."""
@@ -356,7 +358,7 @@ class ParticlePosterior(Posterior):
             self._add_data(rng, known, totals, is_new=True)
 
     def _add_data(
-        self, rng: Generator, cells: np.ndarray, totals: np.ndarray, *, is_new: bool = False
+        self, rng: Generator, cells: np.ndarray, totals: Any, *, is_new: bool = False
     ) -> None:
         """Reweight by the new data of (C,) cells.
 
@@ -382,7 +384,7 @@ class ParticlePosterior(Posterior):
             if not (self._is_cumulative or is_new) and has_few_effective.any():
                 self._begin_anew(rng, rows[has_few_effective], totals)
                 return
-            needs_stages = sizes < MIN_UNSTAGED_SHARE * self._min_effective_size
+            needs_stages = sizes < self._min_unstaged_size
             if not stages_left:
                 self.lineage.is_capped[rows] |= needs_stages
             elif needs_stages.any():
@@ -398,9 +400,7 @@ class ParticlePosterior(Posterior):
             rows, power = rows[left], power[left]
             cells = cells[np.isin(cells // self._size, rows)]
 
-    def _log_likelihood_gain(
-        self, rows: np.ndarray, cells: np.ndarray, totals: np.ndarray
-    ) -> np.ndarray:
+    def _log_likelihood_gain(self, rows: np.ndarray, cells: np.ndarray, totals: Any) -> np.ndarray:
         """Return (R, P + 1) log-likelihoods of the new data of (C,) cells, summed by population.
 
         One Bernoulli reward per cell takes a third of the time of the general case.
@@ -446,26 +446,32 @@ class ParticlePosterior(Posterior):
             share = (low + high) / 2
         return np.exp2(low)
 
-    def _renew(
-        self, rng: Generator, rows: np.ndarray, totals: np.ndarray, power: np.ndarray
+    def _renew(self, rng: Generator, rows: np.ndarray, totals: Any, power: np.ndarray) -> None:
+        """Resample and move populations that know the new likelihood raised to (R,) powers."""
+        weights, _ = normalise_weights(self._log_weights[rows, :-1])
+        chosen = systematic_resample(rng, weights)
+        copies = np.take_along_axis(self._particles()[rows], chosen[:, :, None], axis=1)
+        self._particles()[rows] = copies
+        self._move(rng, rows, chosen, totals, power)
+        reference = self._log_weights[rows, -1:]
+        self._set_log_weights(rows, np.hstack([np.zeros(chosen.shape), reference]))
+
+    def _move(
+        self, rng: Generator, rows: np.ndarray, chosen: np.ndarray, totals: Any, power: np.ndarray
     ) -> None:
-        """Resample and move populations that know the new likelihood raised to (R,) powers.
+        """Move populations that are copies of the (R, P) chosen particles, and note their past.
 
         Log-likelihoods are linear in counts and sums, up to a term free of the mean.
         """
         old, new = totals.reshape(2, 2, -1, self._size)[:, :, rows]
         arms = self._cells_of(rows) % self.problem.num_arms
         data = PopulationData(arms, *(old + power[:, None] * (new - old)))
-        weights, _ = normalise_weights(self._log_weights[rows, :-1])
-        chosen = systematic_resample(rng, weights)
-        particles = np.take_along_axis(self._particles()[rows], chosen[:, :, None], axis=1)
+        particles = self._particles()[rows]
         for move in range(self._num_moves):
             directions = step_directions(particles, uses_principal_axes=move % 2 == 0)
             particles = move_particles(rng, self.problem, particles, data, directions)
         self.lineage.resample(rows, chosen, self._log_totals(rows), particles)
         self._particles()[rows] = particles
-        reference = self._log_weights[rows, -1:]
-        self._set_log_weights(rows, np.hstack([np.zeros(chosen.shape), reference]))
 
 
 def check_schedule(num_particles: int | Sequence[int], resampling: str) -> list[int]:

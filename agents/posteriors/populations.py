@@ -94,6 +94,22 @@ class Genealogy:
         narrowing = self._log_scales[rows] - _log_scales(particles)
         self._log_narrowing[rows] = np.maximum(narrowing, 0.0).sum(axis=1)
 
+    def forget(self, rows: np.ndarray, sizes: np.ndarray, correlation: np.ndarray) -> None:
+        """Follow a renewal without families: variance from before is kept as correlations say.
+
+        Args:
+            rows: (R,) the populations.
+            sizes: (R,) effective sample sizes before.
+            correlation: (R,) of moved particles with the copies that they had been.
+        """
+        before = 1 / self._worth[rows] + 1 / sizes - 1 / self._num_particles
+        kept = np.square(correlation)
+        self._worth[rows] = 1 / (kept * before + (1 - kept) / self._num_particles)
+
+    def is_worth_less(self, num_draws: np.ndarray) -> np.ndarray:
+        """Return (R,) whether particles were worth fewer independent draws after their moves."""
+        return self._worth < num_draws
+
     def has_few_effective(
         self, sizes: np.ndarray, num_particles: np.ndarray, num_arms: int
     ) -> np.ndarray:

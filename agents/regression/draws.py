@@ -310,13 +310,16 @@ def predict_linearly(tile: np.ndarray, theta: np.ndarray, eta: np.ndarray) -> No
 
 @inner
 def add_likelihood(
-    link: LinkCode, data: Data, fit: Fit, index: tuple[int, int], theta: np.ndarray, out: np.ndarray
+    link: LinkCode,
+    data: Data,
+    lane: int,
+    all_rows: np.ndarray,
+    own: np.ndarray,
+    theta: np.ndarray,
+    out: np.ndarray,
 ) -> None:
-    """Add to (m,) values the log-likelihoods of (m, size) draws of a block over all its rows."""
-    lane, block = index
-    own = fit.order[fit.starts[block] : fit.starts[block + 1]]
+    """Add to (m,) values the log-likelihoods of (m, size) coefficients `own` over some rows."""
     tile, work = np.empty((own.size + 2, TILE_ROWS)), np.empty((3, TILE_ROWS))
-    all_rows = find_rows(fit, lane, block)
     for low in range(0, all_rows.size, TILE_ROWS):
         rows = all_rows[low : low + TILE_ROWS]
         is_single = fill_tile(data, lane, rows, own, tile)
@@ -394,7 +397,7 @@ def weigh_draws(
                 continue
             if has_normal_prior:
                 add_normal_prior(fit, (lane, block), theta, values)
-            add_likelihood(link, data, fit, (lane, block), theta, values)
+            add_likelihood(link, data, lane, find_rows(fit, lane, block), own, theta, values)
     return draws, log_weights
 
 

@@ -1,13 +1,15 @@
 """Posteriors of coefficients, and what they say of the means of arms with given features.
 
 `CoefficientRace` plays the best arm of one among weighted draws that are worth twelve draws of the
-posterior, `LaplaceCoefficients` that of one draw of the Laplace approximation.
+posterior, `LaplaceCoefficients` that of one draw of the Laplace approximation. Particles are in
+`agents.regression.particles`.
 
 Notation: N lanes, K arms, d features, B blocks, m draws.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar, Self
 
 import numpy as np
@@ -41,10 +43,9 @@ class CoefficientBelief(Belief):
         features: (N, K, d).
     """
 
-    source = "weighted draws"
-
     def __init__(self, posterior: CoefficientPosterior, features: np.ndarray) -> None:
-        self.posterior, self.features = posterior, features
+        self.posterior, self.features, self.source = posterior, features, posterior.source
+        self.has_exact_propensities = posterior.has_exact_propensities
 
     @property
     def coefficients(self) -> CoefficientDraws:
@@ -98,7 +99,44 @@ class CoefficientDraws(CoefficientBelief):
 
 
 class CoefficientPosterior(Posterior):
-    """A posterior of coefficients by fits of all lanes; see `CoefficientBelief`.
+    """A posterior of coefficients; see `CoefficientBelief`.
+
+    Attributes:
+        num_lanes: N.
+    """
+
+    problem: ContextualProblem
+    decides_many = True
+    num_lanes: int
+
+    @property
+    @abstractmethod
+    def coefficients(self) -> WeightedDraws:
+        """Weighted draws of the coefficients: `means` (N, m, d), `log_weights` (N, m)."""
+
+    def predict(self, features: np.ndarray) -> Belief:  # type: ignore[override]  # asked at features
+        """Return the belief of arms with (N, K, d) features."""
+        return CoefficientBelief(self, features)
+
+    def sample(self, rng: Generator) -> np.ndarray:
+        """Return one (N, d) draw of the coefficients."""
+        return np.asarray(self.sample_many(rng, 1)[0])
+
+    def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
+        """Return the (N,) arms of (N, K, d) features that are best under one draw.
+
+        Of one lane with (n, K, d) features, the (n,) arms that are best under one draw each.
+        """
+        draws = self.sample_many(rng, len(features) // self.num_lanes)
+        return np.asarray(find_best_arms(rng, features, draws.reshape(len(features), -1)))
+
+    def report_draws(self) -> dict[str, np.ndarray]:
+        """Return (N,) arrays by name: how many draws a decision takes, and their worth, if any."""
+        return {}
+
+
+class FittedCoefficients(CoefficientPosterior):
+    """A posterior of coefficients by fits of all lanes.
 
     Arguments:
         problem: likelihood, prior, and the number of features.
@@ -108,9 +146,8 @@ class CoefficientPosterior(Posterior):
         lengths: (N, B) draws of each block to decide from, as the last decisions did.
     """
 
-    problem: ContextualProblem
+    source = "weighted draws"
     state_names = ("fits",)
-    decides_many = True
     is_laplace: ClassVar[bool] = False
     _coefficients: WeightedDraws | None = None
 
@@ -124,6 +161,7 @@ class CoefficientPosterior(Posterior):
 
     def start(self, rng: Generator, num_lanes: int) -> None:
         """Prepare for so many lanes without data."""
+        self.num_lanes = num_lanes
         self.fits.start(num_lanes)
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
@@ -135,32 +173,12 @@ class CoefficientPosterior(Posterior):
         self.fits.update(rows)
         self.lengths, self._coefficients = self.fits.lengths, None
 
-    def predict(self, features: np.ndarray) -> Belief:  # type: ignore[override]  # asked at features
-        """Return the belief of arms with (N, K, d) features."""
-        return CoefficientBelief(self, features)
-
     @property
     def coefficients(self) -> WeightedDraws:
         """Weighted draws of the coefficients: `means` (N, m, d), `log_weights` (N, m)."""
         if self._coefficients is None:
             self._coefficients = self._draw_for_answers(make_generator("draws for answers"))
         return self._coefficients
-
-    def sample(self, rng: Generator) -> np.ndarray:
-        """Return one (N, d) draw of the coefficients."""
-        return np.asarray(self.sample_many(rng, 1)[0])
-
-    def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
-        """Return the (N,) arms of (N, K, d) features that are best under one draw.
-
-        Of one lane with (n, K, d) features, the (n,) arms that are best under one draw each.
-        """
-        draws = self.sample_many(rng, len(features) // len(self.fits.shares))
-        return np.asarray(find_best_arms(rng, features, draws.reshape(len(features), -1)))
-
-    def report_draws(self) -> dict[str, np.ndarray]:
-        """Return (N,) arrays by name: how many draws a decision takes, and their worth, if any."""
-        return {}
 
     def _draw_for_answers(self, rng: Generator) -> WeightedDraws:
         """Return draws of the coefficients that answers rest on."""
@@ -172,10 +190,10 @@ class CoefficientPosterior(Posterior):
         return self.fits.doubts()
 
 
-class CoefficientRace(CoefficientPosterior):
+class CoefficientRace(FittedCoefficients):
     """Weighted draws of which one is taken: the race of `RacingThompson` in coefficient space.
 
-    Arguments: those of `CoefficientPosterior`.
+    Arguments: those of `FittedCoefficients`.
     """
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
@@ -211,7 +229,7 @@ class CoefficientRace(CoefficientPosterior):
         return WeightedDraws(theta, np.zeros(theta.shape[:2]))
 
 
-class LaplaceCoefficients(CoefficientPosterior):
+class LaplaceCoefficients(FittedCoefficients):
     """The Laplace approximation: normal, centred at the mode, with the curvature there.
 
     This is what is deployed in practice, with an error that `CoefficientRace` does not have.

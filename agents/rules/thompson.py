@@ -184,8 +184,6 @@ class SMCThompson(Thompson):
         Gopalan, Mannor and Mansour (2014); Chopin (2002); Del Moral, Doucet and Jasra (2006).
     """
 
-    takes_features = False
-
     def __init__(
         self,
         problem: BanditProblem,

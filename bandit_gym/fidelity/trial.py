@@ -58,8 +58,9 @@ MAX_EXCESS, FLAGGED_SHARE, CHANCE_LEVEL = 0.02, 0.9, 0.999
 NUM_FIRST_LANES, MAX_LANE_ARMS = 10, 10_000
 """Decisions made first; lanes times arms at a time, thereafter."""
 
-NUM_LANES_ON_ROWS = 4
-"""Lanes that learn from all rows of a case with features, each for a part of the decisions."""
+NUM_LANES_ON_ROWS, NUM_LANES_THAT_KEEP = 4, 25
+"""Lanes that learn from all rows of a case with features, each for a part of the decisions; and
+where each lane errs by the draws that it keeps."""
 
 MAX_DRAWN_MEANS = 30_000_000
 """Samples times arms after which no more lanes are asked: races without end get few decisions."""
@@ -164,8 +165,7 @@ def decide_in_lanes(entry: Entry, case: Case, num_decisions: int, seed: SeedSequ
     if isinstance(case, ContextualCase):
         return _decide_on_features(agent, case, num_decisions, seed)
     num_arms, num_samples, microseconds = len(case.probabilities), 0.0, 0.0
-    has_probabilities = hasattr(agent, "action_probabilities")
-    num_kept = int(np.max(getattr(agent, "num_particles", 0))) if has_probabilities else 0
+    num_kept = count_kept(agent)
     parts: list[tuple[Any, ...]] = []
     for size, lane_seed in batches(num_decisions, num_arms, seed):
         if num_samples * num_arms > MAX_DRAWN_MEANS:
@@ -187,19 +187,29 @@ def _decide_on_features(
     agent: Any, case: ContextualCase, num_decisions: int, seed: SeedSequence
 ) -> Decisions:
     """Learn from all rows in a few lanes, then decide in them over and over."""
-    agent.reset(num_envs=NUM_LANES_ON_ROWS, seed=seed)
-    lanes = np.zeros(NUM_LANES_ON_ROWS, dtype=np.int64)
+    num_kept = count_kept(agent)
+    lanes = np.zeros(NUM_LANES_THAT_KEEP if num_kept else NUM_LANES_ON_ROWS, dtype=np.int64)
+    agent.reset(num_envs=len(lanes), seed=seed)
     for row, reward in zip(case.rows, case.rewards, strict=True):
         agent.observe(lanes, lanes + reward, observation=np.tile(row, (len(lanes), 1)))
     features = np.tile(case.features, (len(lanes), 1, 1))
     agent.act(features)  # which compiles, and fits the posterior
+    shape = len(lanes), len(case.features)
+    of_lanes = agent.action_probabilities(features) if num_kept else np.full(shape, np.nan)
+    run_tv = total_variation(of_lanes, case.probabilities)
     parts, start_time = [], process_time()
     for _ in range(-(-num_decisions // len(lanes))):
         arms = check_actions(agent.act(features), len(case.features), len(lanes))
-        parts.append((arms, *read_diagnostics(agent, len(lanes)), np.full(len(lanes), np.nan)))
+        parts.append((arms, *read_diagnostics(agent, len(lanes)), run_tv))
     microseconds = 1e6 * (process_time() - start_time) / (len(parts) * len(lanes))
     found = map(np.concatenate, zip(*parts, strict=True))
-    return Decisions._make([*found, microseconds, 0])
+    return Decisions._make([*found, microseconds, num_kept])
+
+
+def count_kept(agent: Any) -> int:
+    """Return how many draws of the posterior a lane keeps for a whole run; 0 if none."""
+    has_probabilities = hasattr(agent, "action_probabilities")
+    return int(np.max(getattr(agent, "num_particles", 0))) if has_probabilities else 0
 
 
 def batches(

@@ -57,6 +57,7 @@ TAKERS = {name for name in FACTORIES if getattr(FACTORIES[name], "takes_features
 WITH_FEATURES = sorted(TAKERS - {"sliding_window"})
 """Agents that take features."""
 BY_A_RACE = [name for name in WITH_FEATURES if name in names_with("posterior")]
+PARTICLES = {"name": "smc", "num_particles": 100}
 OF_THEIR_OWN = "finite_horizon_gittins", "optimistic_gittins"
 """Rules that `test_beliefs.py` does not put on every posterior."""
 SETTINGS = {
@@ -76,6 +77,7 @@ SETTINGS = {
     **{f"{name}, logistic": (name, "logistic", {}) for name in ("racing", "laplace", "greedy")},
     "laplace, diagonal": ("laplace", "logistic", {"covariance": "diagonal"}),
     **{f"{name}, race": (name, "logistic", {"posterior": "racing"}) for name in BY_A_RACE},
+    **{f"{name}, smc": (name, "logistic", {"posterior": PARTICLES}) for name in BY_A_RACE},
 }
 
 
@@ -193,7 +195,8 @@ def test_asking_moves_nothing(setting):
 
 
 ALONE = [f"{name}, {kind}" for name in SAMPLERS for kind in ("conjugate", "grid")]
-ALONE += ["exact, linear", "racing, logistic", "laplace, logistic", "lin_ucb, linear"]
+ALONE += [f"{name}, logistic" for name in ("racing", "laplace")]
+ALONE += ["exact, linear", "lin_ucb, linear", "thompson, smc"]
 
 
 @pytest.mark.parametrize(("num_envs", "settings"), [(3, SETTINGS), (None, ALONE)], ids=["3", "1"])

@@ -7,6 +7,7 @@ import scipy
 from agents.oracle import action_probabilities
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.regression.likelihoods import TILE_ROWS, log_likelihood, make_link_code
+from agents.regression.particles import ParticleCoefficients
 from agents.regression.posterior import CoefficientRace, LaplaceCoefficients
 from agents.regression.rows import Rows
 from bandit_gym.checks.doubts import Doubt
@@ -103,18 +104,21 @@ def test_weighted_draws_have_the_moments_of_quadrature(likelihood, prior):
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
-def test_race_plays_arms_as_often_as_they_are_best(prior):
-    problem = ContextualProblem(Bernoulli(), prior, 4, 2)
+@pytest.mark.parametrize("kind", [CoefficientRace, ParticleCoefficients])
+def test_arms_are_played_as_often_as_they_are_best(kind, prior):
     features, rewards = make_data(Bernoulli(), 12)
-    arms = np.random.default_rng(2).normal(size=(4, 2))
-    posterior, num_lanes, num_plays = CoefficientRace(problem), 100, 30
+    problem, arms = (
+        ContextualProblem(Bernoulli(), prior, 4, 2),
+        np.random.default_rng(2).normal(size=(4, 2)),
+    )
+    posterior, num_lanes, num_plays = kind(problem), 100, 30
     learn(posterior, features, rewards, num_lanes, step=3)
     belief = posterior.predict(np.tile(arms, (num_lanes, 1, 1)))
     rng = np.random.default_rng(3)
     played = np.concatenate([belief.draw_best(rng) for _ in range(num_plays)])
-    points, weights = tabulate(problem, features, rewards, 901)
-    best = np.bincount((points @ arms.T).argmax(axis=1), weights, 4)
+    best = action_probabilities(problem, (features, rewards), arms)
     found = np.bincount(played, minlength=4) / played.size
+    # A lane's plays are from one population, which is worth 100 draws if it is not flagged.
     error = np.sqrt(best * (1 - best) / played.size)
     bias = 0.01  # of choosing among draws that are worth 12, which `num_plays` does not reduce
     np.testing.assert_array_less(abs(found - best), 4 * error + bias)
