@@ -23,7 +23,7 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.logs import Log
-from bandit_gym.results.statistics import mean_interval
+from bandit_gym.results.statistics import MIN_REPLICATIONS, mean_interval
 
 NUM_FOLDS = 5
 """F: each row's rewards are predicted from the rows of the other folds."""
@@ -37,7 +37,8 @@ class PolicyValue:
 
     Attributes:
         value: the estimate.
-        low: end of the interval.
+        low: end of the interval. Both ends are NaN where fewer than 10 rows have an action of the
+            policy, or all of these the same reward, as 0 of rare clicks.
         high: end of the interval.
         effective_sample_size: rows that the weighted rows are worth, (sum w)^2 / sum w^2.
         num_rows: rows that were used.
@@ -60,16 +61,21 @@ def evaluate(
     means of arms, or least squares on the features of each arm, from other folds of the log.
 
     Args:
-        policy: (K,) or (t, K) probabilities; a function of (t, d) features that returns (t, K); or
-            an agent of one run, whose `action_probabilities` are taken as they are now.
+        policy: (K,) or (t, K) probabilities, in the order of `log.arms` or with these labels in
+            pandas; a function of (t, d) features that returns (t, K); or an agent of one run, whose
+            `action_probabilities` are taken as they are now.
         log: with propensities.
         estimator: "ips", "snips" or "dr".
         observation: (t, K, d) features of each row's arms, for an agent that takes them, such as
             `disjoint(log.features, num_arms)`.
 
     Raises:
-        ValueError: if the log has no propensities, the probabilities do not sum to 1, or features
-            have another shape.
+        ValueError: if the log has no propensities, the probabilities do not sum to 1, features
+            have another shape, or the policy plays no action of the log.
+
+    Warns:
+        UserWarning: if the policy has learned, perhaps from this log, if the log's policy did, or
+            if the policy plays arms that the log has not.
 
     References:
         Swaminathan and Joachims, "The self-normalized estimator for counterfactual learning"
@@ -88,6 +94,14 @@ def evaluate(
         warnings.warn(text, stacklevel=2)
     probabilities = _find_probabilities(policy, log, observation)
     weights = probabilities[np.arange(len(log)), log.actions] / log.propensities
+    is_played = weights > 0
+    if not is_played.any():
+        raise ValueError(message("policy", "play some action of the log", probabilities[0]))
+    unseen = np.flatnonzero((log.counts == 0) & probabilities.any(axis=0))
+    if len(unseen):
+        labels = tuple(log.arms[arm] for arm in unseen)
+        text = f"policy plays arms without rows, {labels}: what they pay is left out of its value."
+        warnings.warn(text, stacklevel=2)
     if estimator == "ips":
         values = weights * log.rewards
     elif estimator == "dr":
@@ -95,12 +109,14 @@ def evaluate(
         played = predicted[np.arange(len(log)), log.actions]
         values = (probabilities * predicted).sum(axis=1) + weights * (log.rewards - played)
     else:
-        if not weights.any():
-            raise ValueError(message("policy", "play some action of the log", probabilities[0]))
         value = float(weights @ log.rewards / weights.sum())
         values = value + weights * (log.rewards - value) / weights.mean()  # by the delta method
-    size = float(weights.sum() ** 2 / (weights @ weights)) if weights.any() else 0.0
-    return PolicyValue(*mean_interval(values), size, len(log))
+    size = float(weights.sum() ** 2 / (weights @ weights))
+    found = mean_interval(values)
+    rewards = log.rewards[is_played]
+    if len(rewards) < MIN_REPLICATIONS or np.ptp(rewards) == 0:
+        found = found._replace(low=np.nan, high=np.nan)
+    return PolicyValue(*found, size, len(log))
 
 
 def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) -> PolicyValue:
@@ -165,6 +181,8 @@ def _find_probabilities(policy: Any, log: Log, observation: Any) -> FloatArray:
             policy = [policy.action_probabilities(features) for features in rows]
     elif callable(policy):
         policy = policy(log.features)
+    if isinstance(policy, pd.Series | pd.DataFrame) and {*policy.axes[-1]} == {*log.arms}:
+        policy = policy.reindex(log.arms, axis=policy.ndim - 1)
     given = check_numbers("policy", policy)
     if given.shape not in (shape[1:], shape):
         raise ValueError(message("policy", f"be probabilities of shape {shape}", given.shape))
@@ -175,8 +193,11 @@ def _find_probabilities(policy: Any, log: Log, observation: Any) -> FloatArray:
 def _cross_fit(log: Log) -> FloatArray:
     """Return (t, K) predicted rewards, each from the rows of the other folds."""
     folds = np.arange(len(log)) % NUM_FOLDS
-    columns = [np.ones((len(log), 1)), *([] if log.features is None else [log.features])]
-    x = np.concatenate(columns, axis=1)
+    x = np.ones((len(log), 1))
+    if log.features is not None:  # in units in which years or time stamps are no larger than 1
+        spread = log.features.std(axis=0)
+        scaled = (log.features - log.features.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        x = np.concatenate([x, scaled], axis=1)
     predicted = np.zeros((len(log), log.num_arms))
     for fold in range(NUM_FOLDS):
         for arm in range(log.num_arms):

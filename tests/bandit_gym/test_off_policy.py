@@ -1,6 +1,9 @@
 """Values of policies from logs."""
 
+from itertools import product
+
 import numpy as np
+import pandas as pd
 import pytest
 
 from agents import MOSS, ExactThompson, LinUCB
@@ -49,7 +52,9 @@ def test_the_doubly_robust_estimate_has_no_noise_where_its_model_is_right():
     rng = np.random.default_rng(0)
     visitors, actions = rng.normal(size=100), rng.integers(2, size=100)
     paid = np.column_stack([1 + visitors, 3 - 2 * visitors])
-    log = Log(actions, paid[range(100), actions], (0, 1), np.full(100, 0.5), visitors[:, None])
+    log = Log(
+        actions, paid[range(100), actions], (0, 1), np.full(100, 0.5), 1e6 + visitors[:, None]
+    )
     assert evaluate([0.25, 0.75], log, "dr").value == pytest.approx((paid @ [0.25, 0.75]).mean())
 
 
@@ -104,6 +109,31 @@ def test_coverage_on_logs_of_thompson_sampling_is_what_the_page_says():
             covered.append(found.low <= policy @ means[i] <= found.high)
         allowed = 4 * np.sqrt(coverage * (1 - coverage) * (1 / num_logs + 1 / 1000))
         assert abs(np.mean(covered) - coverage) < allowed
+
+
+def test_few_rows_or_rewards_that_are_all_equal_give_no_interval():
+    actions = np.repeat([0, 1, 2], [180, 9, 11])
+    rewards, propensities = actions % 2 * (np.arange(200) % 2.0), np.full(200, 1 / 3)
+    log = Log(actions, rewards, (0, 1, 2), propensities)
+    for estimator, policy in product(ESTIMATORS, np.eye(3)[1:]):  # nine rows; eleven without pay
+        found = evaluate(policy, log, estimator)
+        assert np.isnan([found.low, found.high]).all(), (estimator, policy)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_arms_that_the_log_has_not_are_named_or_refused(estimator):
+    log = Log(np.arange(100) % 2, np.arange(100) % 3.0, ("a", "b", "c"), np.full(100, 0.5))
+    with pytest.warns(UserWarning, match=r"policy plays arms without rows, \('c',\)"):
+        evaluate([0.25, 0.25, 0.5], log, estimator)
+    with pytest.raises(ValueError, match="policy must play some action of the log"):
+        evaluate([0, 0, 1], log, estimator)
+
+
+def test_probabilities_with_labels_of_arms_are_found_by_label():
+    log = make_log()
+    labels = pd.Series(TARGET[::-1], index=[2, 1, 0])
+    for policy in (labels, pd.DataFrame([labels] * len(log))):
+        assert evaluate(policy, log) == evaluate(TARGET, log)
 
 
 class Always:
