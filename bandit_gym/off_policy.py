@@ -140,6 +140,13 @@ def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) 
         found = None if chances is None else chances[~np.isclose(chances, 1 / log.num_arms)][0]
         raise ValueError(message("log.propensities", f"be 1 / {log.num_arms} in each row", found))
     agent, rewards = make_agent(), []
+    num_arms = getattr(getattr(agent, "problem", log), "num_arms", log.num_arms)
+    if num_arms != log.num_arms:
+        raise ValueError(message("make_agent", f"return an agent of {log.num_arms} arms", num_arms))
+    if getattr(agent, "num_envs", None) is not None:
+        text = f"make_agent must return an agent of one run, got {agent.num_envs} lanes."
+        raise ValueError(text)
+    _warn_of_learning("agent", agent, stacklevel=3)
     shown: Any = [()] * len(log)
     if observation is not None:
         shown = _check_observation(observation, log)[:, None]
@@ -156,6 +163,15 @@ def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) 
     return PolicyValue(*mean_interval(np.array(rewards)), float(len(rewards)), len(rewards))
 
 
+def _warn_of_learning(name: str, agent: Any, stacklevel: int) -> None:
+    """Warn of an agent that has observed rewards."""
+    num_pulls = float(np.sum(getattr(agent, "lane_counts", 0)))
+    if num_pulls:
+        reason = f"{name} has learned from {num_pulls:,.0f} rewards"
+        text = f"{reason}: if they are of this log, its value is overestimated."
+        warnings.warn(text, stacklevel=stacklevel)
+
+
 def _check_observation(observation: Any, log: Log) -> FloatArray:
     """Return the (t, K, d) features of each row's arms."""
     shown = check_numbers("observation", observation)
@@ -169,11 +185,7 @@ def _find_probabilities(policy: Any, log: Log, observation: Any) -> FloatArray:
     """Return the (t, K) probabilities of a policy on the rows of a log."""
     shape = len(log), log.num_arms
     if hasattr(policy, "action_probabilities"):
-        num_pulls = float(np.sum(getattr(policy, "lane_counts", 0)))
-        if num_pulls:
-            reason = f"policy has learned from {num_pulls:,.0f} rewards"
-            text = f"{reason}: if they are of this log, its value is overestimated."
-            warnings.warn(text, stacklevel=3)
+        _warn_of_learning("policy", policy, stacklevel=4)
         if observation is None:
             policy = policy.action_probabilities()
         else:

@@ -159,6 +159,12 @@ def test_replay_shows_an_agent_the_rows_of_its_own_arms_alone():
     timed = MOSS(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3), horizon=2000)
     timed.reset(seed=0)
     assert replay(lambda: timed, uniform).num_rows == timed.lane_decisions.sum()
+    timed.reset(2, seed=0)
+    with pytest.raises(ValueError, match="make_agent must return an agent of one run, got 2 lanes"):
+        replay(lambda: timed, uniform)
+    fewer = ExactThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2))
+    with pytest.raises(ValueError, match="make_agent must return an agent of 3 arms, got 2"):
+        replay(lambda: fewer, uniform)
     with pytest.raises(ValueError, match="log.propensities must be 1 / 3 in each row"):
         replay(lambda: agent, log)
 
@@ -175,5 +181,6 @@ def test_agents_with_features_are_shown_those_of_each_row():
     assert found.num_rows == agent.lane_counts.sum() and found.value > 0.9
     with pytest.warns(UserWarning, match=f"policy has learned from {found.num_rows} rewards"):
         assert evaluate(agent, log, observation=shown).value > 0.9
-    with pytest.raises(ValueError, match=r"must have shape \(300, 2, d\), got \(2, 4\)"):
-        replay(lambda: agent, log, observation=shown[0])
+    with pytest.warns(UserWarning, match=f"agent has learned from {found.num_rows} rewards"):
+        with pytest.raises(ValueError, match=r"must have shape \(300, 2, d\), got \(2, 4\)"):
+            replay(lambda: agent, log, observation=shown[0])
