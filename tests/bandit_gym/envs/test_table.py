@@ -141,6 +141,11 @@ TABLES = [
     ({"contexts": "normal"}, "contexts must be"),
     ({"table": FRAME}, "rewards must be a list of names of columns, of"),
     ({"table": FRAME, "rewards": ["lift", "right"]}, "rewards must be a list of names"),
+    (
+        {"table": FRAME.reset_index(names="Unnamed: 0"), "rewards": REWARDS},
+        "the table has its index",
+    ),
+    ({"table": FRAME, "rewards": PAID.tolist()}, "rewards must be a list of names of columns, of"),
     ({"table": FRAME.assign(at="noon"), "rewards": REWARDS}, "columns of numbers, got 'at'; list"),
     ({"table": "rows.txt", "rewards": REWARDS}, "ending of table must be"),
     ({"table": pd.concat([FRAME, FRAME], axis=1), "rewards": REWARDS}, "names of one column each"),
