@@ -33,8 +33,7 @@ def test_rows_without_a_reward_are_counted_aloud():
 
 
 def test_what_is_wrong_is_named():
-    days = pd.to_datetime(["2026-01-01", None] * 2)
-    table = TABLE.assign(wrong=[0.0, 0.5, 0.5, 0.5], day=days, both=[1j] * 4)
+    table = TABLE.assign(wrong=[0.0, 0.5, 0.5, 0.5], day=pd.Timestamp("2026-01-01"), both=1j)
     for options, words in [
         ({"arms": ["a", "c"]}, "got 'b'"),
         ({"propensity": "wrong"}, r"in \(0, 1\], got 0.0"),

@@ -139,7 +139,6 @@ TABLES = [
     ({"rewards": PAID + 0.5}, "rewards must be 0 or 1 under bernoulli rewards, got"),
     ({"features": np.full(VISITORS.shape, np.inf)}, "features and rewards must be finite"),
     ({"contexts": "normal"}, "contexts must be"),
-    ({"table": FRAME}, "rewards must be a list of names of columns, of"),
     ({"table": FRAME, "rewards": ["lift", "right"]}, "rewards must be a list of names"),
     (
         {"table": FRAME.reset_index(names="Unnamed: 0"), "rewards": REWARDS},
