@@ -52,7 +52,9 @@ class Log:
             raise ValueError(message("log.actions", condition, self.actions))
         is_arm = (self.actions >= 0) & (self.actions < self.num_arms)
         check_all("log.actions", is_arm, condition, self.actions)
-        check_all("log.rewards", np.isfinite(self.rewards), "be finite numbers", self.rewards)
+        for name, numbers in (("rewards", self.rewards), ("features", self.features)):
+            if numbers is not None:
+                check_all(f"log.{name}", np.isfinite(numbers), "be finite numbers", numbers)
         if self.propensities is not None:
             is_chance = (self.propensities > 0) & (self.propensities <= 1)
             check_all("log.propensities", is_chance, "be in (0, 1]", self.propensities)

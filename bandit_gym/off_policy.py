@@ -23,7 +23,7 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.logs import Log
-from bandit_gym.results.statistics import MIN_REPLICATIONS, mean_interval
+from bandit_gym.results.statistics import MIN_REPLICATIONS, Interval, mean_interval
 
 NUM_FOLDS = 5
 """F: each row's rewards are predicted from the rows of the other folds."""
@@ -112,11 +112,7 @@ def evaluate(
         value = float(weights @ log.rewards / weights.sum())
         values = value + weights * (log.rewards - value) / weights.mean()  # by the delta method
     size = float(weights.sum() ** 2 / (weights @ weights))
-    found = mean_interval(values)
-    rewards = log.rewards[is_played]
-    if len(rewards) < MIN_REPLICATIONS or np.ptp(rewards) == 0:
-        found = found._replace(low=np.nan, high=np.nan)
-    return PolicyValue(*found, size, len(log))
+    return PolicyValue(*_find_interval(values, log.rewards[is_played]), size, len(log))
 
 
 def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) -> PolicyValue:
@@ -160,7 +156,16 @@ def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) 
             agent.lane_decisions = clock  # a skipped row is no decision of a rule with a horizon
     if not rewards:
         raise ValueError(message("log", "have a row with an arm that the agent plays", len(log)))
-    return PolicyValue(*mean_interval(np.array(rewards)), float(len(rewards)), len(rewards))
+    values = np.array(rewards)
+    return PolicyValue(*_find_interval(values, values), float(len(rewards)), len(rewards))
+
+
+def _find_interval(values: FloatArray, rewards: FloatArray) -> Interval:
+    """Return the mean of values, with ends if the rewards that they rest on are enough."""
+    found = mean_interval(values)
+    if len(rewards) < MIN_REPLICATIONS or np.ptp(rewards) == 0:
+        found = found._replace(low=np.nan, high=np.nan)
+    return found
 
 
 def _warn_of_learning(name: str, agent: Any, stacklevel: int) -> None:

@@ -49,6 +49,7 @@ def test_what_is_wrong_is_named():
         ("actions", [-1, 0], r"log.actions must be integers from 0 to 1, got -1"),
         ("actions", ["b", "a"], r"log.actions must be integers from 0 to 1, got .*'b'"),
         ("rewards", [0.0, np.nan], "log.rewards must be finite numbers, got nan"),
+        ("features", [[0.0], [np.inf]], "log.features must be finite numbers, got inf"),
         ("features", [[0.0]], r"log.features must have a row for each of 2 actions, got \(1, 1\)"),
         ("propensities", [0.5, 50.0], r"log.propensities must be in \(0, 1\], got 50"),
     ]:

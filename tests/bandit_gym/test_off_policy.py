@@ -113,6 +113,7 @@ def test_few_rows_or_rewards_that_are_all_equal_give_no_interval():
     for estimator, policy in product(ESTIMATORS, np.eye(3)[1:]):  # nine rows; eleven without pay
         found = evaluate(policy, log, estimator)
         assert np.isnan([found.low, found.high]).all(), (estimator, policy)
+    assert np.isnan(replay(lambda: Always(2), log).high)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
