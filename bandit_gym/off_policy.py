@@ -28,6 +28,9 @@ from bandit_gym.results.statistics import MIN_REPLICATIONS, Interval, mean_inter
 NUM_FOLDS = 5
 """F: each row's rewards are predicted from the rows of the other folds."""
 
+MAX_WEIGHT_GAP = 4.0
+"""Standard errors that the mean weight may be from 1; fixed policies are beyond in under 1 %."""
+
 ESTIMATORS = "ips", "snips", "dr"
 
 
@@ -75,7 +78,7 @@ def evaluate(
 
     Warns:
         UserWarning: if the policy has learned, perhaps from this log, if the log's policy did, or
-            if the policy plays arms that the log has not.
+            if the log lacks actions of the policy, so that weights do not average 1.
 
     References:
         Swaminathan and Joachims, "The self-normalized estimator for counterfactual learning"
@@ -97,11 +100,7 @@ def evaluate(
     is_played = weights > 0
     if not is_played.any():
         raise ValueError(message("policy", "play some action of the log", probabilities[0]))
-    unseen = np.flatnonzero((log.counts == 0) & probabilities.any(axis=0))
-    if len(unseen):
-        labels = tuple(log.arms[arm] for arm in unseen)
-        text = f"policy plays arms without rows, {labels}: what they pay is left out of its value."
-        warnings.warn(text, stacklevel=2)
+    _warn_of_missing_actions(weights, probabilities, log)
     if estimator == "ips":
         values = weights * log.rewards
     elif estimator == "dr":
@@ -166,6 +165,26 @@ def _find_interval(values: FloatArray, rewards: FloatArray) -> Interval:
     if len(rewards) < MIN_REPLICATIONS or np.ptp(rewards) == 0:
         found = found._replace(low=np.nan, high=np.nan)
     return found
+
+
+def _warn_of_missing_actions(weights: FloatArray, probabilities: FloatArray, log: Log) -> None:
+    """Warn the caller's caller where the log lacks actions of the policy.
+
+    Weights average 1 if each action of the policy had the chance that the log says.
+    """
+    unseen = np.flatnonzero((log.counts == 0) & probabilities.any(axis=0))
+    gap, error = float(weights.mean() - 1), float(weights.std() / np.sqrt(len(log)))
+    text = ""
+    if len(unseen):
+        labels = tuple(log.arms[arm] for arm in unseen)
+        text = f"policy plays arms without rows, {labels}: what they pay is left out of its value."
+    elif len(log) >= MIN_REPLICATIONS and abs(gap) > MAX_WEIGHT_GAP * error + 0.01:
+        text = (
+            f"weights average {1 + gap:.2f}, not 1: the log's propensities are not those of its "
+            "actions, or it has too few actions of the policy, whose value is then wrong."
+        )
+    if text:
+        warnings.warn(text, stacklevel=3)
 
 
 def _warn_of_learning(name: str, agent: Any, stacklevel: int) -> None:

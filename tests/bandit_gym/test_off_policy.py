@@ -9,7 +9,7 @@ import pytest
 from agents import MOSS, ExactThompson, LinUCB
 from bandit_gym.contexts import disjoint
 from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.logs import Log
+from bandit_gym.logs import Log, fit_propensities
 from bandit_gym.off_policy import ESTIMATORS, evaluate, replay
 from bandit_gym.priors import Beta, Normal
 from bandit_gym.problem import BanditProblem, ContextualProblem
@@ -71,14 +71,14 @@ def test_a_learned_policy_and_a_log_of_one_are_warned_of():
     agent.observe_log(log)
     with pytest.warns(UserWarning, match="policy has learned from 4,000 rewards"):
         evaluate(agent, log)
-    changing = np.where(np.arange(len(log)) < 2000, 0.4, 0.6) * log.propensities
+    changing = np.where(np.arange(len(log)) < 2000, 0.8, 1.2) * log.propensities
     with pytest.warns(UserWarning, match="propensities that vary for an arm"):
         evaluate(TARGET, Log(log.actions, log.rewards, log.arms, changing))
 
 
 @pytest.mark.slow
 @pytest.mark.nightly
-@pytest.mark.filterwarnings("ignore:log has propensities that vary")
+@pytest.mark.filterwarnings("ignore:(log has propensities|weights average)")
 def test_coverage_on_logs_of_thompson_sampling_is_what_the_page_says():
     """Shares of the intervals of 300 logs, to four deviations; the page has more than 500 each."""
     num_logs, num_steps = 300, 1000
@@ -108,8 +108,8 @@ def test_coverage_on_logs_of_thompson_sampling_is_what_the_page_says():
 
 
 def test_few_rows_or_rewards_that_are_all_equal_give_no_interval():
-    actions = np.repeat([0, 1, 2], [180, 9, 11])
-    log = Log(actions, actions % 2 * (np.arange(200) % 2.0), (0, 1, 2), np.full(200, 1 / 3))
+    actions = np.repeat([0, 1, 2], [13, 9, 11])
+    log = Log(actions, actions % 2 * (np.arange(33) % 2.0), (0, 1, 2), np.full(33, 1 / 3))
     for estimator, policy in product(ESTIMATORS, np.eye(3)[1:]):  # nine rows; eleven without pay
         found = evaluate(policy, log, estimator)
         assert np.isnan([found.low, found.high]).all(), (estimator, policy)
@@ -123,6 +123,9 @@ def test_arms_that_the_log_has_not_are_named_or_refused(estimator):
         evaluate([0.25, 0.25, 0.5], log, estimator)
     with pytest.raises(ValueError, match="policy must play some action of the log"):
         evaluate([0, 0, 1], log, estimator)
+    by = np.arange(100)  # groups that each show one arm
+    with pytest.warns(UserWarning, match="weights average 0.50, not 1"):
+        evaluate([0.5, 0.5, 0], fit_propensities(log, by), estimator)
 
 
 def test_probabilities_with_labels_of_arms_are_found_by_label():
