@@ -10,7 +10,7 @@ T rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
@@ -229,9 +229,12 @@ def _choose_columns(frame: Any, features: Any, rewards: Any) -> tuple[FloatArray
     """Return the numbers of two lists of columns."""
     if features is None and isinstance(rewards, Sequence):
         features = [name for name in frame.columns if name not in rewards]
+        if "Unnamed: 0" in features:  # where `to_csv` has written the numbers of the rows
+            remedy = "the table has its index as a column: leave that out, or name the features"
+            raise ValueError(message("features", "be columns with names", "Unnamed: 0", remedy))
     for kind, names in (("rewards", rewards), ("features", features)):
         is_named = isinstance(names, Sequence) and not isinstance(names, str)
-        if not is_named or not {*names} <= {*frame.columns}:
+        if not is_named or not all(isinstance(name, Hashable) and name in frame for name in names):
             condition = f"be a list of names of columns, of {quote_words(map(str, frame.columns))}"
             raise ValueError(message(kind, condition, names))
         for name in names:

@@ -38,6 +38,27 @@ class Log:
     features: FloatArray | None = None
     num_dropped: int = 0
 
+    def __post_init__(self) -> None:
+        """Make arrays; raise ValueError where rows are missing, or an entry is none of its kind."""
+        for name in ("actions", "rewards", "propensities", "features"):
+            if getattr(self, name) is not None:
+                column = np.asarray(getattr(self, name))
+                if column.shape[:1] != (len(self),):
+                    condition = f"have a row for each of {len(self)} actions"
+                    raise ValueError(message(f"log.{name}", condition, column.shape))
+                object.__setattr__(self, name, column)
+        condition = f"be integers from 0 to {self.num_arms - 1}"
+        if self.actions.dtype.kind not in "iu":
+            raise ValueError(message("log.actions", condition, self.actions))
+        is_arm = (self.actions >= 0) & (self.actions < self.num_arms)
+        check_all("log.actions", is_arm, condition, self.actions)
+        for name, numbers in (("rewards", self.rewards), ("features", self.features)):
+            if numbers is not None:
+                check_all(f"log.{name}", np.isfinite(numbers), "be finite numbers", numbers)
+        if self.propensities is not None:
+            is_chance = (self.propensities > 0) & (self.propensities <= 1)
+            check_all("log.propensities", is_chance, "be in (0, 1]", self.propensities)
+
     def __len__(self) -> int:
         return len(self.actions)
 
@@ -103,9 +124,6 @@ def read_log(
     condition = f"have no labels but those of arms, {shorten_repr(labels)}"
     check_all(f"column {arm!r}", actions >= 0, condition, table[arm].to_numpy())
     chances = None if propensity is None else _read_numbers(table, [propensity])[:, 0]
-    if chances is not None:
-        is_chance = (chances > 0) & (chances <= 1)
-        check_all(f"column {propensity!r}", is_chance, "be in (0, 1]", chances)
     return Log(
         actions=actions.astype(np.int64),
         rewards=_read_numbers(table, [reward])[:, 0],
@@ -141,7 +159,9 @@ def _read_numbers(table: pd.DataFrame, columns: Sequence[str]) -> FloatArray:
     """Return (t, C) finite numbers of columns."""
     values = np.empty((len(table), len(columns)))
     for i, name in enumerate(columns):
-        values[:, i] = pd.to_numeric(table[name], errors="coerce")
-        is_finite, column = np.isfinite(values[:, i]), table[name].to_numpy()
-        check_all(f"column {name!r}", is_finite, "have finite numbers only", column)
+        column = table[name]  # time stamps would become counts of a unit, complex numbers be cut
+        is_number = column.dtype.kind not in "cmM"
+        values[:, i] = pd.to_numeric(column, errors="coerce") if is_number else np.nan
+        is_finite, condition = np.isfinite(values[:, i]), "have finite numbers only"
+        check_all(f"column {name!r}", is_finite, condition, column.to_numpy())
     return values

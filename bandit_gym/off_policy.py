@@ -23,10 +23,13 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.logs import Log
-from bandit_gym.results.statistics import mean_interval
+from bandit_gym.results.statistics import MIN_REPLICATIONS, Interval, mean_interval
 
 NUM_FOLDS = 5
 """F: each row's rewards are predicted from the rows of the other folds."""
+
+MAX_WEIGHT_GAP = 4.0
+"""Standard errors that the mean weight may be from 1; fixed policies are beyond in under 1 %."""
 
 ESTIMATORS = "ips", "snips", "dr"
 
@@ -37,7 +40,8 @@ class PolicyValue:
 
     Attributes:
         value: the estimate.
-        low: end of the interval.
+        low: end of the interval. Both ends are NaN where fewer than 10 rows have an action of the
+            policy, or all of these the same reward, as 0 of rare clicks.
         high: end of the interval.
         effective_sample_size: rows that the weighted rows are worth, (sum w)^2 / sum w^2.
         num_rows: rows that were used.
@@ -60,16 +64,21 @@ def evaluate(
     means of arms, or least squares on the features of each arm, from other folds of the log.
 
     Args:
-        policy: (K,) or (t, K) probabilities; a function of (t, d) features that returns (t, K); or
-            an agent of one run, whose `action_probabilities` are taken as they are now.
+        policy: (K,) or (t, K) probabilities, in the order of `log.arms` or with these labels in
+            pandas; a function of (t, d) features that returns (t, K); or an agent of one run, whose
+            `action_probabilities` are taken as they are now.
         log: with propensities.
         estimator: "ips", "snips" or "dr".
         observation: (t, K, d) features of each row's arms, for an agent that takes them, such as
             `disjoint(log.features, num_arms)`.
 
     Raises:
-        ValueError: if the log has no propensities, the probabilities do not sum to 1, or features
-            have another shape.
+        ValueError: if the log has no propensities, the probabilities do not sum to 1, features
+            have another shape, or the policy plays no action of the log.
+
+    Warns:
+        UserWarning: if the policy has learned, perhaps from this log, if the log's policy did, or
+            if the log lacks actions of the policy, so that weights do not average 1.
 
     References:
         Swaminathan and Joachims, "The self-normalized estimator for counterfactual learning"
@@ -88,6 +97,10 @@ def evaluate(
         warnings.warn(text, stacklevel=2)
     probabilities = _find_probabilities(policy, log, observation)
     weights = probabilities[np.arange(len(log)), log.actions] / log.propensities
+    is_played = weights > 0
+    if not is_played.any():
+        raise ValueError(message("policy", "play some action of the log", probabilities[0]))
+    _warn_of_missing_actions(weights, probabilities, log)
     if estimator == "ips":
         values = weights * log.rewards
     elif estimator == "dr":
@@ -95,12 +108,10 @@ def evaluate(
         played = predicted[np.arange(len(log)), log.actions]
         values = (probabilities * predicted).sum(axis=1) + weights * (log.rewards - played)
     else:
-        if not weights.any():
-            raise ValueError(message("policy", "play some action of the log", probabilities[0]))
         value = float(weights @ log.rewards / weights.sum())
         values = value + weights * (log.rewards - value) / weights.mean()  # by the delta method
-    size = float(weights.sum() ** 2 / (weights @ weights)) if weights.any() else 0.0
-    return PolicyValue(*mean_interval(values), size, len(log))
+    size = float(weights.sum() ** 2 / (weights @ weights))
+    return PolicyValue(*_find_interval(values, log.rewards[is_played]), size, len(log))
 
 
 def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) -> PolicyValue:
@@ -124,6 +135,13 @@ def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) 
         found = None if chances is None else chances[~np.isclose(chances, 1 / log.num_arms)][0]
         raise ValueError(message("log.propensities", f"be 1 / {log.num_arms} in each row", found))
     agent, rewards = make_agent(), []
+    num_arms = getattr(getattr(agent, "problem", log), "num_arms", log.num_arms)
+    if num_arms != log.num_arms:
+        raise ValueError(message("make_agent", f"return an agent of {log.num_arms} arms", num_arms))
+    if getattr(agent, "num_envs", None) is not None:
+        text = f"make_agent must return an agent of one run, got {agent.num_envs} lanes."
+        raise ValueError(text)
+    _warn_of_learning("agent", agent, stacklevel=3)
     shown: Any = [()] * len(log)
     if observation is not None:
         shown = _check_observation(observation, log)[:, None]
@@ -137,7 +155,45 @@ def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) 
             agent.lane_decisions = clock  # a skipped row is no decision of a rule with a horizon
     if not rewards:
         raise ValueError(message("log", "have a row with an arm that the agent plays", len(log)))
-    return PolicyValue(*mean_interval(np.array(rewards)), float(len(rewards)), len(rewards))
+    values = np.array(rewards)
+    return PolicyValue(*_find_interval(values, values), float(len(rewards)), len(rewards))
+
+
+def _find_interval(values: FloatArray, rewards: FloatArray) -> Interval:
+    """Return the mean of values, with ends if the rewards that they rest on are enough."""
+    found = mean_interval(values)
+    if len(rewards) < MIN_REPLICATIONS or np.ptp(rewards) == 0:
+        found = found._replace(low=np.nan, high=np.nan)
+    return found
+
+
+def _warn_of_missing_actions(weights: FloatArray, probabilities: FloatArray, log: Log) -> None:
+    """Warn the caller's caller where the log lacks actions of the policy.
+
+    Weights average 1 if each action of the policy had the chance that the log says.
+    """
+    unseen = np.flatnonzero((log.counts == 0) & probabilities.any(axis=0))
+    gap, error = float(weights.mean() - 1), float(weights.std() / np.sqrt(len(log)))
+    text = ""
+    if len(unseen):
+        labels = tuple(log.arms[arm] for arm in unseen)
+        text = f"policy plays arms without rows, {labels}: what they pay is left out of its value."
+    elif len(log) >= MIN_REPLICATIONS and abs(gap) > MAX_WEIGHT_GAP * error + 0.01:
+        text = (
+            f"weights average {1 + gap:.2f}, not 1: the log's propensities are not those of its "
+            "actions, or it has too few actions of the policy, whose value is then wrong."
+        )
+    if text:
+        warnings.warn(text, stacklevel=3)
+
+
+def _warn_of_learning(name: str, agent: Any, stacklevel: int) -> None:
+    """Warn of an agent that has observed rewards."""
+    num_pulls = float(np.sum(getattr(agent, "lane_counts", 0)))
+    if num_pulls:
+        reason = f"{name} has learned from {num_pulls:,.0f} rewards"
+        text = f"{reason}: if they are of this log, its value is overestimated."
+        warnings.warn(text, stacklevel=stacklevel)
 
 
 def _check_observation(observation: Any, log: Log) -> FloatArray:
@@ -153,11 +209,7 @@ def _find_probabilities(policy: Any, log: Log, observation: Any) -> FloatArray:
     """Return the (t, K) probabilities of a policy on the rows of a log."""
     shape = len(log), log.num_arms
     if hasattr(policy, "action_probabilities"):
-        num_pulls = float(np.sum(getattr(policy, "lane_counts", 0)))
-        if num_pulls:
-            reason = f"policy has learned from {num_pulls:,.0f} rewards"
-            text = f"{reason}: if they are of this log, its value is overestimated."
-            warnings.warn(text, stacklevel=3)
+        _warn_of_learning("policy", policy, stacklevel=4)
         if observation is None:
             policy = policy.action_probabilities()
         else:
@@ -165,6 +217,8 @@ def _find_probabilities(policy: Any, log: Log, observation: Any) -> FloatArray:
             policy = [policy.action_probabilities(features) for features in rows]
     elif callable(policy):
         policy = policy(log.features)
+    if isinstance(policy, pd.Series | pd.DataFrame) and {*policy.axes[-1]} == {*log.arms}:
+        policy = policy.reindex(log.arms, axis=policy.ndim - 1)
     given = check_numbers("policy", policy)
     if given.shape not in (shape[1:], shape):
         raise ValueError(message("policy", f"be probabilities of shape {shape}", given.shape))
@@ -175,8 +229,11 @@ def _find_probabilities(policy: Any, log: Log, observation: Any) -> FloatArray:
 def _cross_fit(log: Log) -> FloatArray:
     """Return (t, K) predicted rewards, each from the rows of the other folds."""
     folds = np.arange(len(log)) % NUM_FOLDS
-    columns = [np.ones((len(log), 1)), *([] if log.features is None else [log.features])]
-    x = np.concatenate(columns, axis=1)
+    x = np.ones((len(log), 1))
+    if log.features is not None:  # in units in which years or time stamps are no larger than 1
+        spread = log.features.std(axis=0)
+        scaled = (log.features - log.features.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        x = np.concatenate([x, scaled], axis=1)
     predicted = np.zeros((len(log), log.num_arms))
     for fold in range(NUM_FOLDS):
         for arm in range(log.num_arms):

@@ -15,10 +15,10 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.random import SeedSequence
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
-from bandit_gym.checks import check_fit, check_mask
+from bandit_gym.checks import check_fit, check_mask, message
 from bandit_gym.wrappers import deliver
 
 Infos = list[dict[str, Any]]
@@ -114,10 +114,14 @@ class AgentPolicy:
         """Take the rewards out of `evaluate_policy`, which calls this once per sub-environment.
 
         Raises:
-            ValueError: if the agent was made for another number of arms.
+            ValueError: if the agent was made for another number of arms, or rewards are normalised.
         """
         del global_names
         check_fit(self.agent, local_names["env"])
+        normalised = unwrap_vec_normalize(local_names["env"])
+        if normalised is not None and normalised.norm_reward:
+            remedy = "set norm_reward=False"
+            raise ValueError(message("env", "give rewards as they are", normalised, remedy))
         if self._awaits_rewards:  # the first call of a step sees the whole batch
             self.learn(*(local_names[name] for name in ("actions", "rewards", "dones", "infos")))
 

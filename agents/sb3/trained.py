@@ -55,6 +55,7 @@ class SB3Agent(Lanes):
     Raises:
         TypeError: if the model is none of SB3's, its actions are not `Discrete`, or `deterministic`
             is no bool.
+        ValueError: if it was trained on the observations of a `VecNormalize`. A file does not say.
     """
 
     has_exact_probabilities = True
@@ -65,6 +66,12 @@ class SB3Agent(Lanes):
         if not isinstance(policy, BasePolicy):
             remedy = "use SB3Agent.load for a path"
             raise TypeError(message("model", "be a Stable-Baselines3 model", model, remedy))
+        normalised = getattr(model, "_vec_normalize_env", None)
+        if normalised is not None and normalised.norm_obs:
+            remedy = "set norm_obs=False, for the agent shows it those of the environment"
+            raise ValueError(
+                message("model", "be trained on observations as they are", model, remedy)
+            )
         self.policy: Any = policy
         check_object("the model's action space", policy.action_space, Discrete)
         self.deterministic = check_object("deterministic", deterministic, bool)

@@ -153,8 +153,14 @@ def check_statistics(
 
     Raises:
         TypeError: if they are not numbers.
-        ValueError: if they do not broadcast or are impossible under the rule.
+        ValueError: if they do not broadcast, are impossible under the rule, or are series of pandas
+            whose labels differ, as those of `value_counts()` and of `groupby` may.
     """
+    labels: Any = getattr(counts, "index", None)
+    others: Any = getattr(sums, "index", None)
+    if hasattr(labels, "equals") and hasattr(others, "equals") and not labels.equals(others):
+        condition = "have the labels of counts in their order"  # pandas, which we do not import
+        raise ValueError(message("sums", condition, others.tolist()))
     count_array = _broadcast("counts", counts, shape)
     sum_array = _broadcast("sums", sums, shape)
     is_whole = (count_array == np.floor(count_array)) & (count_array <= MAX_PULLS_PER_ARM)

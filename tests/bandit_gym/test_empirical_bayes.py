@@ -4,6 +4,7 @@ import warnings
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -96,5 +97,9 @@ def test_equal_arms_which_have_no_finite_maximum_and_a_family_that_does_not_fit_
     ]:
         with pytest.raises(ValueError, match="differ by more than chance"):
             fit_prior(likelihood, counts, sums, family)
+    totals = pd.DataFrame({"counts": COUNTS, "sums": SUMS})
+    assert fit_prior(Bernoulli(), **totals) == fit_prior(Bernoulli(), COUNTS, SUMS)
+    with pytest.raises(ValueError, match="sums must have the labels of counts in their order"):
+        fit_prior(Bernoulli(), totals["counts"].sort_values(), totals["sums"])
     with pytest.raises(ValueError, match="family must be one of"):
         fit_prior(Bernoulli(), COUNTS, SUMS, "gamma")

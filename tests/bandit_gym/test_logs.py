@@ -8,7 +8,7 @@ from agents import ExactThompson, RacingThompson
 from bandit_gym import BanditProblem
 from bandit_gym.contexts import disjoint
 from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.logs import fit_propensities, read_log
+from bandit_gym.logs import Log, fit_propensities, read_log
 from bandit_gym.priors import Beta, Normal
 from bandit_gym.problem import ContextualProblem
 
@@ -33,16 +33,29 @@ def test_rows_without_a_reward_are_counted_aloud():
 
 
 def test_what_is_wrong_is_named():
-    table = TABLE.assign(wrong=[0.0, 0.5, 0.5, 0.5])
+    table = TABLE.assign(wrong=[0.0, 0.5, 0.5, 0.5], day=pd.Timestamp("2026-01-01"), both=1j)
     for options, words in [
         ({"arms": ["a", "c"]}, "got 'b'"),
         ({"propensity": "wrong"}, r"in \(0, 1\], got 0.0"),
         ({"features": ["colour"]}, "colour"),
+        ({"features": ["day"]}, "column 'day' must have finite numbers only, got .*2026"),
+        ({"features": ["both"]}, "column 'both' must have finite numbers only, got 1j"),
     ]:
         with pytest.raises(ValueError, match=words):
             read_log(table, arm="ad", reward="click", **options)
-    with pytest.raises(ValueError, match="column must be one of 'wrong', got 'ad'"):
+    with pytest.raises(ValueError, match="column must be one of 'wrong', 'day', 'both', got 'ad'"):
         read_log(pd.concat([TABLE, table], axis=1), arm="ad", reward="click")
+    for column, values, words in [
+        ("actions", [-1, 0], r"log.actions must be integers from 0 to 1, got -1"),
+        ("actions", ["b", "a"], r"log.actions must be integers from 0 to 1, got .*'b'"),
+        ("rewards", [0.0, np.nan], "log.rewards must be finite numbers, got nan"),
+        ("features", [[0.0], [np.inf]], "log.features must be finite numbers, got inf"),
+        ("features", [[0.0]], r"log.features must have a row for each of 2 actions, got \(1, 1\)"),
+        ("propensities", [0.5, 50.0], r"log.propensities must be in \(0, 1\], got 50"),
+    ]:
+        given = {"actions": [0, 1], "rewards": [0, 1], column: values}
+        with pytest.raises(ValueError, match=words):
+            Log(arms=("a", "b"), **{name: np.array(each) for name, each in given.items()})
 
 
 def test_fitted_propensities_are_shares_of_a_group():

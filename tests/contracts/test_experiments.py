@@ -501,7 +501,6 @@ def test_an_agent_that_is_told_a_prior_plays_as_in_an_environment_of_that_prior(
 
 UNTELLABLE = [
     ({"name": "bta"}, "the nearest known one is 'beta'"),
-    ("no_such_module:Law", "prior must be importable, got 'no_such_module:Law'"),
     (5, r"prior must be a prior such as Normal\(0, 1\)"),
 ]
 

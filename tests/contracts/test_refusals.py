@@ -164,8 +164,6 @@ def test_what_is_no_environment():
             make("NoSuchBandit-v0")
         with refused(TypeError, "problem must be a BanditProblem, got 5.$"):
             make(5)
-    with refused(TypeError, "problem must be a BanditProblem, got None.$"):
-        UniformRandom()
 
 
 FLOATING_POINT = "must leave the interval from low to high a mass that floating point can represent"
@@ -227,7 +225,6 @@ PRIOR_DICTS = [
     ([], "laws must be a list with at least one entry, got []."),
     ([BETA, ["x"]], "laws must be a list of distributions that are independent across arms"),
     (MIXTURE | {"components": [{"name": "bta"}]}, "components of prior name must be one of 'beta'"),
-    (MIXTURE | {"components": 5}, "components must be a list with at least one"),
     ({"name": "os:getcwd"}, "prior name must be one of 'beta',"),
 ]
 
@@ -259,7 +256,6 @@ LIKELIHOODS = [
     ({"name": "gausian"}, ValueError, "the nearest known one is 'gaussian'."),
     ({"name": 3}, TypeError, "likelihood name must be one of 'bernoulli', 'exponential',"),
     ({"name": "poisson", "std": 1.0}, ValueError, "must have no keys but 'name', got 'std'"),
-    ({"name": "gaussian", "std": 0}, ValueError, "std must be a finite number above 0"),
     ({"name": "gaussian", "std": True}, TypeError, "std must be a finite number above 0"),
 ]
 

@@ -12,7 +12,6 @@ import pytest
 from gymnasium.error import InvalidAction, ResetNeeded
 
 pytest.importorskip("stable_baselines3")
-import torch
 from sb3_models import ALGORITHMS, NUM_ARMS, global_random_state, make_vec, train
 from stable_baselines3 import PPO
 
@@ -76,25 +75,11 @@ def test_sb3_agent_loaded_from_a_file_plays_the_same(models, name, tmp_path):
     np.testing.assert_array_equal(*(actions_of(agent, stream) for agent in agents))
 
 
-@every_algorithm
-def test_sb3_agent_depends_on_its_seed_alone(models, name):
-    agent = SB3Agent(models[name])
-    agent.exploration_rate = 0.5 if name == "DQN" else 0.0
-    stream = observations(models[name], 20)
-    agent.reset(num_envs=2, seed=3)
-    first = actions_of(agent, stream)
-    torch.manual_seed(77)
-    agent.reset(num_envs=2, seed=3)
-    np.testing.assert_array_equal(first, actions_of(agent, stream))
-    agent.reset(num_envs=2, seed=4)
-    assert (first != actions_of(agent, stream)).any()
-
-
 def test_sb3_agent_act_changes_nothing_when_it_is_recurrent(models):
     agent = SB3Agent(models["RecurrentPPO"], deterministic=True)
     agent.reset(num_envs=2, seed=0)
     stream = observations(models["RecurrentPPO"], 6)
-    once = actions_of(agent, stream)
+    actions_of(agent, stream)
     memory = agent._memory
     agent.reset(num_envs=2, seed=0)
     for observation in stream:
@@ -102,7 +87,6 @@ def test_sb3_agent_act_changes_nothing_when_it_is_recurrent(models):
         agent.act(observation)
         agent.observe(np.zeros(2, int), np.zeros(2))
     np.testing.assert_array_equal(agent._memory, memory)
-    assert once.shape == (6, 2)
 
 
 def test_sb3_agent_forgets_the_lanes_that_are_reset_only(models):
@@ -163,6 +147,8 @@ def test_trained_models_act_as_often_as_their_law_says(name, is_deterministic):
     law = agent.action_probabilities(observation)
     assert (agent._rng.bit_generator.state, global_random_state()) == before
     np.testing.assert_allclose(law.sum(axis=1), 1.0, atol=1e-12)
+    if name == "DQN" and not is_deterministic:  # .3 of its actions are uniform
+        np.testing.assert_allclose(law.max(axis=1), 1 - 0.3 * (1 - 1 / NUM_ARMS))
     played = np.eye(NUM_ARMS)[agent.act(observation)]
     assert global_random_state() == before[1]
     error = 4 * np.sqrt((law * (1 - law)).sum(axis=0)) + 1e-5 * num_lanes  # of single precision
@@ -179,24 +165,10 @@ def test_sb3_agent_continues_bit_for_bit_when_pickled(models, name):
     np.testing.assert_array_equal(actions_of(agent, stream[5:]), actions_of(copy, stream[5:]))
 
 
-def test_dqn_explores_lane_by_lane_at_its_own_rate(models):
-    agent = SB3Agent(models["DQN"])
-    agent.exploration_rate = 0.3
-    num_lanes = 20_000
-    agent.reset(num_envs=num_lanes, seed=0)
-    stream = observations(models["DQN"], 1)[:, :1].repeat(num_lanes, axis=1)
-    greedy, _ = models["DQN"].policy.predict(stream[0, :1], deterministic=True)
-    share = np.mean(agent.act(stream[0]) != greedy)
-    expected = 0.3 * (1 - 1 / NUM_ARMS)
-    assert abs(share - expected) < 4 * np.sqrt(expected * (1 - expected) / num_lanes)
-
-
 def test_check_spaces_names_the_space_that_does_not_fit(models):
     agent = SB3Agent(models["PPO"])
     agent.check_spaces(make_env("PPO"))
     agent.check_spaces(GymnasiumVecEnv(make_env("PPO")))
-    with pytest.raises(ValueError, match=r"env must have the observation space .* got Discrete"):
-        agent.check_spaces(make_vec(observation="constant"))
     env = gym.make("bandit_gym:BernoulliBandit-v0", num_arms=5)
     env.observation_space = models["PPO"].observation_space
     with pytest.raises(ValueError, match=r"env must have the action space .* got Discrete\(5\)"):
@@ -207,9 +179,7 @@ def test_sb3_agent_refuses_an_observation_of_another_space(models):
     agent = SB3Agent(models["PPO"])
     agent.reset(num_envs=2, seed=0)
     for observation in (None, 0, np.zeros((2, 5)), np.zeros((3, 7)), np.full((2, 7), np.nan)):
-        with pytest.raises(
-            ValueError, match=r"observation must be \(2, 7\) finite numbers from the"
-        ):
+        with pytest.raises(ValueError, match=r"observation must be \(2, 7\) finite numbers"):
             agent.act(observation)
 
 
@@ -227,8 +197,7 @@ def test_sb3_agent_refuses_what_is_no_model_that_it_can_be(models):
 
 
 def test_sb3_agent_refuses_a_file_that_is_not_there(tmp_path):
-    told = "path must lead to a file .*nothing'; FileNotFound"
-    with pytest.raises(FileNotFoundError, match=told):
+    with pytest.raises(FileNotFoundError, match="path must lead to a file .*nothing'; FileNotF"):
         SB3Agent.load(tmp_path / "nothing")
     with pytest.raises(ValueError, match="path must be a path, as a string or a Path, got ''"):
         SB3Agent.load("")

@@ -14,9 +14,11 @@ pytest.importorskip("stable_baselines3")
 from sb3_models import NUM_ARMS, make_vec
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
 
-from agents.sb3 import GymnasiumVecEnv
+from agents import ExactThompson
+from agents.sb3 import GymnasiumVecEnv, SB3Agent, as_policy
 from bandit_gym.envs.observations import OBSERVATIONS
 
 
@@ -78,6 +80,12 @@ def test_ppo_trains_through_vec_normalize_and_vec_monitor(observation):
     env = VecNormalize(VecMonitor(env), norm_obs=observation != "constant")
     model = PPO("MlpPolicy", env, n_steps=20, batch_size=20, n_epochs=1, device="cpu").learn(40)
     assert [episode["l"] for episode in model.ep_info_buffer] == [10] * 4
+    if observation != "constant":
+        with pytest.raises(ValueError, match="model must be trained on observations as they are"):
+            SB3Agent(model)
+    policy = as_policy(ExactThompson(env.get_attr("problem")[0]))
+    with pytest.raises(ValueError, match="env must give rewards as they are"):
+        evaluate_policy(policy, env, callback=policy.callback)
 
 
 def test_vec_env_shows_a_frame_per_lane():

@@ -61,8 +61,6 @@ ARGUMENTS = [
     ({"contexts": "nomal"}, ValueError, "contexts must be .*normal"),
     ({"contexts": 3}, TypeError, "contexts must be a function, got 3"),
     ({"contexts": constant}, ValueError, r"contexts\(.*\) must return numbers within"),
-    ({"num_features": 0}, ValueError, "num_features must be a positive integer, got 0"),
-    ({"num_arms": 1}, ValueError, "num_arms must be an integer of at least 2, got 1"),
     ({"prior": {"name": "normal", "mean": [0, 0], "std": 1}}, ValueError, "prior must have 5"),
     ({"likelihood": "gauss"}, ValueError, "likelihood"),
     ({"observation": "counts"}, ValueError, "options of the contextual bandit must"),

@@ -139,8 +139,12 @@ TABLES = [
     ({"rewards": PAID + 0.5}, "rewards must be 0 or 1 under bernoulli rewards, got"),
     ({"features": np.full(VISITORS.shape, np.inf)}, "features and rewards must be finite"),
     ({"contexts": "normal"}, "contexts must be"),
-    ({"table": FRAME}, "rewards must be a list of names of columns, of"),
     ({"table": FRAME, "rewards": ["lift", "right"]}, "rewards must be a list of names"),
+    (
+        {"table": FRAME.reset_index(names="Unnamed: 0"), "rewards": REWARDS},
+        "the table has its index",
+    ),
+    ({"table": FRAME, "rewards": PAID.tolist()}, "rewards must be a list of names of columns, of"),
     ({"table": FRAME.assign(at="noon"), "rewards": REWARDS}, "columns of numbers, got 'at'; list"),
     ({"table": "rows.txt", "rewards": REWARDS}, "ending of table must be"),
     ({"table": pd.concat([FRAME, FRAME], axis=1), "rewards": REWARDS}, "names of one column each"),

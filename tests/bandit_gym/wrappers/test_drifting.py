@@ -25,12 +25,6 @@ def test_walk_takes_normal_steps():
     assert abs(products.mean()) < 4 / products.size**0.5
 
 
-def test_walk_stays_where_the_prior_allows_it():
-    prior = {"name": "truncated_normal", "mean": 0.5, "std": 0.1, "low": 0.4, "high": 0.7}
-    means = means_of({"std": 0.5}, 30, prior=prior)
-    assert means.min() >= 0.4 and means.max() <= 0.7 and (np.diff(means, axis=0) != 0).all()
-
-
 def test_walk_is_turned_back_at_the_ends_as_often_as_it_takes():
     """A walk that is reflected keeps uniform means uniform, and above 0 is a walk's distance."""
     uniform = {"name": "beta", "alpha": 1.0, "beta": 1.0}
