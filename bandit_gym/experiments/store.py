@@ -328,13 +328,13 @@ class Block:
     data: pa.Buffer
 
     def column(self, name: str) -> FloatArray:
-        """Return a column, or a diagnostic of the agent's own, as (R, S).
+        """Return a column of numbers, or a diagnostic of the agent's own, as (R, S).
 
         Raises:
             ValueError: if no agent declared or reported it.
         """
-        if name not in COLUMNS or name == OWN_DIAGNOSTICS:
-            known = [other for other in COLUMNS if other != OWN_DIAGNOSTICS]
+        known = [other for other, column in COLUMNS.items() if column.type in (int, float)]
+        if name not in known:
             values = self.own[check_choice("column", name, [*known, *self.own])]
         elif name in self.file.schema_arrow.names:
             values = self._read([name])[name].to_numpy()

@@ -448,11 +448,9 @@ def test_rates_are_per_decision_and_episodes_end_sooner_under_one_agent(tmp_path
     short = {"env": "stub_envs:Short-v0", "means": FIXED["means"]}
     experiment = Experiment([short], [WORST, BEST], replications=3, block_size=3, horizon=9)
     results = run_experiment(experiment, tmp_path, workers=SERIAL)
-    for kind, expected in (("best-arm", [0.0, 1.0]), ("per-step", [0.7, 0.0])):
-        lines = results.plot(kind=kind).axes[0].lines
-        assert [len(line.get_ydata()) for line in lines] == [4, 6], kind
-        for line, rate in zip(lines, expected, strict=True):
-            assert line.get_ydata() == pytest.approx(rate), kind
+    for kind, first, last in (("best-arm", 0.0, 1.0), ("per-step", 0.7, 0.0)):
+        worst, best = (line.get_ydata() for line in results.plot(kind=kind).axes[0].lines)
+        assert (worst, best) == (pytest.approx([first] * 4), pytest.approx([last] * 6)), kind
     text = write_html(results, tmp_path / "page.html").read_text("utf-8")
     assert re.search(r"<td>1.867</td>\s*<td>2.1</td>\s*<td>-</td>", text)
 
@@ -482,6 +480,8 @@ def test_plot_refuses_what_there_is_not_and_what_the_results_do_not_allow(folder
     ):
         with pytest.raises(ValueError, match=text):
             alone.plot(**options)
+    with pytest.raises(ValueError, match="column must be one of .*, got 'agent'"):
+        alone.curves("agent")
     with pytest.raises(ValueError, match="results must hold a run that can be drawn, got 'none'"):
         replace(alone, runs=()).plot()
 
@@ -875,10 +875,10 @@ def test_labels_that_are_cut_still_differ_and_a_single_step_is_a_dot(tmp_path):
     agents = [{**BEST, "arm": arm, "label": label} for arm, label in enumerate(labels)]
     found = run_experiment(Experiment([FIXED], agents, 2, 1), tmp_path, workers=SERIAL)
     assert [line.get_markevery() for line in found.plot().axes[0].lines] == [[0], [0]]
-    text = describe(found, width=60)
     page = write_html(found, tmp_path / "page.html").read_text("utf-8")
     for label in labels:
-        assert f"\n{label[:41]}… " in text and f'"name":"{label}"' in page
+        assert f"\n{label[:41]}… " in describe(found, width=60)
+        assert f'"name":"{label}"' in page
 
 
 # -- The command export -------------------------------------------------------------------------
