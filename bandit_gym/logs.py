@@ -39,22 +39,25 @@ class Log:
     num_dropped: int = 0
 
     def __post_init__(self) -> None:
-        """Make arrays; raise ValueError where rows are missing, or an entry is none of its kind."""
-        for name in ("actions", "rewards", "propensities", "features"):
-            if getattr(self, name) is not None:
-                column = np.asarray(getattr(self, name))
-                if column.shape[:1] != (len(self),):
-                    condition = f"have a row for each of {len(self)} actions"
-                    raise ValueError(message(f"log.{name}", condition, column.shape))
-                object.__setattr__(self, name, column)
-        condition = f"be integers from 0 to {self.num_arms - 1}"
-        if self.actions.dtype.kind not in "iu":
-            raise ValueError(message("log.actions", condition, self.actions))
+        """Make arrays; raise TypeError or ValueError for a wrong kind, shape or number."""
+        kinds = {"actions": "iu", "rewards": "biuf", "propensities": "iuf", "features": "biuf"}
+        for name, kind in kinds.items():
+            given, is_action = getattr(self, name), name == "actions"
+            if given is None:
+                continue
+            words, dtype = ("integers", np.int64) if is_action else ("numbers", np.float64)
+            column = np.asarray(given)
+            if column.dtype.kind not in kind:
+                raise TypeError(message(f"log.{name}", f"be {words}", given))
+            num_axes, shape = (2, "t, d") if name == "features" else (1, "t,")
+            if column.shape[:1] != (len(self),) or column.ndim != num_axes:
+                condition = f"have shape ({shape}), t = {len(self)} actions"
+                raise ValueError(message(f"log.{name}", condition, column.shape))
+            check_all(f"log.{name}", np.isfinite(column), f"be finite {words}", column)
+            object.__setattr__(self, name, column.astype(dtype))
         is_arm = (self.actions >= 0) & (self.actions < self.num_arms)
+        condition = f"be integers from 0 to {self.num_arms - 1}"
         check_all("log.actions", is_arm, condition, self.actions)
-        for name, numbers in (("rewards", self.rewards), ("features", self.features)):
-            if numbers is not None:
-                check_all(f"log.{name}", np.isfinite(numbers), "be finite numbers", numbers)
         if self.propensities is not None:
             is_chance = (self.propensities > 0) & (self.propensities <= 1)
             check_all("log.propensities", is_chance, "be in (0, 1]", self.propensities)

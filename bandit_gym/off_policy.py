@@ -73,6 +73,7 @@ def evaluate(
             `disjoint(log.features, num_arms)`.
 
     Raises:
+        TypeError: if the policy is a class, or returns no numbers.
         ValueError: if the log has no propensities, the probabilities do not sum to 1, features
             have another shape, or the policy plays no action of the log.
 
@@ -208,6 +209,8 @@ def _check_observation(observation: Any, log: Log) -> FloatArray:
 def _find_probabilities(policy: Any, log: Log, observation: Any) -> FloatArray:
     """Return the (t, K) probabilities of a policy on the rows of a log."""
     shape = len(log), log.num_arms
+    if isinstance(policy, type):
+        raise TypeError(message("policy", "be an agent, not its class", policy))
     if hasattr(policy, "action_probabilities"):
         _warn_of_learning("policy", policy, stacklevel=4)
         if observation is None:

@@ -66,7 +66,8 @@ class SB3Agent(Lanes):
         if not isinstance(policy, BasePolicy):
             remedy = "use SB3Agent.load for a path"
             raise TypeError(message("model", "be a Stable-Baselines3 model", model, remedy))
-        normalised = getattr(model, "_vec_normalize_env", None)
+        is_alone = not hasattr(model, "get_vec_normalize_env")  # a policy, or read from a file
+        normalised = None if is_alone else model.get_vec_normalize_env()
         if normalised is not None and normalised.norm_obs:
             remedy = "set norm_obs=False, for the agent shows it those of the environment"
             raise ValueError(
