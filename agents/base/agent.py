@@ -477,12 +477,11 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         """Follow one reward in each of the given lanes, beside counts and sums."""
 
     def _are_arms(self, choices: np.ndarray) -> bool:
-        """Say whether (N,) choices are arms; one is checked in a tenth of the time of arrays."""
+        """Say whether (N,) int64 choices are arms; one takes a tenth of the time of arrays."""
         if len(choices) == 1:
             return 0 <= choices.item(0) < self._num_arms
-        if choices.dtype == np.int64:  # seen as unsigned, a negative choice is a huge one
-            return bool(choices.view(np.uint64).max() < self._num_arms)
-        return bool(choices.min() >= 0 and choices.max() < self._num_arms)
+        is_whole = choices.dtype == np.int64  # seen as unsigned, a negative choice is a huge one
+        return bool(is_whole and choices.view(np.uint64).max() < self._num_arms)
 
     def _show(self, observation: Any, available: Any, num_decisions: int | None) -> None:
         """Take the features and the available arms of the decisions at hand; None is one."""

@@ -268,7 +268,7 @@ def make_stage(num_pulls: int, num_arms: int, is_symmetric: bool) -> Stage:
         chosen = np.arange(len(parent)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + low[parent]
         counts, left = np.column_stack([counts[parent], chosen]), left[parent] - chosen
     counts = np.column_stack([counts, left])
-    return Stage(counts, _offsets(counts))
+    return Stage(counts, np.append(0, np.cumsum(np.prod(counts + 1, axis=1))))
 
 
 def make_successors(stage: Stage, later: Stage, is_symmetric: bool) -> Successors:
@@ -304,6 +304,10 @@ def block_keys(counts: np.ndarray) -> np.ndarray:
 def check_memory(horizon: int, num_arms: int, is_symmetric: bool) -> None:
     """Refuse what the recursion has no room for.
 
+    It keeps two stages of values, one of choices and the policy's rows, of which there are about as
+    many in all stages as states in the last. Where that is far out of reach, what symmetry saves is
+    taken to be K!, which it comes to in the limit.
+
     Raises:
         ValueError: if it would take more than `MAX_RECURSION_BYTES`, and says how much, or if K >
             5.
@@ -312,29 +316,15 @@ def check_memory(horizon: int, num_arms: int, is_symmetric: bool) -> None:
     if num_arms > MAX_RECURSION_ARMS:
         condition = f"have at most {MAX_RECURSION_ARMS} arms for the recursion"
         raise ValueError(message("problem", condition, num_arms, remedy))
-    needed = bytes_needed(horizon, num_arms, is_symmetric)
+    needed = BYTES_PER_STATE * comb(horizon + 2 * num_arms - 2, 2 * num_arms - 1)
+    if is_symmetric:
+        needed //= factorial(num_arms)
+        if needed < MAX_RECURSION_BYTES:
+            needed = BYTES_PER_STATE * int(make_stage(horizon - 1, num_arms, True).offsets[-1])
     if needed > MAX_RECURSION_BYTES:
         condition = f"need at most {MAX_RECURSION_BYTES / 1e9:g} GB with {num_arms} arms, not "
         condition += f"{needed / 1e9:.3g} GB"
         raise ValueError(message("horizon", condition, horizon, remedy))
-
-
-def bytes_needed(horizon: int, num_arms: int, is_symmetric: bool) -> float:
-    """Return the bytes of two stages of values, one of choices and the policy's rows.
-
-    There are about as many rows in all stages as states in the last. Where it is far out of reach,
-    what symmetry saves is taken to be K!, which it comes to in the limit.
-    """
-    states = comb(horizon + 2 * num_arms - 2, 2 * num_arms - 1)
-    if is_symmetric:
-        states //= factorial(num_arms)
-        if BYTES_PER_STATE * states < MAX_RECURSION_BYTES:
-            states = int(make_stage(horizon - 1, num_arms, True).offsets[-1])
-    return float(BYTES_PER_STATE * states)
-
-
-def _offsets(counts: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(np.prod(counts + 1, axis=1))])
 
 
 @inner

@@ -46,10 +46,15 @@ class Distribution:
         formulas: by the name of the method whose place each takes.
 
     Attributes:
+        partial_moment: (first, second, x) -> P(mean <= x), and the part of the expectation there.
+        match_moments: (mean, variance) -> (first, second) of the member with these moments; none of
+            an inverse gamma distribution, which is asked for none.
         evidence_formula: (first, second, what data add to each) -> log-probability of the data, up
             to a constant that the data alone decide.
     """
 
+    partial_moment: Formula
+    match_moments: Formula
     evidence_formula: Formula
 
     def __init__(
@@ -93,14 +98,6 @@ class Distribution:
         """Return draws of the given size."""
         return self.frozen(first, second).rvs(size, random_state=rng)
 
-    def partial_moment(self, first: Any, second: Any, x: Any) -> Any:
-        """Return P(mean <= x), and the part of the expectation from there."""
-        raise NotImplementedError("partial_moment must be asked of a distribution with a formula.")
-
-    def match_moments(self, mean: Any, variance: Any) -> Any:
-        """Return (first, second) of the member with these moments."""
-        raise NotImplementedError("match_moments must be asked of a distribution with a formula.")
-
     def coefficients(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Return the (..., 5) coefficients of the features."""
         first, second = np.broadcast_arrays(first, second)
@@ -117,11 +114,6 @@ def _match_beta(mean: Any, variance: Any) -> Any:
     return mean * size, (1 - mean) * size
 
 
-def _match_inverse_gamma(mean: Any, variance: Any) -> Any:
-    shape = 2 + mean**2 / variance
-    return shape, mean * (shape - 1)
-
-
 def _partial_beta(alpha: Any, beta: Any, x: Any) -> Any:
     x = np.clip(x, 0.0, 1.0)
     share = alpha / (alpha + beta)
@@ -133,7 +125,7 @@ def _mean_inverse_gamma(shape: Any, scale: Any) -> Any:
 
 
 def _partial_inverse_gamma(shape: Any, scale: Any, x: Any) -> Any:
-    """Return what `Distribution.partial_moment` does; the second is NaN without expectation."""
+    """Return what `partial_moment` does; the second is NaN without expectation."""
     levels = scale / np.maximum(x, TINY)
     total = scale / np.maximum(shape - 1, TINY) * special.gammaincc(shape - 1, levels)
     return special.gammaincc(shape, levels), np.where(shape > 1, total, np.nan)
@@ -185,7 +177,6 @@ INVERSE_GAMMA_DISTRIBUTION = Distribution(
     mean=_mean_inverse_gamma,
     quantile=lambda shape, scale, p: scale / special.gammainccinv(shape, p),
     partial_moment=_partial_inverse_gamma,
-    match_moments=_match_inverse_gamma,
     evidence_formula=_evidence_gamma,
     draw=lambda rng, shape, scale, size: scale / _draw_gamma(rng, shape, size),
     scipy_distribution=lambda stats, shape, scale: stats.invgamma(shape, scale=scale),

@@ -22,7 +22,6 @@ from bandit_gym.checks import check_fit, check_mask, message
 from bandit_gym.wrappers import deliver
 
 Infos = list[dict[str, Any]]
-NO_LANE_ENVS = "lanes are no environments of their own; use make_vec_env for single environments."
 REQUIRED_METHODS = ("reset", "reset_lanes", "act", "observe")
 
 
@@ -222,15 +221,12 @@ class GymnasiumVecEnv(VecEnv):
         """Return the vector environment's attribute, once per lane asked for."""
         return [getattr(self.env, attr_name) for _ in self._get_indices(indices)]
 
-    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Refuse: lanes share their attributes."""
-        raise NotImplementedError(NO_LANE_ENVS)
-
-    def env_method(
-        self, method_name: str, *args: Any, indices: VecEnvIndices = None, **kwargs: Any
-    ) -> list[Any]:
+    def env_method(self, *arguments: Any, **options: Any) -> Any:
         """Refuse: lanes are no objects of their own."""
-        raise NotImplementedError(NO_LANE_ENVS)
+        text = "lanes are no environments of their own; use make_vec_env for single environments."
+        raise NotImplementedError(text)
+
+    set_attr = env_method
 
     def env_is_wrapped(
         self, wrapper_class: type[gym.Wrapper], indices: VecEnvIndices = None

@@ -38,7 +38,7 @@ def constant(values):
     return values == pytest.approx(np.full(len(values), values[0]), abs=1e-9)
 
 
-@every_law
+@pytest.mark.parametrize("code", CASES.keys() - {INVERSE_GAMMA})
 def test_members_are_found_by_their_moments(code):
     _, parameters, _ = CASES[code]
     frozen = LAWS[code].frozen(*parameters)
