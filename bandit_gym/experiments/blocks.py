@@ -92,7 +92,8 @@ class State:
 
     def average_favourites(self, values: np.ndarray) -> FloatArray:
         """Return (D, N) averages of (K, N) values over the most pulled arms."""
-        return np.asarray((values * self.is_favourite).sum(axis=1) / self.is_favourite.sum(axis=1))
+        totals = np.einsum("kn,dkn->dn", values, self.is_favourite, dtype=np.float64)
+        return np.asarray(totals / self.is_favourite.sum(axis=1, dtype=np.int32))
 
 
 class Column(NamedTuple):
@@ -323,11 +324,13 @@ class Recorder:
     def _keep(self, start: int, state: State) -> None:
         """Keep the values of the next recorded steps."""
         shown = {name: column.shows(state) for name, column in COLUMNS.items() if column.shows}
-        for name, values in {**state.sums, **shown}.items():
-            if values is not None and name not in self._rows:
-                self._rows[name] = np.zeros((values.shape[1], len(self._steps)), values.dtype)
-            if values is not None and values.any():  # most doubts never are
-                self._rows[name][:, start : start + len(values)] = values.T
+        found = {name: each for name, each in {**state.sums, **shown}.items() if each is not None}
+        if not self._rows:  # one large array, whose memory comes in larger pages than that of many
+            table = np.empty((len(found), state.lengths.shape[1], len(self._steps)))
+            pairs = zip(found.items(), table, strict=True)
+            self._rows = {name: rows.view(values.dtype) for (name, values), rows in pairs}
+        for name, values in found.items():
+            self._rows[name][:, start : start + len(values)] = values.T
 
 
 def _compute_addends(steps: list[Step], reference: Step) -> dict[str, np.ndarray]:
@@ -338,7 +341,9 @@ def _compute_addends(steps: list[Step], reference: Step) -> dict[str, np.ndarray
             raise ValueError(message("diagnostics()", "have the same names at every step", names))
     addends = {name: _diagnostic_values(steps, name) for name in reference.diagnostics}
     if DOUBT_DIAGNOSTIC in addends:
-        addends |= _count_doubts(addends.pop(DOUBT_DIAGNOSTIC).astype(np.int64))
+        doubts = addends.pop(DOUBT_DIAGNOSTIC).astype(np.int64)
+        addends["is_unreliable"] = doubts != 0
+        addends |= {name: doubts & doubt != 0 for name, doubt in DOUBT_COLUMNS.items()}
     for name, column in COLUMNS.items():
         if column.adds and column.adds(reference) is not None:
             addends[name] = np.array([column.adds(step) for step in steps], dtype=np.float64)
@@ -356,9 +361,3 @@ def _diagnostic_values(steps: list[Step], name: Any) -> np.ndarray:
         condition = f"have real numbers of shape {shape} as its {name!r} at every step"
         raise ValueError(message("diagnostics()", condition, steps[0].diagnostics[name]))
     return values
-
-
-def _count_doubts(doubts: IntArray) -> dict[str, np.ndarray]:
-    """Return whether each decision was flagged, and for each doubt whether that was a reason."""
-    masks = {"is_unreliable": -1} | {name: int(doubt) for name, doubt in DOUBT_COLUMNS.items()}
-    return {name: (doubts & mask != 0).astype(np.float64) for name, mask in masks.items()}

@@ -278,8 +278,7 @@ def to_parquet(
         meaning = {"description": column.meaning}
         fields.append(pa.field(name, arrays[-1].type, nullable=False, metadata=meaning))
     content = {"run": run.digest, "block": block, "settings": run.settings, **origin}
-    text = json.dumps(content, sort_keys=True)
-    schema = pa.schema(fields, metadata={ORIGIN_KEY: text.encode()})
+    schema = pa.schema(fields, metadata={ORIGIN_KEY: json.dumps(content, sort_keys=True)})
     buffer = io.BytesIO()
     pq.write_table(
         pa.table(arrays, schema=schema),
@@ -290,6 +289,7 @@ def to_parquet(
         use_byte_stream_split=[n for n, column in columns.items() if column.type in (int, float)],
         write_statistics=[*keys],
         write_page_checksum=True,
+        write_batch_size=2**17,  # values: as many as a page of 1 MiB holds
     )
     return buffer.getvalue()
 
