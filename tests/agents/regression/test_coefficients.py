@@ -375,7 +375,6 @@ def test_particles_are_flagged_where_they_are_few_or_stay_where_they_were():
     for num_features, options, is_flagged in (
         (3, {}, False),
         (3, {"move": "none"}, True),
-        (3, {"resampling": "never"}, True),
         (20, {"num_particles": 40}, True),
     ):
         problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 3, num_features)
