@@ -40,7 +40,7 @@ MAX_SWEEPS = 100
 """Most Metropolis steps of a particle after a resampling."""
 
 MAX_CORRELATION = 0.5
-"""Of a coefficient with that of the copy, below which sweeps end: 3 or 4 of them if d = 5."""
+"""Of a coefficient with that of the copy, where sweeps end: after 7 if d = 5, 26 if d = 20."""
 
 STEP_SCALE = 2.38
 """Times the covariance's factor over the root of d, the best random walk on a normal posterior."""

@@ -10,7 +10,7 @@ Notation: N lanes, K arms, d features, B blocks, m draws.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -74,10 +74,6 @@ class CoefficientBelief(Belief):
     def diagnostics(self) -> dict[str, np.ndarray]:
         """Return how many draws a decision takes, what they are worth, and what is doubted."""
         return self.posterior.report_draws() | super().diagnostics()
-
-    def fork(self) -> Self:
-        """Return a copy whose posterior may move on; the features are shared."""
-        return type(self)(self.posterior.fork(), self.features)
 
     def weighted_draws(self) -> WeightedDraws:
         """Return draws of the means: those of the coefficients, under the features."""

@@ -27,8 +27,8 @@ class Thompson(PosteriorAgent):
 
     Arguments:
         problem: likelihood and prior.
-        posterior: "exact", "smc", "racing", or "laplace" where arms have features (and no "smc");
-            one of your own as `module:name`, a dict of such a name and options, or an object; see
+        posterior: "exact", "smc", "racing", or "laplace" where arms have features; one of your
+            own as `module:name`, a dict of such a name and options, or an object; see
             "The posterior of an agent" in the docs.
         discount: in (0, 1]; each reward multiplies the weight of the lane's earlier ones by it, so
             that about the last 1 / (1 - discount) of them matter: for environments that change. The
@@ -154,7 +154,8 @@ class SMCThompson(Thompson):
 
     The paper (its Section 3) draws P particles from the prior, once, and only ever reweights them:
     fewer and fewer carry the weight, and the agent ends up certain of an arm for no good reason.
-    `agents.posteriors.particles` describes the remedies.
+    `agents.posteriors.particles` describes the remedies. Where arms have features, particles are
+    their coefficients, see `agents.regression.particles`.
 
     Arguments:
         problem: likelihood and prior.
@@ -168,8 +169,9 @@ class SMCThompson(Thompson):
         resampling: "systematic" renews a population when its effective sample size falls below
             P / 2; "never" is the paper's.
         move: "random-walk" follows each resampling with 3 sweeps of Metropolis steps, by turns
-            along the principal axes of the population and arm by arm; "none" leaves the copies
-            where they are. Without moves, resampling only delays the collapse.
+            along the principal axes of the population and arm by arm; with features, with steps of
+            all coefficients until they have moved far, 100 at most. "none" leaves the copies where
+            they are. Without moves, resampling only delays the collapse.
         discount: in (0, 1], for environments that change. Each new reward multiplies the weight of
             the lane's earlier rewards by it. Only moves can restore values that resampling lost.
         window: w >= 1, to keep the last w rewards of a lane alone; None keeps all.

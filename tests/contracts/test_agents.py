@@ -195,8 +195,7 @@ def test_asking_moves_nothing(setting):
 
 
 ALONE = [f"{name}, {kind}" for name in SAMPLERS for kind in ("conjugate", "grid")]
-ALONE += [f"{name}, logistic" for name in ("racing", "laplace")]
-ALONE += ["exact, linear", "lin_ucb, linear", "thompson, smc"]
+ALONE += [f"{name}, linear" for name in ("exact", "racing", "laplace", "lin_ucb", "smc")]
 
 
 @pytest.mark.parametrize(("num_envs", "settings"), [(3, SETTINGS), (None, ALONE)], ids=["3", "1"])
