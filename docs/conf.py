@@ -98,6 +98,15 @@ def public_names(module):
     return getattr(module, "__all__", own)
 
 
+def sign(app, what, name, value, options, signature, returns):
+    """Return the arguments of `__init__` for agents, whose `__new__` takes any to remember them."""
+    if signature and signature.startswith("(*arguments"):
+        own = inspect.signature(value.__init__, bound_method=True)
+        return inspect.stringify_signature(
+            own, show_return_annotation=False, unqualified_typehints=True
+        ), returns
+
+
 def write_inline(self, node):
     """Write mathematics as MathML, which browsers show by themselves."""
     self.body.append(tex2mathml(node.astext()))
@@ -113,5 +122,6 @@ def write_block(self, node):
 def setup(app):
     """Tell Sphinx of all that."""
     app.add_html_math_renderer("mathml", (write_inline, None), (write_block, None))
+    app.connect("autodoc-process-signature", sign)
     app.connect("source-read", lead_inside)
     app.connect("env-check-consistency", check_reference)

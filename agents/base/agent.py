@@ -21,7 +21,7 @@ from numpy.random import SeedSequence
 from agents.base.conjugacy import REFERENCE, reference_prior
 from agents.base.evidence import make_evidence
 from agents.base.lanes import Lanes
-from agents.base.saved import Storable, is_project_class
+from agents.base.saved import Storable
 from agents.numerics.choices import argmax_probabilities, hide_arms, random_argmax
 from bandit_gym.checks import (
     CurrentNames,
@@ -69,16 +69,9 @@ class AgentMeta(type):
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """What the class takes; `**options` of ours are what the class takes that it extends."""
-        found: dict[str, inspect.Parameter] = {}
-        for kind in cls.__mro__:
-            if "__init__" in vars(kind):
-                taken = inspect.signature(vars(kind)["__init__"]).parameters
-                found |= {name: each for name, each in taken.items() if name not in found}
-                if "options" not in taken or not is_project_class(kind):
-                    break
-                del found["options"]
-        return inspect.Signature([*found.values()][1:])
+        """What the class takes, which is not what `__call__` does."""
+        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return signature.replace(parameters=[*signature.parameters.values()][1:])
 
     def __call__(cls, problem: Any = None, *others: Any, **options: Any) -> Any:
         """Find the problem and its prior before any constructor reads them; keep the options."""

@@ -46,8 +46,15 @@ class PosteriorAgent(Agent):
     _found: dict[str, np.ndarray] | None = None
     _decided_on: Belief | None = None  # where it is another than the posterior
 
-    def __init__(self, problem: BanditProblem, *, posterior: Any = "exact", **options: Any) -> None:
-        super().__init__(problem, **options)
+    def __init__(
+        self,
+        problem: BanditProblem,
+        *,
+        posterior: Any = "exact",
+        discount: float = 1.0,
+        window: int | None = None,
+    ) -> None:
+        super().__init__(problem, discount=discount, window=window)
         self.inner = None
         if posterior is None:
             return

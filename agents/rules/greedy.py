@@ -58,7 +58,8 @@ class Greedy(PosteriorAgent):
         *,
         estimate: str | None = None,
         posterior: Any = "exact",
-        **options: Any,
+        discount: float = 1.0,
+        window: int | None = None,
     ) -> None:
         has_features = isinstance(check_problem(problem), ContextualProblem)
         if has_features and estimate == "average":
@@ -70,7 +71,7 @@ class Greedy(PosteriorAgent):
         self.estimate = check_choice("estimate", estimate, ESTIMATES)
         if estimate == "average":
             posterior = None
-        super().__init__(problem, posterior=posterior, **options)
+        super().__init__(problem, posterior=posterior, discount=discount, window=window)
 
     def _scores(self) -> np.ndarray:
         return empirical_means(self) if self.inner is None else self.belief().mean()
@@ -90,8 +91,18 @@ class EpsilonGreedy(Greedy):
 
     takes_available = True
 
-    def __init__(self, problem: BanditProblem, *, epsilon: float = 0.1, **options: Any) -> None:
-        super().__init__(problem, **options)
+    def __init__(
+        self,
+        problem: BanditProblem,
+        *,
+        epsilon: float = 0.1,
+        estimate: str | None = None,
+        posterior: Any = "exact",
+        discount: float = 1.0,
+        window: int | None = None,
+    ) -> None:
+        options: Any = {"discount": discount, "window": window}
+        super().__init__(problem, estimate=estimate, posterior=posterior, **options)
         self.epsilon = check_real("epsilon", epsilon, minimum=0.0, maximum=1.0)
 
     def _choose(self) -> np.ndarray:

@@ -43,11 +43,18 @@ class TopTwoThompson(PosteriorAgent):
     takes_available = True
 
     def __init__(
-        self, problem: BanditProblem, *, beta: float = 0.5, max_draws: int = 30, **options: Any
+        self,
+        problem: BanditProblem,
+        *,
+        beta: float = 0.5,
+        max_draws: int = 30,
+        posterior: Any = "exact",
+        discount: float = 1.0,
+        window: int | None = None,
     ) -> None:
         self.beta = check_real("beta", beta, above=0.0, below=1.0)
         self.max_draws = check_integer("max_draws", max_draws, minimum=0)
-        super().__init__(problem, **options)
+        super().__init__(problem, posterior=posterior, discount=discount, window=window)
 
     def _choose(self) -> np.ndarray:
         posterior = self.belief()

@@ -36,8 +36,15 @@ class UCB1(Agent):
         constant in place of 2 is 4 xi.
     """
 
-    def __init__(self, problem: BanditProblem, *, scale: float = 1.0, **options: Any) -> None:
-        super().__init__(problem, **options)
+    def __init__(
+        self,
+        problem: BanditProblem,
+        *,
+        scale: float = 1.0,
+        discount: float = 1.0,
+        window: int | None = None,
+    ) -> None:
+        super().__init__(problem, discount=discount, window=window)
         self.scale = check_real("scale", scale, above=0.0)
 
     def _scores(self) -> np.ndarray:
@@ -121,8 +128,15 @@ class KLUCB(Agent):
         Garivier and Cappe (2011), Algorithm 1; Cappe et al. (2013) for exponential families.
     """
 
-    def __init__(self, problem: BanditProblem, *, c: float = 0.0, **options: Any) -> None:
-        super().__init__(problem, **options)
+    def __init__(
+        self,
+        problem: BanditProblem,
+        *,
+        c: float = 0.0,
+        discount: float = 1.0,
+        window: int | None = None,
+    ) -> None:
+        super().__init__(problem, discount=discount, window=window)
         self.c = check_real("c", c, minimum=0.0)
 
     def _scores(self) -> np.ndarray:
