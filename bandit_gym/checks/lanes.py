@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.error import InvalidAction
 from gymnasium.spaces import Discrete
@@ -21,6 +22,11 @@ MAX_PULLS_PER_ARM = 2**53
 
 MAX_SUM_ERROR = 0.01
 """From one, of the sum of probabilities that an agent finds; those here are off by some 1e-6."""
+
+REWARD_WRAPPERS = (
+    *(gym.RewardWrapper, gym.vector.VectorRewardWrapper),
+    *(gym.wrappers.NormalizeReward, gym.wrappers.vector.NormalizeReward),
+)
 
 
 def check_actions(
@@ -337,11 +343,13 @@ def check_fit(agent: Any, env: Any, *, warns: bool = True) -> None:
 def find_problem(env: Any) -> Any:
     """Return what an environment, or the first one of several, has for agents; None if nothing.
 
-    A wrapper that changes rewards has a problem of its own, which comes first.
+    A wrapper that changes rewards has a problem of its own, which comes first; of the rewards of
+    one that has none, such as Gymnasium's `NormalizeReward`, nothing is known.
     """
     problem = getattr(env, "problem", None)
     inner = next(iter(getattr(env, "envs", ())), getattr(env, "env", None))
-    return problem if problem is not None or inner is None else find_problem(inner)
+    is_last = problem is not None or inner is None or isinstance(env, REWARD_WRAPPERS)
+    return problem if is_last else find_problem(inner)
 
 
 def find_misspecification(believed: Any, true: Any) -> str | None:

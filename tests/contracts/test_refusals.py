@@ -15,7 +15,7 @@ import pytest
 from geometric import Geometric
 from gymnasium.error import InvalidAction
 from gymnasium.spaces import Box
-from gymnasium.vector import SyncVectorEnv
+from gymnasium.vector import SyncVectorEnv, VectorWrapper
 from gymnasium.wrappers.vector import TransformReward
 from stub_agents import Constant
 from surface import make_env
@@ -422,6 +422,12 @@ def test_rewards_that_cannot_become_0_or_1():
             env.step([0])
 
 
+class Raised(VectorWrapper):
+    def step(self, actions):
+        observation, rewards, *others = self.env.step(actions)
+        return observation, rewards + 0.5, *others
+
+
 DATASETS = [
     ({"env": None}, "env must be an environment with a BanditProblem, got None"),
     ({"env": bg.make(PROBLEM).unwrapped}, "horizon must be given for an environment without"),
@@ -433,8 +439,12 @@ DATASETS = [
     ({"num_episodes": 0}, "num_episodes must be a positive integer, got 0"),
     ({"env": DelayedReward(gym.make(ENV))}, "env must pay each pull at once, and report means"),
     (
-        {"env": TransformReward(make_env(PROBLEM, 2), lambda paid: paid + 0.5), "policy": Constant},
-        "env must pay bernoulli rewards, as its problem says, got <Trans",
+        {"env": TransformReward(make_env(PROBLEM, 2), lambda paid: paid + 0.5)},
+        "env must be an environment with a BanditProblem, got <Trans",
+    ),
+    (
+        {"env": Raised(make_env(PROBLEM, 2)), "policy": Constant},
+        "env must pay bernoulli rewards, as its problem says, got <Raised",
     ),
 ]
 

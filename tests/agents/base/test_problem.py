@@ -33,6 +33,8 @@ def test_what_is_no_problem_and_has_none_is_refused():
     for name in ALL_AGENTS:
         with pytest.raises(TypeError, match="problem must be a BanditProblem, got <"):
             make_agent(name, gym.make("CartPole-v1"))
+        with pytest.raises(TypeError, match="problem must be a BanditProblem, got <Norm"):
+            make_agent(name, gym.wrappers.NormalizeReward(make_env(PROBLEM)))
         with pytest.raises(TypeError, match="problem must be a BanditProblem, got None"):
             make_agent(name, None)
 
