@@ -143,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = compute_digests(stored["digests"] if options.add else {})
     differing = find_differences(found, stored)
     for name in differing:
-        print(f"differs: {name}")
+        print(f"{'differs' if name in stored['digests'] else 'new'}: {name}")
     if options.add:
         DIGESTS_FILE.write_text(json.dumps(stored | {"digests": found}, indent=2) + "\n")
     elif options.renew:

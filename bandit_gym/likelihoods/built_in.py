@@ -1,4 +1,4 @@
-"""Likelihoods: the base class, and the Bernoulli, exponential, Gaussian and Poisson ones.
+"""Likelihoods: the base class, and all that come with the project.
 
 A likelihood is a natural exponential family of rewards with its mean as parameter. Each built-in
 distribution is drawn by inverse CDF from one uniform per pull, so that two agents that meet the

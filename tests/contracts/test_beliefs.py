@@ -14,8 +14,14 @@ from agents import BayesUCB, Thompson, make_agent
 from agents.posteriors.base import Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta, HierarchicalBeta, TruncatedMultivariateNormal, TruncatedNormal
-from bandit_gym.problem import BanditProblem
+from bandit_gym.priors import (
+    Beta,
+    HierarchicalBeta,
+    Normal,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+)
+from bandit_gym.problem import BanditProblem, ContextualProblem
 
 ARMS = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3)
 TIED = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, 0.05 * np.eye(3) + 0.02), 3)
@@ -194,6 +200,9 @@ def test_what_is_no_posterior_of_the_problem_is_refused_at_once():
     for told, error, text in REFUSED:
         with pytest.raises(error, match=text):
             BayesUCB(ARMS, posterior=told)
+    with_features = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 3, num_features=2)
+    with pytest.raises(ValueError, match="posterior must be one that overrides predict, .* 'Ens"):
+        BayesUCB(with_features, posterior=Ensemble(with_features))
 
 
 def test_a_posterior_without_sample_is_refused_at_once():

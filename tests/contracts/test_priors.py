@@ -124,7 +124,7 @@ def test_density_of_a_truncated_normal_far_out_follows_the_tail_expansion():
 
 
 def test_natural_parameters_give_the_log_density_up_to_a_constant(rng):
-    for prior in OF_SCIPY:
+    for prior in (each for each in OF_SCIPY if hasattr(each, "natural_parameters")):
         x = np.sort(prior.sample(rng, (50, NUM_ARMS)), axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):  # features of weight 0 may not exist
             features = np.stack([np.log(x), np.log1p(-x), x, x**2, 1 / x], axis=-1)

@@ -576,7 +576,7 @@ AGENTS = [
     ("epsilon_greedy", {"epsilon": 2}, "epsilon must be a finite number at least 0 and at most 1"),
     ("ucb1", {"scale": -1}, "scale must be a finite number above 0, got -1"),
     ("kl_ucb", {"c": -1}, "c must be a finite number at least 0, got -1"),
-    ("bayes_ucb", {"prior": "x"}, "prior name must be one of 'beta', 'gamma', 'inverse_gamma'"),
+    ("bayes_ucb", {"prior": "x"}, "prior name must be one of 'beta'"),
     ("top_two", {"beta": 2}, "beta must be a finite number above 0 and below 1, got 2"),
     ("knowledge_gradient", {"variant": "x"}, "variant must be one of 'kg', 'kg*', got 'x'"),
     ("information_directed", {"gain": "x"}, "gain must be one of 'variance', 'information'"),
