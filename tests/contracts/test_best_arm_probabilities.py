@@ -356,10 +356,6 @@ OFF = {
         BanditProblem(Gaussian(), SharedMixture([Normal(9.0, 1e-3), Normal(0.0, 1e-3)], [1, 1]), 2),
         *([10**8, 10**8], [2.828e6, 2.828e6]),
     ),
-    "28 deviations from the prior": (
-        *("exact", {"method": "grid"}, BanditProblem(Gaussian(), Normal(0.0, 1e-3), 2)),
-        *([10**8, 10**8], [2.828e6, 2.828e6]),
-    ),
 }
 """Agents in lanes where they cannot be right, or cannot know that they are."""
 
