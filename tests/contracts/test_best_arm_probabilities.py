@@ -310,10 +310,6 @@ OFF = {
         *("smc_paper", {}, bernoulli(spike_and_slab(0.5, 1e-4, Beta(1.0, 1.0), 0.5))),
         *([32_152, 32_152, 40], [16_346, 16_076, 20]),  # three errors from the spike
     ),
-    "a camp that all arms share": (
-        *("racing", {}, bernoulli(SharedMode(500))),
-        *([30, 1000, 0], [30, 960, 0]),
-    ),
     **{
         f"a dependence that no draw shows, {name}, {rarity:g}, {len(str(data))}": (
             *(name, {}, bernoulli(SharedMode(rarity), 2)),
