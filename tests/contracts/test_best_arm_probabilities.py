@@ -301,7 +301,6 @@ IN_THE_MODE = [30, 1000], [29, 970]
 OFF = {
     "one sample, paper": ("racing_paper", {}, *ON_ONE_SAMPLE),
     "one sample, self-normalised": ("racing", {"proposal": "reference"}, *ON_ONE_SAMPLE),
-    "one sample, fixed": ("racing", {"proposal": "reference", "stopping": 20}, *ON_ONE_SAMPLE),
     "a spike that races never meet": (
         *("racing_paper", {}, bernoulli(SPIKED)),
         *([100, 200, 300], [50, 100, 160]),
