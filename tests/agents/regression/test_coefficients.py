@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy
+from families import DensityOnly
 
 from agents.oracle import action_probabilities
 from agents.posteriors.weighted_draws import WeightedDraws
@@ -37,6 +38,7 @@ PRIORS = [
     Mixture([Normal(-1.0, 0.4), Normal(1.0, 0.4)], [0.4, 0.6]),
     SharedMixture([Normal([-1.0, 0.0], 0.5), Normal([1.0, 0.5], 0.5)], [0.4, 0.6]),
     RingPrior(),
+    DensityOnly(SharedMixture([Normal(0.0, 0.1), Normal(1.0, 2.0)], [0.8, 0.2])),
 ]
 KINDS = [CoefficientRace, LaplaceCoefficients]
 
