@@ -117,11 +117,11 @@ def test_arms_are_played_as_often_as_they_are_best(kind, prior):
     belief = posterior.predict(np.tile(arms, (num_lanes, 1, 1)))
     rng = np.random.default_rng(3)
     played = np.concatenate([belief.draw_best(rng) for _ in range(num_plays)])
-    best = action_probabilities(problem, (features, rewards), arms)
+    best = action_probabilities(problem, (features, rewards), arms, tolerance=0.001)
     found = np.bincount(played, minlength=4) / played.size
     worth = {ParticleCoefficients: 100}.get(kind, np.inf)  # of a lane's 500, which it keeps
     error = np.sqrt(best * (1 - best) * (1 / played.size + 1 / (num_lanes * worth)))
-    bias = 0.01  # of choosing among draws that are worth 12, which `num_plays` does not reduce
+    bias = 0.01 + 0.001  # of choosing among draws that are worth 12, and of the oracle
     np.testing.assert_array_less(abs(found - best), 4 * error + bias)
 
 
