@@ -29,6 +29,9 @@ import numpy as np
 from agents.regression.likelihoods import LinkCode, find_peak, log_likelihood
 from bandit_gym.numerics.compiled import inner, kernel
 
+ROUNDING = 2.0**-50
+"""Of a diagonal entry, what rounding may leave of its pivot."""
+
 MAX_MODE_STEPS = 60
 MODE_PRECISION = 1e-6
 """Of a mode, in standard deviations there."""
@@ -292,13 +295,18 @@ def multiply_row(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
 
 @inner
 def cholesky_factor(matrix: np.ndarray, out: np.ndarray) -> None:
-    """Set the lower triangle of `out` to the Cholesky factor of a matrix's."""
+    """Set the lower triangle of `out` to the Cholesky factor of a matrix's.
+
+    Where a prior is so vague that rounding leaves a pivot below 0, it is what rounding may leave.
+    """
     for a in range(len(matrix)):
         for c in range(a + 1):
             value = matrix[a, c]
             for k in range(c):
                 value -= out[a, k] * out[c, k]
-            out[a, c] = math.sqrt(value) if a == c else value / out[c, c]
+            if a == c:
+                value = math.sqrt(max(value, ROUNDING * abs(matrix[a, a]), 1e-300))
+            out[a, c] = value if a == c else value / out[c, c]
 
 
 @inner

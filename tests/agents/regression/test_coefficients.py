@@ -125,6 +125,12 @@ def test_arms_are_played_as_often_as_they_are_best(kind, prior):
     np.testing.assert_array_less(abs(found - best), 4 * error + bias)
 
 
+def test_weights_under_a_prior_without_moments_are_numbers():
+    posterior = CoefficientRace(ContextualProblem(Gaussian(), StudentT(0.3, 0.0, 1.0), 3, 2))
+    learn(posterior, np.array([[0.35, 0.82]]), np.array([1.2]), 60)
+    assert not np.isnan(posterior.coefficients.log_weights).any()
+
+
 def test_one_row_under_components_of_different_widths_is_weighed_under_each():
     prior = Mixture([Normal(0.0, 0.05), Normal(0.0, 3.0)], [0.8, 0.2])
     problem, arms = (
