@@ -294,55 +294,42 @@ def test_nothing_goes_before_a_reset():
             print(agent.counts)
 
 
+WITHOUT_MASKS = "information_relaxation"
 WITH_PROBABILITIES = [each for each in SETTINGS if not each.startswith("racing")]
-
-
-@in_settings(WITH_PROBABILITIES)
-def test_arms_are_played_as_often_as_the_probabilities_say(setting):
-    """Each lane has a law of its own, so shares are summed over lanes: four deviations."""
-    num_lanes, num_rounds = (20, 4) if is_costly(setting) else (200, 10)
-    agent = make(setting, num_lanes, 2 if "chains" in setting else 6)
-    probabilities = agent.action_probabilities(shown(agent))
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-12)
-    acts = np.array([agent.act(shown(agent)) for _ in range(num_rounds)])
-    shares = (acts[..., None] == np.arange(4)).mean(axis=0)
-    allowed = 4 * np.sqrt((probabilities * (1 - probabilities)).sum(axis=0) / num_rounds) + 1e-9
-    if not agent.has_exact_probabilities:
-        # A chain of 400 sweeps, worth 100 draws, answers for each lane.
-        allowed = allowed * np.sqrt(1 + 1 / 100) + num_lanes * 0.01
-    assert (abs((shares - probabilities).sum(axis=0)) <= allowed).all()
-
-
-MASKED = [each for each in SETTINGS if not each.startswith("information_relaxation")]
 MASKS = np.array(list(np.ndindex(2, 2, 2, 2))[1:], dtype=bool)
 """All that leave an arm to pull: one, two, three or four arms are available."""
 
 
-@in_settings(MASKED)
-def test_available_arms_are_played_as_often_as_the_probabilities_say(setting):
+@in_every_setting
+def test_arms_are_played_as_often_as_the_probabilities_say_all_or_those_available(setting):
     """The features of the other arms are not read, and a mask of all arms is none."""
-    assert_masked_shares(setting, 2 if "chains" in setting else 6)
-    if "conjugate" in setting:
-        assert_masked_shares(setting, 0)
-
-
-def assert_masked_shares(setting, num_steps):
-    """Each lane has a mask of its own; shares are summed over lanes, to four deviations."""
     num_rounds, masks = (4, MASKS) if is_costly(setting) else (10, np.tile(MASKS, (4, 1)))
-    agent = make(setting, len(masks), num_steps)
+    agent = make(setting, len(masks), 2 if "chains" in setting else 6)
+    assert_shares(agent, num_rounds)
+    if setting.startswith(WITHOUT_MASKS):
+        return
     unmasked = agent.action_probabilities(shown(agent), available=[True] * 4)
     assert_same(unmasked, agent.action_probabilities(shown(agent)))
+    assert_shares(agent, num_rounds, masks)
+    if "conjugate" in setting:
+        assert_shares(make(setting, len(masks)), num_rounds, masks)
+
+
+def assert_shares(agent, num_rounds, masks=None):
+    """Each lane has a law of its own, so shares are summed over lanes: four deviations."""
     features = shown(agent)
-    if features is not None:
+    if features is not None and masks is not None:
         features[~masks] = np.nan
     probabilities = agent.action_probabilities(features, available=masks)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-12)
     acts = np.array([agent.act(features, available=masks) for _ in range(num_rounds)])
-    assert np.take_along_axis(masks, acts.T, axis=1).all() and not probabilities[~masks].any()
+    if masks is not None:
+        assert np.take_along_axis(masks, acts.T, axis=1).all() and not probabilities[~masks].any()
     variance = (probabilities * (1 - probabilities)).sum(axis=0)
     allowed = 4 * np.sqrt(variance / num_rounds) + 1e-9
-    if not agent.has_exact_probabilities:  # as above
-        allowed = allowed * np.sqrt(1 + 1 / 100) + len(masks) * 0.01
+    if not agent.has_exact_probabilities:
+        # A chain of 400 sweeps, worth 100 draws, answers for each lane.
+        allowed = allowed * np.sqrt(1 + 1 / 100) + len(acts.T) * 0.01
     shares = (acts[..., None] == np.arange(4)).mean(axis=0)
     assert (abs((shares - probabilities).sum(axis=0)) <= allowed).all()
 
@@ -460,7 +447,7 @@ def test_many_decisions_follow_the_probabilities_of_one_and_are_the_same_for_a_s
     size = 40 if is_costly(setting) else 900
     agent, twin = (make(setting, None, 3) for _ in range(2))
     probabilities, counts = agent.action_probabilities(shown(agent)), agent.lane_counts.copy()
-    arms = decide(agent, size)
+    arms, told = decide(agent, size), twin.diagnostics()
     assert arms.shape == (size,) and arms.dtype == np.int64
     worth = np.inf if agent.has_exact_probabilities else 100 if "chains" in setting else 1000
     variance = probabilities * (1 - probabilities) + 1 / worth  # no draw is not impossible
@@ -469,7 +456,7 @@ def test_many_decisions_follow_the_probabilities_of_one_and_are_the_same_for_a_s
         allowed = 4 * np.sqrt(variance) + 1e-5  # of the tables
         assert (abs(np.bincount(arms, minlength=4) / size - probabilities) <= allowed).all()
     found = agent.diagnostics()
-    assert found.keys() == make(setting, None, 3).diagnostics().keys()
+    assert found.keys() == told.keys()
     assert all(values.shape == (size,) for values in found.values())
     assert_same([arms, agent.lane_counts], [decide(twin, size), counts])
     assert type(agent.act(shown(agent))) is int
