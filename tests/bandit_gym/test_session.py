@@ -164,7 +164,7 @@ def test_experiments_run_the_code_that_they_were_made_of(tmp_path):
 
     first, second = (bg.Experiment([FIXED], [make_class(arm)], 2, 3) for arm in (0, 2))
     for experiment, regret in ((first, 2.1), (second, 0.0)):
-        found = bg.run_experiment(experiment, tmp_path / str(regret))
+        found = bg.run_experiment(experiment, tmp_path / str(regret), workers=SERIAL["workers"])
         assert curves_of(found, "Own")[:, -1] == pytest.approx(regret)
 
 
