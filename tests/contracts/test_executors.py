@@ -238,9 +238,9 @@ def check_others_unharmed(folder, serial, starts):
 
 @pytest.mark.parametrize("backend", ["loky", by_night("dask")], indirect=True)
 def test_an_agent_that_kills_its_process_costs_its_own_blocks_only(tmp_path, serial, backend):
-    """At most four blocks are under way with it, and the fifth is simulated as well."""
-    agents = ("stub_agents:Deadly", "random", "exact", OWN, "ucb1")
-    run_experiment(make_experiment(*agents, replications=4), tmp_path, workers=Workers(backend, 2))
+    """At most three blocks are under way with it, and the fourth is simulated as well."""
+    agents = ("stub_agents:Deadly", "random", "exact", OWN)
+    run_experiment(make_experiment(*agents, replications=4), tmp_path, workers=Workers(backend, 1))
     check_others_unharmed(tmp_path, serial, {"Deadly": "WorkerDied: "})
 
 
