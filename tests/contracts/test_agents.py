@@ -341,7 +341,7 @@ OF_MASKS = np.array([3, 1, 4, 2]), np.array([1, 1, 3, 0])
 def weigh_masks(kind):
     """Return (M, K) probabilities to be the best available arm, and what the draws are worth."""
     counts, sums = OF_MASKS
-    means = PROBLEMS[kind].prior.sample(np.random.default_rng(1), (400_000, 4))
+    means = PROBLEMS[kind].prior.sample(np.random.default_rng(1), (100_000, 4))
     weights = (means**sums * (1 - means) ** (counts - sums)).prod(axis=1)
     best = np.array([np.where(mask, means, -1.0).argmax(axis=1) for mask in MASKS])
     expected = np.array([np.bincount(each, weights, 4) for each in best]) / weights.sum()

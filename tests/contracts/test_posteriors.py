@@ -346,7 +346,7 @@ def test_draws_and_rewards_have_the_distribution_that_they_are_drawn_from(case):
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_copy_tells_the_same(route):
     cases = [case for (case,) in (each.values for each in CASES) if case[0] == route]
-    for case in cases[:1] if route == "chains" else cases:  # chains take ten seconds a case
+    for case in cases if route == "conjugate" else cases[-1:]:
         snapshot, _ = snapshot_of(case)
         copy = pickle.loads(pickle.dumps(snapshot))
         for one, other in zip(answers(snapshot), answers(copy), strict=True):
