@@ -9,7 +9,7 @@ from itertools import product
 import gymnasium as gym
 import numpy as np
 import pytest
-from families import ALL_AGENTS, ALL_ENV_IDS, FACTORIES, names_with
+from families import ALL_AGENTS, ALL_ENV_IDS, FACTORIES, DensityOnly, names_with
 from gymnasium.error import InvalidAction, ResetNeeded
 from surface import play, problem_of, shown, started
 
@@ -661,17 +661,7 @@ def test_probabilities_that_do_not_sum_to_one_are_refused():
         agent.action_probabilities()
 
 
-class Ordered:
-    """Each arm is better than those before it."""
-
-    def sample(self, rng, shape):
-        return np.sort(rng.random(shape))
-
-    def log_density(self, means):
-        return np.where((np.diff(means) > 0).all(axis=-1), 0.0, -np.inf)
-
-
-ORDERED = BanditProblem(Bernoulli(), Ordered(), 4)
+NARROW = BanditProblem(Bernoulli(), DensityOnly(TruncatedNormal(0.5, 0.1, 0.4, 0.6)), 4)
 BOUNDED = BanditProblem(Exponential(), TruncatedNormal(0.5, 0.1, 0.2, 0.8), 4)
 OF_ONE_RUN = [
     ("exact", CONJUGATE, "observe", (0, 0.7), "reward must be 0 or 1 under bernoulli"),
@@ -680,8 +670,8 @@ OF_ONE_RUN = [
     ("exact", CONJUGATE, "warm_start", ([1, 0, 0, 0], [2, 0, 0, 0]), "got 2.0 for arm 0."),
     ("exact", CONJUGATE, "warm_start", ([1, 0, -1, 0], [0] * 4), "got -1.0 for arm 2."),
     ("exact", BOUNDED, "act", (), "the rewards must be possible under problem.prior, got"),
-    ("racing_paper", ORDERED, "act", (), "at all 200 samples of the race, whose counts"),
-    ("racing_paper", ORDERED, "posterior", (), "at all 160000 draws, whose counts"),
+    ("racing_paper", NARROW, "act", (), "at all 200 samples of the race, whose counts"),
+    ("racing_paper", NARROW, "posterior", (), "at all 160000 draws, whose counts"),
 ]
 
 
@@ -690,7 +680,7 @@ def test_messages_of_a_single_run_speak_of_no_lane():
         options = {"max_samples": 200} if name == "racing_paper" else {}
         agent = started(name, problem, None, **options)
         if problem is not CONJUGATE:
-            agent.warm_start([500, 500, 0, 0], [500, 0 if problem is ORDERED else 1e200, 0, 0])
+            agent.warm_start([500, 500, 0, 0], [500, 0 if problem is NARROW else 1e200, 0, 0])
         with pytest.raises((ValueError, TypeError, InvalidAction)) as caught:
             found = getattr(agent, method)(*arguments)
             if method == "posterior":
