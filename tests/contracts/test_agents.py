@@ -302,7 +302,7 @@ MASKS = np.array(list(np.ndindex(2, 2, 2, 2))[1:], dtype=bool)
 @in_every_setting
 def test_arms_are_played_as_often_as_the_probabilities_say_all_or_those_available(setting):
     """The features of the other arms are not read, and a mask of all arms is none."""
-    num_rounds, masks = (4, MASKS) if is_costly(setting) else (10, np.tile(MASKS, (4, 1)))
+    num_rounds, masks = (4, MASKS) if is_costly(setting) else (10, np.tile(MASKS, (14, 1)))
     agent = make(setting, len(masks), 2 if "chains" in setting else 6)
     assert_shares(agent, num_rounds)
     if setting.startswith("information_relaxation"):  # which takes no mask
