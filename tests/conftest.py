@@ -6,10 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from families import CONJUGATE_PROBLEMS
 from hypothesis import settings
-
-from bandit_gym.problem import BanditProblem
 
 # The processes of this run leave no core to a second thread, which took a tenth of their time.
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -34,12 +31,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that all processes of this test run have in common."""
     base = tmp_path_factory.getbasetemp()
     return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
-
-
-@pytest.fixture(params=CONJUGATE_PROBLEMS, ids=lambda problem: problem.likelihood.name)
-def conjugate_problem(request: pytest.FixtureRequest) -> BanditProblem:
-    """One problem per likelihood, each with a conjugate prior and four arms."""
-    return request.param
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from families import DensityOnly, typical_mean
+from families import CONJUGATE_PROBLEMS, DensityOnly, Flat, typical_mean
 from geometric import Geometric
 from surface import started
 
@@ -14,22 +14,6 @@ from bandit_gym.problem import BanditProblem
 
 CUT = TruncatedNormal(0.4, 0.2, 0.2, 0.7)
 BOX = TruncatedMultivariateNormal(0.5, [[1.0, 0.5], [0.5, 1.0]])
-
-
-class Flat:
-    """A user's mistake: a density of 1 everywhere."""
-
-    def sample(self, rng, shape):
-        return rng.normal(size=shape)
-
-    def arm_log_density(self, means):
-        return np.zeros(np.shape(means))
-
-    def log_density(self, means):
-        return np.zeros(np.shape(means)[:-1])
-
-    def arm_support(self, num_arms):
-        return np.tile([-np.inf, np.inf], (num_arms, 1))
 
 
 class Torn(Geometric):
@@ -120,10 +104,11 @@ def test_a_lane_that_starts_anew_forgets_its_draws():
         agent.reset_lanes(np.array([True]))
 
 
-def test_one_lane_plays_as_many_lanes_do(conjugate_problem):
-    num, low = 20_000, typical_mean(conjugate_problem.likelihood) - 0.5
+@pytest.mark.parametrize("problem", CONJUGATE_PROBLEMS, ids=lambda each: each.likelihood.name)
+def test_one_lane_plays_as_many_lanes_do(problem):
+    num, low = 20_000, typical_mean(problem.likelihood) - 0.5
     data = [0, 3, 4, 1], low * np.array([0, 3, 4, 1]) + [0, 2, 2, 0]
-    alone = started("exact", conjugate_problem, None, *data)
+    alone = started("exact", problem, None, *data)
     shares = np.bincount([alone.act() for _ in range(num)], minlength=4) / num
     expected = alone.action_probabilities()
     assert (abs(shares - expected) < 4 * np.sqrt(expected * (1 - expected) / num) + 1e-6).all()

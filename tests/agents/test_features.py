@@ -12,7 +12,7 @@ from agents import RacingThompson, load, make_agent
 from agents.regression.rows import Rows
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Laplace, MultivariateNormal, Normal
+from bandit_gym.priors import MultivariateNormal, Normal
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
 STD = 0.5
@@ -236,7 +236,6 @@ def test_a_posterior_without_features_knows_coefficients_alone(name):
 
 LOGISTIC = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 4, 3)
 PLAIN = BanditProblem(Gaussian(1.0), Normal(0.0, 1.0), 4)
-HEAVY = ContextualProblem(Gaussian(1.0), Laplace(), 4, 3)
 REFUSED = [
     ("exact", LOGISTIC, {}, "an exact posterior, got .*; RacingThompson takes any"),
     ("exact", LINEAR, {"method": "grid"}, "method must be one of 'auto', 'conjugate', got 'grid'"),

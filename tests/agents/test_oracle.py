@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from families import DensityOnly
+from families import DensityOnly, Flat, OnlyArmDensities
 from scipy import special, stats
 
 from agents import oracle
@@ -23,25 +23,6 @@ HISTORIES = {
 }
 
 
-class OnlyArmDensities:
-    """A user's prior: the same one-dimensional law for every arm."""
-
-    def __init__(self, law, support):
-        self.law, self.support = law, support
-
-    def sample(self, rng, shape):
-        return self.law.rvs(size=shape, random_state=rng)
-
-    def log_density(self, means):
-        return self.arm_log_density(means).sum(axis=-1)
-
-    def arm_log_density(self, means):
-        return self.law.logpdf(means)
-
-    def arm_support(self, num_arms):
-        return np.tile(self.support, (num_arms, 1))
-
-
 class Spikes(OnlyArmDensities):
     """Half the mass within 1e-6 of 0.3, half within 1e-6 of 0.6."""
 
@@ -54,16 +35,6 @@ class Spikes(OnlyArmDensities):
     def arm_log_density(self, means):
         logs = [stats.norm.logpdf(means, centre, 1e-6) for centre in (0.3, 0.6)]
         return np.logaddexp(*logs)
-
-
-class Flat(OnlyArmDensities):
-    """An improper prior on the line; `sample` can only pretend."""
-
-    def __init__(self):
-        super().__init__(stats.norm(), (-np.inf, np.inf))
-
-    def arm_log_density(self, means):
-        return np.zeros_like(means)
 
 
 def _problem(likelihood, prior, num_arms=2):

@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 import agents
 import bandit_gym
 
@@ -27,19 +25,19 @@ PLAYED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("code", "heavy"),
-    [
-        (PLAYED, HEAVY),
-        (PLAYED + "env.reset(), env.render()\n", ("matplotlib.pyplot",)),
-        ("from bandit_gym.callbacks import TensorBoard\n", ("tensorboard", "torch", "tensorflow")),
-    ],
-    ids=["a short run of few lanes", "a picture", "a callback"],
-)
-def test_it_loads_nothing_heavy(code, heavy):
-    code += f"import sys\nprint([name for name in {heavy} if name in sys.modules])"
+LIGHT = {
+    PLAYED: HEAVY,
+    "env.reset(), env.render()\n": ("matplotlib.pyplot",),
+    "from bandit_gym.callbacks import TensorBoard\n": ("tensorboard", "torch", "tensorflow"),
+}
+"""Parts of a session, in turn -> what is not loaded after each."""
+
+
+def test_a_short_run_of_few_lanes_a_picture_and_a_callback_load_nothing_heavy():
+    told = "import sys\nprint([name for name in {} if name in sys.modules])\n"
+    code = "".join(part + told.format(heavy) for part, heavy in LIGHT.items())
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.stdout.strip() == "[]", result.stderr
+    assert result.stdout.split() == ["[]"] * len(LIGHT), result.stderr
 
 
 def test_every_name_that_a_package_lists_is_there():

@@ -71,7 +71,7 @@ session = pytest.fixture(run_session)
 
 def test_rules_that_see_features_are_compared_in_a_world_of_a_problem_with_them():
     problem = ContextualProblem(Gaussian(0.1), Normal(0.0, 1.0), 3, 2)
-    workers = bg.Workers(num_workers=2)
+    workers = bg.Workers(num_workers=1)
     found = bg.compare(["exact", "lin_ucb"], env=problem, **SMALL, workers=workers)
     again = bg.compare(["exact", "lin_ucb"], env=problem, **SERIAL)
     curves = [curves_of(each, "exact").tolist() for each in (found, again)]
@@ -164,7 +164,7 @@ def test_experiments_run_the_code_that_they_were_made_of(tmp_path):
 
     first, second = (bg.Experiment([FIXED], [make_class(arm)], 2, 3) for arm in (0, 2))
     for experiment, regret in ((first, 2.1), (second, 0.0)):
-        found = bg.run_experiment(experiment, tmp_path / str(regret))
+        found = bg.run_experiment(experiment, tmp_path / str(regret), workers=SERIAL["workers"])
         assert curves_of(found, "Own")[:, -1] == pytest.approx(regret)
 
 
@@ -172,7 +172,7 @@ def test_session_code_goes_to_workers_and_draws_the_same_there():
     code = SESSION + (
         "import bandit_gym as bg\n"
         "world = {'env': 'BernoulliBandit-v0', 'prior': Squared(2), 'num_arms': 4}\n"
-        "for workers in (bg.Workers('serial'), bg.Workers('loky', 2)):\n"
+        "for workers in (bg.Workers('serial'), bg.Workers('loky', 1)):\n"
         "    found = bg.compare({'mine': Stubborn, 'exact': build, 'plain': Plain}, env=world,\n"
         "        replications=4, horizon=5, block_size=2, progress=False, workers=workers)\n"
         "    print(found.frame().to_csv().encode())\n"

@@ -168,15 +168,6 @@ def test_only_the_time_limit_ends_an_episode(env_id):
         assert ends == [[False, False]] * (num_steps - 1) + [[False, limit == 3]]
 
 
-@in_turn(1)
-def test_it_is_made_again_from_its_spec_as_json(env_id):
-    prior = {"name": "truncated_normal", "mean": 0.5, "std": [0.1, 0.2, 0.3]}
-    env = gym.make(env_id, num_arms=3, prior=prior, observation="counts", horizon=9)
-    spec = EnvSpec.from_json(env.spec.to_json())
-    assert spec == env.spec
-    assert problem_of(gym.make(spec)) == problem_of(env)
-
-
 @in_turn(4)
 def test_what_is_no_action_or_no_seed_is_refused_and_leaves_the_episode_as_it_was(env_id):
     env = gym.make(env_id, observation="history", horizon=9).unwrapped

@@ -23,7 +23,6 @@ from bandit_gym.likelihoods import (
 )
 
 LAST_UNIFORM = 1 - 2.0**-53
-NUM_DRAWS = 100_000
 HALF_CHI_SQUARED_95 = 0.5 * 3.841458820694124
 
 

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 from functools import cache
-from itertools import cycle
+from itertools import cycle, product
 
 import numpy as np
 import pytest
@@ -109,19 +109,18 @@ def test_value_is_that_of_exact_arithmetic(problem, arms, horizon):
     assert optimal_value(problem, horizon) == pytest.approx(float(exact), rel=1e-8)
 
 
+def states_before(num_pulls):
+    """Return all ((n, s), (m, r)) of two arms that have fewer pulls than this together."""
+    arms = [(n, s) for n in range(num_pulls) for s in range(n + 1)]
+    return [(one, other) for one, other in product(arms, arms) if one[0] + other[0] < num_pulls]
+
+
 @pytest.mark.parametrize("priors", [((1, 1), (1, 1)), ((1, 2), (2, 1))])
 def test_choices_are_the_best_arms_of_exact_arithmetic_and_the_lowest_of_equal_ones(priors):
-    horizon, worths = 14, exact_worths(plain(*priors), 14)
-    states = [
-        ((n, s), (m, r))
-        for n in range(horizon)
-        for m in range(horizon - n)
-        for s in range(n + 1)
-        for r in range(m + 1)
-    ]
+    states, worths = states_before(14), exact_worths(plain(*priors), 14)
     counts, sums = np.moveaxis(np.array(states), 2, 0)
     problem = bernoulli(Beta(*np.array(priors, dtype=float).T.tolist()))
-    agent = in_states("optimal", problem, counts, sums, horizon=horizon)
+    agent = in_states("optimal", problem, counts, sums, horizon=14)
     expected = [max((0, 1), key=lambda arm, state=state: worths(state)[arm]) for state in states]
     np.testing.assert_array_equal(agent.act(), expected)
     assert len({worths(state)[0] == worths(state)[1] for state in states}) == 2  # some are ties
@@ -223,13 +222,7 @@ def test_the_optimum_loses_no_more_than_greedy_and_thompson_where_rewards_are_la
 
 def test_with_rewards_on_their_way_the_best_for_what_was_seen_and_is_left_is_played():
     """After 9 decisions of 14 and n < 9 rewards that is the policy for n + 5 pulls."""
-    states = [
-        ((n, s), (m, r))
-        for n in range(9)
-        for m in range(9 - n)
-        for s in range(n + 1)
-        for r in range(m + 1)
-    ]
+    states = states_before(9)
     counts, sums = np.moveaxis(np.array(states), 2, 0)
     agent = in_states("optimal", UNIFORM, counts, sums, horizon=14)
     agent.lane_decisions = np.full(len(states), 9)

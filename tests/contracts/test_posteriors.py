@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from families import CONJUGATES, DensityOnly, typical_mean
+from families import CONJUGATES, DensityOnly, OnlyArmDensities, typical_mean
 from geometric import Geometric
 from scipy import special, stats
 from scipy.interpolate import CubicSpline
@@ -346,7 +346,7 @@ def test_draws_and_rewards_have_the_distribution_that_they_are_drawn_from(case):
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_copy_tells_the_same(route):
     cases = [case for (case,) in (each.values for each in CASES) if case[0] == route]
-    for case in cases[:1] if route == "chains" else cases:  # chains take ten seconds a case
+    for case in cases if route == "conjugate" else cases[-1:]:
         snapshot, _ = snapshot_of(case)
         copy = pickle.loads(pickle.dumps(snapshot))
         for one, other in zip(answers(snapshot), answers(copy), strict=True):
@@ -541,24 +541,21 @@ def test_a_component_that_makes_data_impossible_has_no_weight_and_all_such_data_
     assert agent.act().shape == (2,)
 
 
-class OfSciPy:
-    """A prior of a user's own: a law of SciPy's, of which agents see draws and densities."""
+class OfSciPy(OnlyArmDensities):
+    """A law of SciPy's, whose draws may be so large as to overflow."""
 
     def __init__(self, law):
-        self._law, self.support = law, law.support()
+        super().__init__(law, law.support())
 
     def sample(self, rng, shape):
-        return np.clip(self._law.rvs(size=shape, random_state=rng), -1e300, 1e300)
+        return np.clip(super().sample(rng, shape), -1e300, 1e300)
 
     def arm_log_density(self, means):
         with np.errstate(all="ignore"):
-            return self._law.logpdf(means)
-
-    def log_density(self, means):
-        return self.arm_log_density(means).sum(axis=-1)
+            return super().arm_log_density(means)
 
     def __repr__(self):
-        return f"{self._law.dist.name}{self._law.args}{self._law.kwds}"
+        return f"{self.law.dist.name}{self.law.args}{self.law.kwds}"
 
 
 def inverse_gamma(shape, scale=1.0):

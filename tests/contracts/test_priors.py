@@ -261,7 +261,7 @@ def test_zero_is_refused_where_a_parameter_must_be_above_0():
 @pytest.mark.parametrize("prior", ALL, ids=repr)
 def test_means_of_lanes_and_of_episodes_are_those_of_the_prior(prior):
     """Ranks among draws of `sample`: the law, and no dependence between lanes and episodes."""
-    num_lanes = 2000
+    num_lanes = 1000
     world = make_env(BanditProblem(Gaussian(), prior, NUM_ARMS), num_lanes)
     episodes = [world.reset(seed=0)[1]["means"], world.reset()[1]["means"]]
     fair = prior.sample(np.random.default_rng(0), (num_lanes, NUM_ARMS))

@@ -552,14 +552,6 @@ def test_folders_of_results(tmp_path):
         bg.compare(["random"], replications=2, horizon=2, out=tmp_path / "file" / "below")
 
 
-def test_a_folder_may_be_behind_a_link_and_have_a_name_that_is_not_utf_8(tmp_path):
-    name = b"caf\xe9".decode("utf-8", "surrogateescape")
-    (tmp_path / "link").symlink_to(tmp_path)
-    settings = {"replications": 2, "horizon": 2, "workers": bg.Workers("serial")}
-    bg.compare(["random"], out=tmp_path / "link" / name, progress=False, **settings)
-    assert (tmp_path / name / "experiment.json").exists()
-
-
 AGENTS = [
     ("exat", {}, "the nearest known one is 'exact'"),
     ("exact", {"discont": 1}, "the nearest known one is 'discount'"),

@@ -263,7 +263,6 @@ def test_step_refuses_what_are_not_actions_and_stays_put():
 
 BAD_RESETS = [
     ({"seed": [1, 2, 3]}, ValueError, "seed must be .* list of num_envs=4"),
-    ({"seed": 1.5}, TypeError, "seed must be a non-negative integer, got 1.5"),
     ({"seed": [1, 2, -3, 4]}, ValueError, "seed must be a non-negative integer, got -3"),
     ({"seed": 2**64 - 3}, ValueError, "seed must be at most 18446744073709551612, got"),
     ({"seed": [0, 1, 2, 2**64]}, ValueError, "seed must be at most 18446744073709551615, got 18"),

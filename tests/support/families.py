@@ -5,6 +5,7 @@ from inspect import signature
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import numpy as np
 from scipy import stats
 
 import agents
@@ -63,6 +64,40 @@ class DensityOnly:
     def log_density(self, means):
         """Return the log-density, and a constant."""
         return self.prior.log_density(means) + 7.0
+
+
+class OnlyArmDensities:
+    """A user's prior: the same one-dimensional law for every arm."""
+
+    def __init__(self, law, support):
+        self.law, self.support = law, support
+
+    def sample(self, rng, shape):
+        """Return draws of the law."""
+        return self.law.rvs(size=shape, random_state=rng)
+
+    def log_density(self, means):
+        """Return the sum over the arms."""
+        return self.arm_log_density(means).sum(axis=-1)
+
+    def arm_log_density(self, means):
+        """Return the log-density of the law."""
+        return self.law.logpdf(means)
+
+    def arm_support(self, num_arms):
+        """Return the same ends for every arm."""
+        return np.tile(self.support, (num_arms, 1))
+
+
+class Flat(OnlyArmDensities):
+    """An improper prior on the line; `sample` can only pretend."""
+
+    def __init__(self):
+        super().__init__(stats.norm(), (-np.inf, np.inf))
+
+    def arm_log_density(self, means):
+        """Return 0 for every mean."""
+        return np.zeros_like(means)
 
 
 class Conjugate(NamedTuple):

@@ -5,6 +5,7 @@ A name that is about to change stands here once, so that a rename edits this fil
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -141,6 +142,14 @@ def charts_in(page: str) -> int:
     return page.count("<figure>")
 
 
+@cache
+def hard_cases() -> dict[str, Any]:
+    """Return name -> hard case, read once, which takes longer than many decisions."""
+    from bandit_gym.fidelity import load_suite
+
+    return {case.name: case for case in load_suite("adversarial").cases}
+
+
 def adversarial_verdict(agent: str, name: str, **options: Any) -> str:
     """Return what becomes of a hundred decisions in a hard case: right, flagged, refused or WRONG.
 
@@ -150,12 +159,10 @@ def adversarial_verdict(agent: str, name: str, **options: Any) -> str:
         options: of the agent.
     """
     from bandit_gym.experiments.catalogue import read_entries
-    from bandit_gym.fidelity import load_suite
     from bandit_gym.fidelity.trial import measure_distance
 
     (entry,) = read_entries("agents", "agent", [{"agent": agent, **options}])
-    (case,) = (each for each in load_suite("adversarial").cases if each.name == name)
-    return measure_distance(entry, case, 100, 0)["verdict"]
+    return measure_distance(entry, hard_cases()[name], 100, 0)["verdict"]
 
 
 def verdict_of(

@@ -14,7 +14,6 @@ from bandit_gym.problem import BanditProblem
 COUNTS, SUMS = np.array([0, 4, 30]), np.array([0.0, 2.0, 14.0])
 LIKELIHOODS = [Bernoulli(), Exponential(), Gaussian(), Poisson(), Geometric()]
 CORRELATED = [[1.0, 0.8], [0.8, 1.0]]
-THREE = np.array([[1.0, 0.6, 0.2], [0.6, 1.0, -0.3], [0.2, -0.3, 1.0]])
 
 SAFE = 2.0
 """The error is two standard errors. Four are missed once in 15,000 comparisons."""

@@ -12,6 +12,7 @@ import pytest
 from gymnasium.error import InvalidAction, ResetNeeded
 
 pytest.importorskip("stable_baselines3")
+import torch
 from sb3_models import ALGORITHMS, NUM_ARMS, global_random_state, make_vec, train
 from stable_baselines3 import PPO
 
@@ -73,6 +74,20 @@ def test_sb3_agent_loaded_from_a_file_plays_the_same(models, name, tmp_path):
     for agent in agents:
         agent.reset(num_envs=2, seed=3)
     np.testing.assert_array_equal(*(actions_of(agent, stream) for agent in agents))
+
+
+@every_algorithm
+def test_sb3_agent_depends_on_its_seed_alone(models, name):
+    agent = SB3Agent(models[name])
+    agent.exploration_rate = 0.5 if name == "DQN" else 0.0
+    stream = observations(models[name], 20)
+    agent.reset(num_envs=2, seed=3)
+    first = actions_of(agent, stream)
+    torch.manual_seed(77)
+    agent.reset(num_envs=2, seed=3)
+    np.testing.assert_array_equal(first, actions_of(agent, stream))
+    agent.reset(num_envs=2, seed=4)
+    assert (first != actions_of(agent, stream)).any()
 
 
 def test_sb3_agent_act_changes_nothing_when_it_is_recurrent(models):

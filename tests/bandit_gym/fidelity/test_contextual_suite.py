@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from surface import SERIAL
 
 from agents.oracle import action_probabilities_with_error, importance
 from bandit_gym.fidelity import run_suite
@@ -53,6 +54,6 @@ def test_arms_that_are_close_have_lost_their_true_differences():
 
 def test_racing_is_right_where_the_laplace_approximation_is_wrong():
     agents, only = ["racing", "laplace", "ucb1"], "Bernoulli, d = 2, Laplace prior"
-    table = run_suite(agents, suite="contextual-v1", only=only, workers=1).distances
+    table = run_suite(agents, suite="contextual-v1", only=only, workers=SERIAL).distances
     assert table["verdict"].tolist() == ["right", "WRONG", "refused"]
     assert table["decisions"].tolist()[:2] == [10_000, 10_000]

@@ -35,6 +35,13 @@ def test_bootstrap_interval_covers_95_percent_of_interquartile_means_over_enviro
     assert abs(found - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 200)
 
 
+def test_bootstrap_interval_is_no_narrower_when_an_environment_is_counted_five_times():
+    """Environments of the same seeds and the same scores tell no more than one of them."""
+    scores = np.random.default_rng(0).normal(size=(30, 1))
+    once, often = (bootstrap_interval(np.repeat(scores, n, axis=1), batch_mean) for n in (1, 5))
+    assert often == pytest.approx(once)
+
+
 def batch_mean(tables):
     return tables.mean(axis=(1, 2))
 

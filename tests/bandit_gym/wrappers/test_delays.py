@@ -50,3 +50,11 @@ def test_random_delays_have_their_mean():
     drawn = (now - pulls)[(pulls >= 0) & (pulls < 20)]
     assert (drawn.size, drawn.min(), drawn.max()) == (10_000, 2, 14)
     assert abs(drawn.mean() - 8) < 4 * (14 / 10_000) ** 0.5
+
+
+def test_what_is_on_its_way_is_lost_with_the_episode():
+    env = make_env("DelayedReward", {"delay": 3}, limit=4)
+    for _ in range(2):
+        env.reset(seed=1)
+        steps = [env.step(0)[4]["feedback_step"].tolist() for _ in range(4)]
+        assert steps == [[-1], [-1], [-1], [0]]
