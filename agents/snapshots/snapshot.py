@@ -102,6 +102,8 @@ class PosteriorSnapshot:
     @property
     def coefficients(self) -> PosteriorSnapshot:
         """What was known of the (N, d) coefficients of features, in place of the (N, K) means."""
+        if self.has_pulls:
+            raise AttributeError("coefficients must be asked of arms with features, got none.")
         twin = copy.copy(self)
         num_features = self.problem.num_features
         twin.features = np.tile(np.eye(num_features), (len(self.counts), 1, 1))

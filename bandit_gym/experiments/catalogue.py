@@ -92,13 +92,9 @@ class Entry:
         """Let names stand for what it was made of, where others of the same source came since."""
         load_pickles(vars(self)["pickles"])
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Take along what has no importable name."""
-        return self.__dict__ | {"pickles": pickles_of(self.settings)}
-
     def __setstate__(self, state: dict[str, Any]) -> None:
-        load_pickles(state["pickles"])
         self.__dict__.update(state)
+        self.recall_objects()
 
     @cached_property
     def digest(self) -> str:

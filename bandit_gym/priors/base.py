@@ -20,24 +20,9 @@ from numpy.random import Generator
 
 from bandit_gym.checks import check_arguments, load_named, make_named, message, split_name
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.priors.dependent import MultivariateNormal, TruncatedMultivariateNormal
-from bandit_gym.priors.independent import (
-    Beta,
-    Gamma,
-    InverseGamma,
-    Laplace,
-    Normal,
-    StudentT,
-    TruncatedNormal,
-)
-from bandit_gym.priors.mixtures import (
-    HierarchicalBeta,
-    LogitNormal,
-    Mixture,
-    PerArm,
-    SharedMixture,
-    spike_and_slab,
-)
+from bandit_gym.priors import dependent, independent, mixtures
+from bandit_gym.priors.dependent import TruncatedMultivariateNormal
+from bandit_gym.priors.independent import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
 
 
 @runtime_checkable
@@ -137,9 +122,11 @@ PRIOR_MISSING = "prior must be given where the environment knows none, got None;
 
 PRIORS: dict[str, Callable[..., Prior]] = {
     **{each.name: each for each in get_args(BuiltInPrior)},
-    **{each.name: each for each in (LogitNormal, Mixture, SharedMixture, HierarchicalBeta, PerArm)},
-    **{each.name: each for each in (StudentT, Laplace, MultivariateNormal)},
-    "spike_and_slab": spike_and_slab,
+    **{each.name: each for each in (mixtures.LogitNormal, mixtures.Mixture)},
+    **{each.name: each for each in (mixtures.SharedMixture, mixtures.HierarchicalBeta)},
+    **{each.name: each for each in (mixtures.PerArm, independent.StudentT, independent.Laplace)},
+    "multivariate_normal": dependent.MultivariateNormal,
+    "spike_and_slab": mixtures.spike_and_slab,
 }
 """Name -> the prior's factory, with its parameters as arguments."""
 
@@ -176,7 +163,7 @@ def make_prior(settings: Any) -> Prior:
 
 def _make(settings: Any, kind: str, *, imports: bool) -> Any:
     if isinstance(settings, list | tuple):
-        settings = {"name": PerArm.name, "laws": settings}
+        settings = {"name": mixtures.PerArm.name, "laws": settings}
     if isinstance(settings, str) and imports:
         settings = {"name": settings}
     name, options = split_name(kind, settings)

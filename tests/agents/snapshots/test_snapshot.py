@@ -121,3 +121,5 @@ def test_the_loss_to_an_arm_without_a_finite_mean_is_infinite():
     agent.warm_start([0, 3, 3], [0, 1.0, 2.0])
     assert np.isinf(agent.posterior().expected_loss()).tolist() == [False, True, True]
     assert agent.posterior().quantile([]).shape == (0, 3)
+    with pytest.raises(AttributeError, match="coefficients must be asked of arms with features"):
+        agent.posterior().coefficients.mean()
