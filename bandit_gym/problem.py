@@ -10,8 +10,8 @@ from bandit_gym.checks import check_integer, check_keys, check_object, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import LIKELIHOODS, LINKS, Likelihood, Link, likelihood_from_dict
 from bandit_gym.likelihoods.checker import check_values
-from bandit_gym.priors import BuiltInPrior, Prior, UnknownPrior, make_prior, prior_from_dict
-from bandit_gym.priors.base import get_stated_support, offers
+from bandit_gym.priors import Prior, UnknownPrior, make_prior, prior_from_dict
+from bandit_gym.priors.base import BUILT_IN, get_stated_support, offers
 from bandit_gym.priors.checker import check_draws
 from bandit_gym.priors.mixtures import join_priors
 
@@ -44,7 +44,7 @@ class BanditProblem:
         if type(self.likelihood) not in LIKELIHOODS.values():
             check_values(self.likelihood)
         self._check_prior("num_arms", minimum=2)
-        if isinstance(self.prior, BuiltInPrior):
+        if isinstance(self.prior, BUILT_IN):
             _check_built_in(self.prior, self.likelihood)
         else:
             check_draws(self.prior, self.likelihood, self.num_arms)
@@ -180,7 +180,7 @@ def problem_from_dict(settings: Mapping[str, Any]) -> BanditProblem:
     return make(**{**settings, **parts})
 
 
-def _check_built_in(prior: BuiltInPrior, likelihood: Likelihood) -> None:
+def _check_built_in(prior: Any, likelihood: Likelihood) -> None:
     """Refuse a support that leaves the likelihood's."""
     (low, high), (lowest, highest) = prior.support, likelihood.support
     if low < lowest or high > highest:

@@ -12,8 +12,8 @@ columns, without memory.
 
 **CustomBandit-v0**: Rewards of any `likelihood`: "bernoulli", "exponential", "gaussian" or
 "poisson", a dict like {"name": "gaussian", "std": 0.5}, `module:Class` for your own subclass of
-`bandit_gym.likelihoods.Likelihood`, or an object of such a class. The default prior is that of the
-environment named after the likelihood; your own likelihood needs a prior.
+`bandit_gym.likelihoods.Likelihood`, or an object of such a class. The default prior is the
+likelihood's `default_prior`; your own may have one too, or needs a prior.
 
 **DependentPriorBandit-v0**: Bernoulli rewards whose means are drawn together, so that what one arm
 pays says something about the others: a normal distribution truncated to [0, 1]^K, with mean 0.5 and

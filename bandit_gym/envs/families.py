@@ -1,13 +1,14 @@
 """The problem behind each registered id, and the two environments that are made of it.
 
-A function here turns the arguments of `gymnasium.make` into a problem. `bandit_gym.registration`
-says what each id is; `BanditEnv` is the manual of them all.
+A function here turns the arguments of `gymnasium.make` into a problem; for a built-in likelihood
+it is made on request. `bandit_gym.registration` says what each id is; `BanditEnv` is the manual of
+them all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from inspect import Signature, signature
 from typing import Any
 
@@ -24,34 +25,11 @@ from bandit_gym.envs.contextual import (
     TableBanditEnv,
     TableBanditVectorEnv,
 )
-from bandit_gym.likelihoods import (
-    Bernoulli,
-    Exponential,
-    Gaussian,
-    Likelihood,
-    Poisson,
-    make_likelihood,
-)
-from bandit_gym.priors import (
-    Beta,
-    Gamma,
-    InverseGamma,
-    Normal,
-    Prior,
-    TruncatedMultivariateNormal,
-    make_prior,
-)
+from bandit_gym.likelihoods import LIKELIHOODS, Bernoulli, Likelihood, make_likelihood
+from bandit_gym.priors import Normal, Prior, TruncatedMultivariateNormal, make_prior
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
 PriorLike = Prior | Mapping[str, Any] | Sequence[Any] | str | None
-
-DEFAULT_PRIORS: dict[str, Prior] = {
-    "bernoulli": Beta(1.0, 1.0),
-    "exponential": InverseGamma(3.0, 2.0),
-    "gaussian": Normal(0.0, 1.0),
-    "poisson": Gamma(2.0, 1.0),
-}
-
 
 VECTOR_OPTIONS = "num_envs", "autoreset_mode"
 
@@ -101,28 +79,22 @@ def _asks_for_lanes(make: Callable[..., Any], options: Mapping[str, Any]) -> boo
     return is_vector
 
 
-@EnvironmentFactory
-def bernoulli(num_arms: int = 10, prior: PriorLike = None) -> BanditProblem:
-    """Bernoulli bandit: every pull pays 0 or 1."""
-    return _build(Bernoulli(), num_arms, prior)
+@cache
+def __getattr__(name: str) -> EnvironmentFactory:
+    """Return the factory of a built-in likelihood by its name, such as `families.poisson`."""
+    if name not in LIKELIHOODS:
+        raise AttributeError(f"{__name__} has no {name!r}.")
+    make_rewards = LIKELIHOODS[name]
 
+    def problem(num_arms: int = 10, prior: PriorLike = None, **parameters: Any) -> BanditProblem:
+        return _build(make_rewards(**parameters), num_arms, prior)
 
-@EnvironmentFactory
-def exponential(num_arms: int = 10, prior: PriorLike = None) -> BanditProblem:
-    """Exponential bandit: rewards are positive and skewed, like waiting times."""
-    return _build(Exponential(), num_arms, prior)
-
-
-@EnvironmentFactory
-def gaussian(num_arms: int = 10, prior: PriorLike = None, *, std: float = 1.0) -> BanditProblem:
-    """Gaussian bandit: rewards are the mean plus normal noise of known size."""
-    return _build(Gaussian(std), num_arms, prior)
-
-
-@EnvironmentFactory
-def poisson(num_arms: int = 10, prior: PriorLike = None) -> BanditProblem:
-    """Poisson bandit: rewards are counts."""
-    return _build(Poisson(), num_arms, prior)
+    others = signature(problem).parameters.values()
+    own = signature(make_rewards).parameters.values()
+    parameters = [*others][:2] + [each.replace(kind=each.KEYWORD_ONLY) for each in own]
+    problem.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    problem.__name__, problem.__doc__ = name, f"{name.title()} bandit. {make_rewards.__doc__}"
+    return EnvironmentFactory(problem)
 
 
 @EnvironmentFactory
@@ -172,10 +144,10 @@ table.__signature__ = signature(TableBanditEnv)  # type: ignore[attr-defined]
 
 
 def _build(likelihood: Likelihood, num_arms: int, prior: PriorLike) -> BanditProblem:
-    """Build a problem; without a prior it gets that of the environment named as the likelihood."""
-    if prior is None and likelihood.name not in DEFAULT_PRIORS:
+    """Build a problem; without a prior it gets the likelihood's own."""
+    if prior is None and likelihood.default_prior is None:
         raise ValueError(message("prior", f"be given for {likelihood.name} rewards", prior))
-    chosen = DEFAULT_PRIORS[likelihood.name] if prior is None else make_prior(prior)
+    chosen = make_prior(likelihood.default_prior if prior is None else prior)
     return BanditProblem(likelihood, chosen, num_arms)
 
 

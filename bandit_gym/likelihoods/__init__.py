@@ -1,14 +1,5 @@
 """Distributions of a reward given its arm's mean, and their base class."""
 
-from bandit_gym.likelihoods.built_in import (
-    LIKELIHOODS,
-    Bernoulli,
-    Exponential,
-    Gaussian,
-    Likelihood,
-    Poisson,
-    likelihood_from_dict,
-    make_likelihood,
-)
+from bandit_gym.likelihoods.built_in import *
 from bandit_gym.likelihoods.checker import check_likelihood
 from bandit_gym.likelihoods.links import LINKS, Link

@@ -18,6 +18,19 @@ from bandit_gym.checks import check_object, check_real, load_named, make_named, 
 from bandit_gym.checks.typing import BoolArray, FloatArray, RealArray
 from bandit_gym.numerics.variates import MAX_FLOAT, poisson_quantile, standard_normal
 
+__all__ = [
+    "LIKELIHOODS",
+    "Bernoulli",
+    "Exponential",
+    "Gaussian",
+    "Likelihood",
+    "Poisson",
+    "likelihood_from_dict",
+    "make_likelihood",
+]
+
+Settings = Mapping[str, Any] | None
+
 _STEP = 0.005
 """Of numerical derivatives, in units of what the derivative varies over."""
 
@@ -35,12 +48,14 @@ class Likelihood(ABC):
         support: lowest and highest mean.
         reward_rule: what rewards are possible, in words that follow "must be".
         has_whole_rewards: whether all rewards are whole numbers, and therefore their sums.
+        default_prior: settings of the prior of environments that are given none, if there is one.
     """
 
     name: ClassVar[str]
     support: ClassVar[tuple[float, float]]
     reward_rule: ClassVar[str] = "possible"
     has_whole_rewards: ClassVar[bool] = False
+    default_prior: ClassVar[Settings] = None
 
     @abstractmethod
     def is_possible(self, rewards: RealArray) -> BoolArray:
@@ -141,6 +156,7 @@ class Bernoulli(Likelihood):
     support: ClassVar[tuple[float, float]] = (0.0, 1.0)
     reward_rule: ClassVar[str] = "0 or 1"
     has_whole_rewards: ClassVar[bool] = True
+    default_prior: ClassVar[Settings] = {"name": "beta", "alpha": 1.0, "beta": 1.0}
 
     def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return whether the reward is 0 or 1."""
@@ -168,6 +184,7 @@ class Exponential(Likelihood):
     name: ClassVar[str] = "exponential"
     support: ClassVar[tuple[float, float]] = (0.0, inf)
     reward_rule: ClassVar[str] = "a finite number of at least 0"
+    default_prior: ClassVar[Settings] = {"name": "inverse_gamma", "shape": 3.0, "scale": 2.0}
 
     def contains(self, means: RealArray) -> BoolArray:
         """Return whether 0 < mean < infinity; there is no density at mean 0."""
@@ -208,6 +225,7 @@ class Gaussian(Likelihood):
     name: ClassVar[str] = "gaussian"
     support: ClassVar[tuple[float, float]] = (-inf, inf)
     reward_rule: ClassVar[str] = "a finite number"
+    default_prior: ClassVar[Settings] = {"name": "normal", "mean": 0.0, "std": 1.0}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "std", check_real("std", self.std, above=0.0))
@@ -243,6 +261,7 @@ class Poisson(Likelihood):
     support: ClassVar[tuple[float, float]] = (0.0, inf)
     reward_rule: ClassVar[str] = "an integer of at least 0"
     has_whole_rewards: ClassVar[bool] = True
+    default_prior: ClassVar[Settings] = {"name": "gamma", "shape": 2.0, "rate": 1.0}
 
     def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return whether the reward is a whole number of at least 0."""

@@ -7,7 +7,6 @@ disagree. A user's prior needs nothing but these two methods; `check_prior` trie
 from bandit_gym.priors.base import (
     CAPABILITIES,
     PRIORS,
-    BuiltInPrior,
     Prior,
     UnknownPrior,
     describe_prior,
@@ -16,16 +15,7 @@ from bandit_gym.priors.base import (
 )
 from bandit_gym.priors.checker import check_prior
 from bandit_gym.priors.dependent import MultivariateNormal, TruncatedMultivariateNormal
-from bandit_gym.priors.independent import (
-    Beta,
-    Gamma,
-    IndependentPrior,
-    InverseGamma,
-    Laplace,
-    Normal,
-    StudentT,
-    TruncatedNormal,
-)
+from bandit_gym.priors.independent import *
 from bandit_gym.priors.mixtures import (
     HierarchicalBeta,
     LogitNormal,

@@ -13,7 +13,7 @@ user has asked for.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any, ClassVar, Protocol, get_args, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
@@ -22,7 +22,6 @@ from bandit_gym.checks import check_arguments, load_named, make_named, message, 
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.priors import dependent, independent, mixtures
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
-from bandit_gym.priors.independent import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
 
 
 @runtime_checkable
@@ -52,6 +51,10 @@ class Prior(Protocol):
         """
 
 
+BUILT_IN = *independent.BUILT_IN, TruncatedMultivariateNormal
+"""The classes of priors whose draws need no check."""
+
+
 def _has_methods(*methods: str) -> Callable[[Any], bool]:
     return lambda prior: all(callable(getattr(prior, method, None)) for method in methods)
 
@@ -64,7 +67,7 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
     "normal_box": lambda prior: isinstance(prior, TruncatedMultivariateNormal),
     "sample_each": _has_methods("sample_each"),
     # A user's subclass may override `sample`.
-    "quantile": lambda prior: type(prior) in get_args(BuiltInPrior) and hasattr(prior, "quantile"),
+    "quantile": lambda prior: type(prior) in BUILT_IN and hasattr(prior, "quantile"),
 }
 """What a prior may offer, and how that is found.
 
@@ -81,8 +84,6 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
 - quantile: built-in priors alone. `quantile(uniforms)` turns (..., K) uniform numbers in (0, 1)
   into as many means, the same in any batch.
 """
-
-BuiltInPrior = Beta | Gamma | InverseGamma | Normal | TruncatedNormal | TruncatedMultivariateNormal
 
 
 def offers(prior: Any, capability: str) -> bool:
@@ -121,11 +122,10 @@ PRIOR_MISSING = "prior must be given where the environment knows none, got None;
 # -- Priors by name -------------------------------------------------------------------------------
 
 PRIORS: dict[str, Callable[..., Prior]] = {
-    **{each.name: each for each in get_args(BuiltInPrior)},
+    **{each.name: each for each in BUILT_IN},
     **{each.name: each for each in (mixtures.LogitNormal, mixtures.Mixture)},
     **{each.name: each for each in (mixtures.SharedMixture, mixtures.HierarchicalBeta)},
-    **{each.name: each for each in (mixtures.PerArm, independent.StudentT, independent.Laplace)},
-    "multivariate_normal": dependent.MultivariateNormal,
+    **{each.name: each for each in (mixtures.PerArm, dependent.MultivariateNormal)},
     "spike_and_slab": mixtures.spike_and_slab,
 }
 """Name -> the prior's factory, with its parameters as arguments."""

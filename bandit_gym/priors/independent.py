@@ -18,6 +18,17 @@ from bandit_gym.checks import check_covariance, check_parameter, check_same_leng
 from bandit_gym.checks.typing import BoolArray, FloatArray, Parameter
 from bandit_gym.numerics.variates import LEAST_UNIFORM, MAX_FLOAT, MIN_FLOAT, beta_quantile
 
+__all__ = [
+    "Beta",
+    "Gamma",
+    "IndependentPrior",
+    "InverseGamma",
+    "Laplace",
+    "Normal",
+    "StudentT",
+    "TruncatedNormal",
+]
+
 POSITIVE_PARAMETERS = frozenset({"alpha", "beta", "shape", "rate", "scale", "std", "df"})
 
 
@@ -343,6 +354,10 @@ class Laplace(IndependentPrior):
         """Return the (..., d) normalised log-densities."""
         mean, scale = self._arrays()
         return np.asarray(-np.abs(means - mean) / scale - np.log(2 * scale))
+
+
+BUILT_IN = Beta, Gamma, InverseGamma, Normal, TruncatedNormal, StudentT, Laplace
+"""Every prior of independent arms that is a standard family."""
 
 
 # -- The standard normal distribution on an interval -----------------------------------------------

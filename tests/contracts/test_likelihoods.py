@@ -2,15 +2,11 @@
 
 import json
 import pickle
-from collections.abc import Callable, Mapping, Sequence
 from math import exp, inf, nan
-from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from families import ALL_LIKELIHOODS
-from geometric import Geometric
-from scipy import stats
+from families import ALL_LIKELIHOODS, FACTS
 
 from bandit_gym.envs.rendering import draw_intervals, mark_centres
 from bandit_gym.likelihoods import (
@@ -25,118 +21,6 @@ from bandit_gym.likelihoods import (
 LAST_UNIFORM = 1 - 2.0**-53
 HALF_CHI_SQUARED_95 = 0.5 * 3.841458820694124
 
-
-class Facts(NamedTuple):
-    """What is known of a likelihood from elsewhere.
-
-    Attributes:
-        likelihood: of which they are.
-        distribution: mean -> SciPy's law of a reward.
-        means: at which that law is looked at.
-        ends: more that are possible, where rewards may be sure or beyond SciPy.
-        means_refused: which are impossible.
-        rewards: which are possible at some mean.
-        rewards_refused: which are not.
-        sums: of two rewards, which are possible.
-        sums_refused: which are not.
-        by_hand: mean, count and sum of rewards -> log-likelihood, but for a constant.
-    """
-
-    likelihood: Likelihood
-    distribution: Callable[[float], Any]
-    means: Sequence[float]
-    ends: Sequence[float]
-    means_refused: Sequence[float]
-    rewards: Sequence[float]
-    rewards_refused: Sequence[float]
-    sums: Sequence[float]
-    sums_refused: Sequence[float]
-    by_hand: Mapping[tuple[float, int, float], float]
-
-
-FACTS = (
-    Facts(
-        Bernoulli(),
-        distribution=stats.bernoulli,
-        means=(0.001, 0.3, 0.5, 0.999),
-        ends=(0.0, 1.0),
-        means_refused=(-1e-9, 1 + 1e-9, nan, inf),
-        rewards=(0.0, 1.0),
-        rewards_refused=(0.5, -1.0, 2.0, nan, inf),
-        sums=(0.0, 1.0, 2.0),
-        sums_refused=(3.0, 0.5, -1.0),
-        by_hand={
-            (0.0, 3, 0.0): 0.0,
-            (1.0, 3, 3.0): 0.0,
-            (0.0, 3, 1.0): -inf,
-            (1.0, 3, 2.0): -inf,
-            (-0.1, 0, 0.0): -inf,
-            (1.1, 0, 0.0): -inf,
-        },
-    ),
-    Facts(
-        Exponential(),
-        distribution=lambda mean: stats.expon(scale=mean),
-        means=(1e-8, 0.3, 1e6),
-        ends=(1e-300, 1e300),
-        means_refused=(0.0, -1.0, inf, nan),
-        rewards=(0.0, 0.5, 1e300),
-        rewards_refused=(-0.5, nan, inf),
-        sums=(0.0, 2.5),
-        sums_refused=(-1.0, inf),
-        by_hand={
-            (5.0, 0, 0.0): 0.0,
-            (0.0, 1, 1.0): -inf,
-            (-1.0, 0, 0.0): -inf,
-            (5e-324, 1, 1e300): -inf,
-        },
-    ),
-    *(
-        Facts(
-            Gaussian(std),
-            distribution=lambda mean, std=std: stats.norm(mean, std),
-            means=(mean,),
-            ends=(-1e300, 0.0, 1e300),
-            means_refused=(inf, -inf, nan),
-            rewards=(-1e300, 0.0),
-            rewards_refused=(nan, inf, -inf),
-            sums=(-7.5, 0.0),
-            sums_refused=(nan, inf),
-            by_hand={(7.0, 0, 0.0): 0.0, (1e200, 1, 0.0): -inf, (inf, 0, 0.0): -inf},
-        )
-        for std, mean in ((1.0, 0.0), (0.01, -5.0), (100.0, 1e6))
-    ),
-    Facts(
-        Poisson(),
-        distribution=stats.poisson,
-        means=(1e-8, 0.01, 0.7, 4.0, 15.99, 16.0, 80.0, 1e4, 1e6),
-        ends=(0.0, 1e300),
-        means_refused=(-1e-9, inf, nan),
-        rewards=(0.0, 7.0, 1e15),
-        rewards_refused=(0.5, -1.0, nan, inf),
-        sums=(0.0, 7.0),
-        sums_refused=(0.5, -1.0, inf),
-        by_hand={
-            (0.0, 3, 0.0): 0.0,
-            (0.0, 3, 1.0): -inf,
-            (-1.0, 0, 0.0): -inf,
-            (inf, 0, 0.0): -inf,
-        },
-    ),
-    Facts(
-        Geometric(),
-        distribution=lambda mean: stats.geom(1 / (1 + mean), loc=-1),
-        means=(1e-4, 0.3, 4.0, 1e4),
-        ends=(0.0, 1e-300, 1e300),
-        means_refused=(-1e-9, inf, nan),
-        rewards=(0.0, 7.0, 1e15),
-        rewards_refused=(0.5, -1.0, nan, inf),
-        sums=(0.0, 7.0),
-        sums_refused=(7.5, -1.0, inf, nan),
-        by_hand={(-1.0, 0, 0.0): -inf},
-    ),
-)
-"""Of every built-in likelihood, and of a user's own."""
 every_likelihood = pytest.mark.parametrize("facts", FACTS, ids=lambda each: repr(each.likelihood))
 
 

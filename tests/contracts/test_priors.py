@@ -7,7 +7,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from families import ALL_PRIORS
+from families import ALL_PRIORS, NAMED, POSITIVE, SCIPY
 from scipy import integrate, special, stats
 from surface import lane_stream, make_env
 
@@ -34,33 +34,6 @@ from bandit_gym.problem import BanditProblem, problem_from_dict
 
 NUM_DRAWS = 20_000
 NUM_ARMS = 3
-BETA = {"name": "beta", "alpha": 1, "beta": 2}
-CUT = {"name": "truncated_normal", "mean": 0.4, "std": 0.1}
-MIXTURE = {"name": "mixture", "components": [BETA, CUT], "weights": [0.1, 0.3]}
-DEPENDENT = {"mean": 0.5, "covariance": [[1, 0.5, 0], [0.5, 1, 0.5], [0, 0.5, 1]]}
-SPIKE = {"spike": 0.3, "width": 0.01, "share": 0.4}
-NAMED = {
-    "beta": BETA,
-    "gamma": {"name": "gamma", "shape": 2, "rate": [1, 2, 3]},
-    "inverse_gamma": {"name": "inverse_gamma", "shape": 3, "scale": 2},
-    "normal": {"name": "normal", "mean": [0, 1, 2], "std": 1},
-    "truncated_normal": CUT,
-    "truncated_multivariate_normal": {"name": "truncated_multivariate_normal", **DEPENDENT},
-    "student_t": {"name": "student_t", "df": 3, "mean": [0, 1, 2], "scale": 1},
-    "laplace": {"name": "laplace", "mean": [0, 1, 2], "scale": 1},
-    "multivariate_normal": {"name": "multivariate_normal", **DEPENDENT},
-    "logit_normal": {"name": "logit_normal", "mean": [0, 1, 2], "std": 1},
-    "mixture": MIXTURE,
-    "camps": MIXTURE | {"name": "camps"},
-    "hierarchical_beta": {
-        "name": "hierarchical_beta",
-        "alphas": [2, 3, 1],
-        "betas": [1, 4, 2],
-        "weights": [0.1, 0.3, 0.2],
-    },
-    "per_arm": {"name": "per_arm", "laws": [BETA, MIXTURE, CUT]},
-    "spike_and_slab": {"name": "spike_and_slab", "slab": MIXTURE, **SPIKE},
-}
 OF_SCIPY = (
     *(prior for prior in ALL_PRIORS if isinstance(prior, IndependentPrior)),
     Beta(1.0, 1.0),
@@ -84,19 +57,6 @@ OF_OURS = {
 ARMWISE = (*OF_SCIPY, *OF_OURS.values())
 ALL = (*dict.fromkeys((*ARMWISE, *ALL_PRIORS, *map(prior_from_dict, NAMED.values()))),)
 OF_EACH_KIND = (*OF_OURS.values(), *map(prior_from_dict, NAMED.values()))
-
-
-def truncated_normal(mean, std, low, high):
-    return stats.truncnorm((low - mean) / std, (high - mean) / std, loc=mean, scale=std)
-
-
-SCIPY = {
-    "beta": lambda alpha, beta: stats.beta(alpha, beta),
-    "gamma": lambda shape, rate: stats.gamma(shape, scale=1 / rate),
-    "inverse_gamma": lambda shape, scale: stats.invgamma(shape, scale=scale),
-    "normal": lambda mean, std: stats.norm(mean, std),
-    "truncated_normal": truncated_normal,
-}
 
 
 def arm_distribution(prior, arm):
@@ -237,17 +197,6 @@ def test_what_is_listed_of_a_prior_are_its_parameters():
     assert NAMED.keys() == PRIORS.keys()
     for name, settings in NAMED.items():
         assert settings.keys() - {"name"} <= inspect.signature(PRIORS[name]).parameters.keys()
-
-
-POSITIVE = {
-    "beta": ("alpha", "beta"),
-    "gamma": ("shape", "rate"),
-    "inverse_gamma": ("shape", "scale"),
-    "hierarchical_beta": ("alphas", "betas", "weights"),
-    **dict.fromkeys(("normal", "truncated_normal", "logit_normal"), ("std",)),
-    **dict.fromkeys(("mixture", "camps"), ("weights",)),
-    "spike_and_slab": ("width", "share"),
-}
 
 
 def test_zero_is_refused_where_a_parameter_must_be_above_0():

@@ -1,11 +1,13 @@
-"""The families that each contract is tested over; a likelihood has one row here for all."""
+"""The families that each contract is tested over; all rows of a likelihood or prior are here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
+from math import inf, nan
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
+from geometric import Geometric
 from scipy import stats
 
 import agents
@@ -139,3 +141,166 @@ ALL_PRIORS = (
     TruncatedNormal(0.4, 0.2),
     TruncatedMultivariateNormal(0.5, [[1.0, 0.6, 0.2], [0.6, 1.0, 0.3], [0.2, 0.3, 1.0]]),
 )
+
+
+class Facts(NamedTuple):
+    """What is known of a likelihood from elsewhere.
+
+    Attributes:
+        likelihood: of which they are.
+        distribution: mean -> SciPy's law of a reward.
+        means: at which that law is looked at.
+        ends: more that are possible, where rewards may be sure or beyond SciPy.
+        means_refused: which are impossible.
+        rewards: which are possible at some mean.
+        rewards_refused: which are not.
+        sums: of two rewards, which are possible.
+        sums_refused: which are not.
+        by_hand: mean, count and sum of rewards -> log-likelihood, but for a constant.
+    """
+
+    likelihood: Likelihood
+    distribution: Callable[[float], Any]
+    means: Sequence[float]
+    ends: Sequence[float]
+    means_refused: Sequence[float]
+    rewards: Sequence[float]
+    rewards_refused: Sequence[float]
+    sums: Sequence[float]
+    sums_refused: Sequence[float]
+    by_hand: Mapping[tuple[float, int, float], float]
+
+
+FACTS = (
+    Facts(
+        Bernoulli(),
+        distribution=stats.bernoulli,
+        means=(0.001, 0.3, 0.5, 0.999),
+        ends=(0.0, 1.0),
+        means_refused=(-1e-9, 1 + 1e-9, nan, inf),
+        rewards=(0.0, 1.0),
+        rewards_refused=(0.5, -1.0, 2.0, nan, inf),
+        sums=(0.0, 1.0, 2.0),
+        sums_refused=(3.0, 0.5, -1.0),
+        by_hand={
+            (0.0, 3, 0.0): 0.0,
+            (1.0, 3, 3.0): 0.0,
+            (0.0, 3, 1.0): -inf,
+            (1.0, 3, 2.0): -inf,
+            (-0.1, 0, 0.0): -inf,
+            (1.1, 0, 0.0): -inf,
+        },
+    ),
+    Facts(
+        Exponential(),
+        distribution=lambda mean: stats.expon(scale=mean),
+        means=(1e-8, 0.3, 1e6),
+        ends=(1e-300, 1e300),
+        means_refused=(0.0, -1.0, inf, nan),
+        rewards=(0.0, 0.5, 1e300),
+        rewards_refused=(-0.5, nan, inf),
+        sums=(0.0, 2.5),
+        sums_refused=(-1.0, inf),
+        by_hand={
+            (5.0, 0, 0.0): 0.0,
+            (0.0, 1, 1.0): -inf,
+            (-1.0, 0, 0.0): -inf,
+            (5e-324, 1, 1e300): -inf,
+        },
+    ),
+    *(
+        Facts(
+            Gaussian(std),
+            distribution=lambda mean, std=std: stats.norm(mean, std),
+            means=(mean,),
+            ends=(-1e300, 0.0, 1e300),
+            means_refused=(inf, -inf, nan),
+            rewards=(-1e300, 0.0),
+            rewards_refused=(nan, inf, -inf),
+            sums=(-7.5, 0.0),
+            sums_refused=(nan, inf),
+            by_hand={(7.0, 0, 0.0): 0.0, (1e200, 1, 0.0): -inf, (inf, 0, 0.0): -inf},
+        )
+        for std, mean in ((1.0, 0.0), (0.01, -5.0), (100.0, 1e6))
+    ),
+    Facts(
+        Poisson(),
+        distribution=stats.poisson,
+        means=(1e-8, 0.01, 0.7, 4.0, 15.99, 16.0, 80.0, 1e4, 1e6),
+        ends=(0.0, 1e300),
+        means_refused=(-1e-9, inf, nan),
+        rewards=(0.0, 7.0, 1e15),
+        rewards_refused=(0.5, -1.0, nan, inf),
+        sums=(0.0, 7.0),
+        sums_refused=(0.5, -1.0, inf),
+        by_hand={
+            (0.0, 3, 0.0): 0.0,
+            (0.0, 3, 1.0): -inf,
+            (-1.0, 0, 0.0): -inf,
+            (inf, 0, 0.0): -inf,
+        },
+    ),
+    Facts(
+        Geometric(),
+        distribution=lambda mean: stats.geom(1 / (1 + mean), loc=-1),
+        means=(1e-4, 0.3, 4.0, 1e4),
+        ends=(0.0, 1e-300, 1e300),
+        means_refused=(-1e-9, inf, nan),
+        rewards=(0.0, 7.0, 1e15),
+        rewards_refused=(0.5, -1.0, nan, inf),
+        sums=(0.0, 7.0),
+        sums_refused=(7.5, -1.0, inf, nan),
+        by_hand={(-1.0, 0, 0.0): -inf},
+    ),
+)
+"""Of every built-in likelihood, and of a user's own."""
+
+BETA = {"name": "beta", "alpha": 1, "beta": 2}
+CUT = {"name": "truncated_normal", "mean": 0.4, "std": 0.1}
+MIXTURE = {"name": "mixture", "components": [BETA, CUT], "weights": [0.1, 0.3]}
+DEPENDENT = {"mean": 0.5, "covariance": [[1, 0.5, 0], [0.5, 1, 0.5], [0, 0.5, 1]]}
+SPIKE = {"spike": 0.3, "width": 0.01, "share": 0.4}
+NAMED = {
+    "beta": BETA,
+    "gamma": {"name": "gamma", "shape": 2, "rate": [1, 2, 3]},
+    "inverse_gamma": {"name": "inverse_gamma", "shape": 3, "scale": 2},
+    "normal": {"name": "normal", "mean": [0, 1, 2], "std": 1},
+    "truncated_normal": CUT,
+    "truncated_multivariate_normal": {"name": "truncated_multivariate_normal", **DEPENDENT},
+    "student_t": {"name": "student_t", "df": 3, "mean": [0, 1, 2], "scale": 1},
+    "laplace": {"name": "laplace", "mean": [0, 1, 2], "scale": 1},
+    "multivariate_normal": {"name": "multivariate_normal", **DEPENDENT},
+    "logit_normal": {"name": "logit_normal", "mean": [0, 1, 2], "std": 1},
+    "mixture": MIXTURE,
+    "camps": MIXTURE | {"name": "camps"},
+    "hierarchical_beta": {
+        "name": "hierarchical_beta",
+        "alphas": [2, 3, 1],
+        "betas": [1, 4, 2],
+        "weights": [0.1, 0.3, 0.2],
+    },
+    "per_arm": {"name": "per_arm", "laws": [BETA, MIXTURE, CUT]},
+    "spike_and_slab": {"name": "spike_and_slab", "slab": MIXTURE, **SPIKE},
+}
+
+
+def truncated_normal(mean, std, low, high):
+    return stats.truncnorm((low - mean) / std, (high - mean) / std, loc=mean, scale=std)
+
+
+SCIPY = {
+    "beta": lambda alpha, beta: stats.beta(alpha, beta),
+    "gamma": lambda shape, rate: stats.gamma(shape, scale=1 / rate),
+    "inverse_gamma": lambda shape, scale: stats.invgamma(shape, scale=scale),
+    "normal": lambda mean, std: stats.norm(mean, std),
+    "truncated_normal": truncated_normal,
+}
+POSITIVE = {
+    "beta": ("alpha", "beta"),
+    "gamma": ("shape", "rate"),
+    "inverse_gamma": ("shape", "scale"),
+    "hierarchical_beta": ("alphas", "betas", "weights"),
+    **dict.fromkeys(("normal", "truncated_normal", "logit_normal"), ("std",)),
+    **dict.fromkeys(("mixture", "camps"), ("weights",)),
+    "spike_and_slab": ("width", "share"),
+}

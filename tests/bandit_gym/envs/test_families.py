@@ -73,3 +73,8 @@ def test_a_named_likelihood_is_the_problem_of_its_environment_and_ones_own_is_im
     for likelihood in ("geometric:Geometric", {"name": "geometric:Geometric"}, Geometric()):
         found = problem_of(gym.make_vec(CUSTOM, 2, likelihood=likelihood, prior=prior, num_arms=3))
         assert (found.likelihood, found.prior) == (Geometric(), Gamma(2.0, 1.0))
+
+
+def test_a_likelihood_of_ones_own_may_have_a_default_prior(monkeypatch):
+    monkeypatch.setattr(Geometric, "default_prior", {"name": "gamma", "shape": 2, "rate": 1})
+    assert problem_of(gym.make(CUSTOM, likelihood=Geometric())).prior == Gamma(2.0, 1.0)
