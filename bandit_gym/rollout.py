@@ -75,7 +75,7 @@ class PlainAgents:
         TypeError: if the class lacks one of the methods, or its constructor an argument.
         gymnasium.error.InvalidAction: if its first action is no arm.
         ValueError: if it draws from the generator of a whole process, as `numpy.random.rand` does:
-            its results would differ from run to run. Later acts are watched too, ever more seldom.
+            its results would differ from run to run; `play_steps` watches later acts.
     """
 
     def __init__(self, agent_class: Callable[..., Any], problem: Any, **options: Any) -> None:
@@ -85,11 +85,11 @@ class PlainAgents:
         before = _read_shared_generators()
         self.reset(seed=0)  # one is tried, so that what fails at once fails before anything runs
         check_actions(self.act(), problem.num_arms, None)
-        self._check_generators(before)
+        _check_generators(agent_class, before)
 
     def reset(self, num_envs: int | None = None, seed: Any = None) -> None:
         """Construct an agent for each lane, with a stream of its own."""
-        self._num_envs, self._num_acts = num_envs, 0
+        self._num_envs = num_envs
         sequence = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
         self._agents = [self._construct(stream) for stream in sequence.spawn(num_envs or 1)]
 
@@ -101,12 +101,7 @@ class PlainAgents:
 
     def act(self, observation: Any = None) -> Any:
         """Return an arm, (N,) of them for N lanes."""
-        self._num_acts += 1
-        is_watched = self._num_acts.bit_count() == 1  # to watch costs as much as some 50 acts
-        before = _read_shared_generators() if is_watched else None
         actions = [agent.act() for agent in self._agents]
-        if is_watched:
-            self._check_generators(before)
         return actions[0] if self._num_envs is None else np.array(actions)
 
     def observe(self, action: Any, reward: Any, mask: Any = None, observation: Any = None) -> None:
@@ -115,11 +110,12 @@ class PlainAgents:
         for lane in range(len(actions)) if mask is None else np.flatnonzero(mask):
             self._agents[lane].observe(int(actions[lane]), float(rewards[lane]))
 
-    def _check_generators(self, before: Any) -> None:
-        """Refuse an agent that has drawn from the generators of the whole process since then."""
-        if _read_shared_generators() != before:
-            condition = "draw from its constructor's rng or seed, not from random or numpy.random"
-            raise ValueError(message("agent", condition, self._class))
+
+def _check_generators(agent: Any, before: Any) -> None:
+    """Refuse an agent that has drawn from the generators of the whole process since then."""
+    if _read_shared_generators() != before:
+        condition = "draw by the rng or seed that it is given, not from random or numpy.random"
+        raise ValueError(message("agent", condition, agent))
 
 
 def _read_shared_generators() -> tuple[Any, str]:
@@ -233,12 +229,19 @@ def play_steps(
         env_seed: what `env.reset` is given; one seed per lane is possible.
         agent_seed: what `agent.reset` is given.
         propensities: whether to ask the agent, before it acts, for the probabilities of its action.
+
+    Raises:
+        ValueError: if the agent draws from the generator of the whole process, and its `reset` does
+            not seed that. Acts are watched ever more seldom.
     """
     asked: Any = agent  # those that have propensities have more methods than the loop needs
     get_diagnostics: Callable[[], dict[str, Any]] = getattr(agent, "diagnostics", dict)
     num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
     observation, info = env.reset(seed=env_seed)  # type: ignore[arg-type]
+    before = _read_shared_generators()
     agent.reset(num_envs=num_envs, seed=agent_seed)
+    is_ours = type(agent).__module__.startswith("agents.")
+    is_trusted = is_ours or _read_shared_generators() != before  # which its reset then seeds
     means = np.atleast_2d(info["means"]) if "means" in info else None
     is_alive = np.ones(num_envs or 1, dtype=bool)
     num_taken, probabilities = 0, None
@@ -247,12 +250,16 @@ def play_steps(
             with warnings.catch_warnings():  # that they are not exact is recorded beside them
                 warnings.filterwarnings("ignore", message=r"\w+\.action_probabilities rests on")
                 probabilities = np.atleast_2d(asked.action_probabilities(observation))
+        num_taken += 1
+        is_watched = num_taken.bit_count() == 1 and not is_trusted  # costs as much as 50 acts
+        before = _read_shared_generators() if is_watched else before
         seen, start = observation, perf_counter()
         action = agent.act(observation)
         chosen = perf_counter()
+        if is_watched:
+            _check_generators(agent, before)
         observation, reward, terminated, truncated, info = env.step(action)
         paid = perf_counter()
-        num_taken += 1
         _observe_rewards(agent, action, reward, info, is_alive)
         seconds = (chosen - start) + (perf_counter() - paid)
         if num_taken == 1 and "means" in _list_infos(info)[-1]:

@@ -116,6 +116,8 @@ def test_few_rows_or_rewards_that_are_all_equal_give_no_interval():
         found = evaluate(policy, log, estimator)
         assert np.isnan([found.low, found.high]).all(), (estimator, policy)
     assert np.isnan(replay(lambda: Always(2), log).high)
+    rare = Log(actions, np.arange(33) % 2.0, (0, 1, 2), np.where(np.arange(33) < 3, 0.01, 0.9))
+    assert np.isnan(evaluate([1, 0, 0], rare).low)  # 13 rows, which are worth three
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

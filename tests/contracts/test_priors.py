@@ -200,8 +200,7 @@ def test_what_is_listed_of_a_prior_are_its_parameters():
 
 
 def test_zero_is_refused_where_a_parameter_must_be_above_0():
-    pairs = [(distribution, each) for distribution, own in POSITIVE.items() for each in own]
-    for name, parameter in pairs:
+    for name, parameter in ((name, each) for name, own in POSITIVE.items() for each in own):
         value = [0.0, 0.0] if parameter.endswith("s") else 0.0
         with pytest.raises(ValueError, match=f"{parameter} must .*above 0.* got"):
             prior_from_dict(NAMED[name] | {parameter: value})

@@ -496,6 +496,10 @@ def draw_late(self):
     return random.randint(0, 1) if self.num_acts > 2 else 0
 
 
+LATE = {"reset": lambda self, **given: None, "act": lambda self, observation: draw_late(self)}
+SEEDED = LATE | {"reset": lambda self, seed, **given: random.seed(int(seed.generate_state(1)[0]))}
+
+
 def continuous():
     env = Endless()
     env.action_space = Box(-1.0, 1.0)
@@ -510,7 +514,8 @@ ROLLOUTS = [
     ((TWO, Endless()), {"horizon": 1}, "as many arms as the environment, 3, got 2"),
     (("exact", Endless()), {}, "agent must have the methods reset, act and obs"),
     ((plain()(), Endless()), {}, "without reset, pass its class."),
-    ((plain(act=draw_late), gym.make(ENV)), {"horizon": 4}, "constructor's rng"),
+    ((plain(act=draw_late), gym.make(ENV)), {"horizon": 4}, "the rng or seed that it is given"),
+    ((plain(**LATE)(), gym.make(ENV)), {"horizon": 4}, "the rng or seed that it is given"),
     ((plain(), Endless()), {}, "env.problem must be a BanditProblem, got None"),
     ((THREE, ENV), {}, "env must be a Gymnasium environ"),
     ((THREE, continuous()), {"horizon": 1}, "env must have Discrete actions"),
@@ -521,6 +526,7 @@ def test_rollouts():
     for arguments, settings, text in ROLLOUTS:
         with refused(REFUSALS, text):
             rollout(*arguments, seed=0, **settings)
+    assert rollout(plain(**SEEDED)(), gym.make(ENV), seed=0, horizon=4).lengths == 4
 
 
 COMPARISONS = [
@@ -530,7 +536,7 @@ COMPARISONS = [
     ({"agents": [lambda problem: problem]}, ValueError, "must be able to play"),
     ({"agents": [plain(act=None)]}, ValueError, "agent must have the methods act and observe, got"),
     ({"agents": [plain(act=lambda self: None)]}, ValueError, "an integer from 0 to 9, got None"),
-    ({"agents": [plain(act=lambda self: random.randint(0, 1))]}, ValueError, "constructor's rng"),
+    ({"agents": [plain(act=lambda self: random.randint(0, 1))]}, ValueError, "the rng or seed"),
     ({"agents": [plain(__init__=lambda self, k: None)]}, ValueError, "positional argument: 'k'"),
     ({"out": 5}, TypeError, "out must be a path, as a string or a Path"),
 ]

@@ -64,7 +64,7 @@ def test_noise_of_many_lanes_is_not_drawn_far_ahead():
     assert peak < 100e6
 
 
-def test_a_named_likelihood_is_the_problem_of_its_environment_and_ones_own_is_imported_or_given():
+def test_a_named_likelihood_is_the_problem_of_its_environment_and_ones_own_is_imported(monkeypatch):
     for name, kind in LIKELIHOODS.items():
         known = problem_of(gym.make(f"bandit_gym:{name.title()}Bandit-v0"))
         for given in (name, {"name": name}, kind()):
@@ -73,8 +73,5 @@ def test_a_named_likelihood_is_the_problem_of_its_environment_and_ones_own_is_im
     for likelihood in ("geometric:Geometric", {"name": "geometric:Geometric"}, Geometric()):
         found = problem_of(gym.make_vec(CUSTOM, 2, likelihood=likelihood, prior=prior, num_arms=3))
         assert (found.likelihood, found.prior) == (Geometric(), Gamma(2.0, 1.0))
-
-
-def test_a_likelihood_of_ones_own_may_have_a_default_prior(monkeypatch):
     monkeypatch.setattr(Geometric, "default_prior", {"name": "gamma", "shape": 2, "rate": 1})
     assert problem_of(gym.make(CUSTOM, likelihood=Geometric())).prior == Gamma(2.0, 1.0)
