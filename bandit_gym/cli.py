@@ -32,15 +32,9 @@ from bandit_gym.checks import (
 from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import AXIS_SCALES, FORMATS, STYLES
 from bandit_gym.experiments.catalogue import CATALOGUE_GROUPS, describe_catalogue
+from bandit_gym.experiments.entries import make_environment
 from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
-from bandit_gym.experiments.experiment import (
-    Experiment,
-    Run,
-    find_code,
-    load_experiment,
-    make_environment,
-    read_json,
-)
+from bandit_gym.experiments.experiment import Experiment, Run, find_code, load_experiment, read_json
 from bandit_gym.experiments.store import MANIFEST, read_manifest
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
@@ -179,7 +173,7 @@ def _run_experiment(experiment: Experiment, name: str, options: argparse.Namespa
 
 def _describe_optimum(run: Run) -> str:
     """Return the least possible regret in a run's environment, or why it is not known."""
-    env: Any = make_environment(run)
+    env: Any = make_environment(run.environment, run.block_size, run.horizon)
     if env is not env.unwrapped or not getattr(env, "draws_means", False):
         return "unknown; it is for environments that draw their means, unwrapped."
     try:

@@ -27,7 +27,7 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.files import replacing
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
-from bandit_gym.experiments.catalogue import agent_names, load_agent
+from bandit_gym.experiments.entries import agent_names, load_agent
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import (
     AGENT_STREAM,

@@ -1,7 +1,7 @@
 """Functions of `bandit_gym` itself: make environments, and compare agents.
 
 Here you may pass classes and objects, such as a prior or a class of your notebook, where a file of
-settings has names. An importable class becomes its name; `bandit_gym.experiments.provenance`
+settings has names. An importable class becomes its name; `bandit_gym.experiments.entries`
 handles the rest.
 """
 

@@ -37,7 +37,8 @@ from bandit_gym.envs.rendering import (
     select_most_pulled,
     show_record,
 )
-from bandit_gym.experiments.experiment import Experiment, Run, check_run, make_environment
+from bandit_gym.experiments.entries import make_environment
+from bandit_gym.experiments.experiment import Experiment, Run, check_run
 from bandit_gym.problem import ContextualProblem
 from bandit_gym.rollout import AGENT_STREAM, Step, play_steps
 
@@ -285,7 +286,8 @@ def play(env: Any, *, horizon: int = 50, seed: int | None = None) -> Any:
         TypeError, ValueError: if the environment cannot be built, or its arms have features.
     """
     widgets = import_extra("ipywidgets", "play", "notebook")
-    lanes: Any = make_environment(make_run("random", env, horizon, seed=0))
+    run = make_run("random", env, horizon, seed=0)
+    lanes: Any = make_environment(run.environment, run.block_size, run.horizon)
     problem: Any = find_problem(lanes)
     if problem is None or isinstance(problem, ContextualProblem):
         raise ValueError(message("env", "be a bandit without features", env))

@@ -1,24 +1,16 @@
-"""The entries of an experiment, and what their names stand for: environments, agents, options.
+"""What is typed for environments and agents, read as entries: names, their options, and grids.
 
-An `Entry` holds all settings of its environment or agent; its label is what people call it, and
-changes no folder and no number. A session may give code and objects in place of names.
-
-Agents are found by name at run time, since this package imports none: a short name is looked up in
-`agents.AGENTS`, and `module:Class` names a class of anybody's with the methods of `BanditAgent`, or
-of agents for `PlainAgents`, or `module:Class.method` a class method that makes an agent.
+A session may give code and objects in place of names.
 """
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -26,34 +18,30 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from bandit_gym.checks import check_choice, check_keys, check_object, load_named, message
+from bandit_gym.checks import check_choice, check_keys, load_named, message
 from bandit_gym.envs.contextual import find_env_classes
-from bandit_gym.experiments.provenance import (
-    display_name,
-    find_module,
-    find_sources,
+from bandit_gym.experiments.entries import (
+    MAX_LABEL_LENGTH,
+    PRIOR_OPTION,
+    Entry,
+    agent_names,
     is_packed,
-    load_pickles,
+    load_agent,
     pack_object,
-    pickles_of,
+    short_name,
+    split_prior,
     unpack_object,
-    unpack_options,
+    write_options,
 )
+from bandit_gym.experiments.provenance import find_sources
 from bandit_gym.likelihoods import LIKELIHOODS
-from bandit_gym.priors import PRIORS, describe_prior, make_prior, prior_from_dict
+from bandit_gym.priors import PRIORS, describe_prior, prior_from_dict
 from bandit_gym.problem import BanditProblem
 from bandit_gym.registration import ENV_IDS
-from bandit_gym.rollout import BanditAgent, make_rollout_agent
 from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers
-
-MAX_LABEL_LENGTH = 200
-"""Characters of a label, and of what settings read as."""
 
 FORMS = {"env": "an id, a BanditProblem", "agent": "a name, a class, a function"}
 """What single entries may be, for messages."""
-
-PRIOR_OPTION = "prior"
-"""The option of an agent that gives it another prior than its environment's."""
 
 ENTRY_KEYS = ("label", "grid")
 """What an entry of an experiment may have beside the options of its environment or agent."""
@@ -63,59 +51,6 @@ GIVEN_ARGUMENTS = ("env", "problem")
 """Arguments that every wrapper or agent is given, and that are therefore no options."""
 
 CATALOGUE_GROUPS = ("environments", "wrappers", "agents", "priors", "likelihoods")
-
-# -- Entries ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One environment or one agent of an experiment.
-
-    Attributes:
-        target: `module:Id-v0` of an environment, `module:Class` of an agent.
-        options: keyword arguments, JSON-able.
-        label: what tables and plots call it.
-    """
-
-    target: str
-    options: dict[str, Any] = field(hash=False)
-    label: str
-
-    def __post_init__(self) -> None:
-        check_object("label", self.label, str)
-        if not 0 < len(self.label) <= MAX_LABEL_LENGTH or not self.label.isprintable():
-            condition = f"have 1 to {MAX_LABEL_LENGTH} characters that can be printed"
-            raise ValueError(message("label", condition, self.label))
-        object.__setattr__(self, "pickles", pickles_of(self.settings))
-
-    def recall_objects(self) -> None:
-        """Let names stand for what it was made of, where others of the same source came since."""
-        load_pickles(vars(self)["pickles"])
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.recall_objects()
-
-    @cached_property
-    def digest(self) -> str:
-        """Content hash of what it is built from, as hexadecimal digits."""
-        return content_digest(self.settings)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What it is built from."""
-        return {"target": self.target, "options": self.options}
-
-    @cached_property
-    def name(self) -> str:
-        """What its settings read as, `racing(stopping=20)`, in whichever order they were given.
-
-        What is too long ends with a hash of all, as others may begin alike.
-        """
-        options = json.loads(json.dumps(self.options, sort_keys=True))
-        text = short_name(self.target) + _write_options(options)
-        is_short = len(text) <= MAX_LABEL_LENGTH
-        return text if is_short else f"{text[: MAX_LABEL_LENGTH - 15]}...{self.digest[:12]}"
 
 
 def read_entries(name: str, kind: str, entries: Any) -> tuple[Entry, ...]:
@@ -155,7 +90,7 @@ def _expand_grid(kind: str, item: Any) -> Iterator[Entry]:
         raise TypeError(f"grid of {kind} must be a table of non-empty lists, got {grid!r}.")
     for values in itertools.product(*grid.values()):
         point = dict(zip(grid, values, strict=True))
-        own = f"{label}{_write_options(point)}" if label and point else label
+        own = f"{label}{write_options(point)}" if label and point else label
         yield _make_entry(kind, settings[kind], options | point, own)
 
 
@@ -164,33 +99,12 @@ def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None
     if label is None:
         prior, own = split_prior(options) if kind == "agent" else (None, options)
         belief = "" if prior is None else f", given {describe_prior(prior)}"
-        label = _cut_label(f"{short_name(target)}{_write_options(own)}{belief}")
+        label = _cut_label(f"{short_name(target)}{write_options(own)}{belief}")
     return Entry(target, options, label)
 
 
 def _cut_label(text: str) -> str:
     return text if len(text) <= MAX_LABEL_LENGTH else f"{text[: MAX_LABEL_LENGTH - 3]}..."
-
-
-def _write_options(options: Mapping[str, Any]) -> str:
-    if not options:
-        return ""
-    pairs = (f"{key}={_write_value(value)}" for key, value in options.items())
-    return f"({','.join(pairs)})"
-
-
-def _write_value(value: Any) -> str:
-    if isinstance(value, Mapping) and isinstance(value.get("name"), str):  # a prior
-        options = {key: option for key, option in value.items() if key != "name"}
-        return f"{display_name(value['name'])}{_write_options(options)}"
-    is_word = isinstance(value, str) and value.isprintable()
-    return value if is_word else json.dumps(value, separators=(",", ":"))
-
-
-def content_digest(content: Any) -> str:
-    """Return the content hash of what JSON can hold, as hexadecimal digits."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _plain_settings(kind: str, item: Any) -> dict[str, Any]:
@@ -284,26 +198,6 @@ def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
     return target
 
 
-def agent_names() -> Mapping[str, str]:
-    """Return the short names of the agents that come with the project, and their targets.
-
-    Raises:
-        ImportError: if Python finds another `agents` first; nothing of it is run.
-    """
-    found, ours = find_module("agents"), Path(__file__).parents[2] / "agents"
-    if found and found.parent.resolve() != ours.resolve():
-        condition = "be the package that comes with bandit_gym"
-        remedy = "give that folder or file, which Python finds first, another name"
-        raise ImportError(message("agents", condition, str(found), remedy))
-    return import_module("agents").AGENTS  # type: ignore[no-any-return]
-
-
-def short_name(target: str) -> str:
-    """Return what people call a target: an agent's short name, or what follows the module."""
-    names = {known: name for name, known in agent_names().items()}
-    return names.get(target, display_name(target).rpartition(":")[2])
-
-
 def is_sampler(code: Any) -> bool:
     """Say whether a function takes what a sampler takes, `(problem, counts, sums, rng, size)`."""
     parameters = inspect.signature(code).parameters.values()
@@ -311,36 +205,15 @@ def is_sampler(code: Any) -> bool:
     return not inspect.isclass(code) and len(required) == NUM_SAMPLER_ARGUMENTS
 
 
-def load_agent(target: str) -> Callable[..., BanditAgent]:
-    """Import an agent's class, or a function that makes one; `check_fit` checks its methods.
-
-    Raises:
-        TypeError: if it is neither.
-        ValueError: if there is no such module or class.
-    """
-    found = unpack_object(target) if is_packed(target) else load_named("agent", target)
-    if not callable(found):
-        raise TypeError(message("agent", "be a class, or a function that makes an agent", target))
-    return found  # type: ignore[no-any-return]
-
-
 def _find_environment(target: str) -> Any:
     """Return an environment's factory."""
     if is_packed(target):  # a problem of a session
-        return find_env_classes(unpack_object(target))[0]
+        return find_env_classes(unpack_object(target, {}))[0]
     module, _, env_id = target.rpartition(":")
     if module:
         import_module(module)  # which registers the id
     entry_point = gym.spec(env_id).entry_point
     return load_named("entry point", entry_point) if isinstance(entry_point, str) else entry_point
-
-
-def split_prior(options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Return the prior that an agent is given, None if it is given none, and its other options."""
-    others = dict(options)
-    if isinstance(prior := others.pop(PRIOR_OPTION, None), str) and ":" not in prior:
-        return None, dict(options)  # a word, which is an option of the agent's own
-    return prior, others
 
 
 def _list_parameters(make: Any) -> dict[str, inspect.Parameter]:
@@ -393,17 +266,3 @@ def summarise_error(error: BaseException) -> str:
     """Say in one line, fit for a terminal, what was raised."""
     line = f"{type(error).__name__}: {str(error).strip()}".partition("\n")[0]
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
-
-
-def make_entry_agent(entry: Entry, problem: Any, horizons: Sequence[int]) -> BanditAgent:
-    """Make an agent that is given the problem, or another prior, and the horizon if it asks."""
-    make, options = load_agent(entry.target), unpack_options(entry.options)
-    takes = inspect.signature(make).parameters
-    takes_prior = PRIOR_OPTION in takes and not entry.target.startswith("agents:")
-    if split_prior(entry.options)[0] is not None and not takes_prior:
-        problem = replace(problem, prior=make_prior(options.pop(PRIOR_OPTION)))
-    if "horizon" in takes and "horizon" not in options and len(horizons) > 1:
-        remedy = "run an experiment for each, or give the agent a horizon"
-        condition = "be one number for an agent that is given it"
-        raise ValueError(message("horizon", condition, horizons, remedy))
-    return make_rollout_agent(make, problem, horizons[-1], options)

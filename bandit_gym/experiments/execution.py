@@ -58,7 +58,8 @@ from bandit_gym.experiments.provenance import versions
 from bandit_gym.experiments.store import Store, to_parquet
 
 FEW_DECISIONS = 5_000
-"""Most decisions that run in the main process: starting a worker takes a second."""
+"""Most decisions that run in the main process, if all code comes with the project: starting a
+worker takes a second, but a crash of anybody's code would end this process."""
 
 BlockTask = tuple[Run, int]
 
@@ -138,27 +139,26 @@ def run_experiment(
     folder = check_folder("directory", directory)
     workers = Workers() if workers is None else check_object("workers", workers, Workers)
     store = Store(folder)
-    for entry in (*experiment.environments, *experiment.agents):
-        entry.recall_objects()
-    for run in experiment.runs:
-        if not store.has_blocks(run):
-            check_run(run)[1].close()
+    unstored = [run for run in experiment.runs if not store.has_blocks(run)]
     sources = {run: run.sources() for run in experiment.runs}
+    code = find_code(experiment)
+    for run in unstored:
+        check_run(run)[1].close()
     with contextlib.ExitStack() as stack:
         locked = store.locked(experiment, sources, recompute=recompute)
         complete, damaged = stack.enter_context(locked)
         total = len(experiment.runs) * experiment.num_blocks
         decisions_per_block = experiment.block_size * experiment.horizons[-1]
         num_decisions = (total - len(complete)) * decisions_per_block
-        if workers.backend == "loky" and num_decisions <= FEW_DECISIONS:
-            workers = workers if find_code(experiment) else Workers("serial")
-        seconds: dict[str, float] = {}  # of each agent's last block
-        tasks = _schedule_tasks(experiment, complete, seconds, workers.width)
+        if workers.backend == "loky" and num_decisions <= FEW_DECISIONS and not code:
+            workers = Workers("serial")
         progress = Progress(total, len(complete), 0, tuple(damaged), None)
         on_progress(progress)
         for callback in callbacks:
             stack.callback(callback.on_end, experiment, folder)
             callback.on_start(experiment, folder)
+        seconds: dict[str, float] = {}  # of each agent's last block
+        tasks = _schedule_tasks(experiment, complete, seconds, workers.width)
         calls = ((run, block, sources[run]) for run, block in tasks)
         made = stack.enter_context(contextlib.closing(make_calls(workers, simulate_block, calls)))
         for done, (call, result) in enumerate(made, start=1):

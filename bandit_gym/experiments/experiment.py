@@ -34,27 +34,18 @@ from bandit_gym.checks import (
     message,
 )
 from bandit_gym.checks.typing import IntArray
-from bandit_gym.envs.contextual import find_env_classes
-from bandit_gym.experiments.catalogue import (
+from bandit_gym.experiments.catalogue import read_entries, summarise_error
+from bandit_gym.experiments.entries import (
     PRIOR_OPTION,
     Entry,
     agent_names,
     content_digest,
     make_entry_agent,
-    read_entries,
-    summarise_error,
+    make_environment,
 )
-from bandit_gym.experiments.provenance import (
-    find_module,
-    find_sources,
-    find_texts,
-    is_packed,
-    unpack_object,
-    unpack_options,
-)
+from bandit_gym.experiments.provenance import find_module, find_sources, find_texts
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
-from bandit_gym.wrappers.wrapping import wrap
 
 NAMING_VERSION = 3
 """Which settings enter the name of a run, and how."""
@@ -116,7 +107,7 @@ class Run:
     def sources(self) -> dict[str, dict[str, str]]:
         """Return what the results depend on beside the settings: part -> file -> digest."""
         parts = {"environment": self.environment, "agent": self.agent}
-        return {name: find_sources(part.target, part.options) for name, part in parts.items()}
+        return {k: find_sources(e.target, e.options, e.pickles) for k, e in parts.items()}
 
     def replications(self, block: int) -> range:
         """Say which replications a block holds; always `block_size` of them."""
@@ -305,7 +296,7 @@ def make_agent_and_environment(run: Run) -> tuple[BanditAgent, gym.vector.Vector
         ValueError: if the environment is no Bayesian bandit, an option has a wrong value, or the
             agent cannot give the propensities that are asked for.
     """
-    env = make_environment(run)
+    env = make_environment(run.environment, run.block_size, run.horizon)
     problem = find_problem(env)
     if problem is None:
         target = run.environment.target
@@ -315,19 +306,6 @@ def make_agent_and_environment(run: Run) -> tuple[BanditAgent, gym.vector.Vector
         condition = "have the method action_probabilities where propensities are recorded"
         raise ValueError(message("agent", condition, run.agent.target))
     return agent, env
-
-
-def make_environment(run: Run) -> gym.vector.VectorEnv:
-    """Make the native vector environment of a run, in its wrappers."""
-    target, options = run.environment.target, unpack_options(run.environment.options)
-    options = {"max_episode_steps": run.horizon} | options
-    wrappers = options.pop("wrappers", ())
-    if is_packed(target):
-        problem = unpack_object(target)
-        env: Any = find_env_classes(problem)[1](run.block_size, problem, **options)
-    else:
-        env = gym.make_vec(target, num_envs=run.block_size, **options)
-    return wrap(env, wrappers) if wrappers else env
 
 
 def check_run(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:

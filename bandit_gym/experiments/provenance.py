@@ -1,4 +1,4 @@
-"""What results depend on beside settings, and what stands for objects in these.
+"""What results depend on beside settings.
 
 Results depend on the engine's results version, on the user's own modules and on files that options
 name. A block states all three; it counts while they are what they are now. A module is known by a
@@ -7,39 +7,29 @@ bytes. Modules are found by reading, never by importing: from those that setting
 `module:name`, along all imports that stay in the same top-level folder, and all strings there that
 read `module:name`, as entry points do. Installed packages and the standard library are not among
 them.
-
-What has no importable name, such as a class of a notebook, is *packed*. Settings hold a name such
-as `<own>:MyAgent.0123456789abcdef`: its own and a digest. This process keeps the object. Entries
-that are sent to workers take it along, pickled by value as joblib's loky does with functions.
-Folders of results store the name alone. The digest in the name is of the object's source text and
-plain values. Another digest, of the whole pickle, decides whether stored blocks still count. The
-pickle also has what the code calls, so the same cell of another session is other code.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import inspect
-import pickle
 import platform
 import re
 import struct
 import sys
-import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import cache_from_source, resolve_name
 from pathlib import Path
-from types import FunctionType
+from types import MappingProxyType
 from typing import Any
 
 import gymnasium as gym
 
-from bandit_gym.checks import NAME_PATTERN, message
+from bandit_gym.checks import NAME_PATTERN
 
 OWN_PACKAGES = ("bandit_gym", "agents")
 INSTALL_FOLDERS = {"site-packages", "dist-packages"}
@@ -48,6 +38,8 @@ _STARTED = time.time()
 _imported: dict[str, str] = {}
 """The user's own modules -> digests, as this process has imported or is about to import them."""
 
+TRACKER_PATTERN = re.compile(rb"[0-9a-f]{32}")
+"""The random name that cloudpickle gives each class; a cell that is run again has another."""
 
 VERSIONED_PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
 
@@ -56,16 +48,19 @@ class OutdatedError(FileExistsError):
     """A folder holds blocks that the present code would not draw again."""
 
 
-def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
+def find_sources(
+    target: str, options: Mapping[str, Any], pickles: Mapping[str, bytes] = MappingProxyType({})
+) -> dict[str, str]:
     """Return file -> digest of all that the results of an environment or agent depend on.
 
     Args:
         target: `module:Class` or `module:Id-v0`.
         options: keyword arguments, JSON-able.
+        pickles: those of objects, by their names.
 
     Returns:
-        Modules by their paths in the folder that they are imported from, other files and packed
-        objects as they are named; empty where everything comes with the project.
+        Modules by their paths in the folder that they are imported from, other files and objects as
+        they are named; empty where everything comes with the project.
 
     Raises:
         ValueError: if a module was edited since this process imported it.
@@ -79,8 +74,8 @@ def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
             for path in (Path(text), Path(f"{text}.zip")):  # which Stable-Baselines3 leaves out
                 if path.is_file():
                     found[text] = _hash_bytes(path.read_bytes())
-    for text, data in pickles_of([target, options]).items():
-        found[text] = _hash_bytes(TRACKER_PATTERN.sub(b"", data))
+    for name, data in pickles.items():
+        found[name] = _hash_bytes(TRACKER_PATTERN.sub(b"", data))
     return dict(sorted(found.items()))  # in the same order in all processes, as blocks hold them
 
 
@@ -205,126 +200,3 @@ def _list_imports(tree: ast.AST) -> Iterator[str]:
 
 def _hash_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
-
-
-# -- Objects without an importable name -----------------------------------------------------------
-
-PACKED_PREFIX = "<own>:"
-"""What no module can be called."""
-
-PACKED_PATTERN = re.compile(r"<own>:[\w.]+\.[0-9a-f]{16}")
-
-TRACKER_PATTERN = re.compile(rb"[0-9a-f]{32}")
-"""The random name that cloudpickle gives each class; a cell that is run again has another."""
-
-_objects: dict[str, Any] = {}
-_pickles: dict[str, bytes] = {}
-
-
-def pack_object(value: Any) -> str:
-    """Keep an object, and return the name that stands for it.
-
-    Raises:
-        TypeError: if it cannot be sent to other processes.
-    """
-    import cloudpickle  # slow to start, and seldom needed
-
-    label = getattr(value, "__name__", type(value).__name__)
-    try:
-        pickled = cloudpickle.dumps(value)
-    except Exception as error:  # of any kind, as what an object holds may be anything
-        reason = f"{type(error).__name__}: {error}".rstrip(".")
-        raise TypeError(message(label, "be picklable", value, reason)) from error
-    plain = re.sub(r"\W", "_", label)  # without the brackets of <lambda>
-    name = f"{PACKED_PREFIX}{plain}.{_digest_of(value)[:16]}"
-    _pickles[name], _objects[name] = pickled, value
-    return name
-
-
-def is_packed(value: Any) -> bool:
-    """Say whether a value is a name that stands for an object."""
-    return isinstance(value, str) and PACKED_PATTERN.fullmatch(value) is not None
-
-
-def display_name(name: str) -> str:
-    """Return what people call what a packed name stands for; any other name as it is."""
-    return name.removeprefix(PACKED_PREFIX).rpartition(".")[0] if is_packed(name) else name
-
-
-def unpack_object(name: str) -> Any:
-    """Return the object that a name stands for.
-
-    Raises:
-        ValueError: if this process does not have it; says how it would.
-    """
-    if name not in _objects and name in _pickles:
-        _objects[name] = pickle.loads(_pickles[name])
-    if name not in _objects:
-        label = display_name(name)
-        condition = "be importable to be run from a folder, which has its digest only"
-        remedy = f"put it into a module and name it 'module:{label}'"
-        raise ValueError(message(label, condition, name, remedy))
-    return _objects[name]
-
-
-def unpack_options(value: Any) -> Any:
-    """Return options in which objects are what stood for them, as `{"name": packed name}`."""
-    if isinstance(value, Mapping):
-        if is_packed(value.get("name")):
-            return unpack_object(value["name"])
-        return {key: unpack_options(item) for key, item in value.items()}
-    return [unpack_options(item) for item in value] if isinstance(value, list) else value
-
-
-def pickles_of(value: Any) -> dict[str, bytes]:
-    """Return the pickles of what nested settings name, for another process."""
-    return {text: _pickles[text] for text in find_texts(value) if text in _pickles}
-
-
-def load_pickles(pickles: Mapping[str, bytes]) -> None:
-    """Keep what another process or entry has; it is unpickled when it is first used."""
-    for name, data in pickles.items():
-        if _pickles.get(name) != data:
-            _objects.pop(name, None)
-            _pickles[name] = data
-
-
-def _digest_of(value: Any) -> str:
-    """Return a digest of an object's source text and plain values, as hexadecimal digits.
-
-    It is the same in any process, so that the seeds that it enters are. Code that the object calls
-    does not count here; see `find_sources`.
-    """
-    is_code = isinstance(value, FunctionType | type)
-    code = value if is_code else type(value)
-    try:
-        source = inspect.getsource(code)
-    except (OSError, TypeError):  # of a shell, or made by other code
-        source = code.__qualname__
-    if isinstance(value, FunctionType):
-        cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        contents: Any = cells, value.__defaults__, *filter(None, [value.__kwdefaults__])
-        if value.__name__ == "<lambda>":  # of which a line may hold several
-            indent = len(source) - len(source.lstrip())
-            source += str([end - indent for *_, end in value.__code__.co_positions() if end])
-    elif isinstance(value, partial):
-        contents = _digest_of(value.func), value.args, value.keywords
-    else:
-        contents = None if is_code else getattr(value, "__dict__", repr(value))
-        if not is_code and any(vars(each).get("__slots__") for each in type(value).__mro__):
-            contents = object.__getstate__(value)
-    text = f"{textwrap.dedent(source)}\n{_hash_contents(contents)}"
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
-
-
-def _hash_contents(contents: Any) -> str:
-    """Return the hash of plain values; of what joblib cannot hash, such as a lock, the parts'."""
-    import joblib  # slow to start, and seldom needed
-
-    try:
-        return str(joblib.hash(contents))
-    except Exception:  # of anybody's
-        parts = [*contents.items()] if isinstance(contents, dict) else contents
-        if isinstance(parts, list | tuple) and parts:
-            return str([_hash_contents(part) for part in parts])
-        return type(contents).__qualname__

@@ -31,7 +31,7 @@ from bandit_gym.checks import check_choice, message
 from bandit_gym.checks.files import RESULTS_VERSION, remove_leftovers, to_json, write_atomically
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, Outcome, columns_of
-from bandit_gym.experiments.catalogue import Entry
+from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.provenance import OutdatedError
 

@@ -35,15 +35,8 @@ from numpy.random import Generator, SeedSequence
 
 from bandit_gym.checks import as_numbers, check_actions, check_all, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
-from bandit_gym.experiments.catalogue import (
-    Entry,
-    agent_names,
-    is_sampler,
-    load_agent,
-    make_entry_agent,
-    summarise_error,
-)
-from bandit_gym.experiments.provenance import unpack_options
+from bandit_gym.experiments.catalogue import is_sampler, summarise_error
+from bandit_gym.experiments.entries import Entry, agent_names, load_agent, make_entry_agent
 from bandit_gym.fidelity.distance import measure_excess, noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case, ContextualCase
 from bandit_gym.problem import BanditProblem
@@ -239,9 +232,9 @@ def make_suite_agent(entry: Entry, problem: BanditProblem, horizon: int) -> Any:
         problem: what it is given.
         horizon: pulls of the run, given to agents that ask.
     """
-    code: Any = load_agent(entry.target)
+    code: Any = load_agent(entry.target, entry.pickles)
     if is_sampler(code):
-        return SamplerAgent(problem, partial(code, **unpack_options(entry.options)))
+        return SamplerAgent(problem, partial(code, **entry.arguments))
     return make_entry_agent(entry, problem, [horizon])
 
 

@@ -20,7 +20,7 @@ import pandas as pd
 from bandit_gym.checks import check_file, import_extra
 from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import line_style
-from bandit_gym.experiments.catalogue import Entry
+from bandit_gym.experiments.entries import Entry
 from bandit_gym.results.report import (
     DETAIL_COLUMNS,
     MISSING_CELL,

@@ -23,7 +23,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from bandit_gym.checks.files import replacing
 from bandit_gym.checks.styles import FORMATS, STYLES, LineStyle, line_style, wrap_text
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.experiments.catalogue import Entry
+from bandit_gym.experiments.entries import Entry
 from bandit_gym.results.statistics import (
     MIN_REPLICATIONS,
     describe_regret,

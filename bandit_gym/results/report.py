@@ -15,7 +15,7 @@ from bandit_gym.checks import check_choice, check_folder
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
 from bandit_gym.checks.styles import AXIS_SCALES, FORMATS, STYLES
 from bandit_gym.experiments.blocks import COLUMNS, DOUBT_COLUMNS
-from bandit_gym.experiments.catalogue import Entry
+from bandit_gym.experiments.entries import Entry
 from bandit_gym.results.statistics import (
     FEW_REPLICATIONS,
     MIN_REPLICATIONS,

@@ -15,7 +15,7 @@ from bandit_gym.checks import check_choice, check_folder, check_object, check_pa
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.experiments.blocks import OWN_DIAGNOSTICS, Outcome, columns_of
-from bandit_gym.experiments.catalogue import Entry
+from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.store import Block, Store, read_manifest
 from bandit_gym.results.page import write_part

@@ -21,7 +21,7 @@ import scipy  # not scipy.stats, which takes half a second to load
 
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.experiments.blocks import COLUMNS, DOUBT_COLUMNS
-from bandit_gym.experiments.catalogue import Entry
+from bandit_gym.experiments.entries import Entry
 
 if TYPE_CHECKING:
     from bandit_gym.results.results import Results, RunResults

@@ -13,7 +13,7 @@ from surface import curves_of
 
 import agents
 import bandit_gym as bg
-from bandit_gym.experiments.provenance import _digest_of
+from bandit_gym.experiments.entries import _digest_of
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Mixture, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem, ContextualProblem

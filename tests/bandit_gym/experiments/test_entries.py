@@ -2,22 +2,19 @@
 
 import pickle
 
-from bandit_gym.experiments.catalogue import Entry
-from bandit_gym.experiments.provenance import (
-    find_sources,
-    is_packed,
-    pickles_of,
-)
+from bandit_gym.experiments.entries import Entry, is_packed
+from bandit_gym.experiments.provenance import find_sources
 
 UNKNOWN = "<own>:Lost.0123456789abcdef"
 
 
 def test_other_values_stand_for_themselves():
     values = ["exact", "mine:Own", "<own>:Own", 3, None, UNKNOWN + "0"]
-    assert [each for each in values if is_packed(each)] == [] and pickles_of(values) == {}
+    assert [each for each in values if is_packed(each)] == []
+    assert Entry("exact", {"values": values}, "exact").pickles == {}
 
 
 def test_entry_of_another_session_is_still_read():
     entry = Entry(UNKNOWN, {}, "mine")
-    assert (entry.name, find_sources(entry.target, entry.options)) == ("Lost", {})
+    assert (entry.name, find_sources(entry.target, entry.options, entry.pickles)) == ("Lost", {})
     assert pickle.loads(pickle.dumps(entry)) == entry

@@ -1,0 +1,308 @@
+"""What an entry of an experiment stands for: one environment or one agent, and how it is made.
+
+An `Entry` holds all settings of its environment or agent; its label is what people call it, and
+changes no folder and no number.
+
+Agents are found by name at run time, since this package imports none: a short name is looked up in
+`agents.AGENTS`, and `module:Class` names a class of anybody's with the methods of `BanditAgent`, or
+of agents for `PlainAgents`, or `module:Class.method` a class method that makes an agent.
+
+What has no importable name, such as a class of a notebook, is *packed*. Settings hold a name such
+as `<own>:MyAgent.0123456789abcdef`: its own and a digest. This process keeps the object. An entry
+has its pickle, made by value as joblib's loky does with functions, and takes it along to workers.
+Folders of results store the name alone. The digest in the name is of the object's source text and
+plain values. Another digest, of the whole pickle, decides whether stored blocks still count. The
+pickle also has what the code calls, so the same cell of another session is other code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import pickle
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType, MappingProxyType
+from typing import Any
+
+import gymnasium as gym
+
+from bandit_gym.checks import check_object, load_named, message
+from bandit_gym.envs.contextual import find_env_classes
+from bandit_gym.experiments.provenance import find_module, find_texts
+from bandit_gym.priors import make_prior
+from bandit_gym.rollout import BanditAgent, make_rollout_agent
+from bandit_gym.wrappers.wrapping import wrap
+
+MAX_LABEL_LENGTH = 200
+"""Characters of a label, and of what settings read as."""
+
+PRIOR_OPTION = "prior"
+"""The option of an agent that gives it another prior than its environment's."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One environment or one agent of an experiment.
+
+    Attributes:
+        target: `module:Id-v0` of an environment, `module:Class` of an agent.
+        options: keyword arguments, JSON-able.
+        label: what tables and plots call it.
+    """
+
+    target: str
+    options: dict[str, Any] = field(hash=False)
+    label: str
+
+    def __post_init__(self) -> None:
+        check_object("label", self.label, str)
+        if not 0 < len(self.label) <= MAX_LABEL_LENGTH or not self.label.isprintable():
+            condition = f"have 1 to {MAX_LABEL_LENGTH} characters that can be printed"
+            raise ValueError(message("label", condition, self.label))
+        _ = self.pickles  # as they are now: another object of the same source has the same name
+
+    @cached_property
+    def pickles(self) -> dict[str, bytes]:
+        """Pickles of the objects that it was made of, by the names that stand for them."""
+        named = (name for name in find_texts(self.settings) if name in _objects)
+        return {name: _objects[name][0] for name in named}
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Its options, with objects in place of the names that stand for them."""
+        return dict(_unpack_options(self.options, self.pickles))
+
+    @cached_property
+    def digest(self) -> str:
+        """Content hash of what it is built from, as hexadecimal digits."""
+        return content_digest(self.settings)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it is built from."""
+        return {"target": self.target, "options": self.options}
+
+    @cached_property
+    def name(self) -> str:
+        """What its settings read as, `racing(stopping=20)`, in whichever order they were given.
+
+        What is too long ends with a hash of all, as others may begin alike.
+        """
+        options = json.loads(json.dumps(self.options, sort_keys=True))
+        text = short_name(self.target) + write_options(options)
+        is_short = len(text) <= MAX_LABEL_LENGTH
+        return text if is_short else f"{text[: MAX_LABEL_LENGTH - 15]}...{self.digest[:12]}"
+
+
+def write_options(options: Mapping[str, Any]) -> str:
+    """Return what options read as, `(stopping=20)`."""
+    if not options:
+        return ""
+    pairs = (f"{key}={_write_value(value)}" for key, value in options.items())
+    return f"({','.join(pairs)})"
+
+
+def _write_value(value: Any) -> str:
+    if isinstance(value, Mapping) and isinstance(value.get("name"), str):  # a prior
+        options = {key: option for key, option in value.items() if key != "name"}
+        return f"{display_name(value['name'])}{write_options(options)}"
+    is_word = isinstance(value, str) and value.isprintable()
+    return value if is_word else json.dumps(value, separators=(",", ":"))
+
+
+def content_digest(content: Any) -> str:
+    """Return the content hash of what JSON can hold, as hexadecimal digits."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def agent_names() -> Mapping[str, str]:
+    """Return the short names of the agents that come with the project, and their targets.
+
+    Raises:
+        ImportError: if Python finds another `agents` first; nothing of it is run.
+    """
+    found, ours = find_module("agents"), Path(__file__).parents[2] / "agents"
+    if found and found.parent.resolve() != ours.resolve():
+        condition = "be the package that comes with bandit_gym"
+        remedy = "give that folder or file, which Python finds first, another name"
+        raise ImportError(message("agents", condition, str(found), remedy))
+    return import_module("agents").AGENTS  # type: ignore[no-any-return]
+
+
+def short_name(target: str) -> str:
+    """Return what people call a target: an agent's short name, or what follows the module."""
+    names = {known: name for name, known in agent_names().items()}
+    return names.get(target, display_name(target).rpartition(":")[2])
+
+
+# -- The environment and the agent of an entry ----------------------------------------------------
+
+
+def make_environment(entry: Entry, num_envs: int, horizon: int) -> gym.vector.VectorEnv:
+    """Make N lanes of an environment, in its wrappers."""
+    options = {"max_episode_steps": horizon} | entry.arguments
+    wrappers = options.pop("wrappers", ())
+    if is_packed(entry.target):
+        problem = unpack_object(entry.target, entry.pickles)
+        env: Any = find_env_classes(problem)[1](num_envs, problem, **options)
+    else:
+        env = gym.make_vec(entry.target, num_envs=num_envs, **options)
+    return wrap(env, wrappers) if wrappers else env
+
+
+def load_agent(
+    target: str, pickles: Mapping[str, bytes] = MappingProxyType({})
+) -> Callable[..., BanditAgent]:
+    """Import an agent's class, or a function that makes one; `check_fit` checks its methods.
+
+    Args:
+        target: what names it.
+        pickles: those of its entry.
+
+    Raises:
+        TypeError: if it is neither.
+        ValueError: if there is no such module or class.
+    """
+    found = unpack_object(target, pickles) if is_packed(target) else load_named("agent", target)
+    if not callable(found):
+        raise TypeError(message("agent", "be a class, or a function that makes an agent", target))
+    return found  # type: ignore[no-any-return]
+
+
+def split_prior(options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the prior that an agent is given, None if it is given none, and its other options."""
+    others = dict(options)
+    if isinstance(prior := others.pop(PRIOR_OPTION, None), str) and ":" not in prior:
+        return None, dict(options)  # a word, which is an option of the agent's own
+    return prior, others
+
+
+def make_entry_agent(entry: Entry, problem: Any, horizons: Sequence[int]) -> BanditAgent:
+    """Make an agent that is given the problem, or another prior, and the horizon if it asks."""
+    make, options = load_agent(entry.target, entry.pickles), entry.arguments
+    takes = inspect.signature(make).parameters
+    prior, others = split_prior(options)
+    if prior is not None and (PRIOR_OPTION not in takes or entry.target.startswith("agents:")):
+        problem, options = replace(problem, prior=make_prior(prior)), others
+    if "horizon" in takes and "horizon" not in options and len(horizons) > 1:
+        remedy = "run an experiment for each, or give the agent a horizon"
+        condition = "be one number for an agent that is given it"
+        raise ValueError(message("horizon", condition, horizons, remedy))
+    return make_rollout_agent(make, problem, horizons[-1], options)
+
+
+# -- Objects without an importable name -----------------------------------------------------------
+
+PACKED_PREFIX = "<own>:"
+"""What no module can be called."""
+
+PACKED_PATTERN = re.compile(r"<own>:[\w.]+\.[0-9a-f]{16}")
+
+_objects: dict[str, tuple[bytes, Any]] = {}
+"""What stands for an object -> its pickle and the object, the last that this process had."""
+
+
+def pack_object(value: Any) -> str:
+    """Keep an object, and return the name that stands for it.
+
+    Raises:
+        TypeError: if it cannot be sent to other processes.
+    """
+    import cloudpickle  # slow to start, and seldom needed
+
+    label = getattr(value, "__name__", type(value).__name__)
+    try:
+        pickled = cloudpickle.dumps(value)
+    except Exception as error:  # of any kind, as what an object holds may be anything
+        reason = f"{type(error).__name__}: {error}".rstrip(".")
+        raise TypeError(message(label, "be picklable", value, reason)) from error
+    plain = re.sub(r"\W", "_", label)  # without the brackets of <lambda>
+    name = f"{PACKED_PREFIX}{plain}.{_digest_of(value)[:16]}"
+    _objects[name] = pickled, value
+    return name
+
+
+def is_packed(value: Any) -> bool:
+    """Say whether a value is a name that stands for an object."""
+    return isinstance(value, str) and PACKED_PATTERN.fullmatch(value) is not None
+
+
+def display_name(name: str) -> str:
+    """Return what people call what a packed name stands for; any other name as it is."""
+    return name.removeprefix(PACKED_PREFIX).rpartition(".")[0] if is_packed(name) else name
+
+
+def unpack_object(name: str, pickles: Mapping[str, bytes]) -> Any:
+    """Return the object that a name stands for in an entry, or else in this process.
+
+    Raises:
+        ValueError: if this process does not have it; says how it would.
+    """
+    pickled, value = _objects.get(name, (None, None))
+    if pickles.get(name, pickled) != pickled:
+        pickled, value = _objects[name] = pickles[name], pickle.loads(pickles[name])
+    if pickled is None:
+        label = display_name(name)
+        condition = "be importable to be run from a folder, which has its digest only"
+        remedy = f"put it into a module and name it 'module:{label}'"
+        raise ValueError(message(label, condition, name, remedy))
+    return value
+
+
+def _unpack_options(value: Any, pickles: Mapping[str, bytes]) -> Any:
+    """Return options in which objects are what stood for them, as `{"name": packed name}`."""
+    if isinstance(value, Mapping):
+        if is_packed(value.get("name")):
+            return unpack_object(value["name"], pickles)
+        return {key: _unpack_options(item, pickles) for key, item in value.items()}
+    is_list = isinstance(value, list)
+    return [_unpack_options(item, pickles) for item in value] if is_list else value
+
+
+def _digest_of(value: Any) -> str:
+    """Return a digest of an object's source text and plain values, as hexadecimal digits.
+
+    It is the same in any process, so that the seeds that it enters are. Code that the object calls
+    does not count here; see `find_sources`.
+    """
+    is_code = isinstance(value, FunctionType | type)
+    code = value if is_code else type(value)
+    try:
+        source = inspect.getsource(code)
+    except (OSError, TypeError):  # of a shell, or made by other code
+        source = code.__qualname__
+    if isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        contents: Any = cells, value.__defaults__, *filter(None, [value.__kwdefaults__])
+        if value.__name__ == "<lambda>":  # of which a line may hold several
+            indent = len(source) - len(source.lstrip())
+            source += str([end - indent for *_, end in value.__code__.co_positions() if end])
+    elif isinstance(value, partial):
+        contents = _digest_of(value.func), value.args, value.keywords
+    else:
+        contents = None if is_code else getattr(value, "__dict__", repr(value))
+        if not is_code and any(vars(each).get("__slots__") for each in type(value).__mro__):
+            contents = object.__getstate__(value)
+    text = f"{textwrap.dedent(source)}\n{_hash_contents(contents)}"
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _hash_contents(contents: Any) -> str:
+    """Return the hash of plain values; of what joblib cannot hash, such as a lock, the parts'."""
+    import joblib  # slow to start, and seldom needed
+
+    try:
+        return str(joblib.hash(contents))
+    except Exception:  # of anybody's
+        parts = [*contents.items()] if isinstance(contents, dict) else contents
+        if isinstance(parts, list | tuple) and parts:
+            return str([_hash_contents(part) for part in parts])
+        return type(contents).__qualname__
