@@ -10,10 +10,10 @@ shown before each pull; `bandit_gym.envs.ContextualBanditEnv` is the manual. `li
 `module:name` from a generator, `num_arms` and `num_features` to an array of so many rows and
 columns, without memory.
 
-**CustomBandit-v0**: Rewards of any `likelihood`: "bernoulli", "exponential", "gaussian" or
-"poisson", a dict like {"name": "gaussian", "std": 0.5}, `module:Class` for your own subclass of
-`bandit_gym.likelihoods.Likelihood`, or an object of such a class. The default prior is the
-likelihood's `default_prior`; your own may have one too, or needs a prior.
+**CustomBandit-v0**: Rewards of any `likelihood`: a name of `bandit_gym.likelihoods.LIKELIHOODS`
+such as "poisson", a dict like {"name": "gaussian", "std": 0.5}, `module:Class` for your own
+subclass of `bandit_gym.likelihoods.Likelihood`, or an object of such a class. The default prior is
+the likelihood's `default_prior`; your own may have one too, or needs a prior.
 
 **DependentPriorBandit-v0**: Bernoulli rewards whose means are drawn together, so that what one arm
 pays says something about the others: a normal distribution truncated to [0, 1]^K, with mean 0.5 and

@@ -173,6 +173,6 @@ def reference_prior(likelihood: Likelihood) -> Prior:
     row = find_row(likelihood)
     if row is None or row.reference is None:
         name = likelihood.name
-        condition = f"be an object or a dict for {name} rewards, which have no row in Table 1"
+        condition = f"be an object or a dict for {name} rewards, which have no reference prior"
         raise ValueError(message("prior", condition, REFERENCE))
     return row.reference

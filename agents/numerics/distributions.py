@@ -30,14 +30,17 @@ BETA, INVERSE_GAMMA, NORMAL, GAMMA = range(4)
 
 TINY = 1e-300
 
+LOGITS = np.linspace(-28.0, 28.0, 113)
+"""Of probabilities at which quantiles are integrated by the trapezoidal rule."""
+
 Formula = Callable[..., Any]
 
 
 class Distribution:
     """A two-parameter distribution of a mean; arguments and results broadcast.
 
-    Only the frozen distribution is needed; a formula is several times as fast. Moments up to a
-    place, members with given moments and the coefficients of features have no other way.
+    Only the frozen distribution is needed; a formula is several times as fast. Members with given
+    moments, evidence and the coefficients of features are asked of built-in distributions alone.
 
     Arguments:
         scipy_distribution: (stats, first, second) -> the distribution as `scipy.stats` has it.
@@ -46,14 +49,12 @@ class Distribution:
         formulas: by the name of the method whose place each takes.
 
     Attributes:
-        partial_moment: (first, second, x) -> P(mean <= x), and the part of the expectation there.
         match_moments: (mean, variance) -> (first, second) of the member with these moments; none of
             an inverse gamma distribution, which is asked for none.
         evidence_formula: (first, second, what data add to each) -> log-probability of the data, up
             to a constant that the data alone decide.
     """
 
-    partial_moment: Formula
     match_moments: Formula
     evidence_formula: Formula
 
@@ -93,6 +94,19 @@ class Distribution:
     def quantile(self, first: Any, second: Any, p: Any) -> Any:
         """Return the quantile."""
         return self.frozen(first, second).ppf(p)
+
+    def cdf(self, first: Any, second: Any, x: Any) -> Any:
+        """Return P(mean <= x)."""
+        if "partial_moment" in vars(self):
+            return self.partial_moment(first, second, x)[0]
+        return self.frozen(first, second).cdf(x)
+
+    def partial_moment(self, first: Any, second: Any, x: Any) -> tuple[Any, Any]:
+        """Return P(mean <= x), and the part of the expectation there."""
+        below, shares = self.cdf(first, second, x), special.expit(LOGITS)
+        found = self.quantile(first, second, np.multiply.outer(shares, below))
+        weights = shares * (1 - shares) * (LOGITS[1] - LOGITS[0])
+        return below, below * np.tensordot(weights, found, 1)
 
     def draw(self, rng: Generator, first: Any, second: Any, size: Any) -> Any:
         """Return draws of the given size."""

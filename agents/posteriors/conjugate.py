@@ -162,7 +162,7 @@ class ConjugatePosterior(ExactPosterior):
         nodes, weights = special.roots_legendre(4)
         half, middle = np.diff(ends) / 2, (ends[:, 1:] + ends[:, :-1]) / 2
         x = (middle[..., None] + half[..., None] * nodes).reshape(len(first), -1).T  # (M, N)
-        below, _ = self.distribution.partial_moment(first, second, x[..., None])  # (M, N, K)
+        below = self.distribution.cdf(first, second, x[..., None])  # (M, N, K)
         sizes = (half[..., None] * weights).reshape(len(first), -1).T[..., None]
         found = ((below - below.prod(axis=-1, keepdims=True)) * sizes).sum(axis=0)
         # Beyond the last quantile others lose E(x_i - end)^+, which may be infinite.

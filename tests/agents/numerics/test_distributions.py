@@ -42,8 +42,13 @@ def constant(values):
 def test_members_are_found_by_their_moments(code):
     _, parameters, _ = CASES[code]
     frozen = LAWS[code].frozen(*parameters)
-    found = LAWS[code].match_moments(frozen.mean(), frozen.var())
-    assert found == pytest.approx(parameters)
+    assert LAWS[code].match_moments(frozen.mean(), frozen.var()) == pytest.approx(parameters)
+
+
+def test_scipys_distribution_alone_has_the_partial_moments_of_the_formulas():
+    for code, (_, parameters, x) in CASES.items():
+        found = type(LAWS[code])(LAWS[code].scipy_distribution).partial_moment(*parameters, x)
+        assert found == pytest.approx(LAWS[code].partial_moment(*parameters, x), rel=1e-10)
 
 
 @every_law
