@@ -87,6 +87,9 @@ class PlainAgents:
         check_actions(self.act(), problem.num_arms, None)
         _check_generators(agent_class, before)
 
+    def __repr__(self) -> str:
+        return f"PlainAgents({self._class!r})"
+
     def reset(self, num_envs: int | None = None, seed: Any = None) -> None:
         """Construct an agent for each lane, with a stream of its own."""
         self._num_envs = num_envs
