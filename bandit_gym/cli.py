@@ -34,7 +34,7 @@ from bandit_gym.checks.styles import AXIS_SCALES, FORMATS, STYLES
 from bandit_gym.experiments.catalogue import CATALOGUE_GROUPS, describe_catalogue
 from bandit_gym.experiments.entries import make_environment
 from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
-from bandit_gym.experiments.experiment import Experiment, Run, find_code, load_experiment, read_json
+from bandit_gym.experiments.experiment import Experiment, Run, load_experiment, read_json
 from bandit_gym.experiments.store import MANIFEST, read_manifest
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
@@ -132,7 +132,7 @@ def _resume(options: argparse.Namespace) -> bool:
     options.out = check_path("directory", options.directory)
     experiment = read_manifest(options.out)
     _import_from()
-    if not options.trust and (code := find_code(experiment)):
+    if not options.trust and (code := experiment.foreign_code):
         condition = "name no code that does not come with this package"
         listed = f"it names {'; '.join(code)}; read it, and repeat with --trust"
         raise ValueError(message("the folder", condition, str(options.out), listed))

@@ -97,17 +97,18 @@ def compare(
         TypeError: if an argument is of the wrong kind.
         ValueError: if a name is unknown, or an agent cannot play in an environment.
     """
-    settings: dict[str, Any] = {
-        "environments": env if isinstance(env, list | tuple) else [env],
-        "agents": agents,
-        "replications": replications,
-        "horizon": horizon,
-        "seed": seed,
-        "recording": recording,
-        "block_size": block_size,
-        "propensities": propensities,
-    }
-    experiment = Experiment(**settings)
+    experiment = Experiment.from_dict(
+        {
+            "environments": env if isinstance(env, list | tuple) else [env],
+            "agents": agents,
+            "replications": replications,
+            "horizon": horizon,
+            "seed": seed,
+            "recording": recording,
+            "block_size": block_size,
+            "propensities": propensities,
+        }
+    )
     running: dict[str, Any] = {"workers": workers, "recompute": recompute, "callbacks": callbacks}
     with contextlib.ExitStack() as stack:
         if progress:

@@ -51,7 +51,6 @@ from bandit_gym.experiments.experiment import (
     Experiment,
     Run,
     check_run,
-    find_code,
     make_agent_and_environment,
 )
 from bandit_gym.experiments.provenance import versions
@@ -141,7 +140,6 @@ def run_experiment(
     store = Store(folder)
     unstored = [run for run in experiment.runs if not store.has_blocks(run)]
     sources = {run: run.sources() for run in experiment.runs}
-    code = find_code(experiment)
     for run in unstored:
         check_run(run)[1].close()
     with contextlib.ExitStack() as stack:
@@ -150,8 +148,8 @@ def run_experiment(
         total = len(experiment.runs) * experiment.num_blocks
         decisions_per_block = experiment.block_size * experiment.horizons[-1]
         num_decisions = (total - len(complete)) * decisions_per_block
-        if workers.backend == "loky" and num_decisions <= FEW_DECISIONS and not code:
-            workers = Workers("serial")
+        if workers.backend == "loky" and num_decisions <= FEW_DECISIONS:
+            workers = workers if experiment.foreign_code else Workers("serial")
         progress = Progress(total, len(complete), 0, tuple(damaged), None)
         on_progress(progress)
         for callback in callbacks:

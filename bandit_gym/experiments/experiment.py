@@ -198,6 +198,24 @@ class Experiment:
         """Content hash of everything but the number of replications, 12 hexadecimal digits."""
         return content_digest([run.digest for run in self.runs])[:12]
 
+    @property
+    def foreign_code(self) -> list[str]:
+        """What it runs that does not come with this project; nothing is imported.
+
+        That is an agent or an environment, all that options name as `module:name`, and a saved
+        model, which is unpickled. Who types a name, or a file of names, agrees to run it. Who
+        resumes a folder types neither, and the folder may come from anybody.
+        """
+        known = {f"bandit_gym:{env_id}" for env_id in ENV_IDS} | {*agent_names().values()}
+        found = []
+        for entry in (*self.environments, *self.agents):
+            names = [text for text in find_texts(entry.options) if NAME_PATTERN.fullmatch(text)]
+            for name in names if entry.target in known else [entry.target, *names]:
+                found.append(f"{name} ({find_module(name.rpartition(':')[0])})")
+            if entry.target == SB3_LOADER:
+                found.append(f"saved model {entry.options.get('path')}")
+        return list(dict.fromkeys(found))
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict from which `from_dict` makes an equal experiment."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -267,24 +285,6 @@ def _make_settings(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 # -- The agent and the environment of a run -------------------------------------------------------
-
-
-def find_code(experiment: Experiment) -> list[str]:
-    """List what an experiment runs that does not come with this project; nothing is imported.
-
-    That is an agent or an environment, all that options name as `module:name`, and a saved model,
-    which is unpickled. Who types a name, or a file of names, agrees to run it. Who resumes a folder
-    types neither, and the folder may come from anybody.
-    """
-    known = {f"bandit_gym:{env_id}" for env_id in ENV_IDS} | {*agent_names().values()}
-    found = []
-    for entry in (*experiment.environments, *experiment.agents):
-        names = [text for text in find_texts(entry.options) if NAME_PATTERN.fullmatch(text)]
-        for name in names if entry.target in known else [entry.target, *names]:
-            found.append(f"{name} ({find_module(name.rpartition(':')[0])})")
-        if entry.target == SB3_LOADER:
-            found.append(f"saved model {entry.options.get('path')}")
-    return list(dict.fromkeys(found))
 
 
 def make_agent_and_environment(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
