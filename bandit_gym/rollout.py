@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -122,7 +123,9 @@ def _check_generators(agent: Any, before: Any) -> None:
 
 
 def _read_shared_generators() -> tuple[Any, str]:
-    return random.getstate(), str(np.random.get_state())  # noqa: NPY002
+    # Threads of Dask's workers draw from `random`, at any time.
+    shared = None if "distributed" in sys.modules else random.getstate()
+    return shared, str(np.random.get_state())  # noqa: NPY002
 
 
 def is_plain(make: Any) -> bool:
