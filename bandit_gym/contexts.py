@@ -227,7 +227,7 @@ class VisitorTable:
 
 def _choose_columns(frame: Any, features: Any, rewards: Any) -> tuple[FloatArray, FloatArray]:
     """Return the numbers of two lists of columns."""
-    if features is None and isinstance(rewards, Sequence):
+    if features is None and isinstance(rewards, Sequence) and not isinstance(rewards, str):
         features = [name for name in frame.columns if name not in rewards]
         if "Unnamed: 0" in features:  # where `to_csv` has written the numbers of the rows
             remedy = "the table has its index as a column: leave that out, or name the features"

@@ -75,7 +75,7 @@ def read_frame(name: str, source: Any) -> Any:
 
     Raises:
         TypeError: if it is neither a frame nor a path.
-        ValueError: if there is no such file, or its name ends otherwise.
+        ValueError: if there is no such file, its name ends otherwise, or it cannot be read.
     """
     import pandas as pd  # slow to start, and seldom needed
 
@@ -85,4 +85,8 @@ def read_frame(name: str, source: Any) -> Any:
     read = readers[check_choice(f"the ending of {name}", path.suffix.lower(), readers)]
     if not path.is_file():
         raise ValueError(message(name, "be a file that exists", str(path)))
-    return read(path)
+    try:
+        return read(path)
+    except ValueError as error:  # of pandas, pyarrow and their decoders
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(message(name, "be a file that can be read", str(path), reason)) from error

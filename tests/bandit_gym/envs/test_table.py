@@ -140,10 +140,8 @@ TABLES = [
     ({"features": np.full(VISITORS.shape, np.inf)}, "features and rewards must be finite"),
     ({"contexts": "normal"}, "contexts must be"),
     ({"table": FRAME, "rewards": ["lift", "right"]}, "rewards must be a list of names"),
-    (
-        {"table": FRAME.reset_index(names="Unnamed: 0"), "rewards": REWARDS},
-        "the table has its index",
-    ),
+    ({"table": FRAME.reset_index(names="Unnamed: 0"), "rewards": REWARDS}, "has its index"),
+    ({"table": pd.DataFrame(np.eye(3)), "rewards": "01"}, "rewards must be a list of names of"),
     ({"table": FRAME, "rewards": PAID.tolist()}, "rewards must be a list of names of columns, of"),
     ({"table": FRAME.assign(at="noon"), "rewards": REWARDS}, "columns of numbers, got 'at'; list"),
     ({"table": "rows.txt", "rewards": REWARDS}, "ending of table must be"),
@@ -152,7 +150,9 @@ TABLES = [
 ]
 
 
-def test_what_is_no_table_is_refused():
-    for options, text in TABLES:
+def test_what_is_no_table_is_refused(tmp_path):
+    (torn := tmp_path / "rows.parquet").touch()
+    unread = {"table": torn, "rewards": REWARDS}, "table must be a file that can be read, got"
+    for options, text in [*TABLES, unread]:
         with pytest.raises((TypeError, ValueError), match=text):
             make(**({"features": None} if "table" in options else {}) | options)
