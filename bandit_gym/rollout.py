@@ -297,12 +297,14 @@ def find_num_steps(env: Environment, horizon: int | None) -> int:
     """Return the steps to play: the horizon, or the environment's time limit where it is None.
 
     Without either, a table is played to its last row. A native vector environment knows its own
-    limit; its spec has the default of the id.
+    limit; the spec of any has the default of the id.
     """
-    own = getattr(env.unwrapped, "max_episode_steps", None)
-    if own is None and isinstance(env, gym.Wrapper) and env.has_wrapper_attr("_max_episode_steps"):
-        own = env.get_wrapper_attr("_max_episode_steps")  # of a `TimeLimit`, also without a spec
-    limit = own or getattr(env.spec, "max_episode_steps", None) or 0  # None and -1 mean no limit
+    spec: Any = env.spec  # of `gym.make_vec`, which has the limit among the options
+    limit = spec and (spec.kwargs.get("max_episode_steps") or spec.max_episode_steps)
+    limit = getattr(env.unwrapped, "max_episode_steps", limit)
+    if isinstance(env, gym.Wrapper) and env.has_wrapper_attr("_max_episode_steps"):
+        limit = env.get_wrapper_attr("_max_episode_steps")  # of a `TimeLimit`, also without a spec
+    limit = limit or 0  # None and -1 mean no limit
     if horizon is None:
         limit = limit if limit > 0 else getattr(env.unwrapped, "num_rows", 0)
         if limit < 1:
@@ -325,13 +327,11 @@ def _observe_rewards(
     agent: BanditAgent, action: Any, reward: Any, info: dict[str, Any], is_alive: BoolArray
 ) -> None:
     """Let the agent observe what its action paid in lanes still alive, or what arrives instead."""
-    arrived = [part for part in _list_infos(info) if "feedback_step" in part]
-    for part in arrived:
-        deliver(agent, part, mask=is_alive)
-    # Where something has arrived, the step's own reward may be on its way.
-    if not arrived and np.count_nonzero(is_alive) == is_alive.size:
+    if any("feedback_step" in part for part in _list_infos(info)):
+        deliver(agent, info, mask=is_alive)  # the step's own reward may be on its way
+    elif np.count_nonzero(is_alive) == is_alive.size:
         agent.observe(action, reward)
-    elif not arrived:
+    else:
         agent.observe(action, reward, mask=is_alive)
 
 

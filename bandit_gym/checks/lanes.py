@@ -23,8 +23,9 @@ MAX_PULLS_PER_ARM = 2**53
 MAX_SUM_ERROR = 0.01
 """From one, of the sum of probabilities that an agent finds; those here are off by some 1e-6."""
 
-REWARD_WRAPPERS = (
-    *(gym.RewardWrapper, gym.vector.VectorRewardWrapper),
+CHANGING_WRAPPERS = (
+    *(gym.ActionWrapper, gym.RewardWrapper),
+    *(gym.vector.VectorActionWrapper, gym.vector.VectorRewardWrapper),
     *(gym.wrappers.NormalizeReward, gym.wrappers.vector.NormalizeReward),
 )
 
@@ -343,12 +344,12 @@ def check_fit(agent: Any, env: Any, *, warns: bool = True) -> None:
 def find_problem(env: Any) -> Any:
     """Return what an environment, or the first one of several, has for agents; None if nothing.
 
-    A wrapper that changes rewards has a problem of its own, which comes first; of the rewards of
-    one that has none, such as Gymnasium's `NormalizeReward`, nothing is known.
+    A wrapper that changes rewards has a problem of its own, which comes first; of the arms of one
+    that has none, such as Gymnasium's `NormalizeReward` or `StickyAction`, nothing is known.
     """
     problem = getattr(env, "problem", None)
     inner = next(iter(getattr(env, "envs", ())), getattr(env, "env", None))
-    is_last = problem is not None or inner is None or isinstance(env, REWARD_WRAPPERS)
+    is_last = problem is not None or inner is None or isinstance(env, CHANGING_WRAPPERS)
     return problem if is_last else find_problem(inner)
 
 

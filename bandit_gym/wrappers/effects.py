@@ -68,11 +68,14 @@ class Effect:
 
 
 def list_effects(env: Any) -> list[Effect]:
-    """Return the effects of an environment's wrappers, the outermost first."""
+    """Return the effects of an environment's wrappers, or the first one's of several.
+
+    The outermost come first.
+    """
     found = []
-    while hasattr(env, "env"):
+    while env is not None:
         found.append(vars(env).get("effect"))
-        env = env.env
+        env = next(iter(getattr(env, "envs", ())), getattr(env, "env", None))
     return [effect for effect in found if isinstance(effect, Effect)]
 
 
@@ -227,14 +230,22 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
     Raises:
         ValueError: if `info` reports no late rewards; the agent is then unchanged.
     """
-    if "regret" not in info and "feedback_step" not in info:  # all lanes were reset
+    last = info.get("final_info", {})  # of lanes that an autoreset began anew in the same step
+    if "regret" not in info and "feedback_step" not in info and not last:  # all lanes were reset
         if num_envs := getattr(agent, "num_envs", None):  # which counts its acts: one was ignored
             none = np.zeros(num_envs, dtype=bool)
             agent.observe(none.astype(np.int64), none.astype(np.float64), mask=none)
         return
-    if not {*FEEDBACK} <= {*info}:
+    if not {*FEEDBACK} <= {*info, *last}:
         condition = f"report {' and '.join(FEEDBACK)}, as environments of late rewards do"
         raise ValueError(message("info", condition, sorted(info)))
+    for part in (info, last):
+        if "feedback_step" in part:
+            _deliver_part(agent, part, mask)
+
+
+def _deliver_part(agent: Any, info: Mapping[str, Any], mask: Any) -> None:
+    """Let an agent observe what one part of a step's info reports."""
     steps, actions, rewards = (np.atleast_2d(info[name]) for name in FEEDBACK)
     has_arrived = np.ones(steps.shape, dtype=bool)
     for name, lanes in (("_feedback_step", info.get("_feedback_step")), ("mask", mask)):
@@ -270,13 +281,16 @@ class BinaryDraws(Effect):
             raise ValueError(message("env", "have rewards in [0, 1]", env.problem.likelihood))
         self.problem = replace(env.problem, likelihood=Bernoulli())
 
+    def before_step(self, lanes: IntArray, actions: IntArray) -> None:
+        """Draw number t of the stream for step t, after which an autoreset may begin another."""
+        self._uniforms = self.env.streams.uniforms(BINARY, lanes, self.steps[lanes], 1)[0]
+
     def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> Paid:
-        """Draw the reward of step t with number t of its stream."""
+        """Make the rewards of the step 0 or 1."""
         binary, paid = np.array(rewards, dtype=np.float64), rewards[lanes]
         if not ((paid >= 0.0) & (paid <= 1.0)).all():
             raise ValueError(message("rewards", "be in [0, 1] to become 0 or 1", paid.tolist()))
-        uniforms = self.env.streams.uniforms(BINARY, lanes, self.steps[lanes], 1)[0]
-        binary[lanes] = Bernoulli().sample(paid, uniforms)
+        binary[lanes] = Bernoulli().sample(paid, self._uniforms)
         return super().after_step(lanes, actions, binary)
 
 

@@ -68,7 +68,7 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         check_wrappable(env, self.effect_class)
         super().__init__(env)
         self.effect = self.effect_class(env.unwrapped, *args, **options)
-        self.problem = self.effect.problem or find_problem(env)
+        self.problem = (known := find_problem(env)) and (self.effect.problem or known)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Start an episode."""
@@ -101,7 +101,7 @@ class LaneVectorWrapper(BaseVectorWrapper):
         check_wrappable(env, wrapper.effect_class)
         super().__init__(env)
         self.effect = wrapper.effect_class(env.unwrapped, *args, **options)
-        self.problem = self.effect.problem or find_problem(env)
+        self.problem = (known := find_problem(env)) and (self.effect.problem or known)
         self._name = wrapper.__name__
 
     def __repr__(self) -> str:
@@ -112,8 +112,8 @@ class LaneVectorWrapper(BaseVectorWrapper):
         self, *, seed: Any = None, options: Info | None = None
     ) -> tuple[Any, Info]:
         """Start new episodes in all lanes, or in those of `options["reset_mask"]`, (N,) bool."""
-        observation, info = self.env.reset(seed=seed, options=options)
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, dtype=np.bool_))
+        observation, info = self.env.reset(seed=seed, options=options)  # may take the mask out
         self.effect.restart(np.flatnonzero(mask))
         return observation, info
 

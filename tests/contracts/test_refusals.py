@@ -94,6 +94,7 @@ ENVIRONMENTS = [
     ("Bernoulli", {"num_arms": 99, "means": [2] * 99}, r"from 0 to 1, got \[2, .{96}\.{4}$"),
     ("DependentPrior", {"dimension": 9}, "dimension must be an integer of at least 10, .*got 9"),
     ("DependentPrior", {"dimension": 12, "prior": BETA}, "dimension must be None where prior is"),
+    ("Bernoulli", {"observation": "counts"}, "horizon must be .*, got None; it is the time limit"),
     ("Gaussian", {"std": 0.0}, "std must be a finite number above 0"),
     ("Custom", {"likelihood": "poison"}, "got 'poison'; the nearest known one is 'poisson'"),
     ("Custom", {"likelihood": {"name": "gaussian", "sd": 1}}, "the nearest known one is 'std'"),
@@ -108,15 +109,6 @@ def test_options_of_one_environment_in_which_long_values_are_cut():
     for family, options, text in ENVIRONMENTS:
         with refused(REFUSALS, text):
             gym.make(f"bandit_gym:{family}Bandit-v0", **options)
-
-
-def test_a_single_env_that_is_not_told_the_horizon():
-    text = (
-        "horizon must be given where observation is 'counts', got None; it is the time limit, 1000 "
-        "unless max_episode_steps is another."
-    )
-    with refused(ValueError, re.escape(text)):
-        gym.make(ENV, observation="counts", max_episode_steps=20)
 
 
 VECTORS = [
@@ -367,13 +359,10 @@ WRAPPERS = [
     ("DelayedReward", {"delay": 1.5}, "delay must be a non-negative integer, got 1.5"),
     ("DelayedReward", {"delay": {"name": "unifrm"}}, "nearest known one is 'uniform'"),
     ("DelayedReward", {"delay": {"name": "uniform", "low": 3, "high": 2}}, "of at least 3, got 2"),
-    (
-        "DelayedReward",
-        {"delay": 3, "observation": "counts", "horizon": 7},
-        "observation='constant'",
-    ),
+    ("DelayedReward", {"delay": 3, "observation": "counts", "horizon": 7}, "observation='const"),
     ("Drift", {}, r"std, period and probability must be a number and None twice, got \(None,"),
     ("Drift", {"std": 0.1, "period": 3}, r"None twice, got \(0.1, 3, None\)"),
+    ("Drift", {"std": 0.1, "env": "ContextualBandit-v0"}, "env must have no features where means"),
     ("Drift", {"std": 0.0}, "std must be a finite number above 0"),
     ("Drift", {"period": 0}, "period must be a positive integer, got 0"),
     ("BinaryReward", {"observation": "counts", "horizon": 9}, "others show rewards as they were"),
@@ -383,7 +372,7 @@ WRAPPERS = [
 
 def test_wrappers():
     for name, options, text in WRAPPERS:
-        of_env = {key: options[key] for key in ("observation", "horizon") if key in options}
+        of_env = {key: options[key] for key in ("env", "observation", "horizon") if key in options}
         own = {key: value for key, value in options.items() if key not in of_env}
         with refused(REFUSALS, text):
             make_wrapped(name, own, **of_env)
@@ -436,11 +425,8 @@ DATASETS = [
     ),
     ({"policy": "exat"}, "policy must be one of .*; the nearest known one is 'exact'"),
     ({"num_episodes": 0}, "num_episodes must be a positive integer, got 0"),
-    ({"env": DelayedReward(gym.make(ENV))}, "env must pay each pull at once, and report means"),
-    (
-        {"env": TransformReward(make_env(PROBLEM, 2), lambda paid: paid + 0.5)},
-        "env must be an environment with a BanditProblem, got <Trans",
-    ),
+    ({"env": SyncVectorEnv([lambda: DelayedReward(gym.make(ENV))])}, "env must pay each pull at"),
+    ({"env": TransformReward(make_env(PROBLEM, 2), np.sqrt)}, "with a BanditProblem, got <Trans"),
     (
         {"env": Raised(make_env(PROBLEM, 2)), "policy": Constant},
         "env must pay bernoulli rewards, as its problem says, got <Raised",
@@ -510,9 +496,13 @@ def continuous():
 
 THREE, TWO = UniformRandom(PROBLEM), UniformRandom(BanditProblem(Bernoulli(), Beta(1, 1), 2))
 SHORT = gym.make("CartPole-v1", max_episode_steps=5)
+SYNC = gym.make_vec(ENV, vectorization_mode="sync", num_arms=3, max_episode_steps=5)
+UNLIMITED = gym.make_vec(ENV, num_arms=3, max_episode_steps=-1)
 ROLLOUTS = [
     ((THREE, Endless()), {}, "horizon must be given for an environment without"),
     ((TWO, SHORT), {"horizon": 6}, "at most the environment's max_episode_steps=.*got 6"),
+    ((THREE, UNLIMITED), {}, "horizon must be given for an environment without"),
+    ((THREE, SYNC), {"horizon": 6}, "at most the environment's max_episode_steps=5, got 6"),
     ((TWO, Endless()), {"horizon": 1}, "as many arms as the environment, 3, got 2"),
     (("exact", Endless()), {}, "agent must have the methods reset, act and obs"),
     ((plain()(), Endless()), {}, "without reset, pass its class."),

@@ -12,6 +12,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from wrapped_envs import WRAPPER_OPTIONS, make_env, play_both
 
 from bandit_gym import wrappers
@@ -73,11 +74,6 @@ def test_late_rewards_come_with_the_features_of_the_arms_that_earned_them(name, 
         assert not features[steps < 0].any()
 
 
-def test_means_do_not_drift_where_arms_have_features():
-    with pytest.raises(ValueError, match="env must have no features where means move, got"):
-        make_env("Drift", {"std": 0.1}, env="ContextualBandit-v0")
-
-
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: " ".join(one["name"] for one in order))
 def test_stacks_in_any_order_equal_stacked_single_ones_and_play_the_same_environment(order):
     name, settings = "bandit_gym:PoissonBandit-v0", {"num_arms": NUM_ARMS, "max_episode_steps": 6}
@@ -122,6 +118,13 @@ def test_it_asks_for_a_reset(name, options):
     env.step([0, 0])
     with pytest.raises(ResetNeeded):
         env.step([0, 0])
+
+
+def test_a_reset_of_some_lanes_leaves_the_others_also_around_a_wrapper_that_takes_the_mask_out():
+    env = gym.make_vec("bandit_gym:BernoulliBandit-v0", 2)
+    env = wrappers.DelayedReward(RecordEpisodeStatistics(env), delay=1)
+    env.reset(seed=0), env.step([0, 0]), env.reset(options={"reset_mask": np.array([True, False])})
+    assert env.step([0, 0])[4]["feedback_step"].tolist() == [[-1], [0]]
 
 
 def test_wrap_puts_the_first_around_the_environment():

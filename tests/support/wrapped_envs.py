@@ -3,8 +3,11 @@
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from scipy import special
 
 from bandit_gym import wrappers
+from bandit_gym.likelihoods import Likelihood
+from bandit_gym.priors import Beta
 
 WRAPPER_OPTIONS = (
     ("DelayedReward", {"delay": 3}),
@@ -18,10 +21,29 @@ WRAPPER_OPTIONS = (
 )
 
 
+class TwoCoins(Likelihood):
+    """Half the heads of two throws of a coin with probability `mean`."""
+
+    name, support, default_prior = "two_coins", (0.0, 1.0), Beta(1.0, 1.0)
+
+    def is_possible(self, rewards):
+        return np.isin(rewards, [0.0, 0.5, 1.0])
+
+    def log_likelihood(self, means, counts, sums):
+        tails = np.subtract(counts, sums)
+        value = 2 * (special.xlogy(sums, means) + special.xlog1py(tails, np.negative(means)))
+        return np.where(self.contains(means), value, -np.inf)
+
+    def sample(self, means, uniforms):
+        none, both = np.square(np.subtract(1.0, means)), np.square(means)
+        return 0.5 * (np.greater_equal(uniforms, none) + np.greater_equal(uniforms, 1 - both))
+
+
 def make_env(name, options, *, env="BernoulliBandit-v0", limit=7, num_envs=None, **more):
     """Make a wrapped environment of four arms, single or, given `num_envs`, a vector one."""
-    env = "BernoulliBandit-v0" if name == "BinaryReward" else env  # which takes no other id
     settings = {"num_arms": 4, "max_episode_steps": limit, **more}
+    if name == "BinaryReward":  # in which only rewards between 0 and 1 draw
+        env, settings["likelihood"] = "CustomBandit-v0", "wrapped_envs:TwoCoins"
     if num_envs is None:
         wrapped_env = gym.make(f"bandit_gym:{env}", **settings)
     else:

@@ -11,6 +11,7 @@ from agents import make_agent
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
+from bandit_gym.wrappers import BinaryReward
 
 PROBLEM = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 4)
 WORLDS = {
@@ -30,13 +31,12 @@ def test_an_agent_finds_the_problem_of_an_environment(world):
 
 
 def test_what_is_no_problem_and_has_none_is_refused():
-    for name in ALL_AGENTS:
-        with pytest.raises(TypeError, match="problem must be a BanditProblem, got <"):
-            make_agent(name, gym.make("CartPole-v1"))
-        with pytest.raises(TypeError, match="problem must be a BanditProblem, got <Norm"):
-            make_agent(name, gym.wrappers.NormalizeReward(make_env(PROBLEM)))
-        with pytest.raises(TypeError, match="problem must be a BanditProblem, got None"):
-            make_agent(name, None)
+    normalised = gym.wrappers.NormalizeReward(make_env(PROBLEM))
+    sticky = gym.wrappers.StickyAction(make_env(PROBLEM), 0.5)
+    others = gym.make("CartPole-v1"), normalised, sticky, BinaryReward(normalised), None
+    for name, world in product(ALL_AGENTS, others):
+        with pytest.raises(TypeError, match="problem must be a BanditProblem, got (<|None)"):
+            make_agent(name, world)
 
 
 def test_a_prior_stands_in_place_of_the_problems():

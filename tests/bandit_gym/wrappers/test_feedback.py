@@ -18,17 +18,18 @@ def new_agent(num_envs):
     return agent
 
 
-@pytest.mark.parametrize("num_envs", [None, 2])
-def test_agents_know_what_has_arrived_and_nothing_else(num_envs):
+@pytest.mark.parametrize(("num_envs", "mode"), [(None, None), (2, "NextStep"), (2, "SameStep")])
+def test_agents_know_what_has_arrived_and_nothing_else(num_envs, mode):
     """With a delay of 3, arms pulled in turn are known up to 3 steps ago; all lanes end at 7."""
-    env, agent = make_env("DelayedReward", {"delay": 3}, num_envs=num_envs), new_agent(num_envs)
+    more = {} if mode is None else {"num_envs": num_envs, "autoreset_mode": mode}
+    env, agent = make_env("DelayedReward", {"delay": 3}, **more), new_agent(num_envs)
     env.reset(seed=0)
     for step in range(7):
         arms = step % 4 if num_envs is None else np.full(num_envs, step % 4)
         deliver(agent, env.step(arms)[4])
         known = np.bincount(np.arange(max(step - 2, 0)) % 4, minlength=4)
         assert (agent.lane_counts == known).all()
-    if num_envs is not None:
+    if mode == "NextStep":
         deliver(agent, env.step(arms)[4])  # in which all lanes were reset
         assert agent.lane_counts.sum(axis=1).tolist() == [4, 4]
 

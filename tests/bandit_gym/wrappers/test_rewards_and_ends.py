@@ -6,36 +6,17 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from scipy import special
+from wrapped_envs import TwoCoins
 
 import bandit_gym as bg
 from agents import ExactThompson
-from bandit_gym.likelihoods import Bernoulli, Likelihood
+from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import rollout
 from bandit_gym.wrappers import BinaryReward, DelayedReward, Drift, EndsAtHorizon
 
 OTHERS = (lambda env: env, lambda env: Drift(env, std=0.1), lambda env: DelayedReward(env, delay=2))
-
-
-class TwoCoins(Likelihood):
-    """Half the heads of two throws of a coin with probability `mean`."""
-
-    name = "two_coins"
-    support = (0.0, 1.0)
-
-    def is_possible(self, rewards):
-        return np.isin(rewards, [0.0, 0.5, 1.0])
-
-    def log_likelihood(self, means, counts, sums):
-        tails = np.subtract(counts, sums)
-        value = 2 * (special.xlogy(sums, means) + special.xlog1py(tails, np.negative(means)))
-        return np.where(self.contains(means), value, -np.inf)
-
-    def sample(self, means, uniforms):
-        none, both = np.square(np.subtract(1.0, means)), np.square(means)
-        return 0.5 * (np.greater_equal(uniforms, none) + np.greater_equal(uniforms, 1 - both))
 
 
 PROBLEM = BanditProblem(TwoCoins(), Beta(1.0, 1.0), 3)
