@@ -17,6 +17,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium.spaces import Discrete
+from gymnasium.vector.utils import batch_space
 from numpy.random import SeedSequence
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.save_util import load_from_zip_file, open_path
@@ -125,6 +126,7 @@ class SB3Agent(Lanes):
             seed: as for every agent; None keeps the present generator.
         """
         self._start_lanes(num_envs, seed)
+        self._space = batch_space(self.policy.observation_space, self.num_lanes)
         self._memory: Memory = ()  # of a recurrent policy: hidden states and cell states
         if hasattr(self.policy, "lstm_hidden_state_shape"):
             layers, _, size = self.policy.lstm_hidden_state_shape
@@ -228,12 +230,12 @@ class SB3Agent(Lanes):
         batch = as_array([observation] if self.num_envs is None else observation)
         shape = (self.num_lanes, *space.shape)
         kinds = "iu" if isinstance(space, Discrete) else "iuf"
-        has_form = batch is not None and batch.shape == shape and batch.dtype.kind in kinds
-        if batch is None or not has_form or not np.isfinite(batch).all():
-            condition = f"be {shape} finite numbers from the model's observation space {space}"
-            remedy = "make the environment with the observation mode that the model was trained on"
-            raise ValueError(message("observation", condition, observation, remedy))
-        return batch
+        if batch is not None and batch.shape == shape and batch.dtype.kind in kinds:
+            if np.isfinite(batch).all() and self._space.contains(batch.astype(space.dtype)):
+                return batch
+        condition = f"be {shape} finite numbers from the model's observation space {space}"
+        remedy = "make the environment with the observation mode that the model was trained on"
+        raise ValueError(message("observation", condition, observation, remedy))
 
 
 def saved_model(

@@ -193,7 +193,8 @@ def test_check_spaces_names_the_space_that_does_not_fit(models):
 def test_sb3_agent_refuses_an_observation_of_another_space(models):
     agent = SB3Agent(models["PPO"])
     agent.reset(num_envs=2, seed=0)
-    for observation in (None, 0, np.zeros((2, 5)), np.zeros((3, 7)), np.full((2, 7), np.nan)):
+    numbers = (np.full((2, 7), number) for number in (np.nan, np.inf, -0.1, 1.1))
+    for observation in (None, 0, np.zeros((2, 5)), np.zeros((3, 7)), *numbers):
         with pytest.raises(ValueError, match=r"observation must be \(2, 7\) finite numbers"):
             agent.act(observation)
 
