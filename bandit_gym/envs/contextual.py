@@ -186,6 +186,7 @@ class TableLanes(FeatureLanes):
         condition = f"be {kind.reward_rule} under {kind.name} rewards"
         remedy = "name another likelihood, such as 'gaussian'"
         check_all("rewards", kind.is_possible(rows.rewards), condition, rows.rewards, remedy)
+        check_size("rewards", rows.rewards)
         _, num_arms, num_features = rows.place(LANE).shape
         problem = ContextualProblem(kind, UnknownPrior(), num_arms, num_features)
         super().__init__(*args, **options | {"problem": problem})

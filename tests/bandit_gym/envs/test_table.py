@@ -138,6 +138,7 @@ TABLES = [
     ({"rewards": PAID[:, :1]}, "rewards must have a row for each visitor and 2 arms or more"),
     ({"rewards": PAID + 0.5}, "rewards must be 0 or 1 under bernoulli rewards, got"),
     ({"features": np.full(VISITORS.shape, np.inf)}, "features and rewards must be finite"),
+    ({"rewards": PAID - 1e200, "likelihood": "gaussian"}, "rewards must stay within .*1e.150"),
     ({"contexts": "normal"}, "contexts must be"),
     ({"table": FRAME, "rewards": ["lift", "right"]}, "rewards must be a list of names"),
     ({"table": FRAME.reset_index(names="Unnamed: 0"), "rewards": REWARDS}, "has its index"),
