@@ -150,7 +150,8 @@ def _run_experiment(experiment: Experiment, name: str, options: argparse.Namespa
 
     for column in options.columns:
         check_choice("columns", column, TITLED_COLUMNS)
-    folder = check_folder("out", options.out or f"results/{name}-{experiment.name}")
+    usual = f"results/{name}-{experiment.name}"
+    folder = check_folder("out", usual if options.out is None else options.out)
     options.folder = folder
     workers = Workers(options.backend, options.workers, options.scheduler)
     with progress_on_stderr() as on_progress:
@@ -188,7 +189,7 @@ def _report(options: argparse.Namespace) -> bool:
     if others and options.out is None:
         raise ValueError("--out must be given for a report of several folders, got none.")
     found = join_results([load_results(each) for each in options.directories])
-    folder = check_folder("out", options.out or Path(first) / "report")
+    folder = check_folder("out", Path(first) / "report" if options.out is None else options.out)
     looks = {name: value for name in LOOKS if (value := getattr(options, name))}
     print(describe(found, columns=options.columns or DETAIL_COLUMNS, width=_terminal_width()))
     if options.html:
@@ -287,9 +288,11 @@ def _parse_agent(text: str) -> dict[str, Any]:
             condition = "have each option once, and none that is called 'agent'"
             raise ValueError(message("agent", condition, text))
         try:
-            found[option] = json.loads(value)
+            found[option] = read_json(value)
         except json.JSONDecodeError:
             found[option] = value
+        except ValueError as error:
+            raise ValueError(message("agent", "have options in JSON", text, str(error))) from error
     return {**found, "agent": name}
 
 

@@ -10,6 +10,7 @@ import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
@@ -76,7 +77,7 @@ class PlainAgents:
         TypeError: if the class lacks one of the methods, or its constructor an argument.
         gymnasium.error.InvalidAction: if its first action is no arm.
         ValueError: if it draws from the generator of a whole process, as `numpy.random.rand` does:
-            its results would differ from run to run; `play_steps` watches later acts.
+            its results would differ from run to run; `play_steps` watches later steps.
     """
 
     def __init__(self, agent_class: Callable[..., Any], problem: Any, **options: Any) -> None:
@@ -238,36 +239,42 @@ def play_steps(
 
     Raises:
         ValueError: if the agent draws from the generator of the whole process, and its `reset` does
-            not seed that. Acts are watched ever more seldom.
+            not seed that. Steps are watched ever more seldom.
     """
     asked: Any = agent  # those that have propensities have more methods than the loop needs
     get_diagnostics: Callable[[], dict[str, Any]] = getattr(agent, "diagnostics", dict)
     num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
     observation, info = env.reset(seed=env_seed)  # type: ignore[arg-type]
-    before = _read_shared_generators()
+    again, before = deepcopy(agent_seed), _read_shared_generators()
     agent.reset(num_envs=num_envs, seed=agent_seed)
-    is_ours = type(agent).__module__.startswith("agents.")
-    is_trusted = is_ours or _read_shared_generators() != before  # which its reset then seeds
+    is_trusted, first = type(agent).__module__.startswith("agents."), _read_shared_generators()
+    if not is_trusted and first != before:  # which its reset then seeds, from whatever state
+        agent.reset(num_envs=num_envs, seed=again)
+        _check_generators(agent, first)
+        is_trusted = True
     means = np.atleast_2d(info["means"]) if "means" in info else None
     is_alive = np.ones(num_envs or 1, dtype=bool)
     num_taken, probabilities = 0, None
     while np.count_nonzero(is_alive):  # a quarter of the time of any() and all()
+        num_taken += 1
+        is_watched = num_taken.bit_count() == 1 and not is_trusted  # costs as much as 100 acts
+        before = _read_shared_generators() if is_watched else before
         if propensities:
             with warnings.catch_warnings():  # that they are not exact is recorded beside them
                 warnings.filterwarnings("ignore", message=r"\w+\.action_probabilities rests on")
                 probabilities = np.atleast_2d(asked.action_probabilities(observation))
-        num_taken += 1
-        is_watched = num_taken.bit_count() == 1 and not is_trusted  # costs as much as 50 acts
-        before = _read_shared_generators() if is_watched else before
         seen, start = observation, perf_counter()
         action = agent.act(observation)
         chosen = perf_counter()
         if is_watched:
             _check_generators(agent, before)
         observation, reward, terminated, truncated, info = env.step(action)
+        before = _read_shared_generators() if is_watched else before
         paid = perf_counter()
         _observe_rewards(agent, action, reward, info, is_alive)
         seconds = (chosen - start) + (perf_counter() - paid)
+        if is_watched:
+            _check_generators(agent, before)
         if num_taken == 1 and "means" in _list_infos(info)[-1]:
             means = None  # they move
         actions = np.array(action, dtype=np.int64, ndmin=1)

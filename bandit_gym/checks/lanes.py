@@ -3,7 +3,6 @@
 They exchange one value per lane, features of arms, or statistics per arm.
 """
 
-import pickle
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -376,5 +375,9 @@ def _describe_part(value: Any) -> str:
 def _is_other(first: Any, second: Any) -> bool:
     """Say whether two objects differ, by content; of what cannot be compared, nothing is said."""
     with suppress(Exception):  # what others have written may neither compare nor pickle
-        return not (first == second or pickle.dumps(first) == pickle.dumps(second))
+        if first == second:
+            return False
+        import cloudpickle  # slow to start; unlike pickle it takes classes of a session in a worker
+
+        return bool(cloudpickle.dumps(first) != cloudpickle.dumps(second))
     return False

@@ -62,7 +62,8 @@ class Entry:
     label: str
 
     def __post_init__(self) -> None:
-        check_object("label", self.label, str)
+        for name, kind in (("target", str), ("options", dict), ("label", str)):
+            check_object(name, getattr(self, name), kind)
         if not 0 < len(self.label) <= MAX_LABEL_LENGTH or not self.label.isprintable():
             condition = f"have 1 to {MAX_LABEL_LENGTH} characters that can be printed"
             raise ValueError(message("label", condition, self.label))

@@ -137,6 +137,9 @@ def run_experiment(
     check_object("experiment", experiment, Experiment)
     folder = check_folder("directory", directory)
     workers = Workers() if workers is None else check_object("workers", workers, Workers)
+    check_object("recompute", recompute, bool)
+    for callback in callbacks:
+        check_object("callbacks", callback, Callback)
     store = Store(folder)
     unstored = [run for run in experiment.runs if not store.has_blocks(run)]
     sources = {run: run.sources() for run in experiment.runs}

@@ -265,7 +265,7 @@ def load_experiment(path: str | Path) -> Experiment:
     try:
         text = path.read_bytes().decode()
         settings = read_json(text) if path.suffix == ".json" else tomllib.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         condition, reason = "lead to valid TOML or JSON", " ".join(str(error).split()).rstrip(".")
         raise ValueError(message("path", condition, str(path), reason)) from error
     return Experiment.from_dict(settings)

@@ -170,17 +170,17 @@ def test_experiments_run_the_code_that_they_were_made_of(tmp_path):
 
 def test_session_code_goes_to_workers_and_draws_the_same_there():
     code = SESSION + (
-        "import bandit_gym as bg\n"
+        f"import bandit_gym as bg; sizes = {SMALL}\n"
         "world = {'env': 'BernoulliBandit-v0', 'prior': Squared(2), 'num_arms': 4}\n"
         "for workers in (bg.Workers('serial'), bg.Workers('loky', 1)):\n"
-        "    found = bg.compare({'mine': Stubborn, 'exact': build, 'plain': Plain}, env=world,\n"
-        "        replications=4, horizon=5, block_size=2, progress=False, workers=workers)\n"
-        "    print(found.frame().to_csv().encode())\n"
+        "    agents = [Stubborn, build, Plain, {'agent': 'racing', 'prior': Squared(3)}]\n"
+        "    found = bg.compare(agents, env=world, workers=workers, **sizes)\n"
+        "    print(found.frame().to_csv().encode(), str(found).count('is Squared'))\n"
     )
     done = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     serial, parallel = done.stdout.splitlines()
-    assert serial == parallel and serial.count("\\n") == 1 + 3 * 4 * 5
+    assert serial == parallel and serial.count("\\n") == 1 + 4 * 4 * 6 and serial.endswith(" 1")
 
 
 def test_folder_keeps_a_digest_and_says_how_to_run_it_again(session, tmp_path):

@@ -48,8 +48,9 @@ BAD_CALLS = [
     ("run nothing.toml", "nothing.toml"),
     ("run thesis.tex", "must lead to valid TOML"),
     ("resume nothing", "the folder must exist"),
-    ("compare --agents exact:window=9,window=8", "agent must have each option once"),
-    ("compare --agents exact:agent=random", "agent must have each option once"),
+    *((f"compare --agents exact:{x}", "option once") for x in ("window=9,window=8", "agent=x")),
+    ('compare --agents exact:prior={"name":"beta","name":"normal"}', "'name' must stand once"),
+    ("compare --out=", "out must be a path, as a string or a Path, got ''"),
     ("report empty", "must hold an experiment or nothing, got 'empty'"),
     ("fidelity --agents nobody", "agent must be"),
 ]

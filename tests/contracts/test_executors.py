@@ -368,13 +368,14 @@ def test_what_killed_writers_left_is_cleared_and_what_others_put_there_is_kept(c
     assert not leftover.exists() and all(path.exists() for path in others)
 
 
-SETTINGS = make_experiment().to_dict() | {"agents": []}
-BROKEN = {"target": "agents:UCB1", "options": 5, "label": "broken"}
+ENTRY = {"target": "agents:UCB1", "options": {}, "label": "mine"}
+SETTINGS = make_experiment().to_dict() | {"agents": [ENTRY]}
+BROKEN = [[], 5, [5], [ENTRY | {"options": 5}], [ENTRY | {"target": 5}]]
 
 
 DAMAGED = [
-    *("", "null", "[]", {"format": 0}, {"experiment": None}),
-    *({"experiment": SETTINGS | {"environments": each}} for each in ([], 5, [5], [BROKEN])),
+    *("", "null", "[]", "[" * 10**5, {"format": 0}, {"experiment": None}),
+    *({"experiment": SETTINGS | {"environments": each}} for each in BROKEN),
 ]
 
 

@@ -485,15 +485,12 @@ def draw_late(self):
 
 
 LATE = {"reset": lambda self, **given: None, "act": lambda self, observation: draw_late(self)}
+DRAW = {name: lambda *given, **named: np.random.rand() for name in ("reset", "observe")}  # noqa: NPY002
+DRAWERS = [plain(act=draw_late), plain(observe=DRAW["observe"]), plain(**LATE)(), plain(**DRAW)()]
 SEEDED = LATE | {"reset": lambda self, seed, **given: np.random.seed(0)}  # noqa: NPY002
 
 
-def continuous():
-    env = Endless()
-    env.action_space = Box(-1.0, 1.0)
-    return env
-
-
+Continuous = type("Continuous", (Endless,), {"action_space": Box(-1.0, 1.0)})
 THREE, TWO = UniformRandom(PROBLEM), UniformRandom(BanditProblem(Bernoulli(), Beta(1, 1), 2))
 SHORT = gym.make("CartPole-v1", max_episode_steps=5)
 SYNC = gym.make_vec(ENV, vectorization_mode="sync", num_arms=3, max_episode_steps=5)
@@ -506,11 +503,10 @@ ROLLOUTS = [
     ((TWO, Endless()), {"horizon": 1}, "as many arms as the environment, 3, got 2"),
     (("exact", Endless()), {}, "agent must have the methods reset, act and obs"),
     ((plain()(), Endless()), {}, "without reset, pass its class."),
-    ((plain(act=draw_late), gym.make(ENV)), {"horizon": 4}, "the rng or seed that it is given"),
-    ((plain(**LATE)(), gym.make(ENV)), {"horizon": 4}, "the rng or seed that it is given"),
+    *(((each, gym.make(ENV)), {"horizon": 4}, "the rng or seed that it is") for each in DRAWERS),
     ((plain(), Endless()), {}, "env.problem must be a BanditProblem, got None"),
     ((THREE, ENV), {}, "env must be a Gymnasium environ"),
-    ((THREE, continuous()), {"horizon": 1}, "env must have Discrete actions"),
+    ((THREE, Continuous()), {"horizon": 1}, "env must have Discrete actions"),
 ]
 
 
@@ -525,6 +521,7 @@ COMPARISONS = [
     ({"agents": {"a": 7}}, TypeError, "agent must be a name, a class, a function"),
     ({"env": 7}, TypeError, "env must be an id, a BanditProblem"),
     ({"workers": 2}, TypeError, "workers must be a Workers"),
+    ({"callbacks": [7]}, TypeError, "callbacks must be a Callback, got 7"),
     ({"agents": [lambda problem: problem]}, ValueError, "must be able to play"),
     ({"agents": [plain(act=None)]}, ValueError, "agent must have the methods act and observe, got"),
     ({"agents": [plain(act=lambda self: None)]}, ValueError, "an integer from 0 to 9, got None"),
