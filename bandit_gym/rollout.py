@@ -5,6 +5,7 @@ Notation: N lanes (replications run in lockstep; 1 for a single `Env`), K arms, 
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import random
 import sys
@@ -12,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
@@ -84,10 +86,9 @@ class PlainAgents:
         if not all(callable(getattr(agent_class, name, None)) for name in ("act", "observe")):
             raise TypeError(message("agent", "have the methods act and observe", agent_class))
         self._class, self._problem, self._options = agent_class, problem, options
-        before = _read_shared_generators()
-        self.reset(seed=0)  # one is tried, so that what fails at once fails before anything runs
-        check_actions(self.act(), problem.num_arms, None)
-        _check_generators(agent_class, before)
+        with _watch_generators(agent_class):  # one is tried before anything runs
+            self.reset(seed=0)
+            check_actions(self.act(), problem.num_arms, None)
 
     def __repr__(self) -> str:
         return f"PlainAgents({self._class!r})"
@@ -116,8 +117,11 @@ class PlainAgents:
             self._agents[lane].observe(int(actions[lane]), float(rewards[lane]))
 
 
-def _check_generators(agent: Any, before: Any) -> None:
-    """Refuse an agent that has drawn from the generators of the whole process since then."""
+@contextlib.contextmanager
+def _watch_generators(agent: Any) -> Iterator[None]:
+    """Refuse an agent that draws from the generators of the whole process; costs 50 acts or so."""
+    before = _read_shared_generators()
+    yield
     if _read_shared_generators() != before:
         condition = "draw by the rng or seed that it is given, not from random or numpy.random"
         raise ValueError(message("agent", condition, agent))
@@ -245,36 +249,28 @@ def play_steps(
     get_diagnostics: Callable[[], dict[str, Any]] = getattr(agent, "diagnostics", dict)
     num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
     observation, info = env.reset(seed=env_seed)  # type: ignore[arg-type]
-    again, before = deepcopy(agent_seed), _read_shared_generators()
-    agent.reset(num_envs=num_envs, seed=agent_seed)
-    is_trusted, first = type(agent).__module__.startswith("agents."), _read_shared_generators()
-    if not is_trusted and first != before:  # which its reset then seeds, from whatever state
-        agent.reset(num_envs=num_envs, seed=again)
-        _check_generators(agent, first)
-        is_trusted = True
+    is_trusted = _reset(agent, num_envs, agent_seed)
     means = np.atleast_2d(info["means"]) if "means" in info else None
     is_alive = np.ones(num_envs or 1, dtype=bool)
     num_taken, probabilities = 0, None
     while np.count_nonzero(is_alive):  # a quarter of the time of any() and all()
         num_taken += 1
-        is_watched = num_taken.bit_count() == 1 and not is_trusted  # costs as much as 100 acts
-        before = _read_shared_generators() if is_watched else before
+        is_watched = num_taken.bit_count() == 1 and not is_trusted
+        watch = partial(_watch_generators, agent) if is_watched else contextlib.nullcontext
         if propensities:
-            with warnings.catch_warnings():  # that they are not exact is recorded beside them
+            with watch(), warnings.catch_warnings():  # that they are not exact is recorded beside
                 warnings.filterwarnings("ignore", message=r"\w+\.action_probabilities rests on")
                 probabilities = np.atleast_2d(asked.action_probabilities(observation))
-        seen, start = observation, perf_counter()
-        action = agent.act(observation)
-        chosen = perf_counter()
-        if is_watched:
-            _check_generators(agent, before)
+        seen = observation
+        with watch():
+            start = perf_counter()
+            action = agent.act(observation)
+            chosen = perf_counter()
         observation, reward, terminated, truncated, info = env.step(action)
-        before = _read_shared_generators() if is_watched else before
-        paid = perf_counter()
-        _observe_rewards(agent, action, reward, info, is_alive)
-        seconds = (chosen - start) + (perf_counter() - paid)
-        if is_watched:
-            _check_generators(agent, before)
+        with watch():
+            paid = perf_counter()
+            _observe_rewards(agent, action, reward, info, is_alive)
+            seconds = (chosen - start) + (perf_counter() - paid)
         if num_taken == 1 and "means" in _list_infos(info)[-1]:
             means = None  # they move
         actions = np.array(action, dtype=np.int64, ndmin=1)
@@ -298,6 +294,21 @@ def play_steps(
             # A vector environment that resets no lane by itself must not step one that has ended.
             if is_alive.any() and env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED:
                 observation, _ = env.reset(options={"reset_mask": has_ended})
+
+
+def _reset(agent: BanditAgent, num_envs: int | None, seed: SeedSequence) -> bool:
+    """Reset an agent; return whether its draws need no watching.
+
+    That is one of ours, or one that seeds the generators of the whole process, from any state.
+    """
+    again, before = deepcopy(seed), _read_shared_generators()
+    agent.reset(num_envs=num_envs, seed=seed)
+    if type(agent).__module__.startswith("agents."):
+        return True
+    if is_seeding := _read_shared_generators() != before:
+        with _watch_generators(agent):
+            agent.reset(num_envs=num_envs, seed=again)
+    return is_seeding
 
 
 def find_num_steps(env: Environment, horizon: int | None) -> int:
