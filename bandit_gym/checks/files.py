@@ -75,7 +75,7 @@ def read_frame(name: str, source: Any) -> Any:
 
     Raises:
         TypeError: if it is neither a frame nor a path.
-        ValueError: if there is no such file, or its name ends otherwise.
+        ValueError: if there is no such file, it cannot be read, or its name ends otherwise.
     """
     import pandas as pd  # slow to start, and seldom needed
 
@@ -85,4 +85,8 @@ def read_frame(name: str, source: Any) -> Any:
     read = readers[check_choice(f"the ending of {name}", path.suffix.lower(), readers)]
     if not path.is_file():
         raise ValueError(message(name, "be a file that exists", str(path)))
-    return read(path)
+    try:
+        return read(path)
+    except (ValueError, OSError) as error:  # also of pandas and pyarrow
+        condition = f"be a {path.suffix} file that can be read"
+        raise ValueError(message(name, condition, str(path), str(error))) from error
