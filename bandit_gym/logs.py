@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import check_all, check_choice, message, shorten_repr
+from bandit_gym.checks import check_all, check_choice, check_object, message, shorten_repr
 from bandit_gym.checks.files import read_frame
 from bandit_gym.checks.typing import FloatArray, IntArray
 
@@ -109,7 +109,8 @@ def read_log(
     """
     table = read_frame("source", source).rename(columns=str)
     known = table.columns.drop_duplicates(keep=False)  # of two columns of a name, none is meant
-    for name in (arm, reward, *(features or ()), *([propensity] if propensity else ())):
+    names = [] if features is None else np.atleast_1d(features).tolist()
+    for name in (arm, reward, *names, *([propensity] if propensity else ())):
         check_choice("column", name, known)
     has_reward = table[reward].notna().to_numpy()
     num_dropped = int(np.count_nonzero(~has_reward))
@@ -132,7 +133,7 @@ def read_log(
         rewards=_read_numbers(table, [reward])[:, 0],
         arms=labels,
         propensities=chances,
-        features=None if features is None else _read_numbers(table, features),
+        features=None if features is None else _read_numbers(table, names),
         num_dropped=num_dropped,
     )
 
@@ -148,7 +149,8 @@ def fit_propensities(log: Log, by: Any = None) -> Log:
         by: (t,) group of each row, such as a segment of visitors; rows where it is missing are a
             group too. None takes all rows as one.
     """
-    groups = np.zeros(len(log)) if by is None else np.asarray(by)
+    check_log(log)
+    groups = np.zeros(len(log)) if by is None else np.asarray(by, dtype=object)
     if groups.shape != (len(log),):
         raise ValueError(message("by", f"have one entry for each of {len(log)} rows", groups.shape))
     codes = pd.factorize(groups, use_na_sentinel=False)[0]
@@ -158,12 +160,18 @@ def fit_propensities(log: Log, by: Any = None) -> Log:
     return replace(log, propensities=shares[codes, log.actions])
 
 
+def check_log(log: Any) -> None:
+    """Refuse what is no log, and one without rows."""
+    if not len(check_object("log", log, Log, "such as read_log returns")):
+        raise ValueError(message("log", "have a row", 0))
+
+
 def _read_numbers(table: pd.DataFrame, columns: Sequence[str]) -> FloatArray:
     """Return (t, C) finite numbers of columns."""
     values = np.empty((len(table), len(columns)))
     for i, name in enumerate(columns):
         column = table[name]  # time stamps would become counts of a unit, complex numbers be cut
-        is_number = column.dtype.kind not in "cmM"
+        is_number = not (column.dtype.kind in "cmM" or isinstance(column.dtype, pd.PeriodDtype))
         values[:, i] = pd.to_numeric(column, errors="coerce") if is_number else np.nan
         is_finite, condition = np.isfinite(values[:, i]), "have finite numbers only"
         check_all(f"column {name!r}", is_finite, condition, column.to_numpy())

@@ -20,9 +20,10 @@ from bandit_gym.checks import (
     check_numbers,
     check_probabilities,
     message,
+    shorten_repr,
 )
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.logs import Log
+from bandit_gym.logs import Log, check_log
 from bandit_gym.results.statistics import MIN_REPLICATIONS, Interval, mean_interval
 
 NUM_FOLDS = 5
@@ -86,6 +87,7 @@ def evaluate(
         (2015). Dudik, Langford and Li, "Doubly robust policy evaluation and learning" (2011).
     """
     check_choice("estimator", estimator, ESTIMATORS)
+    check_log(log)
     if log.propensities is None:
         remedy = "record them, or see fit_propensities(log, by=...) and what it assumes"
         raise ValueError(message("log", "have propensities", None, remedy))
@@ -131,11 +133,14 @@ def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) 
         article recommendation algorithms" (2011).
     """
     check_callback("make_agent", make_agent)
+    check_log(log)
     chances = log.propensities
     if chances is None or not np.allclose(chances, 1 / log.num_arms):
         found = None if chances is None else chances[~np.isclose(chances, 1 / log.num_arms)][0]
         raise ValueError(message("log.propensities", f"be 1 / {log.num_arms} in each row", found))
     agent, rewards = make_agent(), []
+    if not hasattr(agent, "act"):
+        raise TypeError(message("make_agent", "return an agent", agent))
     num_arms = getattr(getattr(agent, "problem", log), "num_arms", log.num_arms)
     if num_arms != log.num_arms:
         raise ValueError(message("make_agent", f"return an agent of {log.num_arms} arms", num_arms))
@@ -223,8 +228,13 @@ def _find_probabilities(policy: Any, log: Log, observation: Any) -> FloatArray:
             policy = [policy.action_probabilities(features) for features in rows]
     elif callable(policy):
         policy = policy(log.features)
-    if isinstance(policy, pd.Series | pd.DataFrame) and {*policy.axes[-1]} == {*log.arms}:
-        policy = policy.reindex(log.arms, axis=policy.ndim - 1)
+    if isinstance(policy, pd.Series | pd.DataFrame):
+        labels = policy.axes[-1]
+        if labels.is_unique and {*labels} == {*log.arms}:
+            policy = policy.reindex(log.arms, axis=policy.ndim - 1)
+        elif not labels.equals(pd.RangeIndex(len(labels))):
+            condition = f"have the labels {shorten_repr(log.arms)}, or none"
+            raise ValueError(message("policy", condition, labels.tolist()))
     given = check_numbers("policy", policy)
     if given.shape not in (shape[1:], shape):
         raise ValueError(message("policy", f"be probabilities of shape {shape}", given.shape))

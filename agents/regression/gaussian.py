@@ -105,6 +105,16 @@ class NormalBelief(Belief):
             return best
         return np.where(available.all(axis=1, keepdims=True), best, available)  # or one of two arms
 
+    def expected_loss(self) -> np.ndarray:
+        """Return the (N, K) expected regrets of stopping with each arm; of two, by a formula."""
+        if not self.has_exact_propensities:
+            return super().expected_loss()
+        gaps = self._mean[:, ::-1] - self._mean
+        std = np.linalg.norm(self._spread - self._spread[:, ::-1], axis=2)
+        z = gaps / np.maximum(std, MIN_SPREAD)
+        density = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
+        return np.asarray(np.maximum(gaps * special.ndtr(z) + std * density, 0.0))
+
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) what best-arm probabilities are worth; inf for formulas."""
         if self.has_exact_propensities:

@@ -98,7 +98,8 @@ def sum_log_likelihoods(
     sign, slopes, sizes = (1.0, s, n) if link.kind == LOG_OF_POISSON else (-1.0, n, s)
     if link.kind == IDENTITY:
         for j in range(total):
-            value[j] = link.scale * (s[j] - 0.5 * n[j] * eta[j]) * eta[j]
+            off = s[j] / n[j] - eta[j]  # s eta - n eta^2 / 2 would cancel for large n
+            value[j] = -0.5 * link.scale * n[j] * off * off
         return fold_sum(value, total)
     for j in range(total):
         if link.kind == LOGIT:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.regression.likelihoods import LinkCode, find_peak, log_likelihood
+from agents.regression.likelihoods import IDENTITY, LinkCode, find_peak, log_likelihood
 from bandit_gym.numerics.compiled import inner, kernel
 
 ROUNDING = 2.0**-50
@@ -227,6 +227,8 @@ def update_site(
         at_point = dot(x, point[lane, part])
         _, score, tau = log_likelihood(link, at_point, n, s)
         nu = score + tau * at_point
+    elif link.kind == IDENTITY:  # is normal itself
+        tau, nu = link.scale * n, link.scale * s
     else:
         precision = max(1.0 / variance - old_tau, MIN_SITE_CAVITY / variance)
         centre = (eta / variance - old_nu) / precision
@@ -481,10 +483,11 @@ def renew_factor(
     """
     lane, block = index
     part = slice(fit.starts[block], fit.starts[block + 1])
-    factor = fit.factor[lane, part, part]
-    cholesky_factor(fit.covariance[lane, part, part], factor)
-    if not factor[-1, -1] > 0.0:  # what was subtracted has cancelled
-        rebuild_block(data, fit, lane, block)
+    covariance, factor = fit.covariance[lane, part, part], fit.factor[lane, part, part]
+    cholesky_factor(covariance, factor)
+    for a in range(len(factor)):
+        if not factor[a, a] ** 2 > 2.0 * ROUNDING * covariance[a, a] > 0.0:  # has cancelled
+            rebuild_block(data, fit, lane, block)
     off = find_decrement(fit, lane, block)
     if point is None:
         return off <= MAX_MOVE * math.sqrt(part.stop - part.start)

@@ -87,6 +87,6 @@ def read_frame(name: str, source: Any) -> Any:
         raise ValueError(message(name, "be a file that exists", str(path)))
     try:
         return read(path)
-    except ValueError as error:  # of pandas, pyarrow and their decoders
+    except (ValueError, OSError) as error:  # of pandas, pyarrow and their decoders
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(message(name, "be a file that can be read", str(path), reason)) from error

@@ -50,6 +50,8 @@ def test_the_closed_form_is_that_of_jointly_normal_rewards(rng):
             rows[lane].append(shown[lane, actions[lane]])
             rewards[lane].append(paid[lane])
     snapshot = agent.posterior(X[[1, 2]])
+    pair = agent.posterior(X[[1, 2], :2])  # whose losses differ as their means do
+    np.testing.assert_allclose(np.diff(pair.expected_loss()), -np.diff(pair.mean()))
     for lane, features in enumerate(X[[1, 2]]):
         mean, covariance = joint(rows[lane], rewards[lane], features)
         expected = stats.norm(mean, np.sqrt(np.diag(covariance)))

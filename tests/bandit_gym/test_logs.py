@@ -34,16 +34,18 @@ def test_rows_without_a_reward_are_counted_aloud():
 
 def test_what_is_wrong_is_named():
     table = TABLE.assign(wrong=[0.0, 0.5, 0.5, 0.5], day=pd.Timestamp("2026-01-01"), both=1j)
+    table.insert(0, "month", pd.Period("2026-01", "M"))
     for options, words in [
         ({"arms": ["a", "c"]}, "got 'b'"),
         ({"propensity": "wrong"}, r"in \(0, 1\], got 0.0"),
-        ({"features": ["colour"]}, "colour"),
+        ({"features": pd.Index(["click", "colour"])}, "'both', got 'colour'"),
+        ({"features": ["month"]}, "column 'month' must have finite numbers only, got Period"),
         ({"features": ["day"]}, "column 'day' must have finite numbers only, got .*2026"),
         ({"features": ["both"]}, "column 'both' must have finite numbers only, got 1j"),
     ]:
         with pytest.raises(ValueError, match=words):
             read_log(table, arm="ad", reward="click", **options)
-    with pytest.raises(ValueError, match="column must be one of 'wrong', 'day', 'both', got 'ad'"):
+    with pytest.raises(ValueError, match="one of 'month', 'wrong', 'day', 'both', got 'ad'"):
         read_log(pd.concat([TABLE, table], axis=1), arm="ad", reward="click")
     for column, values, words in [
         ("actions", [-1, 0], r"log.actions must be integers from 0 to 1, got -1"),
@@ -61,7 +63,7 @@ def test_what_is_wrong_is_named():
 def test_fitted_propensities_are_shares_of_a_group():
     log = read_log(TABLE, arm="ad", reward="click")
     assert fit_propensities(log).propensities.tolist() == [0.75, 0.25, 0.75, 0.75]
-    for by in ([0, 0, 1, 1], ["x", "x", None, None], [np.nan, np.nan, 1, 1]):
+    for by in ([1, 1, "1", "1"], ["x", "x", None, None], [np.nan, np.nan, 1, 1]):
         assert fit_propensities(log, by=by).propensities.tolist() == [0.5, 0.5, 1, 1], by
 
 

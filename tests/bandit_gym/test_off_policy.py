@@ -61,6 +61,8 @@ def test_a_log_without_propensities_and_what_is_no_policy_are_refused():
         ([0.5, 0.5], Log(np.array([0, 1]), np.array([0.0, 1.0]), (0, 1)), "fit_propensities"),
         ([1.5, -0.5, 0.0], make_log(), "policy must be probabilities of at least 0, got -0.5"),
         (ExactThompson, make_log(), "policy must be an agent, not its class, got"),
+        (pd.Series(TARGET, ["0", "1", "2"]), make_log(), "policy must have the labels"),
+        (TARGET, pd.DataFrame(), "log must be a Log, got Empty DataFrame"),
     ]:
         with pytest.raises((TypeError, ValueError), match=text):
             evaluate(policy, log)
@@ -161,6 +163,8 @@ def test_replay_shows_an_agent_the_rows_of_its_own_arms_alone():
     timed.reset(seed=0)
     assert replay(lambda: timed, uniform).num_rows == timed.lane_decisions.sum()
     fewer = ExactThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2))
+    with pytest.raises(TypeError, match="make_agent must return an agent, got None"):
+        replay(lambda: fewer.reset(seed=0), uniform)
     for num_lanes, each, text in ((2, timed, "of one run, got 2 lanes"), (1, fewer, "of 3 arms")):
         each.reset(num_lanes, seed=0)
         with pytest.raises(ValueError, match=f"make_agent must return an agent {text}"):

@@ -125,18 +125,18 @@ def test_arms_are_played_as_often_as_they_are_best(kind, prior):
     np.testing.assert_array_less(abs(found - best), 4 * error + bias)
 
 
-def test_weights_under_a_prior_without_moments_are_numbers():
-    posterior = CoefficientRace(ContextualProblem(Gaussian(), StudentT(0.3, 0.0, 1.0), 3, 2))
-    learn(posterior, np.array([[0.35, 0.82]]), np.array([1.2]), 60)
-    assert not np.isnan(posterior.coefficients.log_weights).any()
+def test_weights_without_moments_or_nearly_without_noise_are_numbers():
+    features, rewards = np.array([[0.35, 0.82], [0.5, -0.7]]), np.array([1.2, 0.4])
+    for std, prior, size in ((1.0, StudentT(0.3, 0.0, 1.0), 1), (1e-6, Laplace(), 2)):
+        posterior = CoefficientRace(ContextualProblem(Gaussian(std), prior, 3, 2))
+        learn(posterior, features[:size] / std**0.6, rewards[:size] / std**0.6, 60, step=size)
+        assert not np.isnan(posterior.coefficients.log_weights).any()
 
 
 def test_one_row_under_components_of_different_widths_is_weighed_under_each():
     prior = Mixture([Normal(0.0, 0.05), Normal(0.0, 3.0)], [0.8, 0.2])
-    problem, arms = (
-        ContextualProblem(Bernoulli(), prior, 3, 2),
-        [[1.0, 9.0], [1.0, -9.0], [9.0, 0.0]],
-    )
+    problem = ContextualProblem(Bernoulli(), prior, 3, 2)
+    arms = [[1.0, 9.0], [1.0, -9.0], [9.0, 0.0]]
     row, reward, num_plays = np.array([[1.0, 50.0]]), np.ones(1), 4000
     posterior, rng = CoefficientRace(problem), np.random.default_rng(3)
     learn(posterior, row, reward)
@@ -249,9 +249,7 @@ def test_no_reward_where_a_vast_mean_was_expected_is_fitted():
 
 def disjoint(arm, values, num_arms):
     """Return features that are an arm's own."""
-    x = np.zeros((num_arms, len(values)))
-    x[arm] = values
-    return x.ravel()
+    return np.kron(np.eye(num_arms)[arm], values)
 
 
 def test_features_in_large_units_do_not_keep_laplace_from_the_mode():
@@ -371,20 +369,15 @@ def test_arms_whose_means_round_to_one_are_compared_by_their_predictors(kind):
 
 
 def test_a_draw_that_is_worth_little_is_flagged():
-    problem = ContextualProblem(Bernoulli(), Normal(0.0, 30.0), 3, 20)
-    features, rewards = make_data(Bernoulli(), 50, 20)
-    posterior = CoefficientRace(problem)
-    learn(posterior, features, rewards, step=50)
+    posterior = CoefficientRace(ContextualProblem(Bernoulli(), Normal(0.0, 30.0), 3, 20))
+    learn(posterior, *make_data(Bernoulli(), 50, 20), step=50)
     assert posterior.fits.shares[0, 0] < 0.1
     assert posterior.doubts()[0] == Doubt.FEW_EFFECTIVE_SAMPLES
 
 
 def test_particles_are_flagged_where_they_are_few_or_stay_where_they_were():
-    for num_features, options, is_flagged in (
-        (3, {}, False),
-        (3, {"move": "none"}, True),
-        (20, {"num_particles": 40}, True),
-    ):
+    cases = (3, {}, False), (3, {"move": "none"}, True), (20, {"num_particles": 40}, True)
+    for num_features, options, is_flagged in cases:
         problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 3, num_features)
         posterior = ParticleCoefficients(problem, **options)
         learn(posterior, *make_data(Bernoulli(), 60, num_features))
@@ -392,7 +385,7 @@ def test_particles_are_flagged_where_they_are_few_or_stay_where_they_were():
 
 
 @pytest.mark.parametrize("counts", [1, 3])
-@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: each.name)
+@pytest.mark.parametrize("likelihood", [*LIKELIHOODS, Gaussian(1e-6)], ids=repr)
 def test_weights_are_those_of_all_rows(likelihood, counts):
     problem = ContextualProblem(likelihood, Normal(0, 1), 3, 5)
     rng, num_rows = np.random.default_rng(0), TILE_ROWS + 7
