@@ -47,8 +47,7 @@ def test_agents_are_runs_and_environments_are_groups_whatever_they_are_called(lo
     found, _ = logged
     assert sorted(found) == ["0 random", "1 smc", "2 a_b _script_ _x_ __red_ مرحبا"]
     for tags in found.values():
-        groups = {tag.rpartition("/")[0] for tag in tags}
-        assert groups == {HOSTILE, f"{HOSTILE} by block"}
+        assert {tag.rpartition("/")[0] for tag in tags} == {HOSTILE, f"{HOSTILE} by block"}
 
 
 def test_curves_are_means_after_every_step_and_by_block_over_the_replications_wanted(logged):

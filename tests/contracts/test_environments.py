@@ -93,8 +93,7 @@ def test_with_features_a_seed_repeats_it_and_a_pickled_copy_continues_identicall
     assert data_equivalence(*runs, exact=True)
     twin = pickle.loads(pickle.dumps(env))
     assert data_equivalence((play(env, 5), env.reset()), (play(twin, 5), twin.reset()), exact=True)
-    spec = EnvSpec.from_json(env.spec.to_json())
-    assert problem_of(gym.make(spec)) == problem_of(env)
+    assert problem_of(gym.make(EnvSpec.from_json(env.spec.to_json()))) == problem_of(env)
 
 
 def test_info_has_the_means_the_best_arm_and_the_shortfall_of_the_pulled_mean():

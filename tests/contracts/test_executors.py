@@ -126,8 +126,7 @@ def test_fewer_replications_change_nothing_and_are_the_first_ones(copy):
     run_experiment(fewer, copy, workers=SERIAL)
     assert {path: path.read_bytes() for path in before} == before
     whole, part = load_results(copy).frame(), load_results(copy, fewer).frame()
-    first = whole[whole["replication"] < 7].reset_index(drop=True)
-    assert part.equals(first)
+    assert part.equals(whole[whole["replication"] < 7].reset_index(drop=True))
 
 
 def test_a_folder_takes_an_experiment_that_contains_its_own_and_refuses_another(tmp_path):

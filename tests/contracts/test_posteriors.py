@@ -312,8 +312,7 @@ def test_bayes_ucb_says_that_it_asks_for_more_than_a_chain_resolves(pulls, is_do
     problem = BanditProblem(Bernoulli(), TIED, 3)
     agent = started("bayes_ucb", problem, 2, [pulls] * 3, [pulls / 2] * 3)
     agent.act()
-    doubts = agent.diagnostics()["doubts"]
-    assert (doubts == is_doubted * Doubt.FEW_EFFECTIVE_SAMPLES).all()
+    assert (agent.diagnostics()["doubts"] == is_doubted * Doubt.FEW_EFFECTIVE_SAMPLES).all()
 
 
 @every_case

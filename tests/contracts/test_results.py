@@ -621,8 +621,7 @@ def test_figures_have_the_scale_of_steps_that_is_asked_for(results, small, tmp_p
 
 def test_several_results_are_reported_as_if_they_were_one(folder, results):
     parts = [Experiment(ENVIRONMENTS, agents, **SIZES) for agents in (AGENTS[:2], AGENTS[2:])]
-    joined = join_results([load_results(folder, part) for part in parts])
-    assert str(joined) == str(results)
+    assert str(join_results([load_results(folder, part) for part in parts])) == str(results)
 
 
 def test_agents_and_environments_that_are_not_in_all_folders_are_not_missing(folder):

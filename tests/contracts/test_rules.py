@@ -85,8 +85,7 @@ def kl_ucb(family, c=0.0):
 
 def bayes_ucb(law):
     def scores(counts, sums):
-        level = 1 - 1 / (counts.sum(axis=1, keepdims=True) + 1)
-        return law(counts, sums).ppf(level)
+        return law(counts, sums).ppf(1 - 1 / (counts.sum(axis=1, keepdims=True) + 1))
 
     return scores
 

@@ -28,8 +28,7 @@ def test_the_version_is_the_same_everywhere_and_the_papers_title_that_of_the_rea
 
 
 def test_every_python_that_is_claimed_is_tested():
-    matrix = JOBS["tests"]["strategy"]["matrix"]
-    assert matrix["python"] == PYTHONS
+    assert JOBS["tests"]["strategy"]["matrix"]["python"] == PYTHONS
     assert f">={PYTHONS[0]}" == PROJECT["requires-python"]
 
 

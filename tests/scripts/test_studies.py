@@ -134,8 +134,7 @@ def test_a_page_has_a_place_for_each_table_and_shows_the_stored_numbers(name):
     assert "made" in {place for _, place, _ in STUDY_BLOCK.findall(page)}
     stored = DOCS / f"{name}.json"
     if stored.exists():
-        found = json.loads(stored.read_text(encoding="utf-8"))
-        assert fill_page(page, name, found) == page
+        assert fill_page(page, name, json.loads(stored.read_text(encoding="utf-8"))) == page
 
 
 def fill_page(page, name, found):

@@ -147,6 +147,15 @@ def test_one_row_under_components_of_different_widths_is_weighed_under_each():
     np.testing.assert_array_less(abs(found - best), 4 * error + bias)
 
 
+def test_a_draw_is_worth_little_where_few_pilots_have_missed_a_component():
+    """Of 40,000 draws it is worth .023; sixteen pilots said .91."""
+    prior = Mixture([Normal(0.0, 0.01), Normal(0.0, 5.0)], [0.9, 0.1])
+    posterior = CoefficientRace(ContextualProblem(Poisson(), prior, 3, 1))
+    features = np.array([-0.283, -0.124, 0.0, 0.778, 1.238, 1.528])[:, None]
+    learn(posterior, features, np.array([1.0, 4.0, 2.0, 0.0, 0.0, 0.0]), step=6)
+    assert posterior.fits.shares < 0.1
+
+
 def test_weights_left_out_where_draws_agree_would_change_no_arm():
     features, rewards = make_data(Bernoulli(), 60)
     is_own = np.arange(60)[:, None] % 2 == [0, 1]
