@@ -239,7 +239,7 @@ def _find_probabilities(policy: Any, log: Log, observation: Any) -> FloatArray:
     if given.shape not in (shape[1:], shape):
         raise ValueError(message("policy", f"be probabilities of shape {shape}", given.shape))
     check_all("policy", given >= 0, "be probabilities of at least 0", given)
-    return check_probabilities("policy", np.broadcast_to(given, shape))
+    return check_probabilities("policy", np.broadcast_to(given, shape), shape)
 
 
 def _cross_fit(log: Log) -> FloatArray:

@@ -34,6 +34,7 @@ from bandit_gym.checks import (
     check_mask,
     check_played,
     check_probabilities,
+    check_returned,
     check_rewards,
     check_statistics,
     find_problem,
@@ -226,9 +227,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             return self._act_many(observation, available, size)
         if self._has_features or available is not None or self._available:
             self._show(observation, available, self.num_envs)
-        actions = self._choose()
-        if not self._are_arms(actions):
-            check_choices(f"{type(self).__name__}._choose", actions, self._num_arms)
+        actions = self._decide()
         return int(actions.item(0)) if self.num_envs is None else actions
 
     def observe(
@@ -390,8 +389,9 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         self._require_reset()
         copied = self._copy_agent()
         copied._show(observation, available, self.num_envs)
+        name, shape = type(self).__name__, (self.num_lanes, copied._num_arms)
         probabilities = check_probabilities(
-            f"{type(self).__name__}._action_probabilities", copied._action_probabilities()
+            f"{name}._action_probabilities", copied._action_probabilities(), shape
         )
         if not copied.has_exact_probabilities:
             copied._warn_of_doubts()
@@ -409,7 +409,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         self._show(observation, available, size if self._has_features else None)
         features = self.evidence.offered if self._has_features else None
         actions = self._choose_many(size, features)
-        check_choices(f"{type(self).__name__}._choose", actions, self._num_arms)
+        check_choices(f"{type(self).__name__}._choose", actions, (size,), self._num_arms)
         if features is not None:  # which of them a reward is for, only its observation can say
             self.evidence.offer(features[-1:])
             self.evidence.mark_used(self._lanes)
@@ -428,15 +428,23 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         for i in range(size):
             if features is not None:
                 self._show(features[i], masks[0][i] if masks else None, None)
-            actions[i] = self._choose().item(0)
+            actions[i] = self._decide().item(0)
             found.append(self._diagnostics)
         stacked = {name: np.stack([each[name] for each in found], axis=1) for name in found[0]}
         self._diagnostics = stacked
         return actions
 
+    def _decide(self) -> np.ndarray:
+        """Return (N,) int64 arms by `_choose`, or refuse what is none."""
+        actions = self._choose()
+        if self._are_arms(actions):
+            return actions
+        name, shape = f"{type(self).__name__}._choose", self._lanes.shape
+        return check_choices(name, actions, shape, self._num_arms)
+
     def _choose(self) -> np.ndarray:
         """Return (N,) int64 arms; unless a subclass has another rule, those of largest score."""
-        return random_argmax(self.rng, self._hide(self._scores()), type(self).__name__)
+        return random_argmax(self.rng, self._find_scores(), type(self).__name__)
 
     def _scores(self) -> np.ndarray:
         """Return (N, K) scores, of which the largest is played; infinite ones are scores."""
@@ -447,7 +455,12 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
 
     def _action_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities of what `_choose` returns. It may move a copy."""
-        return argmax_probabilities(self._hide(self._scores()), type(self).__name__)
+        return argmax_probabilities(self._find_scores(), type(self).__name__)
+
+    def _find_scores(self) -> np.ndarray:
+        """Return the (N, K) scores, those of arms that are not available -inf."""
+        name, shape = f"{type(self).__name__}._scores", (self.num_lanes, self._num_arms)
+        return self._hide(check_returned(name, self._scores(), shape))
 
     def _hide(self, scores: np.ndarray) -> np.ndarray:
         """Return (N, K) scores, -inf where an arm is not available."""
@@ -471,10 +484,12 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
 
     def _are_arms(self, choices: np.ndarray) -> bool:
         """Say whether (N,) int64 choices are arms; one takes a tenth of the time of arrays."""
+        is_array = type(choices) is np.ndarray and choices.dtype == np.int64
+        if not is_array or choices.shape != self._lanes.shape:
+            return False
         if len(choices) == 1:
             return 0 <= choices.item(0) < self._num_arms
-        is_whole = choices.dtype == np.int64  # seen as unsigned, a negative choice is a huge one
-        return bool(is_whole and choices.view(np.uint64).max() < self._num_arms)
+        return bool(choices.view(np.uint64).max() < self._num_arms)  # a negative one is huge
 
     def _show(self, observation: Any, available: Any, num_decisions: int | None) -> None:
         """Take the features and the available arms of the decisions at hand; None is one."""

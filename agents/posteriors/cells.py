@@ -85,6 +85,11 @@ class Coordinate(NamedTuple):
         with np.errstate(over="ignore"):  # at the limits of a wide interval
             return np.asarray(find_mean(self.ends, u))
 
+    def sizes(self, means: FloatArray) -> FloatArray:
+        """Return sizes by which means are rounded; formulas may have them less a finite low end."""
+        low, high = self.ends[:2]
+        return np.maximum(np.abs(means), means - low if np.isfinite(high - low) else 0.0)
+
     def log_slope(self, u: FloatArray) -> FloatArray:
         """Return log dx/du, which turns a density of x into one of u."""
         low, high, _, scale = self.ends
@@ -109,7 +114,8 @@ def make_coordinate(support: FloatArray, draws: FloatArray) -> Coordinate:
     """
     low, high, centre = support[:, 0].min(), support[:, 1].max(), np.median(draws)
     scale = max(np.median(np.abs(draws - (low if np.isfinite(low) else centre))), 1e-100)
-    margins = np.maximum(_RELATIVE_ROUNDING / 2 * np.abs([low, high]), 1e-300)
+    sizes = [low, max(-low, high)]  # near the high end, of what formulas may add to the low one
+    margins = np.maximum(_RELATIVE_ROUNDING / 2 * np.abs(sizes), 1e-300)
     if np.isfinite(high - low):
         limits = np.log(margins / (high - low)) * np.array([1.0, -1.0])
     else:
@@ -283,7 +289,7 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
     coordinate, sizes = density.coordinate, density.sizes()
     draw_positions = np.unique(coordinate.positions(draws))
     at_draws, slope = density.evaluate(draw_positions)[0], coordinate.log_slope(draw_positions)
-    size = np.abs(coordinate.means(draw_positions))
+    size = coordinate.sizes(coordinate.means(draw_positions))
     rounding = _RELATIVE_ROUNDING * size / np.exp(slope)  # of positions, for digits of means
     steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
     support = coordinate.positions(density.support[density.arm])
@@ -302,7 +308,7 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         u = left[:, None] + length[:, None] * _CELL_NODES
         values = density.evaluate(u)
         top = max(top, values[0].max())
-        polynomials, has_prior, is_good = _fit_polynomials(values, coordinate.means(u), sizes, top)
+        polynomials, has_prior, is_good = _fit_polynomials(values, coordinate, u, sizes, top)
         cell = np.searchsorted(left, draw_positions, side="right") - 1
         is_inside = (cell >= 0) & (draw_positions <= right[cell])
         cell, wanted, allowed = cell[is_inside], at_draws[is_inside], rounding[is_inside]
@@ -347,23 +353,25 @@ def _allowed_misfit(values: FloatArray, top: float) -> FloatArray:
 
 
 def _fit_polynomials(
-    values: FloatArray, means: FloatArray, sizes: FloatArray, top: float
+    values: FloatArray, coordinate: Coordinate, u: FloatArray, sizes: FloatArray, top: float
 ) -> tuple[FloatArray, np.ndarray, np.ndarray]:
     """Return (3, C, DEGREE + 1) polynomials, (C,) True where the first fits, and where all do.
 
     Args:
         values: (3, C, m) functions at the nodes of cells.
-        means: (C, m) there.
+        coordinate: u.
+        u: (C, m) there.
         sizes: of the functions' constants.
         top: largest log-density of the prior.
     """
+    means = coordinate.means(u)
     with np.errstate(all="ignore"):
         start = values[..., :1]  # subtracted, so that constants are exact
         polynomials = (values - start)[..., ::2] @ _FIT_MATRIX.T
         # Many rewards would multiply the smallest jump from cell to cell.
         polynomials[..., 1] += values[..., -1] - start[..., 0] - polynomials.sum(axis=-1)
         misfit = np.abs(start + polynomials @ _POWERS.T - values)
-        size, change = np.abs(means).max(axis=-1), np.ptp(values, axis=-1)
+        size, change = coordinate.sizes(means).max(axis=-1), np.ptp(values, axis=-1)
         loss = _RELATIVE_ROUNDING * size / np.ptp(means, axis=-1)  # of digits of x
         allowed = ((_FEATURE_TOLERANCE + loss) * change)[..., None]
         parts = np.abs(values)

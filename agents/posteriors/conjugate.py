@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,6 @@ class ConjugatePosterior(ExactPosterior):
     Attributes:
         likelihood: of the rewards, given the mean.
         prior: (K, 2) parameters of the conjugate prior, in the letters of Table 1.
-        distribution: of a mean.
         weights: (2, 2) what a pull and a unit of reward add to the first and second parameter.
     """
 
@@ -54,7 +54,6 @@ class ConjugatePosterior(ExactPosterior):
     def __init__(self, likelihood: Likelihood, prior: np.ndarray) -> None:
         self.likelihood = likelihood
         self.prior = prior
-        self.distribution = find_row(likelihood).distribution
         self.weights = data_weights(likelihood)
         self.evidence = CountsAndSums(len(prior))
         self.counts = self.evidence.counts
@@ -65,11 +64,20 @@ class ConjugatePosterior(ExactPosterior):
         """Whether draws are made ahead."""
         return self._ahead is not None
 
+    @property
+    def distribution(self) -> Distribution:
+        """Of a mean; copies and pickles find it by the likelihood, as a user's may be no data."""
+        found: Distribution = find_row(self.likelihood).distribution
+        return found
+
+    @cached_property
     def is_proper(self) -> np.ndarray:
-        """Return (K,) True where the prior itself, without data, is a distribution."""
-        return (self.prior[..., 1] > 0) & (
-            (self.prior[..., 0] > 0) | (self.distribution is NORMAL_DISTRIBUTION)
-        )
+        """(K,) True where the prior itself, without data, is a distribution."""
+        first, second = self.prior[..., 0], self.prior[..., 1]
+        if self.distribution.code is None:  # parameters of any sign; SciPy knows which it may have
+            with np.errstate(all="ignore"):
+                return ~np.isnan(self.distribution.quantile(first, second, 0.5))
+        return (second > 0) & ((first > 0) | (self.distribution is NORMAL_DISTRIBUTION))
 
     def parameters(self, counts: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the two (..., K) posterior parameters, given (..., K) statistics.
@@ -88,7 +96,7 @@ class ConjugatePosterior(ExactPosterior):
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Throw away draws made ahead; otherwise the statistics are all there is."""
         is_small = len(mask) == 1 and len(self.prior) <= MAX_BUFFERED_ARMS
-        self._ahead = DrawBuffer(self.distribution, self.prior, self.weights) if is_small else None
+        self._ahead = DrawBuffer(self) if is_small else None
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Take note of the statistics."""
@@ -191,7 +199,7 @@ class ConjugatePosterior(ExactPosterior):
     def _current_parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (N, K) parameters, harmless where there is no posterior, and where that is."""
         counts, sums = self.evidence.counts, self.evidence.sums
-        is_missing = (counts == 0) & ~self.is_proper()
+        is_missing = (counts == 0) & ~self.is_proper
         first, second = self.parameters(counts, sums)
         return np.where(is_missing, 1.0, first), np.where(is_missing, 1.0, second), is_missing
 
@@ -206,18 +214,17 @@ class DrawBuffer:
     a draw of each.
 
     Arguments:
-        distribution: of a mean.
-        prior: (K, 2) parameters without data.
-        weights: (2, 2) what a pull and a unit of reward add to them.
+        posterior: whose prior and likelihood they are.
     """
 
     state_names = ("_draws", "_place", "_pulls")
 
-    def __init__(self, distribution: Distribution, prior: np.ndarray, weights: np.ndarray) -> None:
-        self.distribution = distribution
-        self.prior: list[list[float]] = prior.tolist()
-        self.weights: list[list[float]] = weights.tolist()
-        self._draws: list[list[float]] = [[]] * len(prior)
+    def __init__(self, posterior: ConjugatePosterior) -> None:
+        self.likelihood = posterior.likelihood
+        self.prior: list[list[float]] = posterior.prior.tolist()
+        self.weights: list[list[float]] = posterior.weights.tolist()
+        self.is_proper: list[bool] = posterior.is_proper.tolist()
+        self._draws: list[list[float]] = [[]] * len(self.prior)
         self._place, self._pulls = NUM_BUFFERED_DRAWS, [-1]
 
     def draw_best(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
@@ -246,10 +253,11 @@ class DrawBuffer:
         (a, b), (c, d) = self.weights
         first = self.prior[arm][0] + a * pulls + b * total
         second = self.prior[arm][1] + c * pulls + d * total
-        if second == 0.0:
+        if pulls == 0 and not self.is_proper[arm]:
             return [math.inf] * NUM_BUFFERED_DRAWS
         num_draws = NUM_BUFFERED_DRAWS - self._place
-        return self.distribution.draw(rng, first, second, num_draws).tolist()  # type: ignore[no-any-return]
+        distribution = find_row(self.likelihood).distribution
+        return distribution.draw(rng, first, second, num_draws).tolist()  # type: ignore[no-any-return]
 
 
 def reference_posterior(problem: BanditProblem) -> ConjugatePosterior:

@@ -60,7 +60,7 @@ def make_proposals(problem: BanditProblem, kind: str) -> list[Proposal]:
 def reference_proposal(problem: BanditProblem) -> Proposal:
     """Return the paper's proposal, the posterior of Table 1."""
     posterior = reference_posterior(problem)
-    is_proper = bool(posterior.is_proper().all())
+    is_proper = bool(posterior.is_proper.all())
     stand_in = posterior if is_proper else matched_posterior(problem)
     return ConjugateProposal(problem, posterior, stand_in)
 

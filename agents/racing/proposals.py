@@ -163,7 +163,7 @@ class ConjugateProposal(Proposal):
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
         """Return (N, K) True where an arm has no proper posterior, so that `stand_in` is used."""
-        return (counts == 0) & ~self.distribution.is_proper()
+        return (counts == 0) & ~self.distribution.is_proper
 
     def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Compute the parameters of every arm's posterior; see `Posterior.update`."""

@@ -158,7 +158,10 @@ class PosteriorSnapshot:
         """Return the probabilities that each arm has the largest mean."""
         posterior = self.belief
         name = f"{type(posterior).__name__}.best_arm_probabilities"
-        return self._shape_answers(check_probabilities(name, posterior.best_arm_probabilities()))
+        shape = len(self.counts), self.num_arms
+        return self._shape_answers(
+            check_probabilities(name, posterior.best_arm_probabilities(), shape)
+        )
 
     def best_arm_error(self) -> np.ndarray:
         """Return how far off they may be by chance: twice the total variation to expect.

@@ -61,16 +61,29 @@ def check_actions(
     return values
 
 
-def check_choices(name: str, choices: Any, num_arms: int) -> None:
-    """Refuse (N,) chosen arms that are none.
+def check_choices(name: str, choices: Any, shape: tuple[int], num_arms: int) -> IntArray:
+    """Return (N,) chosen arms as int64, or refuse what is none.
 
     Args:
         name: of the function that chose.
         choices: what it returned.
+        shape: (N,).
         num_arms: K; a choice is one of 0, ..., K - 1.
     """
-    is_wrong = (choices < 0) | (choices >= num_arms)
-    _refuse_lane(name, f"return arms from 0 to {num_arms - 1}", choices, is_wrong)
+    values = check_returned(name, choices, shape)
+    is_wrong = ~((values >= 0) & (values < num_arms) & (values == np.floor(values)))
+    _refuse_lane(name, f"return arms from 0 to {num_arms - 1}", values, is_wrong)
+    return values.astype(np.int64)
+
+
+def check_returned(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Return the numbers that a user's method returned, or refuse what has another shape."""
+    values = as_array(value)
+    if values is None or values.dtype.kind not in "biuf" or values.shape != shape:
+        is_number = values is not None and values.dtype.kind in "biuf"
+        found = f"shape {values.shape}" if is_number and values is not None else shorten_repr(value)
+        raise ValueError(f"{name} must return numbers of shape {shape}, got {found}.")
+    return values
 
 
 def check_available(available: Any, num_arms: int, num_envs: int | None) -> BoolArray:
@@ -104,12 +117,14 @@ def check_scores(name: str, scores: Any) -> None:
     _refuse_arm(f"scores of {name}", "have no NaN", scores, np.isnan(scores), remedy)
 
 
-def check_probabilities(name: str, probabilities: Any) -> FloatArray:
+def check_probabilities(name: str, probabilities: Any, shape: tuple[int, ...]) -> FloatArray:
     """Return (N, K) probabilities, made to sum to one as exactly as NumPy's `choice` demands."""
-    totals = probabilities.sum(axis=1, keepdims=True)
+    values = check_returned(name, probabilities, shape)
+    totals, least = values.sum(axis=1, keepdims=True), values.min(axis=1)
     is_wrong = ~(np.abs(totals - 1) <= MAX_SUM_ERROR)[:, 0]
     _refuse_lane(name, "return probabilities that sum to 1", totals[:, 0], is_wrong)
-    return probabilities / totals
+    _refuse_lane(name, "return no negative probabilities", least, least < -MAX_SUM_ERROR)
+    return np.asarray(values / totals)
 
 
 def check_rewards(

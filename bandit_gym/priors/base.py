@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-import numpy as np
 from numpy.random import Generator
 
 from bandit_gym.checks import check_arguments, load_named, make_named, message, split_name
@@ -89,16 +88,6 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
 def offers(prior: Any, capability: str) -> bool:
     """Say whether a prior has a capability, one of `CAPABILITIES`; a class is no prior."""
     return CAPABILITIES[capability](prior) and not isinstance(prior, type)
-
-
-def get_stated_support(prior: Any, num_arms: int) -> FloatArray:
-    """Return the (K, 2) lowest and highest means that the prior states; infinite if it does not."""
-    ends: Any = -np.inf, np.inf
-    if getattr(prior, "arm_support", None) is not None:
-        ends = prior.arm_support(num_arms)
-    elif getattr(prior, "support", None) is not None:
-        ends = prior.support
-    return np.broadcast_to(np.asarray(ends, dtype=np.float64), (num_arms, 2))
 
 
 @dataclass(frozen=True)

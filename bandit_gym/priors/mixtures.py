@@ -51,8 +51,13 @@ class _FiniteMixture:
     @property
     def support(self) -> tuple[float, float]:
         """Lowest and highest mean over all components."""
-        lows, highs = zip(*(component.support for component in self.components), strict=True)
-        return min(lows), max(highs)
+        ends = np.vstack(
+            [
+                get_stated_support(component, getattr(component, "num_arms", None) or 1)
+                for component in self.components
+            ]
+        )
+        return float(ends[:, 0].min()), float(ends[:, 1].max())
 
     def _draw(self, rng: Generator, shape: tuple[int, ...], chosen: Any) -> FloatArray:
         """Draw means of the given shape, each of the component that was chosen for it."""
@@ -208,6 +213,16 @@ class HierarchicalBeta(SharedMixture):
         return f"HierarchicalBeta({self.alphas}, {self.betas}, {[*self.weights]})"
 
 
+def get_stated_support(prior: Any, num_arms: int) -> FloatArray:
+    """Return the (K, 2) lowest and highest means that the prior states; infinite if it does not."""
+    ends: Any = -np.inf, np.inf
+    if getattr(prior, "arm_support", None) is not None:
+        ends = prior.arm_support(num_arms)
+    elif getattr(prior, "support", None) is not None:
+        ends = prior.support
+    return np.broadcast_to(np.asarray(ends, dtype=np.float64), (num_arms, 2))
+
+
 def check_components(name: str, components: Any) -> tuple[IndependentPrior, ...]:
     """Return the distributions as a tuple; refuse one that is not independent across arms."""
     for component in _as_list(name, components):
@@ -259,7 +274,7 @@ class PerArm(IndependentPrior):
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm."""
         self._check_number(num_arms)
-        return np.concatenate([np.asarray(component.arm_support(1)) for component in self.laws])
+        return np.concatenate([get_stated_support(component, 1) for component in self.laws])
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, whose last axis is the K arms."""

@@ -586,25 +586,16 @@ def test_a_race_that_pulls_missing_arms_first_says_so():
 class Stubborn(Agent):
     """An agent of a user's own that plays one arm, whatever there is."""
 
-    arm = 0
-
     def _choose(self):
-        return np.full(self.num_lanes, self.arm)
+        return np.zeros(self.num_lanes, dtype=np.int64)
 
 
-class UniformPolicy(Stubborn):
-    """It has a law, too."""
-
-    def _action_probabilities(self):
-        return np.eye(self.problem.num_arms)[self._choose()]
-
-
-class Imagining(UniformPolicy):
+class Imagining(Stubborn):
     """It finds its propensities by learning from a reward that it imagines."""
 
     def _action_probabilities(self):
         self.observe([0] * self.num_lanes, [1.0] * self.num_lanes)
-        return super()._action_probabilities()
+        return np.eye(self.problem.num_arms)[self._choose()]
 
 
 def test_a_copy_for_propensities_shares_no_evidence():
@@ -615,16 +606,6 @@ def test_a_copy_for_propensities_shares_no_evidence():
         agent.action_probabilities()
         known = [[0, 1, 0, 0], [0, 0, 1, 0]]
         assert agent.lane_counts.tolist() == agent.lane_sums.tolist() == known, options
-
-
-def test_a_choice_that_is_no_arm_is_refused_by_the_name_of_the_agent():
-    for num_envs, place, arm in [(None, ".", -1), (1, ".", 4), (3, " in lane 0.", -1)]:
-        agent = Stubborn(CONJUGATE)
-        agent.arm = arm
-        agent.reset(num_envs, seed=0)
-        told = f"Stubborn._choose must return arms from 0 to 3, got {arm}{place}"
-        with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
-            agent.act()
 
 
 class Classic(Agent):
@@ -650,13 +631,28 @@ def test_scores_that_are_nan_are_refused_and_infinite_ones_are_scores(num_envs, 
     assert np.atleast_2d(agent.action_probabilities())[0].tolist() == [0.0, 0.5, 0.0, 0.5]
 
 
-def test_probabilities_that_do_not_sum_to_one_are_refused():
-    agent = UniformPolicy(CONJUGATE)
-    agent.reset(3, seed=0)
-    agent._action_probabilities = lambda: np.full((3, 4), 0.5)
-    told = "Agent._action_probabilities must return probabilities that sum to 1, got 2.0 in lane 0."
-    with pytest.raises(ValueError, match=re.escape(told.replace("Agent", "UniformPolicy"))):
-        agent.action_probabilities()
+RETURNED = [
+    (None, "_choose", np.array([4]), "arms from 0 to 3, got 4."),
+    (3, "_choose", np.array([0, -1, 2]), "arms from 0 to 3, got -1 in lane 1."),
+    (3, "_choose", [0.5] * 3, "arms from 0 to 3, got 0.5 in lane 0."),
+    (2, "_scores", np.zeros((2, 5)), "numbers of shape (2, 4), got shape (2, 5)."),
+    (
+        2,
+        "_action_probabilities",
+        np.ones((2, 4)),
+        "probabilities that sum to 1, got 4.0 in lane 0.",
+    ),
+    (None, "_action_probabilities", [[1.5, -0.5, 0, 0]], "no negative probabilities, got -0.5."),
+]
+
+
+@pytest.mark.parametrize(("num_envs", "method", "found", "told"), RETURNED)
+def test_what_a_rule_returns_is_refused_by_its_name(num_envs, method, found, told):
+    agent = Classic(CONJUGATE)
+    agent.reset(num_envs, seed=0)
+    setattr(agent, method, lambda: found)
+    with pytest.raises(ValueError, match=re.escape(f"Classic.{method} must return {told}")):
+        agent.action_probabilities() if method == "_action_probabilities" else agent.act()
 
 
 NARROW = BanditProblem(Bernoulli(), DensityOnly(TruncatedNormal(0.5, 0.1, 0.4, 0.6)), 4)
