@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from bandit_gym.checks.arguments import check_choice, check_path, message
 
 VERSION = "0.2.0"
-RESULTS_VERSION = 16
+RESULTS_VERSION = 17
 """Which numbers this engine draws, raised by hand whenever an agent or an environment draws others.
 
 Neither names of runs nor random streams depend on it. `scripts/golden.py` says when it is due.
