@@ -22,6 +22,7 @@ from bandit_gym.checks import (
     check_object,
     check_probabilities,
     check_real,
+    check_returned,
     check_seed,
     message,
 )
@@ -112,11 +113,11 @@ class PosteriorSnapshot:
 
     def mean(self) -> np.ndarray:
         """Return the expectations; inf where they are, as for an arm without a proper posterior."""
-        return self._shape_answers(self.belief.mean())
+        return self._ask("mean")
 
     def std(self) -> np.ndarray:
         """Return the standard deviations; inf where they are."""
-        return self._shape_answers(self.belief.std())
+        return self._ask("std")
 
     def quantile(self, p: Any) -> np.ndarray:
         """Return quantiles.
@@ -127,10 +128,9 @@ class PosteriorSnapshot:
         levels = check_numbers("p", p)
         if not ((levels > 0) & (levels < 1)).all():
             raise ValueError(message("p", "be above 0 and below 1", p))
-        posterior = self.belief
-        found = np.array([posterior.quantile(level) for level in levels.ravel().tolist()])
-        answers = self._shape_answers(found.reshape(levels.size, len(self.counts), self.num_arms))
-        return answers.reshape(*levels.shape, *answers.shape[1:])
+        found = np.array([self._ask("quantile", level) for level in levels.ravel().tolist()])
+        lanes = () if self.num_envs is None else (self.num_envs,)
+        return found.reshape(*levels.shape, *lanes, self.num_arms)
 
     def interval(self, confidence: float = 0.95) -> np.ndarray:
         """Return the lower and upper ends of central intervals, one after the other.
@@ -151,17 +151,14 @@ class PosteriorSnapshot:
             TypeError: if there are only draws, as of particles and of races.
         """
         points = check_numbers("x", x)
-        answers = self._shape_answers(self.belief.density(points.ravel()))
+        answers = self._ask("density", points.ravel(), num=(points.size,))
         return answers.reshape(*points.shape, *answers.shape[1:])
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the probabilities that each arm has the largest mean."""
-        posterior = self.belief
-        name = f"{type(posterior).__name__}.best_arm_probabilities"
-        shape = len(self.counts), self.num_arms
-        return self._shape_answers(
-            check_probabilities(name, posterior.best_arm_probabilities(), shape)
-        )
+        name = f"{type(self.belief).__name__}.best_arm_probabilities"
+        found = np.atleast_2d(self._ask("best_arm_probabilities"))
+        return self._drop_lane_axis(check_probabilities(name, found, found.shape))
 
     def best_arm_error(self) -> np.ndarray:
         """Return how far off they may be by chance: twice the total variation to expect.
@@ -176,7 +173,7 @@ class PosteriorSnapshot:
         NaN where an arm has no proper posterior. It is in reward units per decision: to stop is
         right once the least is below what another pull costs.
         """
-        return self._shape_answers(self.belief.expected_loss())
+        return self._ask("expected_loss")
 
     def effective_sample_size(self) -> np.ndarray:
         """Return how many independent draws the answers are worth; inf if they are exact."""
@@ -255,8 +252,13 @@ class PosteriorSnapshot:
         """K."""
         return int((self.counts if self.features is None else self.features).shape[1])
 
-    def _shape_answers(self, found: np.ndarray) -> np.ndarray:
-        """Return (..., N, K) answers without the axis of lanes, for a single run."""
+    def _ask(
+        self, name: str, *options: Any, num: tuple[int, ...] = (), asked: Any = None
+    ) -> np.ndarray:
+        """Return (*num, N, K) answers of the belief, for a single run without the axis of lanes."""
+        belief, shape = asked or self.belief, (*num, len(self.counts), self.num_arms)
+        answers = getattr(belief, name)(*options)
+        found = check_returned(f"{type(belief).__name__}.{name}", answers, shape)
         return found[..., 0, :] if self.num_envs is None else found
 
     def _drop_lane_axis(self, found: np.ndarray) -> np.ndarray:
@@ -269,7 +271,7 @@ class PosteriorSnapshot:
         size = check_integer("size", size, minimum=1, maximum=max_size)
         posterior = self.belief
         posterior = posterior.fork() if posterior.keeps_state else posterior
-        return self._shape_answers(posterior.sample_many(rng, size)), rng
+        return self._ask("sample_many", rng, size, num=(size,), asked=posterior), rng
 
 
 MAX_CURVES = 10

@@ -196,6 +196,13 @@ REFUSED = [
 ]
 
 
+def test_answers_of_another_shape_are_refused_where_a_snapshot_is_asked():
+    snapshot = started("bayes_ucb", ARMS, None, posterior=Ensemble(ARMS)).posterior()
+    snapshot.belief.mean = lambda: np.zeros(len(snapshot.counts))
+    with pytest.raises(ValueError, match=r"Ensemble.mean must return numbers of shape \(1, \d"):
+        snapshot.mean()
+
+
 def test_what_is_no_posterior_of_the_problem_is_refused_at_once():
     for told, error, text in REFUSED:
         with pytest.raises(error, match=text):

@@ -530,8 +530,7 @@ def test_time_of_a_decision_is_that_of_all_blocks_over_all_their_decisions(repor
         sums = pd.read_json(path, lines=True)[["agent_seconds", "decisions"]].sum()
         assert sums["decisions"] == 24 * (HORIZON - min(30, HORIZON // 2))
         expected.append(1e6 * sums["agent_seconds"] / sums["decisions"])
-    found = sorted(timing["microseconds_per_decision"])
-    assert found == pytest.approx(sorted(expected))
+    assert sorted(timing["microseconds_per_decision"]) == pytest.approx(sorted(expected))
 
 
 @pytest.fixture(scope="module")

@@ -179,8 +179,7 @@ def test_the_arm_of_the_largest_score_is_pulled(name):
     best = found.argmax(axis=1)
     assert (agent.act()[is_clear] == best[is_clear]).all()
     assert len(set(best.tolist())) == 3  # no arm is it always
-    law = agent.action_probabilities()
-    assert (law[np.arange(NUM_LANES), best][is_clear] == 1.0).all()
+    assert (agent.action_probabilities()[np.arange(NUM_LANES), best][is_clear] == 1.0).all()
 
 
 def test_an_infinite_posterior_mean_comes_first_and_is_no_error():
