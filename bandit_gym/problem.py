@@ -13,7 +13,8 @@ from bandit_gym.likelihoods.checker import check_values
 from bandit_gym.priors import Prior, UnknownPrior, make_prior, prior_from_dict
 from bandit_gym.priors.base import BUILT_IN, offers
 from bandit_gym.priors.checker import check_draws
-from bandit_gym.priors.mixtures import get_stated_support, join_priors
+from bandit_gym.priors.independent import get_stated_support
+from bandit_gym.priors.mixtures import join_priors
 
 MAX_MEAN = 1e150
 """Of an arm; the squares of larger rewards overflow."""

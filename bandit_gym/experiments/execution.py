@@ -46,7 +46,7 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.experiments.blocks import Outcome, record_block
-from bandit_gym.experiments.catalogue import summarise_error
+from bandit_gym.experiments.entries import summarise_error
 from bandit_gym.experiments.experiment import (
     Experiment,
     Run,

@@ -34,7 +34,6 @@ from bandit_gym.checks import (
     message,
 )
 from bandit_gym.checks.typing import IntArray
-from bandit_gym.experiments.catalogue import read_entries, summarise_error
 from bandit_gym.experiments.entries import (
     PRIOR_OPTION,
     Entry,
@@ -42,6 +41,8 @@ from bandit_gym.experiments.entries import (
     content_digest,
     make_entry_agent,
     make_environment,
+    read_entries,
+    summarise_error,
 )
 from bandit_gym.experiments.provenance import find_module, find_sources, find_texts
 from bandit_gym.registration import ENV_IDS

@@ -18,7 +18,7 @@ from bandit_gym.checks import check_folder, check_integer, check_real
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
 from bandit_gym.checks.styles import COLOURS, escape_formula
-from bandit_gym.experiments.catalogue import read_entries, summarise_error
+from bandit_gym.experiments.entries import read_entries, summarise_error
 from bandit_gym.experiments.execution import Workers, make_calls
 from bandit_gym.fidelity.distance import HALF_WIDTH
 from bandit_gym.fidelity.suite import DEFAULT_SUITE, load_suite

@@ -35,8 +35,14 @@ from numpy.random import Generator, SeedSequence
 
 from bandit_gym.checks import as_numbers, check_actions, check_all, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
-from bandit_gym.experiments.catalogue import is_sampler, summarise_error
-from bandit_gym.experiments.entries import Entry, agent_names, load_agent, make_entry_agent
+from bandit_gym.experiments.entries import (
+    Entry,
+    agent_names,
+    is_sampler,
+    load_agent,
+    make_entry_agent,
+    summarise_error,
+)
 from bandit_gym.fidelity.distance import measure_excess, noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case, ContextualCase
 from bandit_gym.problem import BanditProblem

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from bandit_gym.checks import call_method, check_all, check_integer, message
 from bandit_gym.checks.typing import BoolArray, FloatArray
 from bandit_gym.priors.base import Prior, offers
-from bandit_gym.priors.mixtures import get_stated_support
+from bandit_gym.priors.independent import get_stated_support
 
 NUM_CHECK_DRAWS, NUM_METROPOLIS_STEPS = 1000, 20
 FALSE_ALARM_LEVEL = 1e-6

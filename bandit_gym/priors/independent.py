@@ -90,6 +90,16 @@ def stack_columns(num_arms: int, *values: ArrayLike) -> FloatArray:
     return np.stack(rows, axis=1)
 
 
+def get_stated_support(prior: Any, num_arms: int) -> FloatArray:
+    """Return the (K, 2) lowest and highest means that the prior states; infinite if it does not."""
+    ends: Any = -np.inf, np.inf
+    if getattr(prior, "arm_support", None) is not None:
+        ends = prior.arm_support(num_arms)
+    elif getattr(prior, "support", None) is not None:
+        ends = prior.support
+    return np.broadcast_to(np.asarray(ends, dtype=np.float64), (num_arms, 2))
+
+
 @dataclass(frozen=True)
 class IndependentPrior(ParametricPrior):
     """A prior that is a product of one density per arm."""

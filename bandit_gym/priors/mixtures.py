@@ -18,7 +18,13 @@ from numpy.typing import ArrayLike
 from bandit_gym.checks import check_parameter, check_real, check_same_length, message
 from bandit_gym.checks.typing import FloatArray, Parameter
 from bandit_gym.numerics.variates import MIN_FLOAT
-from bandit_gym.priors.independent import Beta, IndependentPrior, Normal, TruncatedNormal
+from bandit_gym.priors.independent import (
+    Beta,
+    IndependentPrior,
+    Normal,
+    TruncatedNormal,
+    get_stated_support,
+)
 
 
 @dataclass(frozen=True)
@@ -211,16 +217,6 @@ class HierarchicalBeta(SharedMixture):
 
     def __repr__(self) -> str:
         return f"HierarchicalBeta({self.alphas}, {self.betas}, {[*self.weights]})"
-
-
-def get_stated_support(prior: Any, num_arms: int) -> FloatArray:
-    """Return the (K, 2) lowest and highest means that the prior states; infinite if it does not."""
-    ends: Any = -np.inf, np.inf
-    if getattr(prior, "arm_support", None) is not None:
-        ends = prior.arm_support(num_arms)
-    elif getattr(prior, "support", None) is not None:
-        ends = prior.support
-    return np.broadcast_to(np.asarray(ends, dtype=np.float64), (num_arms, 2))
 
 
 def check_components(name: str, components: Any) -> tuple[IndependentPrior, ...]:

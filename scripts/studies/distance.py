@@ -19,8 +19,7 @@ from numpy.random import Generator, SeedSequence
 
 from agents import RacingThompson
 from bandit_gym.checks.styles import COLOURS
-from bandit_gym.experiments.catalogue import read_entries
-from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.entries import Entry, read_entries
 from bandit_gym.fidelity import load_suite
 from bandit_gym.fidelity.distance import noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case

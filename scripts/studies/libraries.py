@@ -24,7 +24,7 @@ from scipy import stats
 from agents.oracle import action_probabilities_with_error
 from bandit_gym.checks.styles import COLOURS
 from bandit_gym.checks.typing import FloatArray, IntArray
-from bandit_gym.experiments.catalogue import read_entries
+from bandit_gym.experiments.entries import read_entries
 from bandit_gym.fidelity import load_suite
 from bandit_gym.fidelity.distance import HALF_WIDTH, Excess, measure_excess
 from bandit_gym.fidelity.suite import Case, ContextualCase

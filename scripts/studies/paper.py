@@ -32,7 +32,7 @@ from agents.posteriors.conjugate import reference_posterior
 from agents.racing.stopping import Paper, threshold_function
 from bandit_gym.checks.styles import line_style as find_style
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.experiments.catalogue import read_entries
+from bandit_gym.experiments.entries import read_entries
 from bandit_gym.fidelity.trial import make_suite_agent
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, Prior

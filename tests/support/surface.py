@@ -158,7 +158,7 @@ def adversarial_verdict(agent: str, name: str, **options: Any) -> str:
         name: of the case.
         options: of the agent.
     """
-    from bandit_gym.experiments.catalogue import read_entries
+    from bandit_gym.experiments.entries import read_entries
     from bandit_gym.fidelity.trial import measure_distance
 
     (entry,) = read_entries("agents", "agent", [{"agent": agent, **options}])
