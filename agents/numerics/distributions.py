@@ -97,8 +97,6 @@ class Distribution:
 
     def cdf(self, first: Any, second: Any, x: Any) -> Any:
         """Return P(mean <= x)."""
-        if "partial_moment" in vars(self):
-            return self.partial_moment(first, second, x)[0]
         return self.frozen(first, second).cdf(x)
 
     def partial_moment(self, first: Any, second: Any, x: Any) -> tuple[Any, Any]:

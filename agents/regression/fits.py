@@ -184,17 +184,14 @@ class CoefficientFits:
             self._match_prior_sites(is_due)
             refine_blocks(self.link, self.data, self.fit, is_due, self._point)
         is_low = is_due & (not self.is_laplace)
-        self.shares[is_low] = 0.0
-        for num_pilots in NUM_PILOTS:
+        # Few pilots may have missed a component.
+        for num_pilots in NUM_PILOTS if self.components is None else NUM_PILOTS[-1:]:
             if is_low.any():
                 _, log_weights = self.draw(make_generator("pilots"), num_pilots * is_low)
                 weights = normalise_weights(log_weights[is_low])[0]
                 sizes = np.nan_to_num(1 / np.square(weights).sum(axis=1), nan=1.0)
-                found = sizes / num_pilots  # NaN: no draw is in reach of numbers
-                is_fair = np.minimum(found, self.shares[is_low]) >= FAIR_SHARE
-                self.shares[is_low] = np.where(is_fair, self.shares[is_low], found)
-            if self.components is None:  # else few may have missed a component
-                is_low &= self.shares < FAIR_SHARE
+                self.shares[is_low] = sizes / num_pilots  # NaN: no draw is in reach of numbers
+            is_low &= self.shares < FAIR_SHARE
         growth = np.where(self.shares < FAIR_SHARE, *GROWTH) * self.num_rewards
         due = self.num_rewards + np.maximum(growth, 1).astype(np.int64)
         self.due = np.where(is_due, due, self.due)

@@ -488,6 +488,7 @@ def renew_factor(
     for a in range(len(factor)):
         if not factor[a, a] ** 2 > 2.0 * ROUNDING * covariance[a, a] > 0.0:  # has cancelled
             rebuild_block(data, fit, lane, block)
+            break
     off = find_decrement(fit, lane, block)
     if point is None:
         return off <= MAX_MOVE * math.sqrt(part.stop - part.start)

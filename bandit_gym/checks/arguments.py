@@ -181,6 +181,18 @@ def check_callback(name: str, value: Any) -> None:
         raise TypeError(message(name, "be a function", value))
 
 
+def check_returned(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Return the numbers that a user's method returned, or refuse what has another shape."""
+    values = as_array(value)
+    if values is None or values.dtype.kind not in "biuf":
+        found = shorten_repr(value)
+    elif values.shape == shape:
+        return values
+    else:
+        found = f"shape {values.shape}"
+    raise ValueError(f"{name} must return numbers of shape {shape}, got {found}.")
+
+
 def call_method(
     name: str, shape: tuple[int, ...], method: Callable[..., Any], *args: Any
 ) -> FloatArray:
@@ -195,14 +207,12 @@ def call_method(
     Raises:
         ValueError: if it returns something else, or raises.
     """
-    condition = f"{name} must return numbers of shape {shape}"
     try:
-        values = np.asarray(method(*args), dtype=np.float64)
+        values = method(*args)
     except Exception as error:
-        raise ValueError(f"{condition} and not raise, got {error!r}.") from error
-    if values.shape != shape:
-        raise ValueError(f"{condition}, got shape {values.shape}.")
-    return values
+        condition = f"return numbers of shape {shape} and not raise"
+        raise ValueError(f"{name} must {condition}, got {error!r}.") from error
+    return check_returned(name, values, shape).astype(np.float64)
 
 
 # -- Settings --------------------------------------------------------------------------------------

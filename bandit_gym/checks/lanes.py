@@ -13,7 +13,13 @@ import numpy as np
 from gymnasium.error import InvalidAction
 from gymnasium.spaces import Discrete
 
-from bandit_gym.checks.arguments import as_array, as_numbers, message, shorten_repr
+from bandit_gym.checks.arguments import (
+    as_array,
+    as_numbers,
+    check_returned,
+    message,
+    shorten_repr,
+)
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 
 MAX_PULLS_PER_ARM = 2**53
@@ -76,16 +82,6 @@ def check_choices(name: str, choices: Any, shape: tuple[int], num_arms: int) -> 
     return values.astype(np.int64)
 
 
-def check_returned(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Return the numbers that a user's method returned, or refuse what has another shape."""
-    values = as_array(value)
-    if values is None or values.dtype.kind not in "biuf" or values.shape != shape:
-        is_number = values is not None and values.dtype.kind in "biuf"
-        found = f"shape {values.shape}" if is_number and values is not None else shorten_repr(value)
-        raise ValueError(f"{name} must return numbers of shape {shape}, got {found}.")
-    return values
-
-
 def check_available(available: Any, num_arms: int, num_envs: int | None) -> BoolArray:
     """Return a copy of a mask of available arms, (K,) or (N, K), as (N, K).
 
@@ -123,7 +119,7 @@ def check_probabilities(name: str, probabilities: Any, shape: tuple[int, ...]) -
     totals, least = values.sum(axis=1, keepdims=True), values.min(axis=1)
     is_wrong = ~(np.abs(totals - 1) <= MAX_SUM_ERROR)[:, 0]
     _refuse_lane(name, "return probabilities that sum to 1", totals[:, 0], is_wrong)
-    _refuse_lane(name, "return no negative probabilities", least, least < -MAX_SUM_ERROR)
+    _refuse_lane(name, "return no negative probabilities", least, least < 0)
     return np.asarray(values / totals)
 
 

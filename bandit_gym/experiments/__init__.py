@@ -3,7 +3,7 @@
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.execution import Callback, Progress, Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
-from bandit_gym.experiments.provenance import OutdatedError
+from bandit_gym.experiments.store import OutdatedError
 
 __all__ = [
     "Callback",

@@ -44,10 +44,6 @@ TRACKER_PATTERN = re.compile(rb"[0-9a-f]{32}")
 VERSIONED_PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
 
 
-class OutdatedError(FileExistsError):
-    """A folder holds blocks that the present code would not draw again."""
-
-
 def find_sources(
     target: str, options: Mapping[str, Any], pickles: Mapping[str, bytes] = MappingProxyType({})
 ) -> dict[str, str]:

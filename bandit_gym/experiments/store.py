@@ -33,7 +33,6 @@ from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, Outcome, columns_of
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.provenance import OutdatedError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +44,10 @@ SUFFIXES = {"blocks": "parquet", "failures": "txt"}
 MANIFEST, LOCK = "experiment.json", ".lock"
 TIMING_COLUMNS = ("agent_seconds", "decisions")
 """What is read of how a block came about."""
+
+
+class OutdatedError(FileExistsError):
+    """A folder holds blocks that the present code would not draw again."""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         check_wrappable(env, self.effect_class)
         super().__init__(env)
         self.effect = self.effect_class(env.unwrapped, *args, **options)
-        self.problem = (known := find_problem(env)) and (self.effect.problem or known)
+        self.problem = _find_problem(env, self.effect)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Start an episode."""
@@ -101,7 +101,7 @@ class LaneVectorWrapper(BaseVectorWrapper):
         check_wrappable(env, wrapper.effect_class)
         super().__init__(env)
         self.effect = wrapper.effect_class(env.unwrapped, *args, **options)
-        self.problem = (known := find_problem(env)) and (self.effect.problem or known)
+        self.problem = _find_problem(env, self.effect)
         self._name = wrapper.__name__
 
     def __repr__(self) -> str:
@@ -222,6 +222,12 @@ WRAPPERS: dict[str, type[LaneWrapper]] = {
     each.__name__: each
     for each in (BatchedFeedback, BinaryReward, DelayedReward, Drift, EndsAtHorizon)
 }
+
+
+def _find_problem(env: Any, effect: Effect) -> Any:
+    """Return the problem of an environment under an effect; None where the inner one is unknown."""
+    known = find_problem(env)
+    return known and (effect.problem or known)
 
 
 def wrap(env: Any, wrappers: Any) -> Any:

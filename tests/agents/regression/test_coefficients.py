@@ -148,7 +148,7 @@ def test_one_row_under_components_of_different_widths_is_weighed_under_each():
 
 
 def test_a_draw_is_worth_little_where_few_pilots_have_missed_a_component():
-    """Of 40,000 draws it is worth .023; sixteen pilots said .91."""
+    """Of 40,000 draws it is worth .023; 256 pilots said .91."""
     prior = Mixture([Normal(0.0, 0.01), Normal(0.0, 5.0)], [0.9, 0.1])
     posterior = CoefficientRace(ContextualProblem(Poisson(), prior, 3, 1))
     features = np.array([-0.283, -0.124, 0.0, 0.778, 1.238, 1.528])[:, None]
