@@ -108,7 +108,10 @@ class Run:
     def sources(self) -> dict[str, dict[str, str]]:
         """Return what the results depend on beside the settings: part -> file -> digest."""
         parts = {"environment": self.environment, "agent": self.agent}
-        return {k: find_sources(e.target, e.options, e.pickles) for k, e in parts.items()}
+        return {
+            name: find_sources(part.target, part.options, part.pickles)
+            for name, part in parts.items()
+        }
 
     def replications(self, block: int) -> range:
         """Say which replications a block holds; always `block_size` of them."""
@@ -266,7 +269,7 @@ def load_experiment(path: str | Path) -> Experiment:
     try:
         text = path.read_bytes().decode()
         settings = read_json(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         condition, reason = "lead to valid TOML or JSON", " ".join(str(error).split()).rstrip(".")
         raise ValueError(message("path", condition, str(path), reason)) from error
     return Experiment.from_dict(settings)

@@ -206,7 +206,7 @@ def read_manifest(directory: Path) -> Experiment:
         for name in ("environments", "agents"):
             settings[name] = [Entry(**each) for each in settings[name]]
         return Experiment.from_dict(settings)
-    except (LookupError, RecursionError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         condition = f"describe an experiment in format {FORMAT}"
         remedy = "read it with the version of this package that wrote it"
         raise ValueError(message(str(path), condition, error, remedy)) from error

@@ -373,7 +373,7 @@ BROKEN = [[], 5, [5], [ENTRY | {"options": 5}], [ENTRY | {"target": 5}]]
 
 
 DAMAGED = [
-    *("", "null", "[]", "[" * 10**5, {"format": 0}, {"experiment": None}),
+    *("", "null", "[]", {"format": 0}, {"experiment": None}),
     *({"experiment": SETTINGS | {"environments": each}} for each in BROKEN),
 ]
 
