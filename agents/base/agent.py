@@ -20,7 +20,7 @@ from numpy.random import SeedSequence
 
 from agents.base.conjugacy import REFERENCE, reference_prior
 from agents.base.evidence import make_evidence
-from agents.base.lanes import Lanes
+from agents.base.lanes import Lanes, one_step, view_read_only
 from agents.base.saved import Storable
 from agents.numerics.choices import argmax_probabilities, hide_arms, random_argmax
 from bandit_gym.checks import (
@@ -97,6 +97,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
     sufficient statistics are not all they remember, how to update with the data (`_restart`,
     `_learn`). Lanes are independent episodes that happen to be computed together; `reset_lanes` and
     the `mask` of `observe` serve vector environments whose episodes end at different times.
+    Threads may share an agent: each public method is one step.
 
     Arguments:
         problem: what the agent is given, or an environment that has it, wrapped or vectorised.
@@ -137,12 +138,12 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
     @property
     def lane_counts(self) -> np.ndarray:
         """(N, K) pulls of each arm so far, N = 1 for a single run; with features, of each row."""
-        return self.evidence.counts
+        return view_read_only(self.evidence.counts)
 
     @property
     def lane_sums(self) -> np.ndarray:
         """(N, K) total reward of each arm so far, in reward units, N = 1 for a single run."""
-        return self.evidence.sums
+        return view_read_only(self.evidence.sums)
 
     @property
     def counts(self) -> np.ndarray:
@@ -167,6 +168,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         """How many lanes it can be asked for, with what it keeps of each."""
         return self.evidence.max_lanes
 
+    @one_step
     def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
         """Forget everything and prepare for `num_envs` lanes.
 
@@ -185,6 +187,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         self._diagnostics = {}
         self._start()
 
+    @one_step
     def reset_lanes(self, mask: np.ndarray) -> None:
         """Forget the lanes where `mask` is True and leave the others, and the generator, alone.
 
@@ -222,13 +225,14 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
                 another shape, or no arm in a lane; if there are lanes beside a size; or if what was
                 chosen is no arm, which is an error of the agent's; names it.
         """
-        self._require_reset()
-        if size is not None:
-            return self._act_many(observation, available, size)
-        if self._has_features or available is not None or self._available:
-            self._show(observation, available, self.num_envs)
-        actions = self._decide()
-        return int(actions.item(0)) if self.num_envs is None else actions
+        with self._lock:
+            self._require_reset()
+            if size is not None:
+                return self._act_many(observation, available, size)
+            if self._has_features or available is not None or self._available:
+                self._show(observation, available, self.num_envs)
+            actions = self._decide()
+            return int(actions.item(0)) if self.num_envs is None else actions
 
     def observe(
         self, action: Any, reward: Any, mask: np.ndarray | None = None, *, observation: Any = None
@@ -251,28 +255,30 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             ValueError: if a reward is NaN, infinite or impossible under the likelihood, or too
                 large for the sum of an arm's rewards to remain finite.
         """
-        self._require_reset()
-        if mask is not None:
-            mask = check_mask("mask", mask, self.num_lanes)
-        features, num_arms = None, self._num_arms
-        if self._has_features:
-            features = self.evidence.find_offered(observation, self.num_envs, mask)
-            num_arms = features.shape[1] if features.ndim == 3 else sys.maxsize
-        actions = check_actions(action, num_arms, self.num_envs, mask=mask)
-        rewards = check_rewards(reward, self.problem.likelihood, self.num_envs, mask)
-        lanes = self._lanes
-        if features is not None and features.ndim == 3:
-            if observation is None and self._available:
-                check_played(actions, self._available[0], mask)
-            features = features[lanes, actions]
-        if mask is not None:
-            lanes, actions, rewards = lanes[mask], actions[mask], rewards[mask]
-            features = None if features is None else features[mask]
-        self.evidence.add(lanes, actions if features is None else features, rewards)
-        if features is not None and observation is None:
-            self.evidence.mark_used(lanes)
-        self._learn(lanes, actions, rewards)
+        with self._lock:
+            self._require_reset()
+            if mask is not None:
+                mask = check_mask("mask", mask, self.num_lanes)
+            features, num_arms = None, self._num_arms
+            if self._has_features:
+                features = self.evidence.find_offered(observation, self.num_envs, mask)
+                num_arms = features.shape[1] if features.ndim == 3 else sys.maxsize
+            actions = check_actions(action, num_arms, self.num_envs, mask=mask)
+            rewards = check_rewards(reward, self.problem.likelihood, self.num_envs, mask)
+            lanes = self._lanes
+            if features is not None and features.ndim == 3:
+                if observation is None and self._available:
+                    check_played(actions, self._available[0], mask)
+                features = features[lanes, actions]
+            if mask is not None:
+                lanes, actions, rewards = lanes[mask], actions[mask], rewards[mask]
+                features = None if features is None else features[mask]
+            self.evidence.add(lanes, actions if features is None else features, rewards)
+            if features is not None and observation is None:
+                self.evidence.mark_used(lanes)
+            self._learn(lanes, actions, rewards)
 
+    @one_step
     def warm_start(self, counts: Any, sums: Any) -> None:
         """Add earlier data, given as sufficient statistics, to every lane.
 
@@ -295,6 +301,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         shape = self.lane_counts.shape
         self.evidence.add_totals(*check_statistics(counts, sums, self.problem.likelihood, shape))
 
+    @one_step
     def observe_log(self, log: Log, *, observation: Any = None) -> None:
         """Learn all rows of a log in every lane, as if each had been observed in order.
 
@@ -357,6 +364,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         name = type(self).__name__
         raise TypeError(f"posterior must be asked of an agent with a prior, got {name}.")
 
+    @one_step
     def diagnostics(self) -> dict[str, Any]:
         """Return how the last `act` went, by name; nothing before the first.
 
@@ -369,6 +377,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             return found | {"doubts": Doubt(found["doubts"])} if is_one else found
         return {name: values.copy() for name, values in self._diagnostics.items()}
 
+    @one_step
     def action_probabilities(self, observation: Any = None, *, available: Any = None) -> np.ndarray:
         """Return the probabilities of the next `act`, without moving the agent or its generator.
 
@@ -468,7 +477,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
 
     def _copy_agent(self) -> Self:
         """Return a copy that may be moved while this agent and its generator stay as they are."""
-        copied = copy.copy(self)
+        copied = self._copy_shallow()
         copied._rng, copied.evidence = copy.deepcopy((self._rng, self.evidence))
         return copied
 

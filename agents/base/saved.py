@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from agents.base.conjugacy import REFERENCE, reference_prior
+from agents.base.lanes import Shared, one_step
 from bandit_gym.checks import check_file, check_keys, check_path, message
 from bandit_gym.checks.files import replacing
 from bandit_gym.likelihoods import likelihood_from_dict
@@ -35,7 +36,7 @@ AGENT_FILE_FORMAT = 5
 CONTENT_KEY, ARRAY_KEY = "agent", "<array>"
 
 
-class Storable:
+class Storable(Shared):
     """Remembers the options it was built with, and what its classes name in `state_names`.
 
     Attributes:
@@ -63,6 +64,7 @@ class Storable:
         given = self._options.items()
         return {name: v.tolist() if isinstance(v, is_array) else v for name, v in given}
 
+    @one_step
     def with_arms(self, num_arms: int, prior: Any = None) -> Self:
         """Return an agent for more arms that has observed all that this one has.
 
@@ -107,12 +109,17 @@ class Storable:
             TypeError: if an option or a part of the state cannot be written, or a class of one's
                 own does not say in `state_names` what its objects remember.
         """
+        write_agent_file(check_file("path", path), self._describe())
+
+    @one_step
+    def _describe(self) -> dict[str, Any]:
+        """Return what a file of this agent has."""
         generator, options = self.rng.bit_generator.state, self.options()
         module = "agents" if is_project_class(type(self)) else type(self).__module__
         is_custom = is_custom_posterior(options.get("posterior"))
         if is_custom:
             del options["posterior"]
-        content = {
+        return {
             "class": f"{module}:{type(self).__qualname__}",
             "options": options,
             "posterior": type(self.inner).__name__ if is_custom else None,
@@ -123,7 +130,6 @@ class Storable:
             "state": get_state(self),
             "available": self._available,
         }
-        write_agent_file(check_file("path", path), content)
 
 
 def load(

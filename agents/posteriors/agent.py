@@ -12,6 +12,7 @@ import numpy as np
 
 from agents.base import Agent
 from agents.base.evidence import MAX_STATISTICS
+from agents.base.lanes import one_step
 from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.factory import make_posterior
 from agents.snapshots.snapshot import PosteriorSnapshot
@@ -76,6 +77,7 @@ class PosteriorAgent(Agent):
         own = MAX_STATISTICS if self.inner is None else self.inner.max_lanes
         return min(super().max_lanes, own)
 
+    @one_step
     def warm_start(self, counts: Any, sums: Any) -> None:
         """Add earlier data to every lane, see `Agent.warm_start`.
 
@@ -85,6 +87,7 @@ class PosteriorAgent(Agent):
         self._refuse_learner("warm_start")
         super().warm_start(counts, sums)
 
+    @one_step
     def with_arms(self, num_arms: int, prior: Any = None) -> Self:
         """Return an agent for more arms, see `Storable.with_arms`."""
         self._refuse_learner("with_arms")
@@ -100,7 +103,9 @@ class PosteriorAgent(Agent):
         return self.inner is None or type(self.inner).learn is Posterior.learn
 
     def belief(self, features: Any = None) -> Belief:
-        """Return what is known after all that was observed.
+        """Return what is known after all that was observed, for a rule within a decision.
+
+        It changes with the agent; `posterior` is for everybody else.
 
         Args:
             features: of the arms, as for `act`, where the problem has features; None is those of
@@ -127,8 +132,9 @@ class PosteriorAgent(Agent):
                 f"({Doubt(np.bitwise_or.reduce(doubts)).words}), and may be off by more than "
                 f"{error:.2g}; see agent.posterior().doubts."
             )
-            warnings.warn(text, RuntimeWarning, stacklevel=3)  # the caller of action_probabilities
+            warnings.warn(text, RuntimeWarning, stacklevel=4)  # the caller of action_probabilities
 
+    @one_step
     def posterior(self, observation: Any = None) -> PosteriorSnapshot:
         """Return what is known of the means now, see `Agent.posterior`."""
         if self.inner is None:
@@ -160,7 +166,7 @@ class PosteriorAgent(Agent):
 
     def __getstate__(self) -> dict[str, Any]:
         """Copy and pickle diagnostics as found: they may rest on tables, which are left out."""
-        return vars(self) | {"_found": self._diagnostics}
+        return super().__getstate__() | {"_found": self._diagnostics}
 
     def _start(self) -> None:
         if self.inner is not None:

@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
+from agents.base.lanes import one_step
 from agents.oracle.predictive import predictive_means
 from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.base import Belief
@@ -62,6 +63,7 @@ class DiscountedGittins(PosteriorAgent):
         self._num_pulls = 0
         self._tables = np.zeros((1, 0))
 
+    @one_step
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices."""
         posterior = self.belief()
@@ -180,6 +182,7 @@ class FiniteHorizonGittins(HorizonRule, PosteriorAgent):
     def __init__(self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON) -> None:
         super().__init__(problem, horizon=horizon)
 
+    @one_step
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""
         left = remaining_pulls(self)
@@ -252,6 +255,7 @@ class OptimisticGittins(PosteriorAgent):
         self.pace = check_real("pace", pace, minimum=0.0)
         super().__init__(problem)
 
+    @one_step
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""
         discount = 1 - 1 / (self.pace + self.lane_counts.sum(axis=1, keepdims=True) + 1)

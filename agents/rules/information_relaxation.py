@@ -47,6 +47,7 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
     """
 
     has_exact_probabilities = False
+    takes_available = False
 
     def __init__(
         self, problem: BanditProblem, *, penalty: str = "fh", horizon: int = DEFAULT_HORIZON

@@ -9,13 +9,13 @@ Notation: K arms, N lanes.
 from __future__ import annotations
 
 import copy
-from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.lanes import Shared, one_step, view_read_only
 from bandit_gym.checks import (
     check_integer,
     check_numbers,
@@ -28,7 +28,6 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.styles import COLOURS, line_style
-from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import ContextualProblem
 
 if TYPE_CHECKING:
@@ -40,12 +39,14 @@ MAX_DRAWN_VALUES = 10**9
 """Means of all draws together: 8 GB."""
 
 
-class PosteriorSnapshot:
+class PosteriorSnapshot(Shared):
     """What an agent knew of the means; what it observes later does not change it.
 
     Answers have the shape (N, K) for N lanes and (K,) for a single run, with more axes before where
     that is said. Where they are not computed from the distributions themselves, `source` says from
     what. Where arms have features, means are those under the features that are asked for.
+
+    Threads may share it: each question is one step.
 
     Attributes:
         problem: likelihood and prior.
@@ -58,37 +59,31 @@ class PosteriorSnapshot:
     """
 
     noun = "arm"  # what a row is about
+    _belief: Any = None  # found when it is first asked for
 
     def __init__(self, agent: Any, features: np.ndarray | None = None) -> None:
         self.problem, self.num_envs, self.features = agent.problem, agent.num_envs, features
-        self._evidence = agent.evidence.copy_totals()
-        self.counts, self.sums = self._evidence.counts, self._evidence.sums
+        evidence = agent.evidence.copy_totals()
+        self.counts, self.sums = view_read_only(evidence.counts), view_read_only(evidence.sums)
         self.has_pulls = not isinstance(self.problem, ContextualProblem)  # of each arm in `counts`
-        self.source, self._given, self._rng = agent.inner.source, agent.inner, None
-        if agent.inner.keeps_state:
-            self._given, self._rng = agent.inner.fork(), copy.deepcopy(agent.rng)
+        self.source, self._posterior = agent.inner.source, agent.inner.fork()
+        # Particles and chains follow the data as the agent itself will.
+        self._posterior.update(copy.deepcopy(agent.rng), evidence)
 
-    @cached_property
-    def _posterior(self) -> Any:
-        """The posterior, brought to the data when it is first asked.
-
-        Particles and chains follow them as the agent itself will, with a copy of its generator.
-        """
-        posterior = self._given.fork()
-        posterior.update(copy.deepcopy(self._rng) or make_generator("snapshot"), self._evidence)
-        return posterior
-
-    @cached_property
+    @property
+    @one_step
     def belief(self) -> Any:
         """The belief of what is asked for."""
         if self._lacks_features:
             condition = "be given to posterior where more than coefficients is asked of it"
             raise TypeError(message("observation", condition, None))
-        belief = self._posterior.predict(self.features)
-        if self.noun == "coefficient":
-            return belief.coefficients
-        self.source = belief.source
-        return belief
+        if self._belief is None:
+            self._belief = self._posterior.predict(self.features)
+            if self.noun == "coefficient":
+                self._belief = self._belief.coefficients
+            else:
+                self.source = self._belief.source
+        return self._belief
 
     @property
     def _lacks_features(self) -> bool:
@@ -96,19 +91,19 @@ class PosteriorSnapshot:
         return not self.has_pulls and self.features is None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle and copy what is known; what follows from it, such as tables, is found again."""
-        found = "_posterior", "belief"
-        return {name: value for name, value in vars(self).items() if name not in found}
+        """Pickle and copy what is known; the belief, which follows from it, is found again."""
+        return super().__getstate__() | {"_belief": None}
 
     @property
+    @one_step
     def coefficients(self) -> PosteriorSnapshot:
         """What was known of the (N, d) coefficients of features, in place of the (N, K) means."""
         if self.has_pulls:
             raise AttributeError("coefficients must be asked of arms with features, got none.")
-        twin = copy.copy(self)
+        twin = self._copy_shallow()
         num_features = self.problem.num_features
         twin.features = np.tile(np.eye(num_features), (len(self.counts), 1, 1))
-        twin.noun, twin._posterior = "coefficient", self._posterior
+        twin.noun = "coefficient"
         return twin
 
     def mean(self) -> np.ndarray:
@@ -160,6 +155,7 @@ class PosteriorSnapshot:
         found = np.atleast_2d(self._ask("best_arm_probabilities"))
         return self._drop_lane_axis(check_probabilities(name, found, found.shape))
 
+    @one_step
     def best_arm_error(self) -> np.ndarray:
         """Return how far off they may be by chance: twice the total variation to expect.
 
@@ -175,11 +171,13 @@ class PosteriorSnapshot:
         """
         return self._ask("expected_loss")
 
+    @one_step
     def effective_sample_size(self) -> np.ndarray:
         """Return how many independent draws the answers are worth; inf if they are exact."""
         return self._drop_lane_axis(self.belief.effective_sample_size())
 
     @property
+    @one_step
     def doubts(self) -> Any:
         """Why answers so far may be wrong: a `bandit_gym.checks.doubts.Doubt`, or (N,) numbers."""
         found = self._drop_lane_axis(self.belief.doubts())
@@ -210,6 +208,7 @@ class PosteriorSnapshot:
             raise ValueError(f"predictive must have proper posteriors, got none of arm {arm}.")
         return np.asarray(self.problem.likelihood.sample(means, rng.random(means.shape)))
 
+    @one_step
     def plot(self, ax: Axes | None = None, *, lane: int = 0) -> Axes:
         """Draw the densities of the arms or, of draws and of many arms, intervals.
 
@@ -233,6 +232,7 @@ class PosteriorSnapshot:
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 
+    @one_step
     def __repr__(self) -> str:
         """Show the arms of the first lane, or the coefficients, as a small table."""
         if self._lacks_features:
@@ -240,6 +240,7 @@ class PosteriorSnapshot:
         table = as_frame(self).to_string(index=False)  # before the title, which shows its doubts
         return "\n".join([make_title(self), table, *_list_omitted(self)])
 
+    @one_step
     def _repr_html_(self) -> str:
         if self._lacks_features:
             return self.coefficients._repr_html_()
@@ -252,6 +253,7 @@ class PosteriorSnapshot:
         """K."""
         return int((self.counts if self.features is None else self.features).shape[1])
 
+    @one_step
     def _ask(
         self, name: str, *options: Any, num: tuple[int, ...] = (), asked: Any = None
     ) -> np.ndarray:
@@ -264,6 +266,7 @@ class PosteriorSnapshot:
     def _drop_lane_axis(self, found: np.ndarray) -> np.ndarray:
         return found[0] if self.num_envs is None else found
 
+    @one_step
     def _draw(self, size: int, seed: int | None) -> tuple[np.ndarray, Generator]:
         """Return draws of the means, and the generator that goes on after them."""
         rng = np.random.default_rng(check_seed("seed", seed))
