@@ -69,7 +69,7 @@ class PosteriorAgent(Agent):
             remedy = "conjugate posteriors, tables and 'smc' can"
             raise ValueError(message("posterior", condition, name, remedy))
         if self.uses_draws:
-            self.has_exact_probabilities = self.inner.has_exact_propensities
+            self.has_exact_probabilities = self.inner.has_exact_probabilities
 
     @property
     def max_lanes(self) -> int:
@@ -120,7 +120,7 @@ class PosteriorAgent(Agent):
         if belief is not self.inner:
             self._decided_on = belief
             if self.uses_draws:
-                self.has_exact_probabilities = belief.has_exact_propensities
+                self.has_exact_probabilities = belief.has_exact_probabilities
         return belief
 
     def _warn_of_doubts(self) -> None:

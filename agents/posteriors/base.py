@@ -39,13 +39,13 @@ class Belief(CurrentNames, ABC):
 
     Attributes:
         source: what its answers are taken from, in words.
-        has_exact_propensities: whether `best_arm_probabilities` are those of `draw_best`, and not
+        has_exact_probabilities: whether `best_arm_probabilities` are those of `draw_best`, and not
             an approximation of them.
         keeps_state: whether answers may move it, so that it is asked by a copy.
     """
 
     source: str = f"{NUM_ANSWER_DRAWS:,} draws"
-    has_exact_propensities: bool = False
+    has_exact_probabilities: bool = False
     keeps_state: ClassVar[bool] = False
     _answers: WeightedDraws | None = None
     _shortages: np.ndarray | int = 0
@@ -278,7 +278,7 @@ class ExactPosterior(Posterior):
 
     keeps_state = False
     can_discount = True
-    has_exact_propensities = True
+    has_exact_probabilities = True
     counts: np.ndarray
 
     def effective_sample_size(self) -> np.ndarray:

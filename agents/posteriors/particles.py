@@ -92,7 +92,7 @@ class ParticlePosterior(Posterior):
 
     source = "weighted particles"
     can_discount = True
-    has_exact_propensities = True
+    has_exact_probabilities = True
     state_names = ("counts", "sums", "_peaks", "lineage", "_means", "_log_weights")
     counts: np.ndarray
 

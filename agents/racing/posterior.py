@@ -88,7 +88,7 @@ class RacePosterior(Posterior):
         if self.exact is not None:
             self.source = self.exact.source
         self._is_one_sample = self.stopping is None and self.raced.posterior is not None
-        self.has_exact_propensities = self._is_one_sample
+        self.has_exact_probabilities = self._is_one_sample
         self._log_supremum = -math.inf
         if isinstance(self.stopping, Paper) and self.stopping.scale == "supremum":
             self._log_supremum = find_log_supremum(self.raced, has_stand_in=not self.pulls_first)

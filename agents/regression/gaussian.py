@@ -56,8 +56,8 @@ class NormalBelief(Belief):
         self._mean = (features @ mean[..., None])[..., 0]
         self._spread = features @ factor  # the means are X m + X C z with z standard normal
         self._of_coefficients = mean, factor
-        self.has_exact_propensities = self._mean.shape[1] <= 2
-        self.source = SOURCE if self.has_exact_propensities else SOURCE_OF_MANY_ARMS
+        self.has_exact_probabilities = self._mean.shape[1] <= 2
+        self.source = SOURCE if self.has_exact_probabilities else SOURCE_OF_MANY_ARMS
 
     @property
     def coefficients(self) -> NormalBelief:
@@ -94,7 +94,7 @@ class NormalBelief(Belief):
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean; ties are shared."""
-        if not self.has_exact_propensities:
+        if not self.has_exact_probabilities:
             return super().best_arm_probabilities(available)
         gaps = self._mean - self._mean[:, ::-1]
         std = np.linalg.norm(self._spread - self._spread[:, ::-1], axis=2)
@@ -107,7 +107,7 @@ class NormalBelief(Belief):
 
     def expected_loss(self) -> np.ndarray:
         """Return the (N, K) expected regrets of stopping with each arm; of two, by a formula."""
-        if not self.has_exact_propensities:
+        if not self.has_exact_probabilities:
             return super().expected_loss()
         gaps = self._mean[:, ::-1] - self._mean
         std = np.linalg.norm(self._spread - self._spread[:, ::-1], axis=2)
@@ -117,7 +117,7 @@ class NormalBelief(Belief):
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) what best-arm probabilities are worth; inf for formulas."""
-        if self.has_exact_propensities:
+        if self.has_exact_probabilities:
             return np.full(len(self._mean), np.inf)
         return super().effective_sample_size()
 
@@ -152,7 +152,7 @@ class GaussianCoefficients(Posterior):
         self._precision = np.linalg.inv(covariance)
         self._offset = self._precision @ mean
         self.max_lanes = MAX_PRODUCTS // problem.num_features**2
-        self.has_exact_propensities = problem.num_arms == 2
+        self.has_exact_probabilities = problem.num_arms == 2
 
     def update(self, rng: Generator, evidence: Rows) -> None:  # type: ignore[override]
         """Take note of the rows."""

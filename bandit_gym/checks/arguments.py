@@ -386,6 +386,7 @@ RENAMED = {
     "_law": "_action_probabilities",
     "doubts_proposal_blind": "doubts_low_coverage",
     "has_exact_law": "has_exact_probabilities",
+    "has_exact_propensities": "has_exact_probabilities",
     "most_lanes": "max_lanes",
 }
 """Old name -> new name; the changelog lists all."""

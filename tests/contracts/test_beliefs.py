@@ -31,7 +31,7 @@ class Sampled(Ensemble):
     """It has no more than samples."""
 
     state_names = ()
-    source, has_exact_propensities = Posterior.source, False
+    source, has_exact_probabilities = Posterior.source, False
     weighted_draws = Posterior.weighted_draws
 
 
