@@ -116,13 +116,13 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         takes_features: whether it takes a `ContextualProblem`, of arms with features; those that
             are shown for a decision are `evidence.offered`, (N, K, d).
         takes_available: whether `act` and `action_probabilities` take a mask of available arms.
-            Scores serve any mask; a class with a `_choose` of its own says so if that asks
-            `_available`, and so do its `_action_probabilities`.
+            A rule by `_scores` may say so; one by `_choose` may if this and
+            `_action_probabilities` keep to `_available`.
     """
 
     has_exact_probabilities: bool = True
     takes_features: ClassVar[bool] = False
-    takes_available: ClassVar[bool] = True
+    takes_available: ClassVar[bool] = False
     state_names: ClassVar[tuple[str, ...]] = ("evidence", "_diagnostics")
 
     def __init__(
@@ -132,7 +132,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         self.evidence = make_evidence(self.problem, discount, window)
         self._has_features = isinstance(problem, ContextualProblem)
         self._num_arms = self.problem.num_arms  # of the decision at hand: features may be of others
-        self._diagnostics: dict[str, np.ndarray] = {}
+        self._diagnostics: dict[str, np.ndarray] | None = {}  # of the last `act`; None until asked
         self._available: tuple[np.ndarray, ...] = ()  # at the decision at hand: (N, K), if not all
 
     @property
@@ -322,7 +322,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             raise TypeError(message("log", "be a Log, such as read_log returns", log))
         if log.num_arms != self.problem.num_arms:
             raise ValueError(message("log", f"have {self.problem.num_arms} arms", log.num_arms))
-        rewards = check_rewards(log.rewards, self.problem.likelihood, len(log))
+        all_rewards = check_rewards(log.rewards, self.problem.likelihood, len(log))
         rows: np.ndarray = log.actions
         if self._has_features:
             num_features = self.problem.num_features  # type: ignore[attr-defined]
@@ -335,10 +335,11 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         elif self.evidence.is_cumulative and self._can_warm_start:
             self.warm_start(log.counts, log.sums)
             return
-        for i, reward in enumerate(rewards):
-            actions, paid = np.full(self.num_lanes, log.actions[i]), np.full(self.num_lanes, reward)
-            self.evidence.add(self._lanes, np.repeat(rows[i : i + 1], self.num_lanes, 0), paid)
-            self._learn(self._lanes, actions, paid)
+        for i, reward in enumerate(all_rewards):
+            actions = np.full(self.num_lanes, log.actions[i])
+            rewards = np.full(self.num_lanes, reward)
+            self.evidence.add(self._lanes, np.repeat(rows[i : i + 1], self.num_lanes, 0), rewards)
+            self._learn(self._lanes, actions, rewards)
 
     @property
     def _can_warm_start(self) -> bool:
@@ -371,11 +372,17 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         They are (N,) arrays, (n,) after an `act` with a size, or numbers for a single run, whose
         `doubts` are a `bandit_gym.checks.doubts.Doubt`.
         """
+        diagnostics: dict[str, Any]
+        diagnostics = {name: values.copy() for name, values in self._find_diagnostics().items()}
         if self.num_envs is None:
-            found = {name: values[0].copy() for name, values in self._diagnostics.items()}
-            is_one = np.ndim(found.get("doubts", ())) == 0
-            return found | {"doubts": Doubt(found["doubts"])} if is_one else found
-        return {name: values.copy() for name, values in self._diagnostics.items()}
+            diagnostics = {name: values[0] for name, values in diagnostics.items()}
+            if np.ndim(diagnostics.get("doubts", ())) == 0:
+                diagnostics["doubts"] = Doubt(diagnostics["doubts"])
+        return diagnostics
+
+    def _find_diagnostics(self) -> dict[str, np.ndarray]:
+        """Return the arrays of `diagnostics`; a class that has any keeps them in `_diagnostics`."""
+        return self._diagnostics or {}
 
     @one_step
     def action_probabilities(self, observation: Any = None, *, available: Any = None) -> np.ndarray:
@@ -433,23 +440,26 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             size: n.
             features: (n, K, d), where there are any; `_available` is then of (n, K).
         """
-        actions, found, masks = np.empty(size, dtype=np.int64), [], self._available
+        actions, diagnostics, masks = np.empty(size, dtype=np.int64), [], self._available
         for i in range(size):
             if features is not None:
                 self._show(features[i], masks[0][i] if masks else None, None)
             actions[i] = self._decide().item(0)
-            found.append(self._diagnostics)
-        stacked = {name: np.stack([each[name] for each in found], axis=1) for name in found[0]}
-        self._diagnostics = stacked
+            diagnostics.append(self._find_diagnostics())
+        self._diagnostics = {
+            name: np.stack([one[name] for one in diagnostics], axis=1) for name in diagnostics[0]
+        }
         return actions
 
     def _decide(self) -> np.ndarray:
         """Return (N,) int64 arms by `_choose`, or refuse what is none."""
-        actions = self._choose()
-        if self._are_arms(actions):
-            return actions
-        name, shape = f"{type(self).__name__}._choose", self._lanes.shape
-        return check_choices(name, actions, shape, self._num_arms)
+        actions, name = self._choose(), f"{type(self).__name__}._choose"
+        if not self._are_arms(actions):
+            actions = check_choices(name, actions, self._lanes.shape, self._num_arms)
+        if self._available and not self._available[0][self._lanes, actions].all():
+            remedy = "a class that decides among all arms has takes_available = False"
+            raise ValueError(message(name, "return available arms", actions, remedy))
+        return actions
 
     def _choose(self) -> np.ndarray:
         """Return (N,) int64 arms; unless a subclass has another rule, those of largest score."""
@@ -507,17 +517,11 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             shape = getattr(as_array(observation), "shape", ())
         num_arms, mask = shape[-2] if len(shape) > 1 else self._num_arms, None
         if available is not None:
-            self._require_available(available)
+            if not self.takes_available:
+                self._refuse_available(available)
             mask = check_available(available, num_arms, num_decisions)
         if self._has_features:
             num_features = self.problem.num_features  # type: ignore[attr-defined]
             self.evidence.offer(check_features(observation, num_features, num_decisions, mask=mask))
             self._num_arms = num_arms
         self._available = () if mask is None else (mask,)
-
-    def _require_available(self, available: Any) -> None:
-        """Refuse a mask unless the class that makes the choice says that it takes one."""
-        names = {"_choose", "takes_available"}
-        kind = next(kind for kind in type(self).__mro__ if names & vars(kind).keys())
-        if not vars(kind).get("takes_available", False):
-            self._refuse_available(available)

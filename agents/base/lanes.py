@@ -43,7 +43,7 @@ class Shared:
     def _copy_shallow(self) -> Self:
         """Return another one that shares all with this one, the lock too."""
         copied = type(self).__new__(type(self))
-        vars(copied).update(self.__getstate__(), _lock=self._lock)
+        vars(copied).update(vars(self))
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -99,9 +99,9 @@ class Lanes(Shared):
     @property
     def rng(self) -> Generator:
         """The agent's own generator, which no other agent uses."""
-        self._require_reset()
-        assert self._rng is not None
-        return self._rng
+        if self._rng is None:
+            self._require_reset()
+        return self._rng  # type: ignore[return-value]
 
     def _start_lanes(self, num_envs: int | None, seed: int | SeedSequence | None) -> None:
         """Set lanes and generator, see `Agent.reset`."""

@@ -52,6 +52,7 @@ class Storable(Shared):
     rng: Any
     _available: tuple[np.ndarray, ...]
     _options: dict[str, Any]
+    _find_diagnostics: Any
 
     def __repr__(self) -> str:
         """Write the call that builds another one like it."""
@@ -114,6 +115,7 @@ class Storable(Shared):
     @one_step
     def _describe(self) -> dict[str, Any]:
         """Return what a file of this agent has."""
+        self._find_diagnostics()  # which may rest on what the file leaves out
         generator, options = self.rng.bit_generator.state, self.options()
         module = "agents" if is_project_class(type(self)) else type(self).__module__
         is_custom = is_custom_posterior(options.get("posterior"))

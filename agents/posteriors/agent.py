@@ -44,8 +44,7 @@ class PosteriorAgent(Agent):
     state_names: ClassVar[tuple[str, ...]] = ("inner",)
     uses_draws: ClassVar[bool] = False
     inner: Any
-    _found: dict[str, np.ndarray] | None = None
-    _decided_on: Belief | None = None  # where it is another than the posterior
+    _last_belief: Belief | None = None  # that the last decision was made on
 
     def __init__(
         self,
@@ -111,22 +110,20 @@ class PosteriorAgent(Agent):
             features: of the arms, as for `act`, where the problem has features; None is those of
                 the last `act`.
         """
-        self._require_reset()
+        rng = self.rng
         if self._has_features:
             features = self._features(features)
-        self.inner.update(self.rng, self.evidence)
-        self._found = None
-        belief: Belief = self.inner.predict(features)
-        if belief is not self.inner:
-            self._decided_on = belief
-            if self.uses_draws:
-                self.has_exact_probabilities = belief.has_exact_probabilities
-        return belief
+        self.inner.update(rng, self.evidence)
+        self._last_belief = belief = self.inner.predict(features)
+        self._diagnostics = None
+        if self.uses_draws:
+            self.has_exact_probabilities = belief.has_exact_probabilities
+        return belief  # type: ignore[no-any-return]
 
     def _warn_of_doubts(self) -> None:
-        doubts = self._diagnostics.get("doubts", np.zeros(1, dtype=np.int64))
+        doubts = self._find_diagnostics().get("doubts", np.zeros(1, dtype=np.int64))
         if doubts.any():
-            error = (self._decided_on or self.inner).best_arm_error()[doubts != 0].max()
+            error = self._last_belief.best_arm_error()[doubts != 0].max()  # type: ignore[union-attr]
             text = (
                 f"{type(self).__name__}.action_probabilities rests on a posterior that is doubted "
                 f"({Doubt(np.bitwise_or.reduce(doubts)).words}), and may be off by more than "
@@ -150,23 +147,19 @@ class PosteriorAgent(Agent):
             return offered
         return check_features(observation, offered.shape[2], self.num_envs)
 
-    @property
-    def _diagnostics(self) -> dict[str, np.ndarray]:
-        """How the last `act` went; the posterior stays as it was then until the next.
+    def _find_diagnostics(self) -> dict[str, np.ndarray]:
+        """Return what the belief of the last decision says, which stays as it is until the next.
 
-        It is found when it is asked for: of particles, that takes as long as a decision.
+        Of particles that takes as long as a decision, so only those who ask wait for it.
         """
-        if self._found is None:
-            self._found = (self._decided_on or self.inner).diagnostics()
-        return self._found
-
-    @_diagnostics.setter
-    def _diagnostics(self, found: dict[str, np.ndarray]) -> None:
-        self._found = found
+        if self._diagnostics is None:
+            self._diagnostics = self._last_belief.diagnostics()  # type: ignore[union-attr]
+        return self._diagnostics
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copy and pickle diagnostics as found: they may rest on tables, which are left out."""
-        return super().__getstate__() | {"_found": self._diagnostics}
+        """Copy and pickle diagnostics too: they may rest on tables, which are left out."""
+        self._find_diagnostics()
+        return super().__getstate__()
 
     def _start(self) -> None:
         if self.inner is not None:
@@ -174,7 +167,7 @@ class PosteriorAgent(Agent):
 
     def _restart(self, mask: np.ndarray) -> None:
         if self.inner is not None:
-            self._diagnostics = self._diagnostics  # while the posterior is the one that decided
+            self._find_diagnostics()  # while the posterior is the one that decided
             self.inner.restart(self.rng, mask)
 
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:

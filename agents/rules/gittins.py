@@ -50,6 +50,7 @@ class DiscountedGittins(PosteriorAgent):
     """
 
     state_names = ("_num_pulls",)
+    takes_available = True
 
     def __init__(self, problem: BanditProblem, *, discount: float = 0.99) -> None:
         self.discount = check_real("discount", discount, above=0.0, maximum=0.995)
@@ -179,6 +180,8 @@ class FiniteHorizonGittins(HorizonRule, PosteriorAgent):
         the diffusion.
     """
 
+    takes_available = True
+
     def __init__(self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON) -> None:
         super().__init__(problem, horizon=horizon)
 
@@ -250,6 +253,8 @@ class OptimisticGittins(PosteriorAgent):
     References:
         Gutin and Farias (2016), "Optimistic Gittins indices", with one step of look-ahead.
     """
+
+    takes_available = True
 
     def __init__(self, problem: BanditProblem, *, pace: float = 100.0) -> None:
         self.pace = check_real("pace", pace, minimum=0.0)

@@ -47,7 +47,6 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
     """
 
     has_exact_probabilities = False
-    takes_available = False
 
     def __init__(
         self, problem: BanditProblem, *, penalty: str = "fh", horizon: int = DEFAULT_HORIZON

@@ -56,6 +56,7 @@ class LinUCB(Agent):
     """
 
     takes_features = True
+    takes_available = True
 
     def __init__(
         self, problem: ContextualProblem, *, alpha: float = 1.0, ridge: float = 1.0

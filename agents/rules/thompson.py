@@ -62,7 +62,7 @@ class Thompson(PosteriorAgent):
             actions = draw_arms(self.rng, np.broadcast_to(shares, (size, self._num_arms)))
         else:
             actions = self._choose()
-        found = self._diagnostics.items()
+        found = self._find_diagnostics().items()
         self._diagnostics = {name: np.broadcast_to(values, (1, size)) for name, values in found}
         return actions
 

@@ -59,7 +59,7 @@ class PosteriorSnapshot(Shared):
     """
 
     noun = "arm"  # what a row is about
-    _belief: Any = None  # found when it is first asked for
+    _belief: Any = None  # of what is asked for; from the first question on
 
     def __init__(self, agent: Any, features: np.ndarray | None = None) -> None:
         self.problem, self.num_envs, self.features = agent.problem, agent.num_envs, features
@@ -85,11 +85,6 @@ class PosteriorSnapshot(Shared):
                 self.source = self._belief.source
         return self._belief
 
-    @property
-    def _lacks_features(self) -> bool:
-        """Whether coefficients are all that can be asked for."""
-        return not self.has_pulls and self.features is None
-
     def __getstate__(self) -> dict[str, Any]:
         """Pickle and copy what is known; the belief, which follows from it, is found again."""
         return super().__getstate__() | {"_belief": None}
@@ -103,7 +98,7 @@ class PosteriorSnapshot(Shared):
         twin = self._copy_shallow()
         num_features = self.problem.num_features
         twin.features = np.tile(np.eye(num_features), (len(self.counts), 1, 1))
-        twin.noun = "coefficient"
+        twin.noun, twin._belief = "coefficient", None
         return twin
 
     def mean(self) -> np.ndarray:
@@ -123,9 +118,8 @@ class PosteriorSnapshot(Shared):
         levels = check_numbers("p", p)
         if not ((levels > 0) & (levels < 1)).all():
             raise ValueError(message("p", "be above 0 and below 1", p))
-        found = np.array([self._ask("quantile", level) for level in levels.ravel().tolist()])
-        lanes = () if self.num_envs is None else (self.num_envs,)
-        return found.reshape(*levels.shape, *lanes, self.num_arms)
+        answers = [self._ask("quantile", level) for level in levels.ravel().tolist()]
+        return np.reshape(answers, (*levels.shape, *self._shape))
 
     def interval(self, confidence: float = 0.95) -> np.ndarray:
         """Return the lower and upper ends of central intervals, one after the other.
@@ -147,21 +141,20 @@ class PosteriorSnapshot(Shared):
         """
         points = check_numbers("x", x)
         answers = self._ask("density", points.ravel(), num=(points.size,))
-        return answers.reshape(*points.shape, *answers.shape[1:])
+        return answers.reshape(*points.shape, *self._shape)
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the probabilities that each arm has the largest mean."""
+        answers = np.atleast_2d(self._ask("best_arm_probabilities"))
         name = f"{type(self.belief).__name__}.best_arm_probabilities"
-        found = np.atleast_2d(self._ask("best_arm_probabilities"))
-        return self._drop_lane_axis(check_probabilities(name, found, found.shape))
+        return check_probabilities(name, answers, answers.shape).reshape(self._shape)
 
-    @one_step
     def best_arm_error(self) -> np.ndarray:
         """Return how far off they may be by chance: twice the total variation to expect.
 
         It is 0 where they are computed from the distributions themselves, to the accuracy of those.
         """
-        return self._drop_lane_axis(self.belief.best_arm_error())
+        return self._ask_of_lanes("best_arm_error")
 
     def expected_loss(self) -> np.ndarray:
         """Return the expected regret of stopping with each arm: E[max mean] - E[its mean].
@@ -171,17 +164,15 @@ class PosteriorSnapshot(Shared):
         """
         return self._ask("expected_loss")
 
-    @one_step
     def effective_sample_size(self) -> np.ndarray:
         """Return how many independent draws the answers are worth; inf if they are exact."""
-        return self._drop_lane_axis(self.belief.effective_sample_size())
+        return self._ask_of_lanes("effective_sample_size")
 
     @property
-    @one_step
     def doubts(self) -> Any:
         """Why answers so far may be wrong: a `bandit_gym.checks.doubts.Doubt`, or (N,) numbers."""
-        found = self._drop_lane_axis(self.belief.doubts())
-        return Doubt(int(found)) if self.num_envs is None else found
+        doubts = self._ask_of_lanes("doubts")
+        return Doubt(int(doubts)) if self.num_envs is None else doubts
 
     def sample(self, size: int, *, seed: int | None = None) -> np.ndarray:
         """Return draws of the means, (size, N, K) or (size, K).
@@ -232,39 +223,53 @@ class PosteriorSnapshot(Shared):
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 
-    @one_step
     def __repr__(self) -> str:
         """Show the arms of the first lane, or the coefficients, as a small table."""
-        if self._lacks_features:
-            return repr(self.coefficients)
-        table = as_frame(self).to_string(index=False)  # before the title, which shows its doubts
-        return "\n".join([make_title(self), table, *_list_omitted(self)])
+        title, table, omitted = self._tabulate()
+        return "\n".join([title, table.to_string(index=False), *omitted])
+
+    def _repr_html_(self) -> str:
+        title, table, omitted = self._tabulate()
+        lines = "".join(f"<p>{escape(line)}</p>" for line in [title, *omitted])
+        return lines + table.to_html(index=False, border=0)
 
     @one_step
-    def _repr_html_(self) -> str:
-        if self._lacks_features:
-            return self.coefficients._repr_html_()
-        table = as_frame(self).to_html(index=False, border=0)
-        lines = [make_title(self), *_list_omitted(self)]
-        return "".join(f"<p>{escape(line)}</p>" for line in lines) + table
+    def _tabulate(self) -> tuple[str, DataFrame, list[str]]:
+        """Return what is shown of the first lane: title, table, and how many rows are left out."""
+        shown = self.coefficients if self._lacks_features else self
+        table = as_frame(shown)  # before the title, which shows its doubts
+        return make_title(shown), table, _list_omitted(shown)
 
     @property
     def num_arms(self) -> int:
         """K."""
         return int((self.counts if self.features is None else self.features).shape[1])
 
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """The shape of an answer: (N, K), or (K,) for a single run."""
+        return (self.num_arms,) if self.num_envs is None else (self.num_envs, self.num_arms)
+
+    @property
+    def _lacks_features(self) -> bool:
+        """Whether coefficients are all that can be asked for."""
+        return not self.has_pulls and self.features is None
+
     @one_step
     def _ask(
-        self, name: str, *options: Any, num: tuple[int, ...] = (), asked: Any = None
+        self, question: str, *options: Any, num: tuple[int, ...] = (), belief: Any = None
     ) -> np.ndarray:
         """Return (*num, N, K) answers of the belief, for a single run without the axis of lanes."""
-        belief, shape = asked or self.belief, (*num, len(self.counts), self.num_arms)
-        answers = getattr(belief, name)(*options)
-        found = check_returned(f"{type(belief).__name__}.{name}", answers, shape)
-        return found[..., 0, :] if self.num_envs is None else found
+        belief = belief or self.belief
+        name, shape = f"{type(belief).__name__}.{question}", (len(self.counts), self.num_arms)
+        answers = check_returned(name, getattr(belief, question)(*options), (*num, *shape))
+        return answers.reshape(*num, *self._shape)
 
-    def _drop_lane_axis(self, found: np.ndarray) -> np.ndarray:
-        return found[0] if self.num_envs is None else found
+    @one_step
+    def _ask_of_lanes(self, question: str) -> np.ndarray:
+        """Return (N,) answers of the belief, for a single run a number."""
+        answers = getattr(self.belief, question)()
+        return answers[0] if self.num_envs is None else answers
 
     @one_step
     def _draw(self, size: int, seed: int | None) -> tuple[np.ndarray, Generator]:
@@ -272,9 +277,8 @@ class PosteriorSnapshot(Shared):
         rng = np.random.default_rng(check_seed("seed", seed))
         max_size = MAX_DRAWN_VALUES // self.counts.size
         size = check_integer("size", size, minimum=1, maximum=max_size)
-        posterior = self.belief
-        posterior = posterior.fork() if posterior.keeps_state else posterior
-        return self._ask("sample_many", rng, size, num=(size,), asked=posterior), rng
+        belief = self.belief.fork() if self.belief.keeps_state else self.belief
+        return self._ask("sample_many", rng, size, num=(size,), belief=belief), rng
 
 
 MAX_CURVES = 10
