@@ -114,7 +114,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         has_exact_probabilities: whether `action_probabilities` is the distribution of the next
             `act` itself, and not one that the agent approximates.
         takes_features: whether it takes a `ContextualProblem`, of arms with features; those that
-            are shown for a decision are `evidence.offered`, (N, K, d).
+            are shown for a decision are `evidence.decision_features`, (N, K, d).
         takes_available: whether `act` and `action_probabilities` take a mask of available arms.
             A rule by `_scores` may say so; one by `_choose` may if this and
             `_action_probabilities` keep to `_available`.
@@ -261,7 +261,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
                 mask = check_mask("mask", mask, self.num_lanes)
             features, num_arms = None, self._num_arms
             if self._has_features:
-                features = self.evidence.find_offered(observation, self.num_envs, mask)
+                features = self.evidence.find_features(observation, self.num_envs, mask)
                 num_arms = features.shape[1] if features.ndim == 3 else sys.maxsize
             actions = check_actions(action, num_arms, self.num_envs, mask=mask)
             rewards = check_rewards(reward, self.problem.likelihood, self.num_envs, mask)
@@ -275,7 +275,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
                 features = None if features is None else features[mask]
             self.evidence.add(lanes, actions if features is None else features, rewards)
             if features is not None and observation is None:
-                self.evidence.mark_used(lanes)
+                self.evidence.mark_rewarded(lanes)
             self._learn(lanes, actions, rewards)
 
     @one_step
@@ -423,12 +423,12 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             raise ValueError(message("size", condition, size, "reset() prepares a single run"))
         size = check_integer("size", size, minimum=1, maximum=self.max_lanes)
         self._show(observation, available, size if self._has_features else None)
-        features = self.evidence.offered if self._has_features else None
+        features = self.evidence.decision_features if self._has_features else None
         actions = self._choose_many(size, features)
         check_choices(f"{type(self).__name__}._choose", actions, (size,), self._num_arms)
         if features is not None:  # which of them a reward is for, only its observation can say
-            self.evidence.offer(features[-1:])
-            self.evidence.mark_used(self._lanes)
+            self.evidence.set_decision(features[-1:])
+            self.evidence.mark_rewarded(self._lanes)
         return actions
 
     def _choose_many(self, size: int, features: np.ndarray | None) -> np.ndarray:
@@ -522,6 +522,8 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             mask = check_available(available, num_arms, num_decisions)
         if self._has_features:
             num_features = self.problem.num_features  # type: ignore[attr-defined]
-            self.evidence.offer(check_features(observation, num_features, num_decisions, mask=mask))
+            self.evidence.set_decision(
+                check_features(observation, num_features, num_decisions, mask=mask)
+            )
             self._num_arms = num_arms
         self._available = () if mask is None else (mask,)

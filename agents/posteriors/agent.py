@@ -142,7 +142,7 @@ class PosteriorAgent(Agent):
 
     def _features(self, observation: Any) -> np.ndarray:
         """Return (N, K, d) features, those of the last decision for None."""
-        offered: np.ndarray = self.evidence.offered
+        offered: np.ndarray = self.evidence.decision_features
         if observation is None and offered.size:
             return offered
         return check_features(observation, offered.shape[2], self.num_envs)

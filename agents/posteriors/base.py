@@ -41,7 +41,8 @@ class Belief(CurrentNames, ABC):
         source: what its answers are taken from, in words.
         has_exact_probabilities: whether `best_arm_probabilities` are those of `draw_best`, and not
             an approximation of them.
-        keeps_state: whether answers may move it, so that it is asked by a copy.
+        keeps_state: whether it holds more than follows from the evidence, which its own draws move,
+            so that whoever asks in passing asks a copy.
     """
 
     source: str = f"{NUM_ANSWER_DRAWS:,} draws"
@@ -218,8 +219,8 @@ class Posterior(Belief):
 
     Attributes:
         problem: whose posterior it is.
-        keeps_state: whether lanes hold more than follows from the evidence.
         state_names: the attributes that a saved agent needs beside the evidence.
+        min_file_format: of the oldest files of agents that have these.
         max_lanes: how many lanes there is memory for.
         can_discount: whether it can follow evidence that is discounted or leaves a window.
         decides_many: whether its belief of one lane under (n, K, d) features draws n best arms.
@@ -229,6 +230,7 @@ class Posterior(Belief):
     max_lanes: int = MAX_STATISTICS
     keeps_state: ClassVar[bool] = True
     state_names: ClassVar[tuple[str, ...]] = ()
+    min_file_format: ClassVar[int] = 5
     can_discount: ClassVar[bool] = False
     decides_many: ClassVar[bool] = False
 

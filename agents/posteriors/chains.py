@@ -232,6 +232,7 @@ class GibbsPosterior(Posterior):
     method = "gibbs"
     source = f"{NUM_ANSWER_SWEEPS} sweeps of a Markov chain"
     state_names = ("_means", "counts", "sums", "_settled", "_slowness", "_directions", "_is_fresh")
+    min_file_format = 6
 
     def __init__(self, problem: BanditProblem) -> None:
         require_proper_prior(problem.prior)

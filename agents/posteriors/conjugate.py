@@ -49,7 +49,7 @@ class ConjugatePosterior(ExactPosterior):
 
     method = "conjugate"
     source = "the conjugate posterior"
-    state_names = ("_ahead",)
+    state_names = ("buffer",)
 
     def __init__(self, likelihood: Likelihood, prior: np.ndarray) -> None:
         self.likelihood = likelihood
@@ -57,12 +57,12 @@ class ConjugatePosterior(ExactPosterior):
         self.weights = data_weights(likelihood)
         self.evidence = CountsAndSums(len(prior))
         self.counts = self.evidence.counts
-        self._ahead: DrawBuffer | None = None
+        self.buffer: DrawBuffer | None = None
 
     @property
     def keeps_state(self) -> bool:  # type: ignore[override]  # of draws made ahead
         """Whether draws are made ahead."""
-        return self._ahead is not None
+        return self.buffer is not None
 
     @property
     def distribution(self) -> Distribution:
@@ -96,7 +96,7 @@ class ConjugatePosterior(ExactPosterior):
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Throw away draws made ahead; otherwise the statistics are all there is."""
         is_small = len(mask) == 1 and len(self.prior) <= MAX_BUFFERED_ARMS
-        self._ahead = DrawBuffer(self) if is_small else None
+        self.buffer = DrawBuffer(self) if is_small else None
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Take note of the statistics."""
@@ -121,8 +121,8 @@ class ConjugatePosterior(ExactPosterior):
         if available is not None:
             return super().draw_best(rng, available)
         counts, sums = self.evidence.counts, self.evidence.sums
-        if self._ahead is not None and self.evidence.is_cumulative:
-            return self._ahead.draw_best(rng, counts, sums)
+        if self.buffer is not None and self.evidence.is_cumulative:
+            return self.buffer.draw_best(rng, counts, sums)
         if self.distribution.code is None:
             return super().draw_best(rng)
         from agents.numerics.kernels import ConjugatePrior, draw_best_arms
@@ -217,7 +217,7 @@ class DrawBuffer:
         posterior: whose prior and likelihood they are.
     """
 
-    state_names = ("_draws", "_place", "_pulls")
+    state_names = ("_draws", "_num_used", "_pulls")
 
     def __init__(self, posterior: ConjugatePosterior) -> None:
         self.likelihood = posterior.likelihood
@@ -225,24 +225,24 @@ class DrawBuffer:
         self.weights: list[list[float]] = posterior.weights.tolist()
         self.is_proper: list[bool] = posterior.is_proper.tolist()
         self._draws: list[list[float]] = [[]] * len(self.prior)
-        self._place, self._pulls = NUM_BUFFERED_DRAWS, [-1]
+        self._num_used, self._pulls = NUM_BUFFERED_DRAWS, [-1]
 
     def draw_best(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Return the (1,) arm that is best in the next draw, given (1, K) statistics.
 
         Lists of Python serve one number at a time, where arrays would take twice as long.
         """
-        if self._place == NUM_BUFFERED_DRAWS:
-            self._place, self._pulls = 0, [-1] * len(self.prior)
+        if self._num_used == NUM_BUFFERED_DRAWS:
+            self._num_used, self._pulls = 0, [-1] * len(self.prior)
         pulls: list[int] = counts[0].tolist()
         if pulls != self._pulls:
             for arm, new in enumerate(pulls):
                 if new != self._pulls[arm]:
                     self._draws[arm] = self._draw(rng, arm, new, sums.item(0, arm))
             self._pulls = pulls
-        offset = self._place - NUM_BUFFERED_DRAWS  # from the end, where rows of all lengths meet
+        offset = self._num_used - NUM_BUFFERED_DRAWS  # from the end, where rows of all lengths meet
         means = [draws[offset] for draws in self._draws]
-        self._place += 1
+        self._num_used += 1
         best = max(means)
         if means.count(best) > 1:
             return random_argmax(rng, np.array([means]))
@@ -255,7 +255,7 @@ class DrawBuffer:
         second = self.prior[arm][1] + c * pulls + d * total
         if pulls == 0 and not self.is_proper[arm]:
             return [math.inf] * NUM_BUFFERED_DRAWS
-        num_draws = NUM_BUFFERED_DRAWS - self._place
+        num_draws = NUM_BUFFERED_DRAWS - self._num_used
         distribution = find_row(self.likelihood).distribution
         return distribution.draw(rng, first, second, num_draws).tolist()  # type: ignore[no-any-return]
 

@@ -94,6 +94,7 @@ class ParticlePosterior(Posterior):
     can_discount = True
     has_exact_probabilities = True
     state_names = ("counts", "sums", "_peaks", "lineage", "_means", "_log_weights")
+    min_file_format = 6
     counts: np.ndarray
 
     def __init__(

@@ -70,7 +70,7 @@ class LinUCB(Agent):
 
     def _scores(self) -> np.ndarray:
         self._regression.update(self.rng, self.evidence)
-        belief = self._regression.predict(self.evidence.offered)
+        belief = self._regression.predict(self.evidence.decision_features)
         return belief.mean() + self.alpha * belief.std()
 
 
