@@ -59,8 +59,8 @@ class PosteriorAgent(Agent):
         if posterior is None:
             return
         self.inner = make_posterior(check_problem(problem), posterior)
-        if self._has_features and type(self.inner).predict is Posterior.predict:
-            condition = "be one that overrides predict, which is given the features"
+        if self._has_features and not self.inner.takes_features:
+            condition = "be one of coefficients, which says takes_features = True"
             raise ValueError(message("posterior", condition, type(self.inner).__name__))
         if not (self.evidence.is_cumulative or self.inner.can_discount):
             name = type(self.inner).__name__

@@ -136,6 +136,7 @@ class GaussianCoefficients(Posterior):
     method = "conjugate"
     source = SOURCE
     keeps_state = False
+    takes_features = True
     decides_many = True
 
     problem: ContextualProblem

@@ -102,6 +102,7 @@ class CoefficientPosterior(Posterior):
     """
 
     problem: ContextualProblem
+    takes_features = True
     decides_many = True
     num_lanes: int
 
