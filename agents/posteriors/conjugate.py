@@ -64,11 +64,14 @@ class ConjugatePosterior(ExactPosterior):
         """Whether draws are made ahead."""
         return self.buffer is not None
 
-    @property
+    @cached_property
     def distribution(self) -> Distribution:
-        """Of a mean; copies and pickles find it by the likelihood, as a user's may be no data."""
-        found: Distribution = find_row(self.likelihood).distribution
-        return found
+        """Of a mean."""
+        return find_row(self.likelihood).distribution  # type: ignore[no-any-return]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Let copies and pickles find the distribution again: a user's may be no data."""
+        return {name: value for name, value in vars(self).items() if name != "distribution"}
 
     @cached_property
     def is_proper(self) -> np.ndarray:
@@ -220,7 +223,7 @@ class DrawBuffer:
     state_names = ("_draws", "_num_used", "_pulls")
 
     def __init__(self, posterior: ConjugatePosterior) -> None:
-        self.likelihood = posterior.likelihood
+        self.posterior = posterior
         self.prior: list[list[float]] = posterior.prior.tolist()
         self.weights: list[list[float]] = posterior.weights.tolist()
         self.is_proper: list[bool] = posterior.is_proper.tolist()
@@ -256,8 +259,8 @@ class DrawBuffer:
         if pulls == 0 and not self.is_proper[arm]:
             return [math.inf] * NUM_BUFFERED_DRAWS
         num_draws = NUM_BUFFERED_DRAWS - self._num_used
-        distribution = find_row(self.likelihood).distribution
-        return distribution.draw(rng, first, second, num_draws).tolist()  # type: ignore[no-any-return]
+        draws = self.posterior.distribution.draw(rng, first, second, num_draws)
+        return draws.tolist()  # type: ignore[no-any-return]
 
 
 def reference_posterior(problem: BanditProblem) -> ConjugatePosterior:
