@@ -62,6 +62,10 @@ def with_prior(problem: Any, prior: Any) -> BanditProblem:
     return replace(problem, prior=make_prior(prior))
 
 
+IF_ALL_ARMS = "a class that decides among all arms has takes_available = False"
+"""What to do about a choice of one's own that does not keep to a mask."""
+
+
 class AgentMeta(type):
     """Lets every agent take an environment for a problem, and a `prior` in place of the problem's.
 
@@ -265,15 +269,15 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
                 num_arms = features.shape[1] if features.ndim == 3 else sys.maxsize
             actions = check_actions(action, num_arms, self.num_envs, mask=mask)
             rewards = check_rewards(reward, self.problem.likelihood, self.num_envs, mask)
-            lanes = self._lanes
-            if features is not None and features.ndim == 3:
+            lanes, played = self._lanes, actions if features is None else features
+            if played.ndim == 3:
                 if observation is None and self._available:
                     check_played(actions, self._available[0], mask)
-                features = features[lanes, actions]
+                played = played[lanes, actions]
             if mask is not None:
                 lanes, actions, rewards = lanes[mask], actions[mask], rewards[mask]
-                features = None if features is None else features[mask]
-            self.evidence.add(lanes, actions if features is None else features, rewards)
+                played = played[mask]
+            self.evidence.add(lanes, played, rewards)
             if features is not None and observation is None:
                 self.evidence.mark_rewarded(lanes)
             self._learn(lanes, actions, rewards)
@@ -405,10 +409,12 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         self._require_reset()
         copied = self._copy_agent()
         copied._show(observation, available, self.num_envs)
-        name, shape = type(self).__name__, (self.num_lanes, copied._num_arms)
-        probabilities = check_probabilities(
-            f"{name}._action_probabilities", copied._action_probabilities(), shape
-        )
+        name = f"{type(self).__name__}._action_probabilities"
+        shape = self.num_lanes, copied._num_arms
+        probabilities = check_probabilities(name, copied._action_probabilities(), shape)
+        if copied._available and probabilities[~copied._available[0]].any():
+            condition = "return 0 for arms that are not available"
+            raise ValueError(message(name, condition, probabilities, IF_ALL_ARMS))
         if not copied.has_exact_probabilities:
             copied._warn_of_doubts()
         return probabilities[0] if self.num_envs is None else probabilities
@@ -457,8 +463,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         if not self._are_arms(actions):
             actions = check_choices(name, actions, self._lanes.shape, self._num_arms)
         if self._available and not self._available[0][self._lanes, actions].all():
-            remedy = "a class that decides among all arms has takes_available = False"
-            raise ValueError(message(name, "return available arms", actions, remedy))
+            raise ValueError(message(name, "return available arms", actions, IF_ALL_ARMS))
         return actions
 
     def _choose(self) -> np.ndarray:

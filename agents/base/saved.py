@@ -32,6 +32,7 @@ AGENT_FILE_FORMAT, MIN_AGENT_FILE_FORMAT = 6, 5
 NAMES_OF_FORMAT_5 = {
     "_ahead": "buffer",
     "_place": "_num_used",
+    "_places": "_next_slots",
     "offered": "decision_features",
     "is_unused": "awaits_reward",
 }

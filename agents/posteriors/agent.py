@@ -73,8 +73,8 @@ class PosteriorAgent(Agent):
     @property
     def max_lanes(self) -> int:
         """How many lanes it can be asked for: posteriors may need more memory than statistics."""
-        own = MAX_STATISTICS if self.inner is None else self.inner.max_lanes
-        return min(super().max_lanes, own)
+        max_of_posterior = MAX_STATISTICS if self.inner is None else self.inner.max_lanes
+        return min(super().max_lanes, max_of_posterior)
 
     @one_step
     def warm_start(self, counts: Any, sums: Any) -> None:
@@ -142,10 +142,10 @@ class PosteriorAgent(Agent):
 
     def _features(self, observation: Any) -> np.ndarray:
         """Return (N, K, d) features, those of the last decision for None."""
-        offered: np.ndarray = self.evidence.decision_features
-        if observation is None and offered.size:
-            return offered
-        return check_features(observation, offered.shape[2], self.num_envs)
+        last: np.ndarray = self.evidence.decision_features
+        if observation is None and last.size:
+            return last
+        return check_features(observation, last.shape[2], self.num_envs)
 
     def _find_diagnostics(self) -> dict[str, np.ndarray]:
         """Return what the belief of the last decision says, which stays as it is until the next.

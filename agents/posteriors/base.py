@@ -203,13 +203,13 @@ class Belief(CurrentNames, ABC):
     def _draws(self) -> WeightedDraws:
         """Return the draws for all answers at this decision."""
         if self._answers is None:
-            found = self.weighted_draws()
-            is_one = isinstance(found, WeightedDraws)
-            if not is_one or found.means.shape[:2] != found.log_weights.shape:
+            draws = self.weighted_draws()
+            is_one = isinstance(draws, WeightedDraws)
+            if not is_one or draws.means.shape[:2] != draws.log_weights.shape:
                 name = f"{type(self).__name__}.weighted_draws"
                 condition = "return WeightedDraws of (N, m, K) means and (N, m) log-weights"
-                raise ValueError(message(name, condition, found))
-            self._answers = found
+                raise ValueError(message(name, condition, draws))
+            self._answers = draws
         return self._answers
 
 

@@ -659,6 +659,28 @@ def test_what_a_rule_returns_is_refused_by_its_name(num_envs, method, found, tol
         agent.action_probabilities() if method == "_action_probabilities" else agent.act()
 
 
+class Careless(Classic):
+    """Says that it takes a mask, and does not look at it."""
+
+    takes_available = True
+
+    def _choose(self):
+        return np.zeros(self.num_lanes, dtype=np.int64)
+
+    def _action_probabilities(self):
+        return np.eye(4)[self._choose()]
+
+
+def test_a_choice_that_does_not_keep_to_the_mask_is_refused_by_its_name():
+    agent = Careless(CONJUGATE)
+    agent.reset(2, seed=0)
+    mask = [False, True, True, True]
+    with pytest.raises(ValueError, match="Careless._choose must return available arms, got arr"):
+        agent.act(available=mask)
+    with pytest.raises(ValueError, match="Careless._action_probabilities must return 0 for arms"):
+        agent.action_probabilities(available=mask)
+
+
 NARROW = BanditProblem(Bernoulli(), DensityOnly(TruncatedNormal(0.5, 0.1, 0.4, 0.6)), 4)
 BOUNDED = BanditProblem(Exponential(), TruncatedNormal(0.5, 0.1, 0.2, 0.8), 4)
 OF_ONE_RUN = [
