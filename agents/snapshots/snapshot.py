@@ -59,35 +59,18 @@ class PosteriorSnapshot(Shared):
     """
 
     noun = "arm"  # what a row is about
-    _belief: Any = None  # of what is asked for; from the first question on
 
     def __init__(self, agent: Any, features: np.ndarray | None = None) -> None:
         self.problem, self.num_envs, self.features = agent.problem, agent.num_envs, features
         evidence = agent.evidence.copy_totals()
         self.counts, self.sums = view_read_only(evidence.counts), view_read_only(evidence.sums)
         self.has_pulls = not isinstance(self.problem, ContextualProblem)  # of each arm in `counts`
-        self.source, self._posterior = agent.inner.source, agent.inner.fork()
+        self._posterior = self.belief = agent.inner.fork()
         # Particles and chains follow the data as the agent itself will.
         self._posterior.update(copy.deepcopy(agent.rng), evidence)
-
-    @property
-    @one_step
-    def belief(self) -> Any:
-        """The belief of what is asked for."""
-        if self._lacks_features:
-            condition = "be given to posterior where more than coefficients is asked of it"
-            raise TypeError(message("observation", condition, None))
-        if self._belief is None:
-            self._belief = self._posterior.predict(self.features)
-            if self.noun == "coefficient":
-                self._belief = self._belief.coefficients
-            else:
-                self.source = self._belief.source
-        return self._belief
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle and copy what is known; the belief, which follows from it, is found again."""
-        return super().__getstate__() | {"_belief": None}
+        if not self._lacks_features:
+            self.belief = self._posterior.predict(features)
+        self.source = self.belief.source
 
     @property
     @one_step
@@ -96,9 +79,8 @@ class PosteriorSnapshot(Shared):
         if self.has_pulls:
             raise AttributeError("coefficients must be asked of arms with features, got none.")
         twin = self._copy_shallow()
-        num_features = self.problem.num_features
-        twin.features = np.tile(np.eye(num_features), (len(self.counts), 1, 1))
-        twin.noun, twin._belief = "coefficient", None
+        twin.features = np.tile(np.eye(self.problem.num_features), (len(self.counts), 1, 1))
+        twin.belief, twin.noun = self._posterior.predict(twin.features).coefficients, "coefficient"
         return twin
 
     def mean(self) -> np.ndarray:
@@ -154,7 +136,7 @@ class PosteriorSnapshot(Shared):
 
         It is 0 where they are computed from the distributions themselves, to the accuracy of those.
         """
-        return self._ask_of_lanes("best_arm_error")
+        return self._ask("best_arm_error", of_arms=False)
 
     def expected_loss(self) -> np.ndarray:
         """Return the expected regret of stopping with each arm: E[max mean] - E[its mean].
@@ -166,12 +148,12 @@ class PosteriorSnapshot(Shared):
 
     def effective_sample_size(self) -> np.ndarray:
         """Return how many independent draws the answers are worth; inf if they are exact."""
-        return self._ask_of_lanes("effective_sample_size")
+        return self._ask("effective_sample_size", of_arms=False)
 
     @property
     def doubts(self) -> Any:
         """Why answers so far may be wrong: a `bandit_gym.checks.doubts.Doubt`, or (N,) numbers."""
-        doubts = self._ask_of_lanes("doubts")
+        doubts = self._ask("doubts", of_arms=False)
         return Doubt(int(doubts)) if self.num_envs is None else doubts
 
     def sample(self, size: int, *, seed: int | None = None) -> np.ndarray:
@@ -209,6 +191,7 @@ class PosteriorSnapshot(Shared):
         """
         from matplotlib.axes import Axes
 
+        self._require_features()
         lane = check_integer("lane", lane, minimum=0, maximum=len(self.counts) - 1)
         if ax is not None:
             check_object("ax", ax, Axes, "leave it out for a figure of its own")
@@ -257,28 +240,33 @@ class PosteriorSnapshot(Shared):
 
     @one_step
     def _ask(
-        self, question: str, *options: Any, num: tuple[int, ...] = (), belief: Any = None
+        self, question: str, *options: Any, num: tuple[int, ...] = (), of_arms: bool = True
     ) -> np.ndarray:
-        """Return (*num, N, K) answers of the belief, for a single run without the axis of lanes."""
-        belief = belief or self.belief
-        name, shape = f"{type(belief).__name__}.{question}", (len(self.counts), self.num_arms)
-        answers = check_returned(name, getattr(belief, question)(*options), (*num, *shape))
-        return answers.reshape(*num, *self._shape)
+        """Return (*num, N, K) answers of the belief, or (N,); a single run has no axis of lanes.
 
-    @one_step
-    def _ask_of_lanes(self, question: str) -> np.ndarray:
-        """Return (N,) answers of the belief, for a single run a number."""
-        answers = getattr(self.belief, question)()
-        return answers[0] if self.num_envs is None else answers
+        A belief that its own draws move is asked by a copy.
+        """
+        self._require_features()
+        belief = self.belief.fork() if num and self.belief.keeps_state else self.belief
+        shape = (*num, len(self.counts), self.num_arms) if of_arms else (len(self.counts),)
+        name = f"{type(belief).__name__}.{question}"
+        answers = check_returned(name, getattr(belief, question)(*options), shape)
+        if self.num_envs is None:
+            return answers[..., 0, :] if of_arms else answers[0]
+        return answers
 
-    @one_step
+    def _require_features(self) -> None:
+        """Refuse questions about arms whose features are not known."""
+        if self._lacks_features:
+            condition = "be given to posterior where more than coefficients is asked of it"
+            raise TypeError(message("observation", condition, None))
+
     def _draw(self, size: int, seed: int | None) -> tuple[np.ndarray, Generator]:
         """Return draws of the means, and the generator that goes on after them."""
         rng = np.random.default_rng(check_seed("seed", seed))
         max_size = MAX_DRAWN_VALUES // self.counts.size
         size = check_integer("size", size, minimum=1, maximum=max_size)
-        belief = self.belief.fork() if self.belief.keeps_state else self.belief
-        return self._ask("sample_many", rng, size, num=(size,), belief=belief), rng
+        return self._ask("sample_many", rng, size, num=(size,)), rng
 
 
 MAX_CURVES = 10
