@@ -50,7 +50,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from agents.base.lanes import one_step
+from agents.base.threads import atomic
 from agents.posteriors.base import favour_missing_arms
 from agents.racing.races import Races
 from agents.racing.stopping import EFFECTIVE_SAMPLES, MAX_SAMPLES_PER_RACE, Paper, Stop
@@ -152,7 +152,7 @@ class RacingThompson(Thompson):
         options: Any = {"proposal": proposal, "unpulled_arms": unpulled_arms, "prior": prior}
         return cls(problem, stopping=stopping, **options)
 
-    @one_step
+    @atomic
     def race(self) -> Races:
         """Return finished races, one per lane, after lines 5 to 15 of Algorithm 2.
 

@@ -19,9 +19,10 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from agents.base.conjugacy import REFERENCE, reference_prior
-from agents.base.evidence import make_evidence
-from agents.base.lanes import Lanes, one_step, view_read_only
+from agents.base.evidence import make_evidence, view_read_only
+from agents.base.lanes import Lanes
 from agents.base.saved import Storable
+from agents.base.threads import atomic
 from agents.numerics.choices import argmax_probabilities, hide_arms, random_argmax
 from bandit_gym.checks import (
     CurrentNames,
@@ -172,7 +173,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         """How many lanes it can be asked for, with what it keeps of each."""
         return self.evidence.max_lanes
 
-    @one_step
+    @atomic
     def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
         """Forget everything and prepare for `num_envs` lanes.
 
@@ -191,7 +192,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         self._diagnostics = {}
         self._start()
 
-    @one_step
+    @atomic
     def reset_lanes(self, mask: np.ndarray) -> None:
         """Forget the lanes where `mask` is True and leave the others, and the generator, alone.
 
@@ -282,7 +283,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
                 self.evidence.mark_rewarded(lanes)
             self._learn(lanes, actions, rewards)
 
-    @one_step
+    @atomic
     def warm_start(self, counts: Any, sums: Any) -> None:
         """Add earlier data, given as sufficient statistics, to every lane.
 
@@ -305,7 +306,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         shape = self.lane_counts.shape
         self.evidence.add_totals(*check_statistics(counts, sums, self.problem.likelihood, shape))
 
-    @one_step
+    @atomic
     def observe_log(self, log: Log, *, observation: Any = None) -> None:
         """Learn all rows of a log in every lane, as if each had been observed in order.
 
@@ -369,7 +370,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         name = type(self).__name__
         raise TypeError(f"posterior must be asked of an agent with a prior, got {name}.")
 
-    @one_step
+    @atomic
     def diagnostics(self) -> dict[str, Any]:
         """Return how the last `act` went, by name; nothing before the first.
 
@@ -388,7 +389,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         """Return the arrays of `diagnostics`; a class that has any keeps them in `_diagnostics`."""
         return self._diagnostics or {}
 
-    @one_step
+    @atomic
     def action_probabilities(self, observation: Any = None, *, available: Any = None) -> np.ndarray:
         """Return the probabilities of the next `act`, without moving the agent or its generator.
 

@@ -176,3 +176,10 @@ def make_evidence(problem: BanditProblem, discount: float, window: int | None) -
             raise ValueError(message("window", "be None beside a discount", window))
         return WindowedCountsAndSums(num_arms, window)
     return CountsAndSums(num_arms, discount)
+
+
+def view_read_only(values: np.ndarray) -> np.ndarray:
+    """Return a view through which an array cannot be changed."""
+    view = values.view()
+    view.flags.writeable = False
+    return view

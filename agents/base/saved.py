@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from agents.base.conjugacy import REFERENCE, reference_prior
-from agents.base.lanes import Shared, one_step
+from agents.base.threads import ThreadSafe, atomic
 from bandit_gym.checks import check_file, message
 from bandit_gym.checks.files import replacing
 from bandit_gym.likelihoods import likelihood_from_dict
@@ -41,7 +41,7 @@ NAMES_OF_FORMAT_5 = {
 CONTENT_KEY, ARRAY_KEY = "agent", "<array>"
 
 
-class Storable(Shared):
+class Storable(ThreadSafe):
     """Remembers the options it was built with, and what its classes name in `state_names`.
 
     Attributes:
@@ -70,7 +70,7 @@ class Storable(Shared):
         given = self._options.items()
         return {name: v.tolist() if isinstance(v, is_array) else v for name, v in given}
 
-    @one_step
+    @atomic
     def with_arms(self, num_arms: int, prior: Any = None) -> Self:
         """Return an agent for more arms that has observed all that this one has.
 
@@ -117,7 +117,7 @@ class Storable(Shared):
         """
         write_agent_file(check_file("path", path), self._describe())
 
-    @one_step
+    @atomic
     def _describe(self) -> dict[str, Any]:
         """Return what a file of this agent has."""
         self._find_diagnostics()  # which may rest on what the file leaves out

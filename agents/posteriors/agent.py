@@ -12,7 +12,7 @@ import numpy as np
 
 from agents.base import Agent
 from agents.base.evidence import MAX_STATISTICS
-from agents.base.lanes import one_step
+from agents.base.threads import atomic
 from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.factory import make_posterior
 from agents.snapshots.snapshot import PosteriorSnapshot
@@ -76,7 +76,7 @@ class PosteriorAgent(Agent):
         max_of_posterior = MAX_STATISTICS if self.inner is None else self.inner.max_lanes
         return min(super().max_lanes, max_of_posterior)
 
-    @one_step
+    @atomic
     def warm_start(self, counts: Any, sums: Any) -> None:
         """Add earlier data to every lane, see `Agent.warm_start`.
 
@@ -86,7 +86,7 @@ class PosteriorAgent(Agent):
         self._refuse_learner("warm_start")
         super().warm_start(counts, sums)
 
-    @one_step
+    @atomic
     def with_arms(self, num_arms: int, prior: Any = None) -> Self:
         """Return an agent for more arms, see `Storable.with_arms`."""
         self._refuse_learner("with_arms")
@@ -131,7 +131,7 @@ class PosteriorAgent(Agent):
             )
             warnings.warn(text, RuntimeWarning, stacklevel=4)  # the caller of action_probabilities
 
-    @one_step
+    @atomic
     def posterior(self, observation: Any = None) -> PosteriorSnapshot:
         """Return what is known of the means now, see `Agent.posterior`."""
         if self.inner is None:

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from agents.base.lanes import one_step
+from agents.base.threads import atomic
 from agents.oracle.predictive import predictive_means
 from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.base import Belief
@@ -64,7 +64,7 @@ class DiscountedGittins(PosteriorAgent):
         self._num_pulls = 0
         self._tables = np.zeros((1, 0))
 
-    @one_step
+    @atomic
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices."""
         posterior = self.belief()
@@ -185,7 +185,7 @@ class FiniteHorizonGittins(HorizonRule, PosteriorAgent):
     def __init__(self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON) -> None:
         super().__init__(problem, horizon=horizon)
 
-    @one_step
+    @atomic
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""
         left = remaining_pulls(self)
@@ -261,7 +261,7 @@ class OptimisticGittins(PosteriorAgent):
         self.pace = check_real("pace", pace, minimum=0.0)
         super().__init__(problem)
 
-    @one_step
+    @atomic
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""
         discount = 1 - 1 / (self.pace + self.lane_counts.sum(axis=1, keepdims=True) + 1)

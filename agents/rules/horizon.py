@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agents.base import Agent
-from agents.base.lanes import one_step
+from agents.base.threads import atomic
 from bandit_gym.checks import check_integer
 from bandit_gym.problem import BanditProblem
 
@@ -48,7 +48,7 @@ class HorizonRule(Agent):
         self.horizon = check_integer("horizon", horizon, minimum=1, maximum=MAX_HORIZON)
         super().__init__(problem, **options)
 
-    @one_step
+    @atomic
     def reset_lanes(self, mask: np.ndarray) -> None:
         """Forget the lanes where `mask` is True; their next decision is the first."""
         super().reset_lanes(mask)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.base.lanes import Shared, one_step, view_read_only
+from agents.base.evidence import view_read_only
+from agents.base.threads import ThreadSafe, atomic
 from bandit_gym.checks import (
     check_integer,
     check_numbers,
@@ -39,7 +40,7 @@ MAX_DRAWN_VALUES = 10**9
 """Means of all draws together: 8 GB."""
 
 
-class PosteriorSnapshot(Shared):
+class PosteriorSnapshot(ThreadSafe):
     """What an agent knew of the means; what it observes later does not change it.
 
     Answers have the shape (N, K) for N lanes and (K,) for a single run, with more axes before where
@@ -73,7 +74,7 @@ class PosteriorSnapshot(Shared):
         self.source = self.belief.source
 
     @property
-    @one_step
+    @atomic
     def coefficients(self) -> PosteriorSnapshot:
         """What was known of the (N, d) coefficients of features, in place of the (N, K) means."""
         if self.has_pulls:
@@ -181,7 +182,7 @@ class PosteriorSnapshot(Shared):
             raise ValueError(f"predictive must have proper posteriors, got none of arm {arm}.")
         return np.asarray(self.problem.likelihood.sample(means, rng.random(means.shape)))
 
-    @one_step
+    @atomic
     def plot(self, ax: Axes | None = None, *, lane: int = 0) -> Axes:
         """Draw the densities of the arms or, of draws and of many arms, intervals.
 
@@ -216,7 +217,7 @@ class PosteriorSnapshot(Shared):
         lines = "".join(f"<p>{escape(line)}</p>" for line in [title, *omitted])
         return lines + table.to_html(index=False, border=0)
 
-    @one_step
+    @atomic
     def _tabulate(self) -> tuple[str, DataFrame, list[str]]:
         """Return what is shown of the first lane: title, table, and how many rows are left out."""
         shown = self.coefficients if self._lacks_features else self
@@ -238,7 +239,7 @@ class PosteriorSnapshot(Shared):
         """Whether coefficients are all that can be asked for."""
         return not self.has_pulls and self.features is None
 
-    @one_step
+    @atomic
     def _ask(
         self, question: str, *options: Any, num: tuple[int, ...] = (), of_arms: bool = True
     ) -> np.ndarray:
