@@ -460,9 +460,11 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
 
     def _decide(self) -> np.ndarray:
         """Return (N,) int64 arms by `_choose`, or refuse what is none."""
-        actions, name = self._choose(), f"{type(self).__name__}._choose"
-        if not self._are_arms(actions):
-            actions = check_choices(name, actions, self._lanes.shape, self._num_arms)
+        actions = self._choose()
+        if self._are_arms(actions) and not self._available:
+            return actions
+        name = f"{type(self).__name__}._choose"
+        actions = check_choices(name, actions, self._lanes.shape, self._num_arms)
         if self._available and not self._available[0][self._lanes, actions].all():
             raise ValueError(message(name, "return available arms", actions, IF_ALL_ARMS))
         return actions

@@ -800,6 +800,20 @@ def test_threads_may_share_the_optimal_agent():
     assert_threads_may_share(agent, 3)
 
 
+def test_copies_pickles_and_files_have_locks_of_their_own(tmp_path):
+    """While one thread is in a step of the agent, another may use its copies."""
+    agent = make("exact, conjugate", None, 5)
+    agent.save(tmp_path / "agent")
+    posterior = agent.posterior()
+    copies = [deepcopy(agent), pickle.loads(pickle.dumps(agent)), agents.load(tmp_path / "agent")]
+    snapshots = [deepcopy(posterior), pickle.loads(pickle.dumps(posterior))]
+    with ThreadPoolExecutor(1) as pool, agent._lock, posterior._lock:
+        for copied in copies:
+            assert pool.submit(copied.act).result(timeout=60) in range(4)
+        for copied in snapshots:
+            assert pool.submit(copied.mean).result(timeout=60).shape == (4,)
+
+
 @in_settings(
     [setting for setting in SETTINGS if setting.partition(",")[0] not in WITHOUT_POSTERIOR]
 )
@@ -808,6 +822,8 @@ def test_threads_may_share_a_posterior(setting):
 
     def ask(_):
         answers = [shared.mean(), shared.std(), shared.quantile(0.9)]
+        if shared.features is not None:
+            answers.append(shared.coefficients.mean())
         return [*answers, shared.best_arm_probabilities(), shared.sample(3, seed=0)]
 
     shared = agent.posterior(shown(agent))
