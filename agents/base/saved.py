@@ -217,7 +217,8 @@ def get_state(obj: Any) -> Any:
 def set_state(obj: Any, state: Any, file_format: int = AGENT_FILE_FORMAT) -> None:
     """Let an object that has just been started remember what `get_state` returned.
 
-    What follows from it is made by the method `_resume`, where there is one.
+    What follows from it is made by the method `_resume`, where there is one. Of an older format,
+    what is no longer remembered is left out, and what was not is as in a fresh object.
 
     Raises:
         ValueError: if names are missing or too many, or the format is older than the object reads.
@@ -225,6 +226,8 @@ def set_state(obj: Any, state: Any, file_format: int = AGENT_FILE_FORMAT) -> Non
     names = _list_state_names(obj)
     if file_format < AGENT_FILE_FORMAT and is_project_class(type(obj)):
         state = {NAMES_OF_FORMAT_5.get(name, name): value for name, value in state.items()}
+        names = [name for name in names if name in state]
+        state = {name: state[name] for name in names}
         if file_format < (oldest := getattr(obj, "min_file_format", file_format)):
             condition = f"lead to a file of format {oldest} or later for {type(obj).__name__}"
             remedy = "build the agent again, and give it its data by warm_start"

@@ -199,6 +199,18 @@ def test_files_in_the_repository_go_on_as_when_they_were_written(name, file_form
     assert agent_files.describe(agent) == expected
 
 
+def test_what_an_older_format_does_not_have_is_as_in_a_fresh_agent(tmp_path):
+    def change(content):
+        content["state"]["evidence"]["of_old"] = 1
+        del content["state"]["_diagnostics"]
+
+    path = tmp_path / "agent"
+    path.write_bytes(agent_files.path_of("tables", 5).read_bytes())
+    agent = agents.load(with_content(path, change))
+    expected = json.loads(agent_files.EXPECTED.read_text())["tables"]
+    assert agent.diagnostics() == {} and agent_files.describe(agent) == expected
+
+
 def rewritten(path, change):
     """Write another file with some of its parts changed, and return its path."""
     other = path.with_name("other")
