@@ -11,7 +11,7 @@ from families import FACTORIES, names_with
 from gymnasium.envs.registration import registry
 from surface import started
 
-from agents import SMCThompson
+from agents import SMCThompson, load
 from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli, Gaussian, check_likelihood
 from bandit_gym.priors import Beta, Normal, check_prior
@@ -60,7 +60,7 @@ def test_agent_plays_the_law_of_top_two_sampling(recipe):
 
 
 @take("A posterior with features", "ridge")
-def test_posterior_with_features_is_right_under_every_rule_that_takes_them(recipe):
+def test_posterior_with_features_is_right_under_every_rule_that_takes_them(recipe, tmp_path):
     """Ridge regression is the posterior under N(0, 1) and noise 1; 1,000 draws answer for it."""
     problem = ContextualProblem(Gaussian(1.0), Normal(0.0, 1.0), 3, 2)
     rng = np.random.default_rng(0)
@@ -81,6 +81,9 @@ def test_posterior_with_features_is_right_under_every_rule_that_takes_them(recip
             coefficients = found.coefficients.mean() - expected.coefficients.mean()
             assert (abs(coefficients) <= 4 * expected.coefficients.std() / np.sqrt(1000)).all()
             assert agent.action_probabilities(features).sum() == pytest.approx(1.0)
+            agent.save(tmp_path / "agent")
+            copied = load(tmp_path / "agent", problem, posterior=recipe.Ridge(problem))
+            assert copied.act(features) == agent.act(features)
 
 
 @take("A likelihood", "my_geometric")
