@@ -201,8 +201,8 @@ class BanditEnv(BanditLanes, gym.Env[Any, Any]):
         means: list of K true means, the same in every episode, while agents are still given the
             prior. None draws them from the prior at each reset.
         observation: "constant", "counts" or "history".
-        horizon: pulls after which the time left in an observation is 0. "counts" and "history" need
-            it, for `gym.make` does not pass `max_episode_steps` on to the environment.
+        horizon: pulls after which the time left, which "counts" and "history" show, is 0. None is
+            the time limit of `gym.make`; a `BanditEnv` made directly has none.
         render_mode: None, "ansi" (text) or "rgb_array" (picture); both show the true means.
 
     Version history:

@@ -7,11 +7,13 @@ them all.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from inspect import Signature, signature
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from bandit_gym.checks import MAX_DEPENDENT_ARMS, check_integer, check_keys, message
@@ -63,9 +65,12 @@ class EnvironmentFactory:
         """Make the environment of the problem that some of the options describe.
 
         Raises:
-            ValueError: if an option is unknown; names the nearest.
+            TypeError: if an option is unknown; names the nearest.
         """
         is_vector = _asks_for_lanes(self, options)
+        shows_horizon = options.get("observation", "constant") != "constant"
+        if shows_horizon and not is_vector and options.get("horizon") is None:
+            options["horizon"] = _find_time_limit()
         problem = {key: options[key] for key in self._problem_parameters if key in options}
         others = {key: options[key] for key in options if key == "contexts" or key not in problem}
         return self.kinds[is_vector](problem=self.problem(**problem), **others)
@@ -75,8 +80,26 @@ def _asks_for_lanes(make: Callable[..., Any], options: Mapping[str, Any]) -> boo
     """Say whether options ask for lanes; refuse those that what makes an environment lacks."""
     is_vector = "num_envs" in options
     known = [*signature(make).parameters, "max_episode_steps", *VECTOR_OPTIONS * is_vector]
-    check_keys(f"options of the {make.__name__} bandit", options, optional=sorted(known))
+    try:
+        check_keys(f"options of the {make.__name__} bandit", options, optional=sorted(known))
+    except ValueError as error:  # of settings; a call with an unknown argument is a TypeError
+        raise TypeError(str(error)) from None
     return is_vector
+
+
+def _find_time_limit() -> int | None:
+    """Return the time limit that `gymnasium.make` is about to set; None if there is none.
+
+    Gymnasium tells it to no environment, so it is read among the variables of that function.
+    """
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code is not gym.make.__code__:
+        frame = frame.f_back
+    if frame is None:
+        return None
+    limit, spec = frame.f_locals["max_episode_steps"], frame.f_locals["env_spec"]
+    limit = spec.max_episode_steps if limit is None else limit
+    return limit if limit is not None and limit > 0 else None
 
 
 @cache

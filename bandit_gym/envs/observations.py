@@ -21,9 +21,8 @@ What can be learned from each:
 Rewards and empirical means x are scaled to [0, 1] by the support of the mean: unchanged on [0, 1],
 x / (1 + x) on [0, inf), (1 + x / (1 + abs(x))) / 2 on the reals. The last two report rewards of
 order one apart best. Where there is nothing to show yet (an arm never pulled, no reward) the entry
-is 0.5. Time left falls from 1 to 0 over the horizon, and stays there. The horizon is given:
-Gymnasium keeps a single environment's time limit from it, so that it is an argument; a vector
-environment has a time limit of its own, which is its horizon unless another is given.
+is 0.5. Time left falls from 1 to 0 over the horizon, and stays there. The horizon is the time limit
+of `gymnasium.make` or `make_vec` unless another is given.
 """
 
 from collections.abc import Mapping
