@@ -30,7 +30,6 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.numerics.streams import make_generator
-from bandit_gym.tables import read_numbers, read_table
 
 __all__ = ["disjoint", "hierarchical"]
 
@@ -202,7 +201,7 @@ class VisitorTable:
     def __init__(self, features: Any, rewards: Any, table: Any, contexts: str) -> None:
         self._put_in_blocks = BLOCKS[check_choice("contexts", contexts, BLOCKS)]
         if table is not None:
-            features, rewards = _choose_columns(read_table("table", table), features, rewards)
+            features, rewards = _read_columns(table, features, rewards)
         visitors = check_numbers("features", features, "biuf")
         paid = check_numbers("rewards", rewards, "biuf")
         if paid.ndim != 2 or paid.shape[1] < 2 or not len(paid):
@@ -229,8 +228,11 @@ class VisitorTable:
         return min(float(self.features.min()), 0.0), max(float(self.features.max()), 1.0)
 
 
-def _choose_columns(frame: Any, features: Any, rewards: Any) -> tuple[FloatArray, FloatArray]:
+def _read_columns(table: Any, features: Any, rewards: Any) -> tuple[FloatArray, FloatArray]:
     """Return the numbers of two lists of columns."""
+    from bandit_gym.tables import read_numbers, read_table  # with pandas, which is slow to start
+
+    frame = read_table("table", table)
     remedy = "list the others as features=[...]" if features is None else ""
     if features is None and isinstance(rewards, Sequence) and not isinstance(rewards, str):
         features = [name for name in frame.columns if name not in rewards]
