@@ -1,22 +1,26 @@
-"""The problem behind each registered id, and the two environments that are made of it.
+"""What each registered id makes: one environment, or N lanes of it where `num_envs` is given.
 
-A function here turns the arguments of `gymnasium.make` into a problem; for a built-in likelihood
-it is made on request. `bandit_gym.registration` says what each id is; `BanditEnv` is the manual of
-them all.
+`bandit_gym.registration` says what each id is, and `BanditEnv` is the manual of them all: its
+options, such as `observation`, are options of every id here.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
-from inspect import Signature, signature
+from inspect import Parameter, signature
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from bandit_gym.checks import MAX_DEPENDENT_ARMS, check_integer, check_keys, message
+from bandit_gym.checks import (
+    MAX_DEPENDENT_ARMS,
+    check_integer,
+    message,
+    quote_words,
+    suggest_nearest,
+)
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.contexts import count_coefficients
 from bandit_gym.envs.bandit import METADATA, BanditEnv, BanditVectorEnv
@@ -27,64 +31,142 @@ from bandit_gym.envs.contextual import (
     TableBanditEnv,
     TableBanditVectorEnv,
 )
-from bandit_gym.likelihoods import LIKELIHOODS, Bernoulli, Likelihood, make_likelihood
+from bandit_gym.likelihoods import (
+    Bernoulli,
+    Exponential,
+    Gaussian,
+    Likelihood,
+    Poisson,
+    make_likelihood,
+)
 from bandit_gym.priors import Normal, Prior, TruncatedMultivariateNormal, make_prior
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
+AnyBandit = BanditEnv | BanditVectorEnv
 PriorLike = Prior | Mapping[str, Any] | Sequence[Any] | str | None
 
-VECTOR_OPTIONS = "num_envs", "autoreset_mode"
+VECTOR_OPTIONS = "num_envs", "max_episode_steps", "autoreset_mode"
 
 
-class EnvironmentFactory:
-    """What an id makes: one environment, or N lanes of it where `num_envs` is given.
+def bernoulli(num_arms: int = 10, prior: PriorLike = None, **options: Any) -> AnyBandit:
+    """Bernoulli bandit. A pull pays 1 with probability equal to its arm's mean, otherwise 0."""
+    return _make(bernoulli, options, problem=_build(Bernoulli(), num_arms, prior))
 
-    Its signature lists the arguments of the problem and of `BanditEnv` one by one.
 
-    Attributes:
-        problem: function from the arguments of its own to the problem.
-        kinds: the environment, single and natively vectorised.
+def exponential(num_arms: int = 10, prior: PriorLike = None, **options: Any) -> AnyBandit:
+    """Exponential bandit. Rewards are positive and skewed, like waiting times."""
+    return _make(exponential, options, problem=_build(Exponential(), num_arms, prior))
+
+
+def gaussian(
+    num_arms: int = 10, prior: PriorLike = None, *, std: float = 1.0, **options: Any
+) -> AnyBandit:
+    """Gaussian bandit. Rewards are normal, with a standard deviation that the agent is given."""
+    return _make(gaussian, options, problem=_build(Gaussian(std), num_arms, prior))
+
+
+def poisson(num_arms: int = 10, prior: PriorLike = None, **options: Any) -> AnyBandit:
+    """Poisson bandit. Rewards are counts: 0, 1, 2, ..."""
+    return _make(poisson, options, problem=_build(Poisson(), num_arms, prior))
+
+
+def custom(
+    num_arms: int = 10,
+    prior: PriorLike = None,
+    *,
+    likelihood: LikelihoodLike = "bernoulli",
+    **options: Any,
+) -> AnyBandit:
+    """Custom bandit: rewards of the likelihood that is named, also a user's."""
+    problem = _build(make_likelihood(likelihood), num_arms, prior)
+    return _make(custom, options, problem=problem)
+
+
+def dependent_prior(
+    num_arms: int = 10,
+    prior: PriorLike = None,
+    *,
+    dimension: int | None = None,
+    arm_seed: int = 0,
+    **options: Any,
+) -> AnyBandit:
+    """Bernoulli bandit with dependent arms: what one arm pays says something about the others."""
+    if dimension is not None and prior is not None:
+        remedy = "it shapes the default prior only"
+        raise ValueError(message("dimension", "be None where prior is given", dimension, remedy))
+    if prior is None:
+        covariance = unit_vector_covariance(num_arms, dimension, arm_seed)
+        prior = TruncatedMultivariateNormal(0.5, covariance.tolist())
+    return _make(dependent_prior, options, problem=_build(Bernoulli(), num_arms, prior))
+
+
+def contextual(
+    num_arms: int = 10,
+    num_features: int = 5,
+    prior: PriorLike = None,
+    *,
+    likelihood: LikelihoodLike = "bernoulli",
+    contexts: Any = "normal",
+    **options: Any,
+) -> AnyBandit:
+    """Contextual bandit: what an arm pays depends on its features, which change at each step."""
+    num_coefficients = count_coefficients(contexts, num_arms, num_features)
+    chosen = Normal(0.0, 1.0) if prior is None else make_prior(prior)
+    problem = ContextualProblem(make_likelihood(likelihood), chosen, num_arms, num_coefficients)
+    return _make(contextual, options, problem=problem, contexts=contexts)
+
+
+def table(features: Any = None, rewards: Any = None, **options: Any) -> AnyBandit:
+    """Table bandit: visitors of a table in random order, each with the reward of every arm."""
+    return _make(table, options, features=features, rewards=rewards)
+
+
+PLAIN_CLASSES = BanditEnv, BanditVectorEnv
+ENVIRONMENTS: dict[Callable[..., AnyBandit], tuple[Callable[..., BanditEnv], Any]] = {
+    bernoulli: PLAIN_CLASSES,
+    contextual: (ContextualBanditEnv, ContextualBanditVectorEnv),
+    custom: PLAIN_CLASSES,
+    dependent_prior: PLAIN_CLASSES,
+    exponential: PLAIN_CLASSES,
+    gaussian: PLAIN_CLASSES,
+    poisson: PLAIN_CLASSES,
+    table: (TableBanditEnv, TableBanditVectorEnv),
+}
+"""What an id makes -> the classes of its environments, single and natively vectorised."""
+
+for _make_bandit in ENVIRONMENTS:  # in which `gymnasium.make` looks for render modes
+    _make_bandit.metadata = METADATA  # type: ignore[attr-defined]
+
+
+def list_options(make: Callable[..., AnyBandit]) -> dict[str, Parameter]:
+    """Return the options of what an id makes: its own, and those of its environment's class."""
+    own, shared = signature(make).parameters, signature(ENVIRONMENTS[make][0]).parameters
+    known = {**own, **{name: each for name, each in shared.items() if name not in own}}
+    return {name: each for name, each in known.items() if name not in ("options", "problem")}
+
+
+def _make(make: Any, options: dict[str, Any], **given: Any) -> AnyBandit:
+    """Make an environment, or lanes of it.
+
+    Args:
+        make: what the id makes.
+        options: what is not among its own parameters.
+        **given: arguments that its own parameters are turned into.
+
+    Raises:
+        TypeError: if an option is unknown; names the nearest.
     """
-
-    metadata = METADATA
-
-    def __init__(
-        self,
-        problem: Callable[..., BanditProblem],
-        kinds: tuple[type[BanditEnv], type[BanditVectorEnv]] = (BanditEnv, BanditVectorEnv),
-    ) -> None:
-        self.problem, self.kinds = problem, kinds
-        self.__doc__, self.__name__ = problem.__doc__, problem.__name__
-        self._problem_parameters = dict(signature(problem).parameters)
-        common = dict(signature(kinds[0]).parameters)
-        del common["problem"]
-        parameters = (common | self._problem_parameters).values()
-        self.__signature__ = Signature(sorted(parameters, key=lambda each: each.kind))
-
-    def __call__(self, **options: Any) -> BanditEnv | BanditVectorEnv:
-        """Make the environment of the problem that some of the options describe.
-
-        Raises:
-            TypeError: if an option is unknown; names the nearest.
-        """
-        is_vector = _asks_for_lanes(self, options)
-        shows_horizon = options.get("observation", "constant") != "constant"
-        if shows_horizon and not is_vector and options.get("horizon") is None:
-            options["horizon"] = _find_time_limit()
-        problem = {key: options[key] for key in self._problem_parameters if key in options}
-        others = {key: options[key] for key in options if key == "contexts" or key not in problem}
-        return self.kinds[is_vector](problem=self.problem(**problem), **others)
-
-
-def _asks_for_lanes(make: Callable[..., Any], options: Mapping[str, Any]) -> bool:
-    """Say whether options ask for lanes; refuse those that what makes an environment lacks."""
     is_vector = "num_envs" in options
-    known = [*signature(make).parameters, "max_episode_steps", *VECTOR_OPTIONS * is_vector]
-    try:
-        check_keys(f"options of the {make.__name__} bandit", options, optional=sorted(known))
-    except ValueError as error:  # of settings; a call with an unknown argument is a TypeError
-        raise TypeError(str(error)) from None
-    return is_vector
+    known = sorted({*list_options(make), *VECTOR_OPTIONS * is_vector})
+    for name in options:
+        if name not in known:
+            title, condition = f"options of the {make.__name__} bandit", "have no unknown keys"
+            remedy = suggest_nearest(name, known) or f"known are {quote_words(known)}"
+            raise TypeError(message(title, condition, name, remedy))
+    shows_horizon = options.get("observation", "constant") != "constant"
+    if shows_horizon and not is_vector and options.get("horizon") is None:
+        options["horizon"] = _find_time_limit()
+    return ENVIRONMENTS[make][is_vector](**given, **options)  # type: ignore[no-any-return]
 
 
 def _find_time_limit() -> int | None:
@@ -100,70 +182,6 @@ def _find_time_limit() -> int | None:
     limit, spec = frame.f_locals["max_episode_steps"], frame.f_locals["env_spec"]
     limit = spec.max_episode_steps if limit is None else limit
     return limit if limit is not None and limit > 0 else None
-
-
-@cache
-def __getattr__(name: str) -> EnvironmentFactory:
-    """Return the factory of a built-in likelihood by its name, such as `families.poisson`."""
-    if name not in LIKELIHOODS:
-        raise AttributeError(f"{__name__} has no {name!r}.")
-    make_rewards = LIKELIHOODS[name]
-
-    def problem(num_arms: int = 10, prior: PriorLike = None, **parameters: Any) -> BanditProblem:
-        return _build(make_rewards(**parameters), num_arms, prior)
-
-    others = signature(problem).parameters.values()
-    own = signature(make_rewards).parameters.values()
-    parameters = [*others][:2] + [each.replace(kind=each.KEYWORD_ONLY) for each in own]
-    problem.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    problem.__name__, problem.__doc__ = name, f"{name.title()} bandit. {make_rewards.__doc__}"
-    return EnvironmentFactory(problem)
-
-
-@EnvironmentFactory
-def dependent_prior(
-    num_arms: int = 10, prior: PriorLike = None, *, dimension: int | None = None, arm_seed: int = 0
-) -> BanditProblem:
-    """Bernoulli bandit with dependent arms: what one arm pays says something about the others."""
-    if dimension is not None and prior is not None:
-        remedy = "it shapes the default prior only"
-        raise ValueError(message("dimension", "be None where prior is given", dimension, remedy))
-    if prior is None:
-        covariance = unit_vector_covariance(num_arms, dimension, arm_seed)
-        prior = TruncatedMultivariateNormal(0.5, covariance.tolist())
-    return _build(Bernoulli(), num_arms, prior)
-
-
-@EnvironmentFactory
-def custom(
-    num_arms: int = 10, prior: PriorLike = None, *, likelihood: LikelihoodLike = "bernoulli"
-) -> BanditProblem:
-    """Custom bandit: rewards of the likelihood that is named, also a user's."""
-    return _build(make_likelihood(likelihood), num_arms, prior)
-
-
-@partial(EnvironmentFactory, kinds=(ContextualBanditEnv, ContextualBanditVectorEnv))
-def contextual(
-    num_arms: int = 10,
-    num_features: int = 5,
-    prior: PriorLike = None,
-    *,
-    likelihood: LikelihoodLike = "bernoulli",
-    contexts: Any = "normal",
-) -> ContextualProblem:
-    """Contextual bandit: what an arm pays depends on its features, which change at each step."""
-    num_coefficients = count_coefficients(contexts, num_arms, num_features)
-    chosen = Normal(0.0, 1.0) if prior is None else make_prior(prior)
-    return ContextualProblem(make_likelihood(likelihood), chosen, num_arms, num_coefficients)
-
-
-def table(**options: Any) -> BanditEnv | BanditVectorEnv:
-    """Table bandit: visitors of a table in random order, each with the reward of every arm."""
-    kinds: tuple[Any, Any] = TableBanditEnv, TableBanditVectorEnv
-    return kinds[_asks_for_lanes(table, options)](**options)  # type: ignore[no-any-return]
-
-
-table.__signature__ = signature(TableBanditEnv)  # type: ignore[attr-defined]
 
 
 def _build(likelihood: Likelihood, num_arms: int, prior: PriorLike) -> BanditProblem:
