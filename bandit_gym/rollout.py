@@ -33,7 +33,7 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.problem import BanditProblem
-from bandit_gym.wrappers.effects import deliver
+from bandit_gym.wrappers import deliver
 
 AGENT_STREAM = int.from_bytes(b"agnt", "big")
 """Spawn key of the agent's stream: with it no agent shares a stream with an environment's seed."""

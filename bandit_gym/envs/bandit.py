@@ -30,7 +30,7 @@ from bandit_gym.checks import (
     check_seed,
     message,
 )
-from bandit_gym.checks.typing import BoolArray, FloatArray, Info, IntArray, Paid
+from bandit_gym.checks.typing import BoolArray, FloatArray, Info, IntArray, RewardsAndInfo
 from bandit_gym.envs.observations import PlayRecord, add_info, of_lane, unbatch
 from bandit_gym.envs.rendering import RENDER_FPS, RENDER_MODES, render
 from bandit_gym.numerics.streams import (
@@ -138,7 +138,7 @@ class BanditLanes:
         """Return the (M, K) means with which episodes of the (M,) lanes begin."""
         return draw_instances(self.problem, instance, self.streams, lanes)
 
-    def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> Paid:
+    def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> RewardsAndInfo:
         """Return the (N,) rewards of a pull in each lane, and what a step reports of it."""
         rewards = self._pay(take_arms(self._means, actions), uniforms)
         regrets = take_arms(self._gaps, actions)

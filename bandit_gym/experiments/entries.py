@@ -46,7 +46,7 @@ from bandit_gym.priors import describe_prior, make_prior, prior_from_dict
 from bandit_gym.problem import BanditProblem
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent, make_rollout_agent
-from bandit_gym.wrappers.wrapping import check_wrappers, wrap
+from bandit_gym.wrappers.built_in import check_wrappers, wrap
 
 MAX_LABEL_LENGTH = 200
 """Characters of a label, and of what settings read as."""
