@@ -217,10 +217,8 @@ class VisitorTable:
 
     def place(self, numbers: IntArray) -> FloatArray:
         """Return the (M, K, d) features of each arm in the (M,) rows of these numbers."""
-        found = self.features[numbers]
-        if found.ndim == 3:
-            return found
-        return self._put_in_blocks(found, self.rewards.shape[1])
+        rows = self.features[numbers]
+        return rows if rows.ndim == 3 else self._put_in_blocks(rows, self.rewards.shape[1])
 
     @property
     def ends(self) -> tuple[float, float]:

@@ -160,8 +160,8 @@ def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) 
     check_log(log)
     chances = log.propensities
     if chances is None or not np.allclose(chances, 1 / log.num_arms):
-        found = None if chances is None else chances[~np.isclose(chances, 1 / log.num_arms)][0]
-        raise ValueError(message("log.propensities", f"be 1 / {log.num_arms} in each row", found))
+        wrong = None if chances is None else chances[~np.isclose(chances, 1 / log.num_arms)][0]
+        raise ValueError(message("log.propensities", f"be 1 / {log.num_arms} in each row", wrong))
     agent, rewards = make_agent(), []
     if not hasattr(agent, "act"):
         raise TypeError(message("make_agent", "return an agent", agent))

@@ -192,12 +192,12 @@ def check_returned(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray[
     """Return the numbers that a user's method returned, or refuse what has another shape."""
     values = as_array(value)
     if values is None or values.dtype.kind not in "biuf":
-        found = shorten_repr(value)
+        text = shorten_repr(value)
     elif values.shape == shape:
         return values
     else:
-        found = f"shape {values.shape}"
-    raise ValueError(f"{name} must return numbers of shape {shape}, got {found}.")
+        text = f"shape {values.shape}"
+    raise ValueError(f"{name} must return numbers of shape {shape}, got {text}.")
 
 
 def call_method(

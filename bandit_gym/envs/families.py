@@ -31,14 +31,7 @@ from bandit_gym.envs.contextual import (
     TableBanditEnv,
     TableBanditVectorEnv,
 )
-from bandit_gym.likelihoods import (
-    Bernoulli,
-    Exponential,
-    Gaussian,
-    Likelihood,
-    Poisson,
-    make_likelihood,
-)
+from bandit_gym.likelihoods import make_likelihood
 from bandit_gym.priors import Normal, Prior, TruncatedMultivariateNormal, make_prior
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
@@ -50,24 +43,25 @@ VECTOR_OPTIONS = "num_envs", "max_episode_steps", "autoreset_mode"
 
 def bernoulli(num_arms: int = 10, prior: PriorLike = None, **options: Any) -> AnyBandit:
     """Bernoulli bandit. A pull pays 1 with probability equal to its arm's mean, otherwise 0."""
-    return _make(bernoulli, options, problem=_build(Bernoulli(), num_arms, prior))
+    return _make(bernoulli, options, problem=_build("bernoulli", num_arms, prior))
 
 
 def exponential(num_arms: int = 10, prior: PriorLike = None, **options: Any) -> AnyBandit:
     """Exponential bandit. Rewards are positive and skewed, like waiting times."""
-    return _make(exponential, options, problem=_build(Exponential(), num_arms, prior))
+    return _make(exponential, options, problem=_build("exponential", num_arms, prior))
 
 
 def gaussian(
     num_arms: int = 10, prior: PriorLike = None, *, std: float = 1.0, **options: Any
 ) -> AnyBandit:
     """Gaussian bandit. Rewards are normal, with a standard deviation that the agent is given."""
-    return _make(gaussian, options, problem=_build(Gaussian(std), num_arms, prior))
+    likelihood = {"name": "gaussian", "std": std}
+    return _make(gaussian, options, problem=_build(likelihood, num_arms, prior))
 
 
 def poisson(num_arms: int = 10, prior: PriorLike = None, **options: Any) -> AnyBandit:
     """Poisson bandit. Rewards are counts: 0, 1, 2, ..."""
-    return _make(poisson, options, problem=_build(Poisson(), num_arms, prior))
+    return _make(poisson, options, problem=_build("poisson", num_arms, prior))
 
 
 def custom(
@@ -78,8 +72,7 @@ def custom(
     **options: Any,
 ) -> AnyBandit:
     """Custom bandit: rewards of the likelihood that is named, also a user's."""
-    problem = _build(make_likelihood(likelihood), num_arms, prior)
-    return _make(custom, options, problem=problem)
+    return _make(custom, options, problem=_build(likelihood, num_arms, prior))
 
 
 def dependent_prior(
@@ -97,7 +90,7 @@ def dependent_prior(
     if prior is None:
         covariance = unit_vector_covariance(num_arms, dimension, arm_seed)
         prior = TruncatedMultivariateNormal(0.5, covariance.tolist())
-    return _make(dependent_prior, options, problem=_build(Bernoulli(), num_arms, prior))
+    return _make(dependent_prior, options, problem=_build("bernoulli", num_arms, prior))
 
 
 def contextual(
@@ -184,12 +177,13 @@ def _find_time_limit() -> int | None:
     return limit if limit is not None and limit > 0 else None
 
 
-def _build(likelihood: Likelihood, num_arms: int, prior: PriorLike) -> BanditProblem:
+def _build(likelihood: LikelihoodLike, num_arms: int, prior: PriorLike) -> BanditProblem:
     """Build a problem; without a prior it gets the likelihood's own."""
-    if prior is None and likelihood.default_prior is None:
-        raise ValueError(message("prior", f"be given for {likelihood.name} rewards", prior))
-    chosen = make_prior(likelihood.default_prior if prior is None else prior)
-    return BanditProblem(likelihood, chosen, num_arms)
+    rewards = make_likelihood(likelihood)
+    prior = rewards.default_prior if prior is None else prior
+    if prior is None:
+        raise ValueError(message("prior", f"be given for {rewards.name} rewards", prior))
+    return BanditProblem(rewards, make_prior(prior), num_arms)
 
 
 def unit_vector_covariance(num_arms: int, dimension: int | None, arm_seed: int) -> FloatArray:

@@ -118,7 +118,7 @@ class PlayRecord:
             shown[starts + actions] = np.minimum(counts * per_pull, 1.0)
             shown[starts + num_arms + actions] = scale_rewards(totals / counts, *self._support)
         elif self._observation == "history":
-            shown[starts + self.last_actions] = 0.0  # of a first pull, the time left, as below
+            self._shown[:, :num_arms] = 0.0
             shown[starts + actions] = 1.0
             self._shown[:, num_arms] = scale_rewards(rewards, *self._support)
         if self._observation != "constant":

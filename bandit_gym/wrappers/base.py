@@ -13,7 +13,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import update_wrapper
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -26,11 +26,6 @@ from bandit_gym.checks.typing import FloatArray, Info, IntArray, RewardsAndInfo
 from bandit_gym.envs.bandit import LANE, BanditLanes
 from bandit_gym.envs.observations import add_info, of_lane
 from bandit_gym.problem import BanditProblem
-
-if TYPE_CHECKING:
-    BaseVectorWrapper = VectorWrapper[Any, Any, Any, Any, Any]
-else:  # which is generic since a later Gymnasium than the lowest
-    BaseVectorWrapper = VectorWrapper
 
 
 class Effect:
@@ -76,11 +71,11 @@ def list_effects(env: Any) -> list[Effect]:
 
     The outermost come first.
     """
-    found = []
+    effects = []
     while env is not None:
-        found.append(vars(env).get("effect"))
+        effects.append(vars(env).get("effect"))
         env = next(iter(getattr(env, "envs", ())), getattr(env, "env", None))
-    return [effect for effect in found if isinstance(effect, Effect)]
+    return [effect for effect in effects if isinstance(effect, Effect)]
 
 
 def check_wrappable(env: Any, effect_class: type[Effect]) -> None:
@@ -179,7 +174,7 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any]):
         return observation, float(rewards[0]), *ends, info | of_lane(infos)
 
 
-class LaneVectorWrapper(BaseVectorWrapper):
+class LaneVectorWrapper(VectorWrapper):  # type: ignore[type-arg]
     """A vector environment under an effect; the arguments are those of `LaneWrapper`."""
 
     def __init__(self, env: Any, name: str, effect: Effect) -> None:

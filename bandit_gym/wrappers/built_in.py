@@ -365,8 +365,8 @@ def reflect_at_ends(x: FloatArray, low: FloatArray, high: FloatArray) -> FloatAr
         below = np.where(np.isfinite(high), high - np.abs(high - x), x)
         width = high - low
         folded = low + (width - np.abs(width - np.mod(x - low, 2 * width)))
-    found = np.where(np.isfinite(low), above, below)
-    return np.where(np.isfinite(width), np.clip(folded, low, high), found)
+    reflected = np.where(np.isfinite(low), above, below)
+    return np.where(np.isfinite(width), np.clip(folded, low, high), reflected)
 
 
 # -- What users call -------------------------------------------------------------------------------
@@ -403,7 +403,7 @@ def check_wrappers(wrappers: Any) -> list[tuple[Callable[..., Any], dict[str, An
     """Return the class of each wrapper, and its options; errors are those of `wrap`."""
     if isinstance(wrappers, str | bytes | Mapping) or not isinstance(wrappers, Sequence):
         raise TypeError(message("wrappers", "be a list of dicts with the key 'name'", wrappers))
-    found = []
+    makers = []
     for settings in wrappers:
         name, options = split_name("wrapper", settings)
         if isinstance(name, str) and ":" in name:
@@ -411,5 +411,5 @@ def check_wrappers(wrappers: Any) -> list[tuple[Callable[..., Any], dict[str, An
         else:
             make = WRAPPERS[check_choice("wrapper", name, WRAPPERS)]
         check_keys(f"options of {name}", options, optional=[*signature(make).parameters][1:])
-        found.append((make, options))
-    return found
+        makers.append((make, options))
+    return makers
