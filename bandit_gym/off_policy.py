@@ -275,7 +275,7 @@ def _warn_of_learning(name: str, agent: Any, stacklevel: int) -> None:
 
 def _check_observation(observation: Any, log: Log) -> FloatArray:
     """Return the (t, K, d) features of each row's arms."""
-    shown = check_numbers("observation", observation)
+    shown = check_numbers("observation", observation, "biuf")
     if shown.ndim != 3 or shown.shape[:2] != (len(log), log.num_arms):
         condition = f"have shape ({len(log)}, {log.num_arms}, d)"
         raise ValueError(message("observation", condition, shown.shape))

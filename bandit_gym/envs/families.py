@@ -153,9 +153,9 @@ def _make(make: Any, options: dict[str, Any], **given: Any) -> AnyBandit:
     known = sorted({*list_options(make), *VECTOR_OPTIONS * is_vector})
     for name in options:
         if name not in known:
-            title, condition = f"options of the {make.__name__} bandit", "have no unknown keys"
             remedy = suggest_nearest(name, known) or f"known are {quote_words(known)}"
-            raise TypeError(message(title, condition, name, remedy))
+            text = f"{make.__name__}() got an unexpected keyword argument {name!r}; {remedy}."
+            raise TypeError(text)  # in Python's words, in which TorchRL looks for its own
     shows_horizon = options.get("observation", "constant") != "constant"
     if shows_horizon and not is_vector and options.get("horizon") is None:
         options["horizon"] = _find_time_limit()

@@ -113,17 +113,17 @@ def test_options_of_one_environment_in_which_long_values_are_cut():
 
 
 UNKNOWN = [
-    ({"frameskip": 4}, ["options of the", "'frameskip'", "'render_mode'"]),
-    ({"num_armz": 4}, ["'num_armz'", "the nearest known one is 'num_arms'"]),
+    ({"frameskip": 4}, ["unexpected keyword argument 'frameskip'", "'render_mode'"]),
+    ({"render_mod": "ansi"}, ["'render_mod'", "the nearest known one is 'render_mode'"]),
 ]
 
 
 def test_an_unknown_option_is_a_type_error_which_torchrl_catches_and_in_settings_a_value_error():
     for env_id, (options, parts) in product(bg.ENV_IDS, UNKNOWN):
         for make in (gym.make, gym.make_vec):
-            with refused(TypeError, ".*") as error:
+            with refused(TypeError, parts[0]) as error:
                 make(env_id, **options)
-            assert env_id == "TableBandit-v0" or all(part in str(error.value) for part in parts)
+            assert parts[1] in str(error.value)
         with refused(ValueError, "options of"):
             bg.Experiment([{"env": env_id, **options}], ["random"], 10, 10)
 
