@@ -30,7 +30,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from numba.core.serialize import dumps
 from numba.core.types import NamedTuple, NamedUniTuple
 from numba.extending import register_jitable
@@ -78,13 +78,13 @@ class KernelFiles:
     def load(self, key: tuple) -> Any:
         """Return the data saved under numba's key, or None: then this process compiles it."""
         path = self._path(key)
-        if (data := _read_data(path)) is not None:
+        if (data := _read_data(path)) is not None or path in self._locks:
             return data
         lock = FileLock(path.with_suffix(".lock"), timeout=MAX_WAIT)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock.acquire()
-        except (OSError, Timeout):  # it is compiled here as well
+        except (OSError, NotImplementedError):  # no locks there, or the other takes too long
             return None
         if (data := _read_data(path)) is None:
             self._locks[path] = lock

@@ -110,6 +110,13 @@ def test_tuples_of_other_fields_have_a_file_each(tmp_path):
     assert [files.load(key) for key in keys] == [0, 1]
 
 
+def test_a_kernel_that_could_not_be_compiled_is_tried_again_without_waiting(tmp_path):
+    files, key = KernelFiles(tmp_path, fill_uniforms), ((float64,), "processor")
+    assert files.load(key) is None and files.load(key) is None
+    files.save(key, 5)
+    assert files.load(key) == 5 and [path.suffix for path in tmp_path.iterdir()] == [".nbc"]
+
+
 def test_where_no_folder_can_be_written_to_kernels_work_and_say_so_once(tmp_path):
     (tmp_path / "file").touch()  # below which there can be no folder, for whomever
     nowhere = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
