@@ -1,18 +1,15 @@
 """Wrappers: an effect on the steps of N lanes, and how it goes around an environment.
 
-An effect is written once, for N lanes, of which a single environment has one. `around` makes of it
-what users call: around a vector environment, the result equals `gymnasium.vector.SyncVectorEnv` of
-the wrapped single environments to the last bit: rewards and infos, in every autoreset mode.
+An effect is written once, for N lanes, of which a single environment has one. Around a vector
+environment, it equals `gymnasium.vector.SyncVectorEnv` of the wrapped single environments to the
+last bit: rewards and infos, in every autoreset mode.
 
 Notation: N lanes, M of them, K arms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import deepcopy
-from functools import update_wrapper
-from inspect import signature
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -105,28 +102,22 @@ def check_wrappable(env: Any, effect_class: type[Effect]) -> None:
         raise ValueError(message("env", condition, space))
 
 
-def around(name: str, effect_class: type[Effect]) -> Callable[..., Any]:
-    """Return the function that puts an effect around an environment, single or vector.
+def put_around(
+    env: Any, name: str, effect_class: type[Effect], **options: Any
+) -> LaneWrapper | LaneVectorWrapper:
+    """Return an environment, single or vector, under an effect.
 
     Args:
-        name: of the function.
-        effect_class: has the function's arguments, of which the first is the environment, and its
-            manual.
+        env: of this package, with wrappers or without.
+        name: of the function in `bandit_gym.wrappers` that was called.
+        effect_class: the effect.
+        **options: of the effect, and of that function.
     """
-
-    def put_around(env: Any, *args: Any, **options: Any) -> LaneWrapper | LaneVectorWrapper:
-        check_wrappable(env, effect_class)
-        given = signature(effect_class).bind(env, *args, **options)
-        given.apply_defaults()
-        del given.arguments["env"]
-        effect = effect_class(env.unwrapped, **given.arguments)  # type: ignore[call-arg]
-        if isinstance(env, VectorEnv):
-            return LaneVectorWrapper(env, name, effect)
-        return LaneWrapper(env, name, effect, given.arguments)
-
-    update_wrapper(put_around, effect_class, updated=())
-    put_around.__name__ = put_around.__qualname__ = name
-    return put_around
+    check_wrappable(env, effect_class)
+    effect = effect_class(env.unwrapped, **options)
+    if isinstance(env, VectorEnv):
+        return LaneVectorWrapper(env, name, effect)
+    return LaneWrapper(env, name, effect, options)
 
 
 class LaneWrapper(gym.Wrapper[Any, Any, Any, Any]):

@@ -1,4 +1,4 @@
-"""The wrappers, each an effect and its manual, and wrappers as data.
+"""The wrappers: what they do to lanes, the functions that users call, and wrappers as data.
 
 Rewards arrive later than the pulls that earned them (`DelayedReward`, `BatchedFeedback`) or become
 0 or 1 (`BinaryReward`), the means move while the episode goes on (`Drift`), or the time limit is
@@ -35,7 +35,7 @@ from bandit_gym.envs.bandit import BanditLanes, draw_means
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.numerics.streams import BINARY, DELAYS, MOVES, SWITCHES
 from bandit_gym.numerics.variates import standard_normal
-from bandit_gym.wrappers.base import Effect, around
+from bandit_gym.wrappers.base import Effect, put_around
 
 # -- Late rewards ----------------------------------------------------------------------------------
 
@@ -116,24 +116,9 @@ class FeedbackBuffer(Effect):
 
 
 class Delay(FeedbackBuffer):
-    """Rewards arrive some steps after the pulls that earned them.
+    """Each reward takes a number of steps, fixed or random."""
 
-    Info: `feedback_step`, `feedback_action` and `feedback_reward`, (W,) each: the step of the
-    episode (0 is the first) that a reward belongs to, the arm pulled then, and the reward; -1, -1
-    and 0 where fewer than W rewards arrive. W is the number of different delays that a reward may
-    have. `pull_reward` is what this pull has earned, whenever it arrives: the truth, as `regret`
-    is. Where arms have features, `feedback_features`, (W, d), are those of the pulled arms, and 0
-    where no reward arrives. The reward of a step is the sum of what arrives;
-    `bandit_gym.wrappers.deliver` lets an agent observe it. What is still on its way when an episode
-    ends is lost.
-
-    Args:
-        env: an environment of bandit_gym's with observation="constant", for others show rewards.
-        delay: steps that each reward takes, 0 for none; or the distribution of a random number of
-            them, {"name": "uniform", "low": 0, "high": 20}.
-    """
-
-    def __init__(self, env: BanditLanes, delay: int | Mapping[str, Any] = 10) -> None:
+    def __init__(self, env: BanditLanes, delay: int | Mapping[str, Any]) -> None:
         if isinstance(delay, Mapping):
             self._ends = make_named("delay", delay, {"uniform": _check_delays})
         else:
@@ -152,16 +137,9 @@ class Delay(FeedbackBuffer):
 
 
 class Batches(FeedbackBuffer):
-    """The rewards of B steps arrive together, in the last of them.
+    """The rewards of B steps arrive together at the last of them."""
 
-    Info, and what an agent does with it: see `DelayedReward`, with W = B.
-
-    Args:
-        env: an environment of bandit_gym's with observation="constant", for others show rewards.
-        size: B, steps to a batch.
-    """
-
-    def __init__(self, env: BanditLanes, size: int = 10) -> None:
+    def __init__(self, env: BanditLanes, size: int) -> None:
         self._size = check_integer("size", size, minimum=1, maximum=MAX_DELAY)
         super().__init__(env, size, size)
 
@@ -223,19 +201,7 @@ def _deliver_part(agent: Any, info: Mapping[str, Any], mask: Any) -> None:
 
 
 class BinaryDraws(Effect):
-    """A reward r in [0, 1] becomes 1 with probability r, otherwise 0, so that Beta priors apply.
-
-    The means, and so `regret`, stay as they are. Agents that are built from this environment are
-    given its prior with the Bernoulli likelihood; `env.unwrapped.problem` is that of the rewards as
-    they were. Put `DelayedReward` or `BatchedFeedback` around it, not inside.
-
-    Args:
-        env: an environment of bandit_gym's with a likelihood of rewards in [0, 1] and
-            observation="constant", for others show the rewards as they were.
-
-    References:
-        Agrawal and Goyal (2012), algorithm 2.
-    """
+    """A reward becomes 1 with a probability that is the reward, otherwise 0."""
 
     kind = "rewards"
 
@@ -260,14 +226,7 @@ class BinaryDraws(Effect):
 
 
 class Termination(Effect):
-    """The time limit is the end: an episode is terminated after its last pull, not truncated.
-
-    That is true where only the T pulls count. Learners such as PPO or DQN then add no estimate of
-    later rewards to the last one.
-
-    Args:
-        env: an environment of bandit_gym's with a time limit.
-    """
+    """The time limit terminates episodes."""
 
     kind = "ends"
 
@@ -280,27 +239,16 @@ class Termination(Effect):
 
 
 class NonStationary(Effect):
-    """The means of the arms move while an episode goes on.
-
-    They begin as the environment has drawn them, and move before each pull but the first. Info:
-    `regret` compares with the arm that is best now; `means`, (K,), those that were played on.
-
-    Args:
-        env: an environment of bandit_gym's.
-        std: deviation of a random walk's step, > 0, in reward units; where the prior has an end the
-            walk turns back.
-        period: steps after which all means are drawn anew from the prior, over and over.
-        probability: in (0, 1], of drawing all of them anew before a pull. One of the three.
-    """
+    """Means move before each pull but the first."""
 
     kind = "means"
 
     def __init__(
         self,
         env: BanditLanes,
-        std: float | None = None,
-        period: int | None = None,
-        probability: float | None = None,
+        std: float | None,
+        period: int | None,
+        probability: float | None,
     ) -> None:
         super().__init__(env)
         if env.features is not None:
@@ -371,11 +319,85 @@ def reflect_at_ends(x: FloatArray, low: FloatArray, high: FloatArray) -> FloatAr
 
 # -- What users call -------------------------------------------------------------------------------
 
-BatchedFeedback = around("BatchedFeedback", Batches)
-BinaryReward = around("BinaryReward", BinaryDraws)
-DelayedReward = around("DelayedReward", Delay)
-Drift = around("Drift", NonStationary)
-EndsAtHorizon = around("EndsAtHorizon", Termination)
+
+def BatchedFeedback(env: Any, size: int = 10) -> Any:
+    """The rewards of B steps arrive together, in the last of them.
+
+    Info, and what an agent does with it: see `DelayedReward`, with W = B.
+
+    Args:
+        env: an environment of bandit_gym's with observation="constant", for others show rewards.
+        size: B, steps to a batch.
+    """
+    return put_around(env, "BatchedFeedback", Batches, size=size)
+
+
+def BinaryReward(env: Any) -> Any:
+    """A reward r in [0, 1] becomes 1 with probability r, otherwise 0, so that Beta priors apply.
+
+    The means, and so `regret`, stay as they are. Agents that are built from this environment are
+    given its prior with the Bernoulli likelihood; `env.unwrapped.problem` is that of the rewards as
+    they were. Put `DelayedReward` or `BatchedFeedback` around it, not inside.
+
+    Args:
+        env: an environment of bandit_gym's with a likelihood of rewards in [0, 1] and
+            observation="constant", for others show the rewards as they were.
+
+    References:
+        Agrawal and Goyal (2012), algorithm 2.
+    """
+    return put_around(env, "BinaryReward", BinaryDraws)
+
+
+def DelayedReward(env: Any, delay: int | Mapping[str, Any] = 10) -> Any:
+    """Rewards arrive some steps after the pulls that earned them.
+
+    Info: `feedback_step`, `feedback_action` and `feedback_reward`, (W,) each: the step of the
+    episode (0 is the first) that a reward belongs to, the arm pulled then, and the reward; -1, -1
+    and 0 where fewer than W rewards arrive. W is the number of different delays that a reward may
+    have. `pull_reward` is what this pull has earned, whenever it arrives: the truth, as `regret`
+    is. Where arms have features, `feedback_features`, (W, d), are those of the pulled arms, and 0
+    where no reward arrives. The reward of a step is the sum of what arrives;
+    `bandit_gym.wrappers.deliver` lets an agent observe it. What is still on its way when an episode
+    ends is lost.
+
+    Args:
+        env: an environment of bandit_gym's with observation="constant", for others show rewards.
+        delay: steps that each reward takes, 0 for none; or the distribution of a random number of
+            them, {"name": "uniform", "low": 0, "high": 20}.
+    """
+    return put_around(env, "DelayedReward", Delay, delay=delay)
+
+
+def Drift(
+    env: Any, std: float | None = None, period: int | None = None, probability: float | None = None
+) -> Any:
+    """The means of the arms move while an episode goes on.
+
+    They begin as the environment has drawn them, and move before each pull but the first. Info:
+    `regret` compares with the arm that is best now; `means`, (K,), those that were played on.
+
+    Args:
+        env: an environment of bandit_gym's.
+        std: deviation of a random walk's step, > 0, in reward units; where the prior has an end the
+            walk turns back.
+        period: steps after which all means are drawn anew from the prior, over and over.
+        probability: in (0, 1], of drawing all of them anew before a pull. One of the three.
+    """
+    return put_around(env, "Drift", NonStationary, std=std, period=period, probability=probability)
+
+
+def EndsAtHorizon(env: Any) -> Any:
+    """The time limit is the end: an episode is terminated after its last pull, not truncated.
+
+    That is true where only the T pulls count. Learners such as PPO or DQN then add no estimate of
+    later rewards to the last one.
+
+    Args:
+        env: an environment of bandit_gym's with a time limit.
+    """
+    return put_around(env, "EndsAtHorizon", Termination)
+
 
 WRAPPERS: dict[str, Callable[..., Any]] = {
     each.__name__: each
