@@ -166,7 +166,7 @@ def _warn_of_repeated_rows(table: pd.DataFrame, arm: str) -> None:
     One column but the arm's has other values in 90 % of the distinct rows. Where most rows repeat,
     or a column has 2 values, as rewards of 0 and 1, that is chance.
     """
-    texts = {name: table[name].map(str) for name in table if table[name].dtype == object}
+    texts = {name: table[name].map(str) for name in table if table[name].dtype.kind == "O"}
     distinct = table.assign(**texts).drop_duplicates()  # lists cannot be compared
     num_repeated = len(table) - len(distinct)
     if 0 < num_repeated <= 3 * len(distinct):

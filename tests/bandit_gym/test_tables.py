@@ -178,6 +178,7 @@ def test_rows_that_repeat_are_counted_where_repetition_is_no_chance(name):
     table = pd.DataFrame({"banner": rng.integers(3, size=200), "click": rng.integers(2, size=200)})
     table[name] = rng.normal(size=200).round(6)
     table["seen"] = [[1]] * 200
+    table["shown"] = table["seen"].astype(pd.ArrowDtype(pa.list_(pa.int64())))
     for repeated, number in ((table.iloc[:7], 7), (table, 200)):
         with pytest.warns(
             UserWarning, match=rf"^{number} of {200 + number} rows .* column '{name}'"
