@@ -78,7 +78,7 @@ OPTIONS = [
 def test_another_number_of_arms_than_that_of_the_distributions():
     prior, rng = PerArm([Beta(1, 1)] * 3), np.random.default_rng(0)
     for call in (lambda: prior.sample(rng, (2, 4)), lambda: prior.log_density(np.full(4, 0.5))):
-        with refused(ValueError, "laws must be one for each of 4 arms, got 3"):
+        with refused(ValueError, "arms must be one for each of 4 arms, got 3"):
             call()
 
 
@@ -201,7 +201,7 @@ PRIORS = [
     (spike_and_slab, ([0.1], 0.1, Beta(1, 1), 0.5), "spike must be a finite number"),
     (HierarchicalBeta, ([1], [1, 2]), "betas must have as many values as alphas"),
     (HierarchicalBeta, (1, [1]), "alphas must be a list with at least one entry"),
-    (PerArm, ([Beta(1.0, [1.0, 2.0])],), "laws must be distributions of a single arm"),
+    (PerArm, ([Beta(1.0, [1.0, 2.0])],), "arms must be distributions of a single arm"),
 ]
 
 
@@ -230,8 +230,8 @@ PRIOR_DICTS = [
     ("beta", "prior must be a dict with the key 'name', got 'beta'."),
     ({"name": 5}, "prior name must be one of 'beta',"),
     (BETA | {"alpha": "1"}, "alpha must be a number or a list of one number per arm"),
-    ([], "laws must be a list with at least one entry, got []."),
-    ([BETA, ["x"]], "laws must be a list of distributions that are independent across arms"),
+    ([], "arms must be a list with at least one entry, got []."),
+    ([BETA, ["x"]], "arms must be a list of distributions that are independent across arms"),
     (MIXTURE | {"components": [{"name": "bta"}]}, "components of prior name must be one of 'beta'"),
     ({"name": "os:getcwd"}, "prior name must be one of 'beta',"),
 ]
