@@ -45,7 +45,12 @@ def make(env: str | BanditProblem, **options: Any) -> gym.Env[Any, Any]:
 
 
 def make_vec(env: str | BanditProblem, num_envs: int = 1, **options: Any) -> BanditVectorEnv:
-    """Make N lanes of an environment, stepped as one batch; see `make`."""
+    """Make N lanes of an environment, stepped as one batch; see `make`.
+
+    `vector_kwargs` of Gymnasium's `make_vec`, such as an `autoreset_mode`, are options here.
+    """
+    if "vectorization_mode" not in options:
+        options |= options.pop("vector_kwargs", None) or {}
     if isinstance(env, str):
         return gym.make_vec(env, num_envs=num_envs, **options)  # type: ignore[return-value]
     options = {"max_episode_steps": MAX_EPISODE_STEPS} | options

@@ -218,13 +218,13 @@ def draw_densities(posterior: Any, cells: Range) -> FloatArray:
     Each arm's are drawn to its own height; all are 0 where they fall between cells.
     """
     try:
-        found = posterior.density(find_middles(cells)).reshape(NUM_CELLS, -1).T
+        heights = posterior.density(find_middles(cells)).reshape(NUM_CELLS, -1).T
     except TypeError:
         draws = posterior.sample(NUM_SHOWN_DRAWS, seed=0).reshape(NUM_SHOWN_DRAWS, -1).T
-        found = np.array([np.histogram(arm, NUM_CELLS, cells)[0] for arm in draws], dtype=float)
-    found = np.nan_to_num(found, nan=0.0, posinf=0.0)
-    highest = found.max(axis=1, keepdims=True)
-    return found / np.where(highest > 0, highest, 1.0)
+        heights = np.array([np.histogram(arm, NUM_CELLS, cells)[0] for arm in draws], dtype=float)
+    heights = np.nan_to_num(heights, nan=0.0, posinf=0.0)
+    highest = heights.max(axis=1, keepdims=True)
+    return heights / np.where(highest > 0, highest, 1.0)
 
 
 def mark_centres(heights: FloatArray, centre: FloatArray, cells: Range) -> FloatArray:
