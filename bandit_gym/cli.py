@@ -35,7 +35,7 @@ from bandit_gym.experiments.catalogue import CATALOGUE_GROUPS, describe_catalogu
 from bandit_gym.experiments.entries import make_environment
 from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
 from bandit_gym.experiments.experiment import Experiment, Run, load_experiment, read_json
-from bandit_gym.experiments.store import MANIFEST, read_manifest
+from bandit_gym.experiments.store import MANIFEST, open_store
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
 from bandit_gym.results.report import (
@@ -130,7 +130,7 @@ def _run(options: argparse.Namespace) -> bool:
 
 def _resume(options: argparse.Namespace) -> bool:
     options.out = check_path("directory", options.directory)
-    experiment = read_manifest(options.out)
+    experiment, _ = open_store(options.out)
     _import_from()
     if not options.trust and (code := experiment.foreign_code):
         condition = "name no code that does not come with this package"
@@ -155,13 +155,7 @@ def _run_experiment(experiment: Experiment, name: str, options: argparse.Namespa
     options.folder = folder
     workers = Workers(options.backend, options.workers, options.scheduler)
     with progress_on_stderr() as on_progress:
-        found = run_experiment(
-            experiment,
-            folder,
-            workers=workers,
-            on_progress=on_progress,
-            recompute=options.recompute,
-        )
+        found = run_experiment(experiment, folder, workers=workers, on_progress=on_progress)
     print(describe(found, columns=options.columns, width=_terminal_width()))
     for path in save_figures(found, folder / "report", kinds=["regret"], formats=["png"]):
         print(f"\nRegret over time: {path}")
@@ -412,8 +406,6 @@ def _add_run_arguments(add: Callable[..., Any]) -> None:
     add("--scheduler", help="address of a running Dask scheduler")
     optimal = "compute the least possible regret, where the recursion has room for it"
     add("--optimal", help=optimal, action="store_true")
-    recompute = "simulate blocks again that the present code would not draw"
-    add("--recompute", help=recompute, action="store_true")
     _add_columns(add)
 
 

@@ -23,7 +23,6 @@ from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.registration import MAX_EPISODE_STEPS
 
 if TYPE_CHECKING:
-    from bandit_gym.callbacks import Callback
     from bandit_gym.envs import BanditVectorEnv
     from bandit_gym.experiments.execution import Workers
     from bandit_gym.problem import BanditProblem
@@ -64,8 +63,6 @@ def compare(
     propensities: bool = False,
     out: str | Path | None = None,
     workers: Workers | None = None,
-    recompute: bool = False,
-    callbacks: Sequence[Callback] = (),
     progress: bool = True,
 ) -> Results:
     """Play agents against each other in the same environments, and return what came of it.
@@ -89,8 +86,6 @@ def compare(
         block_size: replications simulated together.
         propensities: whether to store the probability of each action, and every step.
         workers: what simulates; None takes every core of this machine.
-        recompute: whether to redo stored blocks that were made by other code.
-        callbacks: called in this process; see `bandit_gym.callbacks`.
         progress: whether to show a progress bar.
 
     Raises:
@@ -109,7 +104,7 @@ def compare(
             "propensities": propensities,
         }
     )
-    running: dict[str, Any] = {"workers": workers, "recompute": recompute, "callbacks": callbacks}
+    running: dict[str, Any] = {"workers": workers}
     with contextlib.ExitStack() as stack:
         if progress:
             running["on_progress"] = stack.enter_context(progress_on_stderr())

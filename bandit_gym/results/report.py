@@ -176,6 +176,8 @@ def closing_notes(results: Results) -> Iterator[str]:
             f"Not whole: {len(results.damaged)} blocks, for example {results.damaged[0]}; "
             "to resume the experiment computes them again."
         )
+    if results.num_kept:
+        yield f"Not in these tables: {results.num_kept} blocks that other code has drawn."
     for found in results.failed:
         headline = next(iter(found.failures.values())).partition("\n")[0]
         yield (

@@ -77,21 +77,10 @@ class Watched(NamedTuple):
     damaged: tuple[str, ...]
 
 
-def run_and_watch(
-    experiment: Experiment, folder: Path, workers: Workers = SERIAL, *, recompute: bool = False
-) -> Watched:
-    """Run an experiment in a folder and return what it tells.
-
-    Args:
-        experiment: what to run.
-        folder: of its results.
-        workers: who does the work.
-        recompute: whether to draw again what changed code had drawn.
-    """
+def run_and_watch(experiment: Experiment, folder: Path, workers: Workers = SERIAL) -> Watched:
+    """Run an experiment in a folder and return what it tells."""
     told: list[Any] = []
-    run_experiment(
-        experiment, folder, workers=workers, on_progress=told.append, recompute=recompute
-    )
+    run_experiment(experiment, folder, workers=workers, on_progress=told.append)
     outcomes = [each.outcome for each in told if each.outcome is not None]
     done = [(outcome.run.agent.label, outcome.block) for outcome in outcomes]
     return Watched(told[0].num_stored, done, told[0].damaged)
