@@ -151,7 +151,7 @@ def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
     """Yield an `on_progress` function that prints to standard error, with a bar on a terminal."""
     from tqdm import tqdm
 
-    with tqdm(unit="block", leave=False, disable=None) as bar:
+    with tqdm(unit=" blocks", leave=False, disable=None) as bar:
 
         def show(progress: Progress) -> None:
             bar.total = progress.num_blocks

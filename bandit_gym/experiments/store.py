@@ -108,7 +108,7 @@ class Store:
                 for run in experiment.runs:
                     for number, block in self.read_blocks(run, experiment.replications):
                         if block is None:
-                            damaged.append(f"{run.name}/{number:05d}")
+                            damaged.append(self.name_block(run, number))
                         else:
                             complete.add((run, number))
                 yield complete, damaged
@@ -148,6 +148,10 @@ class Store:
                 except (OSError, pa.ArrowException, LookupError, TypeError, ValueError):
                     is_whole = False
                 yield number, block if is_whole else None
+
+    def name_block(self, run: Run, number: int) -> str:
+        """Return what people call a block's file."""
+        return f"{self._folder('blocks', run).name}/{number:05d}"
 
     def has_blocks(self, run: Run) -> bool:
         """Say whether a block of the run is stored here, in a folder that need not exist."""

@@ -267,7 +267,7 @@ def _open_run(store: Store, experiment: Experiment, run: Run, damaged: list[str]
     blocks, failed = dict[int, Block](), store.read_failures(run)
     for number, block in store.read_blocks(run, experiment.replications):
         if block is None:
-            damaged.append(f"{run.name}/{number:05d}")
+            damaged.append(store.name_block(run, number))
         elif number not in failed:  # else, in format 5, it is of older code
             blocks[number] = block
     failures = {number: text for number, text in failed.items() if number < experiment.num_blocks}

@@ -203,6 +203,22 @@ def test_the_first_block_of_very_many_starts_at_once(tmp_path):
     assert f"{blocks - 1} of {blocks} blocks are missing" in str(load_results(tmp_path))
 
 
+def test_a_worker_with_other_sources_refuses_the_block():
+    (run,) = make_experiment("random").runs
+    outcome = execution.simulate_block(run, 0, {"environment": {}, "agent": {"mine.py": "0"}})
+    assert outcome.data is None and "sources must be the same in all" in outcome.failure
+
+
+def test_an_exception_of_on_progress_ends_the_run_and_what_is_stored_stays(tmp_path, serial):
+    def fail(progress):
+        if progress.num_done:
+            raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        run_experiment(make_experiment(), tmp_path, workers=SERIAL, on_progress=fail)
+    assert len(files_of(tmp_path)) == 1 and files_of(tmp_path).items() <= serial.items()
+
+
 # -- Agents that fail ---------------------------------------------------------------------------
 
 
@@ -326,8 +342,7 @@ def test_damaged_and_missing_blocks_are_told_left_out_and_computed_again(copy, s
     assert "Not complete: 6 of 9 blocks are missing." in told
     watched = run_and_watch(make_experiment(), copy)
     assert (watched.stored, len(watched.done)) == (3, 6)
-    names = [f"{path.parent.name.rpartition('-')[0]}/{path.stem}" for path in paths]
-    assert sorted(watched.damaged) == names
+    assert sorted(watched.damaged) == [f"{path.parent.name}/{path.stem}" for path in paths]
     example = f"for example {watched.damaged[0]}; to resume the experiment computes them"
     assert f"Not whole: 6 blocks, {example}" in told
     assert files_of(copy) == serial
