@@ -316,7 +316,7 @@ def test_blocks_are_sorted_and_say_what_they_were_drawn_from_and_what_their_colu
         keys = [tuple(row.values()) for row in table.select(["replication", "step"]).to_pylist()]
         assert keys == [(replication, step) for replication in replications for step in range(1, 9)]
     (file,) = (tmp_path / "timings").iterdir()
-    assert file.stem == run.name
+    assert file.stem.startswith(f"{run.name}-")
     for timing in timings_of(tmp_path):
         assert timing["decisions"] == 3 * (8 - 4)  # of the later half of the steps
         assert 0 < timing["agent_seconds"] < timing["seconds"]
