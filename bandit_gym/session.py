@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,18 @@ from gymnasium.wrappers import TimeLimit
 
 from bandit_gym.checks import check_folder, check_integer
 from bandit_gym.envs.contextual import find_env_classes
-from bandit_gym.experiments.execution import progress_on_stderr, run_experiment
+from bandit_gym.experiments.execution import (
+    Progress,
+    Workers,
+    ignore_progress,
+    progress_on_stderr,
+    simulate_experiment,
+)
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.registration import MAX_EPISODE_STEPS
 
 if TYPE_CHECKING:
     from bandit_gym.envs import BanditVectorEnv
-    from bandit_gym.experiments.execution import Workers
     from bandit_gym.problem import BanditProblem
     from bandit_gym.results import Results
 
@@ -49,6 +54,41 @@ def make_vec(env: str | BanditProblem, num_envs: int = 1, **options: Any) -> Ban
         return gym.make_vec(env, num_envs=num_envs, **options)  # type: ignore[return-value]
     options = {"max_episode_steps": MAX_EPISODE_STEPS} | options
     return find_env_classes(env)[1](num_envs, env, **options)
+
+
+def run_experiment(
+    experiment: Experiment,
+    directory: str | Path,
+    *,
+    workers: Workers | None = None,
+    on_progress: Callable[[Progress], None] = ignore_progress,
+) -> Results:
+    """Return the results of an experiment, after simulating and storing its missing blocks.
+
+    If an agent or environment raises, only its own blocks fail. Their tracebacks are stored, and
+    `Results.failed` lists the run. A crashed worker counts as a failure too; with "serial" a crash
+    ends this process. The next call simulates missing, damaged and failed blocks.
+
+    Blocks of other code (your modules, a file that an option names, or the results version changed)
+    are kept beside, and count again when the code comes back.
+
+    Args:
+        experiment: what to simulate.
+        directory: folder for this experiment; see `store`.
+        workers: the back end; None uses every core of this machine.
+        on_progress: called in this process, at the start and after each block was stored; an
+            exception that it raises stops the experiment.
+
+    Raises:
+        ValueError: if an environment or agent cannot be built; nothing is simulated then.
+        FileExistsError: if the folder holds another experiment, or is of an older format.
+        BlockingIOError: if another process writes to the folder.
+        ConnectionError: if the scheduler does not answer.
+    """
+    from bandit_gym.results.results import load_results  # brings pandas, which `make` does without
+
+    simulate_experiment(experiment, directory, workers=workers, on_progress=on_progress)
+    return load_results(directory, experiment)
 
 
 def compare(
@@ -104,11 +144,10 @@ def compare(
             "propensities": propensities,
         }
     )
-    running: dict[str, Any] = {"workers": workers}
     with contextlib.ExitStack() as stack:
-        if progress:
-            running["on_progress"] = stack.enter_context(progress_on_stderr())
+        on_progress = stack.enter_context(progress_on_stderr()) if progress else ignore_progress
         if out is None:
             temporary = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
             out = stack.enter_context(temporary)
-        return run_experiment(experiment, check_folder("out", out), **running)
+        folder = check_folder("out", out)
+        return run_experiment(experiment, folder, workers=workers, on_progress=on_progress)

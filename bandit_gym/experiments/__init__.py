@@ -1,7 +1,7 @@
 """Experiments as data, who carries them out, and how what they find is stored."""
 
 from bandit_gym.experiments.entries import Entry
-from bandit_gym.experiments.execution import Progress, Workers, run_experiment
+from bandit_gym.experiments.execution import Progress, Workers
 from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
 
 __all__ = [
@@ -11,5 +11,4 @@ __all__ = [
     "Run",
     "Workers",
     "load_experiment",
-    "run_experiment",
 ]

@@ -7,11 +7,11 @@ Agents are found by name at run time, since this package imports none: a short n
 `agents.AGENTS`, and `module:Class` names a class of anybody's with the methods of `BanditAgent`, or
 of agents for `PlainAgents`, or `module:Class.method` a class method that makes an agent.
 
-What has no importable name, such as a class of a notebook, is *packed*. Settings hold a name such
-as `<own>:MyAgent.0123456789abcdef`: its own and a digest. This process keeps the object. An entry
-has its pickle, made by value as joblib's loky does with functions, and takes it along to workers.
-Folders of results store the name alone. The digest in the name is of the object's source text and
-plain values. Another digest, of the whole pickle, decides whether stored blocks still count. The
+What has no importable name, such as a class of a notebook, is kept by this process. Settings hold a
+*stand-in* such as `<own>:MyAgent.0123456789abcdef`: its name and a digest. An entry has the pickle
+of the object, made by value as joblib's loky does with functions, and takes it along to workers.
+Folders of results store the stand-in alone. Its digest is of the object's source text and plain
+values. Another digest, of the whole pickle, decides whether stored blocks still count. The
 pickle also has what the code calls, so the same cell of another session is other code.
 """
 
@@ -95,7 +95,7 @@ class Entry:
     @property
     def arguments(self) -> dict[str, Any]:
         """Its options, with objects in place of the names that stand for them."""
-        return dict(_unpack_options(self.options, self.pickles))
+        return dict(_insert_objects(self.options, self.pickles))
 
     @cached_property
     def digest(self) -> str:
@@ -239,18 +239,18 @@ def _plain_settings(kind: str, item: Any) -> dict[str, Any]:
 
 
 def _name_problem(problem: BanditProblem) -> dict[str, Any]:
-    """Return settings of a problem: an id and options, or a packed name."""
+    """Return settings of a problem: an id and options, or a stand-in."""
     likelihood = problem.likelihood
     env_id = f"{type(likelihood).__name__}Bandit-v0"
     is_plain = type(problem) is BanditProblem and type(likelihood) in LIKELIHOODS.values()
     if is_plain and env_id in ENV_IDS:
         options = {"num_arms": problem.num_arms, "prior": problem.prior}
         return {"env": env_id} | options | vars(likelihood)
-    return {"env": pack_object(problem)}
+    return {"env": keep_object(problem)}
 
 
 def _describe_object(value: Any) -> Any:
-    """Return what JSON can hold of an object: numbers, a prior's settings, or a packed name."""
+    """Return what JSON can hold of an object: numbers, a prior's settings, or a stand-in."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Path):
@@ -259,7 +259,7 @@ def _describe_object(value: Any) -> Any:
         settings = value.to_dict()
         if prior_from_dict(settings) == value:
             return settings
-    return {"name": pack_object(value)}
+    return {"name": keep_object(value)}
 
 
 # -- Names and their options ----------------------------------------------------------------------
@@ -273,7 +273,7 @@ def name_of(code: Any) -> str:
     found = sys.modules.get(module)
     has_home = module in sys.builtin_module_names or getattr(found, "__file__", None) is not None
     is_importable = module != "__main__" and has_home and getattr(found, name, None) is code
-    return f"{module}:{name}" if is_importable else pack_object(code)
+    return f"{module}:{name}" if is_importable else keep_object(code)
 
 
 def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
@@ -318,8 +318,8 @@ def is_sampler(code: Any) -> bool:
 
 def find_environment(target: str) -> Any:
     """Return an environment's factory."""
-    if is_packed(target):  # a problem of a session
-        return find_env_classes(unpack_object(target, {}))[0]
+    if is_stand_in(target):  # a problem of a session
+        return find_env_classes(find_object(target, {}))[0]
     module, _, env_id = target.rpartition(":")
     if module:
         import_module(module)  # which registers the id
@@ -355,8 +355,8 @@ def make_environment(entry: Entry, num_envs: int, horizon: int) -> gym.vector.Ve
     """Make N lanes of an environment, in its wrappers."""
     options = {"max_episode_steps": horizon} | entry.arguments
     wrappers = options.pop("wrappers", ())
-    if is_packed(entry.target):
-        problem = unpack_object(entry.target, entry.pickles)
+    if is_stand_in(entry.target):
+        problem = find_object(entry.target, entry.pickles)
         env: Any = find_env_classes(problem)[1](num_envs, problem, **options)
     else:
         env = gym.make_vec(entry.target, num_envs=num_envs, **options)
@@ -376,7 +376,7 @@ def load_agent(
         TypeError: if it is neither.
         ValueError: if there is no such module or class.
     """
-    found = unpack_object(target, pickles) if is_packed(target) else load_named("agent", target)
+    found = find_object(target, pickles) if is_stand_in(target) else load_named("agent", target)
     if not callable(found):
         raise TypeError(message("agent", "be a class, or a function that makes an agent", target))
     return found  # type: ignore[no-any-return]
@@ -406,16 +406,16 @@ def make_entry_agent(entry: Entry, problem: Any, horizons: Sequence[int]) -> Ban
 
 # -- Objects without an importable name -----------------------------------------------------------
 
-PACKED_PREFIX = "<own>:"
+STAND_IN_PREFIX = "<own>:"
 """What no module can be called."""
 
-PACKED_PATTERN = re.compile(r"<own>:[\w.]+\.[0-9a-f]{16}")
+STAND_IN_PATTERN = re.compile(r"<own>:[\w.]+\.[0-9a-f]{16}")
 
 _objects: dict[str, tuple[bytes, Any]] = {}
 """What stands for an object -> its pickle and the object, the last that this process had."""
 
 
-def pack_object(value: Any) -> str:
+def keep_object(value: Any) -> str:
     """Keep an object, and return the name that stands for it.
 
     Raises:
@@ -424,28 +424,30 @@ def pack_object(value: Any) -> str:
     import cloudpickle  # slow to start, and seldom needed
 
     label = getattr(value, "__name__", type(value).__name__)
+    if label == "<lambda>":  # of which a line may hold several, with one source text
+        raise TypeError(message("a function", "have a name", value, "name a function by def"))
     try:
         pickled = cloudpickle.dumps(value)
     except Exception as error:  # of any kind, as what an object holds may be anything
         reason = f"{type(error).__name__}: {error}".rstrip(".")
         raise TypeError(message(label, "be picklable", value, reason)) from error
-    plain = re.sub(r"\W", "_", label)  # without the brackets of <lambda>
-    name = f"{PACKED_PREFIX}{plain}.{_digest_of(value)[:16]}"
+    plain = re.sub(r"\W", "_", label)
+    name = f"{STAND_IN_PREFIX}{plain}.{_digest_of(value)[:16]}"
     _objects[name] = pickled, value
     return name
 
 
-def is_packed(value: Any) -> bool:
+def is_stand_in(value: Any) -> bool:
     """Say whether a value is a name that stands for an object."""
-    return isinstance(value, str) and PACKED_PATTERN.fullmatch(value) is not None
+    return isinstance(value, str) and STAND_IN_PATTERN.fullmatch(value) is not None
 
 
 def display_name(name: str) -> str:
-    """Return what people call what a packed name stands for; any other name as it is."""
-    return name.removeprefix(PACKED_PREFIX).rpartition(".")[0] if is_packed(name) else name
+    """Return what people call what a stand-in stands for; any other name as it is."""
+    return name.removeprefix(STAND_IN_PREFIX).rpartition(".")[0] if is_stand_in(name) else name
 
 
-def unpack_object(name: str, pickles: Mapping[str, bytes]) -> Any:
+def find_object(name: str, pickles: Mapping[str, bytes]) -> Any:
     """Return the object that a name stands for in an entry, or else in this process.
 
     Raises:
@@ -462,14 +464,14 @@ def unpack_object(name: str, pickles: Mapping[str, bytes]) -> Any:
     return value
 
 
-def _unpack_options(value: Any, pickles: Mapping[str, bytes]) -> Any:
-    """Return options in which objects are what stood for them, as `{"name": packed name}`."""
+def _insert_objects(value: Any, pickles: Mapping[str, bytes]) -> Any:
+    """Return options in which objects are what stood for them, as `{"name": stand-in}`."""
     if isinstance(value, Mapping):
-        if is_packed(value.get("name")):
-            return unpack_object(value["name"], pickles)
-        return {key: _unpack_options(item, pickles) for key, item in value.items()}
+        if is_stand_in(value.get("name")):
+            return find_object(value["name"], pickles)
+        return {key: _insert_objects(item, pickles) for key, item in value.items()}
     is_list = isinstance(value, list)
-    return [_unpack_options(item, pickles) for item in value] if is_list else value
+    return [_insert_objects(item, pickles) for item in value] if is_list else value
 
 
 def _digest_of(value: Any) -> str:
@@ -487,9 +489,6 @@ def _digest_of(value: Any) -> str:
     if isinstance(value, FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
         contents: Any = cells, value.__defaults__, *filter(None, [value.__kwdefaults__])
-        if value.__name__ == "<lambda>":  # of which a line may hold several
-            indent = len(source) - len(source.lstrip())
-            source += str([end - indent for *_, end in value.__code__.co_positions() if end])
     elif isinstance(value, partial):
         contents = _digest_of(value.func), value.args, value.keywords
     else:

@@ -25,7 +25,6 @@ import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass, replace
-from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
 from time import perf_counter
@@ -81,38 +80,18 @@ class Progress:
     outcome: Outcome | None
 
 
-def run_experiment(
+def ignore_progress(progress: Progress) -> None:
+    """Be an `on_progress` that does nothing."""
+
+
+def simulate_experiment(
     experiment: Experiment,
     directory: str | Path,
     *,
     workers: Workers | None = None,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-) -> Any:  # a `Results`, loaded by name because this layer may not import it
-    """Return the results of an experiment, after simulating and storing its missing blocks.
-
-    If an agent or environment raises, only its own blocks fail. Their tracebacks are stored, and
-    `Results.failed` lists the run. A crashed worker counts as a failure too; with "serial" a crash
-    ends this process. The next call simulates missing, damaged and failed blocks.
-
-    Blocks of other code (your modules, a file that an option names, or the results version changed)
-    are kept beside, and count again when the code comes back.
-
-    Args:
-        experiment: what to simulate.
-        directory: folder for this experiment; see `store`.
-        workers: the back end; None uses every core of this machine.
-        on_progress: called in this process, at the start and after each block was stored; an
-            exception that it raises stops the experiment.
-
-    Returns:
-        The stored results of the experiment.
-
-    Raises:
-        ValueError: if an environment or agent cannot be built; nothing is simulated then.
-        FileExistsError: if the folder holds another experiment, or is of an older format.
-        BlockingIOError: if another process writes to the folder.
-        ConnectionError: if the scheduler does not answer.
-    """
+    on_progress: Callable[[Progress], None] = ignore_progress,
+) -> None:
+    """Simulate and store the missing blocks of an experiment; see `session.run_experiment`."""
     check_object("experiment", experiment, Experiment)
     folder = check_folder("directory", directory)
     workers = Workers() if workers is None else check_object("workers", workers, Workers)
@@ -143,7 +122,6 @@ def run_experiment(
                     outcome = Outcome(call[0], call[1], None, {}, line)
                 store.write(outcome)
                 on_progress(replace(progress, num_done=num_done, outcome=outcome))
-    return import_module("bandit_gym.results").load_results(folder, experiment)
 
 
 @contextlib.contextmanager
@@ -203,7 +181,7 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
                 "results_version": RESULTS_VERSION,
                 "versions": versions(),
                 "sources": own_sources,
-                "misbelief": find_misspecification(believed, true),
+                "misspecification": find_misspecification(believed, true),
             }
             recorded, measured = record_block(agent, env, run, block)
             env.close()

@@ -143,8 +143,9 @@ class Store:
                 try:
                     block = Block(run, wanted, pa.memory_map(str(path)).read_buffer())
                     block.file.read(use_threads=False)
-                    is_whole = (block.origin["run"], block.origin["block"]) == (run.digest, number)
-                    is_whole &= self.codes.get(run.name, block.code) == block.code
+                    content = block.metadata["run"], block.metadata["block"], block.code
+                    code = self.codes.get(run.name, block.code)
+                    is_whole = content == (run.digest, number, code)
                 except (OSError, pa.ArrowException, LookupError, TypeError, ValueError):
                     is_whole = False
                 yield number, block if is_whole else None
@@ -253,12 +254,12 @@ def _count_stored_replications(experiment: Experiment, directory: Path) -> int:
 
 # -- A block as a Parquet file ---------------------------------------------------------------------
 
-ORIGIN_KEY = b"bandit_gym"
+METADATA_KEY = b"bandit_gym"
 """Where a file's metadata say, as JSON, what its block was drawn from."""
 
 
 def to_parquet(
-    run: Run, block: int, recorded: Mapping[str, np.ndarray], origin: Mapping[str, Any]
+    run: Run, block: int, recorded: Mapping[str, np.ndarray], metadata: Mapping[str, Any]
 ) -> bytes:
     """Lay a block out as a tidy table, sorted by replication and step, in Parquet's format.
 
@@ -266,7 +267,7 @@ def to_parquet(
         run: the run.
         block: index of the block.
         recorded: name -> (N, S) values after each recorded step.
-        origin: what it was drawn from beside its settings, as JSON can hold it.
+        metadata: what it was drawn from beside its settings, as JSON can hold it.
 
     Returns:
         The bytes of a file with N S rows; the same bytes for the same values.
@@ -288,8 +289,8 @@ def to_parquet(
         arrays.append(_to_map(own, shape) if is_own else _to_arrow(values, column.type, shape))
         meaning = {"description": column.meaning}
         fields.append(pa.field(name, arrays[-1].type, nullable=False, metadata=meaning))
-    content = {"run": run.digest, "block": block, "settings": run.settings, **origin}
-    schema = pa.schema(fields, metadata={ORIGIN_KEY: json.dumps(content, sort_keys=True)})
+    content = {"run": run.digest, "block": block, "settings": run.settings, **metadata}
+    schema = pa.schema(fields, metadata={METADATA_KEY: json.dumps(content, sort_keys=True)})
     buffer = io.BytesIO()
     pq.write_table(
         pa.table(arrays, schema=schema),
@@ -367,14 +368,20 @@ class Block:
         return pq.ParquetFile(pa.BufferReader(self.data), page_checksum_verification=True)
 
     @cached_property
-    def origin(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """What it was drawn from."""
-        return dict(json.loads(self.file.schema_arrow.metadata[ORIGIN_KEY]))
+        return dict(json.loads(self.file.schema_arrow.metadata[METADATA_KEY]))
+
+    @property
+    def misspecification(self) -> str | None:
+        """In what the agent's prior or likelihood differs from the environment's, None if not."""
+        named = (self.metadata.get(key) for key in ("misspecification", "misbelief"))  # in format 5
+        return next((text for text in named if isinstance(text, str)), None)
 
     @property
     def code(self) -> str:
         """The digest of the code that drew it."""
-        return digest_code(self.origin["results_version"], self.origin["sources"])
+        return digest_code(self.metadata["results_version"], self.metadata["sources"])
 
     @property
     def names(self) -> list[str]:

@@ -226,7 +226,7 @@ def load_results(directory: str | Path, experiment: Experiment | None = None) ->
     experiment = stored if experiment is None else experiment
     damaged: list[str] = []
     runs = tuple(_open_run(store, experiment, run, damaged) for run in experiment.runs)
-    version = _check_origin(f"the folder {str(folder)!r}", runs)
+    version = _check_code(f"the folder {str(folder)!r}", runs)
     num_kept = store.count_blocks_of_other_code(experiment)
     return Results(experiment, version, runs, tuple(damaged), num_kept)
 
@@ -259,7 +259,7 @@ def join_results(parts: Sequence[Results]) -> Results:
     runs = tuple(found[run] for run in experiment.runs if run in found)
     damaged = tuple(name for part in parts for name in part.damaged)
     num_kept = sum(part.num_kept for part in parts)
-    return Results(experiment, _check_origin("a report", runs), runs, damaged, num_kept)
+    return Results(experiment, _check_code("a report", runs), runs, damaged, num_kept)
 
 
 def _open_run(store: Store, experiment: Experiment, run: Run, damaged: list[str]) -> RunResults:
@@ -275,15 +275,15 @@ def _open_run(store: Store, experiment: Experiment, run: Run, damaged: list[str]
     return RunResults(run, tuple(blocks.values()), failures, timings)
 
 
-def _check_origin(place: str, runs: Sequence[RunResults]) -> int:
+def _check_code(place: str, runs: Sequence[RunResults]) -> int:
     """Return the results version of all blocks; refuse those of two versions, or of two codes."""
     seen: dict[str, Any] = {}
     for block in (block for run in runs for block in run.blocks):
-        origin = {"the engine": block.origin["results_version"]}
+        parts = {"the engine": block.metadata["results_version"]}
         for part, entry in (("environment", block.run.environment), ("agent", block.run.agent)):
-            origin[f"{part} {entry.label}"] = files = block.origin["sources"].get(part) or {}
-            origin |= files  # which several agents may have in common
-        for name, code in origin.items():
+            parts[f"{part} {entry.label}"] = files = block.metadata["sources"].get(part) or {}
+            parts |= files  # which several agents may have in common
+        for name, code in parts.items():
             if seen.setdefault(name, code) != code:
                 raise ValueError(
                     f"{place} must hold blocks of one code, got two of {name}; run the older "

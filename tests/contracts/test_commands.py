@@ -15,9 +15,9 @@ import pytest
 from surface import SERIAL, files_of, run_and_watch
 
 from agents import AGENTS, GROUPS
-from bandit_gym import ENV_IDS, Workers, __version__, load_results
+from bandit_gym import ENV_IDS, Workers, __version__, load_results, run_experiment
 from bandit_gym.cli import main
-from bandit_gym.experiments import Experiment, load_experiment, run_experiment
+from bandit_gym.experiments import Experiment, load_experiment
 from bandit_gym.experiments.store import Store
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 from surface import SERIAL, failures_of, files_of, rewrite_block, run_and_watch, timings_of
 
-from bandit_gym import load_results
+from bandit_gym import load_results, run_experiment
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.cli import main
-from bandit_gym.experiments import Experiment, Workers, execution, run_experiment
+from bandit_gym.experiments import Experiment, Workers, execution
 
 BACKENDS = {"loky": "joblib", "dask": "distributed"}
 """What works in other processes, and the package that it needs."""
@@ -317,7 +317,7 @@ def flip_bit(path, other):
     path.write_bytes(data)
 
 
-def delete_origin(path, other):
+def delete_metadata(path, other):
     pq.write_table(pq.read_table(path).replace_schema_metadata({}), path)
 
 
@@ -328,7 +328,7 @@ def delete_key(path, other):
     pq.write_table(table.replace_schema_metadata({"bandit_gym": json.dumps(content)}), path)
 
 
-DAMAGES = swap, truncate, empty, flip_bit, delete_origin, delete_key
+DAMAGES = swap, truncate, empty, flip_bit, delete_metadata, delete_key
 """What befalls the first files; the first is swapped with the second, while that is whole."""
 
 

@@ -18,9 +18,9 @@ from markdown_it import MarkdownIt
 from scipy import optimize, stats
 from surface import CUMULATIVE_REGRET, SERIAL, charts_in, rewrite_block, tables_of
 
-from bandit_gym import load_results
+from bandit_gym import load_results, run_experiment
 from bandit_gym.cli import main
-from bandit_gym.experiments import Experiment, load_experiment, run_experiment
+from bandit_gym.experiments import Experiment, load_experiment
 from bandit_gym.results import join_results, plots, write_html
 from bandit_gym.results.report import describe, write_estimate, write_latex, write_markdown
 from bandit_gym.results.statistics import mean_interval, paired_p_value
