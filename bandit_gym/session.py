@@ -85,10 +85,10 @@ def run_experiment(
         BlockingIOError: if another process writes to the folder.
         ConnectionError: if the scheduler does not answer.
     """
-    from bandit_gym.results.results import load_results  # brings pandas, which `make` does without
+    from bandit_gym.results.results import read_results  # brings pandas, which `make` does without
 
-    simulate_experiment(experiment, directory, workers=workers, on_progress=on_progress)
-    return load_results(directory, experiment)
+    store = simulate_experiment(experiment, directory, workers=workers, on_progress=on_progress)
+    return read_results(store, experiment)
 
 
 def compare(

@@ -53,9 +53,6 @@ MAX_LABEL_LENGTH = 200
 PRIOR_OPTION = "prior"
 """The option of an agent that gives it another prior than its environment's."""
 
-FORMS = {"env": "an id, a BanditProblem", "agent": "a name, a class, a function"}
-"""What single entries may be, for messages."""
-
 ENTRY_KEYS = ("label", "grid")
 """What an entry of an experiment may have beside the options of its environment or agent."""
 
@@ -147,11 +144,11 @@ def agent_names() -> Mapping[str, str]:
     Raises:
         ImportError: if Python finds another `agents` first; nothing of it is run.
     """
-    found, ours = find_module("agents"), Path(__file__).parents[2] / "agents"
-    if found and found.parent.resolve() != ours.resolve():
+    first, ours = find_module("agents"), Path(__file__).parents[2] / "agents"
+    if first and first.parent.resolve() != ours.resolve():
         condition = "be the package that comes with bandit_gym"
         remedy = "give that folder or file, which Python finds first, another name"
-        raise ImportError(message("agents", condition, str(found), remedy))
+        raise ImportError(message("agents", condition, str(first), remedy))
     return import_module("agents").AGENTS  # type: ignore[no-any-return]
 
 
@@ -181,12 +178,12 @@ def read_entries(name: str, kind: str, entries: Any) -> tuple[Entry, ...]:
         raise TypeError(message(name, "be a list, or for agents a dict of labels", entries))
     if not entries:
         raise ValueError(message(name, "have at least one entry", entries))
-    found = tuple(entry for item in entries for entry in _expand_grid(kind, item))
-    for first, second in itertools.combinations(found, 2):
+    expanded = tuple(entry for item in entries for entry in _expand_grid(kind, item))
+    for first, second in itertools.combinations(expanded, 2):
         if first.label == second.label or first.digest == second.digest:
             condition, labels = "have different labels and settings", [first.label, second.label]
             raise ValueError(message(name, condition, labels, "remove one, or change it"))
-    return found
+    return expanded
 
 
 def _expand_grid(kind: str, item: Any) -> Iterator[Entry]:
@@ -229,7 +226,8 @@ def _plain_settings(kind: str, item: Any) -> dict[str, Any]:
     elif kind == "agent" and callable(given):
         named = {kind: name_of(given)}
     else:
-        condition = f"be {FORMS[kind]}, or a dict with one of these as {kind!r}"
+        kinds = "an id, a BanditProblem" if kind == "env" else "a name, a class, a function"
+        condition = f"be {kinds}, or a dict with one of these as {kind!r}"
         raise TypeError(message(kind, condition, item))
     try:
         text = json.dumps(named | settings, default=_describe_object, allow_nan=False)
@@ -270,9 +268,9 @@ def name_of(code: Any) -> str:
     module, name = str(getattr(code, "__module__", "")), getattr(code, "__qualname__", "")
     if module.partition(".")[0] == "agents" and f"agents:{name}" in agent_names().values():
         return f"agents:{name}"  # as its short name has it, so that it draws the same numbers
-    found = sys.modules.get(module)
-    has_home = module in sys.builtin_module_names or getattr(found, "__file__", None) is not None
-    is_importable = module != "__main__" and has_home and getattr(found, name, None) is code
+    home = sys.modules.get(module)
+    has_home = module in sys.builtin_module_names or getattr(home, "__file__", None) is not None
+    is_importable = module != "__main__" and has_home and getattr(home, name, None) is code
     return f"{module}:{name}" if is_importable else keep_object(code)
 
 
@@ -329,9 +327,9 @@ def find_environment(target: str) -> Any:
 
 def list_parameters(make: Any) -> dict[str, inspect.Parameter]:
     """Return what people may choose of the arguments of a constructor."""
-    found = inspect.signature(make).parameters
-    given = [*found][:NUM_SAMPLER_ARGUMENTS] if is_sampler(make) else GIVEN_ARGUMENTS
-    return {name: each for name, each in found.items() if name not in given}
+    parameters = inspect.signature(make).parameters
+    given = [*parameters][:NUM_SAMPLER_ARGUMENTS] if is_sampler(make) else GIVEN_ARGUMENTS
+    return {name: each for name, each in parameters.items() if name not in given}
 
 
 def _check_options(target: str, make: Any, options: Mapping[str, Any]) -> None:
@@ -376,10 +374,10 @@ def load_agent(
         TypeError: if it is neither.
         ValueError: if there is no such module or class.
     """
-    found = find_object(target, pickles) if is_stand_in(target) else load_named("agent", target)
-    if not callable(found):
+    make = find_object(target, pickles) if is_stand_in(target) else load_named("agent", target)
+    if not callable(make):
         raise TypeError(message("agent", "be a class, or a function that makes an agent", target))
-    return found  # type: ignore[no-any-return]
+    return make  # type: ignore[no-any-return]
 
 
 def split_prior(options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -90,7 +90,7 @@ def simulate_experiment(
     *,
     workers: Workers | None = None,
     on_progress: Callable[[Progress], None] = ignore_progress,
-) -> None:
+) -> Store:
     """Simulate and store the missing blocks of an experiment; see `session.run_experiment`."""
     check_object("experiment", experiment, Experiment)
     folder = check_folder("directory", directory)
@@ -122,6 +122,7 @@ def simulate_experiment(
                     outcome = Outcome(call[0], call[1], None, {}, line)
                 store.write(outcome)
                 on_progress(replace(progress, num_done=num_done, outcome=outcome))
+    return store
 
 
 @contextlib.contextmanager

@@ -94,11 +94,11 @@ def find_texts(value: Any) -> list[str]:
 @cache
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that results depend on."""
-    found = {"python": platform.python_version()}
+    known = {"python": platform.python_version()}
     for package in VERSIONED_PACKAGES:
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            known[package] = version(package)
+    return known
 
 
 def _find_entry_modules(env_id: str) -> set[str]:

@@ -386,8 +386,8 @@ class Block:
     @property
     def names(self) -> list[str]:
         """The columns of the file that this version knows, in its order."""
-        found = self.file.schema_arrow.names
-        return [name for name in COLUMNS if name in found and name != OWN_DIAGNOSTICS]
+        stored = self.file.schema_arrow.names
+        return [name for name in COLUMNS if name in stored and name != OWN_DIAGNOSTICS]
 
     @cached_property
     def own(self) -> dict[str, FloatArray]:

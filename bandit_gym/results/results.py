@@ -223,10 +223,14 @@ def load_results(directory: str | Path, experiment: Experiment | None = None) ->
         check_object("experiment", experiment, Experiment)
     folder = check_path("directory", directory)
     stored, store = open_store(folder)
-    experiment = stored if experiment is None else experiment
+    return read_results(store, stored if experiment is None else experiment)
+
+
+def read_results(store: Store, experiment: Experiment) -> Results:
+    """Return what a folder holds of an experiment."""
     damaged: list[str] = []
     runs = tuple(_open_run(store, experiment, run, damaged) for run in experiment.runs)
-    version = _check_code(f"the folder {str(folder)!r}", runs)
+    version = _check_code(f"the folder {str(store.directory)!r}", runs)
     num_kept = store.count_blocks_of_other_code(experiment)
     return Results(experiment, version, runs, tuple(damaged), num_kept)
 
