@@ -33,7 +33,7 @@ from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import AXIS_SCALES, FORMATS, STYLES
 from bandit_gym.experiments.catalogue import CATALOGUE_GROUPS, describe_catalogue
 from bandit_gym.experiments.entries import make_environment
-from bandit_gym.experiments.execution import Workers, progress_on_stderr
+from bandit_gym.experiments.execution import Workers
 from bandit_gym.experiments.experiment import Experiment, Run, load_experiment, read_json
 from bandit_gym.experiments.store import MANIFEST, open_store
 from bandit_gym.registration import ENV_IDS
@@ -47,7 +47,7 @@ from bandit_gym.results.report import (
     write_report,
 )
 from bandit_gym.results.results import join_results, load_results
-from bandit_gym.session import run_experiment
+from bandit_gym.session import progress_on_stderr, run_experiment
 
 OK, RUN_FAILED, BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED = 0, 1, 2, 130, 141, 143
 
