@@ -242,7 +242,7 @@ def _make_together(
             for future in wait(futures, return_when=FIRST_COMPLETED).done:
                 result = future.result()
                 call = futures.pop(future)
-                under_way.remove(call)
+                under_way[:] = [other for other in under_way if other is not call]
                 yield call, result
 
 

@@ -160,12 +160,10 @@ class Store:
 
     def count_blocks_of_other_code(self, experiment: Experiment) -> int:
         """Count the blocks of an experiment that other code has drawn."""
-        folders = (self._folder("blocks", run) for run in experiment.runs)
-        return sum(
-            path.parent != folder
-            for folder, run in zip(folders, experiment.runs, strict=True)
-            for path in folder.parent.glob(f"{run.name}-*/*.parquet")
-        )
+        folders = {run.name: self._folder("blocks", run) for run in experiment.runs}
+        blocks = (self.directory / "blocks").glob("*/*.parquet")
+        names = ((path.parent.name.rpartition("-")[0], path.parent) for path in blocks)
+        return sum(folders.get(name, folder) != folder for name, folder in names)
 
     def read_timings(self, run: Run) -> dict[int, dict[str, Any]]:
         """Return block -> how it came about, of those of which that is known."""
@@ -182,8 +180,8 @@ class Store:
         return {block: path.read_text("utf-8", "replace") or "unknown" for block, path in files}
 
     def _write_manifest(self, experiment: Experiment) -> None:
-        path, content = self.directory / MANIFEST, {"format": FORMAT, "codes": dict(self.codes)}
-        data = to_json(content | {"experiment": asdict(experiment)})
+        path, settings = self.directory / MANIFEST, asdict(experiment)
+        data = to_json({"format": FORMAT, "codes": dict(self.codes), "experiment": settings})
         if not path.exists() or path.read_bytes() != data:
             write_atomically(path, data)
 

@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -104,6 +105,12 @@ def test_little_work_of_ours_starts_no_worker(tmp_path):
         run_experiment(experiment, folder, workers=Workers("loky", 1))
         processes = {timing["process"] for timing in timings_of(folder)}
         assert (processes == {os.getpid()}) is is_here
+
+
+def test_calls_may_hold_arrays(backend):
+    calls = [(np.full(3, number),) for number in range(6)]
+    finished = execution.make_calls(Workers(backend, 1), np.sum, calls)
+    assert sorted(int(result) for _, result in finished) == [3 * number for number in range(6)]
 
 
 # -- What is there already ----------------------------------------------------------------------
