@@ -279,7 +279,7 @@ def _parse_agent(text: str) -> dict[str, Any]:
     for pair in re.split(r",(?=\w+=)", listed) if listed else ():
         option, _, value = pair.partition("=")
         if option == "agent" or option in settings:
-            condition = "have each option once, and none that is called 'agent'"
+            condition = "have each option once, and none called 'agent'"
             raise ValueError(message("agent", condition, text))
         try:
             settings[option] = read_json(value)
