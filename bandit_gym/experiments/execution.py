@@ -230,7 +230,7 @@ def make_calls(
 def _make_together(
     workers: Workers, function: Callable[..., Any], calls: Iterator[Call], under_way: list[Call]
 ) -> Iterator[FinishedCall]:
-    """Yield finished calls; raise the error of a worker that died, and leave its calls under way."""
+    """Yield finished calls; the death of a worker raises, with the lost calls in `under_way`."""
     futures: dict[Future[Any], Call] = {}
     with BACKENDS[workers.backend](workers) as (executor, num_workers):
         while True:
