@@ -164,12 +164,13 @@ def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
             bar.total = progress.num_blocks
             bar.update(progress.num_stored + progress.num_done - bar.n)
             if (outcome := progress.outcome) is None:
+                num_missing = progress.num_blocks - progress.num_stored
                 text = f"{progress.num_blocks} blocks, {progress.num_stored} of them stored already"
+                text += f", {num_missing} to simulate"
                 if progress.damaged:
                     text += f"; damaged and computed again: {', '.join(progress.damaged)}"
                 if progress.num_kept:
-                    num_new = progress.num_blocks - progress.num_stored
-                    text += f"; {num_new} to simulate; {progress.num_kept} of other code are kept"
+                    text += f"; {progress.num_kept} of other code are kept"
                 tqdm.write(text, file=sys.stderr)
             elif outcome.failure is not None:
                 place = f"{outcome.run.environment.label}, block {outcome.block}"
