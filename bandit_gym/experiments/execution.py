@@ -48,7 +48,6 @@ from bandit_gym.experiments.entries import summarise_error
 from bandit_gym.experiments.experiment import (
     Experiment,
     Run,
-    check_run,
     make_agent_and_environment,
 )
 from bandit_gym.experiments.provenance import versions
@@ -100,7 +99,7 @@ def simulate_experiment(
     store = Store(folder, codes)
     for run in experiment.runs:
         if not store.has_blocks(run):
-            check_run(run)[1].close()
+            make_agent_and_environment(run)[1].close()
     with store.locked(experiment) as (complete, damaged):
         total = len(experiment.runs) * experiment.num_blocks
         num_decisions = (total - len(complete)) * experiment.block_size * experiment.horizons[-1]
@@ -148,7 +147,7 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
                 condition = f"be the same in all processes (now on {platform.node()})"
                 remedy = "leave files alone while a run is at work"
                 raise RuntimeError(message("sources", condition, own_sources, remedy))
-            agent, env = make_agent_and_environment(run)
+            agent, env = make_agent_and_environment(run, warns=False)
             believed, true = getattr(agent, "problem", None), find_problem(env)
             metadata = {
                 "results_version": RESULTS_VERSION,
