@@ -170,11 +170,6 @@ def _read_shared_generators() -> tuple[Any, str]:
     return shared, str(np.random.get_state())  # noqa: NPY002
 
 
-def is_plain(make: Any) -> bool:
-    """Return whether something is a class of agents for `PlainAgents`."""
-    return inspect.isclass(make) and not hasattr(make, "reset")
-
-
 def make_rollout_agent(
     make: Callable[..., Any], problem: Any, horizon: int, options: Mapping[str, Any] | None = None
 ) -> BanditAgent:
@@ -184,7 +179,8 @@ def make_rollout_agent(
     """
     timing = {"horizon": horizon} if "horizon" in inspect.signature(make).parameters else {}
     given = {**timing, **(options or {})}
-    return PlainAgents(make, problem, **given) if is_plain(make) else make(problem, **given)
+    is_plain = inspect.isclass(make) and not hasattr(make, "reset")
+    return PlainAgents(make, problem, **given) if is_plain else make(problem, **given)
 
 
 class Step(NamedTuple):

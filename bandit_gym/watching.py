@@ -38,7 +38,7 @@ from bandit_gym.envs.rendering import (
     show_record,
 )
 from bandit_gym.experiments.entries import make_environment
-from bandit_gym.experiments.experiment import Experiment, Run, check_run
+from bandit_gym.experiments.experiment import Experiment, Run, make_agent_and_environment
 from bandit_gym.problem import ContextualProblem
 from bandit_gym.rollout import AGENT_STREAM, Step, play_steps
 
@@ -84,7 +84,7 @@ def watch(run: Run) -> Iterator[Frame]:
         TypeError, ValueError: if agent and environment cannot be built or do not fit each other.
     """
     check_seed("seed", run.seed)
-    agent, env = check_run(run)
+    agent, env = make_agent_and_environment(run)
     problem: Any = find_problem(env)
     seed = SeedSequence(run.seed, spawn_key=(AGENT_STREAM,))
     record, regret, cells = PlayRecord(1, problem.num_arms), 0.0, None
