@@ -20,6 +20,7 @@ import pandas as pd
 from bandit_gym.checks import check_file, import_extra
 from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import line_style
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.results.report import (
     DETAIL_COLUMNS,
@@ -284,17 +285,17 @@ def _draw_chart(chart: Chart) -> Any:
     from plotly import graph_objects
 
     figure = graph_objects.Figure()
-    is_banded = sum(curve.half is not None for curve in chart.curves) <= MAX_BANDS
+    is_banded = sum(curve.band is not None for curve in chart.curves) <= MAX_BANDS
     names = _shorten_labels([curve.label for curve in chart.curves])
     for curve, name in zip(chart.curves, names, strict=True):
         spaced = np.linspace(0, len(curve.x) - 1, MAX_CURVE_POINTS).round()
         kept = np.union1d(spaced, curve.dots).astype(int)
         x, y = curve.x[kept], curve.y[kept].astype(np.float32)
-        half = None if curve.half is None else curve.half[kept].astype(np.float32)
-        if half is not None and is_banded:
+        band = None if curve.band is None else [end[kept].astype(np.float32) for end in curve.band]
+        if band is not None and is_banded:
             figure.add_scatter(
                 x=np.concatenate([x, x[::-1]]),
-                y=np.concatenate([y + half, (y - half)[::-1]]),
+                y=np.concatenate([band[1], band[0][::-1]]),
                 fill="toself",
                 fillcolor=f"{curve.line_style.colour}2e",
                 line_width=0,
@@ -309,7 +310,7 @@ def _draw_chart(chart: Chart) -> Any:
             mode="lines+markers" if curve.dots else "lines",
             marker={"size": 8 * np.isin(kept, curve.dots), "opacity": 1},
             line={"color": curve.line_style.colour, "dash": curve.line_style.dash, "width": 2},
-            customdata=[""] * len(x) if half is None else [f" ± {width:.2g}" for width in half],
+            customdata=[_write_band(band, index) for index in range(len(x))],
             hovertemplate="%{x:,.4~g}: %{y:.4g}%{customdata}",
             legendgroup=curve.label,
         )
@@ -393,5 +394,8 @@ def _write_curve_value(curve: Curve, place: float) -> str:
     if place > curve.x[-1]:
         return MISSING_CELL
     index = int(np.abs(curve.x - place).argmin())
-    half = "" if curve.half is None else f" ± {curve.half[index]:.2g}"
-    return f"{curve.y[index]:.4g}{half}"
+    return f"{curve.y[index]:.4g}{_write_band(curve.band, index)}"
+
+
+def _write_band(band: Sequence[FloatArray] | None, index: int) -> str:
+    return "" if band is None else f" [{band[0][index]:.4g}, {band[1][index]:.4g}]"

@@ -2,7 +2,7 @@
 
 A `Chart` holds the numbers that are drawn, by matplotlib here and by plotly on a report's page. A
 figure is a `matplotlib.figure.Figure` of its own, drawn without pyplot: no window, no global state.
-Bands are pointwise 95 % intervals of the mean over replications, Student's; below 10
+Bands are pointwise 95 % intervals of the mean over replications, those of tables; below 10
 replications there are none.
 """
 
@@ -27,7 +27,7 @@ from bandit_gym.experiments.entries import Entry
 from bandit_gym.results.statistics import (
     MIN_REPLICATIONS,
     describe_regret,
-    half_widths,
+    mean_interval,
     paired_differences,
 )
 
@@ -64,7 +64,7 @@ class Curve(NamedTuple):
         line_style: its colour and dash, an agent's the same in all charts.
         x: (S,) steps or levels.
         y: (S,) values.
-        half: (S,) half widths of their 95 % intervals; None where there are none.
+        band: (S,) ends of their 95 % intervals; None where there are none.
         dots: indices of the values that have a dot.
     """
 
@@ -72,7 +72,7 @@ class Curve(NamedTuple):
     line_style: LineStyle
     x: np.ndarray
     y: FloatArray
-    half: FloatArray | None = None
+    band: tuple[FloatArray, FloatArray] | None = None
     dots: Sequence[int] = ()
 
 
@@ -123,7 +123,7 @@ def chart_differences(results: Results, environment: Entry) -> Chart | None:
     chart = _make_chart(results, environment, "Paired differences over time", y_title, measure)
     if chart is not None:
         flat = chart.curves[0]
-        chart.curves[0] = flat._replace(label=f"{flat.label} (reference)", half=None)
+        chart.curves[0] = flat._replace(label=f"{flat.label} (reference)", band=None)
     return chart
 
 
@@ -209,12 +209,10 @@ def chart_parameter(results: Results, environment: Entry, name: str) -> Chart | 
     for (entry, _), points in measured.items():
         found = [points.get(value, points.get(None)) for value in x]
         finals = [run.final("cumulative_regret") if run else UNKNOWN_REGRETS for run in found]
-        is_banded = min(map(len, finals)) >= MIN_REPLICATIONS
-        half = np.array([half_widths(values) for values in finals]) if is_banded else None
-        means = np.array([values.mean() for values in finals])
+        means, *band = np.array([mean_interval(values) for values in finals]).T
         style = line_style(experiment.agents.index(next(iter(points.values())).run.agent))
         dots = () if None in points else range(len(x))
-        curves.append(Curve(entry.label, style, np.array(x), means, half, dots))
+        curves.append(Curve(entry.label, style, np.array(x), means, _keep_known(band), dots))
     y_title = f"{describe_regret(environment)[0]} at the horizon"
     log = "x" if 0 < MIN_LOG_RATIO * x[0] <= x[-1] else ""
     title, subtitle = f"Regret by {name}", _describe_bands(runs)
@@ -265,14 +263,19 @@ def _make_chart(
     for run in runs:
         steps, values = measure(run)
         if len(values):
-            half = half_widths(values) if len(values) >= MIN_REPLICATIONS else None
-            number = agents.index(run.run.agent)
-            means, dots = values.mean(axis=0), [0] if len(steps) == 1 else []  # which has no line
-            style = line_style(number)
-            curves.append(Curve(agents[number].label, style, steps, means, half, dots))
+            number, dots = agents.index(run.run.agent), [0] if len(steps) == 1 else []  # no line
+            means, *band = mean_interval(values)
+            shown = means, _keep_known(band), dots
+            curves.append(Curve(agents[number].label, line_style(number), steps, *shown))
     if not curves:
         return None
     return Chart(name, environment.label, _describe_bands(runs), y_title, curves, **axes)
+
+
+def _keep_known(band: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray] | None:
+    """Return the ends of a band; None where there are no intervals."""
+    low, high = band
+    return None if np.isnan(low).all() else (low, high)
 
 
 def _describe_bands(runs: Sequence[RunResults]) -> str:
@@ -359,11 +362,9 @@ def draw_figure(chart: Chart, style: str = "screen", xscale: str | None = None) 
             dots = list(curve.dots)
             (line,) = axes.plot(curve.x, curve.y, label=curve.label, **curve.line_style.line)
             line.set(marker="o" if dots else "", markevery=dots, clip_on=not dots)
-            if curve.half is not None:
-                ends = curve.y - curve.half, curve.y + curve.half
-                axes.fill_between(
-                    curve.x, *ends, color=curve.line_style.colour, alpha=0.2, linewidth=0
-                )
+            if curve.band is not None:
+                look = {"color": curve.line_style.colour, "alpha": 0.2, "linewidth": 0}
+                axes.fill_between(curve.x, *curve.band, **look)
         axes.spines[["top", "right"]].set_visible(False)
         axes.set(xlabel=chart.x_title, ylabel=chart.y_title)
         if is_log and min(curve.x[0] for curve in chart.curves) > 0:

@@ -20,7 +20,7 @@ from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.store import Block, Store, read_manifest
 from bandit_gym.results.page import write_part
 from bandit_gym.results.report import describe, make_report_parts
-from bandit_gym.results.statistics import mean_interval, summarise
+from bandit_gym.results.statistics import estimate_column, summarise
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -172,10 +172,12 @@ class Results:
             10 replications the ends of the interval are NaN.
         """
         rows = [
-            (found.run.environment.label, found.run.agent.label, step, *mean_interval(values))
+            (found.run.environment.label, found.run.agent.label, *estimates)
             for found in self.runs
             if found.is_usable
-            for step, values in zip(found.steps, found.curves(column).T, strict=True)
+            for estimates in zip(
+                found.steps, *estimate_column(column, found.curves(column)), strict=True
+            )
         ]
         return pd.DataFrame(rows, columns=CURVES)
 
