@@ -11,11 +11,11 @@ from bandit_gym.registration import ENV_IDS
 
 if TYPE_CHECKING:
     from bandit_gym.empirical_bayes import fit_prior
-    from bandit_gym.experiments import Experiment, Workers, load_experiment, run_experiment
+    from bandit_gym.experiments import Experiment, Workers, load_experiment
     from bandit_gym.in_context import in_context_dataset
     from bandit_gym.problem import BanditProblem, ContextualProblem
     from bandit_gym.results import load_results
-    from bandit_gym.session import compare, make, make_vec
+    from bandit_gym.session import compare, make, make_vec, run_experiment
     from bandit_gym.watching import film, play
 
 LAZY_NAMES = {
@@ -34,7 +34,7 @@ LAZY_NAMES = {
     "make_vec": "bandit_gym.session",
     "optimal_regret": "agents.bayes_optimal",
     "play": "bandit_gym.watching",
-    "run_experiment": "bandit_gym.experiments",
+    "run_experiment": "bandit_gym.session",
 }
 """Names that load on first use, and the modules that they are in."""
 

@@ -41,7 +41,7 @@ napoleon_custom_sections = [
 
 ROOMS = (
     *("agents", "agents.bayes_optimal", "agents.oracle", "agents.sb3"),
-    *("bandit_gym", "bandit_gym.callbacks", "bandit_gym.envs", "bandit_gym.experiments"),
+    *("bandit_gym", "bandit_gym.envs", "bandit_gym.experiments"),
     *("bandit_gym.fidelity", "bandit_gym.likelihoods", "bandit_gym.priors", "bandit_gym.problem"),
     *("bandit_gym.results", "bandit_gym.rollout", "bandit_gym.wrappers"),
 )

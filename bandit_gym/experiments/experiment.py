@@ -168,7 +168,7 @@ class Experiment:
         agents = read_entries("agents", "agent", self.agents)
         object.__setattr__(self, "environments", environments)
         object.__setattr__(self, "agents", agents)
-        for name, minimum in MINIMA.items():
+        for name, minimum in {"replications": 1, "seed": 0, "block_size": 1}.items():
             number = check_integer(name, getattr(self, name), minimum=minimum)
             object.__setattr__(self, name, number)
         *earlier, last = _check_horizons(self.horizon)
@@ -187,7 +187,7 @@ class Experiment:
         """Blocks that hold the replications; of the last one, only the first may be needed."""
         return -(-self.replications // self.block_size)
 
-    @property
+    @cached_property
     def runs(self) -> tuple[Run, ...]:
         """Every agent in every environment, environments outermost."""
         *earlier, last = self.horizons
@@ -211,14 +211,14 @@ class Experiment:
         resumes a folder types neither, and the folder may come from anybody.
         """
         known = {f"bandit_gym:{env_id}" for env_id in ENV_IDS} | {*agent_names().values()}
-        found = []
+        named = []
         for entry in (*self.environments, *self.agents):
             names = [text for text in find_texts(entry.options) if NAME_PATTERN.fullmatch(text)]
             for name in names if entry.target in known else [entry.target, *names]:
-                found.append(f"{name} ({find_module(name.rpartition(':')[0])})")
+                named.append(f"{name} ({find_module(name.rpartition(':')[0])})")
             if entry.target == SB3_LOADER:
-                found.append(f"saved model {entry.options.get('path')}")
-        return list(dict.fromkeys(found))
+                named.append(f"saved model {entry.options.get('path')}")
+        return list(dict.fromkeys(named))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict from which `from_dict` makes an equal experiment."""
@@ -235,9 +235,6 @@ class Experiment:
         optional = [each.name for each in fields(cls) if each.name not in required]
         check_keys("experiment", settings, required=required, optional=optional)
         return cls(**settings)
-
-
-MINIMA = {"replications": 1, "seed": 0, "block_size": 1}
 
 
 def _check_horizons(value: Any) -> list[int]:

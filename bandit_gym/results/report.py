@@ -165,7 +165,7 @@ def closing_notes(results: Results) -> Iterator[str]:
             f"Verdicts: regret below or above {results.experiment.agents[0].label}'s with "
             f"p < {SIGNIFICANCE_LEVEL}{holm if count > 1 else ''}; undecided otherwise."
         )
-    made_with = {str(block.origin["versions"]) for run in results.runs for block in run.blocks}
+    made_with = {str(block.metadata["versions"]) for run in results.runs for block in run.blocks}
     if len(made_with) > 1:
         yield "Blocks were made with different versions: " + "; ".join(sorted(made_with))
     if results.num_missing:
@@ -176,6 +176,8 @@ def closing_notes(results: Results) -> Iterator[str]:
             f"Not whole: {len(results.damaged)} blocks, for example {results.damaged[0]}; "
             "to resume the experiment computes them again."
         )
+    if results.num_kept:
+        yield f"Not in these tables: {results.num_kept} blocks that other code has drawn."
     for found in results.failed:
         headline = next(iter(found.failures.values())).partition("\n")[0]
         yield (
@@ -372,8 +374,7 @@ def _flag_notes(rows: Sequence[SummaryRow]) -> Iterator[str]:
 def _belief_notes(results: Results, environment: Entry) -> Iterator[str]:
     """Say which agents believe in another prior or likelihood than the environment's."""
     for found in results.usable(environment):
-        misspecification = found.blocks[0].origin.get("misbelief")
-        if isinstance(misspecification, str):
+        if misspecification := found.blocks[0].misspecification:
             text = "".join(c if c.isprintable() else "?" for c in misspecification)
             yield f"{found.run.agent.label}: misspecified, for it {text}."
 

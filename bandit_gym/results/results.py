@@ -17,7 +17,7 @@ from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.experiments.blocks import OWN_DIAGNOSTICS, Outcome, columns_of
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.store import Block, Store, read_manifest
+from bandit_gym.experiments.store import Block, Store, open_store
 from bandit_gym.results.page import write_part
 from bandit_gym.results.report import describe, make_report_parts
 from bandit_gym.results.statistics import estimate_column, summarise
@@ -89,12 +89,14 @@ class Results:
         version: of the engine that drew the numbers; see `files.RESULTS_VERSION`.
         runs: what there is of each of its runs, in its order.
         damaged: names of the blocks that are torn, altered, or just being written.
+        num_kept: blocks of other code that are in the folder too, and do not count.
     """
 
     experiment: Experiment
     version: int
     runs: tuple[RunResults, ...]
     damaged: tuple[str, ...] = ()
+    num_kept: int = 0
 
     @property
     def num_missing(self) -> int:
@@ -154,8 +156,9 @@ class Results:
         Raises:
             FileExistsError: if the folder holds something else.
         """
-        store = Store(check_folder("directory", directory))
-        with store.locked(self.experiment, {}, recompute=True):
+        codes = {each.run.name: each.blocks[0].code for each in self.runs if each.blocks}
+        store = Store(check_folder("directory", directory), codes)
+        with store.locked(self.experiment):
             for found in self.runs:
                 for block in found.blocks:
                     number = block.replications.start // found.run.block_size
@@ -221,12 +224,17 @@ def load_results(directory: str | Path, experiment: Experiment | None = None) ->
     if experiment is not None:
         check_object("experiment", experiment, Experiment)
     folder = check_path("directory", directory)
-    stored = read_manifest(folder)
-    experiment = stored if experiment is None else experiment
+    stored, store = open_store(folder)
+    return read_results(store, stored if experiment is None else experiment)
+
+
+def read_results(store: Store, experiment: Experiment) -> Results:
+    """Return what a folder holds of an experiment."""
     damaged: list[str] = []
-    runs = tuple(_open_run(Store(folder), experiment, run, damaged) for run in experiment.runs)
-    version = _check_origin(f"the folder {str(folder)!r}", runs)
-    return Results(experiment, version, runs, tuple(damaged))
+    runs = tuple(_open_run(store, experiment, run, damaged) for run in experiment.runs)
+    version = _check_code(f"the folder {str(store.directory)!r}", runs)
+    num_kept = store.count_blocks_of_other_code(experiment)
+    return Results(experiment, version, runs, tuple(damaged), num_kept)
 
 
 def join_results(parts: Sequence[Results]) -> Results:
@@ -256,7 +264,8 @@ def join_results(parts: Sequence[Results]) -> Results:
         found[each.run] = each
     runs = tuple(found[run] for run in experiment.runs if run in found)
     damaged = tuple(name for part in parts for name in part.damaged)
-    return Results(experiment, _check_origin("a report", runs), runs, damaged)
+    num_kept = sum(part.num_kept for part in parts)
+    return Results(experiment, _check_code("a report", runs), runs, damaged, num_kept)
 
 
 def _open_run(store: Store, experiment: Experiment, run: Run, damaged: list[str]) -> RunResults:
@@ -264,26 +273,26 @@ def _open_run(store: Store, experiment: Experiment, run: Run, damaged: list[str]
     blocks, failed = dict[int, Block](), store.read_failures(run)
     for number, block in store.read_blocks(run, experiment.replications):
         if block is None:
-            damaged.append(f"{run.name}/{number:05d}")
-        elif number not in failed:  # else it is of older code
+            damaged.append(store.name_block(run, number))
+        elif number not in failed:  # else, in format 5, it is of older code
             blocks[number] = block
     failures = {number: text for number, text in failed.items() if number < experiment.num_blocks}
     timings = {n: facts for n, facts in store.read_timings(run).items() if n in blocks}
     return RunResults(run, tuple(blocks.values()), failures, timings)
 
 
-def _check_origin(place: str, runs: Sequence[RunResults]) -> int:
+def _check_code(place: str, runs: Sequence[RunResults]) -> int:
     """Return the results version of all blocks; refuse those of two versions, or of two codes."""
     seen: dict[str, Any] = {}
     for block in (block for run in runs for block in run.blocks):
-        origin = {"the engine": block.origin["results_version"]}
+        parts = {"the engine": block.metadata["results_version"]}
         for part, entry in (("environment", block.run.environment), ("agent", block.run.agent)):
-            origin[f"{part} {entry.label}"] = files = block.origin["sources"].get(part) or {}
-            origin |= files  # which several agents may have in common
-        for name, code in origin.items():
+            parts[f"{part} {entry.label}"] = files = block.metadata["sources"].get(part) or {}
+            parts |= files  # which several agents may have in common
+        for name, code in parts.items():
             if seen.setdefault(name, code) != code:
                 raise ValueError(
-                    f"{place} must hold blocks of one code, got two of {name}, of which the older "
-                    "are to be computed again; finish that with --recompute."
+                    f"{place} must hold blocks of one code, got two of {name}; run the older "
+                    "experiment again with the code of the newer."
                 )
     return int(seen.get("the engine", RESULTS_VERSION))

@@ -521,8 +521,8 @@ COMPARISONS = [
     ({"agents": {"a": 7}}, TypeError, "agent must be a name, a class, a function"),
     ({"env": 7}, TypeError, "env must be an id, a BanditProblem"),
     ({"workers": 2}, TypeError, "workers must be a Workers"),
-    ({"callbacks": [7]}, TypeError, "callbacks must be a Callback, got 7"),
-    ({"agents": [lambda problem: problem]}, ValueError, "must be able to play"),
+    ({"agents": [lambda problem: problem]}, TypeError, "name a function"),
+    ({"agents": [{"agent": "exact", "prior": lambda: None}]}, TypeError, "name a function"),
     ({"agents": [plain(act=None)]}, ValueError, "agent must have the methods act and observe, got"),
     ({"agents": [plain(act=lambda self: None)]}, ValueError, "an integer from 0 to 9, got None"),
     ({"agents": [plain(act=lambda self: np.random.randint(2))]}, ValueError, "the rng or seed"),  # noqa: NPY002

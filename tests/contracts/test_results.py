@@ -18,9 +18,9 @@ from markdown_it import MarkdownIt
 from scipy import optimize, stats
 from surface import CUMULATIVE_REGRET, SERIAL, charts_in, rewrite_block, tables_of
 
-from bandit_gym import load_results
+from bandit_gym import load_results, run_experiment
 from bandit_gym.cli import main
-from bandit_gym.experiments import Experiment, load_experiment, run_experiment
+from bandit_gym.experiments import Experiment, load_experiment
 from bandit_gym.results import join_results, plots, write_html
 from bandit_gym.results.report import describe, write_estimate, write_latex, write_markdown
 from bandit_gym.results.statistics import mean_interval, paired_p_value
@@ -649,14 +649,17 @@ def test_results_that_are_not_of_one_comparison_are_refused(results, tmp_path):
             join_results([results, other])
 
 
-def test_the_command_report_takes_several_folders_of_one_results_version(small, tmp_path, capsys):
+def test_the_command_report_takes_several_folders_of_one_results_version(
+    small, tmp_path, capsys, monkeypatch
+):
     out, again = ["--out", str(tmp_path / "out")], tmp_path / "again"
     assert main(["report", str(small), str(small)]) == 2
     assert "--out must be given for a report of several folders" in capsys.readouterr().err
     run_experiment(Experiment([FIXED], ["ucb1"], replications=4, horizon=9), again, workers=SERIAL)
     assert main(["report", str(small), str(again), *out, "--format", "svg"]) == 0
     assert "ucb1" in (tmp_path / "out" / "report.txt").read_text("utf-8")
-    rewrite_block(next(again.rglob("*.parquet")), {"results_version": 1})
+    monkeypatch.setattr("bandit_gym.experiments.execution.RESULTS_VERSION", 1)
+    run_experiment(Experiment([FIXED], ["ucb1"], replications=4, horizon=9), again, workers=SERIAL)
     assert main(["report", str(small), str(again), *out]) == 2
     told = capsys.readouterr().err
     assert "a report must hold blocks of one code, got two of the engine" in told
