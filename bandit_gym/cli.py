@@ -30,7 +30,7 @@ from bandit_gym.checks import (
     message,
 )
 from bandit_gym.checks.files import VERSION, replacing
-from bandit_gym.checks.styles import AXIS_SCALES, FORMATS, STYLES
+from bandit_gym.checks.styles import AXIS_SCALES, FILE_STYLES, FORMATS
 from bandit_gym.experiments.catalogue import CATALOGUE_GROUPS, describe_catalogue
 from bandit_gym.experiments.entries import make_environment
 from bandit_gym.experiments.execution import Workers
@@ -189,7 +189,7 @@ def _report(options: argparse.Namespace) -> bool:
     if options.html:
         print(f"\nReport: {write_html(results, folder / 'report.html')}")
     if settings or not options.html:
-        write_report(results, folder, **settings)
+        write_report(results, folder, columns=options.columns, **settings)
         print(f"\nTables and figures: {folder}")
     return bool(results.failed)
 
@@ -200,8 +200,7 @@ def _export(options: argparse.Namespace) -> None:
     is_typed = options.csv is not None
     path = check_file("csv", options.csv) if is_typed else Path(options.directory) / "results.csv"
     with replacing(path, is_typed=is_typed) as file:
-        for number, table in enumerate(results.frames()):
-            file.write(table.to_csv(index=False, header=number == 0).encode())
+        results.rows.to_csv(file, index=False, mode="wb")
     print(f"One row per stored replication and step: {path}")
 
 
@@ -359,7 +358,7 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--html", help=page, action="store_true")
     formats = "of figures; default: png and svg"
     add("--format", help=formats, dest="formats", action="append", choices=FORMATS)
-    add("--style", help="screen (default), or paper, a column wide, serif", choices=STYLES)
+    add("--style", help="screen (default), or paper, a column wide, serif", choices=FILE_STYLES)
     add("--xscale", help="of the steps in figures; default: each's own", choices=AXIS_SCALES)
     add("--latex", help="tables.tex too, for booktabs", action="store_true")
     add("--markdown", help="tables.md too", action="store_true")

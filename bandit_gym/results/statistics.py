@@ -1,4 +1,4 @@
-"""Estimates with honest intervals: of arrays of replications, and of all that is stored.
+"""Estimates with honest intervals, of arrays of replications.
 
 Bayesian pseudo-regret is the sum over steps of max(means) - means[action], averaged over instances
 drawn from the prior (over the noise alone where the means are fixed). Realised regret has the
@@ -12,21 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import scipy  # not scipy.stats, which takes half a second to load
 
 from bandit_gym.checks.typing import FloatArray, IntArray
-from bandit_gym.experiments.blocks import COLUMNS, DOUBT_COLUMNS
-from bandit_gym.experiments.entries import Entry
-
-if TYPE_CHECKING:
-    from bandit_gym.results.results import Results, RunResults
-
-QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
+from bandit_gym.experiments.blocks import COLUMNS
 
 NUM_RESAMPLES = 1999
 NUM_TEST_RESAMPLES = 4999  # so that p-values can fall below 0.05 among 125 comparisons
@@ -76,7 +68,7 @@ def is_coverage_doubtful(values: FloatArray) -> bool:
     have a skewness above 1. So above 1 such a tail is likely, and a small sample cannot rule out a
     heavier one.
     """
-    return len(values) < FEW_REPLICATIONS and abs(_skewness(values)) > MAX_TAME_SKEWNESS
+    return len(values) < FEW_REPLICATIONS and bool(abs(_skewness(values)) > MAX_TAME_SKEWNESS)
 
 
 def estimate_column(name: str, values: FloatArray) -> Interval:
@@ -276,166 +268,3 @@ def _draw_resamples(count: int, num_resamples: int, size: int) -> Iterator[IntAr
     at_once = max(1, MAX_RESAMPLED_VALUES // size)
     for done in range(0, num_resamples, at_once):
         yield rng.integers(count, size=(min(at_once, num_resamples - done), count))
-
-
-# -- Tables of estimates ---------------------------------------------------------------------------
-
-
-def summarise(results: Results) -> pd.DataFrame:
-    """Tabulate the state at the horizon, one row per run that can be reported.
-
-    Columns: `env`, `agent`, `replications`; the columns with a title in `COLUMNS` as estimates of
-    means, each followed by the ends `_low` and `_high` of its 95 % interval, NaN below 10
-    replications, and but for shares by `_is_doubtful`: whether a heavy tail may make it too short;
-    `cumulative_regret_100` and alike, the regret at earlier horizons, estimated in the same way;
-    `flagged`, the share of decisions whose agent called its posterior unreliable, and `doubts_...`,
-    where it reports them, those of each `Doubt`; quantiles of the pseudo-regret; `difference`, the
-    mean pseudo-regret less that of the environment's first agent, paired by replication, with its
-    interval, its `p_holm`, corrected for all comparisons of the table, and what follows from that:
-    the `verdict` "better", "worse" or "undecided".
-
-    The table depends on the results alone, to the last bit, but for `microseconds_per_decision`.
-    """
-    rows: list[dict[str, Any]] = []
-    for environment in results.experiment.environments:
-        reference = results.reference(environment)
-        rows += [_summarise_run(found, reference) for found in results.usable(environment)]
-    table = pd.DataFrame(rows)
-    if rows:
-        table["p_holm"] = correct_by_holm(table.pop("p_value"))
-        difference, is_decided = table["difference"], table["p_holm"] < SIGNIFICANCE_LEVEL
-        table["verdict"] = "undecided"
-        table.loc[is_decided & (difference < 0), "verdict"] = "better"
-        table.loc[is_decided & (difference > 0), "verdict"] = "worse"
-        table.loc[difference.isna(), "verdict"] = ""
-    return table
-
-
-def describe_regret(environment: Entry) -> tuple[str, str, str]:
-    """Return in words which regret a table shows, what it sums, and over what it is averaged."""
-    title, definition = COLUMNS["cumulative_regret"].title, "best mean - pulled mean"
-    if environment.target == "bandit_gym:TableBandit-v0":  # without means
-        name = "regret to the best reward of each row"
-        return name, "best reward - reward received", "orders of the rows"
-    if environment.options.get("means") is not None:
-        return title, definition, "the noise"
-    return f"Bayesian {title}", definition, "instances drawn from the prior"
-
-
-def paired_differences(
-    found: RunResults, reference: RunResults, column: str
-) -> tuple[IntArray, FloatArray]:
-    """Subtract the reference run's curves, replication by replication.
-
-    Both met the same means and the same reward noise, so most of the luck cancels.
-
-    Returns:
-        (R,) replications that both runs have, and (R, S) differences, S of the longer run.
-    """
-    common, rows, reference_rows = np.intersect1d(
-        found.replications, reference.replications, assume_unique=True, return_indices=True
-    )
-    pair = found.curves(column)[rows], reference.curves(column)[reference_rows]
-    every = np.arange(max(values.shape[1] for values in pair))
-    own, others = (values[:, np.minimum(every, values.shape[1] - 1)] for values in pair)
-    return common, own - others  # sums stay, where all episodes of one ended sooner
-
-
-def _summarise_run(found: RunResults, reference: RunResults | None) -> dict[str, Any]:
-    regret, differences = found.final("cumulative_regret"), _final_differences(found, reference)
-    doubts = {name: _share_of_decisions(found, name) for name in DOUBT_COLUMNS}
-    return {
-        "env": found.run.environment.label,
-        "agent": found.run.agent.label,
-        "replications": len(regret),
-        **_estimates(found),
-        "flagged": _share_of_decisions(found, "is_unreliable"),
-        **{name: share for name, share in doubts.items() if not math.isnan(share)},
-        **{name: float(np.quantile(regret, q)) for name, q in QUANTILES.items()},
-        **_mean_columns("difference", differences),
-        "p_value": paired_p_value(differences),
-    }
-
-
-def _share_of_decisions(found: RunResults, name: str) -> float:
-    return float(found.final(name).mean() / _decisions(found).mean())
-
-
-def _decisions(found: RunResults) -> FloatArray:
-    """Return the (R,) steps played, the horizon where a block does not say."""
-    return np.asarray(np.nan_to_num(found.final("decisions"), nan=found.run.horizon))
-
-
-def _estimates(found: RunResults) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for name in (name for name, column in COLUMNS.items() if column.title):
-        values = found.final(name)
-        row |= _interval_columns(name, estimate_column(name, values))
-        if COLUMNS[name].unit != "share":
-            row[f"{name}_is_doubtful"] = is_coverage_doubtful(values)
-    for step in found.run.earlier_horizons:
-        regret = found.curves("cumulative_regret")[:, np.searchsorted(found.steps[:-1], step)]
-        row |= _mean_columns(f"cumulative_regret_{step}", regret)
-    samples = _mean_columns("samples_per_decision", found.final("num_samples") / _decisions(found))
-    return row | samples | {"microseconds_per_decision": 1e6 * found.seconds_per_decision()}
-
-
-def _final_differences(found: RunResults, reference: RunResults | None) -> FloatArray:
-    """Return the paired differences at the horizon, one NaN where there is nothing to compare."""
-    if reference is None or found is reference:
-        return np.array([np.nan])
-    _, differences = paired_differences(found, reference, "cumulative_regret")
-    return differences[:, -1] if len(differences) else np.array([np.nan])
-
-
-def _mean_columns(name: str, values: FloatArray) -> dict[str, Any]:
-    is_doubtful = is_coverage_doubtful(values)
-    return _interval_columns(name, mean_interval(values)) | {f"{name}_is_doubtful": is_doubtful}
-
-
-def _interval_columns(name: str, interval: Interval) -> dict[str, Any]:
-    return dict(zip((name, f"{name}_low", f"{name}_high"), interval, strict=True))
-
-
-def aggregate(results: Results) -> pd.DataFrame:
-    """Tabulate each agent over all environments: mean scores, and their interquartile means.
-
-    A score is a replication's final pseudo-regret divided by what uniform play loses on average in
-    that environment: 0 is perfect, 1 no better than chance. It leaves out environments where that
-    is 0, as all arms are equal, or unknown, as means move or are not reported; `environments` is
-    how many are left, and with none the scores are NaN. Only replications and agents present in
-    every environment count. A replication has the same seed in all environments, so it is one
-    value, and intervals resample replications whole; below 10 of them there are none.
-    """
-    rows = []
-    left_out = list_unscored(results)
-    for agent in results.experiment.agents:
-        runs = [found for found in results.runs if found.run.agent == agent]
-        common = reduce(np.intersect1d, [found.replications for found in runs])
-        is_everywhere = len(runs) == len(results.experiment.environments)
-        if is_everywhere and all(found.is_usable for found in runs) and len(common):
-            scored = [found for found in runs if found.run.environment not in left_out]
-            kept = [_scores(found)[np.isin(found.replications, common)] for found in scored]
-            scores = np.stack(kept or [np.full(len(common), np.nan)], axis=1)
-            interval = bootstrap_interval(scores, interquartile_mean)
-            row = {"agent": agent.label, "environments": len(kept), "replications": len(scores)}
-            row |= {"score_mean": scores.mean()} | _interval_columns("score_iqm", interval)
-            rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def list_unscored(results: Results) -> list[Entry]:
-    """Return the environments where uniform play loses nothing, or it is not known how much."""
-    return [
-        environment
-        for environment in results.experiment.environments
-        if not all(_uniform_regret(found) > 0 for found in results.usable(environment))
-    ]
-
-
-def _uniform_regret(found: RunResults) -> float:
-    return float(found.final("uniform_regret").mean())
-
-
-def _scores(found: RunResults) -> FloatArray:
-    return np.asarray(found.final("cumulative_regret") / _uniform_regret(found))
