@@ -63,7 +63,7 @@ h2 { margin: 2.5rem 0 .3rem; }
 .note, summary { opacity: .8; font-size: .875rem; margin: .4rem 0; white-space: pre-line; }
 .scroll { overflow-x: auto; }
 .charts { display: flex; flex-wrap: wrap; gap: 1rem; }
-figure { margin: 1rem 0; width: 38rem; max-width: 100%; }
+figure { margin: 1rem 0; width: 35rem; max-width: 100%; }
 .plot svg { display: block; width: 100%; height: auto; fill: INK; }
 table { border-collapse: collapse; font-size: .8125rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .5rem; text-align: right; overflow-wrap: normal; font-weight: normal; }

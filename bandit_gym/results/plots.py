@@ -414,7 +414,11 @@ def draw_forest(results: StoredResults, environment: Entry, style: str = "screen
             axes.plot([low, high], [level, level], color=colour)
             axes.plot(middle, level, "o", color=colour)
             place = (middle if np.isnan(high) else high, level)
-            offset = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
+            offset: dict[str, Any] = {
+                "xytext": (6, 0),
+                "textcoords": "offset points",
+                "va": "center",
+            }
             axes.annotate(row["verdict"], place, **offset, fontsize="small")
         labels = [wrap_text(row["agent"]) for row in rows]
         axes.set(yticks=range(len(rows)), ylim=(len(rows) - 0.5, -0.5))
@@ -429,15 +433,15 @@ def draw_forest(results: StoredResults, environment: Entry, style: str = "screen
 
 def add_legend(owner: Figure | Axes, chart: Chart, **options: Any) -> None:
     """Write the legend of a chart on a figure or axes, with labels as they are."""
-    lines = (owner.axes[0] if isinstance(owner, Figure) else owner).lines
-    lines = lines[-min(MAX_AGENTS, len(chart.curves)) :]
+    axes = owner.axes[0] if isinstance(owner, Figure) else owner
+    lines = axes.lines[-min(MAX_AGENTS, len(chart.curves)) :]
     names = [str(number) for number in range(len(lines))]
     legend = owner.legend(lines, names, fontsize="small", **options)
     for text, line in zip(legend.get_texts(), lines, strict=True):
         label = wrap_text(str(line.get_label()))
         text.set(text=label, parse_math=False)  # no legend takes one that begins with "_" before
     if left_out := len(chart.curves) - len(lines):
-        legend.set_title(f"{left_out} more are left out", {"size": "small"})
+        legend.set_title(f"{left_out} more are left out")
 
 
 def _lay_out_legend(figure: Figure, chart: Chart) -> tuple[float, int, float]:
