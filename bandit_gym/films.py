@@ -212,9 +212,13 @@ def play(env: Any, *, horizon: int = 50, seed: int | None = None) -> Any:
     return widgets.VBox([widgets.Box(arms, layout={"flex_flow": "row wrap"}), paid, picture, truth])
 
 
+def fit_title(view: View) -> str:
+    """Return the title of a picture in lines that fit into it."""
+    return "\n".join(wrap_text(line, TITLE_WIDTH) for line in view.title)
+
+
 def _draw_image(view: View) -> Image.Image:
-    title = "\n".join(wrap_text(line, TITLE_WIDTH) for line in view.title)
-    return Image.fromarray(render_picture(view, title)).quantize()
+    return Image.fromarray(render_picture(view, fit_title(view))).quantize()
 
 
 def _write_png(image: Image.Image) -> bytes:
