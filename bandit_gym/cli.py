@@ -1,4 +1,4 @@
-"""The command `bandit-gym`: list, compare, run, resume, watch, report, export, fidelity.
+"""The command `bandit-gym`: list, compare, run, resume, film, report, export, fidelity.
 
 Exit codes: 0 all went well; 1 an agent failed, or results could not be written; 2 bad input, a
 folder in use or a scheduler out of reach; 130 interrupted and 143 stopped by SIGTERM, to be
@@ -26,11 +26,10 @@ from bandit_gym.checks import (
     check_folder,
     check_object,
     check_path,
-    check_real,
     message,
 )
 from bandit_gym.checks.files import VERSION, replacing
-from bandit_gym.checks.styles import AXIS_SCALES, FORMATS, STYLES
+from bandit_gym.checks.styles import AXIS_SCALES, FILE_STYLES, FORMATS
 from bandit_gym.experiments.catalogue import CATALOGUE_GROUPS, describe_catalogue
 from bandit_gym.experiments.entries import make_environment
 from bandit_gym.experiments.execution import Workers
@@ -50,9 +49,6 @@ from bandit_gym.results.results import join_results, load_results
 from bandit_gym.session import progress_on_stderr, run_experiment
 
 OK, RUN_FAILED, BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED = 0, 1, 2, 130, 141, 143
-
-MAX_FPS = 50
-"""Frames a second; players show a GIF that asks for more at a tenth of its speed."""
 
 EXAMPLES = """examples:
   bandit-gym compare
@@ -189,7 +185,7 @@ def _report(options: argparse.Namespace) -> bool:
     if options.html:
         print(f"\nReport: {write_html(results, folder / 'report.html')}")
     if settings or not options.html:
-        write_report(results, folder, **settings)
+        write_report(results, folder, columns=options.columns, **settings)
         print(f"\nTables and figures: {folder}")
     return bool(results.failed)
 
@@ -200,27 +196,19 @@ def _export(options: argparse.Namespace) -> None:
     is_typed = options.csv is not None
     path = check_file("csv", options.csv) if is_typed else Path(options.directory) / "results.csv"
     with replacing(path, is_typed=is_typed) as file:
-        for number, table in enumerate(results.frames()):
-            file.write(table.to_csv(index=False, header=number == 0).encode())
+        results.rows.to_csv(file, index=False, mode="wb")
     print(f"One row per stored replication and step: {path}")
 
 
-def _watch(options: argparse.Namespace) -> None:
-    """Show a run on the terminal as it goes, and film it where that is asked for."""
-    from bandit_gym import watching
+def _film(options: argparse.Namespace) -> None:
+    """Film a run: what the agent knows of each arm, pulls and loses."""
+    from bandit_gym.films import check_film_path, film
 
-    fps = check_real("fps", options.fps, above=0, maximum=MAX_FPS)
-    path = None if options.gif is None else check_file("gif", options.gif)
+    path = check_film_path(options.path)
     _import_from()
     environment, agent = _parse_environment(options), _parse_agent(options.agent)
-    run = watching.make_run(agent, environment, options.horizon, options.seed)
-    frames = watching.show_on_terminal(watching.watch(run), fps)
-    if path is None:
-        for _ in frames:  # which are shown as they are asked for
-            pass
-    else:
-        watching.write_gif(path, frames, fps)
-        print(f"Animation: {path}")
+    made = film(agent, environment, horizon=options.horizon, seed=options.seed)
+    print(f"Film: {made.save(path)}")
 
 
 def _fidelity(options: argparse.Namespace) -> bool:
@@ -344,12 +332,11 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--trust", help="run the modules and saved models that DIR names", action="store_true")
     _add_run_arguments(add)
 
-    add = add_command(_watch, "show what an agent knows, pulls and loses, as it plays")
+    add = add_command(_film, "film what an agent knows, pulls and loses, as it plays")
+    add("path", help="OUT.gif, or OUT.html with a slider", metavar="OUT")
     _add_environment(add)
-    add("--horizon", help="steps; default: 2000", type=int, default=2000)
+    add("--horizon", help="steps; default: 50", type=int, default=50)
     add("--agent", help="who plays; default: racing", default="racing", metavar=_AGENT_SYNTAX)
-    add("--fps", help="frames a second, at most; default: 10", type=float, default=10.0)
-    add("--gif", help="write an animation; default: none", metavar="FILE")
 
     add = add_command(_report, "tables and figures of what is stored so far")
     add("directories", help="folders, for one report", nargs="+", metavar="DIR")
@@ -359,7 +346,7 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--html", help=page, action="store_true")
     formats = "of figures; default: png and svg"
     add("--format", help=formats, dest="formats", action="append", choices=FORMATS)
-    add("--style", help="screen (default), or paper, a column wide, serif", choices=STYLES)
+    add("--style", help="screen (default), or paper, a column wide, serif", choices=FILE_STYLES)
     add("--xscale", help="of the steps in figures; default: each's own", choices=AXIS_SCALES)
     add("--latex", help="tables.tex too, for booktabs", action="store_true")
     add("--markdown", help="tables.md too", action="store_true")

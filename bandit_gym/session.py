@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,7 +156,11 @@ def compare(
             temporary = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
             out = stack.enter_context(temporary)
         folder = check_folder("out", out)
-        return run_experiment(experiment, folder, workers=workers, on_progress=on_progress)
+        results = run_experiment(experiment, folder, workers=workers, on_progress=on_progress)
+    for run in results.failed:
+        where = f"agent {run.run.agent.label} failed in {run.run.environment.label}"
+        warnings.warn(f"{where}: {run.failure}", stacklevel=2)
+    return results
 
 
 @contextlib.contextmanager

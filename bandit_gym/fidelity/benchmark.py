@@ -23,7 +23,7 @@ from bandit_gym.experiments.execution import Workers, make_calls
 from bandit_gym.fidelity.distance import HALF_WIDTH
 from bandit_gym.fidelity.suite import DEFAULT_SUITE, load_suite
 from bandit_gym.fidelity.trial import FAILED, MEASURED, WRONG, describe_trial, measure_distance
-from bandit_gym.results.plots import Picture, save_figure
+from bandit_gym.results.plots import NotebookFigure, save_figure
 
 NUM_DECISIONS, MIN_DECISIONS = 10_000, 1000
 """Of a case, at scale 1 and at any scale."""
@@ -207,9 +207,9 @@ def describe_verdicts(distances: pd.DataFrame) -> str:
     return "\n\n".join([cells.to_string(), counts.to_string(), *lines])
 
 
-def draw_leaderboard(board: pd.DataFrame) -> Picture:
+def draw_leaderboard(board: pd.DataFrame) -> NotebookFigure:
     """Draw distance against cost with a mark for each agent, the first seven at most."""
-    figure = Picture(figsize=(6.4, 4.2), layout="constrained")
+    figure = NotebookFigure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     shown = board[board["decided"] > 0].head(MAX_MARKS)
     for (_, row), colour in zip(shown.iterrows(), COLOURS, strict=False):

@@ -29,8 +29,8 @@ import matplotlib
 from bandit_gym.checks.files import RESULTS_VERSION, to_json, write_atomically
 from bandit_gym.experiments.execution import Workers
 from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.results.data import RunResults
 from bandit_gym.results.plots import save_figure
-from bandit_gym.results.results import RunResults
 from bandit_gym.session import progress_on_stderr, run_experiment
 
 STUDIES_FOLDER = Path(__file__).parent
