@@ -11,7 +11,7 @@ from scipy import stats
 from stub_agents import Constant
 from surface import SERIAL, adversarial_verdict, verdict_of
 
-from agents.oracle import GIBBS_TOLERANCE, action_probabilities, action_probabilities_with_error
+from agents.oracle import SAMPLING_TOLERANCE, action_probabilities, action_probabilities_with_error
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.cli import main
 from bandit_gym.experiments.execution import Workers
@@ -91,9 +91,19 @@ def test_stored_answers_agree_with_the_oracle():
 
 def test_stored_answers_of_dependent_arms_agree_with_a_long_chain():
     case = load_suite().only("Bernoulli, two arms opposed, 10 pulls").cases[0]
-    tolerance = 5 * GIBBS_TOLERANCE
+    tolerance = 5 * SAMPLING_TOLERANCE
     found = action_probabilities(case.problem, case.counts, case.sums, tolerance=tolerance)
     assert np.abs(found - case.probabilities).max() <= 2 * tolerance  # which is two standard errors
+
+
+def test_stored_answers_of_shared_mixtures_are_the_oracles():
+    cases = [case for case in load_suite("adversarial").cases if case.kind == "dependent"]
+    shared = [case for case in cases if case.problem.offers("shared_components")]
+    assert len(shared) == 7
+    for case in shared:
+        law, error = action_probabilities_with_error(case.problem, case.counts, case.sums)
+        assert error <= 1e-6, case.name
+        assert np.abs(law - case.probabilities).max() <= case.error + error + 1e-9, case.name
 
 
 BEYOND = "Gaussian, rewards of 1e9, cut at 1", "Gaussian, one arm of 1e13, cut at 1"
