@@ -247,8 +247,8 @@ def _fidelity(options: argparse.Namespace) -> bool:
     is_judged = load_suite(found.suite).is_judged
     board, distances = found.leaderboard(), found.distances
     print(describe_verdicts(distances) if is_judged else describe_leaderboard(board))
-    for failure in found.failures:
-        print(f"bandit-gym: {failure}", file=sys.stderr)
+    for line in (*found.left_out, *found.failures):
+        print(f"bandit-gym: {line}", file=sys.stderr)
     found.write(folder)
     print(f"\nTables and picture: {folder}")
     is_wrong = is_judged and (distances["verdict"] == "WRONG").any()
