@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from numpy.random import Generator
 from scipy.special import softmax
 
 from agents.oracle.arms import Arms, Line
-from agents.oracle.chains import PosteriorTarget, temper_draws
+from agents.oracle.chains import PosteriorTarget, require_digits, temper_draws
 from agents.oracle.importance import BATCH_SIZE, average_batches, find_wins, weigh_mixture
 from agents.oracle.panels import ToleranceError
 from agents.oracle.quadrature import integrate_arms
@@ -150,13 +151,19 @@ def joint_probabilities(
     data = rows[pulled], counts[pulled], sums[pulled]
     target = MeansTarget(problem, *data, line=arms.line, support=arms.support)
     rng = make_generator("importance sampling of the oracle")
-    theta, weights = weigh_prior(rng, target, BATCH_SIZE)
+    theta = target.sample_prior(rng, BATCH_SIZE)
+    values = target.log_likelihoods(theta)
+    if not np.isfinite(values.max()):
+        require_digits(values)
+    weights = softmax(values)
     if len(theta) * (weights @ weights) <= 1 / MIN_EFFICIENCY:
+        require_digits(values.max(keepdims=True))
         is_best = theta == theta.max(axis=1, keepdims=True)
         unknown = float(weights[is_best.sum(axis=1) > 1].sum())
-        found, error = average_batches(lambda: estimate_from_prior(rng, target), tolerance)
+        found, error = average_batches(partial(estimate_from_prior, rng, target), tolerance)
     else:
         theta = temper_draws(rng, target)
+        require_digits(target.log_likelihoods(theta))
         first, last = target.line.limits + [END_LENGTH, -END_LENGTH]
         unknown = float(((theta < first) | (theta > last)).any(axis=1).mean())
         found, error = weigh_mixture(rng, target, theta, rows, tolerance)
@@ -164,18 +171,13 @@ def joint_probabilities(
     return found, error + unknown
 
 
-def weigh_prior(rng: Generator, target: MeansTarget, size: int) -> tuple[FloatArray, FloatArray]:
-    """Return (size, K) draws of the prior and (size,) weights that sum to one."""
-    theta = target.sample_prior(rng, size)
-    return theta, softmax(target.log_likelihoods(theta))
-
-
 def estimate_from_prior(rng: Generator, target: MeansTarget) -> FloatArray:
     """Return (K,) probabilities from a batch, less the bias that a ratio of averages has.
 
     The bias is inversely proportional to the number of draws, so halves have twice as much of it.
     """
-    theta, weights = weigh_prior(rng, target, BATCH_SIZE)
+    theta = target.sample_prior(rng, BATCH_SIZE)
+    weights = softmax(target.log_likelihoods(theta))
     halves = weights.reshape(2, -1) / weights.reshape(2, -1).sum(axis=1, keepdims=True)
     wins = find_wins(theta, np.eye(theta.shape[1]))
     return np.asarray((2 * weights - halves.ravel() / 2) @ wins)

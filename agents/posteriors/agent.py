@@ -97,6 +97,7 @@ class PosteriorAgent(Agent):
 
     @property
     def can_warm_start(self) -> bool:
+        """Whether totals say all that it needs: not where its posterior learns single rewards."""
         return self.inner is None or type(self.inner).learn is Posterior.learn
 
     def belief(self, features: Any = None) -> Belief:

@@ -298,7 +298,10 @@ WRONG_LIKELIHOODS = [
     (paying(lambda means, u: draw(np.max(means), u)), "of shape (8, 154), got shape (154,)."),
     (paying(lambda means, u: draw(means, u) + 1), AVERAGE),
     (paying(lambda means, u: draw(means, u) * 0), AVERAGE),
-    (paying(Poisson().sample), "must describe the rewards that sample draws at the mean 0.1: there"),
+    (
+        paying(Poisson().sample),
+        "must describe the rewards that sample draws at the mean 0.1: there",
+    ),
     ({"is_possible": lambda self, rewards: ~np.less(rewards, 0)}, "must be False for NaN and"),
     ({"support": (1.0, 0.0)}, "support must be a pair of numbers that rise, got (1.0, 0.0)."),
     ({"support": None}, "support must be a pair of numbers that rise, got None"),

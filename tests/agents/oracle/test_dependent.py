@@ -7,7 +7,7 @@ from scipy import stats
 
 from agents.oracle import ToleranceError, action_probabilities, action_probabilities_with_error
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
-from bandit_gym.priors import Beta, Gamma, HierarchicalBeta, Normal, SharedMixture
+from bandit_gym.priors import Beta, Gamma, HierarchicalBeta, Normal, SharedMixture, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 SAFE = 2.0
@@ -74,7 +74,9 @@ def test_components_have_the_weight_of_their_evidence():
     ]
     first = [first_wins([m, m], np.eye(2) * s**2, counts, sums) for m, s in parts]
     expected = np.dot(evidence, first) / np.sum(evidence)
-    found, error = action_probabilities_with_error(BanditProblem(Gaussian(), prior, 2), counts, sums)
+    found, error = action_probabilities_with_error(
+        BanditProblem(Gaussian(), prior, 2), counts, sums
+    )
     assert abs(found[0] - expected) <= error + 1e-12 and error <= 1e-6
 
 
@@ -184,6 +186,20 @@ def test_mass_beyond_the_last_digit_of_a_mean_is_an_error_and_no_number():
     problem = BanditProblem(Bernoulli(), DensityOnly(Beta(0.01, 0.01)), 2)
     with pytest.raises(ToleranceError, match="within reach"):
         action_probabilities(problem, [0, 2], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("prior", "counts", "sums"),
+    [
+        (Normal(0.0, 1.0), [10, 10], [1e18, 1e13]),
+        (Normal(0.0, 1.0), [10, 10], [1e170, 1e13]),
+        (TruncatedNormal(0.0, 1.0, -1.0, 1.0), [5, 5], [5e13, 1e14]),
+    ],
+)
+def test_data_for_which_log_likelihoods_lack_digits_raise(prior, counts, sums):
+    problem = BanditProblem(Gaussian(), DensityOnly(prior), 2)
+    with pytest.raises(ToleranceError, match="digits left.* too far from the prior"):
+        action_probabilities(problem, counts, sums)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
