@@ -18,6 +18,7 @@ Notation: K arms, M points.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -78,8 +79,9 @@ def action_probabilities_with_error(
 
     For quadrature the error adds the change under refinement, the deviation of the sum from one,
     unresolved panels, rounding, and the mass outside the grid. For chains it is two standard
-    errors, and for weighted draws these and the mass that the draws did not meet. With features it is that of the total variation distance: by quadrature what more nodes
-    change, by sampling two standard errors.
+    errors, and for weighted draws these and the mass that the draws did not meet. With features it
+    is that of the total variation distance: by quadrature what more nodes change, by sampling two
+    standard errors.
 
     Returns:
         (..., K) probabilities and (...) errors, none above the tolerance.
@@ -92,6 +94,7 @@ def action_probabilities_with_error(
         return found, np.array(error)
     shape = check_arms("counts", counts, num_arms)
     num_pulls, totals = check_statistics(counts, sums, problem.likelihood, shape)
+    solve: Callable[[FloatArray, FloatArray], tuple[FloatArray, float]]
     if problem.offers("arm_log_density"):
         solve = partial(quadrature_probabilities, Arms(problem), tolerance or QUADRATURE_TOLERANCE)
     elif problem.offers("shared_components"):

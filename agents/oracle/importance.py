@@ -170,8 +170,9 @@ def average_batches(
 ) -> tuple[FloatArray, float]:
     """Return the (K,) mean of independent estimates, and two standard errors in total variation.
 
-    There are as many as the tolerance needs, but few where all that are allowed would not do. Half the sum of two standard errors of each
-    probability is more than twice the average total variation.
+    There are as many as the tolerance needs, but few where all that are allowed would not do. Half
+    the sum of two standard errors of each probability is more than twice the average total
+    variation.
     """
     found: list[FloatArray] = []
     while True:
