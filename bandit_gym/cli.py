@@ -229,8 +229,8 @@ def _fidelity(options: argparse.Namespace) -> bool:
     is_judged = load_suite(outcome.suite).is_judged
     board, distances = outcome.leaderboard(), outcome.distances
     print(describe_verdicts(distances) if is_judged else describe_leaderboard(board))
-    for failure in outcome.failures:
-        print(f"bandit-gym: {failure}", file=sys.stderr)
+    for line in (*outcome.left_out, *outcome.failures):
+        print(f"bandit-gym: {line}", file=sys.stderr)
     outcome.write(folder)
     print(f"\nTables and picture: {folder}")
     is_wrong = is_judged and (distances["verdict"] == "WRONG").any()

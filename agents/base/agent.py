@@ -337,7 +337,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
                     condition = f"have the log's {log.num_arms} arms"
                     raise ValueError(message("observation", condition, rows.shape[1]))
                 rows = rows[np.arange(len(log)), log.actions]
-        elif self.evidence.is_cumulative and self._can_warm_start:
+        elif self.evidence.is_cumulative and self.can_warm_start:
             self.warm_start(log.counts, log.sums)
             return
         for i, reward in enumerate(all_rewards):
@@ -347,7 +347,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             self._learn(self._lanes, actions, rewards)
 
     @property
-    def _can_warm_start(self) -> bool:
+    def can_warm_start(self) -> bool:
         """Whether totals without order say all that single rewards do."""
         return type(self)._learn is Agent._learn
 

@@ -93,12 +93,13 @@ class PosteriorAgent(Agent):
         return super().with_arms(num_arms, prior)
 
     def _refuse_learner(self, name: str) -> None:
-        if not self._can_warm_start:
+        if not self.can_warm_start:
             condition = f"be one that does without learn, for {name}, where no reward is known"
             raise TypeError(message("posterior", condition, type(self.inner).__name__))
 
     @property
-    def _can_warm_start(self) -> bool:
+    def can_warm_start(self) -> bool:
+        """Whether totals say all that it needs: not where its posterior learns single rewards."""
         return self.inner is None or type(self.inner).learn is Posterior.learn
 
     def belief(self, features: Any = None) -> Belief:
