@@ -29,7 +29,7 @@ from scipy.special import gammaincinv
 
 from agents.posteriors.weighted_draws import normalise_weights
 from agents.regression.draws import MIN_CAVITY, weigh_draws
-from agents.regression.gaussian import normal_moments
+from agents.regression.gaussian import join_mean, make_prior_rows
 from agents.regression.likelihoods import make_link_code
 from agents.regression.rows import Rows
 from agents.regression.sites import Components, Data, Fit, add_rows, join_blocks, refine_blocks
@@ -176,7 +176,9 @@ class CoefficientFits:
         Of Laplace approximations, which have none, only where there is no fit in reach of numbers.
         """
         is_few = (self.shares < MIN_SHARE).any(axis=1) | ~np.isfinite(self.fit.mean).all(axis=1)
-        return np.where(is_few, Doubt.FEW_EFFECTIVE_SAMPLES.value, 0)
+        few = np.where(is_few, Doubt.FEW_EFFECTIVE_SAMPLES.value, 0)
+        is_ill_conditioned = self.fit.is_ill_conditioned.any(axis=1)
+        return few | np.where(is_ill_conditioned, Doubt.ILL_CONDITIONED.value, 0)
 
     def _renew(self, is_due: np.ndarray) -> None:
         """Renew the sites of the (N, B) blocks that are due, and what draws of theirs are worth."""
@@ -204,7 +206,7 @@ class CoefficientFits:
         fit, lanes = self.fit, np.flatnonzero(is_due.any(axis=1))
         position = np.argsort(fit.order)  # of each coefficient
         is_own = np.repeat(is_due[lanes], np.diff(fit.starts), axis=1)[:, position, None]
-        variance = np.diagonal(fit.covariance, axis1=1, axis2=2)[lanes][:, position]
+        variance = np.square(fit.factor[lanes]).sum(axis=2)[:, position]
         tau, nu = np.moveaxis(fit.prior_sites[lanes], 2, 0)
         cavity = np.maximum(1 / variance - tau, MIN_CAVITY / variance)
         centre = (fit.mean[lanes][:, position] / variance - nu) / cavity
@@ -239,7 +241,10 @@ class CoefficientFits:
             prior_sites=prior_sites,
             point=np.zeros((num_lanes, size)),
             mean=np.zeros((num_lanes, size)),
-            covariance=np.zeros((num_lanes, size, size)),
+            root=np.zeros((num_lanes, size, size)),
+            shift=np.zeros((num_lanes, size)),
+            errors=np.zeros((num_lanes, size, size)),
+            is_ill_conditioned=np.zeros((num_lanes, num_blocks), dtype=bool),
             factor=np.zeros((num_lanes, size, size)),
         )
         self.shares = np.ones((num_lanes, num_blocks))
@@ -253,8 +258,8 @@ def describe_prior(problem: ContextualProblem) -> tuple[Components | None, np.nd
 
     Returns:
         Components of a mixture, None of any other; (d, 2) tau and nu of sites before data, 0 where
-        there are none; and the (d, d + 1) precision matrix, and that times the mean, of a normal
-        prior or of one that stands in, 0 where coefficients have sites.
+        there are none; and the (d, d + 1) rows [W | W m_0] of a normal prior N(m_0, (W'W)^-1), or
+        of one that stands in, 0 where coefficients have sites.
     """
     prior, size = problem.prior, problem.num_features
     components, sites, normal = None, np.zeros((size, 2)), np.zeros((size, size + 1))
@@ -270,9 +275,11 @@ def describe_prior(problem: ContextualProblem) -> tuple[Components | None, np.nd
             tau = np.exp(2 * (weights * scales).sum(axis=1))
             sites[:] = np.stack([tau, tau * (weights * means).sum(axis=1)], axis=1)
             return components, sites, normal
-    mean, covariance = normal_moments(problem) if is_normal else estimate_moments(problem)
-    matrix = np.linalg.inv(covariance)
-    normal[:] = np.column_stack([matrix, matrix @ mean])
+    if is_normal:
+        normal[:] = make_prior_rows(problem)
+    else:
+        mean, covariance = estimate_moments(problem)
+        normal[:] = join_mean(np.linalg.inv(np.linalg.cholesky(covariance)), mean)
     return components, sites, normal
 
 

@@ -40,6 +40,9 @@ ROUNDING = 2.0**-52
 NEGLIGIBLE = 4.0**2
 """Variances of rounding below which the square of a feature says nothing."""
 
+MIN_LEFT = 1e-8
+"""Of the precision in the direction of a row that is removed, as a share."""
+
 MAX_CONDITION = 1e12
 """Of columns of length 1, beyond which rounding may decide."""
 
@@ -106,6 +109,16 @@ def rotate_row(
 
 
 @inner
+def solve_root(root: np.ndarray, shift: np.ndarray, out: np.ndarray) -> None:
+    """Set `out` to the (d,) mean R^-1 z."""
+    for a in range(shift.size - 1, -1, -1):
+        value = shift[a]
+        for b in range(a + 1, shift.size):
+            value -= root[a, b] * out[b]
+        out[a] = value / root[a, a]
+
+
+@inner
 def solve_transposed(root: np.ndarray, errors: np.ndarray, row: np.ndarray, out: np.ndarray) -> None:
     """Set `out` to the (d,) u = R'^-1 x of a row x, whose x . theta is N(u . z, u . u).
 
@@ -120,6 +133,56 @@ def solve_transposed(root: np.ndarray, errors: np.ndarray, row: np.ndarray, out:
 
 
 @inner
+def remove_row(root: np.ndarray, shift: np.ndarray, row: np.ndarray, value: float) -> bool:
+    """Take a row [x | y] out of a (d, d) root and its (d,) shift, if rounding leaves anything.
+
+    The rotations that turn (p, sqrt(1 - p'p)) with p = R'^-1 x into (0, 1) turn R and a row of 0
+    into what was before the row, and the row.
+
+    Args:
+        root: R; is changed, as is `shift`, unless False is returned.
+        shift: z.
+        row: (d,) R'^-1 x, overwritten.
+        value: y.
+    """
+    left = 1.0
+    for a in range(row.size):
+        left -= row[a] ** 2
+    if not left > MIN_LEFT:
+        return False
+    length = math.sqrt(left)
+    sines, cosines = row, np.empty(row.size)
+    for a in range(row.size - 1, -1, -1):
+        longer = math.hypot(length, row[a])
+        cosines[a], sines[a], length = length / longer, row[a] / longer, longer
+    for k in range(row.size):
+        below = 0.0
+        for a in range(k, -1, -1):
+            entry = root[a, k]
+            root[a, k] = cosines[a] * entry - sines[a] * below
+            below = cosines[a] * below + sines[a] * entry
+    for a in range(row.size):
+        shift[a] = (shift[a] - sines[a] * value) / cosines[a]
+        value = cosines[a] * value - sines[a] * shift[a]
+    return True
+
+
+@inner
+def invert_root(root: np.ndarray, out: np.ndarray) -> None:
+    """Set `out` to the inverse of a (d, d) root, upper triangular too."""
+    size = len(root)
+    for k in range(size):
+        for a in range(size):
+            out[a, k] = 0.0
+        out[k, k] = 1.0 / root[k, k]
+        for a in range(k - 1, -1, -1):
+            value = 0.0
+            for b in range(a + 1, k + 1):
+                value -= root[a, b] * out[b, k]
+            out[a, k] = value / root[a, a]
+
+
+@inner
 def is_ill_conditioned(root: np.ndarray, errors: np.ndarray) -> bool:
     """Say whether rounding may have decided a diagonal entry of a (d, d) root.
 
@@ -127,10 +190,10 @@ def is_ill_conditioned(root: np.ndarray, errors: np.ndarray) -> bool:
     large under a vague prior, which alone is no reason to doubt: its rows are not rounded.
     """
     for a in range(len(root)):
-        length = 0.0
+        square = 0.0
         for b in range(a + 1):
-            length = math.hypot(length, root[b, a])
-        is_small = not length <= MAX_CONDITION * root[a, a]
+            square += root[b, a] ** 2
+        is_small = not math.sqrt(square) <= MAX_CONDITION * root[a, a]
         if is_small and not errors[a, a] <= (MAX_PIVOT_ERROR * root[a, a]) ** 2:
             return True
     return False
