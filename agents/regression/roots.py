@@ -43,6 +43,9 @@ NEGLIGIBLE = 4.0**2
 MIN_LEFT = 1e-8
 """Of the precision in the direction of a row that is removed, as a share."""
 
+MIN_PIVOT = 1e-6
+"""Pivot of a sum of products, as a share of its diagonal entry, that has kept ten digits."""
+
 MAX_CONDITION = 1e12
 """Of columns of length 1, beyond which rounding may decide."""
 
@@ -106,6 +109,52 @@ def rotate_row(
             rounding = (ROUNDING * (abs(kept) + abs(left))) ** 2
             row_errors[k] = c * c * row_error + s * s * error + rounding
         shift[a], value = c * shift[a] + s * value, c * value - s * shift[a]
+
+
+@inner
+def rotate_row_briefly(root: np.ndarray, shift: np.ndarray, row: np.ndarray, value: float) -> None:
+    """Rotate a row as `rotate_row` does, in a third of the time, without a look at errors."""
+    for a in range(row.size):
+        if row[a] != 0.0:
+            length = math.hypot(root[a, a], row[a])
+            c, s = root[a, a] / length, row[a] / length
+            root[a, a] = length
+            for k in range(a + 1, row.size):
+                entry = root[a, k]
+                root[a, k], row[k] = c * entry + s * row[k], c * row[k] - s * entry
+            shift[a], value = c * shift[a] + s * value, c * value - s * shift[a]
+
+
+@inner
+def factor_precision(
+    precision: np.ndarray, right: np.ndarray, root: np.ndarray, shift: np.ndarray, errors: np.ndarray
+) -> bool:
+    """Set a (d, d) root and its (d,) shift from A and b = A m, if A has digits enough.
+
+    This is Cholesky's factorization. The squares of columns are the diagonal of A, those of what
+    columns before leave of them the pivots.
+
+    Returns:
+        Whether no pivot has lost more than MIN_PIVOT; else what was set means nothing.
+    """
+    size = right.size
+    for a in range(size):
+        pivot, value = precision[a, a], right[a]
+        for b in range(a):
+            pivot -= root[b, a] * root[b, a]
+            value -= root[b, a] * shift[b]
+        if not pivot > MIN_PIVOT * precision[a, a]:
+            return False
+        root[a, a] = math.sqrt(pivot)
+        shift[a] = value / root[a, a]
+        for k in range(size):
+            entry = precision[a, k] if k > a else 0.0
+            for b in range(a if k > a else 0):
+                entry -= root[b, a] * root[b, k]
+            if k != a:
+                root[a, k] = entry / root[a, a]
+            errors[a, k] = precision[a, a] * precision[k, k] * (ROUNDING / root[a, a]) ** 2
+    return True
 
 
 @inner

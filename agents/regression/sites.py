@@ -28,10 +28,12 @@ import numpy as np
 
 from agents.regression.likelihoods import IDENTITY, LinkCode, find_peak, log_likelihood
 from agents.regression.roots import (
+    factor_precision,
     invert_root,
     is_ill_conditioned,
     remove_row,
     rotate_row,
+    rotate_row_briefly,
     solve_root,
     solve_transposed,
 )
@@ -218,7 +220,12 @@ def log_prior_and_sites(fit: Fit, lane: int, own: np.ndarray, theta: np.ndarray)
 
 @inner
 def update_site(
-    link: LinkCode, data: Data, fit: Fit, index: tuple[int, int, int], point: np.ndarray | None
+    link: LinkCode,
+    data: Data,
+    fit: Fit,
+    index: tuple[int, int, int],
+    point: np.ndarray | None,
+    is_sweep: bool,
 ) -> float:
     """Renew the site of one row, and bring the root to it.
 
@@ -230,6 +237,7 @@ def update_site(
         fit: is changed.
         index: lane, block and row.
         point: (N, d) where to expand, for Laplace approximations; None matches moments.
+        is_sweep: whether the root is built anew soon, so that its errors do not matter.
     """
     lane, block, row = index
     part = slice(fit.starts[block], fit.starts[block + 1])
@@ -255,7 +263,12 @@ def update_site(
     if abs(change) < MIN_TAU:
         shift += slope * image
     elif change > 0.0:
-        rotate_row(root, shift, errors, math.sqrt(change) * x, slope / math.sqrt(change))
+        x *= math.sqrt(change)
+        value = slope / math.sqrt(change)
+        if is_sweep:
+            rotate_row_briefly(root, shift, x, value)
+        else:
+            rotate_row(root, shift, errors, x, value)
     else:
         image *= math.sqrt(-change)
         if not remove_row(root, shift, image, -slope / math.sqrt(-change)):
@@ -265,32 +278,73 @@ def update_site(
 
 @inner
 def rebuild_block(data: Data, fit: Fit, lane: int, block: int) -> None:
-    """Set the root of a block to what prior and sites say, and all that follows from it."""
+    """Set the root of a block to what prior and sites say, and all that follows from it.
+
+    Sums of products take a tenth of the time of rotations, and serve where they keep their digits.
+    """
+    part = slice(fit.starts[block], fit.starts[block + 1])
+    root, shift = fit.root[lane, part, part], fit.shift[lane, part]
+    precision, right = sum_products(data, fit, lane, block)
+    if not factor_precision(precision, right, root, shift, fit.errors[lane, part, part]):
+        rotate_all_rows(data, fit, lane, block)
+    describe_block(fit, lane, block)
+
+
+@inner
+def sum_products(data: Data, fit: Fit, lane: int, block: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the upper half of the precision matrix of a block, and its product with the mean."""
+    own = fit.order[fit.starts[block] : fit.starts[block + 1]]
+    precision, right, x = np.zeros((own.size, own.size)), np.zeros(own.size), np.empty(own.size)
+    for b in range(own.size):
+        add_product(precision, right, x, 1.0, read_prior(fit, own, b, x))
+        tau, nu = fit.prior_sites[lane, own[b]]
+        precision[b, b] += tau
+        right[b] += nu
+    for row in find_rows(fit, lane, block):
+        read_features(data, lane, row, own, x)
+        add_product(precision, right, x, fit.sites[lane, row, 0], fit.sites[lane, row, 1])
+    return precision, right
+
+
+@inner
+def add_product(
+    precision: np.ndarray, right: np.ndarray, x: np.ndarray, tau: float, nu: float
+) -> None:
+    """Add tau x x' to the upper half of a matrix, and nu x to a vector."""
+    for a in range(x.size):
+        right[a] += nu * x[a]
+        scaled = tau * x[a]
+        for c in range(a, x.size):
+            precision[a, c] += scaled * x[c]
+
+
+@inner
+def rotate_all_rows(data: Data, fit: Fit, lane: int, block: int) -> None:
+    """Set the root of a block by rotating the rows of prior and sites into it."""
     part = slice(fit.starts[block], fit.starts[block + 1])
     root, shift = fit.root[lane, part, part], fit.shift[lane, part]
     errors, own = fit.errors[lane, part, part], fit.order[part]
     root[:], shift[:], errors[:] = 0.0, 0.0, 0.0
     x, slopes = np.empty(own.size), np.zeros(own.size)
-    for a in range(own.size):
-        value = read_prior(fit, own, a, x)
+    for b in range(own.size):
+        value = read_prior(fit, own, b, x)
         rotate_row(root, shift, errors, x, value)
-    for a in range(own.size):
-        tau, nu = fit.prior_sites[lane, own[a]]
+        tau, nu = fit.prior_sites[lane, own[b]]
         if tau > 0.0:
             x[:] = 0.0
-            x[a] = math.sqrt(tau)
-            rotate_row(root, shift, errors, x, nu / x[a])
+            x[b] = math.sqrt(tau)
+            rotate_row(root, shift, errors, x, nu / x[b])
     for row in find_rows(fit, lane, block):
         read_features(data, lane, row, own, x)
         tau, nu = fit.sites[lane, row]
         if tau > MIN_TAU:
-            rotate_row(root, shift, errors, math.sqrt(tau) * x, nu / math.sqrt(tau))
+            x *= math.sqrt(tau)
+            rotate_row(root, shift, errors, x, nu / math.sqrt(tau))
         else:
             slopes += nu * x
     if slopes.any():
         solve_transposed(root, errors, slopes, x)
         shift += x
-    describe_block(fit, lane, block)
 
 
 @inner
@@ -460,7 +514,7 @@ def add_rows(
             if block >= 0:
                 if fit.seen[lane, row] == 0:
                     insert_row(fit, lane, block, row)
-                move = update_site(link, data, fit, (lane, block, row), point)
+                move = update_site(link, data, fit, (lane, block, row), point, False)
                 due[lane, block] *= move <= MAX_MOVE
                 num_rewards[lane, block] += change
                 has_changed[block] = True
@@ -502,7 +556,7 @@ def refine_blocks(
                 rebuild_block(data, fit, lane, block)
                 if point is None:
                     for row in find_rows(fit, lane, block):
-                        update_site(link, data, fit, (lane, block, row), point)
+                        update_site(link, data, fit, (lane, block, row), point, True)
                     rebuild_block(data, fit, lane, block)
                     part = slice(fit.starts[block], fit.starts[block + 1])
                     copy_values(fit.mean[lane, part], fit.point[lane, part])
