@@ -63,6 +63,9 @@ NUM_STAND_IN_DRAWS = 4096
 NUM_FITTED, NUM_FIT_STEPS, MIN_FITTED_DRAWS = 10, 30, 0.01
 """Components of a fitted mixture, steps of EM, and the weight, in draws, of a guess of each."""
 
+NUM_LEVELS = 64
+"""Intervals at whose ends densities of coefficients are compared."""
+
 EDGES = np.concatenate([np.arange(16) / 16, 1 - 4.0 ** -np.arange(2, 8) / 4, [1.0]])
 """Shares of a distribution of variances at which components begin and end; fine in the tail."""
 
@@ -265,11 +268,12 @@ def describe_prior(problem: ContextualProblem) -> tuple[Components | None, np.nd
     components, sites, normal = None, np.zeros((size, 2)), np.zeros((size, size + 1))
     is_normal = isinstance(prior, Normal | MultivariateNormal)
     parts = [] if is_normal else stack_components(prior, size)
-    has_joint_density = not (is_normal or parts or problem.offers("arm_log_density"))
-    is_fitted = has_joint_density and not is_nearly_normal(problem)
-    if parts := fit_components(problem) if is_fitted else parts:
+    is_shared = isinstance(prior, SharedMixture)
+    if not (is_normal or parts or is_nearly_normal(problem)):
+        parts, is_shared = fit_components(problem), not problem.offers("arm_log_density")
+    if parts:
         weights, means, precisions = np.ascontiguousarray(np.transpose(parts, (1, 2, 0)))
-        scales, is_shared = 0.5 * np.log(precisions), is_fitted or isinstance(prior, SharedMixture)
+        scales = 0.5 * np.log(precisions)
         components = Components(weights, np.log(weights), means, precisions, scales, is_shared)
         if not is_shared:
             tau = np.exp(2 * (weights * scales).sum(axis=1))
@@ -325,13 +329,28 @@ def is_nearly_normal(problem: ContextualProblem) -> bool:
 
 
 def fit_components(problem: ContextualProblem) -> list[np.ndarray]:
-    """Return components as `stack_components` does, of a mixture fitted to draws of a prior.
+    """Return components as `stack_components` does, of mixtures fitted to draws of a prior.
 
     One normal distribution would hardly ever draw from a narrow mode, and weights would not show
-    it. The fit is maximum likelihood by EM, from clusters of what is near the median or far out.
+    it. Coefficients that are independent have a mixture each, or one for all of the same density.
     """
+    prior: Any = problem.prior
     shape = NUM_STAND_IN_DRAWS, problem.num_features
-    draws = problem.prior.sample(make_generator("prior sample"), shape)
+    draws = prior.sample(make_generator("prior sample"), shape)
+    if not problem.offers("arm_log_density"):
+        return fit_mixture(draws)
+    levels = np.quantile(draws, np.arange(1, NUM_LEVELS) / NUM_LEVELS)
+    densities = prior.arm_log_density(np.tile(levels[:, None], shape[1]))
+    _, first, which = np.unique(densities, axis=1, return_index=True, return_inverse=True)
+    fitted = [fit_mixture(draws[:, [a]]) for a in first.tolist()]
+    return list(np.concatenate([fitted[i] for i in which.ravel()], axis=2))
+
+
+def fit_mixture(draws: np.ndarray) -> list[np.ndarray]:
+    """Return (3, d) weights, means and precisions of the components of a mixture for (m, d) draws.
+
+    The fit is maximum likelihood by EM, from clusters of what is near the median or far out.
+    """
     middle = np.median(draws, axis=0)
     size = np.maximum(np.median(np.abs(draws - middle), axis=0), np.finfo(float).tiny)
     seed = make_generator("clusters of a prior sample")
