@@ -70,8 +70,8 @@ EDGES = np.concatenate([np.arange(16) / 16, 1 - 4.0 ** -np.arange(2, 8) / 4, [1.
 """Shares of a distribution of variances at which components begin and end; fine in the tail."""
 
 MIN_SITE = 0.01
-"""Least precision of a site, beside that before data: a cavity between two modes would have
-it negative."""
+"""Least precision of a site, beside that of the widest component: a cavity between two modes would
+have it negative."""
 
 
 class CoefficientFits:
@@ -221,7 +221,7 @@ class CoefficientFits:
         choices = normalise_weights(self.components.log_weights + log_choices)[0]
         average = (choices * mean).sum(axis=2)
         variance = (choices * (1 / both + np.square(mean - average[..., None]))).sum(axis=2)
-        tau = np.maximum(1 / variance - cavity, MIN_SITE * self.first_sites[:, 0])
+        tau = np.maximum(1 / variance - cavity, MIN_SITE * precisions.min(axis=1))
         sites = np.stack([tau, average * (tau + cavity) - centre * cavity], axis=2)
         fit.prior_sites[lanes] = np.where(is_own, sites, fit.prior_sites[lanes])
 
