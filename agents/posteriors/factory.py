@@ -88,9 +88,9 @@ def exact_posterior(problem: BanditProblem, *, method: str = "auto") -> Posterio
         from agents.posteriors.grid import GridPosterior  # brings numba, as chains do
 
         return GridPosterior(problem)
-    from agents.posteriors.chains import GibbsPosterior
+    from agents.posteriors.chains import ChainPosterior
 
-    return GibbsPosterior(problem)
+    return ChainPosterior(problem)
 
 
 POSTERIORS = {

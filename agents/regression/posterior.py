@@ -250,7 +250,7 @@ class LaplaceCoefficients(FittedCoefficients):
         """Return (size, N, d) draws of the coefficients."""
         fit, factor = self.fits.fit, self.fits.fit.factor
         if self.covariance == "diagonal":
-            precisions = np.linalg.inv(fit.covariance).diagonal(axis1=1, axis2=2)
+            precisions = np.square(fit.root).sum(axis=1)
             factor = np.eye(precisions.shape[1]) / np.sqrt(precisions)[:, None]
         noise = rng.standard_normal((len(factor), size, fit.order.size))
         draws = np.empty(noise.shape)

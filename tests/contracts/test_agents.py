@@ -330,7 +330,7 @@ def assert_shares(agent, num_rounds, masks=None):
     variance = (probabilities * (1 - probabilities)).sum(axis=0)
     allowed = 4 * np.sqrt(variance / num_rounds) + 1e-9
     if not agent.has_exact_probabilities:
-        # A chain of 400 sweeps, worth 100 draws, answers for each lane.
+        # Draws of a chain, worth 2,500 or more, answer for each lane.
         allowed = allowed * np.sqrt(1 + 1 / 100) + len(acts.T) * 0.01
     shares = (acts[..., None] == np.arange(4)).mean(axis=0)
     assert (abs((shares - probabilities).sum(axis=0)) <= allowed).all()

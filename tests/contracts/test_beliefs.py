@@ -67,7 +67,7 @@ def make(rule, posterior, num_envs):
 def test_arms_are_played_as_often_as_propensities_say(posterior):
     """Shares are summed over lanes: four deviations, and as many of what answers from draws miss.
 
-    400 sweeps of a chain are worth 100 draws, a user's posterior has 1,000, a race 10,000.
+    Draws of a chain are worth 2,500, a user's posterior has 1,000, a race 10,000.
     """
     num_lanes, num_rounds = 10, 10
     for rule in rules_of(posterior):
