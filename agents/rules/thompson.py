@@ -58,12 +58,13 @@ class Thompson(PosteriorAgent):
         if not is_fast or type(self)._choose is not Thompson._choose:
             return super()._choose_many(size, features)
         if features is None:
-            shares = self._action_probabilities()
-            actions = draw_arms(self.rng, np.broadcast_to(shares, (size, self._num_arms)))
+            probabilities = self._action_probabilities()
+            actions = draw_arms(self.rng, np.broadcast_to(probabilities, (size, self._num_arms)))
         else:
             actions = self._choose()
-        found = self._diagnostics.items()
-        self._diagnostics = {name: np.broadcast_to(values, (1, size)) for name, values in found}
+        shape = 1, size
+        shown = {name: np.broadcast_to(value, shape) for name, value in self._diagnostics.items()}
+        self._diagnostics = shown
         return actions
 
 
