@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
+from agents.base.threads import atomic
 from agents.oracle.predictive import predictive_means
 from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.base import Belief
@@ -49,6 +50,7 @@ class DiscountedGittins(PosteriorAgent):
     """
 
     state_names = ("_num_pulls",)
+    takes_available = True
 
     def __init__(self, problem: BanditProblem, *, discount: float = 0.99) -> None:
         self.discount = check_real("discount", discount, above=0.0, maximum=0.995)
@@ -62,6 +64,7 @@ class DiscountedGittins(PosteriorAgent):
         self._num_pulls = 0
         self._tables = np.zeros((1, 0))
 
+    @atomic
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices."""
         posterior = self.belief()
@@ -177,9 +180,12 @@ class FiniteHorizonGittins(HorizonRule, PosteriorAgent):
         the diffusion.
     """
 
+    takes_available = True
+
     def __init__(self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON) -> None:
         super().__init__(problem, horizon=horizon)
 
+    @atomic
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""
         left = remaining_pulls(self)
@@ -224,8 +230,8 @@ def interpolate_boundary(ratios: np.ndarray) -> np.ndarray:
     """Return h(r / n), which for small ratios goes like their root."""
     powers = np.arange(FIRST_POWER, FIRST_POWER + len(BOUNDARY_HEIGHTS))
     heights = np.interp(np.log2(ratios), powers, BOUNDARY_HEIGHTS)
-    small = ratios / 2.0**FIRST_POWER
-    return np.where(small < 1, heights * np.sqrt(small), heights)
+    is_below = ratios < 2.0**FIRST_POWER
+    return np.where(is_below, heights * np.sqrt(ratios / 2.0**FIRST_POWER), heights)
 
 
 MAX_INDEX_STEPS = 50
@@ -249,10 +255,13 @@ class OptimisticGittins(PosteriorAgent):
         Gutin and Farias (2016), "Optimistic Gittins indices", with one step of look-ahead.
     """
 
+    takes_available = True
+
     def __init__(self, problem: BanditProblem, *, pace: float = 100.0) -> None:
         self.pace = check_real("pace", pace, minimum=0.0)
         super().__init__(problem)
 
+    @atomic
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""
         discount = 1 - 1 / (self.pace + self.lane_counts.sum(axis=1, keepdims=True) + 1)

@@ -30,7 +30,7 @@ from bandit_gym.fidelity.trial import (
     describe_trial,
     measure_distance,
 )
-from bandit_gym.results.plots import Picture, save_figure
+from bandit_gym.results.plots import NotebookFigure, save_figure
 
 NUM_DECISIONS, MIN_DECISIONS = 10_000, 1000
 """Of a case, at scale 1 and at any scale."""
@@ -229,9 +229,9 @@ def describe_verdicts(distances: pd.DataFrame) -> str:
     return "\n\n".join([verdicts.to_string(), counts.to_string(), *lines])
 
 
-def draw_leaderboard(board: pd.DataFrame) -> Picture:
+def draw_leaderboard(board: pd.DataFrame) -> NotebookFigure:
     """Draw distance against cost with a mark for each agent, the first seven at most."""
-    figure = Picture(figsize=(6.4, 4.2), layout="constrained")
+    figure = NotebookFigure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     shown = board[board["decided"] > 0].head(MAX_MARKS)
     for (_, row), colour in zip(shown.iterrows(), COLOURS, strict=False):

@@ -82,8 +82,8 @@ class Decisions(NamedTuple):
         is_flagged: (D,) whether the agent calls them unreliable.
         doubts: (D,) why, as a `Doubt`; 0 where it does not say.
         num_samples: (D,) it took; NaN where it does not say.
-        lane_distances: (D,) distance of each lane's own probabilities from the truth; NaN if it keeps no
-            draws.
+        lane_distances: (D,) distance of each lane's own probabilities from the truth; NaN if it
+            keeps no draws.
         microseconds: of processor time a decision took; one of many lanes, or a sampler's draw.
         num_kept: draws of the posterior that a lane keeps for a whole run; 0 if none.
     """

@@ -184,7 +184,7 @@ def test_numbers_depend_on_the_seed_alone_but_for_the_cost():
 class Tallies(Posterior):
     """Counts and sums again, but of single rewards as `learn` gets them."""
 
-    has_exact_propensities = True
+    has_exact_probabilities = True
     state_names = ("paid",)
 
     def __init__(self, problem):
