@@ -310,7 +310,7 @@ class FeatureBelief(Belief):
         draws = self.posterior.weighted_draws()
         predictors = self.problem.predictors(draws.means, self.features[:, None])
         means = self.problem.link.mean(predictors)
-        return WeightedDraws(means, draws.log_weights, draws.autocorrelation, predictors)
+        return WeightedDraws(means, draws.log_weights, draws.efficiency, predictors)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why what is held may be wrong; see `Belief.doubts`."""

@@ -174,7 +174,7 @@ class Populations:
     def _move(
         self, rng: Generator, rows: np.ndarray, target: Target, power: np.ndarray
     ) -> np.ndarray:
-        """Move particles until they have forgotten their copies; return what (R,) correlation is left.
+        """Move particles until copies are forgotten; return the (R,) correlations that are left.
 
         Proposals are normal with 2.38^2 / D of the population's covariance.
         """
