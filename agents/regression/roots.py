@@ -127,7 +127,11 @@ def rotate_row_briefly(root: np.ndarray, shift: np.ndarray, row: np.ndarray, val
 
 @inner
 def factor_precision(
-    precision: np.ndarray, right: np.ndarray, root: np.ndarray, shift: np.ndarray, errors: np.ndarray
+    precision: np.ndarray,
+    right: np.ndarray,
+    root: np.ndarray,
+    shift: np.ndarray,
+    errors: np.ndarray,
 ) -> bool:
     """Set a (d, d) root and its (d,) shift from A and b = A m, if A has digits enough.
 
@@ -168,7 +172,9 @@ def solve_root(root: np.ndarray, shift: np.ndarray, out: np.ndarray) -> None:
 
 
 @inner
-def solve_transposed(root: np.ndarray, errors: np.ndarray, row: np.ndarray, out: np.ndarray) -> None:
+def solve_transposed(
+    root: np.ndarray, errors: np.ndarray, row: np.ndarray, out: np.ndarray
+) -> None:
     """Set `out` to the (d,) u = R'^-1 x of a row x, whose x . theta is N(u . z, u . u).
 
     What is no larger than rounding explains is 0 here too: a vague prior would magnify it.
@@ -289,9 +295,7 @@ def join_prior(roots: Roots, std: float, prior_rows: np.ndarray) -> Roots:
 
 
 @kernel
-def describe_arms(
-    roots: Roots, features: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def describe_arms(roots: Roots, features: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return what normal posteriors say of x . theta for (N, K, d) features x.
 
     Returns:
