@@ -129,7 +129,7 @@ class NormalBelief(Belief):
 
 
 class GaussianCoefficients(Posterior):
-    """The posterior of coefficients that is normal, of which a root of the precision matrix is kept.
+    """The posterior of coefficients that is normal; it keeps a root of the precision matrix.
 
     Arguments:
         problem: Gaussian rewards, and a `Normal` or `MultivariateNormal` prior of coefficients.
