@@ -59,8 +59,8 @@ class NormalBelief(Belief):
         described = describe_arms(roots, np.ascontiguousarray(features))
         self._mean, self._spread, self._is_ill_conditioned = described
         self._roots = roots
-        self.has_exact_propensities = self._mean.shape[1] <= 2
-        self.source = SOURCE if self.has_exact_propensities else SOURCE_OF_MANY_ARMS
+        self.has_exact_probabilities = self._mean.shape[1] <= 2
+        self.source = SOURCE if self.has_exact_probabilities else SOURCE_OF_MANY_ARMS
 
     @property
     def coefficients(self) -> NormalBelief:
@@ -97,7 +97,7 @@ class NormalBelief(Belief):
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean; ties are shared."""
-        if not self.has_exact_propensities:
+        if not self.has_exact_probabilities:
             return super().best_arm_probabilities(available)
         gaps = self._mean - self._mean[:, ::-1]
         std = np.linalg.norm(self._spread - self._spread[:, ::-1], axis=2)
@@ -110,7 +110,7 @@ class NormalBelief(Belief):
 
     def expected_loss(self) -> np.ndarray:
         """Return the (N, K) expected regrets of stopping with each arm; of two, by a formula."""
-        if not self.has_exact_propensities:
+        if not self.has_exact_probabilities:
             return super().expected_loss()
         gaps = self._mean[:, ::-1] - self._mean
         std = np.linalg.norm(self._spread - self._spread[:, ::-1], axis=2)
@@ -120,7 +120,7 @@ class NormalBelief(Belief):
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) what best-arm probabilities are worth; inf for formulas."""
-        if self.has_exact_propensities:
+        if self.has_exact_probabilities:
             return np.full(len(self._mean), np.inf)
         return super().effective_sample_size()
 
@@ -130,7 +130,7 @@ class NormalBelief(Belief):
 
 
 class GaussianCoefficients(Posterior):
-    """The posterior of coefficients that is normal; it keeps a root of the precision matrix.
+    """The normal posterior of coefficients, kept as a root of its precision matrix.
 
     Arguments:
         problem: Gaussian rewards, and a `Normal` or `MultivariateNormal` prior of coefficients.
@@ -143,6 +143,7 @@ class GaussianCoefficients(Posterior):
     method = "conjugate"
     source = SOURCE
     keeps_state = False
+    takes_features = True
     decides_many = True
 
     problem: ContextualProblem
@@ -157,7 +158,7 @@ class GaussianCoefficients(Posterior):
         self._std = float(problem.likelihood.std)  # type: ignore[attr-defined]
         self._prior_rows = make_prior_rows(problem)
         self.max_lanes = MAX_PRODUCTS // problem.num_features**2
-        self.has_exact_propensities = problem.num_arms == 2
+        self.has_exact_probabilities = problem.num_arms == 2
 
     def update(self, rng: Generator, evidence: Rows) -> None:  # type: ignore[override]
         """Take note of the rows."""

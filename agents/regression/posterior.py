@@ -45,7 +45,7 @@ class CoefficientBelief(Belief):
 
     def __init__(self, posterior: CoefficientPosterior, features: np.ndarray) -> None:
         self.posterior, self.features, self.source = posterior, features, posterior.source
-        self.has_exact_propensities = posterior.has_exact_propensities
+        self.has_exact_probabilities = posterior.has_exact_probabilities
 
     @property
     def coefficients(self) -> CoefficientDraws:
@@ -102,6 +102,7 @@ class CoefficientPosterior(Posterior):
     """
 
     problem: ContextualProblem
+    takes_features = True
     decides_many = True
     num_lanes: int
 

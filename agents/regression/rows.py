@@ -38,13 +38,21 @@ class Rows:
         counts: (N, n) rewards of each row, int64; 0 beyond a lane's rows.
         sums: (N, n) total rewards, in reward units.
         sizes: (N,) distinct rows of each lane.
-        offered: (N, K, d) features of the arms at the last decision; K = 0 before the first.
-        is_unused: (N,) True where no reward was observed for them.
+        decision_features: (N, K, d) features of the arms at the last decision, without any K = 0.
+        awaits_reward: (N,) True where no reward was observed for it.
         is_cumulative: True; rows are neither discounted nor removed.
         max_lanes: how many lanes there is memory for.
     """
 
-    state_names = "columns", "counts", "sums", "sizes", "_roots", "offered", "is_unused"
+    state_names = (
+        "columns",
+        "counts",
+        "sums",
+        "sizes",
+        "_roots",
+        "decision_features",
+        "awaits_reward",
+    )
     is_cumulative = True
     _roots: Roots | None = None
 
@@ -66,12 +74,12 @@ class Rows:
         self.sizes = np.zeros(num_lanes, dtype=np.int64)
         self._index: list[dict[bytes, int]] = [{} for _ in range(num_lanes)]
         self._roots = None
-        self.offered = np.zeros((num_lanes, 0, self._num_features))
-        self.is_unused = np.zeros(num_lanes, dtype=bool)
+        self.decision_features = np.zeros((num_lanes, 0, self._num_features))
+        self.awaits_reward = np.zeros(num_lanes, dtype=bool)
 
     def restart(self, mask: np.ndarray) -> None:
         """Remove the data of the (N,) masked lanes, and what was offered there."""
-        for values in (self.columns, self.counts, self.sums, self.sizes, self.is_unused):
+        for values in (self.columns, self.counts, self.sums, self.sizes, self.awaits_reward):
             values[mask] = 0
         for lane in np.flatnonzero(mask):
             self._index[lane] = {}
@@ -97,12 +105,12 @@ class Rows:
         if self._roots is not None:
             add_rows_to_roots(self._roots, lanes, features, rewards, np.ones(len(lanes)))
 
-    def offer(self, features: FloatArray) -> None:
+    def set_decision(self, features: FloatArray) -> None:
         """Take the (N, K, d) features of the decision at hand."""
-        self.offered = features
-        self.is_unused[:] = True
+        self.decision_features = features
+        self.awaits_reward[:] = True
 
-    def find_offered(
+    def find_features(
         self, observation: Any, num_envs: int | None, mask: BoolArray | None
     ) -> FloatArray:
         """Return the features that rewards are for: (N, K, d), or (N, d) of the played arms.
@@ -119,16 +127,20 @@ class Rows:
         if observation is not None:
             taken: dict[str, Any] = {"mask": mask, "takes_played": True}
             return check_features(observation, self._num_features, num_envs, **taken)
-        unused = self.is_unused if mask is None else self.is_unused[mask]
+        unused = self.awaits_reward if mask is None else self.awaits_reward[mask]
         if np.count_nonzero(unused) == unused.size:  # a third of the time of `all`
-            is_first = not self.offered.size  # and no lane is paid
-            return np.zeros((len(self.offered), self._num_features)) if is_first else self.offered
+            is_first = not self.decision_features.size  # and no lane is paid
+            return (
+                np.zeros((len(self.decision_features), self._num_features))
+                if is_first
+                else self.decision_features
+            )
         condition = "be given where no act since the last reward has shown features"
         raise TypeError(message("observation", condition, None))
 
-    def mark_used(self, lanes: np.ndarray) -> None:
+    def mark_rewarded(self, lanes: np.ndarray) -> None:
         """Let the last decision of (R,) lanes have its reward."""
-        self.is_unused[lanes] = False
+        self.awaits_reward[lanes] = False
 
     def roots(self) -> Roots:
         """Return the roots of the precision matrices that the rows give to coefficients.
