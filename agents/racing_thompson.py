@@ -13,26 +13,18 @@ trick, Eq. 3 of the paper). Choosing an arm thus means finding the largest of K 
     E[f_i],  f_i(mu) = e^{eps_i} w(mu) 1{i = argmax mu},
 
 which are estimated by averages over the *same* samples of mu. The paper's agent and the default
-differ in the proposal q and in the number of samples. Algorithm 2, and the code of each line:
+differ in the proposal q and in the number of samples. Algorithm 2 reads
 
     1   input: prior pi, delta, sigma, T    `RacingThompson.paper`
     2-3 t = 0, X_i empty                    `Agent.reset`
     4   while t < T                         the user's loop of `act` and `observe`
-    5     draw eps_i from Gumbel(0, 1)      `Races.start` (agents/racing/races.py)
-    6     m = 1, d empty                    `Races.start`
-    7     loop                              `Races.run`
-    8       draw mu from B_t, add it to d   `Races.run`, `Proposal.draw`
-    9       m = m + 1                       `update_races`, up to line 14
-    10      f_i = sum_j f_i(d_j) / m
-    11      find the best i_1, second i_2
-    12      if f_{i_1} - f_{i_2} >          `Paper` (agents/racing/stopping.py)
-               2 beta(m, delta) - sigma
-    13        break
-    14      end if
-    15    end loop
-    16    I_t = argmax_i f_i                `RacePosterior.draw_best` (agents/racing/posterior.py)
+    5     draw eps_i from Gumbel(0, 1)
+    6-16  the race                          `run_algorithm_2`, below
     17    take I_t, receive x_t, add it     `Agent.observe`
     18  end while
+
+`run_algorithm_2` is the definition, for one run. The agent's races are those, of all lanes at once
+and in compiled code, in `agents.racing.races`; a test compares arms and numbers of samples.
 
 The default does not test line 12: pilot samples fix the number of samples before the race. Lines 5
 to 16 then pick one sample in proportion to its weight, by Gumbel's race, and play its best arm:
@@ -45,17 +37,63 @@ prior's density may be unnormalised.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
 
+from agents.base.threads import atomic
 from agents.posteriors.base import favour_missing_arms
 from agents.racing.races import Races
-from agents.racing.stopping import EFFECTIVE_SAMPLES, MAX_SAMPLES_PER_RACE, Paper, Stop
+from agents.racing.stopping import (
+    EFFECTIVE_SAMPLES,
+    MAX_SAMPLES_PER_RACE,
+    Paper,
+    Stop,
+    threshold_function,
+)
 from agents.rules.thompson import Thompson
 from bandit_gym.checks import check_plain_options, message
 from bandit_gym.problem import BanditProblem, ContextualProblem
+
+
+def run_algorithm_2(
+    draw: Callable[[], np.ndarray],
+    log_weight: Callable[[np.ndarray], float],
+    gumbels: np.ndarray,
+    *,
+    delta: float = 0.1,
+    sigma: float = 0.1,
+    max_samples: int = MAX_SAMPLES_PER_RACE,
+) -> tuple[int, int]:
+    """Return the arm of lines 6 to 16 of Algorithm 2, and how many samples decided.
+
+    Values f_i are divided by the largest so far. Line 12 needs a sample of positive weight.
+
+    Args:
+        draw: returns a (K,) sample mu from B_t.
+        log_weight: returns log w(mu), up to a constant; -inf where the prior's density is 0.
+        gumbels: (K,) eps_i, line 5.
+        delta: error probability of the threshold beta, as printed.
+        sigma: slack.
+        max_samples: a race ends here in any case.
+    """
+    m, log_scale, totals = 1, -np.inf, np.zeros(len(gumbels))  # line 6
+    while True:  # line 7
+        mu = draw()  # line 8
+        m += 1  # line 9
+        winner = mu.argmax()
+        log_f = gumbels[winner] + log_weight(mu)  # f_i(mu) = e^{eps_i} w(mu) 1{i = argmax mu}
+        if log_f > log_scale:
+            totals, log_scale = totals * np.exp(log_scale - log_f), log_f
+        if log_f > -np.inf:
+            totals[winner] += np.exp(log_f - log_scale)
+        averages = totals / m  # line 10
+        second, first = np.sort(averages)[-2:]  # line 11
+        beta = threshold_function("printed", np.array(m), delta)
+        is_over = first - second > 2 * beta - sigma and first > 0  # line 12
+        if is_over or m - 1 == max_samples:
+            return int(averages.argmax()), m - 1  # lines 13 to 16
 
 
 class RacingThompson(Thompson):
@@ -151,6 +189,7 @@ class RacingThompson(Thompson):
         options: Any = {"proposal": proposal, "unpulled_arms": unpulled_arms, "prior": prior}
         return cls(problem, stopping=stopping, **options)
 
+    @atomic
     def race(self) -> Races:
         """Return finished races, one per lane, after lines 5 to 15 of Algorithm 2.
 

@@ -24,7 +24,7 @@ from bandit_gym.checks.typing import FloatArray
 from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.envs.rendering import RENDER_FPS, View, make_view, render_picture, show_record
 from bandit_gym.experiments.entries import make_environment
-from bandit_gym.experiments.experiment import Experiment, Run, check_run
+from bandit_gym.experiments.experiment import Experiment, Run, make_agent_and_environment
 from bandit_gym.problem import ContextualProblem
 from bandit_gym.rollout import AGENT_STREAM, Step, play_steps
 
@@ -126,7 +126,7 @@ def film(agent: Any, env: Any, *, horizon: int = 50, seed: int = 0) -> Film:
 
 def play_views(run: Run) -> Iterator[View]:
     """Play one episode of one lane, and yield what there is to see after each recorded step."""
-    agent, env = check_run(run)
+    agent, env = make_agent_and_environment(run)
     problem: Any = find_problem(env)
     seed = SeedSequence(run.seed, spawn_key=(AGENT_STREAM,))
     record, regret, cells = PlayRecord(1, problem.num_arms), 0.0, None

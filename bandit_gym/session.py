@@ -8,10 +8,9 @@ handles the rest.
 from __future__ import annotations
 
 import contextlib
-import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from bandit_gym.experiments.execution import (
     Progress,
     Workers,
     ignore_progress,
+    progress_on_stderr,
     simulate_experiment,
 )
 from bandit_gym.experiments.experiment import Experiment
@@ -50,7 +50,12 @@ def make(env: str | BanditProblem, **options: Any) -> gym.Env[Any, Any]:
 
 
 def make_vec(env: str | BanditProblem, num_envs: int = 1, **options: Any) -> BanditVectorEnv:
-    """Make N lanes of an environment, stepped as one batch; see `make`."""
+    """Make N lanes of an environment, stepped as one batch; see `make`.
+
+    `vector_kwargs` of Gymnasium's `make_vec`, such as an `autoreset_mode`, are options here.
+    """
+    if "vectorization_mode" not in options:
+        options |= options.pop("vector_kwargs", None) or {}
     if isinstance(env, str):
         return gym.make_vec(env, num_envs=num_envs, **options)  # type: ignore[return-value]
     options = {"max_episode_steps": MAX_EPISODE_STEPS} | options
@@ -156,31 +161,3 @@ def compare(
         where = f"agent {run.run.agent.label} failed in {run.run.environment.label}"
         warnings.warn(f"{where}: {run.failure}", stacklevel=2)
     return results
-
-
-@contextlib.contextmanager
-def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
-    """Yield an `on_progress` function that prints to standard error, with a bar on a terminal."""
-    from tqdm import tqdm
-
-    with tqdm(unit=" blocks", leave=False, disable=None) as bar:
-
-        def show(progress: Progress) -> None:
-            bar.total = progress.num_blocks
-            bar.update(progress.num_stored + progress.num_done - bar.n)
-            if (outcome := progress.outcome) is None:
-                text = f"{progress.num_blocks} blocks, {progress.num_stored} of them stored already"
-                if progress.damaged:
-                    text += f"; damaged and computed again: {', '.join(progress.damaged)}"
-                if progress.num_kept:
-                    num_new = progress.num_blocks - progress.num_stored
-                    text += f"; {num_new} to simulate; {progress.num_kept} of other code are kept"
-                tqdm.write(text, file=sys.stderr)
-            elif outcome.failure is not None:
-                place = f"{outcome.run.environment.label}, block {outcome.block}"
-                reason = outcome.failure.splitlines()[0]
-                tqdm.write(
-                    f"{outcome.run.agent.label} failed in {place}: {reason}", file=sys.stderr
-                )
-
-        yield show

@@ -1,20 +1,29 @@
-"""The posterior of a normal prior cut to a box, by Markov chains: slice sampling along lines.
+"""The posterior of a normal prior cut to a box, by elliptical slice sampling.
+
+A move from x draws y from a distribution q near the posterior p, the *base*, and turns along the
+ellipse through both and its centre c,
+
+    x(t) = c + (x - c) cos t + (y - c) sin t,
+
+until log (p/q)(x(t)) exceeds log (p/q)(x) - e, with e exponential. Each failure shrinks the bracket
+of t around 0. That leaves p invariant, and needs no tuning.
+
+The base is Student's distribution, whose tails are heavier than the posterior's: else a chain that
+is far out stays there. It is a mixture of normal distributions; a move first draws which one, given
+x. Its centre and axes are those of a normal distribution: the prior without its box, times a normal
+density in place of each arm's likelihood, times one in place of its box. So with z the coordinates
+of x along the axes, log p is log r(x) - z'z / 2, with r the likelihood and the box over the normal
+densities that stand in for them.
 
 Every arm's likelihood has a density in the five features of `agents.numerics.distributions`,
 
-    log p(x) = c_0 log x + c_1 log(1 - x) + c_2 x + c_3 x^2 + c_4 / x + constant,
+    log p(x) = c_0 log x + c_1 log(1 - x) + c_2 x + c_3 x^2 + c_4 / x + constant.
 
-and with the normal prior it gives the posterior on any line through the box. Slice sampling draws
-from that. It needs neither tables nor tuning, and leaves the posterior invariant exactly. A sweep
-moves the means along the principal axes of a normal distribution with the precision of prior and
-data, and then arm by arm. Where the posterior is such a distribution, moves along axes are nearly
-independent draws, however singular the prior's covariance; moves by arm alone would crawl. Where
-the box cuts it, axes and arms help each other.
-
-Notation: K arms, N lanes, L of them (chains are independent), D = 2 K directions.
+Notation: K arms, N lanes, L of them, C copies of a lane's chain, S draws of each, R chains.
 
 References:
-    Neal (2003), "Slice sampling", Section 4.
+    Murray, Adams and MacKay (2010), "Elliptical slice sampling".
+    Nishihara, Murray and Adams (2014), "Parallel MCMC with generalized elliptical slice sampling".
     von Neumann (1941), "Distribution of the ratio of the mean square successive difference to the
     variance".
 """
@@ -30,12 +39,7 @@ from numpy.random import Generator
 from agents.base.conjugacy import likelihood_coefficients, require_proper_prior
 from agents.base.evidence import CountsAndSums
 from agents.posteriors.base import Posterior
-from agents.posteriors.weighted_draws import (
-    MAX_BEST_ARM_ERROR,
-    TARGET_BEST_ARM_ERROR,
-    WeightedDraws,
-    best_arm_error,
-)
+from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Exponential, Gaussian
@@ -43,195 +47,83 @@ from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
-SLICE_WIDTH = 3.5
-"""First guess of a slice, in lengths of its direction."""
+DEGREES_OF_FREEDOM = 5.0
+"""Of the base."""
 
-MIN_NEW_PULLS = 8
-"""A chain is warmed up again after this many pulls more than twice those of its last warm-up."""
+NUM_PRIOR_PULLS, BOX_MARGIN = 2.0, 1e-3
+"""Pulls that the prior's mean counts as in an arm's average, and how far inside the box that is
+kept, in widths of the box up to 1: near the ends of the support rewards hardly vary."""
 
-NUM_WARMUP_SWEEPS, MAX_SWEEP_AUTOCORRELATION = 32, 0.85
-"""Sweeps of a warm-up, and their largest autocorrelation along any axis. Over 32 sweeps, two thirds
-of very slow chains show more; of chains with 0.3, none in 300 axes does."""
+MOVES_PER_DRAW, DRAWS_PER_BURN_IN = 32, 8
+"""Moves from one draw to the next, and draws left out before a check, as the chain may have started
+far off; copies, which start from a draw, leave out a quarter of that."""
 
-SWEEPS_PER_UPDATE = 4
-"""Of a chain, each time that it is renewed."""
+MIN_NEW_PULLS, DRAWS_PER_CHECK, MAX_AUTOCORRELATION = 8, 32, 0.85
+"""A chain is checked after this many pulls more than twice those of its last check: by so many
+draws, and their largest autocorrelation along any axis. Of very slow chains two thirds show
+more."""
 
-NUM_BURN_IN_SWEEPS, NUM_ANSWER_SWEEPS, MAX_ANSWER_SWEEPS = 8, 400, 6400
-"""Sweeps of a copy of the chain: burn-in, for answers, and most for best-arm probabilities."""
+NUM_COPIES, DRAWS_PER_COPY = 256, 12
+MIN_ANSWER_DRAWS = 2500.0
+"""Independent draws whose averages err by a fiftieth of a standard deviation."""
 
-SWEEP_GROWTH = 4
-"""Factor of the number of sweeps where those so far are too few."""
+MOVES_PER_ANSWER_DRAW = 8, 32, 128
+"""Of copies: the first that make their draws worth MIN_ANSWER_DRAWS."""
 
 BIMODAL_DEVIATIONS, BIMODAL_LOG_GAIN = 5.0, 8.0
 """There may be two modes beyond both: prior deviations by which an arm pays less than its mean, and
 log-likelihood that its average reward gains on that mean."""
 
-MAX_AUTOCORRELATION = 0.99
-"""Largest autocorrelation that is estimated."""
-
-BOX_MARGIN = 0.1
-"""How far inside the box the prior's mean is taken to be, where it counts as one reward of an arm:
-in prior standard deviations or, if that is less, in widths of the box. At the edge of the box
-rewards may have no variance."""
-
-MAX_START_DEVIATIONS = 10.0
-"""Standard deviations of the posterior from its middle beyond which no chain starts, if the box
-allows."""
+MIN_BRACKET, LOG_LEAST = 1e-12, -1e300
+"""Radians at which a move stays where it is, and the least log-density that it may have to
+exceed."""
 
 
-class GibbsTarget(NamedTuple):
-    """The posterior of L lanes, in the form the kernels read.
+class ChainTarget(NamedTuple):
+    """The posterior of L lanes and its base, in the form the kernel reads.
 
     Attributes:
-        coefficients: (L, K, 5) of the likelihood, in the features log x, log(1 - x), x, x^2, 1/x.
-        mean: (K,) of the prior before truncation.
         box: (K, 2) lowest and highest means.
-        directions: (2, L, D, K) along which means are moved, about one standard deviation of the
-            posterior long: K principal axes, then K arms; and the prior's precision times each.
+        centre: (L, K) of the base.
+        axes: (L, K, K) rows, the principal axes of its normal distribution, each one standard
+            deviation long.
+        coefficients: (L, K, 5) of the likelihood, in the features log x, log(1 - x), x, x^2, 1/x.
+        averages: (L, K) means of the normal densities that r is divided by.
+        precisions: (L, K) of these.
     """
 
-    coefficients: FloatArray
-    mean: FloatArray
     box: FloatArray
-    directions: FloatArray
+    centre: FloatArray
+    axes: FloatArray
+    coefficients: FloatArray
+    averages: FloatArray
+    precisions: FloatArray
 
 
-@inner
-def log_density(c: FloatArray, x: float) -> float:
-    """Return c . (log x, log(1 - x), x, x^2, 1/x), without the terms whose coefficient is 0."""
-    value: float = (c[2] + c[3] * x) * x
-    if c[0] != 0.0:
-        value += c[0] * math.log(x)
-    if c[1] != 0.0:
-        value += c[1] * math.log1p(-x)
-    if c[4] != 0.0:
-        value += c[4] / x
-    return value
+class ChainPosterior(Posterior):
+    """One Markov chain per lane, which is where the last move left it.
 
-
-@inner
-def find_line_ends(means: np.ndarray, axis: np.ndarray, box: np.ndarray) -> tuple[float, float]:
-    """Return the smallest and largest t for which means + t * axis are in the box."""
-    low, high = -np.inf, np.inf
-    for j in range(means.size):
-        if axis[j] != 0.0:
-            first = (box[j, 0] - means[j]) / axis[j]
-            second = (box[j, 1] - means[j]) / axis[j]
-            low, high = max(low, min(first, second)), min(high, max(first, second))
-    return low, high
-
-
-class MeansLine(NamedTuple):
-    """One lane's means, and the direction they are moved in.
-
-    Attributes:
-        means: (K,).
-        axis: (K,).
-        coefficients: (K, 5) of the likelihood.
-        slope: slope, in t, of the prior's -log density at t = 0.
-        curvature: its second derivative.
-    """
-
-    means: np.ndarray
-    axis: np.ndarray
-    coefficients: np.ndarray
-    slope: float
-    curvature: float
-
-
-@inner
-def line_log_density(t: float, line: MeansLine) -> float:
-    """Return the posterior log-density of t, up to a constant; -inf outside the support."""
-    value = -(line.slope + 0.5 * line.curvature * t) * t
-    for j in range(line.means.size):
-        if line.axis[j] != 0.0:
-            value += log_density(line.coefficients[j], line.means[j] + t * line.axis[j])
-    return value if value == value else -np.inf
-
-
-@inner
-def draw_on_line(rng: Generator, line: MeansLine, low: float, high: float) -> float:
-    """Return the successor of t = 0 under slice sampling of the posterior on the line.
-
-    The slice is bracketed by stepping out from a randomly placed interval, then shrunk.
-    """
-    level = line_log_density(0.0, line) - rng.standard_exponential()
-    left = -SLICE_WIDTH * rng.random()
-    right = left + SLICE_WIDTH
-    while left > low and line_log_density(left, line) > level:
-        left -= SLICE_WIDTH
-    while right < high and line_log_density(right, line) > level:
-        right += SLICE_WIDTH
-    left, right = max(left, low), min(right, high)
-    while True:
-        t = left + (right - left) * rng.random()
-        if line_log_density(t, line) >= level or right - left < 1e-14:
-            return t
-        if t < 0.0:
-            left = t
-        else:
-            right = t
-
-
-@inner
-def sweep_chain(rng: Generator, means: np.ndarray, target: GibbsTarget, lane: int) -> None:
-    """Move one lane's (K,) means, strictly inside the box, along each of its directions once."""
-    coefficients = target.coefficients[lane]
-    for k in range(target.directions.shape[2]):
-        axis, push = target.directions[0, lane, k], target.directions[1, lane, k]
-        slope, curvature = 0.0, 0.0
-        for j in range(means.size):
-            slope += push[j] * (means[j] - target.mean[j])
-            curvature += push[j] * axis[j]
-        low, high = find_line_ends(means, axis, target.box)
-        t = draw_on_line(rng, MeansLine(means, axis, coefficients, slope, curvature), low, high)
-        for j in range(means.size):
-            moved = means[j] + t * axis[j]
-            if target.box[j, 0] < moved < target.box[j, 1]:
-                means[j] = moved
-
-
-@kernel
-def renew_chains(
-    rng: Generator, means: np.ndarray, target: GibbsTarget, num_sweeps: int
-) -> np.ndarray:
-    """Renew (L, K) means, strictly inside the box; return the (L, S, K) after each of S sweeps."""
-    num_lanes, num_arms = means.shape
-    path = np.empty((num_lanes, num_sweeps, num_arms))
-    for lane in range(num_lanes):
-        for s in range(num_sweeps):
-            sweep_chain(rng, means[lane], target, lane)
-            path[lane, s] = means[lane]
-    return path
-
-
-class GibbsPosterior(Posterior):
-    """One Markov chain per lane, which is where the last sweep left it.
-
-    A chain is renewed when it gets new data, or is sampled again, under the data at that time.
-    Draws of one lane are therefore correlated in time.
-
-    When a lane's data have doubled, its axes are found anew. If the posterior has moved far, its
-    chain is moved towards it. Then `NUM_WARMUP_SWEEPS` more sweeps let the chain forget the old
-    data. Their autocorrelation is measured, and a lane where it is high is unreliable.
+    Each draw is MOVES_PER_DRAW moves on, under the data at that time, so draws of one lane are
+    correlated in time. Whenever a lane's data have doubled, more moves let its chain forget the
+    old ones. A lane whose draws are strongly correlated then is unreliable.
 
     A chain finds all of a posterior with one mode. Bernoulli, Gaussian and Poisson likelihoods are
     log-concave in the mean, and so is their product with a cut normal distribution. The
     exponential's is not: where an arm pays so much less than the prior says that there may be two
     modes, a lane is unreliable.
 
-    All answers but draws are from `NUM_ANSWER_SWEEPS` sweeps of a copy of the chain, with a
-    generator of its own. That takes some 5 ms a lane of ten arms; means are off by 5 per cent of a
-    deviation, quantiles at 0.99 by 15. Best-arm probabilities are from up to `MAX_ANSWER_SWEEPS`,
-    until their error is `TARGET_BEST_ARM_ERROR`.
+    All answers but draws are from copies of the chain, with a generator of their own, until they
+    are worth MIN_ANSWER_DRAWS independent draws; a lane where they never are is unreliable. That
+    takes some 70 ms a lane of ten arms.
 
     Arguments:
         problem: a built-in likelihood and a `TruncatedMultivariateNormal` prior.
     """
 
     method = "gibbs"
-    source = f"{NUM_ANSWER_SWEEPS} sweeps of a Markov chain"
-    state_names = ("_means", "counts", "sums", "_settled", "_slowness", "_directions", "_is_fresh")
+    source = f"{NUM_COPIES * DRAWS_PER_COPY:,} draws of Markov chains"
+    state_names = ("_means", "counts", "sums", "_checked_pulls", "_autocorrelation")
+    min_file_format = 6
 
     def __init__(self, problem: BanditProblem) -> None:
         require_proper_prior(problem.prior)
@@ -239,212 +131,227 @@ class GibbsPosterior(Posterior):
 
     def start(self, rng: Generator, num_lanes: int) -> None:
         """Start a chain in each of `num_lanes` lanes."""
-        num_arms = self.problem.num_arms
-        self._means, self.counts, self.sums = np.zeros((3, num_lanes, num_arms))
-        self._settled, self._slowness = np.zeros((2, num_lanes))
-        self._directions = np.zeros((2, num_lanes, 2 * num_arms, num_arms))
+        self._means, self.counts, self.sums = np.zeros((3, num_lanes, self.problem.num_arms))
+        self._checked_pulls, self._autocorrelation = np.zeros((2, num_lanes))
         super().start(rng, num_lanes)
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Start the masked lanes' chains from draws of the prior, strictly inside its box."""
-        shape = (int(mask.sum()), self.problem.num_arms)
-        draws = self.problem.prior.sample(rng, shape)
-        self._means[mask] = keep_inside(self.problem, draws)
+        draws = self.problem.prior.sample(rng, (int(mask.sum()), self.problem.num_arms))
+        low, high = self.problem.arm_support().T
+        self._means[mask] = np.clip(draws, np.nextafter(low, high), np.nextafter(high, low))
         self.counts[mask] = self.sums[mask] = 0.0
-        self._settled[mask], self._slowness[mask] = -np.inf, 0.0
-        self._update_directions(np.flatnonzero(mask))
-        self._is_fresh = False
-        self._clear_answers()
-
-    def _clear_answers(self) -> None:
-        self._answers = None
-        self._best: tuple[np.ndarray, np.ndarray] | None = None
-        self._shortages = 0
+        self._checked_pulls[mask] = self._autocorrelation[mask] = 0.0
+        self._answers, self._shortages = None, 0
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
-        """Renew all chains if there are new data."""
+        """Take note of new data; where they have doubled, check the chain."""
         counts, sums = evidence.counts, evidence.sums
         if np.array_equal(counts, self.counts) and np.array_equal(sums, self.sums):
             return
         self.counts, self.sums = counts.astype(np.float64), sums.copy()
-        self._renew(rng)
+        self._answers, self._shortages = None, 0
+        pulls = self.counts.sum(axis=1)
+        lanes = np.flatnonzero(pulls > 2 * self._checked_pulls + MIN_NEW_PULLS)
+        if lanes.size:
+            target, means = self._find_target(lanes), self._means[lanes]
+            move_chains(rng, means, target, DRAWS_PER_BURN_IN, MOVES_PER_DRAW)
+            path = move_chains(rng, means, target, DRAWS_PER_CHECK, MOVES_PER_DRAW)
+            self._means[lanes], self._checked_pulls[lanes] = means, pulls[lanes]
+            self._autocorrelation[lanes] = estimate_autocorrelation(path @ invert_axes(target.axes))
 
     def sample(self, rng: Generator) -> np.ndarray:
-        """Return the (N, K) state of the chains, renewed unless they have not been sampled yet."""
-        if not self._is_fresh:
-            self._renew(rng)
-        self._is_fresh = False
+        """Return the (N, K) state of the chains, moved on."""
+        target = self._find_target(np.arange(len(self._means)))
+        move_chains(rng, self._means, target, 1, MOVES_PER_DRAW)
         return self._means.copy()
 
-    def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
-        """Return the (N, K) probabilities that each arm has the largest mean."""
-        return self._estimate_best_arms(available)[0].copy()
-
-    def best_arm_error(self) -> np.ndarray:
-        """Return (N,) errors of these probabilities; see `Belief.best_arm_error`."""
-        return self._estimate_best_arms()[1].copy()
-
-    def _estimate_best_arms(
-        self, available: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N, K) probabilities, and (N,) errors; lanes get more sweeps one by one."""
-        if self._best is not None and available is None:
-            self._note_shortage(self._best[1] > MAX_BEST_ARM_ERROR)
-            return self._best
-
-        def estimate(draws: WeightedDraws, lanes: Any) -> tuple[np.ndarray, np.ndarray]:
-            found = draws.best_arm_probabilities(None if available is None else available[lanes])
-            return found, best_arm_error(found, draws.effective_sample_size())
-
-        size, rng = NUM_ANSWER_SWEEPS, np.random.default_rng(1)
-        found, error = estimate(self._draws(), slice(None))
-        while size < MAX_ANSWER_SWEEPS and (error > TARGET_BEST_ARM_ERROR).any():
-            size *= SWEEP_GROWTH
-            for lane in np.flatnonzero(error > TARGET_BEST_ARM_ERROR)[:, None]:
-                found[lane], error[lane] = estimate(self._run_copies(rng, lane, size), lane)
-        self._note_shortage(error > MAX_BEST_ARM_ERROR)
-        if available is None:
-            self._best = found, error
-        return found, error
+    def weighted_draws(self) -> WeightedDraws:
+        """Return draws of copies of each lane's chain, so many moves apart as makes them enough."""
+        num_lanes, num_arms = self._means.shape
+        rng, lanes = make_generator("moves for answers"), np.arange(num_lanes)
+        draws = np.empty((num_lanes, NUM_COPIES * DRAWS_PER_COPY, num_arms))
+        sizes = np.zeros(num_lanes)
+        for num_moves in MOVES_PER_ANSWER_DRAW:
+            target = self._find_target(lanes)
+            means = np.repeat(self._means[lanes], NUM_COPIES, axis=0)
+            move_chains(rng, means, target, DRAWS_PER_BURN_IN // 4, MOVES_PER_DRAW)
+            path = move_chains(rng, means, target, DRAWS_PER_COPY, num_moves)
+            draws[lanes] = path.reshape(len(lanes), -1, num_arms)
+            path = path.reshape(len(lanes), NUM_COPIES, DRAWS_PER_COPY, num_arms)
+            along_axes = path @ invert_axes(target.axes)[:, None]
+            sizes[lanes] = np.minimum(count_independent(path), count_independent(along_axes))
+            lanes = lanes[sizes[lanes] < MIN_ANSWER_DRAWS]
+            if not lanes.size:
+                break
+        self._note_shortage(sizes < MIN_ANSWER_DRAWS)
+        return WeightedDraws(draws, np.zeros(draws.shape[:2]), sizes / draws.shape[1])
 
     def doubts(self) -> np.ndarray:
-        """Return (N,) CHAINS_APART where the last warm-up was slow, or there may be two modes."""
-        is_doubted = (self._slowness > MAX_SWEEP_AUTOCORRELATION) | self._may_be_bimodal()
+        """Return (N,) CHAINS_APART where the last check was slow, or there may be two modes."""
+        is_doubted = (self._autocorrelation > MAX_AUTOCORRELATION) | self._may_be_bimodal()
         return np.where(is_doubted, Doubt.CHAINS_APART, 0) | self._shortages
 
     def _may_be_bimodal(self) -> np.ndarray:
         prior: Any = self.problem.prior
-        likelihood = self.problem.likelihood
+        likelihood, data = self.problem.likelihood, (self.counts, self.sums)
         if not isinstance(likelihood, Exponential):
             return np.zeros(len(self.counts), dtype=bool)
-        paid = np.maximum(self.sums / np.maximum(self.counts, 1), np.finfo(float).tiny)
-        is_below_prior = prior.mean - paid > BIMODAL_DEVIATIONS * np.sqrt(np.diag(prior.covariance))
-        usual = np.broadcast_to(np.maximum(prior.mean, paid), paid.shape)
-        data = self.counts, self.sums
-        gain = likelihood.log_likelihood(paid, *data) - likelihood.log_likelihood(usual, *data)
-        return np.asarray((is_below_prior & (gain > BIMODAL_LOG_GAIN)).any(axis=1))
+        averages = np.maximum(self.sums / np.maximum(self.counts, 1), np.finfo(float).tiny)
+        deviations = (prior.mean - averages) / np.sqrt(np.diag(prior.covariance))
+        usual = np.broadcast_to(np.maximum(prior.mean, averages), averages.shape)
+        gain = likelihood.log_likelihood(averages, *data) - likelihood.log_likelihood(usual, *data)
+        may_be = (deviations > BIMODAL_DEVIATIONS) & (gain > BIMODAL_LOG_GAIN)
+        return np.asarray(may_be.any(axis=1))
 
-    def _renew(self, rng: Generator) -> None:
-        totals = self.counts.sum(axis=1)
-        has_doubled = totals > 2 * self._settled + MIN_NEW_PULLS
-        if has_doubled.any():
-            self._warm_up(rng, np.flatnonzero(has_doubled))
-            self._settled[has_doubled] = totals[has_doubled]
-        self._run_chains(rng, slice(None), self._means, SWEEPS_PER_UPDATE)
-        self._is_fresh = True
-        self._clear_answers()
+    def _find_target(self, lanes: np.ndarray) -> ChainTarget:
+        """Return the posterior of (L,) lanes and its base.
 
-    def _warm_up(self, rng: Generator, lanes: np.ndarray) -> None:
-        """Find the axes of some lanes' posteriors anew, and let their chains forget the old."""
-        self._update_directions(lanes)
-        data = self.counts[lanes], self.sums[lanes]
-        if data[0].any():  # draws of the prior have nothing to forget
-            means = move_towards_mode(self.problem, self._means[lanes], *data)
-            path = self._run_chains(rng, lanes, means, NUM_WARMUP_SWEEPS)
-            self._means[lanes] = means
-            self._slowness[lanes] = self._autocorrelation(lanes, path)
-
-    def _update_directions(self, lanes: np.ndarray) -> None:
-        """Find the directions of (L,) lanes' posteriors, and keep them; see `GibbsTarget`."""
-        prior: Any = self.problem.prior
-        precision, unit = prior.precision, np.eye(self.problem.num_arms)
-        information = guess_means(self.problem, self.counts[lanes], self.sums[lanes])[1]
-        values, vectors = np.linalg.eigh(precision + information[..., None] * unit)
-        axes = (vectors / np.sqrt(values)[:, None, :]).transpose(0, 2, 1)
-        arms = unit / np.sqrt(information + np.diag(precision))[..., None]
-        steps = np.concatenate([axes, arms], axis=1)
-        self._directions[:, lanes] = steps, steps @ precision
-
-    def weighted_draws(self) -> WeightedDraws:
-        """Return the means after each of many sweeps of a copy of the chains."""
-        rng, lanes = make_generator("sweeps for answers"), np.arange(len(self.counts))
-        return self._run_copies(rng, lanes, NUM_ANSWER_SWEEPS)
-
-    def _run_copies(self, rng: Generator, lanes: np.ndarray, size: int) -> WeightedDraws:
-        """Return the (L, S, K) means after each of many sweeps of copies of some lanes' chains."""
-        path = self._run_chains(rng, lanes, self._means[lanes], NUM_BURN_IN_SWEEPS + size)
-        path = path[:, NUM_BURN_IN_SWEEPS:]
-        correlation = np.clip(self._autocorrelation(lanes, path), 0.0, MAX_AUTOCORRELATION)
-        return WeightedDraws(path, np.zeros(path.shape[:2]), correlation)
-
-    def _run_chains(
-        self, rng: Generator, lanes: np.ndarray | slice, means: np.ndarray, num_sweeps: int
-    ) -> np.ndarray:
-        """Renew some lanes' (L, K) means; return the (L, S, K) after each of S sweeps.
-
-        Gaussian rewards and means are taken relative to the prior's mean: squares of large ones
-        would cancel.
+        A normal density in place of a likelihood has the arm's average as its mean and the data's
+        information there as its precision; for Gaussian rewards it is the likelihood itself. That
+        in place of a box has the moments of a uniform distribution.
         """
         prior: Any = self.problem.prior
-        likelihood, counts, sums = self.problem.likelihood, self.counts[lanes], self.sums[lanes]
-        mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), counts.shape[1:])
-        origin = mean * isinstance(likelihood, Gaussian)
-        target = GibbsTarget(
-            coefficients=likelihood_coefficients(likelihood, counts, sums - counts * origin),
-            mean=mean - origin,
-            box=prior.arm_support(len(mean)) - origin[:, None],
-            directions=np.ascontiguousarray(self._directions[:, lanes]),
-        )
-        means -= origin
-        path = np.asarray(renew_chains(rng, means, target, num_sweeps))
-        means += origin
-        path += origin
-        return path
+        likelihood, box = self.problem.likelihood, self.problem.arm_support()
+        counts, sums, (low, high) = self.counts[lanes], self.sums[lanes], box.T
+        mean, width = np.broadcast_to(prior.mean, low.shape), high - low
+        middle = np.where(np.isfinite(width), (low + high) / 2, mean)
+        box_precisions = np.broadcast_to(12 / np.square(width), counts.shape)
+        if is_normal := isinstance(likelihood, Gaussian):
+            averages = np.where(counts > 0, sums / np.maximum(counts, 1), mean)
+        else:
+            margin = BOX_MARGIN * np.minimum(width, 1.0)
+            averages = (NUM_PRIOR_PULLS * mean + sums) / (NUM_PRIOR_PULLS + counts)
+            averages = np.clip(averages, low + margin, high - margin)
+        information = counts / likelihood.reward_std(averages) ** 2
+        precisions = information + box_precisions
+        push = information * (averages - mean) + box_precisions * (middle - mean)
+        values, vectors = np.linalg.eigh(prior.precision + precisions[..., None] * np.eye(len(low)))
+        axes = np.ascontiguousarray((vectors / np.sqrt(values)[:, None]).swapaxes(1, 2))
+        centre = mean + ((axes @ push[..., None]).swapaxes(1, 2) @ axes)[:, 0]
+        if is_normal:  # what is left of the posterior is the box
+            return ChainTarget(
+                *(box, centre, axes, np.zeros((*counts.shape, 5))),
+                *(np.broadcast_to(middle, counts.shape), box_precisions),
+            )
+        coefficients = likelihood_coefficients(likelihood, counts, sums)
+        averages = mean + push / np.maximum(precisions, np.finfo(float).tiny)
+        return ChainTarget(box, centre, axes, coefficients, averages, precisions)
 
-    def _autocorrelation(self, lanes: np.ndarray, path: np.ndarray) -> np.ndarray:
-        """Return (L,) lag-one autocorrelations of (L, S, K) paths, largest over all axes.
 
-        Along an axis it is 1 less half the sum of squared steps over that of squared distances from
-        the mean (von Neumann 1941).
-        """
-        path = path @ self._directions[0, lanes, : path.shape[2]].swapaxes(1, 2)
-        squares = path.var(axis=1) * path.shape[1]
-        steps = np.square(np.diff(path, axis=1)).sum(axis=1)
-        moves = np.divide(0.5 * steps, squares, out=np.zeros_like(squares), where=squares > 0)
-        return np.asarray(1 - moves.min(axis=1))
+@inner
+def log_ratio(x: np.ndarray, target: ChainTarget, lane: int) -> float:
+    """Return log r of (K,) means; -inf outside the box."""
+    value = 0.0
+    for k in range(x.size):
+        if not target.box[k, 0] < x[k] < target.box[k, 1]:
+            return -np.inf
+        c, off = target.coefficients[lane, k], x[k] - target.averages[lane, k]
+        value += (c[2] + c[3] * x[k]) * x[k] + 0.5 * target.precisions[lane, k] * off * off
+        if c[0] != 0.0:
+            value += c[0] * math.log(x[k])
+        if c[1] != 0.0:
+            value += c[1] * math.log1p(-x[k])
+        if c[4] != 0.0:
+            value += c[4] / x[k]
+    return value
 
 
-def guess_means(
-    problem: BanditProblem, counts: FloatArray, sums: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return (L, K) means strictly inside the box, near what each arm paid, and their precisions.
+@inner
+def log_correction(square: float, num_arms: int) -> float:
+    """Return -z'z / 2 less the log-density of Student's distribution, for a z'z."""
+    tail = math.log1p(square / DEGREES_OF_FREEDOM)
+    return 0.5 * (DEGREES_OF_FREEDOM + num_arms) * tail - 0.5 * square
 
-    The prior's mean counts as one reward, and the precisions are those of the data alone.
+
+@inner
+def find_coordinates(x: np.ndarray, centre: np.ndarray, axes: np.ndarray, z: np.ndarray) -> float:
+    """Set z to the (K,) coordinates of x along the axes, and return z'z."""
+    square = 0.0
+    for i in range(x.size):
+        z[i], length = 0.0, 0.0
+        for k in range(x.size):
+            z[i] += axes[i, k] * (x[k] - centre[k])
+            length += axes[i, k] * axes[i, k]
+        z[i] /= length
+        square += z[i] * z[i]
+    return square
+
+
+@kernel
+def move_chains(
+    rng: Generator, means: np.ndarray, target: ChainTarget, num_draws: int, num_moves: int
+) -> np.ndarray:
+    """Move R chains, and return (R, S, K) means, one vector after each `num_moves` moves.
+
+    Args:
+        rng: source of randomness.
+        means: (R, K) strictly inside the box, C for each lane one after the other; moved in place.
+        target: of R / C lanes.
+        num_draws: S.
+        num_moves: from one draw to the next.
     """
-    prior: Any = problem.prior
-    low, high = prior.arm_support(problem.num_arms).T
-    margin = BOX_MARGIN * np.minimum(np.sqrt(np.diag(prior.covariance)), high - low)
-    guess = (sums + np.clip(prior.mean, low + margin, high - margin)) / (counts + 1)
-    guess = keep_inside(problem, guess)
-    return guess, counts / problem.likelihood.reward_std(guess) ** 2
+    num_chains, num_arms = means.shape
+    path = np.empty((num_chains, num_draws, num_arms))
+    z, z_y, y, tried = np.empty((4, num_arms))  # y relative to the centre, as x below
+    for r in range(num_chains):
+        lane = r // (num_chains // len(target.centre))
+        centre, axes, x = target.centre[lane], target.axes[lane], means[r]
+        square = find_coordinates(x, centre, axes, z)
+        log_density = log_ratio(x, target, lane) + log_correction(square, num_arms)
+        for move in range(num_draws * num_moves):
+            chi_square = 2.0 * rng.standard_gamma(0.5 * (DEGREES_OF_FREEDOM + num_arms))
+            scale = math.sqrt((DEGREES_OF_FREEDOM + square) / chi_square)
+            y[:], cross, square_y = 0.0, 0.0, 0.0
+            for i in range(num_arms):
+                z_y[i] = scale * rng.standard_normal()
+                cross += z[i] * z_y[i]
+                square_y += z_y[i] * z_y[i]
+                for k in range(num_arms):
+                    y[k] += z_y[i] * axes[i, k]
+            level = max(log_density - rng.standard_exponential(), LOG_LEAST)
+            angle = last = 2 * np.pi * rng.random()
+            first = last - 2 * np.pi
+            while last - first > MIN_BRACKET:
+                cos, sin = math.cos(angle), math.sin(angle)
+                for k in range(num_arms):
+                    tried[k] = centre[k] + (x[k] - centre[k]) * cos + y[k] * sin
+                turned = square * cos * cos + 2 * cross * cos * sin + square_y * sin * sin
+                found = log_ratio(tried, target, lane) + log_correction(turned, num_arms)
+                if found >= level:
+                    x[:], log_density, square = tried, found, turned
+                    for i in range(num_arms):
+                        z[i] = cos * z[i] + sin * z_y[i]
+                    break
+                first, last = (first, angle) if angle > 0.0 else (angle, last)
+                angle = first + (last - first) * rng.random()
+            path[r, move // num_moves] = x
+    return path
 
 
-def move_towards_mode(
-    problem: BanditProblem, means: FloatArray, counts: FloatArray, sums: FloatArray
-) -> FloatArray:
-    """Return (L, K) means, to start chains from, moved towards the posterior's middle if far off.
+def invert_axes(axes: np.ndarray) -> np.ndarray:
+    """Return (L, K, K) matrices by which means become coordinates along the axes."""
+    return (axes / np.square(axes).sum(axis=2, keepdims=True)).swapaxes(1, 2)
 
-    Slices are bracketed in steps as short as the posterior is narrow. From a draw of the prior that
-    may take for ever. A straight line keeps to the box, and to what a nearly singular prior
-    demands. The middle is the mean of a normal distribution: of the prior without its box, times
-    the data's likelihood as a normal one at the guess of `guess_means`.
+
+def estimate_autocorrelation(path: np.ndarray) -> np.ndarray:
+    """Return (L,) lag-one autocorrelations of (L, S, K) paths, the largest of any coordinate.
+
+    It is 1 less half the sum of squared steps over that of squared distances from the mean.
     """
-    prior: Any = problem.prior
-    guess, information = guess_means(problem, counts, sums)
-    precision = prior.precision + information[..., None] * np.eye(means.shape[1])
-    slope = prior.precision @ np.broadcast_to(prior.mean, means.shape[1:]) + information * guess
-    off = np.linalg.solve(precision, slope[..., None])[..., 0] - means
-    distance = np.sqrt(np.einsum("lj,ljk,lk->l", off, precision, off))
-    step = (1 - MAX_START_DEVIATIONS / np.maximum(distance, MAX_START_DEVIATIONS))[:, None] * off
-    low, high = problem.arm_support().T
-    slack = np.where(step > 0, high - means, means - low)
-    with np.errstate(over="ignore"):  # where there is no step, and the box is wide
-        limit = (slack / np.maximum(np.abs(step), 1e-300)).min(axis=1, keepdims=True)
-    share = np.where(limit > 1.0, 1.0, 0.99 * limit)  # all of the way, unless that leads out
-    return keep_inside(problem, means + share * step)
+    squares = path.var(axis=1) * path.shape[1]
+    steps = np.square(np.diff(path, axis=1)).sum(axis=1)
+    moves = np.divide(0.5 * steps, squares, out=np.ones_like(squares), where=squares > 0)
+    return np.asarray(1 - moves.min(axis=1))
 
 
-def keep_inside(problem: BanditProblem, means: FloatArray) -> FloatArray:
-    """Return (L, K) means with those outside the box, or on its ends, moved just inside."""
-    low, high = problem.arm_support().T
-    return np.clip(means, np.nextafter(low, high), np.nextafter(high, low))
+def count_independent(path: np.ndarray) -> np.ndarray:
+    """Return (L,) numbers of independent draws whose mean errs as much as that of (L, C, S, K).
+
+    The C copies are independent, so the variance of their means is C times that of the mean of all.
+    """
+    num_copies, num_draws = path.shape[1:3]
+    variance = path.var(axis=(1, 2))
+    error = path.mean(axis=2).var(axis=1, ddof=1) / num_copies
+    least = variance / (num_copies * num_draws)
+    return np.asarray((variance / np.maximum(np.maximum(error, least), 1e-300)).min(axis=1))

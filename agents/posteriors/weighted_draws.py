@@ -70,14 +70,15 @@ class WeightedDraws:
     Attributes:
         means: (N, m, K) draws of the means.
         log_weights: (N, m) log-weights, up to a constant in each lane; -inf for a draw of weight 0.
-        autocorrelation: (N,) autocorrelation of successive draws, in [0, 1); 0 if independent.
+        efficiency: (N,) independent draws that one of these is worth beside its weight, where they
+            are correlated as the states of a Markov chain; 1 if independent.
         predictors: (N, m, K) by which arms are compared in place of their means, where these may be
             equal by rounding, as logistic ones near 1.
     """
 
     means: np.ndarray
     log_weights: np.ndarray
-    autocorrelation: np.ndarray | float = 0.0
+    efficiency: np.ndarray | float = 1.0
     predictors: np.ndarray | None = None
 
     @cached_property
@@ -149,11 +150,9 @@ class WeightedDraws:
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) effective sample sizes; 0 where all weights are zero.
 
-        That is 1 / sum of squared weights, times (1 - a) / (1 + a) for a Markov chain whose
-        autocorrelation at lag k is a^k.
+        That is 1 / sum of squared weights, times the efficiency of the draws.
         """
-        sizes = (1 - self.autocorrelation) / (1 + self.autocorrelation)
-        sizes = sizes / np.square(self.weights).sum(axis=1)
+        sizes = self.efficiency / np.square(self.weights).sum(axis=1)
         return np.where(self.log_weights.max(axis=1) == -np.inf, 0.0, sizes)
 
     def has_few_beyond(self, p: np.ndarray | float) -> np.ndarray:

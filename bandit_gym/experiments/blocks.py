@@ -182,18 +182,18 @@ def compute_columns(
         means = steps[0].means
         best = means.max(axis=1)
         gaps = np.ascontiguousarray((best[:, None] - means).T)  # (K, N)
-        is_most_pulled = np.equal(pulls, pulls.max(axis=1, keepdims=True))
-        num_most_pulled = is_most_pulled.sum(axis=1, dtype=np.int32)
+        has_max_pulls = np.equal(pulls, pulls.max(axis=1, keepdims=True))
+        num_max_pulls = has_max_pulls.sum(axis=1, dtype=np.int32)
 
-        def average_over_most_pulled(values: np.ndarray) -> FloatArray:
-            totals = np.einsum("kn,dkn->dn", values, is_most_pulled, dtype=np.float64)
-            return np.asarray(totals / num_most_pulled)
+        def average_over_max_pulls(values: np.ndarray) -> FloatArray:
+            totals = np.einsum("kn,dkn->dn", values, has_max_pulls, dtype=np.float64)
+            return np.asarray(totals / num_max_pulls)
 
         columns |= {
             "realised_regret": best * lengths - sums["reward"],
             "uniform_regret": (best[:, None] - means).mean(axis=1) * lengths,
-            "simple_regret": average_over_most_pulled(gaps),
-            "best_arm_found": average_over_most_pulled(gaps == 0),
+            "simple_regret": average_over_max_pulls(gaps),
+            "best_arm_found": average_over_max_pulls(gaps == 0),
         }
     return columns
 

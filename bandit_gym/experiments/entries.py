@@ -39,13 +39,14 @@ import numpy as np
 
 from bandit_gym.checks import check_choice, check_keys, check_object, load_named, message
 from bandit_gym.envs.contextual import find_env_classes
+from bandit_gym.envs.families import ENVIRONMENTS, list_options
 from bandit_gym.experiments.provenance import find_module, find_sources, find_texts
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import describe_prior, make_prior, prior_from_dict
 from bandit_gym.problem import BanditProblem
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent, make_rollout_agent
-from bandit_gym.wrappers.wrapping import check_wrappers, wrap
+from bandit_gym.wrappers.built_in import check_wrappers, wrap
 
 MAX_LABEL_LENGTH = 200
 """Characters of a label, and of what settings read as."""
@@ -327,6 +328,8 @@ def find_environment(target: str) -> Any:
 
 def list_parameters(make: Any) -> dict[str, inspect.Parameter]:
     """Return what people may choose of the arguments of a constructor."""
+    if make in ENVIRONMENTS:
+        return list_options(make)
     parameters = inspect.signature(make).parameters
     given = [*parameters][:NUM_SAMPLER_ARGUMENTS] if is_sampler(make) else GIVEN_ARGUMENTS
     return {name: each for name, each in parameters.items() if name not in given}

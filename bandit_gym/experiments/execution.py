@@ -48,7 +48,6 @@ from bandit_gym.experiments.entries import summarise_error
 from bandit_gym.experiments.experiment import (
     Experiment,
     Run,
-    check_run,
     make_agent_and_environment,
 )
 from bandit_gym.experiments.provenance import versions
@@ -100,7 +99,7 @@ def simulate_experiment(
     store = Store(folder, codes)
     for run in experiment.runs:
         if not store.has_blocks(run):
-            check_run(run)[1].close()
+            make_agent_and_environment(run)[1].close()
     with store.locked(experiment) as (complete, damaged):
         total = len(experiment.runs) * experiment.num_blocks
         num_decisions = (total - len(complete)) * experiment.block_size * experiment.horizons[-1]
@@ -123,6 +122,35 @@ def simulate_experiment(
                 store.write(outcome)
                 on_progress(replace(progress, num_done=num_done, outcome=outcome))
     return store
+
+
+@contextlib.contextmanager
+def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
+    """Yield an `on_progress` function that prints to standard error, with a bar on a terminal."""
+    from tqdm import tqdm
+
+    with tqdm(unit=" blocks", leave=False, disable=None) as bar:
+
+        def show(progress: Progress) -> None:
+            bar.total = progress.num_blocks
+            bar.update(progress.num_stored + progress.num_done - bar.n)
+            if (outcome := progress.outcome) is None:
+                num_missing = progress.num_blocks - progress.num_stored
+                text = f"{progress.num_blocks} blocks, {progress.num_stored} of them stored already"
+                text += f", {num_missing} to simulate"
+                if progress.damaged:
+                    text += f"; damaged and computed again: {', '.join(progress.damaged)}"
+                if progress.num_kept:
+                    text += f"; {progress.num_kept} of other code are kept"
+                tqdm.write(text, file=sys.stderr)
+            elif outcome.failure is not None:
+                place = f"{outcome.run.environment.label}, block {outcome.block}"
+                reason = outcome.failure.splitlines()[0]
+                tqdm.write(
+                    f"{outcome.run.agent.label} failed in {place}: {reason}", file=sys.stderr
+                )
+
+        yield show
 
 
 # -- One block -------------------------------------------------------------------------------------
@@ -148,7 +176,7 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
                 condition = f"be the same in all processes (now on {platform.node()})"
                 remedy = "leave files alone while a run is at work"
                 raise RuntimeError(message("sources", condition, own_sources, remedy))
-            agent, env = make_agent_and_environment(run)
+            agent, env = make_agent_and_environment(run, warns=False)
             believed, true = getattr(agent, "problem", None), find_problem(env)
             metadata = {
                 "results_version": RESULTS_VERSION,
@@ -230,7 +258,7 @@ def make_calls(
 def _make_together(
     workers: Workers, function: Callable[..., Any], calls: Iterator[Call], under_way: list[Call]
 ) -> Iterator[FinishedCall]:
-    """Yield finished calls; raise what tells that a worker has died, with `under_way` at that."""
+    """Yield finished calls; the death of a worker raises, with the lost calls in `under_way`."""
     futures: dict[Future[Any], Call] = {}
     with BACKENDS[workers.backend](workers) as (executor, num_workers):
         while True:

@@ -170,6 +170,18 @@ def test_experiments_run_the_code_that_they_were_made_of(tmp_path):
         assert curves_of(found, "Own")[:, -1] == pytest.approx(regret)
 
 
+def test_a_plain_class_plays_features_in_a_comparison():
+    class First:
+        def act(self, x):
+            return int(x[:, 0].argmax())
+
+        def observe(self, arm, reward, features):
+            assert features[arm, 0] == features[:, 0].max()
+
+    results = bg.compare([First, "random"], env="ContextualBandit-v0", **SERIAL)
+    assert {*results.frame()["agent"]} == {"First", "random"}
+
+
 def test_session_code_goes_to_workers_and_draws_the_same_there():
     code = SESSION + (
         f"import bandit_gym as bg; sizes = {SMALL}\n"

@@ -31,7 +31,7 @@ class Sampled(Ensemble):
     """It has no more than samples."""
 
     state_names = ()
-    source, has_exact_propensities = Posterior.source, False
+    source, has_exact_probabilities = Posterior.source, False
     weighted_draws = Posterior.weighted_draws
 
 
@@ -67,7 +67,7 @@ def make(rule, posterior, num_envs):
 def test_arms_are_played_as_often_as_propensities_say(posterior):
     """Shares are summed over lanes: four deviations, and as many of what answers from draws miss.
 
-    400 sweeps of a chain are worth 100 draws, a user's posterior has 1,000, a race 10,000.
+    Draws of a chain are worth 2,500, a user's posterior has 1,000, a race 10,000.
     """
     num_lanes, num_rounds = 10, 10
     for rule in rules_of(posterior):
@@ -208,7 +208,7 @@ def test_what_is_no_posterior_of_the_problem_is_refused_at_once():
         with pytest.raises(error, match=text):
             BayesUCB(ARMS, posterior=told)
     with_features = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 3, num_features=2)
-    with pytest.raises(ValueError, match="posterior must be one that overrides predict, .* 'Ens"):
+    with pytest.raises(ValueError, match="posterior must be one of coefficients, .* 'Ens"):
         BayesUCB(with_features, posterior=Ensemble(with_features))
 
 

@@ -152,14 +152,14 @@ def test_list_has_each_name_with_its_summary_and_options(capsys):
 def test_compare_says_how_far_it_is_and_where_everything_is(tmp_path, capsys):
     assert compare(tmp_path, "--agents", "random", "--env-options", '{"num_arms": 3}') == 0
     told = capsys.readouterr()
-    assert told.err == "1 blocks, 0 of them stored already\n"
+    assert told.err == "1 blocks, 0 of them stored already, 1 to simulate\n"
     assert f"{ENV}(num_arms=3)" in told.out and "\x1b" not in told.out
     picture = tmp_path / "report" / "00-regret.png"
     assert f"Regret over time: {picture}" in told.out
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert f"bandit-gym report {tmp_path}" in told.out
     assert compare(tmp_path, "--agents", "random", "--env-options", '{"num_arms": 3}') == 0
-    assert capsys.readouterr().err == "1 blocks, 1 of them stored already\n"
+    assert capsys.readouterr().err == "1 blocks, 1 of them stored already, 0 to simulate\n"
 
 
 class Terminal(io.StringIO):
@@ -182,7 +182,10 @@ def test_damage_and_failures_are_told_as_they_come_and_leave_the_other_agents(
     assert compare(tmp_path, *options) == 1
     text = " ".join(sys.stderr.getvalue().split())  # a terminal may break the line
     name = f"{block.parent.name}/00000"
-    assert f"2 blocks, 0 of them stored already; damaged and computed again: {name}" in text
+    assert (
+        f"2 blocks, 0 of them stored already, 2 to simulate; damaged and computed again: {name}"
+        in text
+    )
     assert "[/x] failed in click rates, block 0: RuntimeError: I have had enough" in text
     assert main(["report", str(tmp_path), "--format", "svg"]) == 1
 
@@ -377,7 +380,7 @@ def test_how_to_go_on_works_as_it_is_printed(home, call, monkeypatch, command, c
         patch.setattr(Store, "write", interrupt)
         code, error, _ = call(*command, cwd=cwd)
     assert code == 130
-    assert "; 4 to simulate; 4 of other code are kept" in error
+    assert "stored already, 4 to simulate; 4 of other code are kept" in error
     line = error.splitlines()[-1].partition("To go on: ")[2]
     program, *printed = shlex.split(line)
     assert program == "bandit-gym"

@@ -91,14 +91,14 @@ ERROR = dict.fromkeys(("conjugate", "mixture", "race, mixture"), 1e-6) | dict.fr
 )
 """Largest error of a distribution function where nothing is drawn: tables promise 1e-3."""
 BIAS = {
-    "chains": 4 / 400,
+    "chains": 4 / 2500,
     "particles": 4 / NUM_PARTICLES,
     "moved": 4 / NUM_PARTICLES,
     "race, weighed": 4 / np.sqrt(NUM_DRAWS),
     "race, joint density": 4 / np.sqrt(NUM_DRAWS),
 }
 """In deviations. The bias of weighted averages of P particles is of order 1 / P, and so is that of
-400 sweeps of a chain. A race's weighted draws: four standard errors."""
+2,500 draws of a chain. A race's weighted draws: four standard errors."""
 
 
 def problem_of(case):
@@ -285,7 +285,7 @@ NEARLY_SINGULAR_NORMAL = 1e-4 * np.array([0, 0, 6, 4, 7, 3901, 4, 6074, 4, 0])
 
 @pytest.mark.parametrize("name", ["racing", "exact", "smc"])
 def test_best_arms_are_as_near_to_the_oracle_as_draws_say(name):
-    """One heavy draw of 10,000 was off by 0.066, and 400 sweeps of a chain by up to 0.033."""
+    """One heavy draw of 10,000 was off by 0.066, and draws of a chain worth 400 by up to 0.033."""
     problem = bandit_gym.make("DependentPriorBandit-v0", num_arms=10).unwrapped.problem
     agent = started(name, problem, None, *NEARLY_SINGULAR)
     posterior = agent.posterior()
@@ -298,7 +298,7 @@ def test_best_arms_are_as_near_to_the_oracle_as_draws_say(name):
 
 @pytest.mark.parametrize("name", ["exact", "racing", "smc"])
 def test_a_quantile_beyond_what_draws_resolve_is_doubted(name):
-    """Fewer than four effective draws of 400 sweeps, 160,000 weighted ones, or 500 particles."""
+    """Fewer than four effective draws: of 3,072 of chains, 160,000 weighted, 500 particles."""
     agent = started(name, BanditProblem(Bernoulli(), TIED, NUM_ARMS), 2, [9, 4, 2], [5.0, 2.0, 1.0])
     posterior = agent.posterior()
     posterior.interval(0.8)

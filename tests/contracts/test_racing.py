@@ -1,7 +1,10 @@
 """What a race is: importance resampling, the paper's Algorithm 2, and no matter of scale."""
 
+import inspect
 import math
 import re
+import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +16,9 @@ from agents.racing.coverage import PriorSample
 from agents.racing.matching import reference_proposal
 from agents.racing.normal import draw_logistic, log_logistic
 from agents.racing.proposals import find_log_supremum, find_log_weights
+from agents.racing.races import Races, update_races
 from agents.racing.stopping import Paper, make_stop
+from agents.racing_thompson import run_algorithm_2
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.numerics.streams import make_generator
@@ -97,6 +102,37 @@ def compute_thresholds(threshold, delta, sigma, most):
     return 2 * np.sqrt(np.maximum(radicand, 0.0)) - sigma
 
 
+def test_compiled_races_end_as_algorithm_2_does_line_by_line(rng):
+    """The same arm after the same number of samples; a tenth of the samples have no weight."""
+    num_races, most = 300, 5000
+    thresholds = Paper(max_samples=most).thresholds()
+    for _ in range(num_races):
+        samples_of_race = rng.beta(*rng.uniform(1, 6, (2, 5)), (most, 5))
+        log_weights = -rng.exponential(3) * abs(samples_of_race - 0.4).sum(axis=1)
+        log_weights[rng.random(most) < 0.1] = -np.inf
+        races = Races.start(rng, thresholds, np.array([most]), 5)
+        winners = samples_of_race.argmax(axis=1)
+        update_races(races, np.arange(1), log_weights[None], winners[None])
+        remaining = iter(zip(samples_of_race, log_weights, strict=True))
+        current = {}
+
+        def draw(remaining=remaining, current=current):
+            current["mu"], current["log_weight"] = next(remaining)
+            return current["mu"]
+
+        def log_weight(mu, current=current):
+            return current["log_weight"]
+
+        found = run_algorithm_2(draw, log_weight, races.gumbels[0], max_samples=most)
+        assert found == (races.totals[0].argmax(), races.num_samples[0])
+
+
+def test_the_page_has_the_lines_of_algorithm_2_as_the_code_has_them():
+    code = inspect.getsource(run_algorithm_2)
+    body = textwrap.dedent(code[code.index("    m, log_scale") :])
+    assert body in Path("docs/racing-thompson.md").read_text()
+
+
 READINGS = [
     ("printed", "value", 0.1, 0.3),
     ("printed", "weight", 0.1, 0.3),
@@ -167,6 +203,19 @@ def test_races_grow_longer_once_data_contradict_those_of_the_last_pilots():
     fresh = started("racing", problem, 1, agent.counts[0], agent.sums[0])
     _, needed = fresh.act(), fresh.diagnostics()["num_samples"]
     assert (agent.diagnostics()["num_samples"] > needed / 2).all()
+
+
+def test_races_and_decisions_look_at_the_same_pilots():
+    """After earlier data the lanes are due, whichever of the two comes first."""
+    prior = TruncatedMultivariateNormal(0.5, [[0.1, 0.09], [0.09, 0.1]])
+    racing, acting = (
+        started("racing", BanditProblem(Bernoulli(), prior, 2), 4, [40, 40], [30.0, 8.0])
+        for _ in range(2)
+    )
+    acting.act()
+    num_samples = racing.race().num_samples
+    assert num_samples.tolist() == acting.diagnostics()["num_samples"].tolist()
+    assert num_samples.min() > 12  # effective samples, which are fewer than those drawn
 
 
 class Scaled:

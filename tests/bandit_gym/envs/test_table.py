@@ -145,7 +145,7 @@ TABLES = [
     ({"table": FRAME.reset_index(names="Unnamed: 0"), "rewards": REWARDS}, "has its index"),
     ({"table": pd.DataFrame(np.eye(3)), "rewards": "01"}, "rewards must be a list of names of"),
     ({"table": FRAME, "rewards": PAID.tolist()}, "rewards must be a list of names of columns, of"),
-    ({"table": FRAME.assign(at="noon"), "rewards": REWARDS}, "columns of numbers, got 'at'; list"),
+    ({"table": FRAME.assign(at="noon"), "rewards": REWARDS}, r"'noon', first in row 2; list the"),
     ({"table": "rows.txt", "rewards": REWARDS}, "ending of table must be"),
     ({"table": pd.concat([FRAME, FRAME], axis=1), "rewards": REWARDS}, "names of one column each"),
     ({"table": PAID, "rewards": REWARDS}, "table must be a path, as a string or a Path, got"),
