@@ -53,9 +53,9 @@ MAX_MISSED_SHARE = 0.1
 MAX_LOG_LIKELIHOOD = 1e13
 """Absolute log-likelihood above which rounding errors exceed a thousandth."""
 
-NUM_PROBES, MAX_LOG_RATIO = 32, 3.0
-"""Means between those of the particles and the best for the data at which the posterior density is
-evaluated, and the logarithm by which it may exceed that of a draw there; see `_may_miss_mass`."""
+NUM_PROBES = 128
+"""Means from those of the particles to the best for the data, at which the posterior density shows
+whether a mode was missed."""
 
 
 class ParticlePosterior(Posterior):
@@ -188,7 +188,7 @@ class ParticlePosterior(Posterior):
 
     def _make_target(
         self, before: tuple[np.ndarray, np.ndarray], *, is_cumulative: bool = True
-    ) -> Target:
+    ) -> MeansTarget:
         """Return the posterior, with what the (N, K) data before lack as new data."""
         num_blocks, size = self._shape
         rows = np.arange(self.num_lanes * num_blocks)
@@ -284,46 +284,33 @@ class ParticlePosterior(Posterior):
     def _may_miss_mass(self) -> np.ndarray:
         """Return (R,) whether the prior may have a part that particles have not met.
 
-        Without moves, one more draw of the prior could outweigh all particles: if it met the data
-        best, less 1/2 per arm by which the best means overfit, and its posterior probability were
-        above MAX_MISSED_SHARE.
-
         Moved particles are compared with means on the straight line from their average to the best
-        for the data. The log-density of a D-dimensional normal posterior is at most D / 2 above
-        that of an average draw, and hardly above the best of P. Where it is more than
-        D / 2 + MAX_LOG_RATIO higher on the line, a mode was missed.
-
-        Log-likelihoods lack a constant, which differs between all data and their increments.
+        for the data. Without moves, one more draw of the prior could outweigh all particles: if it
+        met the data best, less 1/2 per arm by which the best means overfit, and its posterior
+        probability were above MAX_MISSED_SHARE. Log-likelihoods lack a constant, which differs
+        between all data and their increments; so the heaviest particle is the reference.
         """
         populations, rows = self.populations, np.arange(len(self.populations.weights))
-        no_data = np.zeros_like(self.counts), np.zeros_like(self.sums)
-        target = self._make_target(no_data)
-        low, high = (self._by_population(np.tile(b, self.num_lanes)) for b in self._bounds())
-        counts, sums = target.now
-        draws = populations.weighted_draws()
-        overfit = 0.5 * np.count_nonzero(counts > 0, axis=1)
+        target = self._make_target((np.zeros_like(self.counts), np.zeros_like(self.sums)))
+        counts, sums = self._by_population(self.counts), self._by_population(self.sums)
+        low, high = self.problem.arm_support()[target.arms].transpose(2, 0, 1)
+        averages = populations.weighted_draws().mean()
         with np.errstate(all="ignore"):  # NaN where all is ruled out, which is doubted
-            best = np.where(counts > 0, np.clip(sums / counts, low, high), draws.mean())
+            best = np.where(counts > 0, np.clip(sums / counts, low, high), averages)
             log_likelihood = target.log_likelihood_of_new(rows, best[..., None])[:, 0]
             if self._is_resampled:
                 places = (np.arange(NUM_PROBES) + 0.5) / NUM_PROBES
-                line = best[..., None] + (draws.mean() - best)[..., None] * places
-                power = np.ones(len(rows))
-                at_line = target.log_density(rows, line, power).max(axis=1)
-                at_particles = target.log_density(rows, populations.particles, power).max(axis=1)
-                is_missed = ~(at_line - at_particles <= 0.5 * best.shape[1] + MAX_LOG_RATIO)
+                line = best[..., None] + (averages - best)[..., None] * places
+                is_missed = populations.misses_mode(target, line)
             else:
                 heaviest = populations.weights.argmax(axis=1)
-                means = populations.particles[rows, :, heaviest][..., None]
-                gain = log_likelihood - target.log_likelihood_of_new(rows, means)[:, 0] - overfit
-                total = np.log(populations.weights.sum(axis=1))
-                is_void = populations.max_log_weights == -np.inf
-                is_missed = ~(gain - total <= np.log(MAX_MISSED_SHARE)) | is_void
+                reference = populations.particles[rows, :, heaviest][..., None]
+                gain = log_likelihood - target.log_likelihood_of_new(rows, reference)[:, 0]
+                gain -= 0.5 * np.count_nonzero(counts > 0, axis=1)
+                log_odds = gain - np.log(populations.weights.sum(axis=1))
+                is_missed = ~(log_odds <= np.log(MAX_MISSED_SHARE))
+                is_missed |= populations.max_log_weights == -np.inf
         return is_missed | (abs(log_likelihood) > MAX_LOG_LIKELIHOOD)
-
-    def _bounds(self) -> np.ndarray:
-        """Return (2, K) lowest and highest means."""
-        return self.problem.arm_support().T
 
 
 class MeansTarget:
