@@ -53,9 +53,9 @@ MAX_MISSED_SHARE = 0.1
 MAX_LOG_LIKELIHOOD = 1e13
 """Absolute log-likelihood above which rounding errors exceed a thousandth."""
 
-NUM_PROBES = 128
-"""Means from those of the particles to the best for the data, at which the posterior density shows
-whether a mode was missed."""
+NUM_PROBES = 256
+"""Means from the best for the data to those of the particles, closest together near the former, at
+which the posterior density shows whether a mode was missed."""
 
 
 class ParticlePosterior(Posterior):
@@ -103,7 +103,8 @@ class ParticlePosterior(Posterior):
         self.counts, self.sums, self.most_counts = np.zeros((3, num_lanes, num_blocks * size))
         shape = num_lanes * num_blocks, size, num_particles
         max_variance = find_max_variance(int(self._schedule[0]), self.problem.num_arms)
-        self.populations = Populations(shape, max_variance, is_moved=self._is_moved)
+        options = {"is_moved": self._is_moved, "is_scheduled": len(self._schedule) > 1}
+        self.populations = Populations(shape, max_variance, **options)
         super().start(rng, num_lanes)
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
@@ -125,21 +126,24 @@ class ParticlePosterior(Posterior):
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Reweight by the new data, in stages if the effective sample size would fall too far."""
-        before = self.counts, self.sums
-        is_new = (evidence.counts != before[0]) | (evidence.sums != before[1])
-        (rows,) = self._by_population(is_new).any(axis=1).nonzero()
-        if not rows.size:
+        before, new_counts = (self.counts, self.sums), evidence.counts - self.counts
+        is_new = new_counts if evidence.is_cumulative else (new_counts != 0) | (
+            evidence.sums != self.sums
+        )
+        (cells,) = is_new.reshape(-1).nonzero()
+        if not cells.size:
             return
         self._shortages = 0
         self.counts, self.sums = evidence.counts.astype(np.float64), evidence.sums.copy()
         if len(self._schedule) > 1:
             num_pulls = np.minimum(self.counts.sum(axis=1), len(self._schedule) - 1)
             self.populations.num_active[:] = self._schedule[num_pulls.astype(np.int64)]
-        if self._keeps_gains and self.num_lanes == 1 and evidence.is_cumulative:
-            arm = is_new.argmax()
-            if (self.counts - before[0]).sum() == 1:
+        if self._keeps_gains and evidence.is_cumulative and self.num_lanes == cells.size == 1:
+            arm = cells.item(0)
+            if new_counts.item(arm) == 1:
                 self._add_one_reward(arm, self.sums.item(arm) - before[1].item(arm))
                 return
+        rows = np.unique(cells // self._shape[1])
         num_values = len(rows) * self.populations.particles[0].size
         for block in np.array_split(rows, -(-num_values // LOG_LIKELIHOODS_PER_BLOCK)):
             target = self._make_target(before, is_cumulative=evidence.is_cumulative)
@@ -184,7 +188,7 @@ class ParticlePosterior(Posterior):
         if (arm, reward) not in self._kept_gains:
             means = self.populations.particles[:, arm]
             self._kept_gains[arm, reward] = log_bernoulli(means, np.array([[reward]]))
-        self.populations.reweight(slice(None), self._kept_gains[arm, reward])
+        self.populations.add_to_first(self._kept_gains[arm, reward])
 
     def _make_target(
         self, before: tuple[np.ndarray, np.ndarray], *, is_cumulative: bool = True
@@ -299,9 +303,12 @@ class ParticlePosterior(Posterior):
             best = np.where(counts > 0, np.clip(sums / counts, low, high), averages)
             log_likelihood = target.log_likelihood_of_new(rows, best[..., None])[:, 0]
             if self._is_resampled:
-                places = (np.arange(NUM_PROBES) + 0.5) / NUM_PROBES
+                places = np.square((np.arange(NUM_PROBES) + 0.5) / NUM_PROBES)
                 line = best[..., None] + (averages - best)[..., None] * places
-                is_missed = populations.misses_mode(target, line)
+                reference = target.log_likelihood_of_new(rows, populations.reference)[:, 0]
+                overfit = 0.5 * np.count_nonzero(counts > 0, axis=1)
+                log_ratio = log_likelihood - overfit - reference
+                is_missed = populations.misses_mode(target, line, log_ratio)
             else:
                 heaviest = populations.weights.argmax(axis=1)
                 reference = populations.particles[rows, :, heaviest][..., None]

@@ -74,6 +74,10 @@ MAX_DISTANCE, MIN_LOG_RATIO = 3.0, -3.0
 """Standard deviations of a population beyond which no density should be e^-3 of its largest; a
 normal posterior's is e^-4.5 there."""
 
+MAX_MISSED_LOG_ODDS, NUM_IN_REFERENCE = 5.0, 16
+"""Of one more draw of the prior against all particles; draws of which the reference is made. Regular
+posteriors had log-odds below 5, those under priors with a rare mode of all arms above it."""
+
 MAX_KOLMOGOROV = 2.2
 """Root of v times it: distance from a distribution function that draws keep to, but for 1.2e-4."""
 
@@ -101,24 +105,36 @@ class Populations:
         num_active: (R,) particles that take part, the first ones of each population.
         num_ancestors: (R,) independent draws that particles of equal weight would be worth.
         acceptance: (R,) accepted proposals per proposal at the last moves; NaN before any.
+        reference: (R, D, 1) average of draws of the prior, at which log-likelihoods are compared.
+        log_evidence: (R,) logarithm of the average likelihood of draws of the prior over that of
+            the reference; since the last resampling, only the latter.
+        log_scales: (R, D) logarithms of the deviations of draws of the prior.
         is_capped: (R,) whether moves ended early when too few ancestors were left, or data were
             added faster than particles could be moved. What was lost then may not come back.
     """
 
     state_names = (
         *("particles", "log_weights", "num_active"),
-        *("num_ancestors", "acceptance", "is_capped"),
+        *("num_ancestors", "acceptance", "is_capped", "log_evidence", "log_scales", "reference"),
     )
 
-    def __init__(self, shape: tuple[int, int, int], max_variance: float, *, is_moved: bool) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        max_variance: float,
+        *,
+        is_moved: bool,
+        is_scheduled: bool = False,
+    ) -> None:
         """Make room for (R, D, P) particles.
 
         Args:
             shape: R, D, P.
             max_variance: v above which populations that are not moved have too few ancestors.
             is_moved: whether particles are moved after a resampling.
+            is_scheduled: whether not all particles may be active.
         """
-        num_rows, _, self._size = shape
+        (num_rows, _, self._size), self._is_scheduled = shape, is_scheduled
         self._max_variance = MAX_MOVED_VARIANCE / self._size if is_moved else max_variance
         self._num_steps = (NUM_STEPS + NUM_STEPS_PER_PARAMETER * shape[1]) * is_moved
         self.particles = np.empty(shape)
@@ -126,13 +142,17 @@ class Populations:
         self.weights = np.ones((num_rows, self._size))
         self.max_log_weights, self.acceptance = np.zeros(num_rows), np.empty(num_rows)
         self.num_active = np.full(num_rows, self._size)
-        self.num_ancestors, self.is_capped = np.empty(num_rows), np.zeros(num_rows, dtype=bool)
+        self.num_ancestors, self.log_evidence = np.empty((2, num_rows))
+        self.reference, self.log_scales = np.empty((*shape[:2], 1)), np.empty(shape[:2])
+        self.is_capped = np.zeros(num_rows, dtype=bool)
 
     def restart(self, rows: np.ndarray, draws: np.ndarray, num_active: int) -> None:
         """Begin anew in some populations, with (R, D, P) draws of the prior."""
         self.particles[rows], self.num_active[rows] = draws, num_active
         self.num_ancestors[rows], self.is_capped[rows] = self._size, False
-        self.acceptance[rows] = np.nan
+        self.acceptance[rows], self.log_evidence[rows] = np.nan, 0.0
+        self.reference[rows] = draws[:, :, :NUM_IN_REFERENCE].mean(axis=2, keepdims=True)
+        self.log_scales[rows] = np.log(np.maximum(draws.std(axis=2), MIN_DEVIATION))
         self._set_log_weights(rows, np.zeros((len(rows), self._size)))
 
     def weighted_draws(self) -> WeightedDraws:
@@ -154,14 +174,24 @@ class Populations:
         excess = self._max_variance - 1 / self._size + 1 / self.num_active
         return self.is_capped | (self.variance() > excess)
 
-    def misses_mode(self, target: Target, probes: np.ndarray) -> np.ndarray:
+    def misses_mode(
+        self, target: Target, probes: np.ndarray, log_ratio: np.ndarray
+    ) -> np.ndarray:
         """Return (R,) whether the posterior is too dense at (R, D, M) probes for the particles.
 
         Of one parameter, the distribution function by sums over particles and probes is compared
         with that of the particles. Else, a log-concave density is at most e^D above a draw's on
         average (Fradelizi 1997): more than MAX_LOG_RATIO beyond that is of a mode that the
         particles miss, or few have found. So is a probe about as high as any particle but far from
-        them: a normal log-density falls by r^2 / 2 at r standard deviations.
+        them: a normal log-density falls by r^2 / 2 at r standard deviations. And so may be one more
+        draw of the prior, if it met the data best and outweighed all particles; a posterior that is
+        narrower than the prior has lost as much evidence to that, as any draw near it would have.
+
+        Args:
+            target: the posterior of all data.
+            probes: where its density is evaluated.
+            log_ratio: (R,) log-likelihoods that the best parameters can be expected to give, over
+                those of the reference; -inf if they are not known.
         """
         rows, (num_rows, num_params, _) = np.arange(len(probes)), probes.shape
         points = np.concatenate([self.particles, probes], axis=2)
@@ -171,6 +201,11 @@ class Populations:
             weights = np.pad(draws.weights, ((0, 0), (0, probes.shape[2])))
             distance = measure_kolmogorov(points[:, 0], log_density, weights)
             return ~(distance <= MAX_KOLMOGOROV * np.sqrt(self.variance()))
+        narrowing = self.log_scales - np.log(np.maximum(draws.std(), MIN_DEVIATION))
+        log_total = self.max_log_weights + np.log(self.weights.sum(axis=1))
+        with np.errstate(invalid="ignore"):  # NaN where the reference rules out the data
+            log_odds = log_ratio - self.log_evidence - log_total
+        log_odds -= np.maximum(narrowing, 0.0).sum(axis=1)
         highest = log_density[:, : self._size].max(axis=1)
         ratio = log_density[:, self._size :] - highest[:, None]
         centre, scale = draws.mean()[..., None], np.maximum(draws.std()[..., None], MIN_DEVIATION)
@@ -183,13 +218,19 @@ class Populations:
         rise = log_density.max(axis=1) - weighted.sum(axis=1)
         is_higher = np.isfinite(rise) & (rise > num_params + MAX_LOG_RATIO)
         is_missed = (is_far & (ratio > MIN_LOG_RATIO)).any(axis=1)
-        return is_missed | is_higher | (highest == -np.inf)
+        return is_missed | is_higher | ~(log_odds <= MAX_MISSED_LOG_ODDS) | (highest == -np.inf)
 
     def reweight(self, rows: np.ndarray | slice, gain: np.ndarray) -> None:
         """Add (R, P) log-likelihoods; a particle that was or is ruled out has weight 0."""
         log_weights = self.log_weights[rows] + gain
         log_weights[np.isnan(log_weights)] = -np.inf
         self._set_log_weights(rows, log_weights)
+
+    def add_to_first(self, gain: np.ndarray) -> None:
+        """Reweight the only population by (1, P) log-likelihoods, in a third of the time."""
+        self.log_weights += gain
+        active = self._mask_inactive(slice(None), self.log_weights)
+        self.weights, self.max_log_weights = scale_weights(active)
 
     def add_data(self, rng: Generator, rows: np.ndarray, target: Target) -> None:
         """Reweight by new data, and resample and move; in stages if too few would be effective."""
@@ -198,6 +239,8 @@ class Populations:
             gain = target.log_likelihood_of_new(rows, self.particles[rows])
             gain *= (1 - power)[:, None]
             share = find_powers(self.log_weights[rows], gain, MIN_STAGE_SHARE * self._size)
+            at_reference = target.log_likelihood_of_new(rows, self.reference[rows])[:, 0]
+            self.log_evidence[rows] -= share * (1 - power) * at_reference
             self.reweight(rows, share[:, None] * gain)
             power += share * (1 - power)
             is_low = self.effective_sizes(rows) < MIN_EFFECTIVE_SHARE * self._size
@@ -211,7 +254,9 @@ class Populations:
     def _renew(self, rng: Generator, rows: np.ndarray, target: Target, power: np.ndarray) -> None:
         """Resample and move populations that know (R,) powers of the new likelihood."""
         variance = self.variance(rows)
-        chosen = systematic_resample(rng, normalise_weights(self.log_weights[rows])[0])
+        weights, log_total = normalise_weights(self.log_weights[rows])
+        self.log_evidence[rows] += log_total - np.log(self._size)
+        chosen = systematic_resample(rng, weights)
         self.particles[rows] = np.take_along_axis(self.particles[rows], chosen[:, None], axis=2)
         self._set_log_weights(rows, np.zeros(chosen.shape))
         correlation = np.square(self._move(rng, rows, target, power))
@@ -264,10 +309,10 @@ class Populations:
 
     def _mask_inactive(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> np.ndarray:
         """Return (R, P) log-weights, -inf for particles that do not take part."""
-        num_active = self.num_active[rows]
-        if num_active.min(initial=self._size) == self._size:
+        if not self._is_scheduled:
             return log_weights
-        return np.where(np.arange(self._size) < num_active[:, None], log_weights, -np.inf)
+        is_active = np.arange(self._size) < self.num_active[rows, None]
+        return np.where(is_active, log_weights, -np.inf)
 
     def _resume(self) -> None:
         """Compute what follows from the log-weights."""

@@ -84,7 +84,8 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
         probes = probes.reshape(self.num_lanes, -1, averages.shape[2]).swapaxes(1, 2)
         now = np.array([self.counts, self.sums])
         target = CoefficientsTarget(self.problem, self._columns, np.zeros_like(now), now)
-        return self.populations.misses_mode(target, probes)
+        is_unknown = np.full(self.num_lanes, -np.inf)
+        return self.populations.misses_mode(target, probes, is_unknown)
 
 
 class CoefficientsTarget:
