@@ -42,6 +42,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from agents.base.threads import atomic
 from agents.posteriors.base import favour_missing_arms
 from agents.racing.races import Races
 from agents.racing.stopping import (
@@ -188,6 +189,7 @@ class RacingThompson(Thompson):
         options: Any = {"proposal": proposal, "unpulled_arms": unpulled_arms, "prior": prior}
         return cls(problem, stopping=stopping, **options)
 
+    @atomic
     def race(self) -> Races:
         """Return finished races, one per lane, after lines 5 to 15 of Algorithm 2.
 

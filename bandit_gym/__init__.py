@@ -11,12 +11,12 @@ from bandit_gym.registration import ENV_IDS
 
 if TYPE_CHECKING:
     from bandit_gym.empirical_bayes import fit_prior
-    from bandit_gym.experiments import Experiment, Workers, load_experiment, run_experiment
+    from bandit_gym.experiments import Experiment, Workers, load_experiment
+    from bandit_gym.films import film, play
     from bandit_gym.in_context import in_context_dataset
     from bandit_gym.problem import BanditProblem, ContextualProblem
     from bandit_gym.results import load_results
-    from bandit_gym.session import compare, make, make_vec
-    from bandit_gym.watching import film, play
+    from bandit_gym.session import compare, make, make_vec, run_experiment
 
 LAZY_NAMES = {
     "BanditProblem": "bandit_gym.problem",
@@ -25,7 +25,7 @@ LAZY_NAMES = {
     "Workers": "bandit_gym.experiments",
     "action_probabilities": "agents.oracle",
     "compare": "bandit_gym.session",
-    "film": "bandit_gym.watching",
+    "film": "bandit_gym.films",
     "fit_prior": "bandit_gym.empirical_bayes",
     "in_context_dataset": "bandit_gym.in_context",
     "load_experiment": "bandit_gym.experiments",
@@ -33,8 +33,8 @@ LAZY_NAMES = {
     "make": "bandit_gym.session",
     "make_vec": "bandit_gym.session",
     "optimal_regret": "agents.bayes_optimal",
-    "play": "bandit_gym.watching",
-    "run_experiment": "bandit_gym.experiments",
+    "play": "bandit_gym.films",
+    "run_experiment": "bandit_gym.session",
 }
 """Names that load on first use, and the modules that they are in."""
 

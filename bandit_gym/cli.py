@@ -1,4 +1,4 @@
-"""The command `bandit-gym`: list, compare, run, resume, watch, report, export, fidelity.
+"""The command `bandit-gym`: list, compare, run, resume, film, report, export, fidelity.
 
 Exit codes: 0 all went well; 1 an agent failed, or results could not be written; 2 bad input, a
 folder in use or a scheduler out of reach; 130 interrupted and 143 stopped by SIGTERM, to be
@@ -26,16 +26,15 @@ from bandit_gym.checks import (
     check_folder,
     check_object,
     check_path,
-    check_real,
     message,
 )
 from bandit_gym.checks.files import VERSION, replacing
-from bandit_gym.checks.styles import AXIS_SCALES, FORMATS, STYLES
+from bandit_gym.checks.styles import AXIS_SCALES, FILE_STYLES, FORMATS
 from bandit_gym.experiments.catalogue import CATALOGUE_GROUPS, describe_catalogue
 from bandit_gym.experiments.entries import make_environment
-from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
+from bandit_gym.experiments.execution import Workers
 from bandit_gym.experiments.experiment import Experiment, Run, load_experiment, read_json
-from bandit_gym.experiments.store import MANIFEST, read_manifest
+from bandit_gym.experiments.store import MANIFEST, open_store
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
 from bandit_gym.results.report import (
@@ -47,11 +46,9 @@ from bandit_gym.results.report import (
     write_report,
 )
 from bandit_gym.results.results import join_results, load_results
+from bandit_gym.session import progress_on_stderr, run_experiment
 
-OK, RUN_FAILED, BAD_INPUT, INTERRUPTED, NOBODY_READS, TERMINATED = 0, 1, 2, 130, 141, 143
-
-MAX_FPS = 50
-"""Frames a second; players show a GIF that asks for more at a tenth of its speed."""
+OK, RUN_FAILED, BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED = 0, 1, 2, 130, 141, 143
 
 EXAMPLES = """examples:
   bandit-gym compare
@@ -73,8 +70,6 @@ CLICK_RATES = (
     '{"label": "click rates", "prior": {"name": "truncated_normal", "mean": 0.2, "std": 0.1}}'
 )
 """Options of the environment that is played where none is named: its prior is not conjugate."""
-LOOKS = ("formats", "style", "xscale", "latex", "markdown")
-"""Arguments of `write_report`; the HTML file has none."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -87,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return RUN_FAILED if has_failed else OK
     except BrokenPipeError:  # the reader has gone, as `head` does; what is left goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return NOBODY_READS
+        return READER_GONE
     except KeyboardInterrupt as stop:
         reason, code = str(stop) or "interrupted", TERMINATED if stop.args else INTERRUPTED
     except (*_INPUT_ERRORS, OSError) as error:
@@ -130,7 +125,7 @@ def _run(options: argparse.Namespace) -> bool:
 
 def _resume(options: argparse.Namespace) -> bool:
     options.out = check_path("directory", options.directory)
-    experiment = read_manifest(options.out)
+    experiment, _ = open_store(options.out)
     _import_from()
     if not options.trust and (code := experiment.foreign_code):
         condition = "name no code that does not come with this package"
@@ -155,21 +150,15 @@ def _run_experiment(experiment: Experiment, name: str, options: argparse.Namespa
     options.folder = folder
     workers = Workers(options.backend, options.workers, options.scheduler)
     with progress_on_stderr() as on_progress:
-        found = run_experiment(
-            experiment,
-            folder,
-            workers=workers,
-            on_progress=on_progress,
-            recompute=options.recompute,
-        )
-    print(describe(found, columns=options.columns, width=_terminal_width()))
-    for path in save_figures(found, folder / "report", kinds=["regret"], formats=["png"]):
+        results = run_experiment(experiment, folder, workers=workers, on_progress=on_progress)
+    print(describe(results, columns=options.columns, width=_terminal_width()))
+    for path in save_figures(results, folder / "report", kinds=["regret"], formats=["png"]):
         print(f"\nRegret over time: {path}")
     print(f"All tables and figures: {shlex.join(['bandit-gym', 'report', str(folder)])}")
     runs = {run.environment: run for run in experiment.runs} if options.optimal else {}
     for run in runs.values():
         print(f"Least possible regret in {run.environment.label}: {_describe_optimum(run)}")
-    return bool(found.failed)
+    return bool(results.failed)
 
 
 def _describe_optimum(run: Run) -> str:
@@ -188,45 +177,38 @@ def _report(options: argparse.Namespace) -> bool:
     first, *others = options.directories
     if others and options.out is None:
         raise ValueError("--out must be given for a report of several folders, got none.")
-    found = join_results([load_results(each) for each in options.directories])
+    results = join_results([load_results(each) for each in options.directories])
     folder = check_folder("out", Path(first) / "report" if options.out is None else options.out)
-    looks = {name: value for name in LOOKS if (value := getattr(options, name))}
-    print(describe(found, columns=options.columns or DETAIL_COLUMNS, width=_terminal_width()))
+    names = ("formats", "style", "xscale", "latex", "markdown")
+    settings = {name: value for name in names if (value := getattr(options, name))}
+    print(describe(results, columns=options.columns or DETAIL_COLUMNS, width=_terminal_width()))
     if options.html:
-        print(f"\nReport: {write_html(found, folder / 'report.html')}")
-    if looks or not options.html:
-        write_report(found, folder, **looks)
+        print(f"\nReport: {write_html(results, folder / 'report.html')}")
+    if settings or not options.html:
+        write_report(results, folder, columns=options.columns, **settings)
         print(f"\nTables and figures: {folder}")
-    return bool(found.failed)
+    return bool(results.failed)
 
 
 def _export(options: argparse.Namespace) -> None:
     """Write all rows of a folder into one file."""
-    found = load_results(options.directory)
+    results = load_results(options.directory)
     is_typed = options.csv is not None
     path = check_file("csv", options.csv) if is_typed else Path(options.directory) / "results.csv"
     with replacing(path, is_typed=is_typed) as file:
-        for number, table in enumerate(found.frames()):
-            file.write(table.to_csv(index=False, header=number == 0).encode())
+        results.rows.to_csv(file, index=False, mode="wb")
     print(f"One row per stored replication and step: {path}")
 
 
-def _watch(options: argparse.Namespace) -> None:
-    """Show a run on the terminal as it goes, and film it where that is asked for."""
-    from bandit_gym import watching
+def _film(options: argparse.Namespace) -> None:
+    """Film a run: what the agent knows of each arm, pulls and loses."""
+    from bandit_gym.films import check_film_path, film
 
-    fps = check_real("fps", options.fps, above=0, maximum=MAX_FPS)
-    path = None if options.gif is None else check_file("gif", options.gif)
+    path = check_film_path(options.path)
     _import_from()
     environment, agent = _parse_environment(options), _parse_agent(options.agent)
-    run = watching.make_run(agent, environment, options.horizon, options.seed)
-    frames = watching.show_on_terminal(watching.watch(run), fps)
-    if path is None:
-        for _ in frames:  # which are shown as they are asked for
-            pass
-    else:
-        watching.write_gif(path, frames, fps)
-        print(f"Animation: {path}")
+    made = film(agent, environment, horizon=options.horizon, seed=options.seed)
+    print(f"Film: {made.save(path)}")
 
 
 def _fidelity(options: argparse.Namespace) -> bool:
@@ -243,16 +225,16 @@ def _fidelity(options: argparse.Namespace) -> bool:
     _import_from()
     names = ("suite", "only", "scale", "seed", "workers")
     given = {name: getattr(options, name) for name in names}
-    found = run_suite([_parse_agent(text) for text in options.agents], **given)
-    is_judged = load_suite(found.suite).is_judged
-    board, distances = found.leaderboard(), found.distances
+    outcome = run_suite([_parse_agent(text) for text in options.agents], **given)
+    is_judged = load_suite(outcome.suite).is_judged
+    board, distances = outcome.leaderboard(), outcome.distances
     print(describe_verdicts(distances) if is_judged else describe_leaderboard(board))
-    for failure in found.failures:
-        print(f"bandit-gym: {failure}", file=sys.stderr)
-    found.write(folder)
+    for line in (*outcome.left_out, *outcome.failures):
+        print(f"bandit-gym: {line}", file=sys.stderr)
+    outcome.write(folder)
     print(f"\nTables and picture: {folder}")
     is_wrong = is_judged and (distances["verdict"] == "WRONG").any()
-    return bool(found.failures or is_wrong)
+    return bool(outcome.failures or is_wrong)
 
 
 _PATH_ERRORS = FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError
@@ -267,13 +249,13 @@ def _parse_environment(options: argparse.Namespace) -> dict[str, Any]:
     """Read an environment's name, and its options in JSON."""
     text = options.env_options or ("{}" if options.env else CLICK_RATES)
     try:
-        found = read_json(text)
+        settings = read_json(text)
     except ValueError as error:
         condition, reason = 'be JSON like {"num_arms": 5}', str(error)
         raise ValueError(message("--env-options", condition, text, reason)) from error
-    if "env" in check_object("--env-options", found, dict):
+    if "env" in check_object("--env-options", settings, dict):
         raise ValueError(message("--env-options", "have no key 'env'", text, "give it as --env"))
-    return found | {"env": options.env or DEFAULT_ENV}
+    return settings | {"env": options.env or DEFAULT_ENV}
 
 
 def _parse_agent(text: str) -> dict[str, Any]:
@@ -281,19 +263,19 @@ def _parse_agent(text: str) -> dict[str, Any]:
     head, equals, values = text.partition("=")
     name, _, first = head.rpartition(":") if equals else (text, "", "")
     listed = first + equals + values
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for pair in re.split(r",(?=\w+=)", listed) if listed else ():
         option, _, value = pair.partition("=")
-        if option == "agent" or option in found:
-            condition = "have each option once, and none that is called 'agent'"
+        if option == "agent" or option in settings:
+            condition = "have each option once, and none called 'agent'"
             raise ValueError(message("agent", condition, text))
         try:
-            found[option] = read_json(value)
+            settings[option] = read_json(value)
         except json.JSONDecodeError:
-            found[option] = value
+            settings[option] = value
         except ValueError as error:
             raise ValueError(message("agent", "have options in JSON", text, str(error))) from error
-    return {**found, "agent": name}
+    return {**settings, "agent": name}
 
 
 class _OneLineParser(argparse.ArgumentParser):
@@ -350,12 +332,11 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--trust", help="run the modules and saved models that DIR names", action="store_true")
     _add_run_arguments(add)
 
-    add = add_command(_watch, "show what an agent knows, pulls and loses, as it plays")
+    add = add_command(_film, "film what an agent knows, pulls and loses, as it plays")
+    add("path", help="OUT.gif, or OUT.html with a slider", metavar="OUT")
     _add_environment(add)
-    add("--horizon", help="steps; default: 2000", type=int, default=2000)
+    add("--horizon", help="steps; default: 50", type=int, default=50)
     add("--agent", help="who plays; default: racing", default="racing", metavar=_AGENT_SYNTAX)
-    add("--fps", help="frames a second, at most; default: 10", type=float, default=10.0)
-    add("--gif", help="write an animation; default: none", metavar="FILE")
 
     add = add_command(_report, "tables and figures of what is stored so far")
     add("directories", help="folders, for one report", nargs="+", metavar="DIR")
@@ -365,7 +346,7 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--html", help=page, action="store_true")
     formats = "of figures; default: png and svg"
     add("--format", help=formats, dest="formats", action="append", choices=FORMATS)
-    add("--style", help="screen (default), or paper, a column wide, serif", choices=STYLES)
+    add("--style", help="screen (default), or paper, a column wide, serif", choices=FILE_STYLES)
     add("--xscale", help="of the steps in figures; default: each's own", choices=AXIS_SCALES)
     add("--latex", help="tables.tex too, for booktabs", action="store_true")
     add("--markdown", help="tables.md too", action="store_true")
@@ -412,8 +393,6 @@ def _add_run_arguments(add: Callable[..., Any]) -> None:
     add("--scheduler", help="address of a running Dask scheduler")
     optimal = "compute the least possible regret, where the recursion has room for it"
     add("--optimal", help=optimal, action="store_true")
-    recompute = "simulate blocks again that the present code would not draw"
-    add("--recompute", help=recompute, action="store_true")
     _add_columns(add)
 
 

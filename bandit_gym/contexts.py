@@ -28,7 +28,6 @@ from bandit_gym.checks import (
     message,
     quote_words,
 )
-from bandit_gym.checks.files import read_frame
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.numerics.streams import make_generator
 
@@ -55,7 +54,10 @@ def disjoint(x: Any, num_arms: int, intercept: bool = True) -> FloatArray:
         TypeError: if x is not made of numbers.
         ValueError: if x is infinite or NaN, or has no numbers and there is no intercept.
     """
-    vectors, num_arms = check_numbers("x", x), check_integer("num_arms", num_arms, minimum=2)
+    vectors, num_arms = (
+        check_numbers("x", x, "biuf"),
+        check_integer("num_arms", num_arms, minimum=2),
+    )
     check_all("x", np.isfinite(vectors), "be finite", vectors)
     if vectors.ndim == 0 or vectors.shape[-1] + bool(intercept) == 0:
         raise ValueError(message("x", "have a last axis of features", x))
@@ -199,8 +201,9 @@ class VisitorTable:
     def __init__(self, features: Any, rewards: Any, table: Any, contexts: str) -> None:
         self._put_in_blocks = BLOCKS[check_choice("contexts", contexts, BLOCKS)]
         if table is not None:
-            features, rewards = _choose_columns(read_frame("table", table), features, rewards)
-        visitors, paid = check_numbers("features", features), check_numbers("rewards", rewards)
+            features, rewards = _read_columns(table, features, rewards)
+        visitors = check_numbers("features", features, "biuf")
+        paid = check_numbers("rewards", rewards, "biuf")
         if paid.ndim != 2 or paid.shape[1] < 2 or not len(paid):
             condition = "have a row for each visitor and 2 arms or more"
             raise ValueError(message("rewards", condition, paid))
@@ -214,10 +217,8 @@ class VisitorTable:
 
     def place(self, numbers: IntArray) -> FloatArray:
         """Return the (M, K, d) features of each arm in the (M,) rows of these numbers."""
-        found = self.features[numbers]
-        if found.ndim == 3:
-            return found
-        return self._put_in_blocks(found, self.rewards.shape[1])
+        rows = self.features[numbers]
+        return rows if rows.ndim == 3 else self._put_in_blocks(rows, self.rewards.shape[1])
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -225,13 +226,17 @@ class VisitorTable:
         return min(float(self.features.min()), 0.0), max(float(self.features.max()), 1.0)
 
 
-def _choose_columns(frame: Any, features: Any, rewards: Any) -> tuple[FloatArray, FloatArray]:
+def _read_columns(table: Any, features: Any, rewards: Any) -> tuple[FloatArray, FloatArray]:
     """Return the numbers of two lists of columns."""
+    from bandit_gym.tables import read_numbers, read_table  # with pandas, which is slow to start
+
+    frame = read_table("table", table)
+    remedy = "list the others as features=[...]" if features is None else ""
     if features is None and isinstance(rewards, Sequence) and not isinstance(rewards, str):
         features = [name for name in frame.columns if name not in rewards]
         if "Unnamed: 0" in features:  # where `to_csv` has written the numbers of the rows
-            remedy = "the table has its index as a column: leave that out, or name the features"
-            raise ValueError(message("features", "be columns with names", "Unnamed: 0", remedy))
+            way_out = "the table has its index as a column: leave that out, or name the features"
+            raise ValueError(message("features", "be columns with names", "Unnamed: 0", way_out))
     for kind, names in (("rewards", rewards), ("features", features)):
         is_named = isinstance(names, Sequence) and not isinstance(names, str)
         if not is_named or not all(isinstance(name, Hashable) and name in frame for name in names):
@@ -240,9 +245,4 @@ def _choose_columns(frame: Any, features: Any, rewards: Any) -> tuple[FloatArray
         for name in names:
             if frame[name].ndim > 1:
                 raise ValueError(message(kind, "be names of one column each", name))
-            if frame[name].dtype.kind not in "biuf":
-                remedy = f"list the others as {kind}=[...]"
-                raise ValueError(message(kind, "be columns of numbers", name, remedy))
-    both = (frame[list(each)].to_numpy(float, na_value=np.nan) for each in (features, rewards))
-    visitors, paid = both  # flags become 0 and 1
-    return visitors, paid
+    return read_numbers(frame, features, remedy), read_numbers(frame, rewards)

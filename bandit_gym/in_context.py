@@ -37,7 +37,7 @@ from bandit_gym.rollout import (
     make_rollout_agent,
     play_steps,
 )
-from bandit_gym.wrappers.effects import list_effects
+from bandit_gym.wrappers.base import list_effects
 
 SAVED_FORMATS = (".npz", ".parquet")
 MEANS_CONDITION = "pay each pull at once, and report means that do not move"

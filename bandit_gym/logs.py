@@ -14,8 +14,11 @@ import numpy as np
 import pandas as pd
 
 from bandit_gym.checks import check_all, check_choice, check_object, message, shorten_repr
-from bandit_gym.checks.files import read_frame
-from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.tables import check_cells, read_numbers, read_table
+
+MAX_PROPENSITY = 1 + 1e-9
+"""Probabilities that were added up may be above 1 by rounding; they are 1."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,9 @@ class Log:
         condition = f"be integers from 0 to {self.num_arms - 1}"
         check_all("log.actions", is_arm, condition, self.actions)
         if self.propensities is not None:
-            is_chance = (self.propensities > 0) & (self.propensities <= 1)
+            is_chance = (self.propensities > 0) & (self.propensities <= MAX_PROPENSITY)
             check_all("log.propensities", is_chance, "be in (0, 1]", self.propensities)
+            object.__setattr__(self, "propensities", np.minimum(self.propensities, 1.0))
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -107,11 +111,12 @@ def read_log(
         ValueError: if a column is missing, a label is missing or not in `arms`, or a number is
             none.
     """
-    table = read_frame("source", source).rename(columns=str)
+    table = read_table("source", source, label=arm).rename(columns=str)
     known = table.columns.drop_duplicates(keep=False)  # of two columns of a name, none is meant
     names = [] if features is None else np.atleast_1d(features).tolist()
     for name in (arm, reward, *names, *([propensity] if propensity else ())):
         check_choice("column", name, known)
+    _warn_of_repeated_rows(table[known], arm)
     has_reward = table[reward].notna().to_numpy()
     num_dropped = int(np.count_nonzero(~has_reward))
     if num_dropped:
@@ -120,22 +125,58 @@ def read_log(
     table = table[has_reward]
     if table.empty:
         raise ValueError(message("source", f"have a row with a {reward!r}", len(has_reward)))
+    way_out = "fill it in, or leave the row out"
+    check_cells(table[arm], table[arm].notna().to_numpy(), "have a label in each row", way_out)
     known_arms = pd.Categorical(table[arm]).categories if arms is None else pd.Index([*arms])
     labels = tuple(known_arms.tolist())
     if len(labels) < 2 or not known_arms.is_unique:
         raise ValueError(message("arms", "be at least 2 labels that differ", labels))
     actions = known_arms.get_indexer(table[arm])
-    condition = f"have no labels but those of arms, {shorten_repr(labels)}"
-    check_all(f"column {arm!r}", actions >= 0, condition, table[arm].to_numpy())
-    chances = None if propensity is None else _read_numbers(table, [propensity])[:, 0]
+    _check_labels(table[arm], labels, actions >= 0)
+    chances = None
+    if propensity is not None:
+        chances = read_numbers(table, [propensity])[:, 0]
+        is_chance = (chances > 0) & (chances <= MAX_PROPENSITY)
+        check_cells(table[propensity], is_chance, "be in (0, 1]", "it is the chance of the arm")
     return Log(
         actions=actions.astype(np.int64),
-        rewards=_read_numbers(table, [reward])[:, 0],
+        rewards=read_numbers(table, [reward])[:, 0],
         arms=labels,
         propensities=chances,
-        features=None if features is None else _read_numbers(table, names),
+        features=None if features is None else read_numbers(table, names),
         num_dropped=num_dropped,
     )
+
+
+def _check_labels(column: pd.Series, arms: tuple[Hashable, ...], is_known: BoolArray) -> None:
+    """Refuse labels that are none of the arms'; numbers and their texts are different labels."""
+    remedy = "name all arms, or leave the row out"
+    if not is_known.all():
+        number = pd.to_numeric(str(column.iloc[int(np.argmin(is_known))]), errors="coerce")
+        twins = [arm for arm in arms if pd.to_numeric(str(arm), errors="coerce") == number]
+        if twins:
+            remedy = f"arms has {twins[0]!r}: write labels alike, all as text or all as numbers"
+    condition = f"have no labels but those of arms, {shorten_repr(arms)}"
+    check_cells(column, is_known, condition, remedy)
+
+
+def _warn_of_repeated_rows(table: pd.DataFrame, arm: str) -> None:
+    """Warn the caller's caller of rows that repeat others, down to a time stamp or an id.
+
+    One column but the arm's has other values in 90 % of the distinct rows. Where most rows repeat,
+    or a column has 2 values, as rewards of 0 and 1, that is chance.
+    """
+    texts = {name: table[name].map(str) for name in table if table[name].dtype.kind == "O"}
+    distinct = table.assign(**texts).drop_duplicates()  # lists cannot be compared
+    num_repeated = len(table) - len(distinct)
+    if 0 < num_repeated <= 3 * len(distinct):
+        num_values = distinct.drop(columns=arm).nunique().sort_values()
+        if len(num_values) and num_values.iloc[-1] >= max(0.9 * len(distinct), 3):
+            text = (
+                f"{num_repeated:,} of {len(table):,} rows repeat others, also in column "
+                f"{num_values.index[-1]!r}; drop them unless they are decisions of their own."
+            )
+            warnings.warn(text, stacklevel=3)
 
 
 def fit_propensities(log: Log, by: Any = None) -> Log:
@@ -164,15 +205,3 @@ def check_log(log: Any) -> None:
     """Refuse what is no log, and one without rows."""
     if not len(check_object("log", log, Log, "such as read_log returns")):
         raise ValueError(message("log", "have a row", 0))
-
-
-def _read_numbers(table: pd.DataFrame, columns: Sequence[str]) -> FloatArray:
-    """Return (t, C) finite numbers of columns."""
-    values = np.empty((len(table), len(columns)))
-    for i, name in enumerate(columns):
-        column = table[name]  # time stamps would become counts of a unit, complex numbers be cut
-        is_number = not (column.dtype.kind in "cmM" or isinstance(column.dtype, pd.PeriodDtype))
-        values[:, i] = pd.to_numeric(column, errors="coerce") if is_number else np.nan
-        is_finite, condition = np.isfinite(values[:, i]), "have finite numbers only"
-        check_all(f"column {name!r}", is_finite, condition, column.to_numpy())
-    return values

@@ -33,10 +33,13 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.problem import BanditProblem
-from bandit_gym.wrappers.effects import deliver
+from bandit_gym.wrappers import deliver
 
 AGENT_STREAM = int.from_bytes(b"agnt", "big")
 """Spawn key of the agent's stream: with it no agent shares a stream with an environment's seed."""
+
+FEATURE_NAMES = "observation", "features", "context", "x"
+"""Of parameters by which a plain agent takes the features of arms."""
 
 Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 
@@ -70,6 +73,10 @@ class PlainAgents:
     names: `num_arms`, `problem`, and for random numbers `rng`, a `numpy.random.Generator`, or
     `seed`, an integer. No two lanes are given the same random numbers.
 
+    Where arms have features, `act` is given the (K, d) observation if it has a parameter without a
+    default or one of the names in `FEATURE_NAMES`, and `observe`, after its first two parameters,
+    by one of these names. Of a late reward, rows of other arms are NaN.
+
     Args:
         agent_class: the class of the agents.
         problem: what `problem` and `num_arms` are taken from.
@@ -86,9 +93,12 @@ class PlainAgents:
         if not all(callable(getattr(agent_class, name, None)) for name in ("act", "observe")):
             raise TypeError(message("agent", "have the methods act and observe", agent_class))
         self._class, self._problem, self._options = agent_class, problem, options
+        self._has_features = hasattr(problem, "num_features")
+        shape = problem.num_arms, getattr(problem, "num_features", 0)
         with _watch_generators(agent_class):  # one is tried before anything runs
             self.reset(seed=0)
-            check_actions(self.act(), problem.num_arms, None)
+            trial = self.act(np.random.default_rng(0).normal(size=shape))
+            check_actions(trial, problem.num_arms, None)
 
     def __repr__(self) -> str:
         return f"PlainAgents({self._class!r})"
@@ -98,6 +108,8 @@ class PlainAgents:
         self._num_envs = num_envs
         sequence = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
         self._agents = [self._construct(stream) for stream in sequence.spawn(num_envs or 1)]
+        names = _find_feature_parameters(self._agents[0]) if self._has_features else (None, None)
+        self._act_parameter, self._observe_parameter = names
 
     def _construct(self, stream: SeedSequence) -> Any:
         known = {"num_arms": self._problem.num_arms, "problem": self._problem}
@@ -107,14 +119,39 @@ class PlainAgents:
 
     def act(self, observation: Any = None) -> Any:
         """Return an arm, (N,) of them for N lanes."""
-        actions = [agent.act() for agent in self._agents]
+        if self._has_features:
+            shape = np.shape(observation)[-2:]
+            self._features = np.reshape(observation, (len(self._agents), *shape))
+        actions = [
+            agent.act(**self._name_features(self._act_parameter, lane))
+            for lane, agent in enumerate(self._agents)
+        ]
         return actions[0] if self._num_envs is None else np.array(actions)
 
     def observe(self, action: Any, reward: Any, mask: Any = None, observation: Any = None) -> None:
         """Give each lane's agent its arm and reward, where `mask` is True."""
         actions, rewards = np.atleast_1d(action), np.atleast_1d(reward)
+        if observation is not None:  # (N, d) features of the arms that have earned late rewards
+            self._features = np.full_like(self._features, np.nan)
+            self._features[np.arange(len(actions)), actions] = observation
         for lane in range(len(actions)) if mask is None else np.flatnonzero(mask):
-            self._agents[lane].observe(int(actions[lane]), float(rewards[lane]))
+            shown = self._name_features(self._observe_parameter, lane)
+            self._agents[lane].observe(int(actions[lane]), float(rewards[lane]), **shown)
+
+    def _name_features(self, parameter: str | None, lane: Any) -> dict[str, FloatArray]:
+        return {} if parameter is None else {parameter: self._features[lane]}
+
+
+def _find_feature_parameters(agent: Any) -> tuple[str | None, str | None]:
+    """Return the names by which the `act` and the `observe` of an agent take features."""
+    named = inspect.signature(agent.act).parameters.values()
+    open_ended = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    required = [each.name for each in named if each.default is each.empty]
+    names = [each.name for each in named if each.kind not in open_ended]
+    of_act = next((name for name in (*FEATURE_NAMES, *required) if name in names), None)
+    others = [*inspect.signature(agent.observe).parameters][2:]
+    of_observe = next((name for name in (*FEATURE_NAMES, of_act) if name in others), None)
+    return of_act, of_observe
 
 
 @contextlib.contextmanager
@@ -133,11 +170,6 @@ def _read_shared_generators() -> tuple[Any, str]:
     return shared, str(np.random.get_state())  # noqa: NPY002
 
 
-def is_plain(make: Any) -> bool:
-    """Return whether something is a class of agents for `PlainAgents`."""
-    return inspect.isclass(make) and not hasattr(make, "reset")
-
-
 def make_rollout_agent(
     make: Callable[..., Any], problem: Any, horizon: int, options: Mapping[str, Any] | None = None
 ) -> BanditAgent:
@@ -147,7 +179,8 @@ def make_rollout_agent(
     """
     timing = {"horizon": horizon} if "horizon" in inspect.signature(make).parameters else {}
     given = {**timing, **(options or {})}
-    return PlainAgents(make, problem, **given) if is_plain(make) else make(problem, **given)
+    is_plain = inspect.isclass(make) and not hasattr(make, "reset")
+    return PlainAgents(make, problem, **given) if is_plain else make(problem, **given)
 
 
 class Step(NamedTuple):

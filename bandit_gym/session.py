@@ -8,8 +8,10 @@ handles the rest.
 from __future__ import annotations
 
 import contextlib
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +20,17 @@ from gymnasium.wrappers import TimeLimit
 
 from bandit_gym.checks import check_folder, check_integer
 from bandit_gym.envs.contextual import find_env_classes
-from bandit_gym.experiments.execution import progress_on_stderr, run_experiment
+from bandit_gym.experiments.execution import (
+    Progress,
+    Workers,
+    ignore_progress,
+    simulate_experiment,
+)
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.registration import MAX_EPISODE_STEPS
 
 if TYPE_CHECKING:
-    from bandit_gym.callbacks import Callback
     from bandit_gym.envs import BanditVectorEnv
-    from bandit_gym.experiments.execution import Workers
     from bandit_gym.problem import BanditProblem
     from bandit_gym.results import Results
 
@@ -45,11 +50,51 @@ def make(env: str | BanditProblem, **options: Any) -> gym.Env[Any, Any]:
 
 
 def make_vec(env: str | BanditProblem, num_envs: int = 1, **options: Any) -> BanditVectorEnv:
-    """Make N lanes of an environment, stepped as one batch; see `make`."""
+    """Make N lanes of an environment, stepped as one batch; see `make`.
+
+    `vector_kwargs` of Gymnasium's `make_vec`, such as an `autoreset_mode`, are options here.
+    """
+    if "vectorization_mode" not in options:
+        options |= options.pop("vector_kwargs", None) or {}
     if isinstance(env, str):
         return gym.make_vec(env, num_envs=num_envs, **options)  # type: ignore[return-value]
     options = {"max_episode_steps": MAX_EPISODE_STEPS} | options
     return find_env_classes(env)[1](num_envs, env, **options)
+
+
+def run_experiment(
+    experiment: Experiment,
+    directory: str | Path,
+    *,
+    workers: Workers | None = None,
+    on_progress: Callable[[Progress], None] = ignore_progress,
+) -> Results:
+    """Return the results of an experiment, after simulating and storing its missing blocks.
+
+    If an agent or environment raises, only its own blocks fail. Their tracebacks are stored, and
+    `Results.failed` lists the run. A crashed worker counts as a failure too; with "serial" a crash
+    ends this process. The next call simulates missing, damaged and failed blocks.
+
+    Blocks of other code (your modules, a file that an option names, or the results version changed)
+    are kept beside, and count again when the code comes back.
+
+    Args:
+        experiment: what to simulate.
+        directory: folder for this experiment; see `store`.
+        workers: the back end; None uses every core of this machine.
+        on_progress: called in this process, at the start and after each block was stored; an
+            exception that it raises stops the experiment.
+
+    Raises:
+        ValueError: if an environment or agent cannot be built; nothing is simulated then.
+        FileExistsError: if the folder holds another experiment, or is of an older format.
+        BlockingIOError: if another process writes to the folder.
+        ConnectionError: if the scheduler does not answer.
+    """
+    from bandit_gym.results.results import read_results  # brings pandas, which `make` does without
+
+    store = simulate_experiment(experiment, directory, workers=workers, on_progress=on_progress)
+    return read_results(store, experiment)
 
 
 def compare(
@@ -64,8 +109,6 @@ def compare(
     propensities: bool = False,
     out: str | Path | None = None,
     workers: Workers | None = None,
-    recompute: bool = False,
-    callbacks: Sequence[Callback] = (),
     progress: bool = True,
 ) -> Results:
     """Play agents against each other in the same environments, and return what came of it.
@@ -89,8 +132,6 @@ def compare(
         block_size: replications simulated together.
         propensities: whether to store the probability of each action, and every step.
         workers: what simulates; None takes every core of this machine.
-        recompute: whether to redo stored blocks that were made by other code.
-        callbacks: called in this process; see `bandit_gym.callbacks`.
         progress: whether to show a progress bar.
 
     Raises:
@@ -109,11 +150,43 @@ def compare(
             "propensities": propensities,
         }
     )
-    running: dict[str, Any] = {"workers": workers, "recompute": recompute, "callbacks": callbacks}
     with contextlib.ExitStack() as stack:
-        if progress:
-            running["on_progress"] = stack.enter_context(progress_on_stderr())
+        on_progress = stack.enter_context(progress_on_stderr()) if progress else ignore_progress
         if out is None:
             temporary = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
             out = stack.enter_context(temporary)
-        return run_experiment(experiment, check_folder("out", out), **running)
+        folder = check_folder("out", out)
+        results = run_experiment(experiment, folder, workers=workers, on_progress=on_progress)
+    for run in results.failed:
+        where = f"agent {run.run.agent.label} failed in {run.run.environment.label}"
+        warnings.warn(f"{where}: {run.failure}", stacklevel=2)
+    return results
+
+
+@contextlib.contextmanager
+def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
+    """Yield an `on_progress` function that prints to standard error, with a bar on a terminal."""
+    from tqdm import tqdm
+
+    with tqdm(unit=" blocks", leave=False, disable=None) as bar:
+
+        def show(progress: Progress) -> None:
+            bar.total = progress.num_blocks
+            bar.update(progress.num_stored + progress.num_done - bar.n)
+            if (outcome := progress.outcome) is None:
+                num_missing = progress.num_blocks - progress.num_stored
+                text = f"{progress.num_blocks} blocks, {progress.num_stored} of them stored already"
+                text += f", {num_missing} to simulate"
+                if progress.damaged:
+                    text += f"; damaged and computed again: {', '.join(progress.damaged)}"
+                if progress.num_kept:
+                    text += f"; {progress.num_kept} of other code are kept"
+                tqdm.write(text, file=sys.stderr)
+            elif outcome.failure is not None:
+                place = f"{outcome.run.environment.label}, block {outcome.block}"
+                reason = outcome.failure.splitlines()[0]
+                tqdm.write(
+                    f"{outcome.run.agent.label} failed in {place}: {reason}", file=sys.stderr
+                )
+
+        yield show

@@ -25,7 +25,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "force"  # each build runs the tutorials, whatever an earlier one has kept
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
-nb_execution_timeout = 300  # seconds a cell, of a machine that has compiled nothing yet
+nb_execution_timeout = 900  # seconds a cell, of a loaded machine that has compiled nothing yet
 nb_merge_streams = True
 nb_output_stderr = "remove"  # where progress is shown
 
@@ -41,7 +41,7 @@ napoleon_custom_sections = [
 
 ROOMS = (
     *("agents", "agents.bayes_optimal", "agents.oracle", "agents.sb3"),
-    *("bandit_gym", "bandit_gym.callbacks", "bandit_gym.envs", "bandit_gym.experiments"),
+    *("bandit_gym", "bandit_gym.envs", "bandit_gym.experiments"),
     *("bandit_gym.fidelity", "bandit_gym.likelihoods", "bandit_gym.priors", "bandit_gym.problem"),
     *("bandit_gym.results", "bandit_gym.rollout", "bandit_gym.wrappers"),
 )

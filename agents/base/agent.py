@@ -19,9 +19,10 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from agents.base.conjugacy import REFERENCE, reference_prior
-from agents.base.evidence import make_evidence
+from agents.base.evidence import make_evidence, view_read_only
 from agents.base.lanes import Lanes
 from agents.base.saved import Storable
+from agents.base.threads import atomic
 from agents.numerics.choices import argmax_probabilities, hide_arms, random_argmax
 from bandit_gym.checks import (
     CurrentNames,
@@ -62,6 +63,10 @@ def with_prior(problem: Any, prior: Any) -> BanditProblem:
     return replace(problem, prior=make_prior(prior))
 
 
+IF_ALL_ARMS = "a class that decides among all arms has takes_available = False"
+"""What to do about a choice of one's own that does not keep to a mask."""
+
+
 class AgentMeta(type):
     """Lets every agent take an environment for a problem, and a `prior` in place of the problem's.
 
@@ -97,6 +102,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
     sufficient statistics are not all they remember, how to update with the data (`_restart`,
     `_learn`). Lanes are independent episodes that happen to be computed together; `reset_lanes` and
     the `mask` of `observe` serve vector environments whose episodes end at different times.
+    Threads may share an agent: each public method is one step.
 
     Arguments:
         problem: what the agent is given, or an environment that has it, wrapped or vectorised.
@@ -113,15 +119,15 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         has_exact_probabilities: whether `action_probabilities` is the distribution of the next
             `act` itself, and not one that the agent approximates.
         takes_features: whether it takes a `ContextualProblem`, of arms with features; those that
-            are shown for a decision are `evidence.offered`, (N, K, d).
+            are shown for a decision are `evidence.decision_features`, (N, K, d).
         takes_available: whether `act` and `action_probabilities` take a mask of available arms.
-            Scores serve any mask; a class with a `_choose` of its own says so if that asks
-            `_available`, and so do its `_action_probabilities`.
+            A rule by `_scores` may say so; one by `_choose` may if this and
+            `_action_probabilities` keep to `_available`.
     """
 
     has_exact_probabilities: bool = True
     takes_features: ClassVar[bool] = False
-    takes_available: ClassVar[bool] = True
+    takes_available: ClassVar[bool] = False
     state_names: ClassVar[tuple[str, ...]] = ("evidence", "_diagnostics")
 
     def __init__(
@@ -131,18 +137,18 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         self.evidence = make_evidence(self.problem, discount, window)
         self._has_features = isinstance(problem, ContextualProblem)
         self._num_arms = self.problem.num_arms  # of the decision at hand: features may be of others
-        self._diagnostics: dict[str, np.ndarray] = {}
+        self._diagnostics: dict[str, np.ndarray] | None = {}  # of the last `act`; None until asked
         self._available: tuple[np.ndarray, ...] = ()  # at the decision at hand: (N, K), if not all
 
     @property
     def lane_counts(self) -> np.ndarray:
         """(N, K) pulls of each arm so far, N = 1 for a single run; with features, of each row."""
-        return self.evidence.counts
+        return view_read_only(self.evidence.counts)
 
     @property
     def lane_sums(self) -> np.ndarray:
         """(N, K) total reward of each arm so far, in reward units, N = 1 for a single run."""
-        return self.evidence.sums
+        return view_read_only(self.evidence.sums)
 
     @property
     def counts(self) -> np.ndarray:
@@ -167,6 +173,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         """How many lanes it can be asked for, with what it keeps of each."""
         return self.evidence.max_lanes
 
+    @atomic
     def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
         """Forget everything and prepare for `num_envs` lanes.
 
@@ -185,6 +192,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         self._diagnostics = {}
         self._start()
 
+    @atomic
     def reset_lanes(self, mask: np.ndarray) -> None:
         """Forget the lanes where `mask` is True and leave the others, and the generator, alone.
 
@@ -222,13 +230,14 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
                 another shape, or no arm in a lane; if there are lanes beside a size; or if what was
                 chosen is no arm, which is an error of the agent's; names it.
         """
-        self._require_reset()
-        if size is not None:
-            return self._act_many(observation, available, size)
-        if self._has_features or available is not None or self._available:
-            self._show(observation, available, self.num_envs)
-        actions = self._decide()
-        return int(actions.item(0)) if self.num_envs is None else actions
+        with self._lock:
+            self._require_reset()
+            if size is not None:
+                return self._act_many(observation, available, size)
+            if self._has_features or available is not None or self._available:
+                self._show(observation, available, self.num_envs)
+            actions = self._decide()
+            return int(actions.item(0)) if self.num_envs is None else actions
 
     def observe(
         self, action: Any, reward: Any, mask: np.ndarray | None = None, *, observation: Any = None
@@ -251,28 +260,30 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             ValueError: if a reward is NaN, infinite or impossible under the likelihood, or too
                 large for the sum of an arm's rewards to remain finite.
         """
-        self._require_reset()
-        if mask is not None:
-            mask = check_mask("mask", mask, self.num_lanes)
-        features, num_arms = None, self._num_arms
-        if self._has_features:
-            features = self.evidence.find_offered(observation, self.num_envs, mask)
-            num_arms = features.shape[1] if features.ndim == 3 else sys.maxsize
-        actions = check_actions(action, num_arms, self.num_envs, mask=mask)
-        rewards = check_rewards(reward, self.problem.likelihood, self.num_envs, mask)
-        lanes = self._lanes
-        if features is not None and features.ndim == 3:
-            if observation is None and self._available:
-                check_played(actions, self._available[0], mask)
-            features = features[lanes, actions]
-        if mask is not None:
-            lanes, actions, rewards = lanes[mask], actions[mask], rewards[mask]
-            features = None if features is None else features[mask]
-        self.evidence.add(lanes, actions if features is None else features, rewards)
-        if features is not None and observation is None:
-            self.evidence.mark_used(lanes)
-        self._learn(lanes, actions, rewards)
+        with self._lock:
+            self._require_reset()
+            if mask is not None:
+                mask = check_mask("mask", mask, self.num_lanes)
+            features, num_arms = None, self._num_arms
+            if self._has_features:
+                features = self.evidence.find_features(observation, self.num_envs, mask)
+                num_arms = features.shape[1] if features.ndim == 3 else sys.maxsize
+            actions = check_actions(action, num_arms, self.num_envs, mask=mask)
+            rewards = check_rewards(reward, self.problem.likelihood, self.num_envs, mask)
+            lanes, played = self._lanes, actions if features is None else features
+            if played.ndim == 3:
+                if observation is None and self._available:
+                    check_played(actions, self._available[0], mask)
+                played = played[lanes, actions]
+            if mask is not None:
+                lanes, actions, rewards = lanes[mask], actions[mask], rewards[mask]
+                played = played[mask]
+            self.evidence.add(lanes, played, rewards)
+            if features is not None and observation is None:
+                self.evidence.mark_rewarded(lanes)
+            self._learn(lanes, actions, rewards)
 
+    @atomic
     def warm_start(self, counts: Any, sums: Any) -> None:
         """Add earlier data, given as sufficient statistics, to every lane.
 
@@ -295,6 +306,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         shape = self.lane_counts.shape
         self.evidence.add_totals(*check_statistics(counts, sums, self.problem.likelihood, shape))
 
+    @atomic
     def observe_log(self, log: Log, *, observation: Any = None) -> None:
         """Learn all rows of a log in every lane, as if each had been observed in order.
 
@@ -315,7 +327,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             raise TypeError(message("log", "be a Log, such as read_log returns", log))
         if log.num_arms != self.problem.num_arms:
             raise ValueError(message("log", f"have {self.problem.num_arms} arms", log.num_arms))
-        rewards = check_rewards(log.rewards, self.problem.likelihood, len(log))
+        all_rewards = check_rewards(log.rewards, self.problem.likelihood, len(log))
         rows: np.ndarray = log.actions
         if self._has_features:
             num_features = self.problem.num_features  # type: ignore[attr-defined]
@@ -325,16 +337,17 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
                     condition = f"have the log's {log.num_arms} arms"
                     raise ValueError(message("observation", condition, rows.shape[1]))
                 rows = rows[np.arange(len(log)), log.actions]
-        elif self.evidence.is_cumulative and self._can_warm_start:
+        elif self.evidence.is_cumulative and self.can_warm_start:
             self.warm_start(log.counts, log.sums)
             return
-        for i, reward in enumerate(rewards):
-            actions, paid = np.full(self.num_lanes, log.actions[i]), np.full(self.num_lanes, reward)
-            self.evidence.add(self._lanes, np.repeat(rows[i : i + 1], self.num_lanes, 0), paid)
-            self._learn(self._lanes, actions, paid)
+        for i, reward in enumerate(all_rewards):
+            actions = np.full(self.num_lanes, log.actions[i])
+            rewards = np.full(self.num_lanes, reward)
+            self.evidence.add(self._lanes, np.repeat(rows[i : i + 1], self.num_lanes, 0), rewards)
+            self._learn(self._lanes, actions, rewards)
 
     @property
-    def _can_warm_start(self) -> bool:
+    def can_warm_start(self) -> bool:
         """Whether totals without order say all that single rewards do."""
         return type(self)._learn is Agent._learn
 
@@ -357,18 +370,26 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         name = type(self).__name__
         raise TypeError(f"posterior must be asked of an agent with a prior, got {name}.")
 
+    @atomic
     def diagnostics(self) -> dict[str, Any]:
         """Return how the last `act` went, by name; nothing before the first.
 
         They are (N,) arrays, (n,) after an `act` with a size, or numbers for a single run, whose
         `doubts` are a `bandit_gym.checks.doubts.Doubt`.
         """
+        diagnostics: dict[str, Any]
+        diagnostics = {name: values.copy() for name, values in self._find_diagnostics().items()}
         if self.num_envs is None:
-            found = {name: values[0].copy() for name, values in self._diagnostics.items()}
-            is_one = np.ndim(found.get("doubts", ())) == 0
-            return found | {"doubts": Doubt(found["doubts"])} if is_one else found
-        return {name: values.copy() for name, values in self._diagnostics.items()}
+            diagnostics = {name: values[0] for name, values in diagnostics.items()}
+            if np.ndim(diagnostics.get("doubts", ())) == 0:
+                diagnostics["doubts"] = Doubt(diagnostics["doubts"])
+        return diagnostics
 
+    def _find_diagnostics(self) -> dict[str, np.ndarray]:
+        """Return the arrays of `diagnostics`; a class that has any keeps them in `_diagnostics`."""
+        return self._diagnostics or {}
+
+    @atomic
     def action_probabilities(self, observation: Any = None, *, available: Any = None) -> np.ndarray:
         """Return the probabilities of the next `act`, without moving the agent or its generator.
 
@@ -389,10 +410,12 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
         self._require_reset()
         copied = self._copy_agent()
         copied._show(observation, available, self.num_envs)
-        name, shape = type(self).__name__, (self.num_lanes, copied._num_arms)
-        probabilities = check_probabilities(
-            f"{name}._action_probabilities", copied._action_probabilities(), shape
-        )
+        name = f"{type(self).__name__}._action_probabilities"
+        shape = self.num_lanes, copied._num_arms
+        probabilities = check_probabilities(name, copied._action_probabilities(), shape)
+        if copied._available and probabilities[~copied._available[0]].any():
+            condition = "return 0 for arms that are not available"
+            raise ValueError(message(name, condition, probabilities, IF_ALL_ARMS))
         if not copied.has_exact_probabilities:
             copied._warn_of_doubts()
         return probabilities[0] if self.num_envs is None else probabilities
@@ -407,12 +430,12 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             raise ValueError(message("size", condition, size, "reset() prepares a single run"))
         size = check_integer("size", size, minimum=1, maximum=self.max_lanes)
         self._show(observation, available, size if self._has_features else None)
-        features = self.evidence.offered if self._has_features else None
+        features = self.evidence.decision_features if self._has_features else None
         actions = self._choose_many(size, features)
         check_choices(f"{type(self).__name__}._choose", actions, (size,), self._num_arms)
         if features is not None:  # which of them a reward is for, only its observation can say
-            self.evidence.offer(features[-1:])
-            self.evidence.mark_used(self._lanes)
+            self.evidence.set_decision(features[-1:])
+            self.evidence.mark_rewarded(self._lanes)
         return actions
 
     def _choose_many(self, size: int, features: np.ndarray | None) -> np.ndarray:
@@ -424,23 +447,27 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             size: n.
             features: (n, K, d), where there are any; `_available` is then of (n, K).
         """
-        actions, found, masks = np.empty(size, dtype=np.int64), [], self._available
+        actions, diagnostics, masks = np.empty(size, dtype=np.int64), [], self._available
         for i in range(size):
             if features is not None:
                 self._show(features[i], masks[0][i] if masks else None, None)
             actions[i] = self._decide().item(0)
-            found.append(self._diagnostics)
-        stacked = {name: np.stack([each[name] for each in found], axis=1) for name in found[0]}
-        self._diagnostics = stacked
+            diagnostics.append(self._find_diagnostics())
+        self._diagnostics = {
+            name: np.stack([one[name] for one in diagnostics], axis=1) for name in diagnostics[0]
+        }
         return actions
 
     def _decide(self) -> np.ndarray:
         """Return (N,) int64 arms by `_choose`, or refuse what is none."""
         actions = self._choose()
-        if self._are_arms(actions):
+        if self._are_arms(actions) and not self._available:
             return actions
-        name, shape = f"{type(self).__name__}._choose", self._lanes.shape
-        return check_choices(name, actions, shape, self._num_arms)
+        name = f"{type(self).__name__}._choose"
+        actions = check_choices(name, actions, self._lanes.shape, self._num_arms)
+        if self._available and not self._available[0][self._lanes, actions].all():
+            raise ValueError(message(name, "return available arms", actions, IF_ALL_ARMS))
+        return actions
 
     def _choose(self) -> np.ndarray:
         """Return (N,) int64 arms; unless a subclass has another rule, those of largest score."""
@@ -468,7 +495,7 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
 
     def _copy_agent(self) -> Self:
         """Return a copy that may be moved while this agent and its generator stay as they are."""
-        copied = copy.copy(self)
+        copied = self._copy_shallow()
         copied._rng, copied.evidence = copy.deepcopy((self._rng, self.evidence))
         return copied
 
@@ -498,17 +525,13 @@ class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
             shape = getattr(as_array(observation), "shape", ())
         num_arms, mask = shape[-2] if len(shape) > 1 else self._num_arms, None
         if available is not None:
-            self._require_available(available)
+            if not self.takes_available:
+                self._refuse_available(available)
             mask = check_available(available, num_arms, num_decisions)
         if self._has_features:
             num_features = self.problem.num_features  # type: ignore[attr-defined]
-            self.evidence.offer(check_features(observation, num_features, num_decisions, mask=mask))
+            self.evidence.set_decision(
+                check_features(observation, num_features, num_decisions, mask=mask)
+            )
             self._num_arms = num_arms
         self._available = () if mask is None else (mask,)
-
-    def _require_available(self, available: Any) -> None:
-        """Refuse a mask unless the class that makes the choice says that it takes one."""
-        names = {"_choose", "takes_available"}
-        kind = next(kind for kind in type(self).__mro__ if names & vars(kind).keys())
-        if not vars(kind).get("takes_available", False):
-            self._refuse_available(available)

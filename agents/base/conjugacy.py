@@ -82,15 +82,15 @@ class ConjugateRow:
         distribution: of the mean.
         prior: the class of such priors.
         parameters: returns first and second parameter of such a prior.
-        weights: (2, 2) what a pull and a unit of reward add to the first and second parameter; in
-            units of the inverse variance, if that is known.
+        update_matrix: (2, 2) what a pull and a unit of reward add to the first and second
+            parameter; in units of the inverse variance, if that is known.
         reference: the reference prior, if there is one.
     """
 
     distribution: Distribution
     prior: type
     parameters: Callable[[Any], tuple[Any, Any]]
-    weights: tuple[tuple[float, float], tuple[float, float]]
+    update_matrix: tuple[tuple[float, float], tuple[float, float]]
     reference: Prior | None = None
 
 
@@ -104,28 +104,28 @@ TABLE_1: dict[type, ConjugateRow] = {
         distribution=BETA_DISTRIBUTION,
         prior=priors.Beta,
         parameters=attrgetter("alpha", "beta"),
-        weights=((0, 1), (1, -1)),
+        update_matrix=((0, 1), (1, -1)),
         reference=priors.Beta(1.0, 1.0),
     ),
     likelihoods.Exponential: ConjugateRow(
         distribution=INVERSE_GAMMA_DISTRIBUTION,
         prior=priors.InverseGamma,
         parameters=attrgetter("shape", "scale"),
-        weights=((1, 0), (0, 1)),
+        update_matrix=((1, 0), (0, 1)),
         reference=priors.InverseGamma(1.0, 1.0),
     ),
     likelihoods.Gaussian: ConjugateRow(
         distribution=NORMAL_DISTRIBUTION,
         prior=priors.Normal,
         parameters=_normal_parameters,
-        weights=((0, 1), (1, 0)),
+        update_matrix=((0, 1), (1, 0)),
         reference=ImproperNormal(0.0, np.inf),
     ),
     likelihoods.Poisson: ConjugateRow(
         distribution=GAMMA_DISTRIBUTION,
         prior=priors.Gamma,
         parameters=attrgetter("shape", "rate"),
-        weights=((0, 1), (1, 0)),
+        update_matrix=((0, 1), (1, 0)),
         reference=ImproperGamma(0.5, 0.0),
     ),
 }
@@ -143,17 +143,18 @@ def is_compiled(likelihood: Likelihood) -> bool:
     return row is not None and row.distribution.code is not None
 
 
-def data_weights(likelihood: Likelihood) -> np.ndarray:
+def find_update_matrix(likelihood: Likelihood) -> np.ndarray:
     """Return (2, 2) what a pull and a unit of reward add to the first and second parameter."""
     variance = likelihood.std**2 if isinstance(likelihood, likelihoods.Gaussian) else 1.0
-    return np.array(find_row(likelihood).weights, dtype=np.float64) / variance
+    return np.array(find_row(likelihood).update_matrix, dtype=np.float64) / variance
 
 
 def likelihood_coefficients(
     likelihood: Likelihood, counts: np.ndarray, sums: np.ndarray
 ) -> np.ndarray:
     """Return the (..., K, 5) coefficients of the log-likelihood in the five features."""
-    distribution, ((a, b), (c, d)) = find_row(likelihood).distribution, data_weights(likelihood)
+    distribution = find_row(likelihood).distribution
+    (a, b), (c, d) = find_update_matrix(likelihood)
     updated = distribution.coefficients(a * counts + b * sums, c * counts + d * sums)
     return updated - distribution.coefficients(np.zeros(1), np.zeros(1))
 

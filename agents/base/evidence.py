@@ -2,7 +2,7 @@
 
 They may be discounted, or those of a window, for environments that change.
 
-Notation: K arms, N lanes, R of them that are paid, w rewards in a window.
+Notation: K arms, N lanes, R of them with a reward, w rewards in a window.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class CountsAndSums:
             self.sums[lane, arm] += rewards.item(0)
             self.counts[lane, arm] += 1
         else:
-            cells = lanes * self.counts.shape[1] + arms
-            self.sums.reshape(-1)[cells] += rewards
-            self.counts.reshape(-1)[cells] += 1
+            indices = lanes * self.counts.shape[1] + arms
+            self.sums.reshape(-1)[indices] += rewards
+            self.counts.reshape(-1)[indices] += 1
 
     def add_totals(self, counts: np.ndarray, sums: np.ndarray) -> None:
         """Add earlier data of which only (N, K) counts and sums are known."""
@@ -86,8 +86,8 @@ class CountsAndSums:
 
     def add_arms(self, num_arms: int) -> None:
         """Make room for so many more arms, which have no data."""
-        more = (0, 0), (0, num_arms)
-        self.counts, self.sums = np.pad(self.counts, more), np.pad(self.sums, more)
+        padding = (0, 0), (0, num_arms)
+        self.counts, self.sums = np.pad(self.counts, padding), np.pad(self.sums, padding)
 
     def copy_totals(self) -> CountsAndSums:
         """Return the present counts and sums, which stay as they are."""
@@ -103,7 +103,7 @@ class WindowedCountsAndSums(CountsAndSums):
         window: w >= 1.
     """
 
-    state_names = ("_arms", "_rewards", "_places", "_totals")
+    state_names = ("_arms", "_rewards", "_next_slots", "_totals")
 
     def __init__(self, num_arms: int, window: int) -> None:
         super().__init__(num_arms)
@@ -115,13 +115,16 @@ class WindowedCountsAndSums(CountsAndSums):
         super().start(num_lanes)
         shape = num_lanes, self.window
         self._arms, self._rewards = np.full(shape, -1, dtype=np.int32), np.zeros(shape)
-        self._places, self._totals = np.zeros(num_lanes, dtype=np.int64), np.zeros(self.sums.shape)
+        self._next_slots, self._totals = (
+            np.zeros(num_lanes, dtype=np.int64),
+            np.zeros(self.sums.shape),
+        )
 
     def restart(self, mask: np.ndarray) -> None:
         """Remove the data of the (N,) masked lanes."""
         super().restart(mask)
         self._arms[mask], self._rewards[mask] = -1, 0.0
-        self._places[mask], self._totals[mask] = 0, 0.0
+        self._next_slots[mask], self._totals[mask] = 0, 0.0
 
     def add_arms(self, num_arms: int) -> None:
         """Make room for so many more arms, which have no data."""
@@ -137,20 +140,20 @@ class WindowedCountsAndSums(CountsAndSums):
     def add(self, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray) -> None:
         """Add one reward in each of (R,) lanes; it takes the place of the lane's oldest."""
         super().add(lanes, arms, rewards)
-        slots = self._places[lanes]
+        slots = self._next_slots[lanes]
         oldest_arms = self._arms[lanes, slots].astype(np.int64)
         self._arms[lanes, slots], self._rewards[lanes, slots] = arms, rewards
-        self._places[lanes] = (slots + 1) % self.window
+        self._next_slots[lanes] = (slots + 1) % self.window
         is_full = oldest_arms >= 0
         if is_full.any():
             self._remove_rewards(lanes[is_full], oldest_arms[is_full])
 
     def _remove_rewards(self, lanes: np.ndarray, arms: np.ndarray) -> None:
         """Remove one reward of an arm in each lane; a difference of sums would add up rounding."""
-        is_arm = self._arms[lanes] == arms[:, None]
+        is_of_arm = self._arms[lanes] == arms[:, None]
+        window_sums = np.where(is_of_arm, self._rewards[lanes], 0.0).sum(axis=1)
         self.counts[lanes, arms] -= 1
-        paid = np.where(is_arm, self._rewards[lanes], 0.0).sum(axis=1)
-        self.sums[lanes, arms] = self._totals[lanes, arms] + paid
+        self.sums[lanes, arms] = self._totals[lanes, arms] + window_sums
 
 
 def make_evidence(problem: BanditProblem, discount: float, window: int | None) -> Any:
@@ -173,3 +176,10 @@ def make_evidence(problem: BanditProblem, discount: float, window: int | None) -
             raise ValueError(message("window", "be None beside a discount", window))
         return WindowedCountsAndSums(num_arms, window)
     return CountsAndSums(num_arms, discount)
+
+
+def view_read_only(values: np.ndarray) -> np.ndarray:
+    """Return a view through which an array cannot be changed."""
+    view = values.view()
+    view.flags.writeable = False
+    return view

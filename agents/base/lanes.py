@@ -12,10 +12,11 @@ from gymnasium.error import ResetNeeded
 from numpy.random import PCG64, Generator, SeedSequence
 
 from agents.base.evidence import MAX_STATISTICS
+from agents.base.threads import ThreadSafe
 from bandit_gym.checks import check_integer, message
 
 
-class Lanes:
+class Lanes(ThreadSafe):
     """N episodes in lockstep, or one alone, and a generator of their own.
 
     Attributes:
@@ -38,9 +39,9 @@ class Lanes:
     @property
     def rng(self) -> Generator:
         """The agent's own generator, which no other agent uses."""
-        self._require_reset()
-        assert self._rng is not None
-        return self._rng
+        if self._rng is None:
+            self._require_reset()
+        return self._rng  # type: ignore[return-value]
 
     def _start_lanes(self, num_envs: int | None, seed: int | SeedSequence | None) -> None:
         """Set lanes and generator, see `Agent.reset`."""

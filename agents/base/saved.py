@@ -4,38 +4,44 @@ The file is what `numpy.savez` writes: `agent`, JSON in bytes, and the arrays th
 `{"<array>": number}`. Nothing in it is code, and nothing of it is run. Classes name what they
 remember beside what they are built from in `state_names`; what their ancestors name is remembered
 too. All else follows from the arguments of the object and from this, and is made anew.
+`agents.load` reads it.
 """
 
 from __future__ import annotations
 
 import copy
-import inspect
 import json
 from abc import ABC
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from agents.base.conjugacy import REFERENCE, reference_prior
-from bandit_gym.checks import check_file, check_keys, check_path, message
+from agents.base.threads import ThreadSafe, atomic
+from bandit_gym.checks import check_file, message
 from bandit_gym.checks.files import replacing
 from bandit_gym.likelihoods import likelihood_from_dict
 from bandit_gym.problem import BanditProblem, problem_from_dict
 
-if TYPE_CHECKING:
-    from agents.base.agent import Agent
-
 PROJECT_PACKAGES = ("agents", "bandit_gym")
-AGENT_FILE_FORMAT = 5
-"""Of these files; another one is not read."""
+AGENT_FILE_FORMAT, MIN_AGENT_FILE_FORMAT = 6, 5
+"""Of the files that are written, and of the oldest that are read."""
+
+NAMES_OF_FORMAT_5 = {
+    "_ahead": "buffer",
+    "_place": "_num_used",
+    "_places": "_next_slots",
+    "offered": "decision_features",
+    "is_unused": "awaits_reward",
+}
+"""What objects of this project remembered under another name, which has kept its meaning."""
 
 CONTENT_KEY, ARRAY_KEY = "agent", "<array>"
 
 
-class Storable:
+class Storable(ThreadSafe):
     """Remembers the options it was built with, and what its classes name in `state_names`.
 
     Attributes:
@@ -51,6 +57,7 @@ class Storable:
     rng: Any
     _available: tuple[np.ndarray, ...]
     _options: dict[str, Any]
+    _find_diagnostics: Any
 
     def __repr__(self) -> str:
         """Write the call that builds another one like it."""
@@ -63,6 +70,7 @@ class Storable:
         given = self._options.items()
         return {name: v.tolist() if isinstance(v, is_array) else v for name, v in given}
 
+    @atomic
     def with_arms(self, num_arms: int, prior: Any = None) -> Self:
         """Return an agent for more arms that has observed all that this one has.
 
@@ -107,12 +115,18 @@ class Storable:
             TypeError: if an option or a part of the state cannot be written, or a class of one's
                 own does not say in `state_names` what its objects remember.
         """
+        write_agent_file(check_file("path", path), self._describe())
+
+    @atomic
+    def _describe(self) -> dict[str, Any]:
+        """Return what a file of this agent has."""
+        self._find_diagnostics()  # which may rest on what the file leaves out
         generator, options = self.rng.bit_generator.state, self.options()
         module = "agents" if is_project_class(type(self)) else type(self).__module__
         is_custom = is_custom_posterior(options.get("posterior"))
         if is_custom:
             del options["posterior"]
-        content = {
+        return {
             "class": f"{module}:{type(self).__qualname__}",
             "options": options,
             "posterior": type(self.inner).__name__ if is_custom else None,
@@ -123,62 +137,6 @@ class Storable:
             "state": get_state(self),
             "available": self._available,
         }
-        write_agent_file(check_file("path", path), content)
-
-
-def load(
-    path: str | Path,
-    problem: BanditProblem | None = None,
-    *,
-    agent_class: type[Agent] | None = None,
-    posterior: Any = None,
-) -> Agent:
-    """Return a saved agent, which goes on bit for bit as the one that was saved.
-
-    Its class is one of `agents`, or is given, and so is its posterior; a file cannot name any other
-    code.
-
-    Args:
-        path: of the file.
-        problem: what the agent was given. It must be given if its prior or its likelihood has no
-            name from which it can be made again, and may be left out otherwise.
-        agent_class: the agent's class, if it is one of your own.
-        posterior: the agent's argument, if it was a posterior of your own.
-
-    Raises:
-        OSError: if there is no such file.
-        TypeError: if an argument is of the wrong kind.
-        ValueError: if the file is damaged or another one, or what must be given is not, or is not
-            what the agent was saved with.
-    """
-    path = check_path("path", path)
-    content, where = read_agent_file(path), f"for the agent in {str(path)!r}"
-    module, _, name = content["class"].rpartition(":")
-    ours = getattr(import_module(module), name, None) if module == "agents" else None
-    kind: Any = ours or agent_class
-    if agent_class not in (None, kind) or getattr(kind, "__qualname__", "") != name:
-        raise ValueError(message("agent_class", f"be {name} in {module} {where}", agent_class))
-    known = restore_problem(content["problem"]) if content["problem"] else problem
-    if known is None or problem not in (None, known):
-        condition = f"be the one with the prior {content['prior']} that was given {where}"
-        raise ValueError(message("problem", condition, problem))
-    options, own_posterior = content["options"], content["posterior"]
-    if (own_posterior is None) != (posterior is None):
-        condition = f"be {own_posterior or 'left out'} {where}"
-        raise ValueError(message("posterior", condition, posterior))
-    taken = [*inspect.signature(kind).parameters][1:]
-    check_keys("options", options, optional=taken)  # a prior might name code
-    if is_custom_posterior(options.get("posterior")):
-        raise ValueError(message("options", "name no code", options))
-    agent: Agent = kind(known, **options, **({} if posterior is None else {"posterior": posterior}))
-    agent.reset(content["num_envs"], seed=0)
-    set_state(agent, content["state"])
-    agent._available = tuple(content.get("available", ()))
-    num_arms = agent.lane_counts.shape[1]
-    if num_arms != agent.problem.num_arms and not agent._has_features:
-        raise ValueError(message("problem", f"have {num_arms} arms {where}", problem))
-    agent.rng.bit_generator.state = content["generator"]
-    return agent
 
 
 def is_project_class(kind: type) -> bool:
@@ -235,9 +193,9 @@ def read_agent_file(path: Path) -> dict[str, Any]:
                     return parts[value[ARRAY_KEY]] if value.keys() == {ARRAY_KEY} else value
 
                 content = json.loads(parts[CONTENT_KEY].tobytes(), object_hook=decode_array)
-                if content["format"] != AGENT_FILE_FORMAT:
-                    words = f"its format is {content['format']!r} where {AGENT_FILE_FORMAT} is read"
-                    raise ValueError(words)
+                if content["format"] not in (MIN_AGENT_FILE_FORMAT, AGENT_FILE_FORMAT):
+                    known = f"{MIN_AGENT_FILE_FORMAT} and {AGENT_FILE_FORMAT} are read"
+                    raise ValueError(f"its format is {content['format']!r} where {known}")
                 return content
         except Exception as error:  # zipfile alone raises ten kinds
             condition = "lead to a whole file that Agent.save has written"
@@ -256,20 +214,29 @@ def get_state(obj: Any) -> Any:
     return obj.item() if isinstance(obj, np.generic) else copy.deepcopy(obj)
 
 
-def set_state(obj: Any, state: Any) -> None:
+def set_state(obj: Any, state: Any, file_format: int = AGENT_FILE_FORMAT) -> None:
     """Let an object that has just been started remember what `get_state` returned.
 
-    What follows from it is made by the method `_resume`, where there is one.
+    What follows from it is made by the method `_resume`, where there is one. Of an older format,
+    what is no longer remembered is left out, and what was not is as in a fresh object.
 
     Raises:
-        ValueError: if names are missing or too many.
+        ValueError: if names are missing or too many, or the format is older than the object reads.
     """
     names = _list_state_names(obj)
+    if file_format < AGENT_FILE_FORMAT and is_project_class(type(obj)):
+        state = {NAMES_OF_FORMAT_5.get(name, name): value for name, value in state.items()}
+        names = [name for name in names if name in state]
+        state = {name: state[name] for name in names}
+        if file_format < (oldest := getattr(obj, "min_file_format", file_format)):
+            condition = f"lead to a file of format {oldest} or later for {type(obj).__name__}"
+            remedy = "build the agent again, and give it its data by warm_start"
+            raise ValueError(message("path", condition, file_format, remedy))
     if state.keys() != {*names}:
         raise ValueError(f"the state of {type(obj).__name__} must name {names}")
     for name in names:
         if hasattr(present := getattr(obj, name, None), "state_names"):
-            set_state(present, state[name])
+            set_state(present, state[name], file_format)
         else:
             setattr(obj, name, state[name])
     if hasattr(obj, "_resume"):

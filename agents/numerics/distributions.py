@@ -102,9 +102,9 @@ class Distribution:
     def partial_moment(self, first: Any, second: Any, x: Any) -> tuple[Any, Any]:
         """Return P(mean <= x), and the part of the expectation there."""
         below, shares = self.cdf(first, second, x), special.expit(LOGITS)
-        found = self.quantile(first, second, np.multiply.outer(shares, below))
+        quantiles = self.quantile(first, second, np.multiply.outer(shares, below))
         weights = shares * (1 - shares) * (LOGITS[1] - LOGITS[0])
-        return below, below * np.tensordot(weights, found, 1)
+        return below, below * np.tensordot(weights, quantiles, 1)
 
     def draw(self, rng: Generator, first: Any, second: Any, size: Any) -> Any:
         """Return draws of the given size."""
@@ -169,12 +169,12 @@ def _evidence_normal(h: Any, tau: Any, more_h: Any, more_tau: Any) -> Any:
     return -0.5 * (np.log1p(share) + off**2 * more_tau / (1 + share))
 
 
-NONE = 0, 0, 0
+NO_FEATURE = 0, 0, 0
 """Of a feature that a distribution's log-density has not."""
 
 BETA_DISTRIBUTION = Distribution(
     code=BETA,
-    feature_matrix=np.array([[-1.0, 1, 0], [-1, 0, 1], NONE, NONE, NONE]),
+    feature_matrix=np.array([[-1.0, 1, 0], [-1, 0, 1], NO_FEATURE, NO_FEATURE, NO_FEATURE]),
     mean=lambda alpha, beta: alpha / (alpha + beta),
     quantile=beta_quantile,
     partial_moment=_partial_beta,
@@ -185,7 +185,7 @@ BETA_DISTRIBUTION = Distribution(
 )
 INVERSE_GAMMA_DISTRIBUTION = Distribution(
     code=INVERSE_GAMMA,
-    feature_matrix=np.array([[-1.0, -1, 0], NONE, NONE, NONE, [0, 0, -1]]),
+    feature_matrix=np.array([[-1.0, -1, 0], NO_FEATURE, NO_FEATURE, NO_FEATURE, [0, 0, -1]]),
     mean=_mean_inverse_gamma,
     quantile=lambda shape, scale, p: scale / special.gammainccinv(shape, p),
     partial_moment=_partial_inverse_gamma,
@@ -195,7 +195,7 @@ INVERSE_GAMMA_DISTRIBUTION = Distribution(
 )
 NORMAL_DISTRIBUTION = Distribution(  # h, the precision times the mean, and tau, the precision
     code=NORMAL,
-    feature_matrix=np.array([NONE, NONE, [0.0, 1, 0], [0, 0, -0.5], NONE]),
+    feature_matrix=np.array([NO_FEATURE, NO_FEATURE, [0.0, 1, 0], [0, 0, -0.5], NO_FEATURE]),
     mean=lambda h, tau: h / tau,
     quantile=lambda h, tau, p: h / tau + special.ndtri(p) / np.sqrt(tau),
     partial_moment=_partial_normal,
@@ -206,7 +206,7 @@ NORMAL_DISTRIBUTION = Distribution(  # h, the precision times the mean, and tau,
 )
 GAMMA_DISTRIBUTION = Distribution(
     code=GAMMA,
-    feature_matrix=np.array([[-1.0, 1, 0], NONE, [0, 0, -1], NONE, NONE]),
+    feature_matrix=np.array([[-1.0, 1, 0], NO_FEATURE, [0, 0, -1], NO_FEATURE, NO_FEATURE]),
     mean=lambda shape, rate: shape / rate,
     quantile=lambda shape, rate, p: special.gammaincinv(shape, p) / rate,
     partial_moment=_partial_gamma,

@@ -36,12 +36,12 @@ class ConjugatePrior(NamedTuple):
     Attributes:
         family: BETA, INVERSE_GAMMA, NORMAL or GAMMA.
         parameters: (K, 2) first and second, as in `ConjugatePosterior.prior`.
-        weights: (2, 2) what a pull and a unit of reward add to the first and to the second.
+        update_matrix: (2, 2) what a pull and a unit of reward add to the first and to the second.
     """
 
     family: int
     parameters: np.ndarray
-    weights: np.ndarray
+    update_matrix: np.ndarray
 
 
 @inner
@@ -140,9 +140,9 @@ def draw_best_arms(
         for i in range(num_arms):
             pulls, totals = counts[lanes, i], sums[lanes, i]
             for k in range(2):
-                base, weights = prior.parameters[i, k], prior.weights[k]
+                base, gains = prior.parameters[i, k], prior.update_matrix[k]
                 for j in range(size):
-                    workspace[k, j] = base + weights[0] * pulls[j] + weights[1] * totals[j]
+                    workspace[k, j] = base + gains[0] * pulls[j] + gains[1] * totals[j]
             draw_conjugate_means(rng, distributions, means[i], workspace[2])
             if prior.parameters[i, 1] == 0.0:  # an arm without data, and without a posterior
                 for j in range(size):
@@ -182,12 +182,12 @@ def find_upper_mean(family: int, average: float, distance: float) -> float:
     for _ in range(MAX_NEWTON_STEPS):
         if not low < x < high:
             x = low + (high - low) / 2.0 if high < math.inf else 2.0 * low
-        found = math.sqrt(max(divergence(family, average, x), 0.0))
-        if found < root:
+        root_at_x = math.sqrt(max(divergence(family, average, x), 0.0))
+        if root_at_x < root:
             low = x
         else:
             high = x
-        step = 2.0 * found * (found - root) * reward_variance(family, x) / (x - average)
+        step = 2.0 * root_at_x * (root_at_x - root) * reward_variance(family, x) / (x - average)
         if abs(step) <= PRECISION * x or high - low <= PRECISION * x:
             break
         x -= step
@@ -258,19 +258,19 @@ def find_finite_indices(alpha: np.ndarray, beta: np.ndarray, left: int, out: np.
     a trial payment the best rule follows by recursion; its own ratio is the next trial, which
     converges from below in a few rounds (Dinkelbach 1967).
     """
-    ahead, pulls = np.empty(left + 1), np.empty(left + 1)
+    value, pulls = np.empty(left + 1), np.empty(left + 1)  # of going on, in each state
     for k in range(alpha.size):
         size = alpha[k] + beta[k]
         payment, gain = alpha[k] / size, np.inf
         while gain > GAIN_TOLERANCE:
-            ahead[:], pulls[:] = 0.0, 0.0
+            value[:], pulls[:] = 0.0, 0.0
             for n in range(left - 1, -1, -1):
                 for s in range(n + 1):
                     m = (alpha[k] + s) / (size + n)
-                    gain = m - payment + m * ahead[s + 1] + (1.0 - m) * ahead[s]
-                    more = 1.0 + m * pulls[s + 1] + (1.0 - m) * pulls[s]
-                    ahead[s] = max(gain, 0.0)
-                    pulls[s] = more if gain > 0.0 or n == 0 else 0.0
+                    gain = m - payment + m * value[s + 1] + (1.0 - m) * value[s]
+                    if_pulled = 1.0 + m * pulls[s + 1] + (1.0 - m) * pulls[s]
+                    value[s] = max(gain, 0.0)
+                    pulls[s] = if_pulled if gain > 0.0 or n == 0 else 0.0
             payment += gain / pulls[0]
         out[k] = payment
 

@@ -5,9 +5,10 @@ For a prior independent across arms the posterior is independent too, and
 .. math:: P_i = \int p_i(x) \prod_{j \neq i} F_j(x) \, dx
 
 with p_i the posterior density of arm i's mean and F_j the distribution function of arm j's: one
-integral per arm, by quadrature, for any number of pulls. For a truncated multivariate normal prior
-the P_i are frequencies of long Markov chains. Either way the error is estimated, and an answer that
-misses its tolerance is an exception, not a number.
+integral per arm, by quadrature, for any number of pulls. For a mixture of such priors these are
+averaged by the evidence of the components. For a truncated multivariate normal prior the P_i are
+frequencies of long Markov chains, for any other of weighted draws. The error is always estimated,
+and an answer that misses its tolerance is an exception, not a number.
 
 It judges posteriors and races, and shares no code with them: a prior's density and draws and a
 likelihood's log-likelihood are all that it is given.
@@ -17,30 +18,26 @@ Notation: K arms, M points.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from agents.oracle.arms import ArmPosteriors, Arms, find_first_edges
+from agents.oracle.arms import Arms
 from agents.oracle.chains import means_probabilities
 from agents.oracle.contextual import contextual_probabilities
-from agents.oracle.panels import (
-    ToleranceError,
-    best_arm_probabilities,
-    bisect_panels,
-    is_unresolved,
-    resolve_panels,
-)
-from bandit_gym.checks import check_arms, check_real, check_statistics, message
+from agents.oracle.dependent import joint_probabilities, make_mixture_solver
+from agents.oracle.panels import ToleranceError
+from agents.oracle.quadrature import quadrature_probabilities
+from bandit_gym.checks import check_arms, check_real, check_statistics
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 
 __all__ = ["ToleranceError", "action_probabilities", "action_probabilities_with_error"]
 
-QUADRATURE_TOLERANCE = 1e-6
-GIBBS_TOLERANCE = 2e-3
-"""Largest errors by default: by quadrature, and by chains."""
+QUADRATURE_TOLERANCE, SAMPLING_TOLERANCE = 1e-6, 2e-3
+"""Largest errors by default: by quadrature, and by chains or weighted draws."""
 
 
 def action_probabilities(
@@ -51,15 +48,17 @@ def action_probabilities(
     This is the distribution of the arm that exact Thompson sampling plays.
 
     Args:
-        problem: likelihood and prior. The prior is either independent across arms and offers
-            `arm_log_density(means (..., K)) -> (..., K)`, or a `TruncatedMultivariateNormal`.
+        problem: likelihood and prior. By quadrature if the prior offers
+            `arm_log_density(means (..., K)) -> (..., K)` of independent arms, or is a mixture of
+            such priors (`shared_components`). By Markov chains if it is a
+            `TruncatedMultivariateNormal`, and otherwise by weighted draws.
         counts: (..., K) number of pulls of each arm. For a `ContextualProblem` all rewards, as a
             pair of (t, d) features and (t,) rewards.
         sums: (..., K) total reward of each arm, in reward units. For a `ContextualProblem` the
             (K, d) features of this decision.
-        tolerance: largest error of a probability that is accepted. Default 1e-6 for independent
-            priors, 2e-3 for the dependent one, whose cost grows like 1 / tolerance^2. With
-            features that of the total variation distance: 1e-4 for d <= 3, otherwise 1e-3.
+        tolerance: largest error of a probability that is accepted. Default 1e-6 by quadrature,
+            otherwise 2e-3, where the cost grows like 1 / tolerance^2. With features that of the
+            total variation distance: 1e-4 for d <= 3, otherwise 1e-3.
 
     Returns:
         (..., K) probabilities, each row summing to one.
@@ -67,9 +66,8 @@ def action_probabilities(
     Raises:
         ValueError: if the statistics are impossible (names the arm) or have another shape, or the
             density is NaN somewhere.
-        TypeError: if the prior is of neither kind.
         ToleranceError: if the tolerance is out of reach, as for a posterior that does not
-            integrate; says which error was achieved.
+            integrate, or one whose modes draws do not meet; says which error was achieved.
     """
     return action_probabilities_with_error(problem, counts, sums, tolerance=tolerance)[0]
 
@@ -81,8 +79,9 @@ def action_probabilities_with_error(
 
     For quadrature the error adds the change under refinement, the deviation of the sum from one,
     unresolved panels, rounding, and the mass outside the grid. For chains it is two standard
-    errors. With features it is that of the total variation distance: by quadrature what more nodes
-    change, by sampling two standard errors.
+    errors, and for weighted draws these and the mass that the draws did not meet. With features it
+    is that of the total variation distance: by quadrature what more nodes change, by sampling two
+    standard errors.
 
     Returns:
         (..., K) probabilities and (...) errors, none above the tolerance.
@@ -95,42 +94,16 @@ def action_probabilities_with_error(
         return found, np.array(error)
     shape = check_arms("counts", counts, num_arms)
     num_pulls, totals = check_statistics(counts, sums, problem.likelihood, shape)
+    solve: Callable[[FloatArray, FloatArray], tuple[FloatArray, float]]
     if problem.offers("arm_log_density"):
         solve = partial(quadrature_probabilities, Arms(problem), tolerance or QUADRATURE_TOLERANCE)
+    elif problem.offers("shared_components"):
+        solve = make_mixture_solver(problem, tolerance or QUADRATURE_TOLERANCE)
     elif problem.offers("normal_box"):
-        solve = partial(means_probabilities, problem, tolerance or GIBBS_TOLERANCE)
+        solve = partial(means_probabilities, problem, tolerance or SAMPLING_TOLERANCE)
     else:
-        condition = "offer arm_log_density (independent arms) or be a TruncatedMultivariateNormal"
-        raise TypeError(message("problem.prior", condition, problem.prior))
+        solve = partial(joint_probabilities, problem, tolerance or SAMPLING_TOLERANCE)
     rows = np.stack([num_pulls, totals], axis=-2).reshape(-1, 2, num_arms)
     answers = [solve(*row) for row in rows]
     probabilities = np.array([p for p, _ in answers]).reshape(shape)
     return probabilities, np.array([error for _, error in answers]).reshape(shape[:-1])
-
-
-def quadrature_probabilities(
-    arms: Arms, tolerance: float, counts: FloatArray, sums: FloatArray
-) -> tuple[FloatArray, float]:
-    """Return the (K,) probabilities and their estimated error; raise if that misses `tolerance`.
-
-    The error adds up what halving all panels once more changes, what the sum misses, what is not
-    resolved, what rounding may have done, and the mass beyond the ends and what it rests on there.
-    """
-    posteriors = ArmPosteriors(arms, counts, sums)
-    error, edges = np.inf, find_first_edges(posteriors)
-    for doubt in (1e-2 * tolerance, 1e-4 * tolerance):
-        panels = resolve_panels(posteriors, edges, doubt)
-        finer = bisect_panels(posteriors, panels)
-        found = best_arm_probabilities(finer)
-        change, missing = np.abs(found - best_arm_probabilities(panels)).max(), abs(1 - found.sum())
-        unresolved = np.where(is_unresolved(finer, doubt), finer.roughness, 0.0).sum()
-        beyond = (posteriors.slope_changes() * finer.masses_beyond(*arms.line.limits)).sum()
-        rounded, tails = finer.noise.sum(axis=0).max(), finer.tails().sum()
-        error = float(change + missing + unresolved + rounded + tails + beyond)
-        if error <= tolerance:
-            return found / found.sum(), error
-    raise ToleranceError(
-        f"tolerance must be within reach of quadrature, got {tolerance!r} where the error is "
-        f"{error:.2g}; the posteriors are too narrow, too flat or do not integrate.",
-        error,
-    )

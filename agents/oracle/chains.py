@@ -190,15 +190,23 @@ def means_probabilities(
     draws = target.sample_prior(make_generator("draws of the oracle"), NUM_CHAINS)
     values = target.log_likelihoods(draws)
     is_finite = np.isfinite(values)
-    rounding = float(np.spacing(np.abs(values[is_finite]).max(initial=0.0)))
-    if is_finite.mean() < 0.5 or rounding > MAX_LOG_ROUNDING:
+    require_digits(values[is_finite] if is_finite.mean() >= 0.5 else values)
+    return chain_probabilities(target, arms, tolerance)
+
+
+def require_digits(log_likelihoods: FloatArray) -> None:
+    """Refuse data whose log-likelihoods are so large, or infinite, that differences are rounding.
+
+    Raises:
+        ToleranceError: of an unknown error.
+    """
+    rounding = float(np.spacing(np.abs(log_likelihoods).max(initial=0.0)))
+    if not rounding <= MAX_LOG_ROUNDING:
         raise ToleranceError(
-            "counts and sums must be such that log-likelihoods of the prior's draws have digits "
-            f"left, got {rounding:.2g} as their rounding; the data are too many, or too far from "
-            "the prior.",
+            "counts and sums must be such that log-likelihoods have digits left, got "
+            f"{rounding:.2g} as their rounding; the data are too many, or too far from the prior.",
             np.inf,
         )
-    return chain_probabilities(target, arms, tolerance)
 
 
 def chain_probabilities(

@@ -33,6 +33,9 @@ NUM_UNWEIGHTED = 6
 
 MIN_BATCHES, MAX_BATCHES = 16, 2000
 
+GIVE_UP_RATIO = 2.0
+"""Of the error that all batches would have, to the tolerance."""
+
 LOW_DEGREES, HIGH_DEGREES, HIGH_DIMENSION = 8.0, 30.0, 10
 """Degrees of freedom of the main t distribution, below and from so many coefficients."""
 
@@ -83,26 +86,44 @@ class TMixture:
 def one_posterior(
     target: PosteriorTarget, arms: FloatArray, tolerance: float
 ) -> tuple[FloatArray, float]:
-    """Return the (K,) probabilities of arms that share coefficients, and their error.
+    """Return the (K,) probabilities of arms that share coefficients, and their error."""
+    rng = make_generator("importance sampling of the oracle")
+    return weigh_mixture(rng, target, temper_draws(rng, target), arms, tolerance)
+
+
+def weigh_mixture(
+    rng: Generator,
+    target: PosteriorTarget,
+    chains: FloatArray,
+    arms: FloatArray,
+    tolerance: float,
+) -> tuple[FloatArray, float]:
+    """Return the (K,) probabilities from draws of a mixture that is fitted to (L, d) chains.
 
     With normalised weights w_i, wins 1_i of an arm and P = sum_i w_i 1_i, the estimate is P less a
     multiple of the error of the mean of 1_i. Least squares give the multiple.
+
+    The error adds the share of chains that would have more weight than any draw: they are where
+    the mixture does not reach, as in a narrow mode.
     """
-    rng = make_generator("importance sampling of the oracle")
-    mixture = TMixture(temper_draws(rng, target))
+    mixture, largest = TMixture(chains), -np.inf
 
     def estimate() -> FloatArray:
-        theta, weights = _draw(rng, target, mixture)
-        wins = _wins(theta, arms)
+        nonlocal largest
+        theta, weights, top = _draw(rng, target, mixture)
+        largest = max(largest, top)
+        wins = find_wins(theta, arms)
         found, centred = weights @ wins, wins - wins.mean(axis=0)
         influence = BATCH_SIZE * weights[:, None] * (wins - found)
         spread = np.maximum(np.square(centred).sum(axis=0), 1.0)
         slopes = (influence * centred).sum(axis=0) / spread
         slopes *= NUM_UNWEIGHTED / (NUM_UNWEIGHTED + 1)
-        known = _wins(mixture.sample(rng, NUM_UNWEIGHTED * BATCH_SIZE), arms).mean(axis=0)
+        known = find_wins(mixture.sample(rng, NUM_UNWEIGHTED * BATCH_SIZE), arms).mean(axis=0)
         return np.asarray(found - slopes * (wins.mean(axis=0) - known))
 
-    return average_batches(estimate, tolerance)
+    found, error = average_batches(estimate, tolerance)
+    is_missed = target.log_density(chains) - mixture.log_density(chains) > largest
+    return found, error + float(is_missed.mean())
 
 
 def independent_arms(
@@ -119,7 +140,7 @@ def independent_arms(
     def estimate() -> FloatArray:
         predictors, weights = [], []
         for arm, block, mixture in zip(arms, blocks, mixtures, strict=True):
-            theta, shares = _draw(rng, block, mixture)
+            theta, shares, _ = _draw(rng, block, mixture)
             predictors.append(theta @ arm[block.chosen])
             weights.append(shares)
         return combine_arms(predictors, weights)
@@ -149,8 +170,9 @@ def average_batches(
 ) -> tuple[FloatArray, float]:
     """Return the (K,) mean of independent estimates, and two standard errors in total variation.
 
-    There are as many as the tolerance needs. Half the sum of two standard errors of each
-    probability is more than twice the average total variation.
+    There are as many as the tolerance needs, but few where all that are allowed would not do. Half
+    the sum of two standard errors of each probability is more than twice the average total
+    variation.
     """
     found: list[FloatArray] = []
     while True:
@@ -158,20 +180,25 @@ def average_batches(
         if len(found) < MIN_BATCHES:
             continue
         error = float(np.std(found, axis=0, ddof=1).sum() / np.sqrt(len(found)))
-        if error <= tolerance or len(found) == MAX_BATCHES:
+        is_hopeless = error * np.sqrt(len(found) / MAX_BATCHES) > GIVE_UP_RATIO * tolerance
+        if error <= tolerance or is_hopeless or len(found) == MAX_BATCHES:
             mean = np.maximum(np.mean(found, axis=0), 0.0)
             return mean / mean.sum(), error
 
 
 def _draw(
     rng: Generator, target: PosteriorTarget, mixture: TMixture
-) -> tuple[FloatArray, FloatArray]:
-    """Return (M, d) draws of the mixture and (M,) weights that sum to one."""
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return (M, d) draws of the mixture, (M,) weights that sum to one, and the largest log-ratio.
+
+    Weights are in proportion to the ratio of the posterior's density to the mixture's.
+    """
     theta = mixture.sample(rng, BATCH_SIZE)
-    return theta, scipy.special.softmax(target.log_density(theta) - mixture.log_density(theta))
+    log_ratios = target.log_density(theta) - mixture.log_density(theta)
+    return theta, scipy.special.softmax(log_ratios), float(log_ratios.max())
 
 
-def _wins(theta: FloatArray, arms: FloatArray) -> FloatArray:
+def find_wins(theta: FloatArray, arms: FloatArray) -> FloatArray:
     """Return (M, K) ones where an arm is the best under (M, d) coefficients."""
     best = (theta @ arms.T).argmax(axis=1)
     return np.asarray(best[:, None] == np.arange(len(arms)), dtype=np.float64)

@@ -72,6 +72,12 @@ class Panels:
         density /= np.einsum("p,q,pqk->k", self.lengths / 2, _LOBATTO_WEIGHTS, density)
         return density
 
+    @property
+    def log_masses(self) -> FloatArray:
+        """(K,) logs of the integrals of the arms' densities as they were given."""
+        with np.errstate(divide="ignore"):
+            return self.log_density.max(axis=(0, 1)) - np.log(self.density.max(axis=(0, 1)))
+
     @cached_property
     def roughness(self) -> FloatArray:
         """(P, K) size of the last two Legendre coefficients: the mass that is in doubt."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from agents.base import Agent
 from agents.base.evidence import MAX_STATISTICS
+from agents.base.threads import atomic
 from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.factory import make_posterior
 from agents.snapshots.snapshot import PosteriorSnapshot
@@ -43,8 +44,7 @@ class PosteriorAgent(Agent):
     state_names: ClassVar[tuple[str, ...]] = ("inner",)
     uses_draws: ClassVar[bool] = False
     inner: Any
-    _found: dict[str, np.ndarray] | None = None
-    _decided_on: Belief | None = None  # where it is another than the posterior
+    _last_belief: Belief | None = None  # that the last decision was made on
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class PosteriorAgent(Agent):
         if posterior is None:
             return
         self.inner = make_posterior(check_problem(problem), posterior)
-        if self._has_features and type(self.inner).predict is Posterior.predict:
-            condition = "be one that overrides predict, which is given the features"
+        if self._has_features and not self.inner.takes_features:
+            condition = "be one of coefficients, which says takes_features = True"
             raise ValueError(message("posterior", condition, type(self.inner).__name__))
         if not (self.evidence.is_cumulative or self.inner.can_discount):
             name = type(self.inner).__name__
@@ -68,14 +68,15 @@ class PosteriorAgent(Agent):
             remedy = "conjugate posteriors, tables and 'smc' can"
             raise ValueError(message("posterior", condition, name, remedy))
         if self.uses_draws:
-            self.has_exact_probabilities = self.inner.has_exact_propensities
+            self.has_exact_probabilities = self.inner.has_exact_probabilities
 
     @property
     def max_lanes(self) -> int:
         """How many lanes it can be asked for: posteriors may need more memory than statistics."""
-        own = MAX_STATISTICS if self.inner is None else self.inner.max_lanes
-        return min(super().max_lanes, own)
+        max_of_posterior = MAX_STATISTICS if self.inner is None else self.inner.max_lanes
+        return min(super().max_lanes, max_of_posterior)
 
+    @atomic
     def warm_start(self, counts: Any, sums: Any) -> None:
         """Add earlier data to every lane, see `Agent.warm_start`.
 
@@ -85,50 +86,53 @@ class PosteriorAgent(Agent):
         self._refuse_learner("warm_start")
         super().warm_start(counts, sums)
 
+    @atomic
     def with_arms(self, num_arms: int, prior: Any = None) -> Self:
         """Return an agent for more arms, see `Storable.with_arms`."""
         self._refuse_learner("with_arms")
         return super().with_arms(num_arms, prior)
 
     def _refuse_learner(self, name: str) -> None:
-        if not self._can_warm_start:
+        if not self.can_warm_start:
             condition = f"be one that does without learn, for {name}, where no reward is known"
             raise TypeError(message("posterior", condition, type(self.inner).__name__))
 
     @property
-    def _can_warm_start(self) -> bool:
+    def can_warm_start(self) -> bool:
+        """Whether totals say all that it needs: not where its posterior learns single rewards."""
         return self.inner is None or type(self.inner).learn is Posterior.learn
 
     def belief(self, features: Any = None) -> Belief:
-        """Return what is known after all that was observed.
+        """Return what is known after all that was observed, for a rule within a decision.
+
+        It changes with the agent; `posterior` is for everybody else.
 
         Args:
             features: of the arms, as for `act`, where the problem has features; None is those of
                 the last `act`.
         """
-        self._require_reset()
+        rng = self.rng
         if self._has_features:
             features = self._features(features)
-        self.inner.update(self.rng, self.evidence)
-        self._found = None
-        belief: Belief = self.inner.predict(features)
-        if belief is not self.inner:
-            self._decided_on = belief
-            if self.uses_draws:
-                self.has_exact_probabilities = belief.has_exact_propensities
-        return belief
+        self.inner.update(rng, self.evidence)
+        self._last_belief = belief = self.inner.predict(features)
+        self._diagnostics = None
+        if self.uses_draws:
+            self.has_exact_probabilities = belief.has_exact_probabilities
+        return belief  # type: ignore[no-any-return]
 
     def _warn_of_doubts(self) -> None:
-        doubts = self._diagnostics.get("doubts", np.zeros(1, dtype=np.int64))
+        doubts = self._find_diagnostics().get("doubts", np.zeros(1, dtype=np.int64))
         if doubts.any():
-            error = (self._decided_on or self.inner).best_arm_error()[doubts != 0].max()
+            error = self._last_belief.best_arm_error()[doubts != 0].max()  # type: ignore[union-attr]
             text = (
                 f"{type(self).__name__}.action_probabilities rests on a posterior that is doubted "
                 f"({Doubt(np.bitwise_or.reduce(doubts)).words}), and may be off by more than "
                 f"{error:.2g}; see agent.posterior().doubts."
             )
-            warnings.warn(text, RuntimeWarning, stacklevel=3)  # the caller of action_probabilities
+            warnings.warn(text, RuntimeWarning, stacklevel=4)  # the caller of action_probabilities
 
+    @atomic
     def posterior(self, observation: Any = None) -> PosteriorSnapshot:
         """Return what is known of the means now, see `Agent.posterior`."""
         if self.inner is None:
@@ -139,28 +143,24 @@ class PosteriorAgent(Agent):
 
     def _features(self, observation: Any) -> np.ndarray:
         """Return (N, K, d) features, those of the last decision for None."""
-        offered: np.ndarray = self.evidence.offered
-        if observation is None and offered.size:
-            return offered
-        return check_features(observation, offered.shape[2], self.num_envs)
+        last: np.ndarray = self.evidence.decision_features
+        if observation is None and last.size:
+            return last
+        return check_features(observation, last.shape[2], self.num_envs)
 
-    @property
-    def _diagnostics(self) -> dict[str, np.ndarray]:
-        """How the last `act` went; the posterior stays as it was then until the next.
+    def _find_diagnostics(self) -> dict[str, np.ndarray]:
+        """Return what the belief of the last decision says, which stays as it is until the next.
 
-        It is found when it is asked for: of particles, that takes as long as a decision.
+        Of particles that takes as long as a decision, so only those who ask wait for it.
         """
-        if self._found is None:
-            self._found = (self._decided_on or self.inner).diagnostics()
-        return self._found
-
-    @_diagnostics.setter
-    def _diagnostics(self, found: dict[str, np.ndarray]) -> None:
-        self._found = found
+        if self._diagnostics is None:
+            self._diagnostics = self._last_belief.diagnostics()  # type: ignore[union-attr]
+        return self._diagnostics
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copy and pickle diagnostics as found: they may rest on tables, which are left out."""
-        return vars(self) | {"_found": self._diagnostics}
+        """Copy and pickle diagnostics too: they may rest on tables, which are left out."""
+        self._find_diagnostics()
+        return super().__getstate__()
 
     def _start(self) -> None:
         if self.inner is not None:
@@ -168,7 +168,7 @@ class PosteriorAgent(Agent):
 
     def _restart(self, mask: np.ndarray) -> None:
         if self.inner is not None:
-            self._diagnostics = self._diagnostics  # while the posterior is the one that decided
+            self._find_diagnostics()  # while the posterior is the one that decided
             self.inner.restart(self.rng, mask)
 
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:

@@ -2,14 +2,15 @@
 
 A posterior is the distribution of the parameters given the evidence, in each of N lanes. A belief
 is what it says of the K means at one decision, and all that a rule sees. Where the parameters are
-the means, a posterior is its own belief. Kinds differ in how they hold it: as parameters, tables,
+the means, a posterior is its own belief; where they are coefficients of features, `FeatureBelief`
+is. Kinds differ in how they hold it: as parameters, tables,
 chains, particles or weighted draws.
 
 What a kind does not answer itself is answered from its draws, so that any rule works on any
 posterior. Answers never advance the agent's generator: where they need draws, these come from a
 fixed generator of their own.
 
-Notation: K arms, N lanes, m draws.
+Notation: K arms, N lanes, d features, m draws.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from numpy.random import Generator
 from agents.base.evidence import MAX_STATISTICS, CountsAndSums
 from agents.numerics.choices import hide_arms, random_argmax, share_evenly
 from agents.posteriors.weighted_draws import MAX_BEST_ARM_ERROR, WeightedDraws, best_arm_error
-from bandit_gym.checks import CurrentNames, message
+from bandit_gym.checks import CurrentNames, check_returned, message
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
@@ -39,14 +40,15 @@ class Belief(CurrentNames, ABC):
 
     Attributes:
         source: what its answers are taken from, in words.
-        has_exact_propensities: whether `best_arm_probabilities` are those of `draw_best`, and not
+        has_exact_probabilities: whether `best_arm_probabilities` are those of `draw_best`, and not
             an approximation of them.
-        keeps_state: whether answers may move it, so that it is asked by a copy.
+        keeps_state: whether it holds more than follows from the evidence, which its own draws move,
+            so that whoever asks in passing asks a copy.
     """
 
     source: str = f"{NUM_ANSWER_DRAWS:,} draws"
-    has_exact_propensities: bool = False
-    keeps_state: ClassVar[bool] = False
+    has_exact_probabilities: bool = False
+    keeps_state: bool = False
     _answers: WeightedDraws | None = None
     _shortages: np.ndarray | int = 0
 
@@ -201,34 +203,38 @@ class Belief(CurrentNames, ABC):
     def _draws(self) -> WeightedDraws:
         """Return the draws for all answers at this decision."""
         if self._answers is None:
-            found = self.weighted_draws()
-            is_one = isinstance(found, WeightedDraws)
-            if not is_one or found.means.shape[:2] != found.log_weights.shape:
+            draws = self.weighted_draws()
+            is_one = isinstance(draws, WeightedDraws)
+            if not is_one or draws.means.shape[:2] != draws.log_weights.shape:
                 name = f"{type(self).__name__}.weighted_draws"
                 condition = "return WeightedDraws of (N, m, K) means and (N, m) log-weights"
-                raise ValueError(message(name, condition, found))
-            self._answers = found
+                raise ValueError(message(name, condition, draws))
+            self._answers = draws
         return self._answers
 
 
 class Posterior(Belief):
-    """A posterior whose parameters are the means, so that it is its own belief.
+    """A posterior of the means, which is its own belief, or of the coefficients of features.
 
-    A kind of your own has `update` and `sample`; see "A posterior" in the docs.
+    A kind of your own has `update` and `sample`; see "A posterior" in the docs. Of coefficients, it
+    draws (N, d) of them, its weighted draws are (N, m, d), and it says `takes_features`.
 
     Attributes:
         problem: whose posterior it is.
-        keeps_state: whether lanes hold more than follows from the evidence.
         state_names: the attributes that a saved agent needs beside the evidence.
+        min_file_format: of the oldest files of agents that have these.
         max_lanes: how many lanes there is memory for.
+        takes_features: whether its parameters are the d coefficients of features.
         can_discount: whether it can follow evidence that is discounted or leaves a window.
         decides_many: whether its belief of one lane under (n, K, d) features draws n best arms.
     """
 
     problem: BanditProblem
     max_lanes: int = MAX_STATISTICS
-    keeps_state: ClassVar[bool] = True
+    keeps_state: bool = True
     state_names: ClassVar[tuple[str, ...]] = ()
+    min_file_format: ClassVar[int] = 5
+    takes_features: ClassVar[bool] = False
     can_discount: ClassVar[bool] = False
     decides_many: ClassVar[bool] = False
 
@@ -266,7 +272,55 @@ class Posterior(Belief):
             features: (N, K, d) of its arms, for a posterior of coefficients.
         """
         self._answers, self._shortages = None, 0
-        return self
+        return self if features is None else FeatureBelief(self, features)
+
+
+class FeatureBelief(Belief):
+    """What a posterior of coefficients says of the means of arms with features, by its draws.
+
+    Arguments:
+        posterior: of the (N, d) coefficients.
+        features: (N, K, d).
+    """
+
+    def __init__(self, posterior: Posterior, features: np.ndarray) -> None:
+        self.posterior, self.features, self.source = posterior, features, posterior.source
+        self.problem: Any = posterior.problem
+        self.keeps_state = posterior.keeps_state
+        self.has_exact_probabilities = posterior.has_exact_probabilities
+
+    @property
+    def coefficients(self) -> Belief:
+        """What is known of the (N, d) coefficients."""
+        return self.posterior
+
+    def sample(self, rng: Generator) -> np.ndarray:
+        """Return one (N, K) draw of the means."""
+        return np.asarray(self.problem.link.mean(self._draw_predictors(rng)))
+
+    def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
+        """Return the (N,) arms with the largest predictor, as means may be equal by rounding."""
+        predictors = self._draw_predictors(rng)
+        return random_argmax(
+            rng, predictors if available is None else hide_arms(predictors, available)
+        )
+
+    def weighted_draws(self) -> WeightedDraws:
+        """Return draws of the means: those of the coefficients, under the features."""
+        draws = self.posterior.weighted_draws()
+        predictors = self.problem.predictors(draws.means, self.features[:, None])
+        means = self.problem.link.mean(predictors)
+        return WeightedDraws(means, draws.log_weights, draws.efficiency, predictors)
+
+    def doubts(self) -> np.ndarray:
+        """Return (N,) why what is held may be wrong; see `Belief.doubts`."""
+        return np.bitwise_or(self.posterior.doubts(), self._shortages)
+
+    def _draw_predictors(self, rng: Generator) -> np.ndarray:
+        """Return the (N, K) linear predictors of the means under one draw."""
+        name, shape = f"{type(self.posterior).__name__}.sample", self.features[:, 0].shape
+        draws = check_returned(name, self.posterior.sample(rng), shape)
+        return np.asarray(self.problem.predictors(draws, self.features))
 
 
 class ExactPosterior(Posterior):
@@ -278,7 +332,7 @@ class ExactPosterior(Posterior):
 
     keeps_state = False
     can_discount = True
-    has_exact_propensities = True
+    has_exact_probabilities = True
     counts: np.ndarray
 
     def effective_sample_size(self) -> np.ndarray:

@@ -123,6 +123,7 @@ class ChainPosterior(Posterior):
     method = "gibbs"
     source = f"{NUM_COPIES * DRAWS_PER_COPY:,} draws of Markov chains"
     state_names = ("_means", "counts", "sums", "_checked_pulls", "_autocorrelation")
+    min_file_format = 6
 
     def __init__(self, problem: BanditProblem) -> None:
         require_proper_prior(problem.prior)

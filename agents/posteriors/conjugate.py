@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy import special
 
-from agents.base.conjugacy import data_weights, find_row, is_conjugate, reference_prior
+from agents.base.conjugacy import find_row, find_update_matrix, is_conjugate, reference_prior
 from agents.base.evidence import CountsAndSums
 from agents.numerics.choices import random_argmax
 from agents.numerics.distributions import NORMAL_DISTRIBUTION, Distribution
@@ -44,31 +44,34 @@ class ConjugatePosterior(ExactPosterior):
     Attributes:
         likelihood: of the rewards, given the mean.
         prior: (K, 2) parameters of the conjugate prior, in the letters of Table 1.
-        weights: (2, 2) what a pull and a unit of reward add to the first and second parameter.
+        update_matrix: (2, 2) what a pull and a unit of reward add to the two parameters.
     """
 
     method = "conjugate"
     source = "the conjugate posterior"
-    state_names = ("_ahead",)
+    state_names = ("buffer",)
 
     def __init__(self, likelihood: Likelihood, prior: np.ndarray) -> None:
         self.likelihood = likelihood
         self.prior = prior
-        self.weights = data_weights(likelihood)
+        self.update_matrix = find_update_matrix(likelihood)
         self.evidence = CountsAndSums(len(prior))
         self.counts = self.evidence.counts
-        self._ahead: DrawBuffer | None = None
+        self.buffer: DrawBuffer | None = None
 
     @property
     def keeps_state(self) -> bool:  # type: ignore[override]  # of draws made ahead
         """Whether draws are made ahead."""
-        return self._ahead is not None
+        return self.buffer is not None
 
-    @property
+    @cached_property
     def distribution(self) -> Distribution:
-        """Of a mean; copies and pickles find it by the likelihood, as a user's may be no data."""
-        found: Distribution = find_row(self.likelihood).distribution
-        return found
+        """Of a mean."""
+        return find_row(self.likelihood).distribution  # type: ignore[no-any-return]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Let copies and pickles find the distribution again: a user's may be no data."""
+        return {name: value for name, value in vars(self).items() if name != "distribution"}
 
     @cached_property
     def is_proper(self) -> np.ndarray:
@@ -85,7 +88,7 @@ class ConjugatePosterior(ExactPosterior):
         Returns:
             (alpha, beta), (shape, scale), (h, tau) or (shape, rate), as the table says.
         """
-        (a, b), (c, d) = self.weights
+        (a, b), (c, d) = self.update_matrix
         first, second = self.prior[..., 0], self.prior[..., 1]
         return first + (a * counts + b * sums), second + (c * counts + d * sums)
 
@@ -96,7 +99,7 @@ class ConjugatePosterior(ExactPosterior):
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Throw away draws made ahead; otherwise the statistics are all there is."""
         is_small = len(mask) == 1 and len(self.prior) <= MAX_BUFFERED_ARMS
-        self._ahead = DrawBuffer(self) if is_small else None
+        self.buffer = DrawBuffer(self) if is_small else None
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Take note of the statistics."""
@@ -121,14 +124,14 @@ class ConjugatePosterior(ExactPosterior):
         if available is not None:
             return super().draw_best(rng, available)
         counts, sums = self.evidence.counts, self.evidence.sums
-        if self._ahead is not None and self.evidence.is_cumulative:
-            return self._ahead.draw_best(rng, counts, sums)
+        if self.buffer is not None and self.evidence.is_cumulative:
+            return self.buffer.draw_best(rng, counts, sums)
         if self.distribution.code is None:
             return super().draw_best(rng)
         from agents.numerics.kernels import ConjugatePrior, draw_best_arms
 
         actions = np.empty(len(counts), dtype=np.int64)
-        prior = ConjugatePrior(self.distribution.code, self.prior, self.weights)
+        prior = ConjugatePrior(self.distribution.code, self.prior, self.update_matrix)
         draw_best_arms(rng, prior, counts, sums, actions)
         return actions
 
@@ -147,8 +150,8 @@ class ConjugatePosterior(ExactPosterior):
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities at (M,) places; 0 where there is no proper posterior."""
         first, second, is_missing = self._current_parameters()
-        found = np.exp(self.distribution.log_density(first, second, x[:, None, None]))
-        return np.where(is_missing, 0.0, found)
+        densities = np.exp(self.distribution.log_density(first, second, x[:, None, None]))
+        return np.where(is_missing, 0.0, densities)
 
     def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the (N, K) probabilities and partial moments; 0 without a posterior."""
@@ -172,14 +175,13 @@ class ConjugatePosterior(ExactPosterior):
         x = (middle[..., None] + half[..., None] * nodes).reshape(len(first), -1).T  # (M, N)
         below = self.distribution.cdf(first, second, x[..., None])  # (M, N, K)
         sizes = (half[..., None] * weights).reshape(len(first), -1).T[..., None]
-        found = ((below - below.prod(axis=-1, keepdims=True)) * sizes).sum(axis=0)
+        losses = ((below - below.prod(axis=-1, keepdims=True)) * sizes).sum(axis=0)
         # Beyond the last quantile others lose E(x_i - end)^+, which may be infinite.
         below, moment = self.distribution.partial_moment(first, second, ends[:, -1:])
         mean = self.distribution.mean(first, second)
         tails = np.where(mean < np.inf, mean - moment - ends[:, -1:] * (1 - below), np.inf)
-        is_own = np.eye(num_arms, dtype=bool)
-        found += np.where(is_own, 0.0, tails[:, None]).sum(axis=-1)
-        return np.where(is_missing.any(axis=-1, keepdims=True), np.nan, found.reshape(shape))
+        losses += np.where(np.eye(num_arms, dtype=bool), 0.0, tails[:, None]).sum(axis=-1)
+        return np.where(is_missing.any(axis=-1, keepdims=True), np.nan, losses.reshape(shape))
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities from tables; arms without a posterior share them."""
@@ -188,8 +190,8 @@ class ConjugatePosterior(ExactPosterior):
 
         first, second, is_missing = self._current_parameters()
         points = tabulate_distributions(self.distribution, first, second)
-        found = compare_arms(points, available)[0]
-        return favour_missing_arms(is_missing, found, available)
+        probabilities = compare_arms(points, available)[0]
+        return favour_missing_arms(is_missing, probabilities, available)
 
     def _evaluate(self, formula: Callable[..., np.ndarray], *options: Any) -> np.ndarray:
         """Return the (N, K) results of a formula, infinite without a posterior."""
@@ -217,32 +219,32 @@ class DrawBuffer:
         posterior: whose prior and likelihood they are.
     """
 
-    state_names = ("_draws", "_place", "_pulls")
+    state_names = ("_draws", "_num_used", "_pulls")
 
     def __init__(self, posterior: ConjugatePosterior) -> None:
-        self.likelihood = posterior.likelihood
+        self.posterior = posterior
         self.prior: list[list[float]] = posterior.prior.tolist()
-        self.weights: list[list[float]] = posterior.weights.tolist()
+        self.update_matrix: list[list[float]] = posterior.update_matrix.tolist()
         self.is_proper: list[bool] = posterior.is_proper.tolist()
         self._draws: list[list[float]] = [[]] * len(self.prior)
-        self._place, self._pulls = NUM_BUFFERED_DRAWS, [-1]
+        self._num_used, self._pulls = NUM_BUFFERED_DRAWS, [-1]
 
     def draw_best(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Return the (1,) arm that is best in the next draw, given (1, K) statistics.
 
         Lists of Python serve one number at a time, where arrays would take twice as long.
         """
-        if self._place == NUM_BUFFERED_DRAWS:
-            self._place, self._pulls = 0, [-1] * len(self.prior)
+        if self._num_used == NUM_BUFFERED_DRAWS:
+            self._num_used, self._pulls = 0, [-1] * len(self.prior)
         pulls: list[int] = counts[0].tolist()
         if pulls != self._pulls:
             for arm, new in enumerate(pulls):
                 if new != self._pulls[arm]:
                     self._draws[arm] = self._draw(rng, arm, new, sums.item(0, arm))
             self._pulls = pulls
-        offset = self._place - NUM_BUFFERED_DRAWS  # from the end, where rows of all lengths meet
+        offset = self._num_used - NUM_BUFFERED_DRAWS  # from the end, where rows of all lengths meet
         means = [draws[offset] for draws in self._draws]
-        self._place += 1
+        self._num_used += 1
         best = max(means)
         if means.count(best) > 1:
             return random_argmax(rng, np.array([means]))
@@ -250,14 +252,14 @@ class DrawBuffer:
 
     def _draw(self, rng: Generator, arm: int, pulls: int, total: float) -> list[float]:
         """Return draws for the decisions left; infinity where there is no posterior."""
-        (a, b), (c, d) = self.weights
+        (a, b), (c, d) = self.update_matrix
         first = self.prior[arm][0] + a * pulls + b * total
         second = self.prior[arm][1] + c * pulls + d * total
         if pulls == 0 and not self.is_proper[arm]:
             return [math.inf] * NUM_BUFFERED_DRAWS
-        num_draws = NUM_BUFFERED_DRAWS - self._place
-        distribution = find_row(self.likelihood).distribution
-        return distribution.draw(rng, first, second, num_draws).tolist()  # type: ignore[no-any-return]
+        num_draws = NUM_BUFFERED_DRAWS - self._num_used
+        draws = self.posterior.distribution.draw(rng, first, second, num_draws)
+        return draws.tolist()  # type: ignore[no-any-return]
 
 
 def reference_posterior(problem: BanditProblem) -> ConjugatePosterior:

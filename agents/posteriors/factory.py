@@ -71,13 +71,13 @@ def exact_posterior(problem: BanditProblem, *, method: str = "auto") -> Posterio
     """
     check_choice("method", method, ("auto", *EXACT_METHODS))
     wanted = EXACT_METHODS if method == "auto" else (method,)
-    found = [each for each in find_methods(problem) if each in wanted]
-    if not found:
-        needs = ", or ".join(METHOD_NEEDS[each] for each in wanted)
+    suitable = [name for name in find_methods(problem) if name in wanted]
+    if not suitable:
+        needs = ", or ".join(METHOD_NEEDS[name] for name in wanted)
         condition = needs if method == "auto" else f"{needs} for method={method!r}"
         remedy = "RacingThompson and SMCThompson take any prior"
         raise ValueError(message("problem.prior", condition, problem.prior, remedy))
-    method = found[0]
+    method = suitable[0]
     if method == "conjugate":
         return conjugate_posterior(problem)
     if problem.offers("shared_components"):
@@ -125,23 +125,23 @@ def make_posterior(problem: BanditProblem, posterior: Any) -> Posterior:
     if isinstance(problem.prior, UnknownPrior):
         raise ValueError(PRIOR_MISSING)
     if isinstance(posterior, Posterior):
-        own = getattr(posterior, "problem", None)
-        if own != problem:
+        its_problem = getattr(posterior, "problem", None)
+        if its_problem != problem:
             condition = f"be of the agent's own problem, {problem!r}, as its attribute problem says"
-            raise ValueError(message("posterior", condition, own))
+            raise ValueError(message("posterior", condition, its_problem))
         return posterior.fork()
     if isinstance(posterior, str):
         posterior = {"name": posterior}
     if not isinstance(posterior, Mapping):
         raise TypeError(message("posterior", EXPECTED_POSTERIOR, posterior))
     name, options = split_name("posterior", posterior)
-    is_own = isinstance(name, str) and ":" in name
+    is_users = isinstance(name, str) and ":" in name
     has_features = isinstance(problem, ContextualProblem)
     known = POSTERIORS_WITH_FEATURES if has_features else POSTERIORS
-    target = name if is_own else known[check_choice("posterior", name, known)]
+    target = name if is_users else known[check_choice("posterior", name, known)]
     make = partial(load_named("posterior", target), problem)
     check_arguments(f"posterior {name}", make, posterior)
-    found = make(**options)
-    if not isinstance(found, Posterior):
-        raise TypeError(message("posterior", EXPECTED_POSTERIOR, found))
-    return found
+    made = make(**options)
+    if not isinstance(made, Posterior):
+        raise TypeError(message("posterior", EXPECTED_POSTERIOR, made))
+    return made

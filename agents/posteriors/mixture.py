@@ -120,8 +120,8 @@ class MixturePosterior(ExactPosterior):
         if self._is_conjugate:
             (part,) = self.parts
             prior = np.moveaxis(part.prior[:, arms], -1, 0)
-            more = [row @ np.array(data) for row in part.weights]
-            found: np.ndarray = part.distribution.evidence_formula(*prior, *more).T
+            gained = [row @ np.array(data) for row in part.update_matrix]
+            found: np.ndarray = part.distribution.evidence_formula(*prior, *gained).T
             return found
         rows, found = np.arange(len(lanes)), np.empty((len(lanes), self.shape[0]))
         for c, part in enumerate(self.parts):

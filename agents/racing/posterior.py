@@ -88,7 +88,7 @@ class RacePosterior(Posterior):
         if self.exact is not None:
             self.source = self.exact.source
         self._is_one_sample = self.stopping is None and self.raced.posterior is not None
-        self.has_exact_propensities = self._is_one_sample
+        self.has_exact_probabilities = self._is_one_sample
         self._log_supremum = -math.inf
         if isinstance(self.stopping, Paper) and self.stopping.scale == "supremum":
             self._log_supremum = find_log_supremum(self.raced, has_stand_in=not self.pulls_first)
@@ -119,14 +119,7 @@ class RacePosterior(Posterior):
         """
         if self._is_one_sample:
             return np.asarray(self.exact.draw_best(rng, available))  # type: ignore[union-attr]
-        due = self.check.find_due(self.counts)
-        if due.size:
-            self._update_proposal(rng)
-            self.check.estimate_shares(due)
         races = self.race(rng, available)
-        if due.size:
-            self.check.check_coverage(due, races)
-        self.check.find_fallen_shares(races)
         is_capped = races.num_samples == self.thresholds.max_samples
         is_capped &= not isinstance(self.stopping, int)
         doubts = self._doubts_of(self.raced) | Doubt.RACE_CAPPED.value * is_capped
@@ -139,11 +132,16 @@ class RacePosterior(Posterior):
     def race(self, rng: Generator, available: np.ndarray | None = None) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended.
 
+        Lanes whose proposals are due to be checked have their pilots first.
+
         Args:
             rng: source of randomness.
             available: (N, K) arms that race; None for all.
         """
         self._update_proposal(rng)  # B_t of line 8
+        due = self.check.find_due(self.counts)
+        if due.size:
+            self.check.estimate_shares(due)
         lengths = self.check.find_lengths(self.thresholds.max_samples)
         races = Races.start(rng, self.thresholds, lengths, self.counts.shape[1])  # lines 5 and 6
         if available is not None:
@@ -156,6 +154,9 @@ class RacePosterior(Posterior):
             races.totals[is_missing] = 1.0 + rng.random(np.count_nonzero(is_missing))
             lanes = np.flatnonzero(~is_missing.any(axis=1))
         races.run(rng, self.raced, lanes, available)  # lines 7 to 15
+        if due.size:
+            self.check.check_coverage(due, races)
+        self.check.find_fallen_shares(races)
         return races
 
     def diagnostics(self) -> dict[str, np.ndarray]:

@@ -23,14 +23,11 @@ from agents.regression.sites import (
     Components,
     Data,
     Fit,
-    cholesky_factor,
     copy_values,
     dot,
-    find_prior,
     find_rows,
-    invert_matrix,
-    multiply_row,
-    solve_lower,
+    log_prior_and_sites,
+    read_prior,
 )
 from bandit_gym.numerics.compiled import inner, kernel
 
@@ -42,8 +39,36 @@ few degrees, draws in many dimensions are all far out or all close by."""
 PRIOR_SHARE = 0.1
 """Of the draws under a mixture that are from the prior, regardless of data."""
 
+PIVOT_ROUNDING = 2.0**-50
+"""Of a diagonal entry, what rounding may leave of its pivot."""
+
 MIN_CAVITY = 1e-3
 """Least precision of a coefficient's cavity, as a share of that with the site."""
+
+
+@inner
+def cholesky_factor(matrix: np.ndarray, out: np.ndarray) -> None:
+    """Set the lower triangle of `out` to the Cholesky factor of a matrix's.
+
+    Where a prior is so vague that rounding leaves a pivot below 0, it is what rounding may leave.
+    """
+    for a in range(len(matrix)):
+        for c in range(a + 1):
+            value = matrix[a, c]
+            for k in range(c):
+                value -= out[a, k] * out[c, k]
+            if a == c:
+                value = math.sqrt(max(value, PIVOT_ROUNDING * abs(matrix[a, a]), 1e-300))
+            out[a, c] = value if a == c else value / out[c, c]
+
+
+@inner
+def solve_lower(factor: np.ndarray, x: np.ndarray) -> None:
+    """Replace x by L^-1 x for a lower triangular factor L."""
+    for a in range(x.size):
+        for c in range(a):
+            x[a] -= factor[a, c] * x[c]
+        x[a] /= factor[a, a]
 
 
 @inner
@@ -75,8 +100,33 @@ def draw_block(
         out[j] = -log_noise(noise)
         for a in range(mean.size):
             theta[j, a] = mean[a]
-            for c in range(a + 1):
+            for c in range(a, mean.size):
                 theta[j, a] += factor[a, c] * noise[c]
+
+
+@inner
+def find_row_sites(fit: Fit, lane: int, part: slice) -> tuple[np.ndarray, np.ndarray]:
+    """Return the precision matrix and the shift of the sites of all rows of a block.
+
+    They are what the fit has beside prior and prior sites.
+    """
+    root, own = fit.root[lane, part, part], fit.order[part]
+    precision, right, row = np.zeros(root.shape), np.zeros(own.size), np.empty(own.size)
+    for b in range(2 * own.size):
+        if b < own.size:
+            copy_values(root[b], row)
+            value, sign = fit.shift[lane, part.start + b], 1.0
+        else:
+            value, sign = read_prior(fit, own, b - own.size, row), -1.0
+        for a in range(own.size):
+            right[a] += sign * row[a] * value
+            for c in range(own.size):
+                precision[a, c] += sign * row[a] * row[c]
+    for a in range(own.size):
+        tau, nu = fit.prior_sites[lane, own[a]]
+        precision[a, a] -= tau
+        right[a] -= nu
+    return precision, right
 
 
 @inner
@@ -98,10 +148,9 @@ def draw_mixture(
         log p(c, theta) - log P(theta) - log((1 - share) Q(c, theta) + share p(c, theta)).
     """
     lane, part = index[0], slice(fit.starts[index[1]], fit.starts[index[1] + 1])
-    own, (precision, right) = fit.order[part], find_prior(fit, *index)
-    joint, factor = np.empty(precision.shape), np.empty(precision.shape)
-    invert_matrix(fit.covariance[lane, part, part], joint)
-    rest, shift = joint - precision, multiply_row(fit.mean[lane, part], joint) - right
+    own = fit.order[part]
+    rest, shift = find_row_sites(fit, lane, part)
+    factor = np.empty(rest.shape)
     shares, noise = find_shares(prior, fit, index, rest, shift), np.empty(own.size)
     chosen, terms = np.empty(own.size, dtype=np.int64), np.empty(shares.shape[1])
     centre, constant = np.empty(own.size), find_constant(own.size)
@@ -174,7 +223,8 @@ def find_shares(
             values = find_shared_evidence(prior, own[: shift.size], rest, shift)
         else:
             tau, nu = fit.prior_sites[lane, own[a]]
-            variance = fit.covariance[lane, first + a, first + a]
+            row = fit.factor[lane, first + a, first : first + shift.size]
+            variance = dot(row, row)
             cavity = max(1.0 / variance - tau, MIN_CAVITY / variance)
             off = (fit.mean[lane, first + a] / variance - nu) / cavity - prior.means[own[a]]
             joint = 1.0 / (1.0 / cavity + 1.0 / prior.precisions[own[a]])
@@ -252,15 +302,9 @@ def log_components(
 @inner
 def add_normal_prior(fit: Fit, index: tuple[int, int], theta: np.ndarray, out: np.ndarray) -> None:
     """Add the log-density of the normal prior, to a constant, of (m, size) draws of a block."""
-    precision, right = find_prior(fit, *index)
+    lane, part = index[0], slice(fit.starts[index[1]], fit.starts[index[1] + 1])
     for j in range(len(theta)):
-        value = 0.0
-        for a in range(right.size):
-            image = 0.0
-            for c in range(right.size):
-                image += precision[a, c] * theta[j, c]
-            value += theta[j, a] * (right[a] - 0.5 * image)
-        out[j] += value
+        out[j] += log_prior_and_sites(fit, lane, fit.order[part], theta[j])
 
 
 @inner

@@ -29,7 +29,7 @@ from scipy.special import gammaincinv
 
 from agents.posteriors.weighted_draws import normalise_weights
 from agents.regression.draws import MIN_CAVITY, weigh_draws
-from agents.regression.gaussian import normal_moments
+from agents.regression.gaussian import join_mean, make_prior_rows
 from agents.regression.likelihoods import make_link_code
 from agents.regression.rows import Rows
 from agents.regression.sites import Components, Data, Fit, add_rows, join_blocks, refine_blocks
@@ -63,12 +63,15 @@ NUM_STAND_IN_DRAWS = 4096
 NUM_FITTED, NUM_FIT_STEPS, MIN_FITTED_DRAWS = 10, 30, 0.01
 """Components of a fitted mixture, steps of EM, and the weight, in draws, of a guess of each."""
 
+NUM_LEVELS = 64
+"""Intervals at whose ends densities of coefficients are compared."""
+
 EDGES = np.concatenate([np.arange(16) / 16, 1 - 4.0 ** -np.arange(2, 8) / 4, [1.0]])
 """Shares of a distribution of variances at which components begin and end; fine in the tail."""
 
 MIN_SITE = 0.01
-"""Least precision of a site, beside that before data: a cavity between two modes would have
-it negative."""
+"""Least precision of a site, beside that of the widest component: a cavity between two modes would
+have it negative."""
 
 
 class CoefficientFits:
@@ -176,7 +179,9 @@ class CoefficientFits:
         Of Laplace approximations, which have none, only where there is no fit in reach of numbers.
         """
         is_few = (self.shares < MIN_SHARE).any(axis=1) | ~np.isfinite(self.fit.mean).all(axis=1)
-        return np.where(is_few, Doubt.FEW_EFFECTIVE_SAMPLES.value, 0)
+        few = np.where(is_few, Doubt.FEW_EFFECTIVE_SAMPLES.value, 0)
+        is_ill_conditioned = self.fit.is_ill_conditioned.any(axis=1)
+        return few | np.where(is_ill_conditioned, Doubt.ILL_CONDITIONED.value, 0)
 
     def _renew(self, is_due: np.ndarray) -> None:
         """Renew the sites of the (N, B) blocks that are due, and what draws of theirs are worth."""
@@ -204,7 +209,7 @@ class CoefficientFits:
         fit, lanes = self.fit, np.flatnonzero(is_due.any(axis=1))
         position = np.argsort(fit.order)  # of each coefficient
         is_own = np.repeat(is_due[lanes], np.diff(fit.starts), axis=1)[:, position, None]
-        variance = np.diagonal(fit.covariance, axis1=1, axis2=2)[lanes][:, position]
+        variance = np.square(fit.factor[lanes]).sum(axis=2)[:, position]
         tau, nu = np.moveaxis(fit.prior_sites[lanes], 2, 0)
         cavity = np.maximum(1 / variance - tau, MIN_CAVITY / variance)
         centre = (fit.mean[lanes][:, position] / variance - nu) / cavity
@@ -216,7 +221,7 @@ class CoefficientFits:
         choices = normalise_weights(self.components.log_weights + log_choices)[0]
         average = (choices * mean).sum(axis=2)
         variance = (choices * (1 / both + np.square(mean - average[..., None]))).sum(axis=2)
-        tau = np.maximum(1 / variance - cavity, MIN_SITE * self.first_sites[:, 0])
+        tau = np.maximum(1 / variance - cavity, MIN_SITE * precisions.min(axis=1))
         sites = np.stack([tau, average * (tau + cavity) - centre * cavity], axis=2)
         fit.prior_sites[lanes] = np.where(is_own, sites, fit.prior_sites[lanes])
 
@@ -239,7 +244,10 @@ class CoefficientFits:
             prior_sites=prior_sites,
             point=np.zeros((num_lanes, size)),
             mean=np.zeros((num_lanes, size)),
-            covariance=np.zeros((num_lanes, size, size)),
+            root=np.zeros((num_lanes, size, size)),
+            shift=np.zeros((num_lanes, size)),
+            errors=np.zeros((num_lanes, size, size)),
+            is_ill_conditioned=np.zeros((num_lanes, num_blocks), dtype=bool),
             factor=np.zeros((num_lanes, size, size)),
         )
         self.shares = np.ones((num_lanes, num_blocks))
@@ -253,26 +261,29 @@ def describe_prior(problem: ContextualProblem) -> tuple[Components | None, np.nd
 
     Returns:
         Components of a mixture, None of any other; (d, 2) tau and nu of sites before data, 0 where
-        there are none; and the (d, d + 1) precision matrix, and that times the mean, of a normal
-        prior or of one that stands in, 0 where coefficients have sites.
+        there are none; and the (d, d + 1) rows [W | W m_0] of a normal prior N(m_0, (W'W)^-1), or
+        of one that stands in, 0 where coefficients have sites.
     """
     prior, size = problem.prior, problem.num_features
     components, sites, normal = None, np.zeros((size, 2)), np.zeros((size, size + 1))
     is_normal = isinstance(prior, Normal | MultivariateNormal)
     parts = [] if is_normal else stack_components(prior, size)
-    has_joint_density = not (is_normal or parts or problem.offers("arm_log_density"))
-    is_fitted = has_joint_density and not is_nearly_normal(problem)
-    if parts := fit_components(problem) if is_fitted else parts:
+    is_shared = isinstance(prior, SharedMixture)
+    if not (is_normal or parts or is_nearly_normal(problem)):
+        parts, is_shared = fit_components(problem), not problem.offers("arm_log_density")
+    if parts:
         weights, means, precisions = np.ascontiguousarray(np.transpose(parts, (1, 2, 0)))
-        scales, is_shared = 0.5 * np.log(precisions), is_fitted or isinstance(prior, SharedMixture)
+        scales = 0.5 * np.log(precisions)
         components = Components(weights, np.log(weights), means, precisions, scales, is_shared)
         if not is_shared:
             tau = np.exp(2 * (weights * scales).sum(axis=1))
             sites[:] = np.stack([tau, tau * (weights * means).sum(axis=1)], axis=1)
             return components, sites, normal
-    mean, covariance = normal_moments(problem) if is_normal else estimate_moments(problem)
-    matrix = np.linalg.inv(covariance)
-    normal[:] = np.column_stack([matrix, matrix @ mean])
+    if is_normal:
+        normal[:] = make_prior_rows(problem)
+    else:
+        mean, covariance = estimate_moments(problem)
+        normal[:] = join_mean(np.linalg.inv(np.linalg.cholesky(covariance)), mean)
     return components, sites, normal
 
 
@@ -318,13 +329,28 @@ def is_nearly_normal(problem: ContextualProblem) -> bool:
 
 
 def fit_components(problem: ContextualProblem) -> list[np.ndarray]:
-    """Return components as `stack_components` does, of a mixture fitted to draws of a prior.
+    """Return components as `stack_components` does, of mixtures fitted to draws of a prior.
 
     One normal distribution would hardly ever draw from a narrow mode, and weights would not show
-    it. The fit is maximum likelihood by EM, from clusters of what is near the median or far out.
+    it. Coefficients that are independent have a mixture each, or one for all of the same density.
     """
+    prior: Any = problem.prior
     shape = NUM_STAND_IN_DRAWS, problem.num_features
-    draws = problem.prior.sample(make_generator("prior sample"), shape)
+    draws = prior.sample(make_generator("prior sample"), shape)
+    if not problem.offers("arm_log_density"):
+        return fit_mixture(draws)
+    levels = np.quantile(draws, np.arange(1, NUM_LEVELS) / NUM_LEVELS)
+    densities = prior.arm_log_density(np.tile(levels[:, None], shape[1]))
+    _, first, which = np.unique(densities, axis=1, return_index=True, return_inverse=True)
+    fitted = [fit_mixture(draws[:, [a]]) for a in first.tolist()]
+    return list(np.concatenate([fitted[i] for i in which.ravel()], axis=2))
+
+
+def fit_mixture(draws: np.ndarray) -> list[np.ndarray]:
+    """Return (3, d) weights, means and precisions of the components of a mixture for (m, d) draws.
+
+    The fit is maximum likelihood by EM, from clusters of what is near the median or far out.
+    """
     middle = np.median(draws, axis=0)
     size = np.maximum(np.median(np.abs(draws - middle), axis=0), np.finfo(float).tiny)
     seed = make_generator("clusters of a prior sample")

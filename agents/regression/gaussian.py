@@ -6,7 +6,8 @@ coefficients is normal, with
     precision  A = S_0^-1 + sum_i x_i x_i' / s^2,
     mean       m = A^-1 (S_0^-1 m_0 + sum_i y_i x_i / s^2).
 
-The means of arms with features X are X theta, which is N(X m, X A^-1 X').
+The means of arms with features X are X theta, which is N(X m, X A^-1 X'). What is kept is the root
+of A, see `agents.regression.roots`.
 
 Notation: K arms, N lanes, d features, m draws.
 
@@ -25,8 +26,10 @@ from scipy import special
 from agents.numerics.choices import argmax_probabilities
 from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief, Posterior
 from agents.posteriors.factory import find_methods
+from agents.regression.roots import Roots, describe_arms, join_prior
 from agents.regression.rows import Rows
 from bandit_gym.checks import check_choice, message
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.priors import MultivariateNormal
 from bandit_gym.problem import ContextualProblem
@@ -48,22 +51,21 @@ class NormalBelief(Belief):
 
     Arguments:
         features: (N, K, d), X.
-        mean: (N, d) expectations of the coefficients.
-        factor: (N, d, d) C, where C C' is their covariance.
+        roots: of the precision matrices of the coefficients.
     """
 
-    def __init__(self, features: FloatArray, mean: FloatArray, factor: FloatArray) -> None:
-        self._mean = (features @ mean[..., None])[..., 0]
-        self._spread = features @ factor  # the means are X m + X C z with z standard normal
-        self._of_coefficients = mean, factor
-        self.has_exact_propensities = self._mean.shape[1] <= 2
-        self.source = SOURCE if self.has_exact_propensities else SOURCE_OF_MANY_ARMS
+    def __init__(self, features: FloatArray, roots: Roots) -> None:
+        # The means are `_mean` + `_spread` z with z standard normal.
+        self._mean, self._spread, self._is_ill_conditioned = describe_arms(roots, features)
+        self._roots = roots
+        self.has_exact_probabilities = self._mean.shape[1] <= 2
+        self.source = SOURCE if self.has_exact_probabilities else SOURCE_OF_MANY_ARMS
 
     @property
     def coefficients(self) -> NormalBelief:
         """What is known of the (N, d) coefficients."""
-        mean, factor = self._of_coefficients
-        return NormalBelief(np.broadcast_to(np.eye(mean.shape[1]), factor.shape), mean, factor)
+        identity = np.broadcast_to(np.eye(self._roots.shift.shape[1]), self._roots.root.shape)
+        return NormalBelief(identity, self._roots)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw of the means."""
@@ -94,7 +96,7 @@ class NormalBelief(Belief):
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean; ties are shared."""
-        if not self.has_exact_propensities:
+        if not self.has_exact_probabilities:
             return super().best_arm_probabilities(available)
         gaps = self._mean - self._mean[:, ::-1]
         std = np.linalg.norm(self._spread - self._spread[:, ::-1], axis=2)
@@ -107,7 +109,7 @@ class NormalBelief(Belief):
 
     def expected_loss(self) -> np.ndarray:
         """Return the (N, K) expected regrets of stopping with each arm; of two, by a formula."""
-        if not self.has_exact_propensities:
+        if not self.has_exact_probabilities:
             return super().expected_loss()
         gaps = self._mean[:, ::-1] - self._mean
         std = np.linalg.norm(self._spread - self._spread[:, ::-1], axis=2)
@@ -117,13 +119,17 @@ class NormalBelief(Belief):
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) what best-arm probabilities are worth; inf for formulas."""
-        if self.has_exact_propensities:
+        if self.has_exact_probabilities:
             return np.full(len(self._mean), np.inf)
         return super().effective_sample_size()
 
+    def doubts(self) -> np.ndarray:
+        """Return (N,) where rounding may have decided, or draws are too few for what was asked."""
+        return super().doubts() | np.where(self._is_ill_conditioned, Doubt.ILL_CONDITIONED, 0)
+
 
 class GaussianCoefficients(Posterior):
-    """The posterior of coefficients that is normal, which needs no more than sums of products.
+    """The normal posterior of coefficients, kept as a root of its precision matrix.
 
     Arguments:
         problem: Gaussian rewards, and a `Normal` or `MultivariateNormal` prior of coefficients.
@@ -136,6 +142,7 @@ class GaussianCoefficients(Posterior):
     method = "conjugate"
     source = SOURCE
     keeps_state = False
+    takes_features = True
     decides_many = True
 
     problem: ContextualProblem
@@ -147,12 +154,10 @@ class GaussianCoefficients(Posterior):
             condition = "have Gaussian rewards and a normal prior for an exact posterior"
             remedy = "RacingThompson takes any, and other rules do by posterior='racing'"
             raise ValueError(message("problem", condition, problem, remedy))
-        mean, covariance = normal_moments(problem)
-        self._noise = problem.likelihood.std**2  # type: ignore[attr-defined]
-        self._precision = np.linalg.inv(covariance)
-        self._offset = self._precision @ mean
+        self._std = float(problem.likelihood.std)  # type: ignore[attr-defined]
+        self._prior_rows = make_prior_rows(problem)
         self.max_lanes = MAX_PRODUCTS // problem.num_features**2
-        self.has_exact_propensities = problem.num_arms == 2
+        self.has_exact_probabilities = problem.num_arms == 2
 
     def update(self, rng: Generator, evidence: Rows) -> None:  # type: ignore[override]
         """Take note of the rows."""
@@ -160,22 +165,23 @@ class GaussianCoefficients(Posterior):
 
     def predict(self, features: np.ndarray) -> Belief:  # type: ignore[override]  # asked at features
         """Return the belief of the means of arms with (N, K, d) features."""
-        squares, moments = self.evidence.products()
-        lower = np.linalg.cholesky(self._precision + squares / self._noise)
-        factor = np.linalg.inv(lower).swapaxes(1, 2)
-        offset = (self._offset + moments / self._noise)[..., None]
-        mean = (factor @ (factor.swapaxes(1, 2) @ offset))[..., 0]
-        return NormalBelief(features, mean, factor)
+        roots = join_prior(self.evidence.roots(), self._std, self._prior_rows)
+        return NormalBelief(features, roots)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, d) draw of the coefficients, whose link is the identity."""
         return self.predict(np.eye(self.problem.num_features)[None]).sample(rng)
 
 
-def normal_moments(problem: ContextualProblem) -> tuple[FloatArray, FloatArray]:
-    """Return the (d,) mean and the (d, d) covariance of a prior that is one of two normal ones."""
+def make_prior_rows(problem: ContextualProblem) -> FloatArray:
+    """Return the (d, d + 1) rows [W | W m_0] of a normal prior N(m_0, (W'W)^-1)."""
     prior: Any = problem.prior
     mean = np.broadcast_to(np.asarray(prior.mean), problem.num_features)
     if isinstance(prior, MultivariateNormal):
-        return mean, np.asarray(prior.covariance)
-    return mean, np.diag(np.broadcast_to(np.square(prior.std), problem.num_features))
+        return join_mean(np.linalg.inv(np.linalg.cholesky(np.asarray(prior.covariance))), mean)
+    return join_mean(np.diag(1 / np.broadcast_to(prior.std, problem.num_features)), mean)
+
+
+def join_mean(whitening: FloatArray, mean: FloatArray) -> FloatArray:
+    """Return the (d, d + 1) rows [W | W m_0] of a (d, d) matrix W and a (d,) mean."""
+    return np.column_stack([whitening, whitening @ mean])

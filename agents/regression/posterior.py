@@ -45,7 +45,7 @@ class CoefficientBelief(Belief):
 
     def __init__(self, posterior: CoefficientPosterior, features: np.ndarray) -> None:
         self.posterior, self.features, self.source = posterior, features, posterior.source
-        self.has_exact_propensities = posterior.has_exact_propensities
+        self.has_exact_probabilities = posterior.has_exact_probabilities
 
     @property
     def coefficients(self) -> CoefficientDraws:
@@ -102,6 +102,7 @@ class CoefficientPosterior(Posterior):
     """
 
     problem: ContextualProblem
+    takes_features = True
     decides_many = True
     num_lanes: int
 
@@ -249,7 +250,7 @@ class LaplaceCoefficients(FittedCoefficients):
         """Return (size, N, d) draws of the coefficients."""
         fit, factor = self.fits.fit, self.fits.fit.factor
         if self.covariance == "diagonal":
-            precisions = np.linalg.inv(fit.covariance).diagonal(axis1=1, axis2=2)
+            precisions = np.square(fit.root).sum(axis=1)
             factor = np.eye(precisions.shape[1]) / np.sqrt(precisions)[:, None]
         noise = rng.standard_normal((len(factor), size, fit.order.size))
         draws = np.empty(noise.shape)

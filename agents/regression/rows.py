@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from agents.regression.roots import Roots, add_rows_to_roots, make_roots
 from bandit_gym.checks import check_features, message
 from bandit_gym.checks.typing import BoolArray, FloatArray
 
@@ -37,15 +38,23 @@ class Rows:
         counts: (N, n) rewards of each row, int64; 0 beyond a lane's rows.
         sums: (N, n) total rewards, in reward units.
         sizes: (N,) distinct rows of each lane.
-        offered: (N, K, d) features of the arms at the last decision; K = 0 before the first.
-        is_unused: (N,) True where no reward was observed for them.
+        decision_features: (N, K, d) features of the arms at the last decision, without any K = 0.
+        awaits_reward: (N,) True where no reward was observed for it.
         is_cumulative: True; rows are neither discounted nor removed.
         max_lanes: how many lanes there is memory for.
     """
 
-    state_names = "columns", "counts", "sums", "sizes", "_products", "offered", "is_unused"
+    state_names = (
+        "columns",
+        "counts",
+        "sums",
+        "sizes",
+        "_roots",
+        "decision_features",
+        "awaits_reward",
+    )
     is_cumulative = True
-    _products: tuple[FloatArray, FloatArray] | None = None
+    _roots: Roots | None = None
 
     def __init__(self, num_features: int) -> None:
         self.max_lanes = MAX_ROW_VALUES // (MIN_CAPACITY * num_features)
@@ -64,17 +73,17 @@ class Rows:
         self.counts, self.sums = np.zeros(shape, dtype=np.int64), np.zeros(shape)
         self.sizes = np.zeros(num_lanes, dtype=np.int64)
         self._index: list[dict[bytes, int]] = [{} for _ in range(num_lanes)]
-        self._products = None
-        self.offered = np.zeros((num_lanes, 0, self._num_features))
-        self.is_unused = np.zeros(num_lanes, dtype=bool)
+        self._roots = None
+        self.decision_features = np.zeros((num_lanes, 0, self._num_features))
+        self.awaits_reward = np.zeros(num_lanes, dtype=bool)
 
     def restart(self, mask: np.ndarray) -> None:
         """Remove the data of the (N,) masked lanes, and what was offered there."""
-        for values in (self.columns, self.counts, self.sums, self.sizes, self.is_unused):
+        for values in (self.columns, self.counts, self.sums, self.sizes, self.awaits_reward):
             values[mask] = 0
         for lane in np.flatnonzero(mask):
             self._index[lane] = {}
-        for values in self._products or ():
+        for values in self._roots or ():
             values[mask] = 0.0
 
     def add(self, lanes: np.ndarray, features: np.ndarray, rewards: np.ndarray) -> None:
@@ -93,16 +102,15 @@ class Rows:
             self.counts[lane, row] += 1
             self.sums[lane, row] += reward
             self.sizes[lane] = len(known)
-            if self._products is not None:
-                self._products[0][lane] += np.multiply.outer(values, values)
-                self._products[1][lane] += values * reward
+        if self._roots is not None:
+            add_rows_to_roots(self._roots, lanes, features, rewards, np.ones(len(lanes)))
 
-    def offer(self, features: FloatArray) -> None:
+    def set_decision(self, features: FloatArray) -> None:
         """Take the (N, K, d) features of the decision at hand."""
-        self.offered = features
-        self.is_unused[:] = True
+        self.decision_features = features
+        self.awaits_reward[:] = True
 
-    def find_offered(
+    def find_features(
         self, observation: Any, num_envs: int | None, mask: BoolArray | None
     ) -> FloatArray:
         """Return the features that rewards are for: (N, K, d), or (N, d) of the played arms.
@@ -119,28 +127,34 @@ class Rows:
         if observation is not None:
             taken: dict[str, Any] = {"mask": mask, "takes_played": True}
             return check_features(observation, self._num_features, num_envs, **taken)
-        unused = self.is_unused if mask is None else self.is_unused[mask]
+        unused = self.awaits_reward if mask is None else self.awaits_reward[mask]
         if np.count_nonzero(unused) == unused.size:  # a third of the time of `all`
-            is_first = not self.offered.size  # and no lane is paid
-            return np.zeros((len(self.offered), self._num_features)) if is_first else self.offered
+            is_first = not self.decision_features.size  # and no lane is paid
+            return (
+                np.zeros((len(self.decision_features), self._num_features))
+                if is_first
+                else self.decision_features
+            )
         condition = "be given where no act since the last reward has shown features"
         raise TypeError(message("observation", condition, None))
 
-    def mark_used(self, lanes: np.ndarray) -> None:
+    def mark_rewarded(self, lanes: np.ndarray) -> None:
         """Let the last decision of (R,) lanes have its reward."""
-        self.is_unused[lanes] = False
+        self.awaits_reward[lanes] = False
 
-    def products(self) -> tuple[FloatArray, FloatArray]:
-        """Return the (N, d, d) sums of x x' and the (N, d) sums of y x over all rewards y under x.
+    def roots(self) -> Roots:
+        """Return the roots of the precision matrices that the rows give to coefficients.
 
-        They are all that Gaussian rewards say of the coefficients. From the first call on they are
-        kept, at d^2 operations a reward.
+        They are all that Gaussian rewards of deviation 1 say of these. From the first call on they
+        are kept, at some d^2 operations a reward.
         """
-        if self._products is None:
-            weighted = self.columns * self.counts[:, None]
-            sums = (self.columns @ self.sums[..., None])[..., 0]
-            self._products = weighted @ self.features, sums
-        return self._products
+        if self._roots is None:
+            self._roots = make_roots(len(self.counts), self._num_features)
+            lanes, rows = self.counts.nonzero()
+            counts = self.counts[lanes, rows].astype(np.float64)
+            means = self.sums[lanes, rows] / counts
+            add_rows_to_roots(self._roots, lanes, self.features[lanes, rows], means, counts)
+        return self._roots
 
     def copy_totals(self) -> Self:
         """Return a copy of the present rows, which stay as they are."""
@@ -160,6 +174,8 @@ class Rows:
         Raises:
             ValueError: if they have other features than the problem.
         """
+        if self._roots is not None:
+            self._roots = Roots(*self._roots)
         num_features = self.columns.shape[1]
         if num_features != self._num_features:
             condition = f"have {num_features} features, as the rows of the agent do"

@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
+from agents.base.threads import atomic
 from agents.oracle.predictive import predictive_means
 from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.base import Belief
@@ -49,6 +50,7 @@ class DiscountedGittins(PosteriorAgent):
     """
 
     state_names = ("_num_pulls",)
+    takes_available = True
 
     def __init__(self, problem: BanditProblem, *, discount: float = 0.99) -> None:
         self.discount = check_real("discount", discount, above=0.0, maximum=0.995)
@@ -62,6 +64,7 @@ class DiscountedGittins(PosteriorAgent):
         self._num_pulls = 0
         self._tables = np.zeros((1, 0))
 
+    @atomic
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices."""
         posterior = self.belief()
@@ -69,13 +72,13 @@ class DiscountedGittins(PosteriorAgent):
         if max_pulls >= self._num_pulls:
             self._make_tables(max(FIRST_TABLE_PULLS, 2 ** math.ceil(math.log2(max_pulls + 1))))
         n = np.minimum(self.lane_counts, MAX_TABLE_PULLS - 1)
-        cells = n * (n + 1) // 2 + np.minimum(self.lane_sums.astype(np.int64), n)
+        states = n * (n + 1) // 2 + np.minimum(self.lane_sums.astype(np.int64), n)
         arms = np.arange(self.problem.num_arms) % len(self._tables)  # one table if all are alike
-        found = self._tables[arms, cells]
+        indices = self._tables[arms, states]
         is_beyond = self.lane_counts >= MAX_TABLE_PULLS
         if is_beyond.any():
-            found = np.where(is_beyond, self._diffusion_indices(posterior), found)
-        return found
+            indices = np.where(is_beyond, self._diffusion_indices(posterior), indices)
+        return indices
 
     _scores = indices
 
@@ -95,8 +98,8 @@ class DiscountedGittins(PosteriorAgent):
         means = predictive_means(self.problem, depth + 1)
         states = np.tri(depth + 1, dtype=bool)
         options = depth, self.discount, num_pulls
-        found = [compute_index_table(arm[states].tobytes(), *options) for arm in means]
-        self._tables = np.stack(found)
+        tables = [compute_index_table(arm[states].tobytes(), *options) for arm in means]
+        self._tables = np.stack(tables)
         self._num_pulls = num_pulls
 
 
@@ -177,9 +180,12 @@ class FiniteHorizonGittins(HorizonRule, PosteriorAgent):
         the diffusion.
     """
 
+    takes_available = True
+
     def __init__(self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON) -> None:
         super().__init__(problem, horizon=horizon)
 
+    @atomic
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""
         left = remaining_pulls(self)
@@ -215,16 +221,17 @@ def exact_indices(alpha: np.ndarray, beta: np.ndarray, left: int) -> np.ndarray:
     from agents.numerics.kernels import find_finite_indices  # brings numba
 
     states, which = np.unique(np.stack([alpha.ravel(), beta.ravel()]), axis=1, return_inverse=True)
-    found = np.empty(states.shape[1])
-    find_finite_indices(*np.ascontiguousarray(states), left, found)
-    return found[which].reshape(alpha.shape)
+    indices = np.empty(states.shape[1])
+    find_finite_indices(*np.ascontiguousarray(states), left, indices)
+    return indices[which].reshape(alpha.shape)
 
 
 def interpolate_boundary(ratios: np.ndarray) -> np.ndarray:
     """Return h(r / n), which for small ratios goes like their root."""
     powers = np.arange(FIRST_POWER, FIRST_POWER + len(BOUNDARY_HEIGHTS))
-    found = np.interp(np.log2(ratios), powers, BOUNDARY_HEIGHTS)
-    return np.where(ratios < 2.0**FIRST_POWER, found * np.sqrt(ratios / 2.0**FIRST_POWER), found)
+    heights = np.interp(np.log2(ratios), powers, BOUNDARY_HEIGHTS)
+    is_below = ratios < 2.0**FIRST_POWER
+    return np.where(is_below, heights * np.sqrt(ratios / 2.0**FIRST_POWER), heights)
 
 
 MAX_INDEX_STEPS = 50
@@ -248,10 +255,13 @@ class OptimisticGittins(PosteriorAgent):
         Gutin and Farias (2016), "Optimistic Gittins indices", with one step of look-ahead.
     """
 
+    takes_available = True
+
     def __init__(self, problem: BanditProblem, *, pace: float = 100.0) -> None:
         self.pace = check_real("pace", pace, minimum=0.0)
         super().__init__(problem)
 
+    @atomic
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""
         discount = 1 - 1 / (self.pace + self.lane_counts.sum(axis=1, keepdims=True) + 1)

@@ -51,6 +51,7 @@ class Greedy(PosteriorAgent):
     """
 
     takes_features = True
+    takes_available = True
 
     def __init__(
         self,
@@ -88,8 +89,6 @@ class EpsilonGreedy(Greedy):
         discount: see `Greedy`.
         window: see `Greedy`.
     """
-
-    takes_available = True
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agents.base import Agent
+from agents.base.threads import atomic
 from bandit_gym.checks import check_integer
 from bandit_gym.problem import BanditProblem
 
@@ -47,6 +48,7 @@ class HorizonRule(Agent):
         self.horizon = check_integer("horizon", horizon, minimum=1, maximum=MAX_HORIZON)
         super().__init__(problem, **options)
 
+    @atomic
     def reset_lanes(self, mask: np.ndarray) -> None:
         """Forget the lanes where `mask` is True; their next decision is the first."""
         super().reset_lanes(mask)
@@ -56,21 +58,23 @@ class HorizonRule(Agent):
         self, observation: Any = None, *, available: Any = None, size: int | None = None
     ) -> Any:
         """Choose an arm in every lane, which is a decision in each; a size is as many."""
-        actions = super().act(observation, available=available, size=size)
-        self.lane_decisions = self.lane_decisions + (size or 1)  # anew: copies share the array
-        return actions
+        with self._lock:
+            actions = super().act(observation, available=available, size=size)
+            self.lane_decisions = self.lane_decisions + (size or 1)  # anew: copies share the array
+            return actions
 
     def observe(
         self, action: Any, reward: Any, mask: np.ndarray | None = None, *, observation: Any = None
     ) -> None:
         """Learn what each lane's pulled arm paid, in the lanes where `mask` is True."""
-        super().observe(action, reward, mask, observation=observation)
-        if mask is not None and self._is_new.any():
-            is_first = self._is_new & (self.lane_decisions == 1)
-            # `deliver` gives the action -1 to a lane that has acted, but whose reward is late.
-            is_ignored = is_first & ~np.asarray(mask) & (np.asarray(action) >= 0)
-            self.lane_decisions = np.where(is_ignored, 0, self.lane_decisions)
-        self._is_new = np.zeros_like(self._is_new)
+        with self._lock:
+            super().observe(action, reward, mask, observation=observation)
+            if mask is not None and self._is_new.any():
+                is_first = self._is_new & (self.lane_decisions == 1)
+                # `deliver` gives the action -1 to a lane that has acted, but whose reward is late.
+                is_ignored = is_first & ~np.asarray(mask) & (np.asarray(action) >= 0)
+                self.lane_decisions = np.where(is_ignored, 0, self.lane_decisions)
+            self._is_new = np.zeros_like(self._is_new)
 
     def _choose_many(self, size: int, features: np.ndarray | None) -> np.ndarray:
         """Return (n,) arms, if so many decisions are left; if none is, the rule itself refuses."""

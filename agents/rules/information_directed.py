@@ -123,5 +123,5 @@ def minimise_information_ratio(
     if available is not None:
         ratios = np.where(available[..., None] & available[:, None], ratios, np.inf)
     is_best = ratios <= ratios.min(axis=(1, 2), keepdims=True) * (1 + _RATIO_TOLERANCE)
-    found = (is_best * shares).sum(axis=2) + (is_best * (1 - shares)).sum(axis=1)
-    return found / is_best.sum(axis=(1, 2))[:, None]
+    totals = (is_best * shares).sum(axis=2) + (is_best * (1 - shares)).sum(axis=1)
+    return totals / is_best.sum(axis=(1, 2))[:, None]

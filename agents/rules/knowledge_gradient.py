@@ -54,6 +54,8 @@ class KnowledgeGradient(HorizonRule, PosteriorAgent):
         marginal value of information", for the maximum over m, KG(*) there.
     """
 
+    takes_available = True
+
     def __init__(
         self,
         problem: BanditProblem,

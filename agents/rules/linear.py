@@ -56,6 +56,7 @@ class LinUCB(Agent):
     """
 
     takes_features = True
+    takes_available = True
 
     def __init__(
         self, problem: ContextualProblem, *, alpha: float = 1.0, ridge: float = 1.0
@@ -69,7 +70,7 @@ class LinUCB(Agent):
 
     def _scores(self) -> np.ndarray:
         self._regression.update(self.rng, self.evidence)
-        belief = self._regression.predict(self.evidence.offered)
+        belief = self._regression.predict(self.evidence.decision_features)
         return belief.mean() + self.alpha * belief.std()
 
 

@@ -62,8 +62,8 @@ class Thompson(PosteriorAgent):
             actions = draw_arms(self.rng, np.broadcast_to(shares, (size, self._num_arms)))
         else:
             actions = self._choose()
-        found = self._diagnostics.items()
-        self._diagnostics = {name: np.broadcast_to(values, (1, size)) for name, values in found}
+        shared = self._find_diagnostics().items()
+        self._diagnostics = {name: np.broadcast_to(values, (1, size)) for name, values in shared}
         return actions
 
 

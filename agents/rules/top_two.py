@@ -78,8 +78,8 @@ class TopTwoThompson(PosteriorAgent):
         posterior = self.belief()
         best = posterior.best_arm_probabilities(*self._available)
         with np.errstate(invalid="ignore"):
-            found = np.where(best < 1, (1 - best**self.max_draws) / (1 - best), 0.0)
-        drawn = best * ((best * found).sum(axis=1, keepdims=True) - best * found)
+            num_draws = np.where(best < 1, (1 - best**self.max_draws) / (1 - best), 0.0)
+        drawn = best * ((best * num_draws).sum(axis=1, keepdims=True) - best * num_draws)
         no_challenger = best ** (self.max_draws + 1)
         for arm in range(best.shape[1]):
             closeness = _closeness(posterior, np.full(len(best), arm))

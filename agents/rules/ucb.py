@@ -36,6 +36,8 @@ class UCB1(Agent):
         constant in place of 2 is 4 xi.
     """
 
+    takes_available = True
+
     def __init__(
         self,
         problem: BanditProblem,
@@ -68,6 +70,8 @@ class UCBTuned(Agent):
         Auer, Cesa-Bianchi and Fischer (2002), Section 4.
     """
 
+    takes_available = True
+
     def __init__(self, problem: BanditProblem) -> None:
         super().__init__(problem)
         if not isinstance(problem.likelihood, Bernoulli):
@@ -95,6 +99,8 @@ class MOSS(HorizonRule):
     References:
         Audibert and Bubeck (2009), "Minimax policies for adversarial and stochastic bandits".
     """
+
+    takes_available = True
 
     def __init__(
         self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON, scale: float = 1.0
@@ -127,6 +133,8 @@ class KLUCB(Agent):
     References:
         Garivier and Cappe (2011), Algorithm 1; Cappe et al. (2013) for exponential families.
     """
+
+    takes_available = True
 
     def __init__(
         self,
@@ -162,6 +170,7 @@ class BayesUCB(PosteriorAgent):
     """
 
     takes_features = True
+    takes_available = True
 
     def _scores(self) -> np.ndarray:
         level = 1 - 1 / (self.lane_counts.sum(axis=1, keepdims=True) + 1.0)

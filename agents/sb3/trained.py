@@ -24,6 +24,7 @@ from stable_baselines3.common.save_util import load_from_zip_file, open_path
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.base.lanes import Lanes
+from agents.base.threads import atomic
 from agents.posteriors.weighted_draws import draw_particles
 from bandit_gym.checks import as_array, check_actions, check_mask, check_object, check_path, message
 from bandit_gym.problem import BanditProblem, check_problem
@@ -118,6 +119,7 @@ class SB3Agent(Lanes):
                 condition = f"have the {title} that the model was trained on, {expected}"
                 raise ValueError(message("env", condition, found))
 
+    @atomic
     def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
         """Forget the episodes, not the training, and prepare for `num_envs` lanes.
 
@@ -133,6 +135,7 @@ class SB3Agent(Lanes):
             self._memory = tuple(np.zeros((2, layers, self.num_lanes, size), dtype=np.float32))
         self._next_memory = self._memory
 
+    @atomic
     def reset_lanes(self, mask: np.ndarray) -> None:
         """Forget the episodes of the lanes where `mask`, (N,) bool, is True."""
         self._require_reset()
@@ -140,6 +143,7 @@ class SB3Agent(Lanes):
         for part in self._memory:
             part[:, lanes] = 0.0
 
+    @atomic
     def act(self, observation: Any = None, *, available: Any = None) -> Any:
         """Choose an arm in every lane.
 
@@ -159,6 +163,7 @@ class SB3Agent(Lanes):
         actions = draw_particles(self.rng, probabilities)
         return int(actions[0]) if self.num_envs is None else actions
 
+    @atomic
     def action_probabilities(self, observation: Any = None, *, available: Any = None) -> np.ndarray:
         """Return the probabilities of the next `act`, (N, K) or (K,), without moving the agent.
 
@@ -170,6 +175,7 @@ class SB3Agent(Lanes):
         probabilities, _ = self._compute_probabilities(observation)
         return probabilities[0] if self.num_envs is None else probabilities
 
+    @atomic
     def observe(
         self, action: Any, reward: Any, mask: np.ndarray | None = None, *, observation: Any = None
     ) -> None:

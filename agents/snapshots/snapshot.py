@@ -9,13 +9,14 @@ Notation: K arms, N lanes.
 from __future__ import annotations
 
 import copy
-from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.evidence import view_read_only
+from agents.base.threads import ThreadSafe, atomic
 from bandit_gym.checks import (
     check_integer,
     check_numbers,
@@ -28,7 +29,6 @@ from bandit_gym.checks import (
 )
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.styles import COLOURS, line_style
-from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import ContextualProblem
 
 if TYPE_CHECKING:
@@ -40,12 +40,14 @@ MAX_DRAWN_VALUES = 10**9
 """Means of all draws together: 8 GB."""
 
 
-class PosteriorSnapshot:
+class PosteriorSnapshot(ThreadSafe):
     """What an agent knew of the means; what it observes later does not change it.
 
     Answers have the shape (N, K) for N lanes and (K,) for a single run, with more axes before where
     that is said. Where they are not computed from the distributions themselves, `source` says from
     what. Where arms have features, means are those under the features that are asked for.
+
+    Threads may share it: each question is one step.
 
     Attributes:
         problem: likelihood and prior.
@@ -61,54 +63,25 @@ class PosteriorSnapshot:
 
     def __init__(self, agent: Any, features: np.ndarray | None = None) -> None:
         self.problem, self.num_envs, self.features = agent.problem, agent.num_envs, features
-        self._evidence = agent.evidence.copy_totals()
-        self.counts, self.sums = self._evidence.counts, self._evidence.sums
+        evidence = agent.evidence.copy_totals()
+        self.counts, self.sums = view_read_only(evidence.counts), view_read_only(evidence.sums)
         self.has_pulls = not isinstance(self.problem, ContextualProblem)  # of each arm in `counts`
-        self.source, self._given, self._rng = agent.inner.source, agent.inner, None
-        if agent.inner.keeps_state:
-            self._given, self._rng = agent.inner.fork(), copy.deepcopy(agent.rng)
-
-    @cached_property
-    def _posterior(self) -> Any:
-        """The posterior, brought to the data when it is first asked.
-
-        Particles and chains follow them as the agent itself will, with a copy of its generator.
-        """
-        posterior = self._given.fork()
-        posterior.update(copy.deepcopy(self._rng) or make_generator("snapshot"), self._evidence)
-        return posterior
-
-    @cached_property
-    def belief(self) -> Any:
-        """The belief of what is asked for."""
-        if self._lacks_features:
-            condition = "be given to posterior where more than coefficients is asked of it"
-            raise TypeError(message("observation", condition, None))
-        belief = self._posterior.predict(self.features)
-        if self.noun == "coefficient":
-            return belief.coefficients
-        self.source = belief.source
-        return belief
+        self._posterior = self.belief = agent.inner.fork()
+        # Particles and chains follow the data as the agent itself will.
+        self._posterior.update(copy.deepcopy(agent.rng), evidence)
+        if not self._lacks_features:
+            self.belief = self._posterior.predict(features)
+        self.source = self.belief.source
 
     @property
-    def _lacks_features(self) -> bool:
-        """Whether coefficients are all that can be asked for."""
-        return not self.has_pulls and self.features is None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle and copy what is known; what follows from it, such as tables, is found again."""
-        found = "_posterior", "belief"
-        return {name: value for name, value in vars(self).items() if name not in found}
-
-    @property
+    @atomic
     def coefficients(self) -> PosteriorSnapshot:
         """What was known of the (N, d) coefficients of features, in place of the (N, K) means."""
         if self.has_pulls:
             raise AttributeError("coefficients must be asked of arms with features, got none.")
-        twin = copy.copy(self)
-        num_features = self.problem.num_features
-        twin.features = np.tile(np.eye(num_features), (len(self.counts), 1, 1))
-        twin.noun, twin._posterior = "coefficient", self._posterior
+        twin = self._copy_shallow()
+        twin.features = np.tile(np.eye(self.problem.num_features), (len(self.counts), 1, 1))
+        twin.belief, twin.noun = self._posterior.predict(twin.features).coefficients, "coefficient"
         return twin
 
     def mean(self) -> np.ndarray:
@@ -128,9 +101,8 @@ class PosteriorSnapshot:
         levels = check_numbers("p", p)
         if not ((levels > 0) & (levels < 1)).all():
             raise ValueError(message("p", "be above 0 and below 1", p))
-        found = np.array([self._ask("quantile", level) for level in levels.ravel().tolist()])
-        lanes = () if self.num_envs is None else (self.num_envs,)
-        return found.reshape(*levels.shape, *lanes, self.num_arms)
+        answers = [self._ask("quantile", level) for level in levels.ravel().tolist()]
+        return np.reshape(answers, (*levels.shape, *self._shape))
 
     def interval(self, confidence: float = 0.95) -> np.ndarray:
         """Return the lower and upper ends of central intervals, one after the other.
@@ -152,20 +124,20 @@ class PosteriorSnapshot:
         """
         points = check_numbers("x", x)
         answers = self._ask("density", points.ravel(), num=(points.size,))
-        return answers.reshape(*points.shape, *answers.shape[1:])
+        return answers.reshape(*points.shape, *self._shape)
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the probabilities that each arm has the largest mean."""
+        answers = np.atleast_2d(self._ask("best_arm_probabilities"))
         name = f"{type(self.belief).__name__}.best_arm_probabilities"
-        found = np.atleast_2d(self._ask("best_arm_probabilities"))
-        return self._drop_lane_axis(check_probabilities(name, found, found.shape))
+        return check_probabilities(name, answers, answers.shape).reshape(self._shape)
 
     def best_arm_error(self) -> np.ndarray:
         """Return how far off they may be by chance: twice the total variation to expect.
 
         It is 0 where they are computed from the distributions themselves, to the accuracy of those.
         """
-        return self._drop_lane_axis(self.belief.best_arm_error())
+        return self._ask("best_arm_error", of_arms=False)
 
     def expected_loss(self) -> np.ndarray:
         """Return the expected regret of stopping with each arm: E[max mean] - E[its mean].
@@ -177,13 +149,13 @@ class PosteriorSnapshot:
 
     def effective_sample_size(self) -> np.ndarray:
         """Return how many independent draws the answers are worth; inf if they are exact."""
-        return self._drop_lane_axis(self.belief.effective_sample_size())
+        return self._ask("effective_sample_size", of_arms=False)
 
     @property
     def doubts(self) -> Any:
         """Why answers so far may be wrong: a `bandit_gym.checks.doubts.Doubt`, or (N,) numbers."""
-        found = self._drop_lane_axis(self.belief.doubts())
-        return Doubt(int(found)) if self.num_envs is None else found
+        doubts = self._ask("doubts", of_arms=False)
+        return Doubt(int(doubts)) if self.num_envs is None else doubts
 
     def sample(self, size: int, *, seed: int | None = None) -> np.ndarray:
         """Return draws of the means, (size, N, K) or (size, K).
@@ -210,6 +182,7 @@ class PosteriorSnapshot:
             raise ValueError(f"predictive must have proper posteriors, got none of arm {arm}.")
         return np.asarray(self.problem.likelihood.sample(means, rng.random(means.shape)))
 
+    @atomic
     def plot(self, ax: Axes | None = None, *, lane: int = 0) -> Axes:
         """Draw the densities of the arms or, of draws and of many arms, intervals.
 
@@ -219,6 +192,7 @@ class PosteriorSnapshot:
         """
         from matplotlib.axes import Axes
 
+        self._require_features()
         lane = check_integer("lane", lane, minimum=0, maximum=len(self.counts) - 1)
         if ax is not None:
             check_object("ax", ax, Axes, "leave it out for a figure of its own")
@@ -235,43 +209,65 @@ class PosteriorSnapshot:
 
     def __repr__(self) -> str:
         """Show the arms of the first lane, or the coefficients, as a small table."""
-        if self._lacks_features:
-            return repr(self.coefficients)
-        table = as_frame(self).to_string(index=False)  # before the title, which shows its doubts
-        return "\n".join([make_title(self), table, *_list_omitted(self)])
+        title, table, omitted = self._tabulate()
+        return "\n".join([title, table.to_string(index=False), *omitted])
 
     def _repr_html_(self) -> str:
-        if self._lacks_features:
-            return self.coefficients._repr_html_()
-        table = as_frame(self).to_html(index=False, border=0)
-        lines = [make_title(self), *_list_omitted(self)]
-        return "".join(f"<p>{escape(line)}</p>" for line in lines) + table
+        title, table, omitted = self._tabulate()
+        lines = "".join(f"<p>{escape(line)}</p>" for line in [title, *omitted])
+        return lines + table.to_html(index=False, border=0)
+
+    @atomic
+    def _tabulate(self) -> tuple[str, DataFrame, list[str]]:
+        """Return what is shown of the first lane: title, table, and how many rows are left out."""
+        shown = self.coefficients if self._lacks_features else self
+        table = as_frame(shown)  # before the title, which shows its doubts
+        return make_title(shown), table, _list_omitted(shown)
 
     @property
     def num_arms(self) -> int:
         """K."""
         return int((self.counts if self.features is None else self.features).shape[1])
 
-    def _ask(
-        self, name: str, *options: Any, num: tuple[int, ...] = (), asked: Any = None
-    ) -> np.ndarray:
-        """Return (*num, N, K) answers of the belief, for a single run without the axis of lanes."""
-        belief, shape = asked or self.belief, (*num, len(self.counts), self.num_arms)
-        answers = getattr(belief, name)(*options)
-        found = check_returned(f"{type(belief).__name__}.{name}", answers, shape)
-        return found[..., 0, :] if self.num_envs is None else found
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """The shape of an answer: (N, K), or (K,) for a single run."""
+        return (self.num_arms,) if self.num_envs is None else (self.num_envs, self.num_arms)
 
-    def _drop_lane_axis(self, found: np.ndarray) -> np.ndarray:
-        return found[0] if self.num_envs is None else found
+    @property
+    def _lacks_features(self) -> bool:
+        """Whether coefficients are all that can be asked for."""
+        return not self.has_pulls and self.features is None
+
+    @atomic
+    def _ask(
+        self, question: str, *options: Any, num: tuple[int, ...] = (), of_arms: bool = True
+    ) -> np.ndarray:
+        """Return (*num, N, K) answers of the belief, or (N,); a single run has no axis of lanes.
+
+        A belief that its own draws move is asked by a copy.
+        """
+        self._require_features()
+        belief = self.belief.fork() if num and self.belief.keeps_state else self.belief
+        shape = (*num, len(self.counts), self.num_arms) if of_arms else (len(self.counts),)
+        name = f"{type(belief).__name__}.{question}"
+        answers = check_returned(name, getattr(belief, question)(*options), shape)
+        if self.num_envs is None:
+            return answers[..., 0, :] if of_arms else answers[0]
+        return answers
+
+    def _require_features(self) -> None:
+        """Refuse questions about arms whose features are not known."""
+        if self._lacks_features:
+            condition = "be given to posterior where more than coefficients is asked of it"
+            raise TypeError(message("observation", condition, None))
 
     def _draw(self, size: int, seed: int | None) -> tuple[np.ndarray, Generator]:
         """Return draws of the means, and the generator that goes on after them."""
         rng = np.random.default_rng(check_seed("seed", seed))
         max_size = MAX_DRAWN_VALUES // self.counts.size
         size = check_integer("size", size, minimum=1, maximum=max_size)
-        posterior = self.belief
-        posterior = posterior.fork() if posterior.keeps_state else posterior
-        return self._ask("sample_many", rng, size, num=(size,), asked=posterior), rng
+        return self._ask("sample_many", rng, size, num=(size,)), rng
 
 
 MAX_CURVES = 10

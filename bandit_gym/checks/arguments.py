@@ -8,6 +8,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
+from decimal import Decimal
 from difflib import get_close_matches
 from importlib import import_module
 from math import inf
@@ -57,16 +58,22 @@ def as_array(value: Any) -> np.ndarray[Any, Any] | None:
 
 
 def as_numbers(value: Any, kinds: str = "iuf") -> FloatArray | None:
-    """Return the value as a float array of its own; None if it is not made of real numbers."""
+    """Return the value as a float array of its own; None if it is not made of real numbers.
+
+    Where booleans are taken, decimals are too, and the mixed columns of tables.
+    """
     values = as_array(value)
-    if values is None or values.dtype.kind not in kinds:
+    if values is None:
         return None
-    return values.astype(np.float64)
+    if values.dtype.kind == "O" and "b" in kinds:
+        is_number = (isinstance(each, Real | Decimal | np.bool_) for each in values.flat)
+        return values.astype(np.float64) if all(is_number) else None
+    return values.astype(np.float64) if values.dtype.kind in kinds else None
 
 
-def check_numbers(name: str, value: Any) -> FloatArray:
+def check_numbers(name: str, value: Any, kinds: str = "iuf") -> FloatArray:
     """Return real numbers, alone or in an array of any shape; infinite ones are numbers."""
-    values = as_numbers(value)
+    values = as_numbers(value, kinds)
     if values is None:
         raise TypeError(message(name, "be numbers, alone or in an array", value))
     if np.isnan(values).any():
@@ -185,12 +192,12 @@ def check_returned(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray[
     """Return the numbers that a user's method returned, or refuse what has another shape."""
     values = as_array(value)
     if values is None or values.dtype.kind not in "biuf":
-        found = shorten_repr(value)
+        text = shorten_repr(value)
     elif values.shape == shape:
         return values
     else:
-        found = f"shape {values.shape}"
-    raise ValueError(f"{name} must return numbers of shape {shape}, got {found}.")
+        text = f"shape {values.shape}"
+    raise ValueError(f"{name} must return numbers of shape {shape}, got {text}.")
 
 
 def call_method(
@@ -386,6 +393,7 @@ RENAMED = {
     "_law": "_action_probabilities",
     "doubts_proposal_blind": "doubts_low_coverage",
     "has_exact_law": "has_exact_probabilities",
+    "has_exact_propensities": "has_exact_probabilities",
     "most_lanes": "max_lanes",
 }
 """Old name -> new name; the changelog lists all."""

@@ -19,6 +19,8 @@ class Doubt(IntFlag):
         `SMCThompson`.
     PARTICLES_COLLAPSED: the particles rest on a few distinct values. Take more of them, or let
         them be resampled and moved, as `SMCThompson` does by default.
+    ILL_CONDITIONED: features so nearly determine each other that rounding decides what is known of
+        their coefficients. Centre them, or leave some out.
 
     `agent.diagnostics()["doubts"]` is one of them, or a sum, for a single run. For N lanes it is an
     (N,) array of numbers, and `Doubt(number)` shows which they are. A decision is flagged,
@@ -31,6 +33,7 @@ class Doubt(IntFlag):
     BEYOND_TABLE = auto()
     CHAINS_APART = auto()
     PARTICLES_COLLAPSED = auto()
+    ILL_CONDITIONED = auto()
 
     @classmethod
     def _missing_(cls, value: Any) -> Any:

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from bandit_gym.checks.arguments import check_choice, check_path, message
-
 VERSION = "0.2.0"
 RESULTS_VERSION = 17
 """Which numbers this engine draws, raised by hand whenever an agent or an environment draws others.
@@ -68,25 +66,3 @@ def remove_leftovers(folder: Path) -> None:
     """Remove what writers that were killed have left of `replacing` in a folder and below."""
     for path in folder.rglob(f".*{LEFTOVER}"):
         path.unlink(missing_ok=True)
-
-
-def read_frame(name: str, source: Any) -> Any:
-    """Return a data frame, or that of a CSV or Parquet file.
-
-    Raises:
-        TypeError: if it is neither a frame nor a path.
-        ValueError: if there is no such file, its name ends otherwise, or it cannot be read.
-    """
-    import pandas as pd  # slow to start, and seldom needed
-
-    if isinstance(source, pd.DataFrame):
-        return source
-    path, readers = check_path(name, source), {".csv": pd.read_csv, ".parquet": pd.read_parquet}
-    read = readers[check_choice(f"the ending of {name}", path.suffix.lower(), readers)]
-    if not path.is_file():
-        raise ValueError(message(name, "be a file that exists", str(path)))
-    try:
-        return read(path)
-    except (ValueError, OSError) as error:  # of pandas, pyarrow and their decoders
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise ValueError(message(name, "be a file that can be read", str(path), reason)) from error

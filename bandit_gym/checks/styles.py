@@ -9,10 +9,16 @@ COLOURS = (
     *("#0072b2", "#d55e00", "#009e73", "#cc79a7"),
     *("#e69f00", "#56b4e9", "#000000", "#882255"),
 )
-"""Okabe and Ito's and a wine red: distinct to colour-blind eyes, on dark pages too."""
+"""Okabe and Ito's and a wine red: distinct to colour-blind eyes."""
 
-DASHES = {"solid": "-", "dash": "--", "dashdot": "-.", "dot": ":"}
-"""As plotly and as matplotlib call them; they repeat what the colours say."""
+DARK_COLOURS = (
+    *("#4ba3dd", "#ff8b45", "#2fc79b", "#eaa9cd"),
+    *("#f2bd4b", "#a5dcff", "#f0f0f0", "#c9588c"),
+)
+"""The same hues on a dark page, lighter than it as the others are darker than a white one."""
+
+DASHES = ("-", "--", "-.", ":")
+"""They repeat what the colours say."""
 
 MAX_LINE_LENGTH = 37
 """Characters, which fit across a figure even where all are capitals."""
@@ -25,9 +31,12 @@ FORMATS: dict[str, dict[str, Any]] = {
 """Of figures, and settings that make the same figure the same bytes in each."""
 
 AXIS_SCALES = ("linear", "log")
+FILE_STYLES = ("screen", "paper")
+"""Those of `STYLES` that figures in files have."""
 
 STYLES: dict[str, Any] = {
     "screen": {"figure.figsize": (5.2, 4.0)},
+    "page": {"figure.figsize": (5.2, 4.0), "svg.fonttype": "none", "savefig.transparent": True},
     "paper": {
         "figure.figsize": (3.33, 2.8),  # a column of a two-column paper
         "font.family": ["serif", "sans-serif"],  # which has scripts that the first lacks
@@ -42,7 +51,7 @@ STYLES: dict[str, Any] = {
 
 
 class LineStyle(NamedTuple):
-    """A colour, and a dash by plotly's name."""
+    """A colour, and a dash by matplotlib's name."""
 
     colour: str
     dash: str
@@ -50,13 +59,13 @@ class LineStyle(NamedTuple):
     @property
     def line(self) -> dict[str, Any]:
         """What matplotlib takes for it."""
-        return {"color": self.colour, "linestyle": DASHES[self.dash]}
+        return {"color": self.colour, "linestyle": self.dash}
 
 
 def line_style(number: int) -> LineStyle:
     """Return how agent `number` of an experiment is drawn: 8 x 4 ways, then again."""
-    count, dashes = len(COLOURS), list(DASHES)
-    return LineStyle(COLOURS[number % count], dashes[(number + number // count) % len(dashes)])
+    count = len(COLOURS)
+    return LineStyle(COLOURS[number % count], DASHES[(number + number // count) % len(DASHES)])
 
 
 def escape_formula(text: str) -> str:

@@ -15,6 +15,6 @@ Parameter: TypeAlias = float | tuple[float, ...]
 
 Info: TypeAlias = dict[str, Any]
 """What an environment reports beside observations, and takes as options."""
-Paid: TypeAlias = tuple[FloatArray, dict[str, np.ndarray]]
+RewardsAndInfo: TypeAlias = tuple[FloatArray, dict[str, np.ndarray]]
 """Rewards, one per lane, and what is reported of the pulls: name -> (N, ...) values, of which those
 of the lanes at hand mean something."""

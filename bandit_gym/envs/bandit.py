@@ -2,7 +2,8 @@
 
 The vector environment equals `gymnasium.vector.SyncVectorEnv` of the single one to the last bit:
 observations, rewards, ends and infos, in every autoreset mode. Lane i has its own streams, seeded
-as in `SyncVectorEnv`.
+as in `SyncVectorEnv`. Both play by `BanditLanes`. The single one is not lane 0 of a vector one,
+whose clocks, masks and autoresets make a step take 2.4 times as long (58 µs for 24).
 
 Notation: N lanes, M selected lanes, K arms.
 """
@@ -30,7 +31,7 @@ from bandit_gym.checks import (
     check_seed,
     message,
 )
-from bandit_gym.checks.typing import BoolArray, FloatArray, Info, IntArray, Paid
+from bandit_gym.checks.typing import BoolArray, FloatArray, Info, IntArray, RewardsAndInfo
 from bandit_gym.envs.observations import PlayRecord, add_info, of_lane, unbatch
 from bandit_gym.envs.rendering import RENDER_FPS, RENDER_MODES, render
 from bandit_gym.numerics.streams import (
@@ -138,7 +139,7 @@ class BanditLanes:
         """Return the (M, K) means with which episodes of the (M,) lanes begin."""
         return draw_instances(self.problem, instance, self.streams, lanes)
 
-    def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> Paid:
+    def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> RewardsAndInfo:
         """Return the (N,) rewards of a pull in each lane, and what a step reports of it."""
         rewards = self._pay(take_arms(self._means, actions), uniforms)
         regrets = take_arms(self._gaps, actions)
@@ -201,8 +202,8 @@ class BanditEnv(BanditLanes, gym.Env[Any, Any]):
         means: list of K true means, the same in every episode, while agents are still given the
             prior. None draws them from the prior at each reset.
         observation: "constant", "counts" or "history".
-        horizon: pulls after which the time left in an observation is 0. "counts" and "history" need
-            it, for `gym.make` does not pass `max_episode_steps` on to the environment.
+        horizon: pulls after which the time left, which "counts" and "history" show, is 0. None is
+            the time limit of `gym.make`; a `BanditEnv` made directly has none.
         render_mode: None, "ansi" (text) or "rgb_array" (picture); both show the true means.
 
     Version history:
@@ -403,8 +404,8 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
             fresh = draw_seeds(self.num_envs)
             seeds = [new if old is None else old for old, new in zip(seeds, fresh, strict=True)]
         lanes = np.flatnonzero(mask).tolist()
-        found = {lane: seed for lane in lanes if (seed := seeds[lane]) is not None}
-        self.streams.seed(np.array([*found], dtype=np.int64), [*found.values()])
+        given = {lane: seed for lane in lanes if (seed := seeds[lane]) is not None}
+        self.streams.seed(np.array([*given], dtype=np.int64), [*given.values()])
         self._has_begun = True
 
     def _check_reset_mask(self, options: Mapping[str, Any]) -> BoolArray:

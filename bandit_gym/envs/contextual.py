@@ -18,7 +18,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from bandit_gym.checks import check_all, check_object
-from bandit_gym.checks.typing import FloatArray, Info, IntArray, Paid
+from bandit_gym.checks.typing import FloatArray, Info, IntArray, RewardsAndInfo
 from bandit_gym.contexts import MAX_FEATURE, VisitorTable, make_contexts
 from bandit_gym.envs.bandit import (
     LANE,
@@ -79,7 +79,7 @@ class FeatureLanes(BanditLanes):
             self._start(lane, first)
         return self._draw(lanes)
 
-    def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> Paid:
+    def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> RewardsAndInfo:
         """Play on the features that are shown, and show the next ones."""
         rewards, reported = super()._pull_arms(actions, uniforms)
         self._played_means = self.means

@@ -1,20 +1,26 @@
-"""The problem behind each registered id, and the two environments that are made of it.
+"""What each registered id makes: one environment, or N lanes of it where `num_envs` is given.
 
-A function here turns the arguments of `gymnasium.make` into a problem; for a built-in likelihood
-it is made on request. `bandit_gym.registration` says what each id is; `BanditEnv` is the manual of
-them all.
+`bandit_gym.registration` says what each id is, and `BanditEnv` is the manual of them all: its
+options, such as `observation`, are options of every id here.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
-from inspect import Signature, signature
+from inspect import Parameter, signature
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
-from bandit_gym.checks import MAX_DEPENDENT_ARMS, check_integer, check_keys, message
+from bandit_gym.checks import (
+    MAX_DEPENDENT_ARMS,
+    check_integer,
+    message,
+    quote_words,
+    suggest_nearest,
+)
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.contexts import count_coefficients
 from bandit_gym.envs.bandit import METADATA, BanditEnv, BanditVectorEnv
@@ -25,82 +31,58 @@ from bandit_gym.envs.contextual import (
     TableBanditEnv,
     TableBanditVectorEnv,
 )
-from bandit_gym.likelihoods import LIKELIHOODS, Bernoulli, Likelihood, make_likelihood
+from bandit_gym.likelihoods import make_likelihood
 from bandit_gym.priors import Normal, Prior, TruncatedMultivariateNormal, make_prior
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
+AnyBandit = BanditEnv | BanditVectorEnv
 PriorLike = Prior | Mapping[str, Any] | Sequence[Any] | str | None
 
-VECTOR_OPTIONS = "num_envs", "autoreset_mode"
+VECTOR_OPTIONS = "num_envs", "max_episode_steps", "autoreset_mode"
 
 
-class EnvironmentFactory:
-    """What an id makes: one environment, or N lanes of it where `num_envs` is given.
-
-    Its signature lists the arguments of the problem and of `BanditEnv` one by one.
-
-    Attributes:
-        problem: function from the arguments of its own to the problem.
-        kinds: the environment, single and natively vectorised.
-    """
-
-    metadata = METADATA
-
-    def __init__(
-        self,
-        problem: Callable[..., BanditProblem],
-        kinds: tuple[type[BanditEnv], type[BanditVectorEnv]] = (BanditEnv, BanditVectorEnv),
-    ) -> None:
-        self.problem, self.kinds = problem, kinds
-        self.__doc__, self.__name__ = problem.__doc__, problem.__name__
-        self._problem_parameters = dict(signature(problem).parameters)
-        common = dict(signature(kinds[0]).parameters)
-        del common["problem"]
-        parameters = (common | self._problem_parameters).values()
-        self.__signature__ = Signature(sorted(parameters, key=lambda each: each.kind))
-
-    def __call__(self, **options: Any) -> BanditEnv | BanditVectorEnv:
-        """Make the environment of the problem that some of the options describe.
-
-        Raises:
-            ValueError: if an option is unknown; names the nearest.
-        """
-        is_vector = _asks_for_lanes(self, options)
-        problem = {key: options[key] for key in self._problem_parameters if key in options}
-        others = {key: options[key] for key in options if key == "contexts" or key not in problem}
-        return self.kinds[is_vector](problem=self.problem(**problem), **others)
+def bernoulli(num_arms: int = 10, prior: PriorLike = None, **options: Any) -> AnyBandit:
+    """Bernoulli bandit. A pull pays 1 with probability equal to its arm's mean, otherwise 0."""
+    return _make(bernoulli, options, problem=_build("bernoulli", num_arms, prior))
 
 
-def _asks_for_lanes(make: Callable[..., Any], options: Mapping[str, Any]) -> bool:
-    """Say whether options ask for lanes; refuse those that what makes an environment lacks."""
-    is_vector = "num_envs" in options
-    known = [*signature(make).parameters, "max_episode_steps", *VECTOR_OPTIONS * is_vector]
-    check_keys(f"options of the {make.__name__} bandit", options, optional=sorted(known))
-    return is_vector
+def exponential(num_arms: int = 10, prior: PriorLike = None, **options: Any) -> AnyBandit:
+    """Exponential bandit. Rewards are positive and skewed, like waiting times."""
+    return _make(exponential, options, problem=_build("exponential", num_arms, prior))
 
 
-@cache
-def __getattr__(name: str) -> EnvironmentFactory:
-    """Return the factory of a built-in likelihood by its name, such as `families.poisson`."""
-    if name not in LIKELIHOODS:
-        raise AttributeError(f"{__name__} has no {name!r}.")
-    make_rewards = LIKELIHOODS[name]
-
-    def problem(num_arms: int = 10, prior: PriorLike = None, **parameters: Any) -> BanditProblem:
-        return _build(make_rewards(**parameters), num_arms, prior)
-
-    others = signature(problem).parameters.values()
-    own = signature(make_rewards).parameters.values()
-    parameters = [*others][:2] + [each.replace(kind=each.KEYWORD_ONLY) for each in own]
-    problem.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    problem.__name__, problem.__doc__ = name, f"{name.title()} bandit. {make_rewards.__doc__}"
-    return EnvironmentFactory(problem)
+def gaussian(
+    num_arms: int = 10, prior: PriorLike = None, *, std: float = 1.0, **options: Any
+) -> AnyBandit:
+    """Gaussian bandit. Rewards are normal, with a standard deviation that the agent is given."""
+    likelihood = {"name": "gaussian", "std": std}
+    return _make(gaussian, options, problem=_build(likelihood, num_arms, prior))
 
 
-@EnvironmentFactory
+def poisson(num_arms: int = 10, prior: PriorLike = None, **options: Any) -> AnyBandit:
+    """Poisson bandit. Rewards are counts: 0, 1, 2, ..."""
+    return _make(poisson, options, problem=_build("poisson", num_arms, prior))
+
+
+def custom(
+    num_arms: int = 10,
+    prior: PriorLike = None,
+    *,
+    likelihood: LikelihoodLike = "bernoulli",
+    **options: Any,
+) -> AnyBandit:
+    """Custom bandit: rewards of the likelihood that is named, also a user's."""
+    return _make(custom, options, problem=_build(likelihood, num_arms, prior))
+
+
 def dependent_prior(
-    num_arms: int = 10, prior: PriorLike = None, *, dimension: int | None = None, arm_seed: int = 0
-) -> BanditProblem:
+    num_arms: int = 10,
+    prior: PriorLike = None,
+    *,
+    dimension: int | None = None,
+    arm_seed: int = 0,
+    **options: Any,
+) -> AnyBandit:
     """Bernoulli bandit with dependent arms: what one arm pays says something about the others."""
     if dimension is not None and prior is not None:
         remedy = "it shapes the default prior only"
@@ -108,18 +90,9 @@ def dependent_prior(
     if prior is None:
         covariance = unit_vector_covariance(num_arms, dimension, arm_seed)
         prior = TruncatedMultivariateNormal(0.5, covariance.tolist())
-    return _build(Bernoulli(), num_arms, prior)
+    return _make(dependent_prior, options, problem=_build("bernoulli", num_arms, prior))
 
 
-@EnvironmentFactory
-def custom(
-    num_arms: int = 10, prior: PriorLike = None, *, likelihood: LikelihoodLike = "bernoulli"
-) -> BanditProblem:
-    """Custom bandit: rewards of the likelihood that is named, also a user's."""
-    return _build(make_likelihood(likelihood), num_arms, prior)
-
-
-@partial(EnvironmentFactory, kinds=(ContextualBanditEnv, ContextualBanditVectorEnv))
 def contextual(
     num_arms: int = 10,
     num_features: int = 5,
@@ -127,28 +100,90 @@ def contextual(
     *,
     likelihood: LikelihoodLike = "bernoulli",
     contexts: Any = "normal",
-) -> ContextualProblem:
+    **options: Any,
+) -> AnyBandit:
     """Contextual bandit: what an arm pays depends on its features, which change at each step."""
     num_coefficients = count_coefficients(contexts, num_arms, num_features)
     chosen = Normal(0.0, 1.0) if prior is None else make_prior(prior)
-    return ContextualProblem(make_likelihood(likelihood), chosen, num_arms, num_coefficients)
+    problem = ContextualProblem(make_likelihood(likelihood), chosen, num_arms, num_coefficients)
+    return _make(contextual, options, problem=problem, contexts=contexts)
 
 
-def table(**options: Any) -> BanditEnv | BanditVectorEnv:
+def table(features: Any = None, rewards: Any = None, **options: Any) -> AnyBandit:
     """Table bandit: visitors of a table in random order, each with the reward of every arm."""
-    kinds: tuple[Any, Any] = TableBanditEnv, TableBanditVectorEnv
-    return kinds[_asks_for_lanes(table, options)](**options)  # type: ignore[no-any-return]
+    return _make(table, options, features=features, rewards=rewards)
 
 
-table.__signature__ = signature(TableBanditEnv)  # type: ignore[attr-defined]
+PLAIN_CLASSES = BanditEnv, BanditVectorEnv
+ENVIRONMENTS: dict[Callable[..., AnyBandit], tuple[Callable[..., BanditEnv], Any]] = {
+    bernoulli: PLAIN_CLASSES,
+    contextual: (ContextualBanditEnv, ContextualBanditVectorEnv),
+    custom: PLAIN_CLASSES,
+    dependent_prior: PLAIN_CLASSES,
+    exponential: PLAIN_CLASSES,
+    gaussian: PLAIN_CLASSES,
+    poisson: PLAIN_CLASSES,
+    table: (TableBanditEnv, TableBanditVectorEnv),
+}
+"""What an id makes -> the classes of its environments, single and natively vectorised."""
+
+for _make_bandit in ENVIRONMENTS:  # in which `gymnasium.make` looks for render modes
+    _make_bandit.metadata = METADATA  # type: ignore[attr-defined]
 
 
-def _build(likelihood: Likelihood, num_arms: int, prior: PriorLike) -> BanditProblem:
+def list_options(make: Callable[..., AnyBandit]) -> dict[str, Parameter]:
+    """Return the options of what an id makes: its own, and those of its environment's class."""
+    own, shared = signature(make).parameters, signature(ENVIRONMENTS[make][0]).parameters
+    known = {**own, **{name: each for name, each in shared.items() if name not in own}}
+    return {name: each for name, each in known.items() if name not in ("options", "problem")}
+
+
+def _make(make: Any, options: dict[str, Any], **given: Any) -> AnyBandit:
+    """Make an environment, or lanes of it.
+
+    Args:
+        make: what the id makes.
+        options: what is not among its own parameters.
+        **given: arguments that its own parameters are turned into.
+
+    Raises:
+        TypeError: if an option is unknown; names the nearest.
+    """
+    is_vector = "num_envs" in options
+    known = sorted({*list_options(make), *VECTOR_OPTIONS * is_vector})
+    for name in options:
+        if name not in known:
+            remedy = suggest_nearest(name, known) or f"known are {quote_words(known)}"
+            text = f"{make.__name__}() got an unexpected keyword argument {name!r}; {remedy}."
+            raise TypeError(text)  # in Python's words, in which TorchRL looks for its own
+    shows_horizon = options.get("observation", "constant") != "constant"
+    if shows_horizon and not is_vector and options.get("horizon") is None:
+        options["horizon"] = _find_time_limit()
+    return ENVIRONMENTS[make][is_vector](**given, **options)  # type: ignore[no-any-return]
+
+
+def _find_time_limit() -> int | None:
+    """Return the time limit that `gymnasium.make` is about to set; None if there is none.
+
+    Gymnasium tells it to no environment, so it is read among the variables of that function.
+    """
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code is not gym.make.__code__:
+        frame = frame.f_back
+    if frame is None:
+        return None
+    limit, spec = frame.f_locals["max_episode_steps"], frame.f_locals["env_spec"]
+    limit = spec.max_episode_steps if limit is None else limit
+    return limit if limit is not None and limit > 0 else None
+
+
+def _build(likelihood: LikelihoodLike, num_arms: int, prior: PriorLike) -> BanditProblem:
     """Build a problem; without a prior it gets the likelihood's own."""
-    if prior is None and likelihood.default_prior is None:
-        raise ValueError(message("prior", f"be given for {likelihood.name} rewards", prior))
-    chosen = make_prior(likelihood.default_prior if prior is None else prior)
-    return BanditProblem(likelihood, chosen, num_arms)
+    rewards = make_likelihood(likelihood)
+    prior = rewards.default_prior if prior is None else prior
+    if prior is None:
+        raise ValueError(message("prior", f"be given for {rewards.name} rewards", prior))
+    return BanditProblem(rewards, make_prior(prior), num_arms)
 
 
 def unit_vector_covariance(num_arms: int, dimension: int | None, arm_seed: int) -> FloatArray:

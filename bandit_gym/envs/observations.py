@@ -21,9 +21,8 @@ What can be learned from each:
 Rewards and empirical means x are scaled to [0, 1] by the support of the mean: unchanged on [0, 1],
 x / (1 + x) on [0, inf), (1 + x / (1 + abs(x))) / 2 on the reals. The last two report rewards of
 order one apart best. Where there is nothing to show yet (an arm never pulled, no reward) the entry
-is 0.5. Time left falls from 1 to 0 over the horizon, and stays there. The horizon is given:
-Gymnasium keeps a single environment's time limit from it, so that it is an argument; a vector
-environment has a time limit of its own, which is its horizon unless another is given.
+is 0.5. Time left falls from 1 to 0 over the horizon, and stays there. The horizon is the time limit
+of `gymnasium.make` or `make_vec` unless another is given.
 """
 
 from collections.abc import Mapping
@@ -44,7 +43,6 @@ class PlayRecord:
     """The pulls and rewards of every lane's episode so far, and what an agent sees of them.
 
     Observations are made from this record, which never holds the means, so they cannot leak them.
-    They are kept and changed where something was played, as most of a long one never changes.
 
     Args:
         num_envs: N.
@@ -59,6 +57,7 @@ class PlayRecord:
         lengths: (N,) pulls of all arms.
         regrets: (N,) what they lost to the arms that were best then.
         last_actions: (N,) arms pulled last, -1 before the first.
+        last_rewards: (N,) what they paid.
 
     Raises:
         ValueError: if the observation is unknown, or shows a horizon that is None.
@@ -82,22 +81,15 @@ class PlayRecord:
         self.pulls = np.zeros((num_envs, num_arms), dtype=np.int64)
         self.reward_sums = np.zeros((num_envs, num_arms))
         self.lengths, self.regrets = np.zeros(num_envs, dtype=np.int64), np.zeros(num_envs)
-        self.last_actions = np.full(num_envs, -1, dtype=np.int64)
+        self.last_actions, self.last_rewards = np.full(num_envs, -1), np.zeros(num_envs)
         self._observation, self._support, self._horizon = observation, support, horizon or 1
-        blank = {
-            "constant": [],
-            "counts": [0.0] * num_arms + [NO_DATA_VALUE] * num_arms + [1.0],
-            "history": [0.0] * num_arms + [NO_DATA_VALUE, 1.0],
-        }
-        self._blank = np.array(blank[observation], dtype=np.float32)
-        self._shown = np.tile(self._blank, (num_envs, 1))
 
     @property
     def space(self) -> Space[Any]:
         """The space of one lane's observation."""
-        if not len(self._blank):
+        if self._observation == "constant":
             return Discrete(1)
-        return Box(0.0, 1.0, self._blank.shape, dtype=np.float32)
+        return Box(0.0, 1.0, self.observe()[0].shape, dtype=np.float32)
 
     @property
     def empirical_means(self) -> FloatArray:
@@ -106,39 +98,33 @@ class PlayRecord:
 
     def add(self, actions: IntArray, rewards: FloatArray, regrets: Any = 0.0) -> None:
         """Add one pull per lane: (N,) actions, (N,) rewards and (N,) regrets."""
-        num_lanes, num_arms = self.pulls.shape
-        lanes, per_pull = np.arange(num_lanes), 1.0 / self._horizon
-        flat_indices = lanes * num_arms + actions  # flat: twice as fast as pairs
-        pulls, sums = self.pulls.reshape(-1), self.reward_sums.reshape(-1)
+        flat_indices = np.arange(0, self.pulls.size, self.pulls.shape[1]) + actions
+        self.pulls.reshape(-1)[flat_indices] += 1  # flat: twice as fast as pairs
+        self.reward_sums.reshape(-1)[flat_indices] += rewards
         self.lengths += 1
         self.regrets += regrets
-        counts, totals = pulls[flat_indices] + 1, sums[flat_indices] + rewards
-        pulls[flat_indices], sums[flat_indices] = counts, totals
-        shown, starts = self._shown.reshape(-1), lanes * self._shown.shape[1]
-        if self._observation == "counts":
-            shown[starts + actions] = np.minimum(counts * per_pull, 1.0)
-            shown[starts + num_arms + actions] = scale_rewards(totals / counts, *self._support)
-        elif self._observation == "history":
-            shown[starts + self.last_actions] = 0.0  # of a first pull, the time left, as below
-            shown[starts + actions] = 1.0
-            self._shown[:, num_arms] = scale_rewards(rewards, *self._support)
-        if self._observation != "constant":
-            time_left = (self._horizon - self.lengths) * per_pull
-            self._shown[:, -1] = np.maximum(time_left, 0.0)
-        self.last_actions[:] = actions
+        self.last_actions[:], self.last_rewards[:] = actions, rewards
 
     def clear(self, lanes: IntArray | BoolArray) -> None:
         """Start the listed or masked lanes afresh."""
         for values in (self.pulls, self.reward_sums, self.lengths, self.regrets):
             values[lanes] = 0
         self.last_actions[lanes] = -1
-        self._shown[lanes] = self._blank
 
     def observe(self) -> NDArray[Any]:
         """Return what is seen: (N,) int64 zeros for "constant", else (N, size) float32."""
-        if not len(self._blank):
-            return np.zeros(len(self._shown), dtype=np.int64)
-        return self._shown.copy()
+        if self._observation == "constant":
+            return np.zeros(len(self.pulls), dtype=np.int64)
+        per_pull = 1.0 / self._horizon
+        time_left = np.maximum((self._horizon - self.lengths) * per_pull, 0.0)[:, None]
+        if self._observation == "counts":
+            plays: Any = np.minimum(self.pulls * per_pull, 1.0)
+            rewards, has_data = self.empirical_means, self.pulls > 0
+        else:
+            plays = self.last_actions[:, None] == np.arange(self.pulls.shape[1])
+            rewards, has_data = self.last_rewards[:, None], self.lengths[:, None] > 0
+        scaled = np.where(has_data, scale_rewards(rewards, *self._support), NO_DATA_VALUE)
+        return np.concatenate([plays, scaled, time_left], axis=1, dtype=np.float32)
 
 
 def scale_rewards(rewards: FloatArray, low: float, high: float) -> FloatArray:

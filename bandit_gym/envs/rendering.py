@@ -7,7 +7,6 @@ Notation: K arms, C cells of a range of means, S shown steps.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium as gym
@@ -30,8 +29,8 @@ RENDER_FPS = 4
 
 NUM_CELLS = 96
 INTERVAL_HEIGHT = 0.4
-NUM_SHOWN_DRAWS = 2000
-"""Of posteriors that are held as draws, for a histogram."""
+NUM_SHOWN_DRAWS = 200
+"""Of posteriors that are held as draws: each is a tick."""
 
 SIZE, DPI = (9.6, 5.4), 100
 """Inches, and dots in each."""
@@ -39,6 +38,9 @@ SIZE, DPI = (9.6, 5.4), 100
 MAX_DRAWN_ARMS = 20
 ROW_HEIGHT = 0.85
 """Of what is drawn of an arm, where one row is 1."""
+
+TICK_HEIGHT = 0.4
+"""Of a draw, in the same unit."""
 
 LINE_HEIGHT = 0.03
 """Of a title, where the figure's is 1."""
@@ -50,7 +52,7 @@ PULLS_COLOUR = "#bbbbbb"
 _CHI_SQUARED_95 = 3.841458820694124  # 95 % quantile of chi-squared with one degree of freedom
 
 
-class Frame(NamedTuple):
+class View(NamedTuple):
     """What there is to see after one step.
 
     Attributes:
@@ -61,7 +63,8 @@ class Frame(NamedTuple):
         source: what the arms' estimates are taken from, in words.
         centre: (K,) posterior means or averages, inf or nan for arms of which nothing is known.
         cells: lowest and highest mean of the range that is drawn.
-        heights: (K, C) what is drawn in its cells, each arm's highest at 1.
+        heights: (K, C) what is drawn in its cells, each arm's highest at 1; or
+        draws: (K, M) draws of the means, each a tick, of a posterior without a density.
     """
 
     title: tuple[str, ...]
@@ -71,7 +74,8 @@ class Frame(NamedTuple):
     source: str
     centre: FloatArray
     cells: Range
-    heights: FloatArray
+    heights: FloatArray | None
+    draws: FloatArray | None = None
 
     @property
     def best_arm(self) -> int | None:
@@ -102,23 +106,23 @@ def render(
     if record is None:
         raise ResetNeeded("reset must be called before render.")
     lanes = range(len(means))
-    frames = (show_record(likelihood, means[lane], record, lane) for lane in lanes)
-    return tuple(map(render_text if render_mode == "ansi" else render_picture, frames))
+    views = (show_record(likelihood, means[lane], record, lane) for lane in lanes)
+    return tuple(map(render_text if render_mode == "ansi" else render_picture, views))
 
 
 def show_record(
     likelihood: Likelihood, means: FloatArray | None, record: PlayRecord, lane: int = 0
-) -> Frame:
+) -> View:
     """Return what there is to see of a lane with (K,) true means; None hides them."""
     num_pulls, total = int(record.lengths[lane]), record.reward_sums[lane].sum()
     title = f"{likelihood.name.capitalize()} bandit, {num_pulls:,} pull{'s' * (num_pulls != 1)}"
     if num_pulls:
         title += f", mean reward {total / num_pulls:.3f}"
         title += "" if means is None else f", regret {record.regrets[lane]:.1f}"
-    return make_frame((title,), likelihood, means, record, lane)
+    return make_view((title,), likelihood, means, record, lane)
 
 
-def make_frame(
+def make_view(
     title: tuple[str, ...],
     likelihood: Likelihood,
     means: FloatArray | None,
@@ -126,7 +130,7 @@ def make_frame(
     lane: int = 0,
     posterior: Any = None,
     before: Range | None = None,
-) -> Frame:
+) -> View:
     """Return what there is to see of a lane.
 
     Args:
@@ -140,34 +144,38 @@ def make_frame(
         before: the range so far, within which nothing moves.
     """
     pulls, sums = record.pulls[lane].copy(), record.reward_sums[lane]
+    action, draws = int(record.last_actions[lane]), None
+    heights: FloatArray | None
     if posterior is None:
         source = "average, 95 % interval"
         centre = np.where(pulls > 0, sums / np.maximum(pulls, 1), np.nan)
-        draw = partial(draw_intervals, likelihood, pulls, sums)
     else:
         centre = np.ravel(posterior.mean())
         source = f"posterior, from {posterior.source}"  # which may not be known before
-        draw = partial(draw_densities, posterior)
     cells = find_range(centre if means is None else means, likelihood, before)
-    heights = mark_centres(draw(cells), centre, cells)
-    return Frame(
-        title, int(record.last_actions[lane]), pulls, means, source, centre, cells, heights
-    )
+    if posterior is None:
+        heights = mark_centres(compute_intervals(likelihood, pulls, sums, cells), centre, cells)
+    elif (heights := compute_densities(posterior, cells)) is not None:
+        heights = mark_centres(heights, centre, cells)
+    else:
+        draws = posterior.sample(NUM_SHOWN_DRAWS, seed=0).reshape(NUM_SHOWN_DRAWS, -1).T
+        source += f", {NUM_SHOWN_DRAWS} draws"
+    return View(title, action, pulls, means, source, centre, cells, heights, draws)
 
 
-def render_text(frame: Frame) -> str:
+def render_text(view: View) -> str:
     """Write a table with a row per arm; `*` marks the best arm, `<` the one pulled last."""
-    lines = [*frame.title, f"{'arm':>5} {'pulls':>7} {'empirical':>10} {'true mean':>10}"]
-    for arm, average in enumerate(frame.centre):
+    lines = [*view.title, f"{'arm':>5} {'pulls':>7} {'empirical':>10} {'true mean':>10}"]
+    for arm, average in enumerate(view.centre):
         label = "-" if np.isnan(average) else f"{average:.3f}"
-        mean = "-" if frame.means is None else f"{frame.means[arm]:.3f}"
-        marks = ("*" if arm == frame.best_arm else " ") + ("<" if arm == frame.action else "")
-        lines.append(f"{arm:>5} {frame.pulls[arm]:>7} {label:>10} {mean:>10} {marks}".rstrip())
+        mean = "-" if view.means is None else f"{view.means[arm]:.3f}"
+        marks = ("*" if arm == view.best_arm else " ") + ("<" if arm == view.action else "")
+        lines.append(f"{arm:>5} {view.pulls[arm]:>7} {label:>10} {mean:>10} {marks}".rstrip())
     return "\n".join(lines) + "\n"
 
 
-def render_picture(frame: Frame, title: str | None = None) -> NDArray[np.uint8]:
-    """Paint a frame under its own title or another; (540, 960, 3) pixels.
+def render_picture(view: View, title: str | None = None) -> NDArray[np.uint8]:
+    """Paint a view under its own title or another; (540, 960, 3) pixels.
 
     Drawn on a canvas of its own, without pyplot: no window and no global state.
     """
@@ -176,7 +184,7 @@ def render_picture(frame: Frame, title: str | None = None) -> NDArray[np.uint8]:
 
     figure = Figure(figsize=SIZE, dpi=DPI)
     canvas = FigureCanvasAgg(figure)
-    draw_frame(figure, frame, "\n".join(frame.title) if title is None else title)
+    draw_view(figure, view, "\n".join(view.title) if title is None else title)
     canvas.draw()  # type: ignore[no-untyped-call]
     pixels = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
     return np.asarray(pixels)[:, :, :3].copy()
@@ -196,7 +204,7 @@ def find_middles(cells: Range) -> FloatArray:
     return (edges[1:] + edges[:-1]) / 2
 
 
-def draw_intervals(
+def compute_intervals(
     likelihood: Likelihood, counts: IntArray, sums: FloatArray, cells: Range
 ) -> FloatArray:
     """Return (K, C) bars over the 95 % likelihood intervals of arms with (K,) counts and sums.
@@ -212,19 +220,18 @@ def draw_intervals(
     return np.where(is_inside & has_interval[:, None], INTERVAL_HEIGHT, 0.0)
 
 
-def draw_densities(posterior: Any, cells: Range) -> FloatArray:
-    """Return (K, C) densities at the middles of cells, or how many draws fall into each.
+def compute_densities(posterior: Any, cells: Range) -> FloatArray | None:
+    """Return (K, C) densities at the middles of cells; None of a posterior without a density.
 
     Each arm's are drawn to its own height; all are 0 where they fall between cells.
     """
     try:
-        found = posterior.density(find_middles(cells)).reshape(NUM_CELLS, -1).T
-    except TypeError:
-        draws = posterior.sample(NUM_SHOWN_DRAWS, seed=0).reshape(NUM_SHOWN_DRAWS, -1).T
-        found = np.array([np.histogram(arm, NUM_CELLS, cells)[0] for arm in draws], dtype=float)
-    found = np.nan_to_num(found, nan=0.0, posinf=0.0)
-    highest = found.max(axis=1, keepdims=True)
-    return found / np.where(highest > 0, highest, 1.0)
+        densities = posterior.density(find_middles(cells)).reshape(NUM_CELLS, -1).T
+    except TypeError:  # it is held as draws
+        return None
+    densities = np.nan_to_num(densities, nan=0.0, posinf=0.0)
+    highest = densities.max(axis=1, keepdims=True)
+    return np.asarray(densities / np.where(highest > 0, highest, 1.0))
 
 
 def mark_centres(heights: FloatArray, centre: FloatArray, cells: Range) -> FloatArray:
@@ -254,8 +261,8 @@ def find_range(centre: FloatArray, likelihood: Likelihood, before: Range | None 
     return (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
 
 
-def draw_frame(figure: Figure, frame: Frame, title: str) -> None:
-    """Draw a frame under a title on an empty figure.
+def draw_view(figure: Figure, view: View, title: str) -> None:
+    """Draw a view under a title on an empty figure.
 
     The layout is fixed: one that is computed would move about in a film.
     """
@@ -263,37 +270,41 @@ def draw_frame(figure: Figure, frame: Frame, title: str) -> None:
     top = 0.89 - LINE_HEIGHT * title.count("\n")
     space = {"left": 0.1, "right": 0.98, "bottom": 0.09, "top": top, "wspace": 0.04}
     known, pulled = figure.subplots(1, 2, width_ratios=(3, 1), gridspec_kw=space)
-    arms = select_most_pulled(frame.pulls, frame.best_arm, MAX_DRAWN_ARMS)
-    _draw_estimates(known, frame, arms)
-    _draw_pulls(pulled, frame, arms)
+    arms = select_most_pulled(view.pulls, view.best_arm, MAX_DRAWN_ARMS)
+    _draw_estimates(known, view, arms)
+    _draw_pulls(pulled, view, arms)
     for each in (known, pulled):
         each.spines[["top", "right"]].set_visible(False)
         each.tick_params(labelsize=9)
 
 
-def _draw_estimates(axes: Axes, frame: Frame, arms: IntArray) -> None:
-    middles = find_middles(frame.cells)
+def _draw_estimates(axes: Axes, view: View, arms: IntArray) -> None:
+    middles = find_middles(view.cells)
     for row, arm in enumerate(arms.tolist()):
-        colour = BEST_COLOUR if arm == frame.best_arm else ARM_COLOUR
+        colour = BEST_COLOUR if arm == view.best_arm else ARM_COLOUR
         base = -row - 0.5
-        top = base + ROW_HEIGHT * frame.heights[arm]
-        axes.fill_between(middles, base, top, color=colour, linewidth=0.5)
-        if frame.means is not None:
-            mean_line = [frame.means[arm]] * 2
+        if view.heights is not None:
+            top = base + ROW_HEIGHT * view.heights[arm]
+            axes.fill_between(middles, base, top, color=colour, linewidth=0.5)
+        if view.draws is not None:
+            top = base + TICK_HEIGHT
+            axes.vlines(view.draws[arm], base, top, color=colour, linewidth=0.8, alpha=0.4)
+        if view.means is not None:
+            mean_line = [view.means[arm]] * 2
             axes.plot(mean_line, [base, base + ROW_HEIGHT], color=TRUE_COLOUR, linewidth=1.5)
     axes.set_yticks(-np.arange(len(arms)), [f"arm {arm}" for arm in arms.tolist()])
-    axes.set(xlim=frame.cells, ylim=(-len(arms) + 0.4, 0.6))
-    label = "" if frame.means is None else "; line: true mean; green: best arm"
-    axes.set_title(f"{frame.source}{label}", fontsize=10, loc="left")
+    axes.set(xlim=view.cells, ylim=(-len(arms) + 0.4, 0.6))
+    label = "" if view.means is None else "; line: true mean; green: best arm"
+    axes.set_title(f"{view.source}{label}", fontsize=10, loc="left")
 
 
-def _draw_pulls(axes: Axes, frame: Frame, arms: IntArray) -> None:
-    pulls, rows = frame.pulls[arms], -np.arange(len(arms))
-    colours = np.where(arms == frame.action, LAST_COLOUR, PULLS_COLOUR)
+def _draw_pulls(axes: Axes, view: View, arms: IntArray) -> None:
+    pulls, rows = view.pulls[arms], -np.arange(len(arms))
+    colours = np.where(arms == view.action, LAST_COLOUR, PULLS_COLOUR)
     bars = axes.barh(rows, pulls, color=colours, height=0.7)
     axes.bar_label(bars, [f"{each:,}" for each in pulls.tolist()], padding=3, fontsize=9)
-    axes.set(xlim=(0, 1.35 * max(1, frame.pulls.max())), ylim=(-len(arms) + 0.4, 0.6))
+    axes.set(xlim=(0, 1.35 * max(1, view.pulls.max())), ylim=(-len(arms) + 0.4, 0.6))
     axes.set(xticks=[], yticks=[])
-    left = len(frame.pulls) - len(arms)
+    left = len(view.pulls) - len(arms)
     more = f"pulls ({left:,} arms more)" if left else "pulls; orange: the last"
     axes.set_title(more, fontsize=10, loc="left")

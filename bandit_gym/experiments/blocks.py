@@ -1,17 +1,16 @@
 """The columns of stored blocks, each declared once, and how they are filled.
 
-Recording asks this table what to keep, files have its columns in its order, and tables and figures
-take their words from it. A new column is one entry. Of an episode, sums over all its steps so far
-are kept, at some of its steps: memory is O(N S) for N lanes and S recorded steps, for any
+Files have the columns of `COLUMNS` in its order, and tables and figures take their words from it. A
+new column is one entry, and its values in `compute_columns`. Of an episode, sums over all its steps
+so far are kept, at some of its steps: memory is O(N S) for N lanes and S recorded steps, for any
 horizon T.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ import numpy as np
 
 from bandit_gym.checks import as_numbers, message
 from bandit_gym.checks.doubts import Doubt
-from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.rollout import BanditAgent, Environment, Step, play_steps
 
@@ -45,68 +44,15 @@ class Outcome:
     failure: str | None = None
 
 
-@dataclass(frozen=True)
-class State:
-    """Where N lanes stand after D of their steps; columns are computed from it.
-
-    Attributes:
-        steps: the D steps.
-        sums: name -> (D, N) sums of what columns add (`adds`) and of diagnostics.
-        last_switch: (D, N) the last step at which the arm changed; 0 if it never has.
-        lengths: (D, N) steps of each lane's episode.
-        counts: (D, K, N) pulls of each arm; where the environment reports no true means, K is 0.
-    """
-
-    steps: Sequence[Step]
-    sums: Mapping[str, FloatArray]
-    last_switch: IntArray
-    lengths: FloatArray
-    counts: FloatArray
-
-    def column(self, name: str, blank: float) -> np.ndarray | None:
-        """Return (D, N) entries of the steps, blank where an episode had ended; None if unknown."""
-        if getattr(self.steps[0], name) is None:
-            return None
-        values = [np.where(step.is_alive, getattr(step, name), blank) for step in self.steps]
-        return np.array(values)
-
-    @cached_property
-    def means(self) -> FloatArray:
-        """(N, K) true means."""
-        return np.asarray(self.steps[0].means)
-
-    @cached_property
-    def best(self) -> FloatArray:
-        """(N,) largest mean."""
-        return np.asarray(self.means.max(axis=1))
-
-    @cached_property
-    def gaps(self) -> FloatArray:
-        """(K, N) largest mean minus the mean of each arm; sums over arms then add rows of lanes."""
-        return np.ascontiguousarray((self.best[:, None] - self.means).T)
-
-    @cached_property
-    def is_favourite(self) -> BoolArray:
-        """(D, K, N) whether an arm is the most pulled one, or one of several."""
-        return np.equal(self.counts, self.counts.max(axis=1, keepdims=True))
-
-    def average_favourites(self, values: np.ndarray) -> FloatArray:
-        """Return (D, N) averages of (K, N) values over the most pulled arms."""
-        totals = np.einsum("kn,dkn->dn", values, self.is_favourite, dtype=np.float64)
-        return np.asarray(totals / self.is_favourite.sum(axis=1, dtype=np.int32))
-
-
 class Column(NamedTuple):
-    """A column of the results, filled by `adds` or `shows`, or else by the agent.
+    """A column of the results; `compute_columns` fills it, or else the agent's diagnostics.
 
-    Values that agents report as diagnostics are added up over steps. The first five are keys, which
-    `store.to_parquet` fills.
+    The first five are keys, which `store.to_parquet` fills.
 
     Attributes:
         meaning: what its values are; written into the files.
         type: of its values: float with NaN, or int with -1, where nothing is known; str; or dict.
-        adds: (N,) values of a step that are added up, None where the environment reports none.
-        shows: (D, N) values after D steps, from where the lanes stand then; None if not known.
+        is_diagnostic: whether agents report it; it is the sum over steps of what they report.
         is_optional: whether only files of runs that ask for it have it.
         unit: of its values; a "share" with a title is 0 or 1 in each replication: a proportion.
         title: what tables of estimates and figures call it; those without one are not in them.
@@ -115,26 +61,11 @@ class Column(NamedTuple):
 
     meaning: str
     type: type = float
-    adds: Callable[[Step], np.ndarray | None] | None = None
-    shows: Callable[[State], np.ndarray | None] | None = None
+    is_diagnostic: bool = False
     is_optional: bool = False
     unit: str = ""
     title: str = ""
     digits: int = 1
-
-    @property
-    def is_diagnostic(self) -> bool:
-        """Whether agents fill it."""
-        return self.type is float and not (self.adds or self.shows)
-
-
-def _of_means(shows: Callable[[State], np.ndarray]) -> Callable[[State], np.ndarray | None]:
-    """Return the function, but that it returns None where the true means are not reported."""
-    return lambda now: shows(now) if now.counts.size else None
-
-
-def _optimal_pulls(step: Step) -> np.ndarray | None:
-    return None if step.regrets is None else step.regrets == 0
 
 
 OWN_DIAGNOSTICS = "diagnostics"
@@ -154,70 +85,63 @@ COLUMNS = {
         "index of the episode; the same means and reward noise for every agent", int
     ),
     "step": Column("t, number of steps played; everything below is after t steps", int),
-    "action": Column(
-        "arm played in step t; -1 if the episode had ended",
-        int,
-        shows=lambda now: now.column("actions", -1),
-    ),
+    "action": Column("arm played in step t; -1 if the episode had ended", int),
     "propensity": Column(
         "probability with which the agent played the arm of step t; NaN if the episode had ended",
-        shows=lambda now: now.column("propensities", np.nan),
         is_optional=True,
         unit="share",
     ),
     "propensity_is_exact": Column(
         "1 if that is the distribution of the action itself, 0 if one that the agent approximates",
         int,
-        shows=lambda now: now.column("has_exact_probabilities", -1),
         is_optional=True,
     ),
     "cumulative_regret": Column(
-        "sum over steps of max(means) - means[action]",
-        adds=lambda step: step.regrets,
-        unit="reward",
-        title="pseudo-regret",
+        "sum over steps of max(means) - means[action]", unit="reward", title="pseudo-regret"
     ),
     "realised_regret": Column(
-        "sum over steps of max(means) - reward",
-        shows=_of_means(lambda now: now.best * now.lengths - now.sums["reward"]),
-        unit="reward",
-        title="realised regret",
+        "sum over steps of max(means) - reward", unit="reward", title="realised regret"
     ),
     "uniform_regret": Column(
-        "sum over steps of max(means) - average mean: what uniform play would lose",
-        shows=_of_means(lambda now: (now.best[:, None] - now.means).mean(axis=1) * now.lengths),
-        unit="reward",
+        "sum over steps of max(means) - average mean: what uniform play would lose", unit="reward"
     ),
-    "reward": Column("sum of the rewards", adds=lambda step: step.rewards, unit="reward"),
-    "decisions": Column("number of steps played", shows=lambda now: now.lengths),
-    "optimal_pulls": Column("number of pulls of a best arm", adds=_optimal_pulls, unit="pulls"),
+    "reward": Column("sum of the rewards", unit="reward"),
+    "decisions": Column("number of steps played"),
+    "optimal_pulls": Column("number of pulls of a best arm", unit="pulls"),
     "last_switch": Column(
         "the last step at which the agent changed its arm; 0 if it never has",
         int,
-        shows=lambda now: now.last_switch,
         unit="step",
         title="last switch",
     ),
     "simple_regret": Column(
         "max(means) minus the mean of the most pulled arm (average over ties)",
-        shows=_of_means(lambda now: now.average_favourites(now.gaps)),
         unit="reward",
         title="simple regret",
         digits=4,
     ),
     "best_arm_found": Column(
         "1 if the most pulled arm is a best one (average over ties)",
-        shows=_of_means(lambda now: now.average_favourites(now.gaps == 0)),
         unit="share",
         title="best arm found",
     ),
-    "num_samples": Column("sum over steps of the samples drawn to decide", unit="samples"),
-    "effective_sample_size": Column("sum over steps of the effective sample sizes", unit="samples"),
+    "num_samples": Column(
+        "sum over steps of the samples drawn to decide", is_diagnostic=True, unit="samples"
+    ),
+    "effective_sample_size": Column(
+        "sum over steps of the effective sample sizes", is_diagnostic=True, unit="samples"
+    ),
     "is_unreliable": Column(
-        "number of decisions whose agent doubted its posterior", unit="decisions"
+        "number of decisions whose agent doubted its posterior",
+        is_diagnostic=True,
+        unit="decisions",
     ),
     **{
-        name: Column(f"number of decisions that the agent doubts: {doubt.words}", unit="decisions")
+        name: Column(
+            f"number of decisions that the agent doubts: {doubt.words}",
+            is_diagnostic=True,
+            unit="decisions",
+        )
         for name, doubt in DOUBT_COLUMNS.items()
     },
     OWN_DIAGNOSTICS: Column("by name, sums over steps of the other diagnostics of the agent", dict),
@@ -225,9 +149,53 @@ COLUMNS = {
 """Every column of a table of results, in order."""
 
 
-def columns_of(found: Container[str]) -> list[str]:
-    """Return the columns of a table, in order: all, but of the optional only those found."""
-    return [name for name, column in COLUMNS.items() if not column.is_optional or name in found]
+def columns_of(recorded: Container[str]) -> list[str]:
+    """Return the columns of a table, in order: all, but of the optional only those recorded."""
+    return [name for name, column in COLUMNS.items() if not column.is_optional or name in recorded]
+
+
+def compute_columns(
+    steps: Sequence[Step],
+    sums: Mapping[str, FloatArray],
+    lengths: FloatArray,
+    pulls: FloatArray,
+    last_switch: IntArray,
+) -> dict[str, np.ndarray]:
+    """Return name -> (D, N) values of D recorded steps, of all that the environment reports.
+
+    Args:
+        steps: the D steps.
+        sums: name -> (D, N) sums over all steps until then of what a step brings.
+        lengths: (D, N) steps of each lane's episode until then.
+        pulls: (D, K, N) pulls of each arm; K is 0 where no true means are reported.
+        last_switch: (D, N) the last step at which the arm changed; 0 if it never has.
+    """
+    is_alive = np.array([step.is_alive for step in steps])
+    actions = np.where(is_alive, [step.actions for step in steps], -1)
+    columns = {**sums, "decisions": lengths, "last_switch": last_switch, "action": actions}
+    if steps[0].propensities is not None:
+        is_exact = np.array([step.has_exact_probabilities for step in steps])
+        propensities = np.array([step.propensities for step in steps])
+        columns["propensity"] = np.where(is_alive, propensities, np.nan)
+        columns["propensity_is_exact"] = np.where(is_alive, is_exact[:, None], -1)
+    if steps[0].means is not None and pulls.size:
+        means = steps[0].means
+        best = means.max(axis=1)
+        gaps = np.ascontiguousarray((best[:, None] - means).T)  # (K, N)
+        has_max_pulls = np.equal(pulls, pulls.max(axis=1, keepdims=True))
+        num_max_pulls = has_max_pulls.sum(axis=1, dtype=np.int32)
+
+        def average_over_max_pulls(values: np.ndarray) -> FloatArray:
+            totals = np.einsum("kn,dkn->dn", values, has_max_pulls, dtype=np.float64)
+            return np.asarray(totals / num_max_pulls)
+
+        columns |= {
+            "realised_regret": best * lengths - sums["reward"],
+            "uniform_regret": (best[:, None] - means).mean(axis=1) * lengths,
+            "simple_regret": average_over_max_pulls(gaps),
+            "best_arm_found": average_over_max_pulls(gaps == 0),
+        }
+    return columns
 
 
 # -- What is kept of an episode -------------------------------------------------------------------
@@ -290,10 +258,10 @@ class Recorder:
 
     def add(self, steps: list[Step]) -> None:
         """Add C steps of every lane, and keep the values after the D recorded ones of them."""
-        first, kept = self._num_steps + 1, self._num_kept
+        first, start = self._num_steps + 1, self._num_kept
         self._num_steps += len(steps)
         self._num_kept = bisect_right(self._steps, self._num_steps)
-        due = [step - first for step in self._steps[kept : self._num_kept]]
+        recorded = [step - first for step in self._steps[start : self._num_kept]]
         is_alive = np.array([step.is_alive for step in steps])
         actions = np.array([step.actions for step in steps])
         before = actions[0] if self._last is None else self._last.actions
@@ -302,38 +270,38 @@ class Recorder:
         switches[0] = np.maximum(switches[0], self._last_switch)
         switches = np.maximum.accumulate(switches)
         reference = self._last or steps[0]  # which says what is reported
-        addends = _compute_addends(steps, reference)
+        addends = _list_addends(steps, reference)
         num_arms = 0 if reference.means is None else reference.means.shape[1]
         pulls = actions == np.arange(num_arms)[:, None, None]
-        added = np.stack([*addends.values(), is_alive, *pulls], axis=1)  # (C, M, N)
+        sums = np.stack([*addends.values(), is_alive, *pulls], axis=1)  # (C, M, N)
         if not is_alive.all():
-            added.swapaxes(1, 2)[~is_alive] = 0.0
-        ends = sorted({*due, len(steps) - 1})
-        starts = [0, *(end + 1 for end in ends[:-1])]
-        totals = added if len(ends) == len(steps) else np.add.reduceat(added, starts)
-        for total in totals:  # cumsum would take twice as long
-            total += self._totals
-            self._totals = total
-        self._last, self._last_switch = steps[-1], switches[-1]
-        if due:
-            summed, kept_steps = totals[: len(due)], [steps[end] for end in due]
-            sums = dict(zip(addends, summed.swapaxes(0, 1), strict=False))
-            lengths, counts = summed[:, len(sums)], summed[:, len(sums) + 1 :]
-            self._keep(kept, State(kept_steps, sums, switches[due], lengths, counts))
+            sums.swapaxes(1, 2)[~is_alive] = 0.0
+        sums[0] += self._totals
+        np.cumsum(sums, axis=0, out=sums)
+        self._last, self._last_switch, self._totals = steps[-1], switches[-1], sums[-1]
+        if recorded:
+            kept = sums[recorded].swapaxes(0, 1)  # (M, D, N)
+            columns = compute_columns(
+                [steps[index] for index in recorded],
+                dict(zip(addends, kept, strict=False)),
+                kept[len(addends)],
+                kept[len(addends) + 1 :].swapaxes(0, 1),
+                switches[recorded],
+            )
+            self._keep(start, columns)
 
-    def _keep(self, start: int, state: State) -> None:
-        """Keep the values of the next recorded steps."""
-        shown = {name: column.shows(state) for name, column in COLUMNS.items() if column.shows}
-        found = {name: each for name, each in {**state.sums, **shown}.items() if each is not None}
+    def _keep(self, start: int, columns: Mapping[str, np.ndarray]) -> None:
+        """Keep the (D, N) values of the next recorded steps."""
         if not self._rows:  # one large array, whose memory comes in larger pages than that of many
-            table = np.empty((len(found), state.lengths.shape[1], len(self._steps)))
-            pairs = zip(found.items(), table, strict=True)
+            num_lanes = columns["decisions"].shape[1]
+            table = np.empty((len(columns), num_lanes, len(self._steps)))
+            pairs = zip(columns.items(), table, strict=True)
             self._rows = {name: rows.view(values.dtype) for (name, values), rows in pairs}
-        for name, values in found.items():
+        for name, values in columns.items():
             self._rows[name][:, start : start + len(values)] = values.T
 
 
-def _compute_addends(steps: list[Step], reference: Step) -> dict[str, np.ndarray]:
+def _list_addends(steps: list[Step], reference: Step) -> dict[str, np.ndarray]:
     """Return (C, N) values that C steps add, by name; nothing that the environment hides."""
     for step in steps:
         if step.diagnostics.keys() != reference.diagnostics.keys():
@@ -344,9 +312,10 @@ def _compute_addends(steps: list[Step], reference: Step) -> dict[str, np.ndarray
         doubts = addends.pop(DOUBT_DIAGNOSTIC).astype(np.int64)
         addends["is_unreliable"] = doubts != 0
         addends |= {name: doubts & doubt != 0 for name, doubt in DOUBT_COLUMNS.items()}
-    for name, column in COLUMNS.items():
-        if column.adds and column.adds(reference) is not None:
-            addends[name] = np.array([column.adds(step) for step in steps], dtype=np.float64)
+    addends["reward"] = np.array([step.rewards for step in steps], dtype=np.float64)
+    if reference.regrets is not None:
+        regrets = np.array([step.regrets for step in steps], dtype=np.float64)
+        addends |= {"cumulative_regret": regrets, "optimal_pulls": regrets == 0}
     return addends
 
 

@@ -17,7 +17,7 @@ from bandit_gym.experiments.entries import (
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS
 from bandit_gym.registration import ENV_IDS
-from bandit_gym.wrappers.wrapping import WRAPPERS
+from bandit_gym.wrappers.built_in import WRAPPERS
 
 CATALOGUE_GROUPS = ("environments", "wrappers", "agents", "priors", "likelihoods")
 

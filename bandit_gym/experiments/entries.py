@@ -7,11 +7,11 @@ Agents are found by name at run time, since this package imports none: a short n
 `agents.AGENTS`, and `module:Class` names a class of anybody's with the methods of `BanditAgent`, or
 of agents for `PlainAgents`, or `module:Class.method` a class method that makes an agent.
 
-What has no importable name, such as a class of a notebook, is *packed*. Settings hold a name such
-as `<own>:MyAgent.0123456789abcdef`: its own and a digest. This process keeps the object. An entry
-has its pickle, made by value as joblib's loky does with functions, and takes it along to workers.
-Folders of results store the name alone. The digest in the name is of the object's source text and
-plain values. Another digest, of the whole pickle, decides whether stored blocks still count. The
+What has no importable name, such as a class of a notebook, is kept by this process. Settings hold a
+*stand-in* such as `<own>:MyAgent.0123456789abcdef`: its name and a digest. An entry has the pickle
+of the object, made by value as joblib's loky does with functions, and takes it along to workers.
+Folders of results store the stand-in alone. Its digest is of the object's source text and plain
+values. Another digest, of the whole pickle, decides whether stored blocks still count. The
 pickle also has what the code calls, so the same cell of another session is other code.
 """
 
@@ -39,22 +39,20 @@ import numpy as np
 
 from bandit_gym.checks import check_choice, check_keys, check_object, load_named, message
 from bandit_gym.envs.contextual import find_env_classes
+from bandit_gym.envs.families import ENVIRONMENTS, list_options
 from bandit_gym.experiments.provenance import find_module, find_sources, find_texts
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import describe_prior, make_prior, prior_from_dict
 from bandit_gym.problem import BanditProblem
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent, make_rollout_agent
-from bandit_gym.wrappers.wrapping import check_wrappers, wrap
+from bandit_gym.wrappers.built_in import check_wrappers, wrap
 
 MAX_LABEL_LENGTH = 200
 """Characters of a label, and of what settings read as."""
 
 PRIOR_OPTION = "prior"
 """The option of an agent that gives it another prior than its environment's."""
-
-FORMS = {"env": "an id, a BanditProblem", "agent": "a name, a class, a function"}
-"""What single entries may be, for messages."""
 
 ENTRY_KEYS = ("label", "grid")
 """What an entry of an experiment may have beside the options of its environment or agent."""
@@ -95,7 +93,7 @@ class Entry:
     @property
     def arguments(self) -> dict[str, Any]:
         """Its options, with objects in place of the names that stand for them."""
-        return dict(_unpack_options(self.options, self.pickles))
+        return dict(_insert_objects(self.options, self.pickles))
 
     @cached_property
     def digest(self) -> str:
@@ -147,11 +145,11 @@ def agent_names() -> Mapping[str, str]:
     Raises:
         ImportError: if Python finds another `agents` first; nothing of it is run.
     """
-    found, ours = find_module("agents"), Path(__file__).parents[2] / "agents"
-    if found and found.parent.resolve() != ours.resolve():
+    first, ours = find_module("agents"), Path(__file__).parents[2] / "agents"
+    if first and first.parent.resolve() != ours.resolve():
         condition = "be the package that comes with bandit_gym"
         remedy = "give that folder or file, which Python finds first, another name"
-        raise ImportError(message("agents", condition, str(found), remedy))
+        raise ImportError(message("agents", condition, str(first), remedy))
     return import_module("agents").AGENTS  # type: ignore[no-any-return]
 
 
@@ -181,12 +179,12 @@ def read_entries(name: str, kind: str, entries: Any) -> tuple[Entry, ...]:
         raise TypeError(message(name, "be a list, or for agents a dict of labels", entries))
     if not entries:
         raise ValueError(message(name, "have at least one entry", entries))
-    found = tuple(entry for item in entries for entry in _expand_grid(kind, item))
-    for first, second in itertools.combinations(found, 2):
+    expanded = tuple(entry for item in entries for entry in _expand_grid(kind, item))
+    for first, second in itertools.combinations(expanded, 2):
         if first.label == second.label or first.digest == second.digest:
             condition, labels = "have different labels and settings", [first.label, second.label]
             raise ValueError(message(name, condition, labels, "remove one, or change it"))
-    return found
+    return expanded
 
 
 def _expand_grid(kind: str, item: Any) -> Iterator[Entry]:
@@ -229,7 +227,8 @@ def _plain_settings(kind: str, item: Any) -> dict[str, Any]:
     elif kind == "agent" and callable(given):
         named = {kind: name_of(given)}
     else:
-        condition = f"be {FORMS[kind]}, or a dict with one of these as {kind!r}"
+        kinds = "an id, a BanditProblem" if kind == "env" else "a name, a class, a function"
+        condition = f"be {kinds}, or a dict with one of these as {kind!r}"
         raise TypeError(message(kind, condition, item))
     try:
         text = json.dumps(named | settings, default=_describe_object, allow_nan=False)
@@ -239,18 +238,18 @@ def _plain_settings(kind: str, item: Any) -> dict[str, Any]:
 
 
 def _name_problem(problem: BanditProblem) -> dict[str, Any]:
-    """Return settings of a problem: an id and options, or a packed name."""
+    """Return settings of a problem: an id and options, or a stand-in."""
     likelihood = problem.likelihood
     env_id = f"{type(likelihood).__name__}Bandit-v0"
     is_plain = type(problem) is BanditProblem and type(likelihood) in LIKELIHOODS.values()
     if is_plain and env_id in ENV_IDS:
         options = {"num_arms": problem.num_arms, "prior": problem.prior}
         return {"env": env_id} | options | vars(likelihood)
-    return {"env": pack_object(problem)}
+    return {"env": keep_object(problem)}
 
 
 def _describe_object(value: Any) -> Any:
-    """Return what JSON can hold of an object: numbers, a prior's settings, or a packed name."""
+    """Return what JSON can hold of an object: numbers, a prior's settings, or a stand-in."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Path):
@@ -259,7 +258,7 @@ def _describe_object(value: Any) -> Any:
         settings = value.to_dict()
         if prior_from_dict(settings) == value:
             return settings
-    return {"name": pack_object(value)}
+    return {"name": keep_object(value)}
 
 
 # -- Names and their options ----------------------------------------------------------------------
@@ -270,10 +269,10 @@ def name_of(code: Any) -> str:
     module, name = str(getattr(code, "__module__", "")), getattr(code, "__qualname__", "")
     if module.partition(".")[0] == "agents" and f"agents:{name}" in agent_names().values():
         return f"agents:{name}"  # as its short name has it, so that it draws the same numbers
-    found = sys.modules.get(module)
-    has_home = module in sys.builtin_module_names or getattr(found, "__file__", None) is not None
-    is_importable = module != "__main__" and has_home and getattr(found, name, None) is code
-    return f"{module}:{name}" if is_importable else pack_object(code)
+    home = sys.modules.get(module)
+    has_home = module in sys.builtin_module_names or getattr(home, "__file__", None) is not None
+    is_importable = module != "__main__" and has_home and getattr(home, name, None) is code
+    return f"{module}:{name}" if is_importable else keep_object(code)
 
 
 def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
@@ -318,8 +317,8 @@ def is_sampler(code: Any) -> bool:
 
 def find_environment(target: str) -> Any:
     """Return an environment's factory."""
-    if is_packed(target):  # a problem of a session
-        return find_env_classes(unpack_object(target, {}))[0]
+    if is_stand_in(target):  # a problem of a session
+        return find_env_classes(find_object(target, {}))[0]
     module, _, env_id = target.rpartition(":")
     if module:
         import_module(module)  # which registers the id
@@ -329,9 +328,11 @@ def find_environment(target: str) -> Any:
 
 def list_parameters(make: Any) -> dict[str, inspect.Parameter]:
     """Return what people may choose of the arguments of a constructor."""
-    found = inspect.signature(make).parameters
-    given = [*found][:NUM_SAMPLER_ARGUMENTS] if is_sampler(make) else GIVEN_ARGUMENTS
-    return {name: each for name, each in found.items() if name not in given}
+    if make in ENVIRONMENTS:
+        return list_options(make)
+    parameters = inspect.signature(make).parameters
+    given = [*parameters][:NUM_SAMPLER_ARGUMENTS] if is_sampler(make) else GIVEN_ARGUMENTS
+    return {name: each for name, each in parameters.items() if name not in given}
 
 
 def _check_options(target: str, make: Any, options: Mapping[str, Any]) -> None:
@@ -355,8 +356,8 @@ def make_environment(entry: Entry, num_envs: int, horizon: int) -> gym.vector.Ve
     """Make N lanes of an environment, in its wrappers."""
     options = {"max_episode_steps": horizon} | entry.arguments
     wrappers = options.pop("wrappers", ())
-    if is_packed(entry.target):
-        problem = unpack_object(entry.target, entry.pickles)
+    if is_stand_in(entry.target):
+        problem = find_object(entry.target, entry.pickles)
         env: Any = find_env_classes(problem)[1](num_envs, problem, **options)
     else:
         env = gym.make_vec(entry.target, num_envs=num_envs, **options)
@@ -376,10 +377,10 @@ def load_agent(
         TypeError: if it is neither.
         ValueError: if there is no such module or class.
     """
-    found = unpack_object(target, pickles) if is_packed(target) else load_named("agent", target)
-    if not callable(found):
+    make = find_object(target, pickles) if is_stand_in(target) else load_named("agent", target)
+    if not callable(make):
         raise TypeError(message("agent", "be a class, or a function that makes an agent", target))
-    return found  # type: ignore[no-any-return]
+    return make  # type: ignore[no-any-return]
 
 
 def split_prior(options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -406,16 +407,16 @@ def make_entry_agent(entry: Entry, problem: Any, horizons: Sequence[int]) -> Ban
 
 # -- Objects without an importable name -----------------------------------------------------------
 
-PACKED_PREFIX = "<own>:"
+STAND_IN_PREFIX = "<own>:"
 """What no module can be called."""
 
-PACKED_PATTERN = re.compile(r"<own>:[\w.]+\.[0-9a-f]{16}")
+STAND_IN_PATTERN = re.compile(r"<own>:[\w.]+\.[0-9a-f]{16}")
 
 _objects: dict[str, tuple[bytes, Any]] = {}
 """What stands for an object -> its pickle and the object, the last that this process had."""
 
 
-def pack_object(value: Any) -> str:
+def keep_object(value: Any) -> str:
     """Keep an object, and return the name that stands for it.
 
     Raises:
@@ -424,28 +425,30 @@ def pack_object(value: Any) -> str:
     import cloudpickle  # slow to start, and seldom needed
 
     label = getattr(value, "__name__", type(value).__name__)
+    if label == "<lambda>":  # of which a line may hold several, with one source text
+        raise TypeError(message("a function", "have a name", value, "name a function by def"))
     try:
         pickled = cloudpickle.dumps(value)
     except Exception as error:  # of any kind, as what an object holds may be anything
         reason = f"{type(error).__name__}: {error}".rstrip(".")
         raise TypeError(message(label, "be picklable", value, reason)) from error
-    plain = re.sub(r"\W", "_", label)  # without the brackets of <lambda>
-    name = f"{PACKED_PREFIX}{plain}.{_digest_of(value)[:16]}"
+    plain = re.sub(r"\W", "_", label)
+    name = f"{STAND_IN_PREFIX}{plain}.{_digest_of(value)[:16]}"
     _objects[name] = pickled, value
     return name
 
 
-def is_packed(value: Any) -> bool:
+def is_stand_in(value: Any) -> bool:
     """Say whether a value is a name that stands for an object."""
-    return isinstance(value, str) and PACKED_PATTERN.fullmatch(value) is not None
+    return isinstance(value, str) and STAND_IN_PATTERN.fullmatch(value) is not None
 
 
 def display_name(name: str) -> str:
-    """Return what people call what a packed name stands for; any other name as it is."""
-    return name.removeprefix(PACKED_PREFIX).rpartition(".")[0] if is_packed(name) else name
+    """Return what people call what a stand-in stands for; any other name as it is."""
+    return name.removeprefix(STAND_IN_PREFIX).rpartition(".")[0] if is_stand_in(name) else name
 
 
-def unpack_object(name: str, pickles: Mapping[str, bytes]) -> Any:
+def find_object(name: str, pickles: Mapping[str, bytes]) -> Any:
     """Return the object that a name stands for in an entry, or else in this process.
 
     Raises:
@@ -462,14 +465,14 @@ def unpack_object(name: str, pickles: Mapping[str, bytes]) -> Any:
     return value
 
 
-def _unpack_options(value: Any, pickles: Mapping[str, bytes]) -> Any:
-    """Return options in which objects are what stood for them, as `{"name": packed name}`."""
+def _insert_objects(value: Any, pickles: Mapping[str, bytes]) -> Any:
+    """Return options in which objects are what stood for them, as `{"name": stand-in}`."""
     if isinstance(value, Mapping):
-        if is_packed(value.get("name")):
-            return unpack_object(value["name"], pickles)
-        return {key: _unpack_options(item, pickles) for key, item in value.items()}
+        if is_stand_in(value.get("name")):
+            return find_object(value["name"], pickles)
+        return {key: _insert_objects(item, pickles) for key, item in value.items()}
     is_list = isinstance(value, list)
-    return [_unpack_options(item, pickles) for item in value] if is_list else value
+    return [_insert_objects(item, pickles) for item in value] if is_list else value
 
 
 def _digest_of(value: Any) -> str:
@@ -487,9 +490,6 @@ def _digest_of(value: Any) -> str:
     if isinstance(value, FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
         contents: Any = cells, value.__defaults__, *filter(None, [value.__kwdefaults__])
-        if value.__name__ == "<lambda>":  # of which a line may hold several
-            indent = len(source) - len(source.lstrip())
-            source += str([end - indent for *_, end in value.__code__.co_positions() if end])
     elif isinstance(value, partial):
         contents = _digest_of(value.func), value.args, value.keywords
     else:

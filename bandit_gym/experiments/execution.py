@@ -5,10 +5,11 @@ a block depend on (run, block) alone. They do not depend on the process, the loa
 threads or the order of blocks. Workers receive settings and return finished blocks. Only the main
 process writes, so that a cluster needs no shared disk.
 
-With "serial" this process does all. Any other back end is a function that yields a `Pool`. Calls
-are submitted one by one as workers become free. When a worker dies, the pending calls are repeated,
-each in a pool of its own. A call that kills its worker again is reported as failed; the others are
-not affected.
+With "serial" this process does all. Otherwise workers are an executor of `concurrent.futures`,
+loky's or Dask's, and calls are submitted one by one as workers become free. When a worker dies, the
+calls that were under way are made once more, each by a worker of its own. A call that kills that
+worker too is reported as failed; the others are not affected. (`joblib.Parallel` would make the
+calls of one worker in this process, and waits for ever once a worker of Dask has died.)
 """
 
 from __future__ import annotations
@@ -16,21 +17,18 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import logging
-import math
 import os
 import platform
 import signal
 import sys
-import threading
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass, replace
-from importlib import import_module
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -50,17 +48,14 @@ from bandit_gym.experiments.entries import summarise_error
 from bandit_gym.experiments.experiment import (
     Experiment,
     Run,
-    check_run,
     make_agent_and_environment,
 )
 from bandit_gym.experiments.provenance import versions
-from bandit_gym.experiments.store import Store, to_parquet
+from bandit_gym.experiments.store import Store, digest_code, to_parquet
 
 FEW_DECISIONS = 5_000
 """Most decisions that run in the main process, if all code comes with the project: starting a
 worker takes a second, but a crash of anybody's code would end this process."""
-
-BlockTask = tuple[Run, int]
 
 
 @dataclass(frozen=True)
@@ -70,6 +65,7 @@ class Progress:
     Attributes:
         num_blocks: blocks of the experiment.
         num_stored: valid blocks that were stored before the start.
+        num_kept: blocks of other code that are in the folder too; they stay and do not count.
         num_done: blocks simulated since the start, failed ones included.
         damaged: names of incomplete or altered block files, which are simulated again.
         outcome: the block that was just finished; None at the start.
@@ -77,152 +73,55 @@ class Progress:
 
     num_blocks: int
     num_stored: int
+    num_kept: int
     num_done: int
     damaged: tuple[str, ...]
     outcome: Outcome | None
 
 
-class Callback:
-    """Base class of callbacks; its methods do nothing until overridden.
-
-    `run_experiment` calls the methods in its own process, one at a time. `on_block` is called after
-    the block was stored. So a callback need not be picklable, and results do not depend on it. If a
-    callback raises, the experiment stops. Stored blocks stay, and the next call resumes from them.
-    """
-
-    def on_start(self, experiment: Experiment, directory: Path) -> None:
-        """Called at the start; the results folder may already hold blocks."""
-
-    def on_block(self, outcome: Outcome) -> None:
-        """Called for each finished block, with its results or its traceback."""
-
-    def on_end(self, experiment: Experiment, directory: Path) -> None:
-        """Called at the end, also after an interrupt; close open resources here."""
+def ignore_progress(progress: Progress) -> None:
+    """Be an `on_progress` that does nothing."""
 
 
-def run_experiment(
+def simulate_experiment(
     experiment: Experiment,
     directory: str | Path,
     *,
     workers: Workers | None = None,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-    recompute: bool = False,
-    callbacks: Sequence[Callback] = (),
-) -> Any:  # a `Results`, loaded by name because this layer may not import it
-    """Return the results of an experiment, after simulating and storing its missing blocks.
-
-    If an agent or environment raises, only its own blocks fail. Their tracebacks are stored, and
-    `Results.failed` lists the run. A crashed worker counts as a failure too; with "serial" a crash
-    ends this process. The next call simulates missing, damaged and failed blocks.
-
-    Args:
-        experiment: what to simulate.
-        directory: folder for this experiment; see `store`.
-        workers: the back end; None uses every core of this machine.
-        on_progress: called in this process; an exception that it raises stops the experiment.
-        recompute: whether to simulate blocks again that other code wrote: your modules, a file that
-            an option names, or the results version changed. An old block stays until the new one is
-            stored.
-        callbacks: called in this process; see `bandit_gym.callbacks`.
-
-    Returns:
-        The stored results of the experiment.
-
-    Raises:
-        ValueError: if an environment or agent cannot be built; nothing is simulated then.
-        FileExistsError: if the folder holds another experiment, or blocks of other code.
-        BlockingIOError: if another process writes to the folder.
-        ConnectionError: if the scheduler does not answer.
-    """
+    on_progress: Callable[[Progress], None] = ignore_progress,
+) -> Store:
+    """Simulate and store the missing blocks of an experiment; see `session.run_experiment`."""
     check_object("experiment", experiment, Experiment)
     folder = check_folder("directory", directory)
     workers = Workers() if workers is None else check_object("workers", workers, Workers)
-    check_object("recompute", recompute, bool)
-    for callback in callbacks:
-        check_object("callbacks", callback, Callback)
-    store = Store(folder)
-    unstored = [run for run in experiment.runs if not store.has_blocks(run)]
     sources = {run: run.sources() for run in experiment.runs}
-    for run in unstored:
-        check_run(run)[1].close()
-    with contextlib.ExitStack() as stack:
-        locked = store.locked(experiment, sources, recompute=recompute)
-        complete, damaged = stack.enter_context(locked)
+    codes = {run.name: digest_code(RESULTS_VERSION, files) for run, files in sources.items()}
+    store = Store(folder, codes)
+    for run in experiment.runs:
+        if not store.has_blocks(run):
+            make_agent_and_environment(run)[1].close()
+    with store.locked(experiment) as (complete, damaged):
         total = len(experiment.runs) * experiment.num_blocks
-        decisions_per_block = experiment.block_size * experiment.horizons[-1]
-        num_decisions = (total - len(complete)) * decisions_per_block
+        num_decisions = (total - len(complete)) * experiment.block_size * experiment.horizons[-1]
         if workers.backend == "loky" and num_decisions <= FEW_DECISIONS:
             workers = workers if experiment.foreign_code else Workers("serial")
-        progress = Progress(total, len(complete), 0, tuple(damaged), None)
+        num_kept = store.count_blocks_of_other_code(experiment)
+        progress = Progress(total, len(complete), num_kept, 0, tuple(damaged), None)
         on_progress(progress)
-        for callback in callbacks:
-            stack.callback(callback.on_end, experiment, folder)
-            callback.on_start(experiment, folder)
-        seconds: dict[str, float] = {}  # of each agent's last block
-        tasks = _schedule_tasks(experiment, complete, seconds, workers.width)
-        calls = ((run, block, sources[run]) for run, block in tasks)
-        made = stack.enter_context(contextlib.closing(make_calls(workers, simulate_block, calls)))
-        for done, (call, result) in enumerate(made, start=1):
-            outcome = result
-            if isinstance(result, BaseException):
-                line = f"WorkerDied: simulating this block alone: {summarise_error(result)}"
-                outcome = Outcome(call[0], call[1], None, {}, line)
-            seconds[outcome.run.agent.digest] = outcome.facts.get("seconds", 0.0)
-            store.write(outcome)
-            on_progress(replace(progress, num_done=done, outcome=outcome))
-            for callback in callbacks:
-                callback.on_block(outcome)
-    return import_module("bandit_gym.results").load_results(folder, experiment)
-
-
-def _schedule_tasks(
-    experiment: Experiment, complete: set[BlockTask], seconds: dict[str, float], width: int
-) -> Iterator[BlockTask]:
-    """Yield missing blocks in about the order of their numbers, so that all runs advance.
-
-    The next block is chosen among `width` successive block numbers. Agents without a finished block
-    go first, then those whose last block took longest.
-    """
-    window: list[BlockTask] = []
-    for block in range(experiment.num_blocks + width):
-        while window and window[0][1] + width <= block:
-            slowest = max(window, key=lambda task: seconds.get(task[0].agent.digest, math.inf))
-            window.remove(slowest)
-            yield slowest
-        if block < experiment.num_blocks:
-            window += [(run, block) for run in experiment.runs if (run, block) not in complete]
-
-
-@contextlib.contextmanager
-def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
-    """Yield an `on_progress` function that prints to standard error.
-
-    It prints lines, and on a terminal also a progress bar.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    columns = ("blocks", BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-
-        def show(progress: Progress) -> None:
-            completed = progress.num_stored + progress.num_done
-            bar.update(task, total=progress.num_blocks, completed=completed)
-            if (outcome := progress.outcome) is None:
-                text = f"{progress.num_blocks} blocks, {progress.num_stored} of them stored already"
-                if progress.damaged:
-                    text += f"; damaged and computed again: {', '.join(progress.damaged)}"
-                console.print(text)
-                return
-            if outcome.failure is not None:
-                place = f"{outcome.run.environment.label}, block {outcome.block}"
-                reason = outcome.failure.splitlines()[0]
-                console.print(f"{outcome.run.agent.label} failed in {place}: {reason}", style="red")
-
-        yield show
+        missing = (
+            (run, block, sources[run])
+            for block in range(experiment.num_blocks)
+            for run in experiment.runs
+            if (run, block) not in complete
+        )
+        with contextlib.closing(make_calls(workers, simulate_block, missing)) as finished:
+            for num_done, (call, outcome) in enumerate(finished, start=1):
+                if isinstance(outcome, BaseException):
+                    line = f"WorkerDied: simulating this block alone: {summarise_error(outcome)}"
+                    outcome = Outcome(call[0], call[1], None, {}, line)
+                store.write(outcome)
+                on_progress(replace(progress, num_done=num_done, outcome=outcome))
+    return store
 
 
 # -- One block -------------------------------------------------------------------------------------
@@ -243,22 +142,22 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
     try:
         # More threads would oversubscribe the cores, and may change the last bit of a product.
         with threadpool_limits(limits=1):
-            found = run.sources()
-            if sources not in (None, found):
+            own_sources = run.sources()
+            if sources not in (None, own_sources):
                 condition = f"be the same in all processes (now on {platform.node()})"
                 remedy = "leave files alone while a run is at work"
-                raise RuntimeError(message("sources", condition, found, remedy))
-            agent, env = make_agent_and_environment(run)
+                raise RuntimeError(message("sources", condition, own_sources, remedy))
+            agent, env = make_agent_and_environment(run, warns=False)
             believed, true = getattr(agent, "problem", None), find_problem(env)
-            origin = {
+            metadata = {
                 "results_version": RESULTS_VERSION,
                 "versions": versions(),
-                "sources": found,
-                "misbelief": find_misspecification(believed, true),
+                "sources": own_sources,
+                "misspecification": find_misspecification(believed, true),
             }
             recorded, measured = record_block(agent, env, run, block)
             env.close()
-            data = to_parquet(run, block, recorded, origin)
+            data = to_parquet(run, block, recorded, metadata)
     except (Exception, SystemExit) as error:
         text = f"{summarise_error(error)}\n\n{traceback.format_exc()}"
         return Outcome(run, block, None, facts, text)
@@ -268,10 +167,7 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
 # -- Workers ---------------------------------------------------------------------------------------
 
 EXTRA_CALLS = 2
-"""Calls submitted beyond one per worker, so that no worker waits. Few, because a submitted call can
-no longer be put behind a slower one. With 16 workers the README's comparison runs 12.2 times as
-fast as with one; with one extra call per worker, 10.8 times (simulated from times of its blocks).
-"""
+"""Calls submitted beyond one per worker, so that no worker waits."""
 
 SCHEDULER_TIMEOUT = 6.0
 PR_SET_PDEATHSIG = 1
@@ -303,29 +199,6 @@ class Workers:
             condition = f"be None for the backend {self.backend!r}"
             raise ValueError(message("scheduler", condition, self.scheduler))
 
-    @property
-    def width(self) -> int:
-        """The number of workers, if the back end is not a running scheduler."""
-        if self.backend == "serial":
-            return 1
-        from joblib import cpu_count  # respects a container's limit of cores
-
-        return self.num_workers or cpu_count()
-
-
-class Pool(NamedTuple):
-    """Running workers.
-
-    Attributes:
-        submit: makes a call and returns its future.
-        limit: largest number of pending calls.
-        crash_errors: exceptions that a future raises if its worker died.
-    """
-
-    submit: Callable[..., Future[Any]]
-    limit: int
-    crash_errors: tuple[type[BaseException], ...] = (BrokenExecutor,)
-
 
 def make_calls(
     workers: Workers, function: Callable[..., Any], calls: Iterable[Call]
@@ -339,58 +212,66 @@ def make_calls(
         yield from ((call, function(*call)) for call in calls)
         return
     waiting = iter(calls)
-    for call in waiting:
-        lost = yield from _make_while_alive(workers, function, chain([call], waiting))
-        for again, _ in lost:
+    for first in waiting:
+        under_way: list[Call] = []
+        try:
+            yield from _make_together(workers, function, chain([first], waiting), under_way)
+        except _crash_errors():
             alone = replace(workers, num_workers=1)
-            crashed = yield from _make_while_alive(alone, function, iter([again]))
-            yield from crashed
-
-
-def _make_while_alive(
-    workers: Workers, function: Callable[..., Any], calls: Iterator[Call]
-) -> Generator[FinishedCall, None, list[FinishedCall]]:
-    """Yield finished calls until a worker dies; return those lost with it, and its error."""
-    lost: list[FinishedCall] = []
-    under_way: dict[Future[Any], Call] = {}
-    with BACKENDS[workers.backend](workers) as pool:
-        while True:
-            for call in calls if not lost else ():
+            for call in under_way:
                 try:
-                    under_way[pool.submit(function, *call)] = call
-                except pool.crash_errors as error:  # no worker is alive
-                    lost.append((call, error))
-                if lost or len(under_way) == pool.limit:
-                    break
-            done = wait(under_way, return_when=FIRST_COMPLETED).done
-            if not done:
-                return lost
-            for future in [future for future in under_way if future in done]:
-                call = under_way.pop(future)
-                if isinstance(future.exception(), pool.crash_errors):
-                    lost.append((call, future.exception()))
-                else:
-                    yield call, future.result()
+                    [(_, result)] = _make_together(alone, function, iter([call]), [])
+                except _crash_errors() as error:
+                    result = error
+                yield call, result
+
+
+def _make_together(
+    workers: Workers, function: Callable[..., Any], calls: Iterator[Call], under_way: list[Call]
+) -> Iterator[FinishedCall]:
+    """Yield finished calls; the death of a worker raises, with the lost calls in `under_way`."""
+    futures: dict[Future[Any], Call] = {}
+    with BACKENDS[workers.backend](workers) as (executor, num_workers):
+        while True:
+            for call in islice(calls, num_workers + EXTRA_CALLS - len(futures)):
+                under_way.append(call)  # before it is submitted, since no worker may be alive
+                futures[executor.submit(function, *call)] = call
+            if not futures:
+                return
+            for future in wait(futures, return_when=FIRST_COMPLETED).done:
+                result = future.result()
+                call = futures.pop(future)
+                under_way[:] = [other for other in under_way if other is not call]
+                yield call, result
+
+
+def _crash_errors() -> tuple[type[BaseException], ...]:
+    """Return what a future raises if its worker died."""
+    distributed = sys.modules.get("distributed")
+    return (BrokenExecutor, distributed.KilledWorker) if distributed else (BrokenExecutor,)
 
 
 @contextlib.contextmanager
-def _open_loky_pool(workers: Workers) -> Iterator[Pool]:
+def _open_loky(workers: Workers) -> Iterator[tuple[Executor, int]]:
+    """Yield processes on this machine, and their number; an exception ends them at once."""
+    from joblib import cpu_count  # respects a container's limit of cores
     from joblib.externals.loky import ProcessPoolExecutor
 
+    number = workers.num_workers or cpu_count()
     # Keep a worker's first imports off the current folder, which may hold a random.py.
     environment = {"PYTHONSAFEPATH": "1"}
     arguments = os.getpid(), sys.path.copy()
     pool = ProcessPoolExecutor(
-        workers.width, initializer=_start_worker, initargs=arguments, env=environment
+        number, initializer=_start_worker, initargs=arguments, env=environment
     )
     try:
-        yield Pool(pool.submit, workers.width + EXTRA_CALLS)
+        yield pool, number
     except BaseException:
-        hook, threading.excepthook = threading.excepthook, lambda error: None
-        pool.shutdown(kill_workers=True)  # its thread may report a missing call
-        threading.excepthook = hook
+        for process in [*pool._processes.values()]:  # its own way may print a traceback
+            process.terminate()
         raise
-    pool.shutdown()
+    finally:
+        pool.shutdown()
 
 
 def _start_worker(parent: int, path: list[str]) -> None:
@@ -401,12 +282,12 @@ def _start_worker(parent: int, path: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def _open_dask_pool(workers: Workers) -> Iterator[Pool]:
-    """Yield a pool on a running scheduler, or on a local cluster with a process per worker."""
+def _open_dask(workers: Workers) -> Iterator[tuple[Executor, int]]:
+    """Yield workers of a running scheduler, or of a local cluster, and their number."""
     names = ("dask", "distributed")
     dask, distributed = (import_extra(name, "the backend 'dask'", "dask") for name in names)
     cluster = {
-        "n_workers": workers.width,
+        "n_workers": workers.num_workers,
         "threads_per_worker": 1,
         "dashboard_address": None,
         "silence_logs": logging.CRITICAL,  # Dask logs each killed worker
@@ -424,13 +305,12 @@ def _open_dask_pool(workers: Workers) -> Iterator[Pool]:
             if workers.scheduler is None:
                 client.run(end_with_parent)
             number = workers.num_workers or sum(client.nthreads().values())
-            submit = client.get_executor(pure=False).submit
-            yield Pool(submit, number + EXTRA_CALLS, (distributed.KilledWorker, BrokenExecutor))
+            yield client.get_executor(pure=False), number
 
 
-BACKENDS: dict[str, Callable[[Workers], contextlib.AbstractContextManager[Pool]]] = {
-    "loky": _open_loky_pool,
-    "dask": _open_dask_pool,
+BACKENDS: dict[str, Callable[..., contextlib.AbstractContextManager[tuple[Executor, int]]]] = {
+    "loky": _open_loky,
+    "dask": _open_dask,
 }
 
 

@@ -168,7 +168,7 @@ class Experiment:
         agents = read_entries("agents", "agent", self.agents)
         object.__setattr__(self, "environments", environments)
         object.__setattr__(self, "agents", agents)
-        for name, minimum in MINIMA.items():
+        for name, minimum in {"replications": 1, "seed": 0, "block_size": 1}.items():
             number = check_integer(name, getattr(self, name), minimum=minimum)
             object.__setattr__(self, name, number)
         *earlier, last = _check_horizons(self.horizon)
@@ -187,7 +187,7 @@ class Experiment:
         """Blocks that hold the replications; of the last one, only the first may be needed."""
         return -(-self.replications // self.block_size)
 
-    @property
+    @cached_property
     def runs(self) -> tuple[Run, ...]:
         """Every agent in every environment, environments outermost."""
         *earlier, last = self.horizons
@@ -211,14 +211,14 @@ class Experiment:
         resumes a folder types neither, and the folder may come from anybody.
         """
         known = {f"bandit_gym:{env_id}" for env_id in ENV_IDS} | {*agent_names().values()}
-        found = []
+        named = []
         for entry in (*self.environments, *self.agents):
             names = [text for text in find_texts(entry.options) if NAME_PATTERN.fullmatch(text)]
             for name in names if entry.target in known else [entry.target, *names]:
-                found.append(f"{name} ({find_module(name.rpartition(':')[0])})")
+                named.append(f"{name} ({find_module(name.rpartition(':')[0])})")
             if entry.target == SB3_LOADER:
-                found.append(f"saved model {entry.options.get('path')}")
-        return list(dict.fromkeys(found))
+                named.append(f"saved model {entry.options.get('path')}")
+        return list(dict.fromkeys(named))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict from which `from_dict` makes an equal experiment."""
@@ -235,9 +235,6 @@ class Experiment:
         optional = [each.name for each in fields(cls) if each.name not in required]
         check_keys("experiment", settings, required=required, optional=optional)
         return cls(**settings)
-
-
-MINIMA = {"replications": 1, "seed": 0, "block_size": 1}
 
 
 def _check_horizons(value: Any) -> list[int]:
@@ -291,37 +288,36 @@ def _make_settings(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 # -- The agent and the environment of a run -------------------------------------------------------
 
 
-def make_agent_and_environment(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
+def make_agent_and_environment(
+    run: Run, *, warns: bool = True
+) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     """Make the agent and the native vector environment of a run.
 
     An agent whose constructor takes a `horizon` is given that of the run, if its entry has none.
 
+    Args:
+        run: the run.
+        warns: whether to warn of an agent that is misspecified without having been asked to be.
+
     Raises:
-        ValueError: if the environment is no Bayesian bandit, an option has a wrong value, or the
-            agent cannot give the propensities that are asked for.
+        ValueError: if one cannot be made, or they do not fit each other or a block; names both.
     """
-    env = make_environment(run.environment, run.block_size, run.horizon)
-    problem = find_problem(env)
-    if problem is None:
-        target = run.environment.target
-        raise ValueError(f"env must have a `problem` for agents, got {target!r}.")
-    agent = make_entry_agent(run.agent, problem, [*run.earlier_horizons, run.horizon])
-    if run.propensities and not hasattr(agent, "action_probabilities"):
-        condition = "have the method action_probabilities where propensities are recorded"
-        raise ValueError(message("agent", condition, run.agent.target))
-    return agent, env
-
-
-def check_run(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
-    """Make the agent and the environment; refuse those that do not fit each other or a block."""
     try:
-        agent, env = make_agent_and_environment(run)
-        check_fit(agent, env, warns=PRIOR_OPTION not in run.agent.options)
+        env = make_environment(run.environment, run.block_size, run.horizon)
+        problem = find_problem(env)
+        if problem is None:
+            target = run.environment.target
+            raise ValueError(f"env must have a `problem` for agents, got {target!r}.")
+        agent = make_entry_agent(run.agent, problem, [*run.earlier_horizons, run.horizon])
+        if run.propensities and not hasattr(agent, "action_probabilities"):
+            condition = "have the method action_probabilities where propensities are recorded"
+            raise ValueError(message("agent", condition, run.agent.target))
+        check_fit(agent, env, warns=warns and PRIOR_OPTION not in run.agent.options)
         max_lanes = getattr(agent, "max_lanes", run.block_size)
         if run.block_size > max_lanes:
             condition = f"be at most {max_lanes}, for all that this agent keeps of each lane"
             raise ValueError(message("block_size", condition, run.block_size))
-        return agent, env
     except (Exception, SystemExit) as error:
         who = f"agent {run.agent.label} must be able to play {run.environment.label}"
         raise ValueError(f"{who}, got {summarise_error(error)}") from error
+    return agent, env

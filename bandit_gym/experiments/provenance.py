@@ -61,23 +61,24 @@ def find_sources(
     Raises:
         ValueError: if a module was edited since this process imported it.
     """
+    texts = find_texts(options)
     module = target.rpartition(":")[0]
-    named = {module} if module else set(_entry_modules(gym.registry.get(target)))
-    named |= {match[1] for match in map(NAME_PATTERN.fullmatch, find_texts(options)) if match}
-    found = {path: digest for name in named for path, digest in _find_imported_files(name).items()}
-    for text in find_texts(options):
+    named = {module} if module else _find_entry_modules(target)
+    named |= {match[1] for match in map(NAME_PATTERN.fullmatch, texts) if match}
+    digests = {path: digest for name in named for path, digest in _digest_modules(name).items()}
+    for text in texts:
         with suppress(OSError, ValueError):  # too long for a path, or no path at all
             for path in (Path(text), Path(f"{text}.zip")):  # which Stable-Baselines3 leaves out
                 if path.is_file():
-                    found[text] = _hash_bytes(path.read_bytes())
+                    digests[text] = _digest_bytes(path.read_bytes())
     for name, data in pickles.items():
-        found[name] = _hash_bytes(TRACKER_PATTERN.sub(b"", data))
-    return dict(sorted(found.items()))  # in the same order in all processes, as blocks hold them
+        digests[name] = _digest_bytes(TRACKER_PATTERN.sub(b"", data))
+    return dict(sorted(digests.items()))  # in the same order in all processes, as blocks hold them
 
 
 def find_module(name: str) -> Path | None:
     """Return the file that a module would be imported from; nothing is imported."""
-    home = _find_top_folder(name)
+    home = _find_home(name)
     return home and _find_source_file(home, name)
 
 
@@ -93,24 +94,27 @@ def find_texts(value: Any) -> list[str]:
 @cache
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that results depend on."""
-    found = {"python": platform.python_version()}
+    known = {"python": platform.python_version()}
     for package in VERSIONED_PACKAGES:
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            known[package] = version(package)
+    return known
 
 
-def _entry_modules(spec: Any) -> Iterator[str]:
-    """Yield the modules that make a registered environment."""
-    for entry in (getattr(spec, "entry_point", None), getattr(spec, "vector_entry_point", None)):
-        made_by = getattr(entry, "__module__", "")
-        yield entry.partition(":")[0] if isinstance(entry, str) else made_by
+def _find_entry_modules(env_id: str) -> set[str]:
+    """Return the modules that make a registered environment."""
+    spec = gym.registry.get(env_id)
+    entries = (getattr(spec, "entry_point", None), getattr(spec, "vector_entry_point", None))
+    return {
+        entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", "")
+        for entry in entries
+    }
 
 
-def _find_imported_files(first: str) -> dict[str, str]:
+def _digest_modules(first: str) -> dict[str, str]:
     """Return path -> digest of a user's module and of all it imports from its top-level folder."""
-    home, found = _find_top_folder(first), dict[str, str]()
-    waiting, seen = [first], set[str]()
+    home, digests = _find_home(first), dict[str, str]()
+    waiting, seen = [first], {""}
     while home and not INSTALL_FOLDERS & {*home.parts} and waiting:
         name = waiting.pop()
         is_ours = name.partition(".")[0] in {*OWN_PACKAGES, *sys.stdlib_module_names}
@@ -119,25 +123,24 @@ def _find_imported_files(first: str) -> dict[str, str]:
         if file:
             digest, imports = _parse_module(file.read_bytes())
             _check_unchanged(name, file, digest)
-            found[file.relative_to(home).as_posix()] = digest
+            digests[file.relative_to(home).as_posix()] = digest
             parent = name.rpartition(".")[0]
-            waiting.append(parent or name)
+            waiting.append(parent)
             for imported in imports:
                 with suppress(ImportError, ValueError):  # beyond the top
                     package = name if file.stem == "__init__" else parent
                     waiting.append(resolve_name(imported, package))
-    return found
+    return digests
 
 
-def _find_top_folder(name: str) -> Path | None:
+def _find_home(name: str) -> Path | None:
     """Return the folder that the top-level name of a module is imported from."""
     top = name.partition(".")[0]
-    if top.isidentifier():
-        specs = (finder.find_spec(top, None) for finder in sys.meta_path)
-        spec = next((spec for spec in specs if spec is not None), None)
-        if spec and (spec.submodule_search_locations or spec.has_location):
-            location = next(iter(spec.submodule_search_locations or [str(spec.origin)]))
-            return Path(location).absolute().parent
+    specs = (finder.find_spec(top, None) for finder in sys.meta_path if top.isidentifier())
+    spec = next((spec for spec in specs if spec is not None), None)
+    if spec and (spec.submodule_search_locations or spec.has_location):
+        location = next(iter(spec.submodule_search_locations or [str(spec.origin)]))
+        return Path(location).absolute().parent
     return None
 
 
@@ -175,9 +178,9 @@ def _parse_module(data: bytes) -> tuple[str, tuple[str, ...]]:
     """Return the digest of a module, and what it imports; relative names begin with dots."""
     try:
         tree = ast.parse(data)
-        return _hash_bytes(ast.dump(tree).encode()), tuple({*_list_imports(tree)})
+        return _digest_bytes(ast.dump(tree).encode()), tuple({*_list_imports(tree)})
     except (SyntaxError, ValueError, RecursionError):  # beyond this Python
-        return _hash_bytes(data), ()
+        return _digest_bytes(data), ()
 
 
 def _list_imports(tree: ast.AST) -> Iterator[str]:
@@ -194,5 +197,5 @@ def _list_imports(tree: ast.AST) -> Iterator[str]:
                 yield named[1]
 
 
-def _hash_bytes(data: bytes) -> str:
+def _digest_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]

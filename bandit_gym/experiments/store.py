@@ -1,9 +1,12 @@
 """The folder of an experiment: finished blocks, each written once and never half.
 
-    experiment.json               the settings and the format
-    blocks/RUN/00000.parquet      one block of a run, tidy: one row per replication and step
-    timings/RUN.jsonl             seconds, host and process of each block of a run
-    failures/RUN/00000.txt        the traceback of a block that raised
+    experiment.json                   the format, the settings, and the code of each run
+    blocks/RUN-CODE/00000.parquet     one block of a run, tidy: one row per replication and step
+    timings/RUN-CODE.jsonl            seconds, host and process of each block of a run
+    failures/RUN-CODE/00000.txt       the traceback of a block that raised
+
+CODE is a digest of the results version and of a user's own files. Code that was edited writes into
+other folders; the old ones stay, and count again when the code comes back.
 
 This is the one place that reads and writes blocks; they are opened once.
 
@@ -17,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -28,26 +32,36 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bandit_gym.checks import check_choice, message
-from bandit_gym.checks.files import RESULTS_VERSION, remove_leftovers, to_json, write_atomically
+from bandit_gym.checks.files import remove_leftovers, to_json, write_atomically
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, Outcome, columns_of
-from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.entries import Entry, content_digest
 from bandit_gym.experiments.experiment import Experiment, Run
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 5
-"""Of a folder; one of another is not read."""
+FORMAT = 6
+"""Of a folder that is written."""
+
+READABLE_FORMATS = (5, FORMAT)
+"""Folders of format 5 have `blocks/RUN`, and no code in `experiment.json`."""
 
 SUFFIXES = {"blocks": "parquet", "failures": "txt"}
 MANIFEST, LOCK = "experiment.json", ".lock"
+CODE_PATTERN = re.compile("[0-9a-f]{8}")
 TIMING_COLUMNS = ("agent_seconds", "decisions")
 """What is read of how a block came about."""
 
 
-class OutdatedError(FileExistsError):
-    """A folder holds blocks that the present code would not draw again."""
+def digest_code(results_version: int, sources: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the digest of what draws the blocks of a run, 8 hexadecimal digits.
+
+    Args:
+        results_version: of the engine.
+        sources: `Run.sources`.
+    """
+    return content_digest([results_version, sources])[:8]
 
 
 @dataclass(frozen=True)
@@ -56,74 +70,67 @@ class Store:
 
     Attributes:
         directory: the folder.
+        codes: name of a run -> digest of its code, whose blocks are read and written.
+        format: of the folder, if there is one.
     """
 
     directory: Path
+    codes: Mapping[str, str]
+    format: int = FORMAT
 
     @contextlib.contextmanager
-    def locked(
-        self,
-        experiment: Experiment,
-        sources: Mapping[Run, Mapping[str, dict[str, str]]],
-        *,
-        recompute: bool,
-    ) -> Iterator[tuple[set[tuple[Run, int]], list[str]]]:
+    def locked(self, experiment: Experiment) -> Iterator[tuple[set[tuple[Run, int]], list[str]]]:
         """Take the folder for an experiment and keep other processes from writing there.
 
         The folder is a new one, an empty one, or one whose experiment is part of this one.
 
         Args:
             experiment: what it is for.
-            sources: `Run.sources` of each run, for what the present code would not draw.
-            recompute: whether a folder that holds such blocks is taken.
 
         Yields:
             The blocks that count, and the names of those that are torn or altered.
 
         Raises:
-            OutdatedError: if it is not.
             FileExistsError: if the folder holds anything else.
             BlockingIOError: if another process is at work in it.
         """
         from filelock import FileLock, Timeout
 
         folder = self.directory
-        _read_stored_experiment(experiment, folder)  # refuses others before anything is written
+        _count_stored_replications(experiment, folder)  # refuses others before anything is written
         folder.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(folder / LOCK, timeout=0):
-                stored = _read_stored_experiment(experiment, folder)  # now that it is locked
+                stored = _count_stored_replications(experiment, folder)  # now that it is locked
                 remove_leftovers(folder)
-                complete, stale, damaged = self._sort_blocks(experiment, sources)
-                if stale and not recompute:
-                    changed = ", ".join(sorted(set().union(*stale)))
-                    condition = "hold what the present code draws"
-                    remedy = f"{len(stale)} blocks are of other code: {changed}; choose "
-                    remedy += "--recompute (in Python recompute=True) to replace them"
-                    raise OutdatedError(message("the folder", condition, str(folder), remedy))
-                _write_manifest(folder, experiment, stored)
-                for run, number in complete:  # also where the code is again what drew it
-                    self._block_path("failures", run, number).unlink(missing_ok=True)
+                self._write_manifest(replace(experiment, replications=stored))
+                complete, damaged = set(), []
+                for run in experiment.runs:
+                    for number, block in self.read_blocks(run, experiment.replications):
+                        if block is None:
+                            damaged.append(self.name_block(run, number))
+                        else:
+                            complete.add((run, number))
                 yield complete, damaged
         except Timeout as error:
             remedy = "another process is at work there"
             raise BlockingIOError(message("the folder", "be free", str(folder), remedy)) from error
 
     def write(self, outcome: Outcome) -> None:
-        """Store a finished block, in place of an older, and how it came about; or its traceback."""
+        """Store a finished block and how it came about, or its traceback."""
         run, block = outcome.run, outcome.block
+        failure = self._folder("failures", run) / f"{block:05d}.txt"
         if outcome.data is None:
-            text = (outcome.failure or "").encode("utf-8", "backslashreplace")
-            write_atomically(self._block_path("failures", run, block), text)
+            write_atomically(failure, (outcome.failure or "").encode("utf-8", "backslashreplace"))
             return
-        timings = self.directory / "timings" / f"{run.name}.jsonl"
+        timings = self._timings_path(run)
         timings.parent.mkdir(exist_ok=True)
         if timings.is_symlink():  # which may lead anywhere, in a folder that somebody has sent
             timings.unlink()
         with open(timings, "a", encoding="utf-8") as file:  # a line that a kill tears has its own
             file.write(f"\n{json.dumps({'block': block, **outcome.facts})}")
-        self._block_path("failures", run, block).unlink(missing_ok=True)  # which outranks a block
-        write_atomically(self._block_path("blocks", run, block), outcome.data)
+        failure.unlink(missing_ok=True)
+        write_atomically(self._folder("blocks", run) / f"{block:05d}.parquet", outcome.data)
 
     def read_blocks(self, run: Run, num_replications: int) -> Iterator[tuple[int, Block | None]]:
         """Yield by number those blocks of the first replications that are there; None if damaged.
@@ -136,56 +143,64 @@ class Store:
                 try:
                     block = Block(run, wanted, pa.memory_map(str(path)).read_buffer())
                     block.file.read(use_threads=False)
-                    is_its = (block.origin["run"], block.origin["block"]) == (run.digest, number)
-                    is_its &= {"results_version", "versions", "sources"} <= block.origin.keys()
+                    content = block.metadata["run"], block.metadata["block"], block.code
+                    code = self.codes.get(run.name, block.code)
+                    is_whole = content == (run.digest, number, code)
                 except (OSError, pa.ArrowException, LookupError, TypeError, ValueError):
-                    is_its = False
-                yield number, block if is_its else None
+                    is_whole = False
+                yield number, block if is_whole else None
+
+    def name_block(self, run: Run, number: int) -> str:
+        """Return what people call a block's file."""
+        return f"{self._folder('blocks', run).name}/{number:05d}"
 
     def has_blocks(self, run: Run) -> bool:
-        """Say whether a block of the run was ever stored here, in a folder that need not exist."""
+        """Say whether a block of the run is stored here, in a folder that need not exist."""
         return bool(self._find_files("blocks", run))
+
+    def count_blocks_of_other_code(self, experiment: Experiment) -> int:
+        """Count the blocks of an experiment that other code has drawn."""
+        folders = {run.name: self._folder("blocks", run) for run in experiment.runs}
+        blocks = (self.directory / "blocks").glob("*/*.parquet")
+        names = ((path.parent.name.rpartition("-")[0], path.parent) for path in blocks)
+        return sum(folders.get(name, folder) != folder for name, folder in names)
 
     def read_timings(self, run: Run) -> dict[int, dict[str, Any]]:
         """Return block -> how it came about, of those of which that is known."""
-        found, path = {}, self.directory / "timings" / f"{run.name}.jsonl"
+        timings, path = {}, self._timings_path(run)
         for line in path.read_text("utf-8", "replace").splitlines() if path.is_file() else ():
             with contextlib.suppress(ValueError, LookupError, TypeError):
                 facts = json.loads(line)
-                found[facts["block"]] = {name: facts[name] + 0.0 for name in TIMING_COLUMNS}
-        return found
-
-    def _sort_blocks(
-        self, experiment: Experiment, sources: Mapping[Run, Mapping[str, dict[str, str]]]
-    ) -> tuple[set[tuple[Run, int]], list[set[str]], list[str]]:
-        """Return blocks that count, what has changed since others, and names of damaged ones."""
-        complete, stale, damaged = set(), [], []
-        for run in experiment.runs:
-            for number, block in self.read_blocks(run, experiment.replications):
-                if block is None:
-                    damaged.append(f"{run.name}/{number:05d}")
-                elif changed := _find_changes(block.origin, sources.get(run, {})):
-                    stale.append(changed)
-                else:
-                    complete.add((run, number))
-        return complete, stale, damaged
+                timings[facts["block"]] = {name: facts[name] + 0.0 for name in TIMING_COLUMNS}
+        return timings
 
     def read_failures(self, run: Run) -> dict[int, str]:
-        """Return block -> traceback of the blocks that raised; it outranks an older block."""
+        """Return block -> traceback of the blocks that raised."""
         files = self._find_files("failures", run).items()
         return {block: path.read_text("utf-8", "replace") or "unknown" for block, path in files}
 
-    def _block_path(self, kind: str, run: Run, block: int) -> Path:
-        return self.directory / kind / run.name / f"{block:05d}.{SUFFIXES[kind]}"
+    def _write_manifest(self, experiment: Experiment) -> None:
+        path, settings = self.directory / MANIFEST, asdict(experiment)
+        data = to_json({"format": FORMAT, "codes": dict(self.codes), "experiment": settings})
+        if not path.exists() or path.read_bytes() != data:
+            write_atomically(path, data)
+
+    def _folder(self, kind: str, run: Run) -> Path:
+        code = self.codes.get(run.name)
+        return self.directory / kind / (run.name if code is None else f"{run.name}-{code}")
+
+    def _timings_path(self, run: Run) -> Path:
+        folder = self._folder("timings", run)
+        return folder.with_name(f"{folder.name}.jsonl")
 
     def _find_files(self, kind: str, run: Run) -> dict[int, Path]:
         """Return a run's files of a kind by the numbers of their blocks, in order."""
-        paths = (self.directory / kind / run.name).glob(f"*.{SUFFIXES[kind]}")
+        paths = self._folder(kind, run).glob(f"*.{SUFFIXES[kind]}")
         return dict(sorted((int(path.stem), path) for path in paths if path.stem.isdecimal()))
 
 
-def read_manifest(directory: Path) -> Experiment:
-    """Read what a folder was made for; its agents need not be importable.
+def open_store(directory: Path) -> tuple[Experiment, Store]:
+    """Read what a folder was made for, and by which code; its agents need not be importable.
 
     Raises:
         FileNotFoundError: if there is no such folder.
@@ -200,57 +215,49 @@ def read_manifest(directory: Path) -> Experiment:
         raise FileExistsError(message("the folder", condition, str(directory), remedy))
     try:
         content = json.loads(path.read_bytes())
-        if content["format"] != FORMAT:
+        if content["format"] not in READABLE_FORMATS:
             raise ValueError(f"its format is {content['format']!r}")
+        codes = dict(content["codes"]) if content["format"] == FORMAT else {}
+        if not all(map(CODE_PATTERN.fullmatch, codes.values())):  # each is part of a path
+            raise ValueError(f"its codes are {codes!r}")
         settings = content["experiment"]
         for name in ("environments", "agents"):
             settings[name] = [Entry(**each) for each in settings[name]]
-        return Experiment.from_dict(settings)
+        return Experiment.from_dict(settings), Store(directory, codes, content["format"])
     except (LookupError, TypeError, ValueError) as error:
         condition = f"describe an experiment in format {FORMAT}"
         remedy = "read it with the version of this package that wrote it"
         raise ValueError(message(str(path), condition, error, remedy)) from error
 
 
-def _write_manifest(directory: Path, experiment: Experiment, stored: Experiment | None) -> None:
-    """Store what the folder is for, with the largest number of replications ever asked for."""
-    if stored is not None and stored.replications > experiment.replications:
-        experiment = replace(experiment, replications=stored.replications)
-    path, data = directory / MANIFEST, to_json({"format": FORMAT, "experiment": asdict(experiment)})
-    if not path.exists() or path.read_bytes() != data:
-        write_atomically(path, data)
+def _count_stored_replications(experiment: Experiment, directory: Path) -> int:
+    """Return the largest number of replications ever asked for; refuse another experiment's folder.
 
-
-def _read_stored_experiment(experiment: Experiment, directory: Path) -> Experiment | None:
-    """Return what the folder was made for, None if it is free; refuse another experiment's."""
+    The folder may be free.
+    """
     if not directory.exists() or all(path.name == LOCK for path in directory.iterdir()):
-        return None
-    stored = read_manifest(directory)
+        return experiment.replications
+    stored, store = open_store(directory)
+    if store.format != FORMAT:
+        condition = f"be of format {FORMAT} to be written to"
+        remedy = f"it is of format {store.format}, which report and export read; choose another"
+        raise FileExistsError(message("the folder", condition, str(directory), remedy))
     lost = {run.name for run in stored.runs} - {run.name for run in experiment.runs}
     if lost:
         remedy = f"it has the run {min(lost)}; choose another folder"
         condition = "hold this experiment or a part of it"
         raise FileExistsError(message("the folder", condition, str(directory), remedy))
-    return stored
-
-
-def _find_changes(origin: dict[str, Any], now: Mapping[str, dict[str, str]]) -> set[str]:
-    """Return what differs between a block's origin and the code of today, such as "mine.py"."""
-    version = origin["results_version"]
-    changed = set() if version == RESULTS_VERSION else {f"results version {version}"}
-    for part, files in now.items():
-        changed |= {name for name, _ in origin["sources"].get(part, {}).items() ^ files.items()}
-    return changed
+    return max(experiment.replications, stored.replications)
 
 
 # -- A block as a Parquet file ---------------------------------------------------------------------
 
-ORIGIN_KEY = b"bandit_gym"
+METADATA_KEY = b"bandit_gym"
 """Where a file's metadata say, as JSON, what its block was drawn from."""
 
 
 def to_parquet(
-    run: Run, block: int, recorded: Mapping[str, np.ndarray], origin: Mapping[str, Any]
+    run: Run, block: int, recorded: Mapping[str, np.ndarray], metadata: Mapping[str, Any]
 ) -> bytes:
     """Lay a block out as a tidy table, sorted by replication and step, in Parquet's format.
 
@@ -258,7 +265,7 @@ def to_parquet(
         run: the run.
         block: index of the block.
         recorded: name -> (N, S) values after each recorded step.
-        origin: what it was drawn from beside its settings, as JSON can hold it.
+        metadata: what it was drawn from beside its settings, as JSON can hold it.
 
     Returns:
         The bytes of a file with N S rows; the same bytes for the same values.
@@ -280,8 +287,8 @@ def to_parquet(
         arrays.append(_to_map(own, shape) if is_own else _to_arrow(values, column.type, shape))
         meaning = {"description": column.meaning}
         fields.append(pa.field(name, arrays[-1].type, nullable=False, metadata=meaning))
-    content = {"run": run.digest, "block": block, "settings": run.settings, **origin}
-    schema = pa.schema(fields, metadata={ORIGIN_KEY: json.dumps(content, sort_keys=True)})
+    content = {"run": run.digest, "block": block, "settings": run.settings, **metadata}
+    schema = pa.schema(fields, metadata={METADATA_KEY: json.dumps(content, sort_keys=True)})
     buffer = io.BytesIO()
     pq.write_table(
         pa.table(arrays, schema=schema),
@@ -359,15 +366,26 @@ class Block:
         return pq.ParquetFile(pa.BufferReader(self.data), page_checksum_verification=True)
 
     @cached_property
-    def origin(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """What it was drawn from."""
-        return dict(json.loads(self.file.schema_arrow.metadata[ORIGIN_KEY]))
+        return dict(json.loads(self.file.schema_arrow.metadata[METADATA_KEY]))
+
+    @property
+    def misspecification(self) -> str | None:
+        """In what the agent's prior or likelihood differs from the environment's, None if not."""
+        named = (self.metadata.get(key) for key in ("misspecification", "misbelief"))  # in format 5
+        return next((text for text in named if isinstance(text, str)), None)
+
+    @property
+    def code(self) -> str:
+        """The digest of the code that drew it."""
+        return digest_code(self.metadata["results_version"], self.metadata["sources"])
 
     @property
     def names(self) -> list[str]:
         """The columns of the file that this version knows, in its order."""
-        found = self.file.schema_arrow.names
-        return [name for name in COLUMNS if name in found and name != OWN_DIAGNOSTICS]
+        stored = self.file.schema_arrow.names
+        return [name for name in COLUMNS if name in stored and name != OWN_DIAGNOSTICS]
 
     @cached_property
     def own(self) -> dict[str, FloatArray]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import check_folder, check_integer, check_real
+from bandit_gym.checks import check_folder, check_integer, check_real, message
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
 from bandit_gym.checks.styles import COLOURS, escape_formula
@@ -22,8 +22,15 @@ from bandit_gym.experiments.entries import read_entries, summarise_error
 from bandit_gym.experiments.execution import Workers, make_calls
 from bandit_gym.fidelity.distance import HALF_WIDTH
 from bandit_gym.fidelity.suite import DEFAULT_SUITE, load_suite
-from bandit_gym.fidelity.trial import FAILED, MEASURED, WRONG, describe_trial, measure_distance
-from bandit_gym.results.plots import Picture, save_figure
+from bandit_gym.fidelity.trial import (
+    FAILED,
+    LEFT_OUT,
+    MEASURED,
+    WRONG,
+    describe_trial,
+    measure_distance,
+)
+from bandit_gym.results.plots import NotebookFigure, save_figure
 
 NUM_DECISIONS, MIN_DECISIONS = 10_000, 1000
 """Of a case, at scale 1 and at any scale."""
@@ -47,10 +54,13 @@ class FidelityResults:
     Attributes:
         suite: its name.
         distances: a row per agent and case; see `docs/exact.md` for the columns.
+        left_out: one line for each agent that could not be given the data of some cases, which have
+            no row then.
     """
 
     suite: str
     distances: pd.DataFrame
+    left_out: tuple[str, ...] = ()
 
     @property
     def failures(self) -> list[str]:
@@ -125,8 +135,20 @@ def run_suite(
             found[entry.label, case.name] = row
     rows = [found[entry.label, case.name] for entry, case, *_ in calls]
     labelled = {"suite": chosen.name, "results_version": RESULTS_VERSION}
-    table = pd.DataFrame(rows, columns=DISTANCE_COLUMNS)
-    return FidelityResults(chosen.name, table.assign(**labelled))
+    table = pd.DataFrame(rows, columns=DISTANCE_COLUMNS).assign(**labelled)
+    is_left_out = table["status"] == LEFT_OUT
+    counts = table["agent"][is_left_out].value_counts(sort=False)
+    lines = tuple(_describe_left_out(agent, number) for agent, number in counts.items())
+    if is_left_out.all():
+        raise ValueError(message("agents", "be some that can be given a case", "; ".join(lines)))
+    return FidelityResults(chosen.name, table[~is_left_out].reset_index(drop=True), lines)
+
+
+def _describe_left_out(agent: Any, num_cases: int) -> str:
+    return (
+        f"{agent} was left out of {num_cases} cases: it learns from single rewards, which counts "
+        "and sums tell of Bernoulli rewards alone, and here of a million at most"
+    )
 
 
 # -- Leaderboards and verdicts ---------------------------------------------------------------------
@@ -207,9 +229,9 @@ def describe_verdicts(distances: pd.DataFrame) -> str:
     return "\n\n".join([cells.to_string(), counts.to_string(), *lines])
 
 
-def draw_leaderboard(board: pd.DataFrame) -> Picture:
+def draw_leaderboard(board: pd.DataFrame) -> NotebookFigure:
     """Draw distance against cost with a mark for each agent, the first seven at most."""
-    figure = Picture(figsize=(6.4, 4.2), layout="constrained")
+    figure = NotebookFigure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     shown = board[board["decided"] > 0].head(MAX_MARKS)
     for (_, row), colour in zip(shown.iterrows(), COLOURS, strict=False):

@@ -15,6 +15,10 @@ what as many exact decisions would show on average. The verdict is
 - **refused** if the agent declines in one sentence that names another one, which can decide;
 - **WRONG** otherwise, also where anything else is raised.
 
+An agent that learns from single rewards and takes no totals (`can_warm_start` is False) observes
+the rewards that made up those of a Bernoulli case, in an order that a fixed seed draws. Other
+cases with data are left out, as totals do not say what the rewards were.
+
 An agent that keeps draws of the posterior for a whole run says how many, as `num_particles`. There
 the average over lanes hides a collapse. So the distance of each lane's own probabilities, averaged
 over lanes, must be right too, with the noise of as many exact draws.
@@ -45,11 +49,13 @@ from bandit_gym.experiments.entries import (
 )
 from bandit_gym.fidelity.distance import measure_excess, noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case, ContextualCase
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
 Sampler = Callable[[BanditProblem, IntArray, FloatArray, Generator, int], FloatArray]
 
-MEASURED, FAILED = "measured", "failed"
+MEASURED, FAILED, LEFT_OUT = "measured", "failed", "left out"
 RIGHT, FLAGGED, REFUSED, WRONG = "right", "flagged", "refused", "WRONG"
 MAX_EXCESS, FLAGGED_SHARE, CHANCE_LEVEL = 0.02, 0.9, 0.999
 """Of what is right; of decisions, where all count as flagged; and of what chance may give."""
@@ -60,6 +66,9 @@ NUM_FIRST_LANES, MAX_LANE_ARMS = 10, 10_000
 NUM_LANES_ON_ROWS, NUM_LANES_THAT_KEEP = 4, 25
 """Lanes that learn from all rows of a case with features, each for a part of the decisions; and
 where each lane errs by the draws that it keeps."""
+
+MAX_SINGLE_REWARDS, MAX_LANE_REWARDS = 1_000_000, 1_000_000
+"""Of a case that is played reward by reward, and in all lanes together; there are 10 at least."""
 
 MAX_DRAWN_MEANS = 30_000_000
 """Samples times arms after which no more lanes are asked: races without end get few decisions."""
@@ -101,7 +110,10 @@ def measure_distance(entry: Entry, case: Case, num_decisions: int, seed: int) ->
     """Return a row of the table of distances; any error of an agent is reported there."""
     seeds = SeedSequence(seed, spawn_key=(zlib.crc32(f"{entry.label}/{case.name}".encode()),))
     try:
-        made = decide_in_lanes(entry, case, num_decisions, seeds)
+        agent = make_suite_agent(entry, case.problem, num_decisions)
+        if not can_learn(agent, case):
+            return describe_trial(entry, case, LEFT_OUT, LEFT_OUT)
+        made = decide_in_lanes(agent, case, num_decisions, seeds)
     except (Exception, SystemExit) as error:
         outcome = (REFUSED, REFUSED) if is_refusal(error, entry) else (FAILED, WRONG)
         return describe_trial(entry, case, *outcome, summarise_error(error))
@@ -158,11 +170,26 @@ def is_refusal(error: BaseException, entry: Entry) -> bool:
     return "\n" not in text and text.endswith(".") and any(name in text for name in others)
 
 
-def decide_in_lanes(entry: Entry, case: Case, num_decisions: int, seed: SeedSequence) -> Decisions:
+def can_learn(agent: Any, case: Case) -> bool:
+    """Say whether an agent can be given the data of a case."""
+    if isinstance(case, ContextualCase) or takes_totals(agent) or not case.counts.any():
+        return True
+    return isinstance(case.problem.likelihood, Bernoulli) and (
+        case.counts.sum() <= MAX_SINGLE_REWARDS
+    )
+
+
+def takes_totals(agent: Any) -> bool:
+    """Say whether an agent learns from counts and sums, and needs no single rewards."""
+    return bool(getattr(agent, "can_warm_start", True))
+
+
+def decide_in_lanes(agent: Any, case: Case, num_decisions: int, seed: SeedSequence) -> Decisions:
     """Decide once in each of many fresh lanes; in fewer where that takes too many samples."""
-    agent = make_suite_agent(entry, case.problem, num_decisions)
     if isinstance(case, ContextualCase):
         return _decide_on_features(agent, case, num_decisions, seed)
+    if not takes_totals(agent):
+        return _decide_after_rewards(agent, case, num_decisions, seed)
     num_arms, num_samples, microseconds = len(case.probabilities), 0.0, 0.0
     num_kept = count_kept(agent)
     parts: list[tuple[Any, ...]] = []
@@ -186,21 +213,51 @@ def _decide_on_features(
     agent: Any, case: ContextualCase, num_decisions: int, seed: SeedSequence
 ) -> Decisions:
     """Learn from all rows in a few lanes, then decide in them over and over."""
-    num_kept = count_kept(agent)
-    lanes = np.zeros(NUM_LANES_THAT_KEEP if num_kept else NUM_LANES_ON_ROWS, dtype=np.int64)
-    agent.reset(num_envs=len(lanes), seed=seed)
+    num_lanes = NUM_LANES_THAT_KEEP if count_kept(agent) else NUM_LANES_ON_ROWS
+    lanes = np.zeros(num_lanes, dtype=np.int64)
+    agent.reset(num_envs=num_lanes, seed=seed)
     for row, reward in zip(case.rows, case.rewards, strict=True):
-        agent.observe(lanes, lanes + reward, observation=np.tile(row, (len(lanes), 1)))
-    features = np.tile(case.features, (len(lanes), 1, 1))
-    agent.act(features)  # which compiles, and fits the posterior
-    shape = len(lanes), len(case.features)
-    of_lanes = agent.action_probabilities(features) if num_kept else np.full(shape, np.nan)
-    run_tv = total_variation(of_lanes, case.probabilities)
+        agent.observe(lanes, lanes + reward, observation=np.tile(row, (num_lanes, 1)))
+    features = np.tile(case.features, (num_lanes, 1, 1))
+    return _decide_repeatedly(agent, case, num_decisions, num_lanes, features)
+
+
+def _decide_after_rewards(
+    agent: Any, case: Case, num_decisions: int, seed: SeedSequence
+) -> Decisions:
+    """Learn a Bernoulli case reward by reward, in fewer lanes the more there are, then decide."""
+    arms, rewards = list_rewards(case)
+    max_lanes = max(NUM_FIRST_LANES, MAX_LANE_REWARDS // max(1, len(arms)))
+    num_lanes = min(num_decisions, max_lanes, MAX_LANE_ARMS // len(case.probabilities))
+    agent.reset(num_envs=num_lanes, seed=seed)
+    lanes = np.zeros(num_lanes, dtype=np.int64)
+    for arm, reward in zip(arms, rewards, strict=True):
+        agent.observe(lanes + arm, lanes + reward)
+    return _decide_repeatedly(agent, case, num_decisions, num_lanes)
+
+
+def list_rewards(case: Case) -> tuple[IntArray, FloatArray]:
+    """Return the (t,) arms and (t,) rewards of a Bernoulli case, in an order drawn for its name."""
+    counts, sums = case.counts, case.sums.astype(np.int64)
+    sizes = np.stack([sums, counts - sums], axis=1).ravel()  # of each arm, ones and then zeros
+    order = make_generator(case.name).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    return order // 2, 1.0 - order % 2
+
+
+def _decide_repeatedly(
+    agent: Any, case: Case, num_decisions: int, num_lanes: int, *features: FloatArray
+) -> Decisions:
+    """Decide over and over in lanes that have learnt the case."""
+    agent.act(*features)  # which compiles, and fits the posterior
+    num_arms, num_kept = len(case.probabilities), count_kept(agent)
+    run_tv = np.full(num_lanes, np.nan)
+    if num_kept:
+        run_tv = total_variation(agent.action_probabilities(*features), case.probabilities)
     parts, start_time = [], process_time()
-    for _ in range(-(-num_decisions // len(lanes))):
-        arms = check_actions(agent.act(features), len(case.features), len(lanes))
-        parts.append((arms, *read_diagnostics(agent, len(lanes)), run_tv))
-    microseconds = 1e6 * (process_time() - start_time) / (len(parts) * len(lanes))
+    for _ in range(-(-num_decisions // num_lanes)):
+        arms = check_actions(agent.act(*features), num_arms, num_lanes)
+        parts.append((arms, *read_diagnostics(agent, num_lanes), run_tv))
+    microseconds = 1e6 * (process_time() - start_time) / (len(parts) * num_lanes)
     found = map(np.concatenate, zip(*parts, strict=True))
     return Decisions._make([*found, microseconds, num_kept])
 

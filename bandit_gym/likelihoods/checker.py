@@ -23,6 +23,11 @@ _UNIFORMS = np.sort(
 _EVEN_UNIFORMS = (np.arange(500) + 0.5) / 500
 _MAX_AVERAGE_ERROR = 0.05
 """Of an average over so many quantiles, in their deviations: 0.0007 for an exponential's tail."""
+
+_MANY_UNIFORMS = (np.arange(20_000) + 0.5) / 20_000
+_MAX_RATIO_ERROR = 0.03
+"""Of an average likelihood ratio over so many quantiles, which miss what is beyond the last: 0.005
+of an exponential's, and less of the other built-in likelihoods'."""
 _FOUR_COLUMNS = np.searchsorted(_UNIFORMS, [0.1, 0.4, 0.6, 0.9])  # rewards that make up statistics
 
 
@@ -31,7 +36,8 @@ def check_likelihood(likelihood: Likelihood) -> None:
 
     A problem checks shapes, NaN and the support when it is made. This function also asks whether
     rewards average the mean and rise with the uniform, and whether `log_likelihood` adds up over
-    rewards, is largest at their average, and is -inf outside the support.
+    rewards, is largest at their average, is -inf outside the support, and describes the rewards
+    that `sample` draws.
 
     Raises:
         TypeError: if it is no likelihood.
@@ -45,6 +51,7 @@ def check_likelihood(likelihood: Likelihood) -> None:
         _check_linear(likelihood, means, rewards[:, _FOUR_COLUMNS])
         _check_maximum(likelihood, means)
         _check_average(likelihood, means)
+        check_ratios(likelihood, means)
 
 
 def check_values(likelihood: Any) -> tuple[FloatArray, FloatArray]:
@@ -101,6 +108,34 @@ def _check_average(likelihood: Likelihood, means: FloatArray) -> None:
     is_wrong = np.abs(average - means) > allowed
     mean = means[is_wrong][0] if is_wrong.any() else nan
     _refuse("sample", f"draw rewards that average the mean, {mean:g}", average, is_wrong)
+
+
+def check_ratios(likelihood: Likelihood, means: FloatArray) -> None:
+    """Refuse a density of other rewards than `sample` draws.
+
+    Let p be the density of rewards under a mean m, and q that under another one. Rewards of m have
+    E[q / p] = 1, whatever the distribution. The other mean is a standard deviation of a reward away
+    from m, towards the farther end of the support: near an end, q / p may be too uneven to average.
+
+    Args:
+        likelihood: the one on trial.
+        means: (M,), of which those at an end of the support, whose rewards are certain, are left
+            out.
+    """
+    stds = _call(likelihood, "reward_std", means)
+    below, above = means - likelihood.support[0], likelihood.support[1] - means
+    others = np.concatenate([(means + stds)[above >= below], (means - stds)[below >= above]])
+    means = np.concatenate([means[above >= below], means[below >= above]])
+    is_tried = (others != means) & _call(likelihood, "contains", others).astype(bool)
+    for mean, other in zip(means[is_tried], others[is_tried], strict=True):
+        rewards = _call(likelihood, "sample", mean, _MANY_UNIFORMS)
+        logs = [_call(likelihood, "log_likelihood", m, 1.0, rewards) for m in (other, mean)]
+        ratio = np.exp(logs[0] - logs[1]).mean(keepdims=True)
+        condition = (
+            f"describe the rewards that sample draws at the mean {mean:g}: there the likelihood of "
+            f"the mean {other:g} divided by that of {mean:g} must average 1"
+        )
+        _refuse("log_likelihood", condition, ratio, ~(np.abs(ratio - 1) <= _MAX_RATIO_ERROR))
 
 
 def _check_outside(likelihood: Likelihood) -> None:

@@ -9,7 +9,8 @@ Numba's own cache does not see that a function or constant of another module has
 processes that compile two signatures of a kernel at once may take each other's file. So a kernel
 has one file for each signature, and the file's name holds a digest of what the kernel is made of
 (`digest_of`): its code, that of the functions it calls, and the constants that they read. An edit
-elsewhere compiles nothing anew, and checkouts may share a folder. It is NUMBA_CACHE_DIR, or where
+elsewhere compiles nothing anew, and checkouts may share a folder. One process compiles a signature,
+for which others wait. The folder is NUMBA_CACHE_DIR, or where
 Numba would have it: `__pycache__` beside the source, else the user's cache; where none can be
 written to, nothing is kept.
 """
@@ -29,11 +30,15 @@ from typing import Any
 
 import numba
 import numpy as np
+from filelock import FileLock
 from numba.core.serialize import dumps
 from numba.core.types import NamedTuple, NamedUniTuple
 from numba.extending import register_jitable
 
 from bandit_gym.checks.files import write_atomically
+
+MAX_WAIT = 300
+"""Seconds to wait for another process that compiles the same; the slowest takes a tenth of it."""
 
 INNER_OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
@@ -68,13 +73,24 @@ class KernelFiles:
 
     def __init__(self, folder: Path, compiled: Any) -> None:
         self.folder, self.compiled = folder, compiled
+        self._locks: dict[Path, FileLock] = {}  # of what this process compiles now
 
     def load(self, key: tuple) -> Any:
-        """Return the data saved under numba's key, or None; what cannot be read is made again."""
+        """Return the data saved under numba's key, or None: then this process compiles it."""
+        path = self._path(key)
+        if (data := _read_data(path)) is not None or path in self._locks:
+            return data
+        lock = FileLock(path.with_suffix(".lock"), timeout=MAX_WAIT)
         try:
-            return pickle.loads(self._path(key).read_bytes())
-        except Exception:  # a torn file, or one that names what has moved
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except (OSError, NotImplementedError):  # no locks there, or the other takes too long
             return None
+        if (data := _read_data(path)) is None:
+            self._locks[path] = lock
+        else:
+            _release(lock)
+        return data
 
     def save(self, key: tuple, data: Any) -> None:
         """Save data under numba's key, and delete what was made of other sources.
@@ -86,6 +102,9 @@ class KernelFiles:
             write_atomically(path, dumps(data))  # type: ignore[no-untyped-call]
         except OSError:
             return
+        finally:
+            if lock := self._locks.pop(path, None):
+                _release(lock)
         fingerprint = path.name.rpartition("-")[0]
         for other in self.folder.glob(f"{fingerprint.rpartition('-')[0]}-*.nbc"):
             if not other.name.startswith(f"{fingerprint}-"):
@@ -98,6 +117,20 @@ class KernelFiles:
         made_for = repr((signature, processor, [*_fields(signature)]))
         digest = sha256(made_for.encode()).hexdigest()[:16]
         return self.folder / f"{module}.{name}.{python}-{digest_of(self.compiled)}-{digest}.nbc"
+
+
+def _read_data(path: Path) -> Any:
+    """Return what a file holds; None if there is none, or it is torn or names what has moved."""
+    try:
+        return pickle.loads(path.read_bytes())
+    except Exception:
+        return None
+
+
+def _release(lock: FileLock) -> None:
+    """Remove a lock's file, which those who wait make again, and let them go on."""
+    Path(lock.lock_file).unlink(missing_ok=True)
+    lock.release()
 
 
 def digest_of(function: Any) -> str:

@@ -152,10 +152,12 @@ def make_prior(settings: Any) -> Prior:
 
 def _make(settings: Any, kind: str, *, imports: bool) -> Any:
     if isinstance(settings, list | tuple):
-        settings = {"name": mixtures.PerArm.name, "laws": settings}
+        settings = {"name": mixtures.PerArm.name, "arms": settings}
     if isinstance(settings, str) and imports:
         settings = {"name": settings}
     name, options = split_name(kind, settings)
+    if name == mixtures.PerArm.name and "laws" in options:  # as saved agents have it
+        options["arms"] = options.pop("laws")
     made = {key: _make_inner(each, f"{key} of {kind}", imports) for key, each in options.items()}
     if not (imports and isinstance(name, str) and ":" in name):
         return make_named(kind, {"name": name, **made}, PRIORS)

@@ -253,46 +253,48 @@ class PerArm(IndependentPrior):
     """Independent arms, each with a distribution of its own.
 
     Args:
-        laws: K distributions, each for a single arm.
+        arms: K distributions, each for a single arm.
     """
 
-    laws: Sequence[IndependentPrior]
+    arms: Sequence[IndependentPrior]
 
     name: ClassVar[str] = "per_arm"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "laws", check_components("laws", self.laws))
-        for component in self.laws:
+        object.__setattr__(self, "arms", check_components("arms", self.arms))
+        for component in self.arms:
             if getattr(component, "num_arms", None) not in (None, 1):
                 condition = "be distributions of a single arm, with one number for each parameter"
-                raise ValueError(message("laws", condition, component))
+                raise ValueError(message("arms", condition, component))
 
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm."""
         self._check_number(num_arms)
-        return np.concatenate([get_stated_support(component, 1) for component in self.laws])
+        return np.concatenate([get_stated_support(component, 1) for component in self.arms])
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, whose last axis is the K arms."""
         self._check_number(shape[-1])
-        draws = [component.sample(rng, (*shape[:-1], 1)) for component in self.laws]
+        draws = [component.sample(rng, (*shape[:-1], 1)) for component in self.arms]
         return np.concatenate(draws, axis=-1)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) log-densities of each arm."""
         x = np.asarray(means, dtype=np.float64)
         self._check_number(x.shape[-1])
-        arms = np.split(x, len(self.laws), axis=-1)
-        parts = [own.arm_log_density(arm) for own, arm in zip(self.laws, arms, strict=True)]
+        columns = np.split(x, len(self.arms), axis=-1)
+        parts = [
+            own.arm_log_density(column) for own, column in zip(self.arms, columns, strict=True)
+        ]
         return np.concatenate(parts, axis=-1)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
-        return {"name": self.name, "laws": [component.to_dict() for component in self.laws]}
+        return {"name": self.name, "arms": [component.to_dict() for component in self.arms]}
 
     def _check_number(self, num_arms: int) -> None:
-        if num_arms != len(self.laws):
-            raise ValueError(message("laws", f"be one for each of {num_arms} arms", len(self.laws)))
+        if num_arms != len(self.arms):
+            raise ValueError(message("arms", f"be one for each of {num_arms} arms", len(self.arms)))
 
 
 def join_priors(present: tuple[Any, int], new: Any, num_arms: int) -> Any:
@@ -309,7 +311,7 @@ def join_priors(present: tuple[Any, int], new: Any, num_arms: int) -> Any:
     prior, num_present = present
     sizes = num_present, num_arms - num_present
     if isinstance(prior, PerArm) and isinstance(new, IndependentPrior) and new.num_arms is None:
-        return PerArm([*prior.laws, *[new] * sizes[1]])
+        return PerArm([*prior.arms, *[new] * sizes[1]])
     is_alike = isinstance(new, IndependentPrior) and type(new) is type(prior)
     if not (is_alike and new.num_arms in (None, sizes[1])):
         condition = f"be for the new arms, {sizes[1]}, and of the same family as {prior!r}"

@@ -1,26 +1,28 @@
 """A report in one HTML file, which opens from disk, prints, and asks no network for anything.
 
-The charts are those of `plots`, drawn by plotly; the tables are those of `tables`. All text that
-people chose is escaped.
+Its figures are those of `plots`, as SVG whose colours the page chooses, light or dark; its tables
+are those of `report`. All text that people chose is escaped.
 """
 
 from __future__ import annotations
 
+import io
 import json
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterator
 from datetime import date
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import check_file, import_extra
+from bandit_gym.checks import check_file
 from bandit_gym.checks.files import VERSION, replacing
-from bandit_gym.checks.styles import line_style
+from bandit_gym.checks.styles import COLOURS, DARK_COLOURS, STYLES
 from bandit_gym.experiments.entries import Entry
+from bandit_gym.results.data import StoredResults
 from bandit_gym.results.report import (
     DETAIL_COLUMNS,
     MISSING_CELL,
@@ -28,56 +30,31 @@ from bandit_gym.results.report import (
     closing_notes,
     make_aggregate,
     make_tables,
-    shorten_labels,
     version_notes,
     write_estimate,
     write_p_value,
+    write_part,
 )
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from bandit_gym.results.plots import Chart, Curve
-    from bandit_gym.results.results import Results
 
 MAX_CURVE_POINTS = 120
 """Of a curve: more are not distinguished on a screen."""
 
-MAX_BANDS = 8
-"""Agents of a chart beyond which bands would be a fog."""
-
 NUM_TABLE_STEPS = 6
 """Of the horizontal axis, at which the table of a chart lists its values."""
 
-MAX_LABEL_LENGTH = 28
-"""Characters of an agent's label in charts; tables have all of them."""
-
-PHONE_WIDTH = 40
-"""Characters beside each other, of which a phone shows no more."""
-
-GROUND, RULE, ERROR_COLOUR = "rgba(0,0,0,0)", "#d0d0d0", "#6b6b6b"
-AXIS = {
-    "title": {"standoff": 8, "font": {"size": 12}},
-    "automargin": True,
-    "gridcolor": RULE,
-    "zeroline": False,
-    "tickformat": ",",
-}
-LAYOUT = {
-    "paper_bgcolor": GROUND,
-    "plot_bgcolor": GROUND,
-    "font": {"size": 12, "color": "#1a1a1a"},
-    "margin": {"l": 10, "r": 12, "t": 30, "b": 10},
-    "xaxis": AXIS,
-    "yaxis": AXIS,
-}
-"""Of all figures, as plotly's templates have it."""
-
 SECURITY_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 )
 """By which a browser itself sees to it that the page asks no network for anything."""
 
 STYLESHEET = """
+:root { LIGHT }
+@media screen and (prefers-color-scheme: dark) { :root { DARK } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 0 1rem 2rem; max-width: 80rem; overflow-wrap: anywhere;
   font: 1rem/1.5 system-ui, sans-serif; }
@@ -86,7 +63,8 @@ h2 { margin: 2.5rem 0 .3rem; }
 .note, summary { opacity: .8; font-size: .875rem; margin: .4rem 0; white-space: pre-line; }
 .scroll { overflow-x: auto; }
 .charts { display: flex; flex-wrap: wrap; gap: 1rem; }
-figure { margin: 1rem 0; width: 38rem; max-width: 100%; }
+figure { margin: 1rem 0; width: 35rem; max-width: 100%; }
+.plot svg { display: block; width: 100%; height: auto; fill: INK; }
 table { border-collapse: collapse; font-size: .8125rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .5rem; text-align: right; overflow-wrap: normal; font-weight: normal; }
 td { white-space: nowrap; }
@@ -95,7 +73,6 @@ tr > th:first-child { position: sticky; left: 0; background: Canvas; text-align:
   overflow-wrap: anywhere; min-width: 7rem; max-width: 16rem; }
 tbody tr:nth-child(even) > * { background: color-mix(in srgb, CanvasText 6%, Canvas); }
 pre { white-space: pre-wrap; font-size: .8125rem; }
-@media screen and (prefers-color-scheme: dark) { .plot { filter: invert(1) hue-rotate(180deg); } }
 @media print {
   :root { color-scheme: light; }
   body { font-size: 10pt; padding: 0; }
@@ -118,7 +95,7 @@ CITATION = f"""@misc{{bandit_gym,
 }}"""
 
 
-def write_html(results: Results, path: str | Path) -> Path:
+def write_html(results: StoredResults, path: str | Path) -> Path:
     """Write a report in one file, which shows all there is so far.
 
     Args:
@@ -129,25 +106,16 @@ def write_html(results: Results, path: str | Path) -> Path:
         The path.
 
     Raises:
-        ModuleNotFoundError: if plotly is not installed, which the extra `html` brings.
         OSError: if the file cannot be written.
     """
     path = check_file("path", path)
-    library = import_extra("plotly.offline", "a report in HTML", "html").get_plotlyjs()
-    page = "\n".join(_write_html_page(results, library)).encode()
+    page = "\n".join(_write_html_page(results)).encode()
     with replacing(path, is_typed=True) as file:
         file.write(page)
     return path
 
 
-def write_part(part: Table | str) -> str:
-    """Write a table, or a note of its own, as HTML."""
-    return _write_note(part) if isinstance(part, str) else _write_table(part)
-
-
-def _write_html_page(results: Results, library: str) -> Iterator[str]:
-    from bandit_gym.results.plots import make_charts
-
+def _write_html_page(results: StoredResults) -> Iterator[str]:
     tables, experiment = make_tables(results, DETAIL_COLUMNS), results.experiment
     title = (
         f"{_count_noun(len(experiment.agents), 'agent')} "
@@ -163,48 +131,59 @@ def _write_html_page(results: Results, library: str) -> Iterator[str]:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escape(title)}</title>
-<style>{STYLESHEET}</style>
-<script>{library}</script>
+<style>{_write_stylesheet()}</style>
 </head>
 <body>
 <header><h1>{escape(title)}</h1>"""
-    yield _write_note(
+    yield write_part(
         f"Seed {experiment.seed}, results version {results.version}. Written on {date.today()} by "
         f"bandit-gym {VERSION}: bandit-gym report DIR --html"
     )
-    yield "".join(map(_write_note, version_notes(results)))
+    yield "".join(map(write_part, version_notes(results)))
     yield "</header><main>"
     if tables:
         yield f"<ul>{''.join(_write_answer(results, each) for each in tables)}</ul>"
         forests = "".join(_write_forest(results, each) for each in tables)
         yield f'<div class="charts">{forests}</div>'
     else:
-        yield _write_note("No block is stored so far that can be reported.")
-    yield "".join(map(_write_note, closing_notes(results)))
+        yield write_part("No block is stored so far that can be reported.")
+    yield "".join(map(write_part, closing_notes(results)))
     for table in make_aggregate(results):
-        yield f"<section><h2>All environments</h2>{_write_table(table)}</section>"
+        yield f"<section><h2>All environments</h2>{write_part(table)}</section>"
     for environment, table in tables.items():
         number = experiment.environments.index(environment)
-        yield f'<section id="world-{number}"><h2>{_write_literal(environment.label)}</h2>'
-        yield _write_table(table)
-        yield _write_charts(make_charts(results, environment), f"chart-{number}")
+        yield f'<section id="environment-{number}"><h2>{_write_literal(environment.label)}</h2>'
+        yield write_part(table)
+        yield _write_charts(results, environment)
         yield "</section>"
     settings = escape(json.dumps(experiment.to_dict(), indent=2))
     yield f"<section><h2>The experiment</h2><pre>{settings}</pre>"
-    yield _write_note(
+    yield write_part(
         "Saved as experiment.json, these settings give the same numbers again: "
         "bandit-gym run experiment.json --out DIR; bandit-gym report DIR --html"
     )
     yield "</section>"
     citation = escape(CITATION.replace("{version}", str(results.version)))
     yield f"<section><h2>How to cite</h2><pre>{citation}</pre></section>"
-    yield "<noscript>Charts need JavaScript.</noscript></main>"
-    yield "<footer>Drawn by plotly.js, MIT licence.</footer></body></html>\n"
+    yield "</main></body></html>\n"
 
 
-def _write_answer(results: Results, environment: Entry) -> str:
+def _write_stylesheet() -> str:
+    """Return the rules of the page, with the colours of agents under names that figures use."""
+    style = STYLESHEET.replace("INK", _name_colour(COLOURS.index("#000000")))
+    for name, colours in (("LIGHT", COLOURS), ("DARK", DARK_COLOURS)):
+        named = (f"--colour-{number}: {each};" for number, each in enumerate(colours))
+        style = style.replace(name, " ".join(named))
+    return style
+
+
+def _name_colour(number: int) -> str:
+    return f"var(--colour-{number})"
+
+
+def _write_answer(results: StoredResults, environment: Entry) -> str:
     """Write a sentence: which agents have less regret than the first one, and which more."""
-    own = [row for row in results.rows if row["env"] == environment.label]
+    own = [row for row in results.estimates if row["env"] == environment.label]
     reference = _write_literal(results.experiment.agents[0].label)
     parts = []
     for verdict, word in (("better", "less"), ("worse", "more")):
@@ -217,16 +196,8 @@ def _write_answer(results: Results, environment: Entry) -> str:
     if undecided:
         parts.append(f"undecided: {', '.join(undecided)}")
     number = results.experiment.environments.index(environment)
-    link = f'<a href="#world-{number}">{_write_literal(environment.label)}</a>'
+    link = f'<a href="#environment-{number}">{_write_literal(environment.label)}</a>'
     return f"<li>{link}: {'; '.join(parts) or 'there is nothing to compare'}.</li>"
-
-
-# -- Pieces -------------------------------------------------------------------------------------
-
-
-def _write_note(text: str) -> str:
-    """Write a note; lines stay lines."""
-    return f'<p class="note">{escape(text)}</p>'
 
 
 def _write_literal(label: str) -> str:
@@ -238,133 +209,72 @@ def _count_noun(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _write_table(table: Table) -> str:
-    """Write a table whose first column names the rows; a narrow screen scrolls the others."""
-    with pd.option_context("display.max_colwidth", None):
-        html = table.cells.to_html(border=0)
-    notes = "".join(map(_write_note, table.notes))
-    return (
-        f'<p class="note title">{escape(table.title)}</p>'
-        f'<div class="scroll" tabindex="0">{html}</div>{notes}'
-    )
+# -- Figures ------------------------------------------------------------------------------------
 
 
-# -- Charts -------------------------------------------------------------------------------------
+def _write_charts(results: StoredResults, environment: Entry) -> str:
+    from bandit_gym.results.plots import draw_figure, make_charts  # brings matplotlib
+
+    written = []
+    for chart in make_charts(results, environment):
+        thinned = chart._replace(curves=[_thin_curve(curve) for curve in chart.curves])
+        figure = draw_figure(thinned, "page")
+        written.append(_write_figure(chart.name, _describe_chart(chart), figure, _tabulate(chart)))
+    return f'<div class="charts">{"".join(written)}</div>'
 
 
-def _write_charts(charts: Iterable[Chart], name: str) -> str:
-    drawn = []
-    for number, chart in enumerate(charts):
-        values = _write_table(_tabulate_chart(chart))
-        details = f"<details><summary>Values as a table</summary>{values}</details>"
-        shown = chart.name, _describe_chart(chart), _draw_chart(chart)
-        drawn.append(_write_figure(f"{name}-{number}", *shown, details))
-    return f'<div class="charts">{"".join(drawn)}</div>'
+def _write_forest(results: StoredResults, environment: Entry) -> str:
+    from bandit_gym.results.plots import draw_forest
+
+    title = f"{environment.label}: regret at the horizon, 95 % intervals"
+    ranking = results.ranking()
+    ranking = ranking[(ranking["env"] == environment.label) & ranking["regret"].notna()]
+    rows = [
+        row | {"regret_low": row["low"], "regret_high": row["high"]}
+        for row in ranking.to_dict("records")
+    ]
+    cells = [[write_estimate(row, "regret"), row["verdict"] or MISSING_CELL] for row in rows]
+    names = pd.Index(["regret", "verdict"], name="agent")
+    table = Table(f"{title}, best first", pd.DataFrame(cells, ranking["agent"], names), [])
+    values = ", ".join(f"{row['agent']} {write_estimate(row, 'regret')}" for row in rows)
+    text = f"{title}. From low to high: {values}."
+    return _write_figure(title, text, draw_forest(results, environment, "page"), table)
 
 
-def _write_figure(name: str, title: str, text: str, figure: Any, details: str = "") -> str:
-    """Write a figure of plotly, with a text for those who do not see it."""
-    import plotly.io
-
-    html = plotly.io.to_html(
-        figure,
-        config={"responsive": True, "displayModeBar": False},
-        include_plotlyjs=False,
-        full_html=False,
-        default_height=f"{figure.layout.height}px",
-        div_id=name,
-    )
+def _write_figure(title: str, text: str, figure: Figure, table: Table) -> str:
+    """Write a figure, with a text for those who do not see it and a table of its values."""
+    values = f"<details><summary>Values as a table</summary>{write_part(table)}</details>"
     return (
         f"<figure><figcaption>{_write_literal(title)}</figcaption>"
-        f'<div class="plot" role="img" aria-label="{escape(text)}">{html}</div>{details}</figure>'
+        f'<div class="plot" role="img" aria-label="{escape(text)}">{_write_svg(figure)}</div>'
+        f"{values}</figure>"
     )
 
 
-def _draw_chart(chart: Chart) -> Any:
-    from plotly import graph_objects
+def _write_svg(figure: Figure) -> str:
+    """Write a figure as SVG that stands in a page, and takes its colours from there."""
+    import matplotlib
 
-    figure = graph_objects.Figure()
-    is_banded = sum(curve.half is not None for curve in chart.curves) <= MAX_BANDS
-    names = _shorten_labels([curve.label for curve in chart.curves])
-    for curve, name in zip(chart.curves, names, strict=True):
-        spaced = np.linspace(0, len(curve.x) - 1, MAX_CURVE_POINTS).round()
-        kept = np.union1d(spaced, curve.dots).astype(int)
-        x, y = curve.x[kept], curve.y[kept].astype(np.float32)
-        half = None if curve.half is None else curve.half[kept].astype(np.float32)
-        if half is not None and is_banded:
-            figure.add_scatter(
-                x=np.concatenate([x, x[::-1]]),
-                y=np.concatenate([y + half, (y - half)[::-1]]),
-                fill="toself",
-                fillcolor=f"{curve.line_style.colour}2e",
-                line_width=0,
-                hoverinfo="skip",
-                showlegend=False,
-                legendgroup=curve.label,
-            )
-        figure.add_scatter(
-            x=x,
-            y=y,
-            name=name,
-            mode="lines+markers" if curve.dots else "lines",
-            marker={"size": 8 * np.isin(kept, curve.dots), "opacity": 1},
-            line={"color": curve.line_style.colour, "dash": curve.line_style.dash, "width": 2},
-            customdata=[""] * len(x) if half is None else [f" ± {width:.2g}" for width in half],
-            hovertemplate="%{x:,.4~g}: %{y:.4g}%{customdata}",
-            legendgroup=curve.label,
-        )
-    figure.update_layout(
-        template={"layout": LAYOUT},
-        height=340 + 12 * len(chart.curves),
-        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
-    )
-    figure.update_xaxes(title_text=_break_lines(chart.x_title))
-    figure.update_yaxes(title_text=_break_lines(chart.y_title), range=[chart.bottom, chart.top])
-    for axis in chart.log:
-        figure.update_layout({f"{axis}axis": {"type": "log", "dtick": "D2"}})
-    return figure
+    file = io.StringIO()
+    with matplotlib.rc_context({**STYLES["page"], "svg.hashsalt": "page"}):
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    svg = file.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.S)
+    svg = re.sub(r' id="\w+_\d+"', "", svg)  # which nothing refers to
+    svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"\.(\d\d)\d+", r".\1", path[0]), svg)
+    for number, colour in enumerate(COLOURS):
+        svg = re.sub(rf"(stroke|fill): {colour}", rf"\1: {_name_colour(number)}", svg)
+    return svg
 
 
-def _break_lines(title: str) -> str:
-    """Return the title of an axis in lines that a phone shows."""
-    lines = [part for line in title.splitlines() for part in textwrap.wrap(line, PHONE_WIDTH)]
-    return "<br>".join(escape(line, quote=False) for line in lines)
-
-
-def _write_forest(results: Results, environment: Entry) -> str:
-    """Draw each agent's regret, its interval, and its verdict as text."""
-    from plotly import graph_objects
-
-    rows = pd.DataFrame([row for row in results.rows if row["env"] == environment.label])
-    low, middle, high = (rows[f"cumulative_regret{end}"] for end in ("_low", "", "_high"))
-    labels = [agent.label for agent in results.experiment.agents]
-    colours = [line_style(labels.index(agent)).colour for agent in rows["agent"]]
-    errors = {"array": high - middle, "arrayminus": middle - low, "color": ERROR_COLOUR}
-    marks = {"mode": "markers", "marker": {"color": colours, "size": 8}, "error_x": errors}
-    words = {"mode": "text", "text": " " + rows["verdict"], "textposition": "middle right"}
-    levels, ticks = list(range(len(rows))), _shorten_labels(list(rows["agent"]))
-    figure = graph_objects.Figure()
-    figure.add_scatter(x=middle, y=levels, hovertemplate="%{x:.4g}<extra></extra>", **marks)
-    figure.add_scatter(x=high, y=levels, hoverinfo="skip", cliponaxis=False, **words)
-    figure.update_xaxes(rangemode="tozero")
-    figure.update_yaxes(tickvals=levels, ticktext=ticks, range=[len(rows) - 0.5, -0.5])
-    height = 60 + 24 * len(rows)
-    figure.update_layout(template={"layout": LAYOUT}, height=height, margin_r=80, showlegend=False)
-    title = f"{environment.label}: regret at the horizon, 95 % intervals"
-    number = results.experiment.environments.index(environment)
-    return _write_figure(f"forest-{number}", title, f"{title}. The table has the numbers.", figure)
-
-
-def _shorten_labels(labels: Sequence[str]) -> list[str]:
-    """Return both ends of each label, in which plotly finds no markup and no formula."""
-    shortened = shorten_labels(labels, MAX_LABEL_LENGTH, _cut_middle)
-    return [escape(label, quote=False).replace("$", "&#36;") for label in shortened]
-
-
-def _cut_middle(text: str, max_length: int) -> str:
-    """Return both ends of a text that has more than so many characters."""
-    half = max_length // 2
-    return text if len(text) <= max_length else f"{text[:half]}…{text[-half:]}"
+def _thin_curve(curve: Curve) -> Curve:
+    """Return a curve with fewer points, those with a dot among them."""
+    spaced = np.linspace(0, len(curve.x) - 1, MAX_CURVE_POINTS).round()
+    kept = np.union1d(spaced, curve.dots).astype(int)
+    band = None if curve.band is None else (curve.band[0][kept], curve.band[1][kept])
+    dots = [int(np.searchsorted(kept, dot)) for dot in curve.dots]
+    return curve._replace(x=curve.x[kept], y=curve.y[kept], band=band, dots=dots)
 
 
 def _describe_chart(chart: Chart) -> str:
@@ -375,7 +285,7 @@ def _describe_chart(chart: Chart) -> str:
     return f"{chart.name}: {axes}. At the end, from low to high: {final_values}."
 
 
-def _tabulate_chart(chart: Chart) -> Table:
+def _tabulate(chart: Chart) -> Table:
     """Tabulate a chart at some places of the horizontal axis, ever farther from each other."""
     x = max((curve.x for curve in chart.curves), key=lambda each: each[-1])
     places = x[np.unique(np.geomspace(1, len(x), NUM_TABLE_STEPS).round().astype(int)) - 1]
@@ -393,5 +303,9 @@ def _write_curve_value(curve: Curve, place: float) -> str:
     if place > curve.x[-1]:
         return MISSING_CELL
     index = int(np.abs(curve.x - place).argmin())
-    half = "" if curve.half is None else f" ± {curve.half[index]:.2g}"
-    return f"{curve.y[index]:.4g}{half}"
+    value = f"{curve.y[index]:.4g}"
+    return (
+        value
+        if curve.band is None
+        else f"{value} [{curve.band[0][index]:.4g}, {curve.band[1][index]:.4g}]"
+    )

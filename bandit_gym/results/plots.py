@@ -1,8 +1,8 @@
 """Results in, charts and figures out; nothing is simulated here.
 
-A `Chart` holds the numbers that are drawn, by matplotlib here and by plotly on a report's page. A
+A `Chart` holds the numbers that are drawn, and that a report's page lists beneath the figure. A
 figure is a `matplotlib.figure.Figure` of its own, drawn without pyplot: no window, no global state.
-Bands are pointwise 95 % intervals of the mean over replications, Student's; below 10
+Bands are pointwise 95 % intervals of the mean over replications, those of tables; below 10
 replications there are none.
 """
 
@@ -24,21 +24,25 @@ from bandit_gym.checks.files import replacing
 from bandit_gym.checks.styles import FORMATS, STYLES, LineStyle, line_style, wrap_text
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.entries import Entry
-from bandit_gym.results.statistics import (
-    MIN_REPLICATIONS,
+from bandit_gym.results.data import (
+    RunResults,
+    StoredResults,
     describe_regret,
-    half_widths,
     paired_differences,
 )
+from bandit_gym.results.statistics import MIN_REPLICATIONS, mean_interval
 
 if TYPE_CHECKING:
-    from bandit_gym.results.results import Results, RunResults
+    from matplotlib.axes import Axes
 
 SHOWN_DPI = 100
 LEGEND_ROW = 0.019  # inches, for each point of the font size
 NUM_SPANS = 40
 LEVELS = np.linspace(0, 1, 101)
 UNKNOWN_REGRETS = np.full(MIN_REPLICATIONS, np.nan)
+
+MAX_AGENTS = 14
+"""Of a figure; of more only the first are drawn, and the legend says how many are left out."""
 
 MAX_SHORT_RATIO = 5000
 """Of the ends of a logarithmic axis that has ticks between powers of ten."""
@@ -47,7 +51,7 @@ MIN_LOG_RATIO = 20
 """Of the largest value of a parameter to the smallest, from which its axis is logarithmic."""
 
 
-class Picture(Figure):
+class NotebookFigure(Figure):
     """A figure that notebooks show, as they do those of pyplot."""
 
     def _repr_png_(self) -> bytes:
@@ -64,7 +68,7 @@ class Curve(NamedTuple):
         line_style: its colour and dash, an agent's the same in all charts.
         x: (S,) steps or levels.
         y: (S,) values.
-        half: (S,) half widths of their 95 % intervals; None where there are none.
+        band: (S,) ends of their 95 % intervals; None where there are none.
         dots: indices of the values that have a dot.
     """
 
@@ -72,7 +76,7 @@ class Curve(NamedTuple):
     line_style: LineStyle
     x: np.ndarray
     y: FloatArray
-    half: FloatArray | None = None
+    band: tuple[FloatArray, FloatArray] | None = None
     dots: Sequence[int] = ()
 
 
@@ -107,13 +111,13 @@ def _title_regret(environment: Entry) -> str:
     return f"{name} so far\n({definition}, summed)".replace(" - ", " − ")
 
 
-def chart_regret(results: Results, environment: Entry) -> Chart | None:
+def chart_regret(results: StoredResults, environment: Entry) -> Chart | None:
     """Return the mean regret of each agent over time."""
     y_title = _title_regret(environment)
     return _make_chart(results, environment, "Regret over time", y_title, _regret, bottom=0.0)
 
 
-def chart_differences(results: Results, environment: Entry) -> Chart | None:
+def chart_differences(results: StoredResults, environment: Entry) -> Chart | None:
     """Return each agent's regret less that of the first agent, paired by replication."""
     reference = results.reference(environment)
     if reference is None or len(results.usable(environment)) < 2:
@@ -123,25 +127,25 @@ def chart_differences(results: Results, environment: Entry) -> Chart | None:
     chart = _make_chart(results, environment, "Paired differences over time", y_title, measure)
     if chart is not None:
         flat = chart.curves[0]
-        chart.curves[0] = flat._replace(label=f"{flat.label} (reference)", half=None)
+        chart.curves[0] = flat._replace(label=f"{flat.label} (reference)", band=None)
     return chart
 
 
-def chart_best_arm(results: Results, environment: Entry) -> Chart | None:
+def chart_best_arm(results: StoredResults, environment: Entry) -> Chart | None:
     """Return how often each agent plays the best arm, averaged over spans of steps."""
     axes = {"log": "x", "bottom": 0.0, "top": 1.0}
     y_title, measure = "share of pulls of the best arm", partial(_average_spans, "optimal_pulls")
     return _make_chart(results, environment, "Pulls of the best arm", y_title, measure, **axes)
 
 
-def chart_per_step(results: Results, environment: Entry) -> Chart | None:
+def chart_per_step(results: StoredResults, environment: Entry) -> Chart | None:
     """Return the mean regret of a single step, averaged over spans of steps."""
     name, measure = "Regret of each step", partial(_average_spans, "cumulative_regret")
     y_title = f"regret of a step\n({describe_regret(environment)[1]})".replace(" - ", " − ")
     return _make_chart(results, environment, name, y_title, measure, log="x", bottom=0.0)
 
 
-def chart_distribution(results: Results, environment: Entry) -> Chart | None:
+def chart_distribution(results: StoredResults, environment: Entry) -> Chart | None:
     """Return quantiles of each agent's regret at the horizon, with a dot where the mean is."""
     curves, runs = [], results.usable(environment)
     for run in runs:
@@ -160,13 +164,13 @@ def chart_distribution(results: Results, environment: Entry) -> Chart | None:
     )
 
 
-def chart_samples(results: Results, environment: Entry) -> Chart | None:
+def chart_samples(results: StoredResults, environment: Entry) -> Chart | None:
     """Return how many samples a decision takes, over time; None if no agent draws any."""
     measure = partial(_rates, "num_samples")
     return _make_chart(results, environment, "Samples per decision", "samples", measure, log="xy")
 
 
-def chart_flagged(results: Results, environment: Entry) -> Chart | None:
+def chart_flagged(results: StoredResults, environment: Entry) -> Chart | None:
     """Return the share of decisions flagged as unreliable, over time; None if none was."""
     name, measure = "Decisions flagged as unreliable", partial(_rates, "is_unreliable")
     return _make_chart(
@@ -174,7 +178,7 @@ def chart_flagged(results: Results, environment: Entry) -> Chart | None:
     )
 
 
-FIGURES: dict[str, Callable[[Results, Entry], Chart | None]] = {
+FIGURES: dict[str, Callable[[StoredResults, Entry], Chart | None]] = {
     "regret": chart_regret,
     "differences": chart_differences,
     "per-step": chart_per_step,
@@ -185,7 +189,7 @@ FIGURES: dict[str, Callable[[Results, Entry], Chart | None]] = {
 }
 
 
-def chart_parameter(results: Results, environment: Entry, name: str) -> Chart | None:
+def chart_parameter(results: StoredResults, environment: Entry, name: str) -> Chart | None:
     """Return regret at the horizon against a numeric option of the environment, or else of agents.
 
     Environments that differ in nothing else share the chart of the first of them. An agent without
@@ -207,14 +211,12 @@ def chart_parameter(results: Results, environment: Entry, name: str) -> Chart | 
     x = sorted({value for points in measured.values() for value in points if value is not None})
     curves = []
     for (entry, _), points in measured.items():
-        found = [points.get(value, points.get(None)) for value in x]
-        finals = [run.final("cumulative_regret") if run else UNKNOWN_REGRETS for run in found]
-        is_banded = min(map(len, finals)) >= MIN_REPLICATIONS
-        half = np.array([half_widths(values) for values in finals]) if is_banded else None
-        means = np.array([values.mean() for values in finals])
+        along = [points.get(value, points.get(None)) for value in x]
+        finals = [run.final("cumulative_regret") if run else UNKNOWN_REGRETS for run in along]
+        means, *band = np.array([mean_interval(values) for values in finals]).T
         style = line_style(experiment.agents.index(next(iter(points.values())).run.agent))
         dots = () if None in points else range(len(x))
-        curves.append(Curve(entry.label, style, np.array(x), means, half, dots))
+        curves.append(Curve(entry.label, style, np.array(x), means, _keep_known(band), dots))
     y_title = f"{describe_regret(environment)[0]} at the horizon"
     log = "x" if 0 < MIN_LOG_RATIO * x[0] <= x[-1] else ""
     title, subtitle = f"Regret by {name}", _describe_bands(runs)
@@ -234,7 +236,9 @@ def _numbers(entry: Entry) -> dict[str, float]:
     return {name: value for name, value in entry.options.items() if type(value) in (int, float)}
 
 
-def list_figures(results: Results) -> dict[str, Callable[[Results, Entry], Chart | None]]:
+def list_figures(
+    results: StoredResults,
+) -> dict[str, Callable[[StoredResults, Entry], Chart | None]]:
     """Return FIGURES, and "parameter-NAME" for each option that is a number."""
     entries = *results.experiment.environments, *results.experiment.agents
     names = {name for entry in entries for name in _numbers(entry) if name.isidentifier()}
@@ -242,7 +246,7 @@ def list_figures(results: Results) -> dict[str, Callable[[Results, Entry], Chart
     return FIGURES | dict(sorted(parameters.items()))
 
 
-def make_charts(results: Results, environment: Entry) -> Iterator[Chart]:
+def make_charts(results: StoredResults, environment: Entry) -> Iterator[Chart]:
     """Yield all charts of an environment with results that have something to show."""
     yield from filter(None, (make(results, environment) for make in list_figures(results).values()))
 
@@ -252,7 +256,7 @@ Measured = tuple[np.ndarray, FloatArray]
 
 
 def _make_chart(
-    results: Results,
+    results: StoredResults,
     environment: Entry,
     name: str,
     y_title: str,
@@ -265,14 +269,19 @@ def _make_chart(
     for run in runs:
         steps, values = measure(run)
         if len(values):
-            half = half_widths(values) if len(values) >= MIN_REPLICATIONS else None
-            number = agents.index(run.run.agent)
-            means, dots = values.mean(axis=0), [0] if len(steps) == 1 else []  # which has no line
-            style = line_style(number)
-            curves.append(Curve(agents[number].label, style, steps, means, half, dots))
+            number, dots = agents.index(run.run.agent), [0] if len(steps) == 1 else []  # no line
+            means, *band = mean_interval(values)
+            shown = means, _keep_known(band), dots
+            curves.append(Curve(agents[number].label, line_style(number), steps, *shown))
     if not curves:
         return None
     return Chart(name, environment.label, _describe_bands(runs), y_title, curves, **axes)
+
+
+def _keep_known(band: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray] | None:
+    """Return the ends of a band; None where there are no intervals."""
+    low, high = band
+    return None if np.isnan(low).all() else (low, high)
 
 
 def _describe_bands(runs: Sequence[RunResults]) -> str:
@@ -323,7 +332,7 @@ def _divide_sums(sums: FloatArray, decisions: FloatArray) -> FloatArray:
 
 
 def save_figures(
-    results: Results,
+    results: StoredResults,
     directory: Path,
     *,
     kinds: Sequence[str] | None = None,
@@ -351,58 +360,97 @@ def draw_figure(chart: Chart, style: str = "screen", xscale: str | None = None) 
         xscale: of the horizontal axis where it starts above 0: "log", "linear", or None for the
             chart's own.
     """
-    is_log = "x" in chart.log if xscale is None else xscale == "log"
     with matplotlib.rc_context(STYLES[style]):
-        figure = Picture(layout="constrained")
+        figure = NotebookFigure(layout="constrained")
         axes = figure.subplots()
-        for curve in chart.curves:
-            dots = list(curve.dots)
-            (line,) = axes.plot(curve.x, curve.y, label=curve.label, **curve.line_style.line)
-            line.set(marker="o" if dots else "", markevery=dots, clip_on=not dots)
-            if curve.half is not None:
-                ends = curve.y - curve.half, curve.y + curve.half
-                axes.fill_between(
-                    curve.x, *ends, color=curve.line_style.colour, alpha=0.2, linewidth=0
-                )
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set(xlabel=chart.x_title, ylabel=chart.y_title)
-        if is_log and min(curve.x[0] for curve in chart.curves) > 0:
-            axes.set_xscale("log")
-        if "y" in chart.log:
-            axes.set_yscale("log")
-        axes.margins(x=0)
-        axes.set_ylim(chart.bottom, chart.top)  # keeps limits that suit the scale
-        for axis in (axes.xaxis, axes.yaxis):
-            low, high = axis.get_view_interval()
-            if axis.get_scale() == "log":
-                is_short = high < MAX_SHORT_RATIO * low
-                axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if is_short else (1.0,)))
-                axis.set_major_formatter("{x:g}")
-                axis.set_minor_formatter(NullFormatter())
+        draw_chart(axes, chart, xscale)
         if style == "screen":
             figure.suptitle(wrap_text(chart.environment), fontsize="medium", parse_math=False)
             axes.set_title(chart.subtitle, fontsize="small")
-        _add_legend(figure)
+        size, columns, num_rows = _lay_out_legend(figure, chart)
+        figure.set_figheight(figure.get_figheight() + LEGEND_ROW * size * max(0, num_rows - 2))
+        add_legend(figure, chart, loc="outside lower center", ncols=columns, frameon=False)
         return figure
 
 
-def _add_legend(figure: Figure) -> None:
-    """Write the legend below the axes, where it hides no curve; a long one makes it all taller."""
-    size, lines = matplotlib.rcParams["font.size"], figure.axes[0].lines
-    labels = [wrap_text(str(line.get_label())) for line in lines]
+def draw_chart(axes: Axes, chart: Chart, xscale: str | None = None) -> None:
+    """Draw the curves of a chart on axes of matplotlib's, without a title or a legend."""
+    is_log = "x" in chart.log if xscale is None else xscale == "log"
+    for curve in chart.curves[:MAX_AGENTS]:
+        dots = list(curve.dots)
+        (line,) = axes.plot(curve.x, curve.y, label=curve.label, **curve.line_style.line)
+        line.set(marker="o" if dots else "", markevery=dots, clip_on=not dots)
+        if curve.band is not None:
+            look: dict[str, Any] = {"color": curve.line_style.colour, "alpha": 0.2, "linewidth": 0}
+            axes.fill_between(curve.x, *curve.band, **look)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set(xlabel=chart.x_title, ylabel=chart.y_title)
+    if is_log and min(curve.x[0] for curve in chart.curves) > 0:
+        axes.set_xscale("log")
+    if "y" in chart.log:
+        axes.set_yscale("log")
+    axes.margins(x=0)
+    axes.set_ylim(chart.bottom, chart.top)  # keeps limits that suit the scale
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = axis.get_view_interval()
+        if axis.get_scale() == "log":
+            is_short = high < MAX_SHORT_RATIO * low
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if is_short else (1.0,)))
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter(NullFormatter())
+
+
+def draw_forest(results: StoredResults, environment: Entry, style: str = "screen") -> Figure:
+    """Draw each agent's regret at the horizon, its interval, and its verdict as text."""
+    rows = [row for row in results.estimates if row["env"] == environment.label]
+    rows = [row for row in rows if not row["failed"]]
+    agents = [agent.label for agent in results.experiment.agents]
+    with matplotlib.rc_context(STYLES[style]):
+        figure = NotebookFigure(layout="constrained", figsize=(5.2, 0.8 + 0.26 * len(rows)))
+        axes = figure.subplots()
+        for level, row in enumerate(rows):
+            low, middle, high = (row[f"cumulative_regret{end}"] for end in ("_low", "", "_high"))
+            colour = line_style(agents.index(row["agent"])).colour
+            axes.plot([low, high], [level, level], color=colour)
+            axes.plot(middle, level, "o", color=colour)
+            place = (middle if np.isnan(high) else high, level)
+            offset: dict[str, Any] = {
+                "xytext": (6, 0),
+                "textcoords": "offset points",
+                "va": "center",
+            }
+            axes.annotate(row["verdict"], place, **offset, fontsize="small")
+        labels = [wrap_text(row["agent"]) for row in rows]
+        axes.set(yticks=range(len(rows)), ylim=(len(rows) - 0.5, -0.5))
+        for text in axes.set_yticklabels(labels):
+            text.set(parse_math=False)
+        axes.set_xlabel(f"{describe_regret(environment)[0]} at the horizon")
+        axes.margins(x=0.2)
+        axes.set_xlim(left=min(0.0, axes.get_xlim()[0] if axes.dataLim.x0 < 0 else 0.0))
+        axes.spines[["top", "right"]].set_visible(False)
+        return figure
+
+
+def add_legend(owner: Figure | Axes, chart: Chart, **options: Any) -> None:
+    """Write the legend of a chart on a figure or axes, with labels as they are."""
+    axes = owner.axes[0] if isinstance(owner, Figure) else owner
+    lines = axes.lines[-min(MAX_AGENTS, len(chart.curves)) :]
+    names = [str(number) for number in range(len(lines))]
+    legend = owner.legend(lines, names, fontsize="small", **options)
+    for text, line in zip(legend.get_texts(), lines, strict=True):
+        label = wrap_text(str(line.get_label()))
+        text.set(text=label, parse_math=False)  # no legend takes one that begins with "_" before
+    if left_out := len(chart.curves) - len(lines):
+        legend.set_title(f"{left_out} more are left out")
+
+
+def _lay_out_legend(figure: Figure, chart: Chart) -> tuple[float, int, float]:
+    """Return font size, columns and rows of a legend below the axes, where it hides no curve."""
+    size = matplotlib.rcParams["font.size"]
+    labels = [wrap_text(curve.label) for curve in chart.curves[:MAX_AGENTS]]
     max_length = max(len(part) for label in labels for part in label.splitlines())
     columns = max(1, int(120 * figure.get_figwidth() / size) // (max_length + 8))
-    num_rows = sum(1 + label.count("\n") for label in labels) / columns
-    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * size * max(0, num_rows - 2))
-    legend = figure.legend(
-        *(lines, [str(number) for number in range(len(lines))]),
-        loc="outside lower center",
-        ncols=columns,
-        frameon=False,
-        fontsize="small",
-    )
-    for text, label in zip(legend.get_texts(), labels, strict=True):
-        text.set(text=label, parse_math=False)  # no legend takes one that begins with "_" before
+    return size, columns, sum(1 + label.count("\n") for label in labels) / columns
 
 
 def save_figure(figure: Figure, path: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:

@@ -6,27 +6,19 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from bandit_gym.checks import check_choice, check_folder
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
-from bandit_gym.checks.styles import AXIS_SCALES, FORMATS, STYLES
+from bandit_gym.checks.styles import AXIS_SCALES, FILE_STYLES, FORMATS
 from bandit_gym.experiments.blocks import COLUMNS, DOUBT_COLUMNS
 from bandit_gym.experiments.entries import Entry
-from bandit_gym.results.statistics import (
-    FEW_REPLICATIONS,
-    MIN_REPLICATIONS,
-    SIGNIFICANCE_LEVEL,
-    aggregate,
-    describe_regret,
-    list_unscored,
-)
-
-if TYPE_CHECKING:
-    from bandit_gym.results.results import Results
+from bandit_gym.results.data import StoredResults, aggregate, describe_regret, list_unscored
+from bandit_gym.results.statistics import FEW_REPLICATIONS, MIN_REPLICATIONS, SIGNIFICANCE_LEVEL
 
 VERDICT_COLUMNS = {"wins": "better", "losses": "worse", "undecided": "undecided"}
 """Title -> the verdict that is counted below it."""
@@ -76,7 +68,7 @@ class Table(NamedTuple):
     notes: list[str]
 
 
-def describe(results: Results, *, columns: Sequence[str] = (), width: int = ENDLESS) -> str:
+def describe(results: StoredResults, *, columns: Sequence[str] = (), width: int = ENDLESS) -> str:
     """Write what `make_report_parts` yields as plain text.
 
     Args:
@@ -90,7 +82,7 @@ def describe(results: Results, *, columns: Sequence[str] = (), width: int = ENDL
     )
 
 
-def make_report_parts(results: Results, columns: Sequence[str] = ()) -> Iterator[Table | str]:
+def make_report_parts(results: StoredResults, columns: Sequence[str] = ()) -> Iterator[Table | str]:
     """Yield one table per environment, then the scores over all, then what is missing or failed.
 
     If another version of the engine drew the numbers, that is said before all.
@@ -102,7 +94,7 @@ def make_report_parts(results: Results, columns: Sequence[str] = ()) -> Iterator
 
 
 def write_report(
-    results: Results,
+    results: StoredResults,
     directory: Path,
     *,
     formats: Sequence[str] = ("png", "svg"),
@@ -110,6 +102,7 @@ def write_report(
     xscale: str | None = None,
     latex: bool = False,
     markdown: bool = False,
+    columns: Sequence[str] = (),
 ) -> None:
     """Write tables as CSV, the text of `describe` and all figures into a folder.
 
@@ -121,6 +114,7 @@ def write_report(
         xscale: of the figures over steps: "linear" or "log"; None for each figure's own.
         latex: whether to write the tables as `tables.tex` too, for the LaTeX package booktabs.
         markdown: whether to write them as `tables.md` too.
+        columns: what these two show beside the usual columns; the text shows all unless given.
 
     Raises:
         ValueError: if a format, the style or the scale is another.
@@ -128,26 +122,26 @@ def write_report(
     """
     from bandit_gym.results.plots import save_figures  # brings matplotlib, which tables do not need
 
-    check_choice("style", style, STYLES)
+    check_choice("style", style, FILE_STYLES)
     if xscale is not None:
         check_choice("xscale", xscale, AXIS_SCALES)
     for name in formats:
         check_choice("formats", name, FORMATS)
     directory = check_folder("directory", directory)
     directory.mkdir(parents=True, exist_ok=True)
-    tables = {"summary": pd.DataFrame(results.rows), "aggregate": aggregate(results)}
+    tables = {"summary": results.table(), "aggregate": aggregate(results)}
     for name, table in tables.items():
         write_atomically(directory / f"{name}.csv", table.to_csv(index=False).encode())
-    text = describe(results, columns=DETAIL_COLUMNS)
+    text = describe(results, columns=columns or DETAIL_COLUMNS)
     write_atomically(directory / "report.txt", f"{text}\n".encode())
     if latex:
-        write_atomically(directory / "tables.tex", write_latex(results).encode())
+        write_atomically(directory / "tables.tex", write_latex(results, columns).encode())
     if markdown:
-        write_atomically(directory / "tables.md", write_markdown(results).encode())
+        write_atomically(directory / "tables.md", write_markdown(results, columns).encode())
     save_figures(results, directory, style=style, formats=formats, xscale=xscale)
 
 
-def version_notes(results: Results) -> Iterator[str]:
+def version_notes(results: StoredResults) -> Iterator[str]:
     """Say what a reader must know before any number: that another version drew them."""
     if results.version != RESULTS_VERSION:
         yield (
@@ -156,16 +150,16 @@ def version_notes(results: Results) -> Iterator[str]:
         )
 
 
-def closing_notes(results: Results) -> Iterator[str]:
+def closing_notes(results: StoredResults) -> Iterator[str]:
     """Say how verdicts are reached, and what is missing."""
-    count = sum(not math.isnan(row["p_holm"]) for row in results.rows)
+    count = sum(not math.isnan(row["p_holm"]) for row in results.estimates)
     if count:
         holm = f" after Holm's correction for the {count} comparisons of this report"
         yield (
             f"Verdicts: regret below or above {results.experiment.agents[0].label}'s with "
             f"p < {SIGNIFICANCE_LEVEL}{holm if count > 1 else ''}; undecided otherwise."
         )
-    made_with = {str(block.origin["versions"]) for run in results.runs for block in run.blocks}
+    made_with = {str(block.metadata["versions"]) for run in results.runs for block in run.blocks}
     if len(made_with) > 1:
         yield "Blocks were made with different versions: " + "; ".join(sorted(made_with))
     if results.num_missing:
@@ -176,12 +170,26 @@ def closing_notes(results: Results) -> Iterator[str]:
             f"Not whole: {len(results.damaged)} blocks, for example {results.damaged[0]}; "
             "to resume the experiment computes them again."
         )
-    for found in results.failed:
-        headline = next(iter(found.failures.values())).partition("\n")[0]
+    if results.num_kept:
+        yield f"Not in these tables: {results.num_kept} blocks that other code has drawn."
+    for run in results.failed:
         yield (
-            f"Left out: {found.run.agent.label} in {found.run.environment.label}, which failed in "
-            f"{len(found.failures)} of {results.experiment.num_blocks} blocks: {headline}"
+            f"Left out: {run.run.agent.label} in {run.run.environment.label}, which failed in "
+            f"{len(run.failures)} of {results.experiment.num_blocks} blocks: {run.failure}"
         )
+
+
+def write_part(part: Table | str) -> str:
+    """Write a table whose first column names the rows, or a note of its own, as HTML."""
+    if isinstance(part, str):
+        return f'<p class="note">{escape(part)}</p>'
+    with pd.option_context("display.max_colwidth", None):
+        html = part.cells.to_html(border=0)
+    notes = "".join(map(write_part, part.notes))
+    return (
+        f'<p class="note title">{escape(part.title)}</p>'
+        f'<div class="scroll" tabindex="0">{html}</div>{notes}'
+    )
 
 
 def write_text(table: Table, width: int = ENDLESS) -> str:
@@ -199,18 +207,23 @@ def write_text(table: Table, width: int = ENDLESS) -> str:
     return "\n".join([title, body, *notes])
 
 
-def write_latex(results: Results) -> str:
-    """Write the table of each environment, and that over all of them, ready to be included."""
-    return "\n".join([LATEX_PREAMBLE, *map(_write_latex_table, _list_tables(results))])
+def write_latex(results: StoredResults, columns: Sequence[str] = ()) -> str:
+    """Write the table of each environment, and that over all of them, ready to be included.
+
+    Args:
+        results: what to write about.
+        columns: names of those to show beside the usual ones, such as "last_switch".
+    """
+    return "\n".join([LATEX_PREAMBLE, *map(_write_latex_table, _list_tables(results, columns))])
 
 
-def write_markdown(results: Results) -> str:
-    """Write the table of each environment, and that over all of them, in Markdown."""
-    return "\n".join(map(_write_markdown_table, _list_tables(results)))
+def write_markdown(results: StoredResults, columns: Sequence[str] = ()) -> str:
+    """Write the same tables as `write_latex` in Markdown."""
+    return "\n".join(map(_write_markdown_table, _list_tables(results, columns)))
 
 
-def _list_tables(results: Results) -> list[Table]:
-    return [*make_tables(results).values(), *make_aggregate(results)]
+def _list_tables(results: StoredResults, columns: Sequence[str]) -> list[Table]:
+    return [*make_tables(results, columns).values(), *make_aggregate(results)]
 
 
 def escape_latex(text: str) -> str:
@@ -278,7 +291,7 @@ def shorten_labels(
     """Return labels cut to so many characters, or to as many more as tell them apart."""
     lengths = range(max_length, max(max_length, *map(len, labels)) + 1)
     shortened = ([cut(label, length) for label in labels] for length in lengths)
-    return next(found for found in shortened if len({*found}) == len({*labels}))
+    return next(each for each in shortened if len({*each}) == len({*labels}))
 
 
 def _cut_text(text: str, max_length: int) -> str:
@@ -286,7 +299,7 @@ def _cut_text(text: str, max_length: int) -> str:
     return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
-def make_tables(results: Results, columns: Sequence[str] = ()) -> dict[Entry, Table]:
+def make_tables(results: StoredResults, columns: Sequence[str] = ()) -> dict[Entry, Table]:
     """Make a table of each environment that there are results of.
 
     Args:
@@ -300,18 +313,18 @@ def make_tables(results: Results, columns: Sequence[str] = ()) -> dict[Entry, Ta
         check_choice("columns", name, TITLED_COLUMNS)
     made = {}
     for environment in results.experiment.environments:
-        own = [row for row in results.rows if row["env"] == environment.label]
-        if own:
+        own = [row for row in results.estimates if row["env"] == environment.label]
+        if results.usable(environment):
             made[environment] = _make_estimates(results, environment, own, columns)
     return made
 
 
 def _make_estimates(
-    results: Results, environment: Entry, rows: Sequence[SummaryRow], columns: Sequence[str]
+    results: StoredResults, environment: Entry, rows: Sequence[SummaryRow], columns: Sequence[str]
 ) -> Table:
     experiment, max_length = results.experiment, max(row["replications"] for row in rows)
     *earlier, _ = experiment.horizons
-    last = max(found.steps[-1] for found in results.usable(environment))
+    last = max(run.steps[-1] for run in results.usable(environment))
     regret, definition, over = describe_regret(environment)
     regrets = {f"after {step} steps": f"cumulative_regret_{step}" for step in earlier}
     title = (
@@ -344,8 +357,12 @@ def _make_estimates(
 
 
 def _name_rows(cells: Sequence[Mapping[str, str]], rows: Sequence[SummaryRow]) -> pd.DataFrame:
-    """Return cells, title -> text in each row, in a frame whose rows are named by their agents."""
-    return pd.DataFrame(cells, index=[row["agent"] for row in rows]).rename_axis(columns="agent")
+    """Return cells, title -> text in each row, in a frame whose rows are named by their agents.
+
+    Columns that are blank for all of them are left out.
+    """
+    table = pd.DataFrame(cells, index=[row["agent"] for row in rows]).rename_axis(columns="agent")
+    return table.loc[:, (table != MISSING_CELL).any()]
 
 
 def _write_cell(row: SummaryRow, name: str) -> str:
@@ -369,16 +386,15 @@ def _flag_notes(rows: Sequence[SummaryRow]) -> Iterator[str]:
         yield "No decision was flagged as unreliable."
 
 
-def _belief_notes(results: Results, environment: Entry) -> Iterator[str]:
+def _belief_notes(results: StoredResults, environment: Entry) -> Iterator[str]:
     """Say which agents believe in another prior or likelihood than the environment's."""
-    for found in results.usable(environment):
-        misspecification = found.blocks[0].origin.get("misbelief")
-        if isinstance(misspecification, str):
+    for run in results.usable(environment):
+        if misspecification := run.blocks[0].misspecification:
             text = "".join(c if c.isprintable() else "?" for c in misspecification)
-            yield f"{found.run.agent.label}: misspecified, for it {text}."
+            yield f"{run.run.agent.label}: misspecified, for it {text}."
 
 
-def make_aggregate(results: Results) -> Iterator[Table]:
+def make_aggregate(results: StoredResults) -> Iterator[Table]:
     """Yield the table over all environments, where there are several."""
     several = len(results.experiment.environments) > 1
     scores = aggregate(results).to_dict("records") if several else []
@@ -390,7 +406,7 @@ def make_aggregate(results: Results) -> Iterator[Table]:
     )
     cells = []
     for score in scores:
-        verdicts = [row["verdict"] for row in results.rows if row["agent"] == score["agent"]]
+        verdicts = [row["verdict"] for row in results.estimates if row["agent"] == score["agent"]]
         counts = {
             title: str(verdicts.count(word)) if any(verdicts) else MISSING_CELL  # of the reference
             for title, word in VERDICT_COLUMNS.items()

@@ -2,132 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
-
-from bandit_gym.checks import check_choice, check_folder, check_object, check_path, message
+from bandit_gym.checks import check_choice, check_object, check_path, message
 from bandit_gym.checks.files import RESULTS_VERSION
-from bandit_gym.checks.typing import FloatArray, IntArray
-from bandit_gym.experiments.blocks import OWN_DIAGNOSTICS, Outcome, columns_of
-from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.store import Block, Store, read_manifest
-from bandit_gym.results.page import write_part
-from bandit_gym.results.report import describe, make_report_parts
-from bandit_gym.results.statistics import mean_interval, summarise
+from bandit_gym.experiments.store import Block, Store, open_store
+from bandit_gym.results.data import RunResults, StoredResults, read_rows
+from bandit_gym.results.report import describe, make_report_parts, write_part
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-CURVES = "environment", "agent", "step", "mean", "low", "high"
-"""The columns of `Results.curves`."""
 
-
-@dataclass(frozen=True)
-class RunResults:
-    """What is stored of one run, restricted to the replications that the experiment asks for.
-
-    Attributes:
-        run: the run.
-        blocks: the stored blocks that are whole, in their order.
-        failures: block -> traceback of the blocks that raised.
-        timings: block -> the `agent_seconds` that its `decisions` took, where that is known.
-    """
-
-    run: Run
-    blocks: tuple[Block, ...]
-    failures: dict[int, str]
-    timings: dict[int, dict[str, Any]]
-
-    @property
-    def replications(self) -> IntArray:
-        """(R,) indices of the stored replications, sorted."""
-        return np.array([r for block in self.blocks for r in block.replications], dtype=np.int64)
-
-    @cached_property
-    def steps(self) -> IntArray:
-        """(S,) recorded steps, up to the end of the longest episode, such as a table's last row."""
-        lengths = self._read("decisions")[:, -1]
-        longest = int(np.nan_to_num(lengths, nan=self.run.horizon).max())
-        return np.unique(np.minimum(self.run.steps, longest))
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether there is anything to report: some blocks, and no failed ones."""
-        return bool(self.blocks) and not self.failures
-
-    def curves(self, column: str) -> FloatArray:
-        """Return a column as (R, S), one row per replication; see `blocks.COLUMNS`."""
-        return self._read(column)[:, : len(self.steps)]
-
-    def final(self, column: str) -> FloatArray:
-        """Return the (R,) values of a column at the horizon."""
-        return self.curves(column)[:, -1]
-
-    def seconds_per_decision(self) -> float:
-        """Return the agent's own time for one `act` and `observe` of one lane; NaN if unknown."""
-        seconds = sum(facts["agent_seconds"] for facts in self.timings.values())
-        decisions = sum(facts["decisions"] for facts in self.timings.values())
-        return float(seconds / decisions) if decisions else float("nan")
-
-    def _read(self, column: str) -> FloatArray:
-        return np.concatenate([block.column(column) for block in self.blocks])
-
-
-@dataclass(frozen=True, repr=False)
-class Results:
-    """What is stored of an experiment; blocks that are missing or damaged are left out.
-
-    Attributes:
-        experiment: what was asked for.
-        version: of the engine that drew the numbers; see `files.RESULTS_VERSION`.
-        runs: what there is of each of its runs, in its order.
-        damaged: names of the blocks that are torn, altered, or just being written.
-    """
-
-    experiment: Experiment
-    version: int
-    runs: tuple[RunResults, ...]
-    damaged: tuple[str, ...] = ()
-
-    @property
-    def num_missing(self) -> int:
-        """Blocks that are still to come."""
-        return sum(self.experiment.num_blocks - len(found.blocks) for found in self.runs)
-
-    @property
-    def failed(self) -> list[RunResults]:
-        """Runs in which a block raised."""
-        return [found for found in self.runs if found.failures]
-
-    def usable(self, environment: Entry) -> list[RunResults]:
-        """Return the runs in an environment that can be reported."""
-        return [r for r in self.runs if r.run.environment == environment and r.is_usable]
-
-    def reference(self, environment: Entry) -> RunResults | None:
-        """Return the first agent's run in an environment; None if it cannot be reported."""
-        first = self.experiment.agents[0]
-        return next((r for r in self.usable(environment) if r.run.agent == first), None)
-
-    def frames(self) -> Iterator[pd.DataFrame]:
-        """Yield the tidy rows of block after block, all with the same columns."""
-        blocks = [block for found in self.runs for block in found.blocks]
-        found = {name for block in blocks for name in block.names}
-        names = [name for name in columns_of(found) if name != OWN_DIAGNOSTICS]
-        names += sorted({name for block in blocks for name in block.own})
-        for block in blocks:
-            yield block.frame().reindex(columns=names)
-
-    def frame(self) -> pd.DataFrame:
-        """Return all tidy rows; where an agent does not report another one's diagnostic, NaN."""
-        nothing = pd.DataFrame(columns=columns_of(()))
-        return pd.concat([*self.frames()] or [nothing], ignore_index=True)
+class Results(StoredResults):
+    """What is stored of an experiment, as tables and figures; see `StoredResults`."""
 
     def __repr__(self) -> str:
         return describe(self)
@@ -136,56 +29,16 @@ class Results:
         """Return the tables as a notebook shows them."""
         return "".join(map(write_part, make_report_parts(self)))
 
-    def table(self) -> pd.DataFrame:
-        """Return the state at the horizon, one row per run; see `summarise` for the columns."""
-        return summarise(self)
-
-    @cached_property
-    def rows(self) -> list[dict[Any, Any]]:
-        """Those of `table`, found once: to resample takes most of a report's time."""
-        return self.table().to_dict("records")
-
-    def save(self, directory: str | Path) -> None:
-        """Store all blocks in a folder, from which `load_results` reads them again.
-
-        Args:
-            directory: a new or empty folder, or one of the same experiment.
-
-        Raises:
-            FileExistsError: if the folder holds something else.
-        """
-        store = Store(check_folder("directory", directory))
-        with store.locked(self.experiment, {}, recompute=True):
-            for found in self.runs:
-                for block in found.blocks:
-                    number = block.replications.start // found.run.block_size
-                    facts = found.timings.get(number, {})
-                    store.write(Outcome(found.run, number, block.data.to_pybytes(), facts))
-                for number, text in found.failures.items():
-                    store.write(Outcome(found.run, number, None, {}, text))
-
-    def curves(self, column: str = "cumulative_regret") -> pd.DataFrame:
-        """Return the mean of a column after each recorded step, with its 95 % interval.
-
-        Returns:
-            A row per environment, agent and step: environment, agent, step, mean, low, high. Below
-            10 replications the ends of the interval are NaN.
-        """
-        rows = [
-            (found.run.environment.label, found.run.agent.label, step, *mean_interval(values))
-            for found in self.runs
-            if found.is_usable
-            for step, values in zip(found.steps, found.curves(column).T, strict=True)
-        ]
-        return pd.DataFrame(rows, columns=CURVES)
-
-    def plot(self, env: str | None = None, kind: str = "regret") -> Figure:
+    def plot(
+        self, env: str | None = None, kind: str = "regret", *, ax: Axes | None = None
+    ) -> Figure:
         """Draw a figure.
 
         Args:
             env: label of the environment to draw; None is the first that there are results of.
             kind: one of `plots.list_figures`, such as "regret", "distribution" or "parameter-delta"
                 where `delta` has a grid.
+            ax: axes of matplotlib's to draw on, with a legend in them; None makes a figure.
 
         Raises:
             ValueError: if the environment or the kind is unknown, or there is nothing to draw.
@@ -201,7 +54,12 @@ class Results:
         chart = makers[kind](self, usable[check_choice("env", label, usable)])
         if chart is None:
             raise ValueError(f"kind must be one that these results allow, got {kind!r}.")
-        return plots.draw_figure(chart)
+        if ax is None:
+            return plots.draw_figure(chart)
+        plots.draw_chart(ax, chart)
+        ax.set_title(f"{chart.environment}\n{chart.subtitle}", fontsize="small", parse_math=False)
+        plots.add_legend(ax, chart)
+        return ax.figure  # type: ignore[return-value]
 
 
 def load_results(directory: str | Path, experiment: Experiment | None = None) -> Results:
@@ -219,12 +77,26 @@ def load_results(directory: str | Path, experiment: Experiment | None = None) ->
     if experiment is not None:
         check_object("experiment", experiment, Experiment)
     folder = check_path("directory", directory)
-    stored = read_manifest(folder)
-    experiment = stored if experiment is None else experiment
+    stored, store = open_store(folder)
+    return read_results(store, stored if experiment is None else experiment)
+
+
+def read_results(store: Store, experiment: Experiment) -> Results:
+    """Return what a folder holds of an experiment."""
     damaged: list[str] = []
-    runs = tuple(_open_run(Store(folder), experiment, run, damaged) for run in experiment.runs)
-    version = _check_origin(f"the folder {str(folder)!r}", runs)
-    return Results(experiment, version, runs, tuple(damaged))
+    blocks = {run: _read_blocks(store, experiment, run, damaged) for run in experiment.runs}
+    version = _check_code(f"the folder {str(store.directory)!r}", list(blocks.items()))
+    rows, runs, start = read_rows(list(blocks.items())), [], 0
+    for run, own in blocks.items():
+        stop = start + sum(len(block.replications) for block in own) * len(run.steps)
+        failed = store.read_failures(run).items()
+        failures = {n: text for n, text in failed if n < experiment.num_blocks}
+        numbers = {block.replications.start // run.block_size for block in own}
+        timings = {n: facts for n, facts in store.read_timings(run).items() if n in numbers}
+        runs.append(RunResults(run, rows.iloc[start:stop], own, failures, timings))
+        start = stop
+    num_kept = store.count_blocks_of_other_code(experiment)
+    return Results(experiment, version, rows, tuple(runs), tuple(damaged), num_kept)
 
 
 def join_results(parts: Sequence[Results]) -> Results:
@@ -246,42 +118,45 @@ def join_results(parts: Sequence[Results]) -> Results:
             lists[name] = list(dict.fromkeys(entry for entries in values for entry in entries))
         elif values != values[:1] * len(values):
             raise ValueError(message(name, "be the same in all folders of a report", values))
-    experiment, found = replace(parts[0].experiment, **lists), dict[Run, RunResults]()
+    experiment, joined = replace(parts[0].experiment, **lists), dict[Run, RunResults]()
     for each in (run for part in parts for run in part.runs):
-        if each.run in found:
+        if each.run in joined:
             label = f"{each.run.agent.label} in {each.run.environment.label}"
             raise ValueError(message("a run", "be in one folder of a report only", label))
-        found[each.run] = each
-    runs = tuple(found[run] for run in experiment.runs if run in found)
+        joined[each.run] = each
+    runs = tuple(joined[run] for run in experiment.runs if run in joined)
+    blocks = [(each.run, each.blocks) for each in runs]
+    version, rows = _check_code("a report", blocks), read_rows(blocks)
     damaged = tuple(name for part in parts for name in part.damaged)
-    return Results(experiment, _check_origin("a report", runs), runs, damaged)
+    num_kept = sum(part.num_kept for part in parts)
+    return Results(experiment, version, rows, runs, damaged, num_kept)
 
 
-def _open_run(store: Store, experiment: Experiment, run: Run, damaged: list[str]) -> RunResults:
-    """Return what is stored of a run; names of blocks that are not what they claim are added."""
-    blocks, failed = dict[int, Block](), store.read_failures(run)
+def _read_blocks(
+    store: Store, experiment: Experiment, run: Run, damaged: list[str]
+) -> tuple[Block, ...]:
+    """Return the blocks of a run; names of those that are not what they claim are added."""
+    blocks, failed = [], store.read_failures(run)
     for number, block in store.read_blocks(run, experiment.replications):
         if block is None:
-            damaged.append(f"{run.name}/{number:05d}")
-        elif number not in failed:  # else it is of older code
-            blocks[number] = block
-    failures = {number: text for number, text in failed.items() if number < experiment.num_blocks}
-    timings = {n: facts for n, facts in store.read_timings(run).items() if n in blocks}
-    return RunResults(run, tuple(blocks.values()), failures, timings)
+            damaged.append(store.name_block(run, number))
+        elif number not in failed:  # else, in format 5, it is of older code
+            blocks.append(block)
+    return tuple(blocks)
 
 
-def _check_origin(place: str, runs: Sequence[RunResults]) -> int:
+def _check_code(place: str, blocks: Sequence[tuple[Run, Sequence[Block]]]) -> int:
     """Return the results version of all blocks; refuse those of two versions, or of two codes."""
     seen: dict[str, Any] = {}
-    for block in (block for run in runs for block in run.blocks):
-        origin = {"the engine": block.origin["results_version"]}
+    for block in (block for _, own in blocks for block in own):
+        parts = {"the engine": block.metadata["results_version"]}
         for part, entry in (("environment", block.run.environment), ("agent", block.run.agent)):
-            origin[f"{part} {entry.label}"] = files = block.origin["sources"].get(part) or {}
-            origin |= files  # which several agents may have in common
-        for name, code in origin.items():
+            parts[f"{part} {entry.label}"] = files = block.metadata["sources"].get(part) or {}
+            parts |= files  # which several agents may have in common
+        for name, code in parts.items():
             if seen.setdefault(name, code) != code:
                 raise ValueError(
-                    f"{place} must hold blocks of one code, got two of {name}, of which the older "
-                    "are to be computed again; finish that with --recompute."
+                    f"{place} must hold blocks of one code, got two of {name}; run the older "
+                    "experiment again with the code of the newer."
                 )
     return int(seen.get("the engine", RESULTS_VERSION))

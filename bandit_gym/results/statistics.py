@@ -1,4 +1,4 @@
-"""Estimates with honest intervals: of arrays of replications, and of all that is stored.
+"""Estimates with honest intervals, of arrays of replications.
 
 Bayesian pseudo-regret is the sum over steps of max(means) - means[action], averaged over instances
 drawn from the prior (over the noise alone where the means are fixed). Realised regret has the
@@ -11,22 +11,14 @@ Resampling is seeded, so the same results always give the same intervals.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import scipy  # not scipy.stats, which takes half a second to load
 
 from bandit_gym.checks.typing import FloatArray, IntArray
-from bandit_gym.experiments.blocks import COLUMNS, DOUBT_COLUMNS
-from bandit_gym.experiments.entries import Entry
-
-if TYPE_CHECKING:
-    from bandit_gym.results.results import Results, RunResults
-
-QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
+from bandit_gym.experiments.blocks import COLUMNS
 
 NUM_RESAMPLES = 1999
 NUM_TEST_RESAMPLES = 4999  # so that p-values can fall below 0.05 among 125 comparisons
@@ -46,22 +38,25 @@ MAX_SKEWNESS = 0.1
 MAX_RESAMPLED_VALUES = 1_000_000
 """How many resampled values are in memory at a time."""
 
+ROUNDING_ERROR = 1e-12
+"""Of a variance, as a share of the mean of squares that it is a difference from."""
+
 
 class Interval(NamedTuple):
-    """An estimate between the ends of its confidence interval; NaN ends where R is too small."""
+    """Estimates between the ends of their confidence intervals; NaN ends where R is too small."""
 
-    estimate: float
-    low: float
-    high: float
+    estimate: Any
+    low: Any
+    high: Any
 
 
-def is_normality_doubtful(values: FloatArray) -> bool:
-    """Say whether (R,) values are too skewed for R: |skewness| > 0.1 sqrt(R).
+def is_normality_doubtful(values: FloatArray) -> Any:
+    """Say whether (R, ...) values are too skewed for R: |skewness| > 0.1 sqrt(R), as (...).
 
     Each tail of Student's interval is off by about 0.08 skewness / sqrt(R) (Hall, 1992), hence by
     about 0.008 of its 0.025 at this bound, in opposite directions.
     """
-    return abs(_skewness(values)) > MAX_SKEWNESS * math.sqrt(len(values))
+    return np.abs(_skewness(values)) > MAX_SKEWNESS * math.sqrt(len(values))
 
 
 def is_coverage_doubtful(values: FloatArray) -> bool:
@@ -73,11 +68,20 @@ def is_coverage_doubtful(values: FloatArray) -> bool:
     have a skewness above 1. So above 1 such a tail is likely, and a small sample cannot rule out a
     heavier one.
     """
-    return len(values) < FEW_REPLICATIONS and abs(_skewness(values)) > MAX_TAME_SKEWNESS
+    return len(values) < FEW_REPLICATIONS and bool(abs(_skewness(values)) > MAX_TAME_SKEWNESS)
+
+
+def estimate_column(name: str, values: FloatArray) -> Interval:
+    """Estimate what a column of the results has on average, from (R, ...) values of it.
+
+    All that is shown of a column has this interval: tables, curves and figures.
+    """
+    is_share = name in COLUMNS and COLUMNS[name].title and COLUMNS[name].unit == "share"
+    return proportion_interval(values) if is_share else mean_interval(values)
 
 
 def mean_interval(values: FloatArray, *, confidence: float = 0.95) -> Interval:
-    """Estimate a mean from (R,) independent values.
+    """Estimate means from (R, ...) values, independent along the first axis.
 
     It is Student's interval. If `is_normality_doubtful`, each end is the farther of Student's and
     the studentised bootstrap's: the bootstrap covers better on skewed values, Student's on two
@@ -85,35 +89,53 @@ def mean_interval(values: FloatArray, *, confidence: float = 0.95) -> Interval:
     percentile bootstrap, which may be too short, replaces both. With fewer than 10 values there is
     no interval.
 
+    Returns:
+        (...) means and ends; of (R,) values, three numbers.
+
     References:
         Hall, "The Bootstrap and Edgeworth Expansion" (1992), chapter 3.
     """
     values = np.asarray(values, dtype=float)
-    mean = float(values.mean())
-    if len(values) < MIN_REPLICATIONS:
-        return Interval(mean, math.nan, math.nan)
-    lower, upper = _distances(values, (1 - confidence) / 2)
-    error = float(_standard_error(values))
-    if not np.isfinite([upper, lower]).all():
-        return bootstrap_interval(values, lambda batch: batch.mean(axis=1), confidence=confidence)
-    return Interval(mean, float(mean - upper * error), float(mean - lower * error))
+    table = values.reshape(len(values), -1)
+    means, ends = table.mean(axis=0), _find_ends(table, (1 - confidence) / 2)
+    return Interval(*(each.reshape(values.shape[1:])[()] for each in (means, *ends)))
+
+
+def _find_ends(table: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
+    """Return the (S,) ends of the intervals of the means of (R, S) values; see `mean_interval`."""
+    means = table.mean(axis=0)
+    if len(table) < MIN_REPLICATIONS:
+        return means * np.nan, means * np.nan
+    errors = _standard_error(table)
+    half = scipy.special.stdtrit(len(table) - 1, 1 - tail) * errors
+    low, high = means - half, means + half
+    skewed = np.flatnonzero(is_normality_doubtful(table))
+    for columns in (skewed[each : each + 200] for each in range(0, len(skewed), 200)):  # to fit
+        pivots = _studentised_means(table[:, columns])
+        least, most = np.quantile(pivots, [tail, 1 - tail], axis=0, method="inverted_cdf")
+        low[columns] = np.minimum(low[columns], means[columns] - most * errors[columns])
+        high[columns] = np.maximum(high[columns], means[columns] - least * errors[columns])
+    for column in np.flatnonzero(np.isinf(low) | np.isinf(high)):
+        own = table[:, [column]]
+        low[column], high[column] = bootstrap_interval(own, batch_mean, confidence=1 - 2 * tail)[1:]
+    return low, high
 
 
 def proportion_interval(values: FloatArray) -> Interval:
-    """Estimate a probability from (R,) values in [0, 1], by Wilson's score interval.
+    """Estimate probabilities from (R, ...) values in [0, 1], by Wilson's score interval.
 
     With fewer than 10 values there is no interval.
 
     References:
         Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
     """
-    count, share = len(values), float(np.mean(values))
+    count, shares = len(values), np.mean(values, axis=0)
     if count < MIN_REPLICATIONS:
-        return Interval(share, math.nan, math.nan)
+        return Interval(shares, shares * np.nan, shares * np.nan)
     z = scipy.special.ndtri(0.975)
-    centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
-    half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2) / (1 + z**2 / count)
-    return Interval(share, float(centre - half), float(centre + half))
+    centre = (shares + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z * np.sqrt(shares * (1 - shares) / count + (z / (2 * count)) ** 2) / (1 + z**2 / count)
+    return Interval(shares, centre - half, centre + half)
 
 
 def bootstrap_interval(
@@ -158,7 +180,7 @@ def paired_p_value(differences: FloatArray) -> float:
     student = float(2 * scipy.special.stdtr(len(differences) - 1, -abs(found)))
     if not is_normality_doubtful(differences):
         return student
-    draws = _studentised_means(differences, NUM_TEST_RESAMPLES)
+    draws = _studentised_means(differences[:, None], NUM_TEST_RESAMPLES)
     tail = min(np.count_nonzero(draws >= found), np.count_nonzero(draws <= found))
     return max(student, min(1.0, 2 * (1 + tail) / (1 + NUM_TEST_RESAMPLES)))
 
@@ -193,9 +215,9 @@ def interquartile_mean(scores: FloatArray) -> FloatArray:
     return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)  # type: ignore[no-any-return]
 
 
-def half_widths(values: FloatArray) -> FloatArray:
-    """Return half the width of Student's 95 % intervals of the means of (R, ...) values, (...)."""
-    return np.asarray(scipy.special.stdtrit(len(values) - 1, 0.975) * _standard_error(values))
+def batch_mean(tables: FloatArray) -> FloatArray:
+    """Average the scores of each table, (..., R, E) -> (...)."""
+    return np.asarray(tables.mean(axis=(-2, -1)))
 
 
 def _standard_error(values: FloatArray) -> FloatArray:
@@ -203,205 +225,46 @@ def _standard_error(values: FloatArray) -> FloatArray:
     return np.asarray(np.std(values, axis=0, ddof=1) / math.sqrt(len(values)))
 
 
-def _skewness(values: FloatArray) -> float:
-    """Return the third central moment of (R,) values over std cubed; 0 where all are equal."""
-    if np.ptp(values) == 0:
-        return 0.0
-    distances = values - np.mean(values)
-    distances = distances / np.abs(distances).max()  # whose powers are no overflow
-    return float(np.mean(distances**3) / np.mean(distances**2) ** 1.5)
-
-
-def _distances(values: FloatArray, tail: float) -> tuple[float, float]:
-    """Return how far, in standard errors, a mean may lie from the true one on either side."""
-    half = float(scipy.special.stdtrit(len(values) - 1, 1 - tail))
-    if not is_normality_doubtful(values):
-        return -half, half
-    ends = np.quantile(_studentised_means(values), [tail, 1 - tail], method="inverted_cdf")
-    return min(-half, ends[0]), max(half, ends[1])
+def _skewness(values: FloatArray) -> FloatArray:
+    """Return the third central moments of (R, ...) values over std cubed; 0 where all are equal."""
+    distances = np.where(np.ptp(values, axis=0) == 0, 0.0, values - np.mean(values, axis=0))
+    largest = np.abs(distances).max(axis=0)
+    distances = distances / np.where(largest == 0, 1.0, largest)  # whose powers do not overflow
+    square = np.mean(distances**2, axis=0)
+    return np.asarray(np.mean(distances**3, axis=0) / np.where(square == 0, 1.0, square) ** 1.5)
 
 
 def _studentised_means(values: FloatArray, num_resamples: int = NUM_RESAMPLES) -> FloatArray:
-    """Resample (mean - true mean) / standard error, treating `values` as the population."""
-    centre, scale = values.mean(), math.sqrt(len(values))
+    """Resample (mean - true mean) / standard error, treating (R, S) `values` as the population.
 
-    def studentise(samples: FloatArray) -> FloatArray:
-        distances, errors = samples.mean(axis=1) - centre, samples.std(axis=1, ddof=1) / scale
+    All columns have the same rows in a resample, whose means are then products of matrices: 200
+    columns of 200 values take 20 ms. (B, S), infinite where all rows of a resample are equal.
+    """
+    distances = values - values.mean(axis=0)
+    largest = np.abs(distances).max(axis=0)
+    distances = distances / np.where(largest == 0, 1.0, largest)
+    count, found = len(values), []
+    for picks in _draw_resamples(count, num_resamples, max(values.shape)):
+        rows = picks + count * np.arange(len(picks))[:, None]
+        times = np.bincount(rows.ravel(), minlength=rows.size).reshape(rows.shape).astype(float)
+        means, squares = times @ distances / count, times @ distances**2 / count
+        variances = squares - means**2
+        variances[variances < ROUNDING_ERROR * squares] = 0.0  # all rows are equal
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(distances == 0, 0.0, distances / errors)
+            pivots = means / np.sqrt(variances / (count - 1))
+        found.append(np.where(means == 0, 0.0, pivots))
+    return np.concatenate(found)
 
-    return _resample(values, studentise, num_resamples)
 
-
-def _resample(
-    values: FloatArray,
-    statistic: Callable[[FloatArray], FloatArray],
-    num_resamples: int = NUM_RESAMPLES,
-) -> FloatArray:
+def _resample(values: FloatArray, statistic: Callable[[FloatArray], FloatArray]) -> FloatArray:
     """Return the statistic of each of some samples of the rows, drawn with replacement."""
+    resamples = _draw_resamples(len(values), NUM_RESAMPLES, values.size)
+    return np.concatenate([statistic(values[picks]) for picks in resamples])
+
+
+def _draw_resamples(count: int, num_resamples: int, size: int) -> Iterator[IntArray]:
+    """Yield (B, R) indices of rows, drawn with replacement: B that `size` values have room for."""
     rng = np.random.default_rng(RESAMPLING_SEED)
-    at_once = max(1, MAX_RESAMPLED_VALUES // values.size)
-    sizes = [min(at_once, num_resamples - done) for done in range(0, num_resamples, at_once)]
-    picks = (rng.integers(len(values), size=(size, len(values))) for size in sizes)
-    return np.concatenate([statistic(values[pick]) for pick in picks])
-
-
-# -- Tables of estimates ---------------------------------------------------------------------------
-
-
-def summarise(results: Results) -> pd.DataFrame:
-    """Tabulate the state at the horizon, one row per run that can be reported.
-
-    Columns: `env`, `agent`, `replications`; the columns with a title in `COLUMNS` as estimates of
-    means, each followed by the ends `_low` and `_high` of its 95 % interval, NaN below 10
-    replications, and but for shares by `_is_doubtful`: whether a heavy tail may make it too short;
-    `cumulative_regret_100` and alike, the regret at earlier horizons, estimated in the same way;
-    `flagged`, the share of decisions whose agent called its posterior unreliable, and `doubts_...`,
-    where it reports them, those of each `Doubt`; quantiles of the pseudo-regret; `difference`, the
-    mean pseudo-regret less that of the environment's first agent, paired by replication, with its
-    interval, its `p_holm`, corrected for all comparisons of the table, and what follows from that:
-    the `verdict` "better", "worse" or "undecided".
-
-    The table depends on the results alone, to the last bit, but for `microseconds_per_decision`.
-    """
-    rows: list[dict[str, Any]] = []
-    for environment in results.experiment.environments:
-        reference = results.reference(environment)
-        rows += [_summarise_run(found, reference) for found in results.usable(environment)]
-    table = pd.DataFrame(rows)
-    if rows:
-        table["p_holm"] = correct_by_holm(table.pop("p_value"))
-        difference, is_decided = table["difference"], table["p_holm"] < SIGNIFICANCE_LEVEL
-        cases = {"": difference.isna(), "undecided": ~is_decided, "better": difference < 0}
-        table["verdict"] = np.select([*cases.values()], [*cases], "worse")
-    return table
-
-
-def describe_regret(environment: Entry) -> tuple[str, str, str]:
-    """Return in words which regret a table shows, what it sums, and over what it is averaged."""
-    title, definition = COLUMNS["cumulative_regret"].title, "best mean - pulled mean"
-    if environment.target == "bandit_gym:TableBandit-v0":  # without means
-        name = "regret to the best reward of each row"
-        return name, "best reward - reward received", "orders of the rows"
-    if environment.options.get("means") is not None:
-        return title, definition, "the noise"
-    return f"Bayesian {title}", definition, "instances drawn from the prior"
-
-
-def paired_differences(
-    found: RunResults, reference: RunResults, column: str
-) -> tuple[IntArray, FloatArray]:
-    """Subtract the reference run's curves, replication by replication.
-
-    Both met the same means and the same reward noise, so most of the luck cancels.
-
-    Returns:
-        (R,) replications that both runs have, and (R, S) differences, S of the longer run.
-    """
-    common, rows, reference_rows = np.intersect1d(
-        found.replications, reference.replications, assume_unique=True, return_indices=True
-    )
-    pair = found.curves(column)[rows], reference.curves(column)[reference_rows]
-    every = np.arange(max(values.shape[1] for values in pair))
-    own, others = (values[:, np.minimum(every, values.shape[1] - 1)] for values in pair)
-    return common, own - others  # sums stay, where all episodes of one ended sooner
-
-
-def _summarise_run(found: RunResults, reference: RunResults | None) -> dict[str, Any]:
-    regret, differences = found.final("cumulative_regret"), _final_differences(found, reference)
-    doubts = {name: _share_of_decisions(found, name) for name in DOUBT_COLUMNS}
-    return {
-        "env": found.run.environment.label,
-        "agent": found.run.agent.label,
-        "replications": len(regret),
-        **_estimates(found),
-        "flagged": _share_of_decisions(found, "is_unreliable"),
-        **{name: share for name, share in doubts.items() if not math.isnan(share)},
-        **{name: float(np.quantile(regret, q)) for name, q in QUANTILES.items()},
-        **_mean_columns("difference", differences),
-        "p_value": paired_p_value(differences),
-    }
-
-
-def _share_of_decisions(found: RunResults, name: str) -> float:
-    return float(found.final(name).mean() / _decisions(found).mean())
-
-
-def _decisions(found: RunResults) -> FloatArray:
-    """Return the (R,) steps played, the horizon where a block does not say."""
-    return np.asarray(np.nan_to_num(found.final("decisions"), nan=found.run.horizon))
-
-
-def _estimates(found: RunResults) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for name in (name for name, column in COLUMNS.items() if column.title):
-        if COLUMNS[name].unit == "share":
-            row |= _interval_columns(name, proportion_interval(found.final(name)))
-        else:
-            row |= _mean_columns(name, found.final(name))
-    for step in found.run.earlier_horizons:
-        regret = found.curves("cumulative_regret")[:, np.searchsorted(found.steps[:-1], step)]
-        row |= _mean_columns(f"cumulative_regret_{step}", regret)
-    samples = _mean_columns("samples_per_decision", found.final("num_samples") / _decisions(found))
-    return row | samples | {"microseconds_per_decision": 1e6 * found.seconds_per_decision()}
-
-
-def _final_differences(found: RunResults, reference: RunResults | None) -> FloatArray:
-    """Return the paired differences at the horizon, one NaN where there is nothing to compare."""
-    if reference is None or found is reference:
-        return np.array([np.nan])
-    _, differences = paired_differences(found, reference, "cumulative_regret")
-    return differences[:, -1] if len(differences) else np.array([np.nan])
-
-
-def _mean_columns(name: str, values: FloatArray) -> dict[str, Any]:
-    is_doubtful = is_coverage_doubtful(values)
-    return _interval_columns(name, mean_interval(values)) | {f"{name}_is_doubtful": is_doubtful}
-
-
-def _interval_columns(name: str, interval: Interval) -> dict[str, Any]:
-    return dict(zip((name, f"{name}_low", f"{name}_high"), interval, strict=True))
-
-
-def aggregate(results: Results) -> pd.DataFrame:
-    """Tabulate each agent over all environments: mean scores, and their interquartile means.
-
-    A score is a replication's final pseudo-regret divided by what uniform play loses on average in
-    that environment: 0 is perfect, 1 no better than chance. It leaves out environments where that
-    is 0, as all arms are equal, or unknown, as means move or are not reported; `environments` is
-    how many are left, and with none the scores are NaN. Only replications and agents present in
-    every environment count. A replication has the same seed in all environments, so it is one
-    value, and intervals resample replications whole; below 10 of them there are none.
-    """
-    rows = []
-    left_out = list_unscored(results)
-    for agent in results.experiment.agents:
-        runs = [found for found in results.runs if found.run.agent == agent]
-        common = reduce(np.intersect1d, [found.replications for found in runs])
-        is_everywhere = len(runs) == len(results.experiment.environments)
-        if is_everywhere and all(found.is_usable for found in runs) and len(common):
-            scored = [found for found in runs if found.run.environment not in left_out]
-            kept = [_scores(found)[np.isin(found.replications, common)] for found in scored]
-            scores = np.stack(kept or [np.full(len(common), np.nan)], axis=1)
-            interval = bootstrap_interval(scores, interquartile_mean)
-            row = {"agent": agent.label, "environments": len(kept), "replications": len(scores)}
-            row |= {"score_mean": scores.mean()} | _interval_columns("score_iqm", interval)
-            rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def list_unscored(results: Results) -> list[Entry]:
-    """Return the environments where uniform play loses nothing, or it is not known how much."""
-    return [
-        environment
-        for environment in results.experiment.environments
-        if not all(_uniform_regret(found) > 0 for found in results.usable(environment))
-    ]
-
-
-def _uniform_regret(found: RunResults) -> float:
-    return float(found.final("uniform_regret").mean())
-
-
-def _scores(found: RunResults) -> FloatArray:
-    return np.asarray(found.final("cumulative_regret") / _uniform_regret(found))
+    at_once = max(1, MAX_RESAMPLED_VALUES // size)
+    for done in range(0, num_resamples, at_once):
+        yield rng.integers(count, size=(min(at_once, num_resamples - done), count))

@@ -24,8 +24,8 @@ from bandit_gym.fidelity import load_suite
 from bandit_gym.fidelity.distance import noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case
 from bandit_gym.fidelity.trial import decide_in_lanes, make_suite_agent, shares_of
+from bandit_gym.results.data import RunResults
 from bandit_gym.results.report import markdown_rows
-from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import Interval, mean_interval
 from scripts.studies.study import Found, StudyTask, parts_of, play_agents, verdict
 

@@ -32,7 +32,7 @@ from bandit_gym.fidelity.trial import FAILED, MEASURED, measure_distance
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
 from bandit_gym.priors import Gamma, Normal
 from bandit_gym.problem import BanditProblem, ContextualProblem, problem_from_dict
-from bandit_gym.results.plots import Picture
+from bandit_gym.results.plots import NotebookFigure
 from bandit_gym.results.report import markdown_rows
 from scripts.studies.environments import ask_adapter, install_library
 from scripts.studies.study import Found, StudyTask, parts_of
@@ -356,7 +356,7 @@ def draw(found: Found) -> dict[str, Figure]:
         suite: [name for name in reversed(samplers) if samplers[name]["suite"] == suite]
         for suite in titles
     }
-    figure = Picture(figsize=(7.2, 7.6), layout="constrained")
+    figure = NotebookFigure(figsize=(7.2, 7.6), layout="constrained")
     heights = [len(names) + 1 for names in chosen.values()]
     panels = figure.subplots(2, sharex=True, height_ratios=heights)
     for axes, (suite, names) in zip(panels, chosen.items(), strict=True):

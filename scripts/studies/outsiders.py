@@ -273,7 +273,7 @@ class LogisticEnsemble(Agent):
         self.covariances = np.tile(covariance, (*shape[:2], 1, 1))
 
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
-        x = self.evidence.offered[lanes, actions]
+        x = self.evidence.decision_features[lanes, actions]
         times = 2.0 * self.rng.integers(2, size=(len(lanes), self.num_models))
         direction = np.einsum("rmij,rj->rmi", self.covariances[lanes], x)
         variance = np.einsum("rmi,ri->rm", direction, x)
@@ -286,11 +286,13 @@ class LogisticEnsemble(Agent):
 
     def _choose(self) -> np.ndarray:
         lanes, chosen = self._lanes, self.rng.integers(self.num_models, size=self.num_lanes)
-        values = np.einsum("nkd,nd->nk", self.evidence.offered, self.models[lanes, chosen])
+        values = np.einsum(
+            "nkd,nd->nk", self.evidence.decision_features, self.models[lanes, chosen]
+        )
         return random_argmax(self.rng, values)
 
     def _action_probabilities(self) -> np.ndarray:
-        values = np.einsum("nkd,nmd->nmk", self.evidence.offered, self.models)
+        values = np.einsum("nkd,nmd->nmk", self.evidence.decision_features, self.models)
         return np.asarray((values == values.max(axis=-1, keepdims=True)).mean(axis=1))
 
 

@@ -37,8 +37,8 @@ from bandit_gym.fidelity.trial import make_suite_agent
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, Prior
 from bandit_gym.problem import BanditProblem
+from bandit_gym.results.data import RunResults
 from bandit_gym.results.report import markdown_rows
-from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import bootstrap_interval
 from scripts.studies.claims import ClaimMeasure, share_interval
 from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, StudyTask, parts_of, play_agents

@@ -27,10 +27,11 @@ from typing import Any
 import matplotlib
 
 from bandit_gym.checks.files import RESULTS_VERSION, to_json, write_atomically
-from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
+from bandit_gym.experiments.execution import Workers
 from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.results.data import RunResults
 from bandit_gym.results.plots import save_figure
-from bandit_gym.results.results import RunResults, load_results
+from bandit_gym.session import progress_on_stderr, run_experiment
 
 STUDIES_FOLDER = Path(__file__).parent
 DOCS, BUILD = STUDIES_FOLDER.parents[1] / "docs", Path("build/studies")
@@ -131,9 +132,9 @@ def play_agents(
     experiment = Experiment(tuple(environments), tuple(agents), **sizes)
     folder = BUILD / "experiments" / replace(experiment, replications=experiment.block_size).name
     with progress_on_stderr() as report:
-        run_experiment(experiment, folder, workers=task.workers, on_progress=report)
+        results = run_experiment(experiment, folder, workers=task.workers, on_progress=report)
     found: dict[str, dict[str, RunResults]] = {}
-    for each in load_results(folder, experiment).runs:
+    for each in results.runs:
         found.setdefault(each.run.environment.label, {})[each.run.agent.label] = each
     return found
 

@@ -63,11 +63,11 @@ def test_the_closed_form_is_that_of_jointly_normal_rewards(rng):
         np.testing.assert_allclose(snapshot.coefficients.mean()[lane], mean, atol=1e-12)
 
 
-def test_sums_of_products_are_the_same_whenever_they_are_first_asked_for(rng):
+def test_roots_of_rows_are_the_same_whenever_they_are_first_asked_for(rng):
     early, late = Rows(3), Rows(3)
     for rows in (early, late):
         rows.start(2)
-    early.products()
+    early.roots()
     for _ in range(9):
         lanes = np.arange(2)[rng.random(2) < 0.7]
         features, rewards = X[rng.integers(3, size=len(lanes)), 0], rng.normal(size=len(lanes))
@@ -75,7 +75,7 @@ def test_sums_of_products_are_the_same_whenever_they_are_first_asked_for(rng):
             rows.add(lanes, features, rewards)
     for rows in (early, late):
         rows.restart(np.array([False, True]))
-    for first, second in zip(early.products(), late.products(), strict=True):
+    for first, second in zip(early.roots()[:2], late.roots()[:2], strict=True):
         np.testing.assert_allclose(first, second, atol=1e-13)
         assert first[0].any() and not first[1].any()
 

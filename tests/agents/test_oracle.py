@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
-from families import DensityOnly, Flat, OnlyArmDensities
+from families import Flat, OnlyArmDensities
 from scipy import special, stats
 
-from agents import oracle
-from agents.oracle import action_probabilities, action_probabilities_with_error
+from agents.oracle import action_probabilities, action_probabilities_with_error, quadrature
 from agents.oracle.panels import ToleranceError
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
@@ -242,7 +241,7 @@ def test_error_counts_what_the_sum_of_the_probabilities_misses(monkeypatch):
     def nine_tenths(panels):
         return np.array([0.6, 0.3])
 
-    monkeypatch.setattr(oracle, "best_arm_probabilities", nine_tenths)
+    monkeypatch.setattr(quadrature, "best_arm_probabilities", nine_tenths)
     with pytest.raises(ToleranceError) as caught:
         action_probabilities(UNIFORM_ARMS, [1, 1], [1, 0])
     assert caught.value.error == pytest.approx(0.1, abs=1e-6)
@@ -269,11 +268,6 @@ def test_tolerance_raises_when_it_is_no_error():
     for tolerance in (0.0, -1e-3, 1.0, np.nan):
         with pytest.raises(ValueError, match="tolerance must be"):
             action_probabilities(UNIFORM_ARMS, [0, 0], [0, 0], tolerance=tolerance)
-
-
-def test_prior_without_arm_densities_raises():
-    with pytest.raises(TypeError, match="offer arm_log_density"):
-        action_probabilities(_problem(Bernoulli(), DensityOnly(UNIFORM)), [0, 0], [0, 0])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -1,5 +1,6 @@
 """Values of policies from logs."""
 
+import warnings
 from itertools import product
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from agents import MOSS, ExactThompson, LinUCB
 from bandit_gym.contexts import disjoint
-from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.logs import Log, fit_propensities
 from bandit_gym.off_policy import ESTIMATORS, evaluate, replay
 from bandit_gym.priors import Beta, Normal
@@ -80,6 +81,96 @@ def test_a_learned_policy_and_a_log_of_one_are_warned_of():
         evaluate(TARGET, Log(log.actions, log.rewards, log.arms, changing))
 
 
+def make_log_with_features(num_rows=600, learns=True, is_repeated=False):
+    """Return the log of Thompson sampling with two features, or of a fixed policy."""
+    rng = np.random.default_rng(0)
+    visitors = rng.normal(size=(num_rows, 1))
+    visitors = np.sign(visitors) if is_repeated else visitors
+    shown, columns = disjoint(visitors, 2), []
+    agent = ExactThompson(ContextualProblem(Gaussian(), Normal(0.0, 1.0), 2, 4))
+    agent.reset(seed=0)
+    for features, [visitor] in zip(shown, visitors, strict=True):
+        first = agent.action_probabilities(features)[0] if learns else 1 / (1 + np.exp(-visitor))
+        arm = int(rng.random() >= first)
+        reward = rng.normal([visitor, -visitor][arm])
+        agent.observe(arm, reward, observation=features[arm])
+        columns.append((arm, reward, [first, 1 - first][arm]))
+    actions, rewards, propensities = map(np.array, zip(*columns, strict=True))
+    return Log(actions, rewards, (0, 1), propensities, visitors)
+
+
+@pytest.mark.filterwarnings("ignore:weights average")
+@pytest.mark.parametrize(
+    ("is_repeated", "text"), [(True, "vary for an arm at equal features"), (False, "with time")]
+)
+def test_a_log_with_features_of_a_learner_is_warned_of_and_one_of_a_fixed_policy_is_not(
+    is_repeated, text
+):
+    """The rank correlation with time is beyond four standard errors by chance in 1 of 8,000 logs
+    of two arms."""
+    with pytest.warns(UserWarning, match=f"propensities that .*{text}: if its policy learned"):
+        evaluate([0.5, 0.5], make_log_with_features(is_repeated=is_repeated))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "log has propensities")
+        evaluate([0.5, 0.5], make_log_with_features(learns=False, is_repeated=is_repeated))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("least", [1e-12, 1e-300])
+def test_a_weight_that_decides_alone_is_named_and_can_be_cut(estimator, least):
+    log = make_log(2000)
+    row = int(np.flatnonzero(log.actions == 2)[100])
+    propensities = log.propensities.copy()
+    propensities[row] = least
+    features = np.random.default_rng(1).normal(size=(2000, 1))
+    log = Log(log.actions, log.rewards, log.arms, propensities, features)
+    with pytest.warns(UserWarning, match=f"row {row} of the log, from 0, has 100 % of all weight"):
+        alone = evaluate(TARGET, log, estimator)
+    assert (
+        alone.effective_sample_size == pytest.approx(1) and np.isnan([alone.low, alone.high]).all()
+    )
+    cut = evaluate(TARGET, log, estimator, clip=5)
+    assert cut.num_clipped == 1 and alone.num_clipped == 0
+    # The cut row moves a mean of 2,000 by at most its weight, 5 / 2000, and its true one, 8/3.
+    usual = evaluate(TARGET, make_log(2000), estimator)
+    assert usual.low - 0.004 < cut.value < usual.high + 0.004
+
+
+@pytest.mark.filterwarnings("ignore:weights average")
+def test_weights_are_cut_to_the_largest_one():
+    log = Log([0, 1] * 20, [1.0, 0.0] * 20, (0, 1), [0.1, 0.9] * 20, np.arange(40.0)[:, None] % 2)
+    # Weights 5 and 5/9; cut to 2, which leaves a mean of 2 / 2.
+    cut = evaluate([0.5, 0.5], log, "ips", clip=2)
+    assert cut.value == pytest.approx(1.0) and cut.num_clipped == 20
+    assert evaluate([0.5, 0.5], log, "ips", clip=5).num_clipped == 0
+    with pytest.raises(ValueError, match="clip must be a finite number above 0, got 0"):
+        evaluate([0.5, 0.5], log, clip=0)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_sizes_and_squares_do_not_overflow(estimator):
+    rng = np.random.default_rng(0)
+    actions, rewards = rng.integers(2, size=400), rng.normal(size=400)
+    usual = evaluate([0.5, 0.5], Log(actions, rewards, (0, 1), np.full(400, 0.5)), estimator)
+    scale = 2.0**600
+    for rare, factor in ((1 / scale, 1.0), (0.5, scale)):
+        log = Log(actions, factor * rewards, (0, 1), np.full(400, rare))
+        given = [1.0, 0.0] if rare < 0.5 else [0.5, 0.5]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            warnings.filterwarnings("ignore", "weights average")
+            value = evaluate(given, log, estimator)
+        assert np.isfinite([value.value, value.low, value.high]).all()
+        if rare == 0.5:
+            assert value.value == pytest.approx(scale * usual.value)
+            assert value.high - value.low == pytest.approx(scale * (usual.high - usual.low))
+    least = Log(actions, rewards, (0, 1), np.full(400, 5e-324))
+    with pytest.raises(ValueError, match="log.propensities must give finite weights, got 5e-324"):
+        evaluate([0.5, 0.5], least, estimator)
+    with pytest.warns(UserWarning, match="weights average"):
+        assert evaluate([0.5, 0.5], least, "snips", clip=3).num_clipped == 400
+
+
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:(log has propensities|weights average)")
@@ -111,6 +202,7 @@ def test_coverage_on_logs_of_thompson_sampling_is_what_the_page_says():
         assert abs(np.mean(covered) - coverage) < allowed
 
 
+@pytest.mark.filterwarnings("ignore:row .* of all weight")
 def test_few_rows_or_rewards_that_are_all_equal_give_no_interval():
     actions = np.repeat([0, 1, 2], [13, 9, 11])
     log = Log(actions, actions % 2 * (np.arange(33) % 2.0), (0, 1, 2), np.full(33, 1 / 3))
@@ -130,7 +222,7 @@ def test_arms_that_the_log_has_not_are_named_or_refused(estimator):
     with pytest.raises(ValueError, match="policy must play some action of the log"):
         evaluate([0, 0, 1], log, estimator)
     by = np.arange(100)  # groups that each show one arm
-    with pytest.warns(UserWarning, match="weights average 0.50, not 1"):
+    with pytest.warns(UserWarning, match="weights average 0.5, not 1"):
         evaluate([0.5, 0.5, 0], fit_propensities(log, by), estimator)
 
 

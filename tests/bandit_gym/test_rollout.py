@@ -1,5 +1,6 @@
 import re
 import warnings
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -136,6 +137,75 @@ def test_a_plain_agent_is_given_what_its_constructor_names():
         agents.reset(20, seed=5)
         starts.append(agents.act().tolist())
     assert starts[0] == starts[1] and len({*starts[0]}) > 10
+
+
+class BestGuess:
+    """Pulls the arm with the largest first feature, and keeps what it was given."""
+
+    def __init__(self):
+        self.seen, self.observed = [], []
+
+    def act(self, visitor):
+        self.seen.append(visitor)
+        return int(visitor[:, 0].argmax())
+
+    def observe(self, arm, reward, x):
+        assert (type(arm), type(reward)) == (int, float)
+        self.observed.append(x)
+
+
+def name_parameters(act, observe, name):
+    """Return a plain class whose methods have these parameters, of which `name` is shown."""
+    source = f"""class Named(BestGuess):
+    def act(self, {act}): return BestGuess.act(self, {name})
+    def observe(self, arm, reward{observe}): pass
+    """
+    exec(source, names := {"BestGuess": BestGuess})
+    return names["Named"]
+
+
+NAMED = [
+    ("z", "z"),
+    ("observation=None", "observation"),
+    ("greedy=False, features=None", "features"),
+    ("*, context", "context"),
+    ("z=1, *given, x, **others", "x"),
+]
+
+
+@pytest.mark.parametrize("num_envs", [None, 3])
+def test_plain_agents_are_shown_the_features_of_each_arm_in_their_lane(num_envs):
+    options = {"num_envs": num_envs} if num_envs else {}
+    make = partial(gym.make_vec if num_envs else gym.make, "ContextualBandit-v0", **options)
+    agents = PlainAgents(BestGuess, problem_of(make()))
+    expected = rollout(agents, make(), seed=0, horizon=6).actions.tolist()
+    for agent, actions in zip(agents._agents, expected, strict=True):
+        assert np.argmax(np.array(agent.seen)[:, :, 0], axis=1).tolist() == actions
+        assert np.shape(agent.seen) == (6, 10, 5) and len({*map(str, agent.seen)}) == 6
+        np.testing.assert_array_equal(agent.seen, agent.observed)
+    late = wrap(make(), [{"name": "DelayedReward", "delay": 2}])
+    assert rollout(agents, late, seed=0, horizon=6).actions.tolist() == expected
+    for agent in agents._agents:
+        played = np.argmax(np.array(agent.seen)[:4, :, 0], axis=1)
+        for step, arm in enumerate(played):  # of a late reward, the row of its arm alone
+            np.testing.assert_array_equal(agent.observed[step][arm], agent.seen[step][arm])
+            assert np.isnan(np.delete(agent.observed[step], arm, axis=0)).all()
+    for act, name in NAMED:
+        for observe in ("", ", x=None", ", *, context=None", ", bonus=1"):
+            named = PlainAgents(name_parameters(act, observe, name), problem_of(make()))
+            assert rollout(named, make(), seed=0, horizon=6).actions.tolist() == expected
+
+
+def test_plain_agents_that_ask_for_no_features_are_given_none():
+    class Unaware(Plain):
+        def act(self, greedy=False):
+            assert greedy is False
+            return super().act()
+
+    for env_id in ("ContextualBandit-v0", "BernoulliBandit-v0"):
+        assert rollout(Unaware, gym.make(env_id), seed=0, horizon=6).lengths == 6
+    with pytest.raises(TypeError, match="required positional argument"):  # no features to show
+        rollout(BestGuess, gym.make("BernoulliBandit-v0"), seed=0, horizon=6)
 
 
 class Tape:

@@ -2,9 +2,13 @@
 
 import pickle
 import re
+import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from functools import cache
 from itertools import product
+from threading import Barrier
 
 import gymnasium as gym
 import numpy as np
@@ -655,6 +659,28 @@ def test_what_a_rule_returns_is_refused_by_its_name(num_envs, method, found, tol
         agent.action_probabilities() if method == "_action_probabilities" else agent.act()
 
 
+class Careless(Classic):
+    """Says that it takes a mask, and does not look at it."""
+
+    takes_available = True
+
+    def _choose(self):
+        return np.zeros(self.num_lanes, dtype=np.int64)
+
+    def _action_probabilities(self):
+        return np.eye(4)[self._choose()]
+
+
+def test_a_choice_that_does_not_keep_to_the_mask_is_refused_by_its_name():
+    agent = Careless(CONJUGATE)
+    agent.reset(2, seed=0)
+    mask = [False, True, True, True]
+    with pytest.raises(ValueError, match="Careless._choose must return available arms, got arr"):
+        agent.act(available=mask)
+    with pytest.raises(ValueError, match="Careless._action_probabilities must return 0 for arms"):
+        agent.action_probabilities(available=mask)
+
+
 NARROW = BanditProblem(Bernoulli(), DensityOnly(TruncatedNormal(0.5, 0.1, 0.4, 0.6)), 4)
 BOUNDED = BanditProblem(Exponential(), TruncatedNormal(0.5, 0.1, 0.2, 0.8), 4)
 OF_ONE_RUN = [
@@ -703,3 +729,105 @@ def test_an_agent_of_ones_own_without_probabilities_is_told_what_to_define():
     told = "Stubborn must define _scores, or _choose with _action_prob"
     with pytest.raises(TypeError, match=told):
         agent.action_probabilities()
+
+
+@pytest.mark.parametrize("num_envs", [None, 3])
+@pytest.mark.parametrize("name", ["counts", "sums", "lane_counts", "lane_sums"])
+def test_counts_and_sums_are_read_only(name, num_envs):
+    """Also those of a posterior, as its answers rest on them."""
+    agent = make("exact, conjugate", num_envs, 5)
+    told, mean = getattr(agent, name), agent.posterior().mean()
+    with pytest.raises(ValueError, match="read-only"):
+        told += 50
+    told = agent.posterior()
+    for values in (told.counts, told.sums):
+        with pytest.raises(ValueError, match="read-only"):
+            values[..., 0] += 50
+    assert_same([told.mean()], [mean])
+
+
+NUM_THREADS = 8
+
+
+def run_in_threads(serve):
+    """Let eight threads, which take turns at almost every instruction, serve as 0, 1, ..., 7."""
+    interval, together = sys.getswitchinterval(), Barrier(NUM_THREADS)
+
+    def begin(thread):
+        together.wait()
+        return serve(thread)
+
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(NUM_THREADS) as pool:
+            return list(pool.map(begin, range(NUM_THREADS)))
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def assert_threads_may_share(agent, num_requests):
+    """Serve visitors, each of whom can be shown one arm, and ask between; the agent has no data."""
+
+    def serve(thread):
+        available = np.arange(agent.problem.num_arms) == thread % agent.problem.num_arms
+        features, total = shown(agent, thread), 0.0
+        for request in range(num_requests):
+            arm = agent.act(features, available=available if agent.takes_available else None)
+            assert available[arm] or not agent.takes_available
+            reward = float((thread + request) % 3 == 0)
+            agent.observe(arm, reward, observation=features)
+            total += reward
+            agent.diagnostics()
+        assert agent.action_probabilities(features).sum() == pytest.approx(1.0)
+        assert 0 < deepcopy(agent).lane_counts.sum() <= num_rewards
+        return total
+
+    num_rewards = NUM_THREADS * num_requests  # fewer than a window has
+    totals, discount = run_in_threads(serve), getattr(agent.evidence, "discount", 1.0)
+    assert agent.lane_counts.sum() == pytest.approx((discount ** np.arange(num_rewards)).sum())
+    assert agent.lane_sums.sum() == sum(totals) or discount < 1
+
+
+@in_every_setting
+def test_threads_may_share_an_agent(setting):
+    num_requests = 2 if is_costly(setting) else 5 if "racing" in setting else 10
+    assert_threads_may_share(make(setting, None), num_requests)
+
+
+def test_threads_may_share_the_optimal_agent():
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+    agent = started("optimal", problem, None, horizon=NUM_THREADS * 3 + 1)
+    assert_threads_may_share(agent, 3)
+
+
+def test_copies_pickles_and_files_have_locks_of_their_own(tmp_path):
+    """While one thread is in a step of the agent, another may use its copies."""
+    agent = make("exact, conjugate", None, 5)
+    agent.save(tmp_path / "agent")
+    posterior = agent.posterior()
+    copies = [deepcopy(agent), pickle.loads(pickle.dumps(agent)), agents.load(tmp_path / "agent")]
+    snapshots = [deepcopy(posterior), pickle.loads(pickle.dumps(posterior))]
+    with ThreadPoolExecutor(1) as pool, agent._lock, posterior._lock:
+        for copied in copies:
+            assert pool.submit(copied.act).result(timeout=60) in range(4)
+        for copied in snapshots:
+            assert pool.submit(copied.mean).result(timeout=60).shape == (4,)
+
+
+@in_settings(
+    [setting for setting in SETTINGS if setting.partition(",")[0] not in WITHOUT_POSTERIOR]
+)
+def test_threads_may_share_a_posterior(setting):
+    agent = make(setting, None, 5)
+
+    def ask(_):
+        answers = [shared.mean(), shared.std(), shared.quantile(0.9)]
+        if shared.features is not None:
+            answers.append(shared.coefficients.mean())
+        return [*answers, shared.best_arm_probabilities(), shared.sample(3, seed=0)]
+
+    shared = agent.posterior(shown(agent))
+    alone = ask(0)
+    shared = agent.posterior(shown(agent))
+    for answers in run_in_threads(ask):
+        assert_same(answers, alone)

@@ -31,7 +31,7 @@ class Sampled(Ensemble):
     """It has no more than samples."""
 
     state_names = ()
-    source, has_exact_propensities = Posterior.source, False
+    source, has_exact_probabilities = Posterior.source, False
     weighted_draws = Posterior.weighted_draws
 
 
@@ -208,7 +208,7 @@ def test_what_is_no_posterior_of_the_problem_is_refused_at_once():
         with pytest.raises(error, match=text):
             BayesUCB(ARMS, posterior=told)
     with_features = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 3, num_features=2)
-    with pytest.raises(ValueError, match="posterior must be one that overrides predict, .* 'Ens"):
+    with pytest.raises(ValueError, match="posterior must be one of coefficients, .* 'Ens"):
         BayesUCB(with_features, posterior=Ensemble(with_features))
 
 

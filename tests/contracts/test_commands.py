@@ -15,9 +15,9 @@ import pytest
 from surface import SERIAL, files_of, run_and_watch
 
 from agents import AGENTS, GROUPS
-from bandit_gym import ENV_IDS, Workers, __version__, load_results
+from bandit_gym import ENV_IDS, Workers, __version__, load_results, run_experiment
 from bandit_gym.cli import main
-from bandit_gym.experiments import Experiment, load_experiment, run_experiment
+from bandit_gym.experiments import Experiment, load_experiment
 from bandit_gym.experiments.store import Store
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS
@@ -152,14 +152,14 @@ def test_list_has_each_name_with_its_summary_and_options(capsys):
 def test_compare_says_how_far_it_is_and_where_everything_is(tmp_path, capsys):
     assert compare(tmp_path, "--agents", "random", "--env-options", '{"num_arms": 3}') == 0
     told = capsys.readouterr()
-    assert told.err == "1 blocks, 0 of them stored already\n"
+    assert told.err == "1 blocks, 0 of them stored already, 1 to simulate\n"
     assert f"{ENV}(num_arms=3)" in told.out and "\x1b" not in told.out
     picture = tmp_path / "report" / "00-regret.png"
     assert f"Regret over time: {picture}" in told.out
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert f"bandit-gym report {tmp_path}" in told.out
     assert compare(tmp_path, "--agents", "random", "--env-options", '{"num_arms": 3}') == 0
-    assert capsys.readouterr().err == "1 blocks, 1 of them stored already\n"
+    assert capsys.readouterr().err == "1 blocks, 1 of them stored already, 0 to simulate\n"
 
 
 class Terminal(io.StringIO):
@@ -182,7 +182,10 @@ def test_damage_and_failures_are_told_as_they_come_and_leave_the_other_agents(
     assert compare(tmp_path, *options) == 1
     text = " ".join(sys.stderr.getvalue().split())  # a terminal may break the line
     name = f"{block.parent.name}/00000"
-    assert f"2 blocks, 0 of them stored already; damaged and computed again: {name}" in text
+    assert (
+        f"2 blocks, 0 of them stored already, 2 to simulate; damaged and computed again: {name}"
+        in text
+    )
     assert "[/x] failed in click rates, block 0: RuntimeError: I have had enough" in text
     assert main(["report", str(tmp_path), "--format", "svg"]) == 1
 
@@ -375,8 +378,9 @@ def test_how_to_go_on_works_as_it_is_printed(home, call, monkeypatch, command, c
             stored.append(store(*block))
 
         patch.setattr(Store, "write", interrupt)
-        code, error, _ = call(*command, "--recompute", cwd=cwd)
+        code, error, _ = call(*command, cwd=cwd)
     assert code == 130
+    assert "stored already, 4 to simulate; 4 of other code are kept" in error
     line = error.splitlines()[-1].partition("To go on: ")[2]
     program, *printed = shlex.split(line)
     assert program == "bandit-gym"
@@ -466,15 +470,18 @@ class Shifted(Constant):
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "said", "again"),
+    ("name", "old", "new", "again"),
     [
-        ("kit/deep.py", "0", "1", "other code: kit/deep.py", ["Shifted"] * 2),
-        ("model.json", "0", "1", "other code: .*model.json", ["moody"] * 2),
-        ("laws.py", "(1.0", "(9.0", "other code: laws.py", ["random", "Shifted", "moody"]),
+        ("kit/deep.py", "0", "1", ["Shifted"] * 2),
+        ("model.json", "0", "1", ["moody"] * 2),
+        ("laws.py", "(1.0", "(9.0", ["random", "Shifted", "moody"]),
     ],
 )
-def test_only_what_depends_on_a_changed_file_is_drawn_again(project, name, old, new, said, again):
-    """One agent imports a package, one names a file, and one world names a prior."""
+def test_only_what_depends_on_a_changed_file_is_drawn_again(project, name, old, new, again):
+    """One agent imports a package, one names a file, and one world names a prior.
+
+    What was drawn before stays, and counts again when the file is as it was.
+    """
     (project / "kit").mkdir()
     for file, text in OWN_FILES.items():
         (project / file).write_text(text)
@@ -484,14 +491,18 @@ def test_only_what_depends_on_a_changed_file_is_drawn_again(project, name, old, 
     experiment = Experiment(worlds, ["random", "shifted:Shifted", moody], **sizes)
     run_experiment(experiment, project / "out", workers=SERIAL)
     assert run_and_watch(experiment, project / "out").done == []
-    (project / name).write_text((project / name).read_text().replace(old, new))
+    before, text = files_of(project / "out"), (project / name).read_text()
+    (project / name).write_text(text.replace(old, new))
     unload_user_module()
-    with pytest.raises(FileExistsError, match=f"{said}.*--recompute"):
-        run_experiment(experiment, project / "out", workers=SERIAL)
-    watched = run_and_watch(experiment, project / "out", recompute=True)
+    watched = run_and_watch(experiment, project / "out")
     assert [agent for agent, _ in watched.done] == again
-    run_experiment(experiment, project / "fresh", workers=SERIAL)
-    assert files_of(project / "out") == files_of(project / "fresh")
+    fresh = run_experiment(experiment, project / "fresh", workers=SERIAL)
+    assert files_of(project / "out") == before | files_of(project / "fresh")
+    found = load_results(project / "out")
+    assert found.num_kept == len(again) and found.frame().equals(fresh.frame())
+    (project / name).write_text(text)
+    unload_user_module()
+    assert run_and_watch(experiment, project / "out").done == []
 
 
 def test_what_code_of_today_does_not_draw_is_in_no_table(project):
@@ -508,17 +519,16 @@ def test_what_code_of_today_does_not_draw_is_in_no_table(project):
         if progress.num_done:
             raise KeyboardInterrupt
 
-    recomputed = {"workers": SERIAL, "recompute": True}
     with pytest.raises(KeyboardInterrupt):
-        run_experiment(experiment, project / "out", on_progress=stop, **recomputed)
-    with pytest.raises(ValueError, match="blocks of one code, got two of mine.py"):
-        load_results(project / "out")
-    found = run_experiment(experiment, project / "out", **recomputed)
+        run_experiment(experiment, project / "out", workers=SERIAL, on_progress=stop)
+    found = load_results(project / "out")
+    assert (found.num_missing, found.num_kept, set(found.frame()["agent"])) == (1, 2, {"Mine"})
+    found = run_experiment(experiment, project / "out", workers=SERIAL)
     assert [run.run.agent.label for run in found.failed] == ["Other"]
     assert set(found.frame()["agent"]) == {"Mine"}
     (project / "mine.py").write_text(both)
     unload_user_module()
-    assert not run_experiment(experiment, project / "out", **recomputed).failed
+    assert not run_experiment(experiment, project / "out", workers=SERIAL).failed
 
 
 @pytest.mark.parametrize("workers", [SERIAL, Workers("loky", 1)], ids=lambda w: w.backend)
@@ -530,12 +540,12 @@ def test_a_module_edited_since_its_import_is_refused_until_python_starts_again(p
     (project / "mine.py").write_text(MINE.replace("ARM = 0", "ARM = 1"))
     for call in (run_experiment, lambda *_, **__: load_experiment(project / "study.json")):
         with pytest.raises(ValueError, match="mine must be as .* imported it, .*; restart Python"):
-            call(experiment, project / "out", workers=workers, recompute=True)
+            call(experiment, project / "out", workers=workers)
     out = ["--out", str(project / "out"), "--backend", "serial"]
     assert main(["run", str(project / "study.json"), *out]) == 2
     assert sys.modules["mine"] is loaded and set(actions_of_mine(project)) == {0}
     unload_user_module()
-    run_and_watch(experiment, project / "out", workers, recompute=True)
+    run_and_watch(experiment, project / "out", workers)
     assert set(actions_of_mine(project)) == {1}
 
 

@@ -12,15 +12,16 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from surface import SERIAL, failures_of, files_of, rewrite_block, run_and_watch, timings_of
 
-from bandit_gym import load_results
+from bandit_gym import load_results, run_experiment
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.cli import main
-from bandit_gym.experiments import Experiment, Workers, execution, run_experiment
+from bandit_gym.experiments import Experiment, Workers, execution
 
 BACKENDS = {"loky": "joblib", "dask": "distributed"}
 """What works in other processes, and the package that it needs."""
@@ -106,6 +107,12 @@ def test_little_work_of_ours_starts_no_worker(tmp_path):
         assert (processes == {os.getpid()}) is is_here
 
 
+def test_calls_may_hold_arrays(backend):
+    calls = [(np.full(3, number),) for number in range(6)]
+    finished = execution.make_calls(Workers(backend, 1), np.sum, calls)
+    assert sorted(int(result) for _, result in finished) == [3 * number for number in range(6)]
+
+
 # -- What is there already ----------------------------------------------------------------------
 
 
@@ -188,14 +195,6 @@ def test_a_file_of_timings_that_is_a_link_is_replaced_and_not_followed(tmp_path)
 # -- Order and progress -------------------------------------------------------------------------
 
 
-def test_dear_agents_go_first_over_as_many_blocks_as_there_are_workers(tmp_path, monkeypatch):
-    monkeypatch.setattr(Workers, "width", 2)
-    dear = {"agent": "stub_agents:Tired", "seconds": 0.002, "label": "dear"}
-    watched = run_and_watch(make_experiment("random", dear, replications=16), tmp_path)
-    first = [("random", 0), ("dear", 0), ("dear", 1), ("dear", 2), ("random", 1)]
-    assert watched.done == [*first, ("dear", 3), ("random", 2), ("random", 3)]
-
-
 def test_the_first_block_of_very_many_starts_at_once(tmp_path):
     replications = 2**62
 
@@ -209,6 +208,22 @@ def test_the_first_block_of_very_many_starts_at_once(tmp_path):
     assert len(files_of(tmp_path)) == 1
     blocks = 3 * replications // 4
     assert f"{blocks - 1} of {blocks} blocks are missing" in str(load_results(tmp_path))
+
+
+def test_a_worker_with_other_sources_refuses_the_block():
+    (run,) = make_experiment("random").runs
+    outcome = execution.simulate_block(run, 0, {"environment": {}, "agent": {"mine.py": "0"}})
+    assert outcome.data is None and "sources must be the same in all" in outcome.failure
+
+
+def test_an_exception_of_on_progress_ends_the_run_and_what_is_stored_stays(tmp_path, serial):
+    def fail(progress):
+        if progress.num_done:
+            raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        run_experiment(make_experiment(), tmp_path, workers=SERIAL, on_progress=fail)
+    assert len(files_of(tmp_path)) == 1 and files_of(tmp_path).items() <= serial.items()
 
 
 # -- Agents that fail ---------------------------------------------------------------------------
@@ -309,7 +324,7 @@ def flip_bit(path, other):
     path.write_bytes(data)
 
 
-def delete_origin(path, other):
+def delete_metadata(path, other):
     pq.write_table(pq.read_table(path).replace_schema_metadata({}), path)
 
 
@@ -320,7 +335,7 @@ def delete_key(path, other):
     pq.write_table(table.replace_schema_metadata({"bandit_gym": json.dumps(content)}), path)
 
 
-DAMAGES = swap, truncate, empty, flip_bit, delete_origin, delete_key
+DAMAGES = swap, truncate, empty, flip_bit, delete_metadata, delete_key
 """What befalls the first files; the first is swapped with the second, while that is whole."""
 
 
@@ -374,6 +389,7 @@ BROKEN = [[], 5, [5], [ENTRY | {"options": 5}], [ENTRY | {"target": 5}]]
 
 DAMAGED = [
     *("", "null", "[]", {"format": 0}, {"experiment": None}),
+    *({"codes": codes} for codes in (None, {"run": "../x"}, {"run": 5})),
     *({"experiment": SETTINGS | {"environments": each}} for each in BROKEN),
 ]
 
@@ -395,21 +411,53 @@ def test_a_damaged_manifest_is_named_in_one_sentence(tmp_path, capsys):
         assert first == second and "experiment.json must" in first
 
 
-def test_blocks_of_another_results_version_are_refused_and_named(tmp_path):
-    experiment = make_experiment("random")
-    run_experiment(experiment, tmp_path, workers=SERIAL)
-    path = next((tmp_path / "blocks").rglob("00001.parquet"))
-    version = RESULTS_VERSION
-    rewrite_block(path, {"results_version": version - 1})
-    with pytest.raises(ValueError, match="must hold blocks of one code, .* finish that with"):
-        load_results(tmp_path)
-    message = f"1 blocks are of other code: results version {version - 1}; choose --recompute"
-    with pytest.raises(FileExistsError, match=message):
-        run_experiment(experiment, tmp_path, workers=SERIAL)
-    for path in (tmp_path / "blocks").rglob("*.parquet"):
-        rewrite_block(path, {"results_version": version - 1})
-    told = f"These are results of version {version - 1};"  # before any number
-    assert str(load_results(tmp_path)).startswith(told)
+def test_blocks_of_another_results_version_are_kept_and_count_again_with_it(
+    copy, monkeypatch, serial
+):
+    experiment, told = make_experiment(), []
+    monkeypatch.setattr(execution, "RESULTS_VERSION", RESULTS_VERSION - 1)
+    older = run_experiment(experiment, copy, workers=SERIAL, on_progress=told.append)
+    assert (told[0].num_blocks, told[0].num_stored, told[0].num_kept) == (9, 0, 9)
+    assert str(older).startswith(f"These are results of version {RESULTS_VERSION - 1};")
+    assert "Not in these tables: 9 blocks that other code has drawn." in str(older)
+    assert files_of(copy).items() > serial.items() and len(files_of(copy)) == 18
+    monkeypatch.undo()
+    told.clear()
+    run_experiment(experiment, copy, workers=SERIAL, on_progress=told.append)
+    assert [(each.num_stored, each.num_kept) for each in told] == [(9, 9)]
+    assert load_results(copy).version == RESULTS_VERSION
+
+
+@pytest.fixture
+def old_folder(copy):
+    """The folder as versions before 0.3 wrote it, in format 5."""
+    for kind, suffix in {"blocks": "", "timings": ".jsonl"}.items():
+        for path in sorted((copy / kind).iterdir()):
+            path.rename(path.with_name(path.name.rpartition("-")[0] + suffix))
+    manifest = copy / "experiment.json"
+    content = json.loads(manifest.read_bytes())
+    del content["codes"]
+    manifest.write_text(json.dumps(content | {"format": 5}))
+    return copy
+
+
+def test_a_folder_of_format_5_is_read_and_not_written_to(old_folder, stored, tmp_path, capsys):
+    old, new = load_results(old_folder), load_results(stored)
+    assert old.frame().equals(new.frame()) and old.table().equals(new.table())
+    assert (old.num_kept, old.damaged) == (0, ())
+    assert main(["report", str(old_folder), "--out", str(tmp_path / "report")]) == 0
+    assert main(["export", str(old_folder), "--csv", str(tmp_path / "rows.csv")]) == 0
+    before = {path: path.read_bytes() for path in old_folder.rglob("*.*") if path.is_file()}
+    capsys.readouterr()
+    assert main(["resume", str(old_folder), "--trust"]) == 2
+    told = capsys.readouterr().err
+    assert "must be of format 6 to be written to" in told and told.count("\n") == 1
+    assert {path: path.read_bytes() for path in before} == before
+    old.save(tmp_path / "saved")
+    assert run_and_watch(make_experiment(), tmp_path / "saved") == (9, [], ())
+    rewrite_block(next(old_folder.rglob("00001.parquet")), {"results_version": 1})
+    with pytest.raises(ValueError, match="must hold blocks of one code, got two of the engine"):
+        load_results(old_folder)
 
 
 # -- Runs that are stopped ----------------------------------------------------------------------

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from fixed_instance import FIXED
 from numpy.random import SeedSequence
-from surface import CUMULATIVE_REGRET, SERIAL, failures_of, files_of, origin_of, timings_of
+from surface import CUMULATIVE_REGRET, SERIAL, failures_of, files_of, metadata_of, timings_of
 
-from bandit_gym import load_results
+from bandit_gym import load_results, run_experiment
 from bandit_gym.checks.doubts import Doubt
-from bandit_gym.experiments import Experiment, load_experiment, run_experiment
+from bandit_gym.experiments import Experiment, load_experiment
 
 ENV = "BernoulliBandit-v0"
 FIVE = {"name": "beta", "alpha": 5, "beta": 5}
@@ -303,12 +303,12 @@ def test_blocks_are_sorted_and_say_what_they_were_drawn_from_and_what_their_colu
     play(tmp_path, environments=[ENV], agents=["random"])
     (run,) = load_results(tmp_path).experiment.runs
     for block, path in enumerate(sorted((tmp_path / "blocks").rglob("*.parquet"))):
-        origin = origin_of(path)
-        assert (origin["run"], origin["block"]) == (run.digest, block)
-        assert origin["settings"] == json.loads(json.dumps(run.settings))
-        assert origin["sources"] == {"environment": {}, "agent": {}}
-        assert {"python", "numpy", "gymnasium"} <= set(origin["versions"])
-        assert {"results_version", "misbelief"} < set(origin)
+        metadata = metadata_of(path)
+        assert (metadata["run"], metadata["block"]) == (run.digest, block)
+        assert metadata["settings"] == json.loads(json.dumps(run.settings))
+        assert metadata["sources"] == {"environment": {}, "agent": {}}
+        assert {"python", "numpy", "gymnasium"} <= set(metadata["versions"])
+        assert {"results_version", "misspecification"} < set(metadata)
         table, replications = pq.read_table(path), range(3 * block, 3 * block + 3)
         told = {field.name: field.metadata[b"description"].decode() for field in table.schema}
         assert told[CUMULATIVE_REGRET] == "sum over steps of max(means) - means[action]"
@@ -316,7 +316,7 @@ def test_blocks_are_sorted_and_say_what_they_were_drawn_from_and_what_their_colu
         keys = [tuple(row.values()) for row in table.select(["replication", "step"]).to_pylist()]
         assert keys == [(replication, step) for replication in replications for step in range(1, 9)]
     (file,) = (tmp_path / "timings").iterdir()
-    assert file.stem == run.name
+    assert file.stem.startswith(f"{run.name}-")
     for timing in timings_of(tmp_path):
         assert timing["decisions"] == 3 * (8 - 4)  # of the later half of the steps
         assert 0 < timing["agent_seconds"] < timing["seconds"]

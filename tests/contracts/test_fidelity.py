@@ -11,12 +11,15 @@ from scipy import stats
 from stub_agents import Constant
 from surface import SERIAL, adversarial_verdict, verdict_of
 
-from agents.oracle import GIBBS_TOLERANCE, action_probabilities, action_probabilities_with_error
+from agents.oracle import SAMPLING_TOLERANCE, action_probabilities, action_probabilities_with_error
+from agents.posteriors.base import Posterior
+from agents.rules.thompson import Thompson
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.cli import main
 from bandit_gym.experiments.execution import Workers
 from bandit_gym.fidelity import describe_leaderboard, describe_verdicts, load_suite, run_suite
 from bandit_gym.fidelity.suite import suite_file
+from bandit_gym.fidelity.trial import list_rewards
 
 CASE = "Bernoulli, Beta(5, 5)"
 SMALL = {"only": CASE, "scale": 0.001, "workers": SERIAL}
@@ -91,9 +94,19 @@ def test_stored_answers_agree_with_the_oracle():
 
 def test_stored_answers_of_dependent_arms_agree_with_a_long_chain():
     case = load_suite().only("Bernoulli, two arms opposed, 10 pulls").cases[0]
-    tolerance = 5 * GIBBS_TOLERANCE
+    tolerance = 5 * SAMPLING_TOLERANCE
     found = action_probabilities(case.problem, case.counts, case.sums, tolerance=tolerance)
     assert np.abs(found - case.probabilities).max() <= 2 * tolerance  # which is two standard errors
+
+
+def test_stored_answers_of_shared_mixtures_are_the_oracles():
+    cases = [case for case in load_suite("adversarial").cases if case.kind == "dependent"]
+    shared = [case for case in cases if case.problem.offers("shared_components")]
+    assert len(shared) == 7
+    for case in shared:
+        law, error = action_probabilities_with_error(case.problem, case.counts, case.sums)
+        assert error <= 1e-6, case.name
+        assert np.abs(law - case.probabilities).max() <= case.error + error + 1e-9, case.name
 
 
 BEYOND = "Gaussian, rewards of 1e9, cut at 1", "Gaussian, one arm of 1e13, cut at 1"
@@ -163,6 +176,67 @@ def test_numbers_depend_on_the_seed_alone_but_for_the_cost():
     cost = ["microseconds"]
     pd.testing.assert_frame_equal(one.drop(columns=cost), again.drop(columns=cost))
     assert not one["tv"].equals(other["tv"])
+
+
+# -- Posteriors that learn from single rewards ---------------------------------------------------
+
+
+class Tallies(Posterior):
+    """Counts and sums again, but of single rewards as `learn` gets them."""
+
+    has_exact_probabilities = True
+    state_names = ("paid",)
+
+    def __init__(self, problem):
+        self.problem = problem
+
+    def start(self, rng, num_lanes):
+        self.paid = np.zeros((2, num_lanes, self.problem.num_arms))
+
+    def learn(self, rng, lanes, arms, rewards):
+        self.paid[0, lanes, arms] += rewards
+        self.paid[1, lanes, arms] += 1 - rewards
+
+    def update(self, rng, evidence):
+        np.testing.assert_array_equal(self.paid.sum(axis=0), evidence.counts)
+
+    def sample(self, rng):
+        prior = self.problem.prior
+        return rng.beta(prior.alpha + self.paid[0], prior.beta + self.paid[1])
+
+
+def learner(problem):
+    return Thompson(problem, posterior=Tallies(problem))
+
+
+def test_a_posterior_that_learns_from_single_rewards_is_given_those_of_bernoulli_cases():
+    found = run_suite({"learner": learner}, only=f"{CASE}, ", scale=0.1, workers=SERIAL)
+    distances = found.distances
+    assert distances["verdict"].tolist() == ["right"] * len(distances) == ["right"] * 2
+    assert distances["pulls"].tolist() == [100, 10_000] and found.left_out == ()
+
+
+def test_rewards_of_a_case_have_its_counts_and_sums_in_the_same_order_each_time():
+    case = load_suite().only(f"{CASE}, 100 pulls").cases[0]
+    (arms, rewards), again = list_rewards(case), list_rewards(case)
+    np.testing.assert_array_equal(np.bincount(arms, minlength=10), case.counts)
+    np.testing.assert_array_equal(np.bincount(arms, rewards, 10), case.sums)
+    np.testing.assert_array_equal([arms, rewards], again)
+    assert (np.diff(arms) < 0).any()  # mixed
+
+
+def test_the_recipe_of_an_ensemble_decides_and_cases_that_it_cannot_be_given_are_said_once():
+    agents = {"ensemble": {"agent": "thompson", "posterior": "ensemble:Ensemble"}}
+    for only, num_decided, num_left_out in [("spike and slab, 50 ", 1, 0), ("N(1, 0.3) cut", 1, 2)]:
+        found = run_suite(agents, only=only, scale=0.001, workers=SERIAL)
+        assert found.distances["status"].tolist() == ["measured"] * num_decided
+        start = f"ensemble was left out of {num_left_out} cases: it learns from single rewards"
+        assert [line[: len(start)] for line in found.left_out] == [start] * (num_left_out > 0)
+
+
+def test_where_all_cases_are_left_out_that_is_an_error():
+    with pytest.raises(ValueError, match="agents must be some that can be given a case, got 'lear"):
+        run_suite({"learner": learner}, only="Gaussian, N(0, 1), 1", scale=0.001, workers=SERIAL)
 
 
 # -- The leaderboard ----------------------------------------------------------------------------

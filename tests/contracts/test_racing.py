@@ -205,6 +205,19 @@ def test_races_grow_longer_once_data_contradict_those_of_the_last_pilots():
     assert (agent.diagnostics()["num_samples"] > needed / 2).all()
 
 
+def test_races_and_decisions_look_at_the_same_pilots():
+    """After earlier data the lanes are due, whichever of the two comes first."""
+    prior = TruncatedMultivariateNormal(0.5, [[0.1, 0.09], [0.09, 0.1]])
+    racing, acting = (
+        started("racing", BanditProblem(Bernoulli(), prior, 2), 4, [40, 40], [30.0, 8.0])
+        for _ in range(2)
+    )
+    acting.act()
+    num_samples = racing.race().num_samples
+    assert num_samples.tolist() == acting.diagnostics()["num_samples"].tolist()
+    assert num_samples.min() > 12  # effective samples, which are fewer than those drawn
+
+
 class Scaled:
     """A prior that is known up to a constant factor alone."""
 

@@ -70,7 +70,7 @@ OPTIONS = [
     ({"observation": "count"}, ValueError, "observation must be one of.*nearest .* 'counts'"),
     ({"horizon": 0}, ValueError, "horizon must be a positive integer, got 0"),
     ({"render_mode": "ascii"}, ValueError, "render_mode must be one of 'ansi', 'rgb_array'"),
-    ({"num_arm": 5}, ValueError, "the nearest known one is 'num_arms'"),
+    ({"num_arm": 5}, TypeError, "the nearest known one is 'num_arms'"),
     ({"prior": {"name": "betta", "alpha": 1, "beta": 1}}, ValueError, "nearest .* 'beta'"),
 ]
 
@@ -78,7 +78,7 @@ OPTIONS = [
 def test_another_number_of_arms_than_that_of_the_distributions():
     prior, rng = PerArm([Beta(1, 1)] * 3), np.random.default_rng(0)
     for call in (lambda: prior.sample(rng, (2, 4)), lambda: prior.log_density(np.full(4, 0.5))):
-        with refused(ValueError, "laws must be one for each of 4 arms, got 3"):
+        with refused(ValueError, "arms must be one for each of 4 arms, got 3"):
             call()
 
 
@@ -89,12 +89,13 @@ def test_options_of_any_environment():
             make(ENV, **options)
 
 
+ENDLESS_COUNTS = {"observation": "counts", "max_episode_steps": -1}
 ENVIRONMENTS = [
     ("Exponential", {"num_arms": 2, "means": [0.5, 0.0]}, "means must be possible for"),
     ("Bernoulli", {"num_arms": 99, "means": [2] * 99}, r"from 0 to 1, got \[2, .{96}\.{4}$"),
     ("DependentPrior", {"dimension": 9}, "dimension must be an integer of at least 10, .*got 9"),
     ("DependentPrior", {"dimension": 12, "prior": BETA}, "dimension must be None where prior is"),
-    ("Bernoulli", {"observation": "counts"}, "horizon must be .*, got None; it is the time limit"),
+    ("Bernoulli", ENDLESS_COUNTS, "horizon must be .*, got None; it is the time limit"),
     ("Gaussian", {"std": 0.0}, "std must be a finite number above 0"),
     ("Custom", {"likelihood": "poison"}, "got 'poison'; the nearest known one is 'poisson'"),
     ("Custom", {"likelihood": {"name": "gaussian", "sd": 1}}, "the nearest known one is 'std'"),
@@ -109,6 +110,22 @@ def test_options_of_one_environment_in_which_long_values_are_cut():
     for family, options, text in ENVIRONMENTS:
         with refused(REFUSALS, text):
             gym.make(f"bandit_gym:{family}Bandit-v0", **options)
+
+
+UNKNOWN = [
+    ({"frameskip": 4}, ["unexpected keyword argument 'frameskip'", "'render_mode'"]),
+    ({"render_mod": "ansi"}, ["'render_mod'", "the nearest known one is 'render_mode'"]),
+]
+
+
+def test_an_unknown_option_is_a_type_error_which_torchrl_catches_and_in_settings_a_value_error():
+    for env_id, (options, parts) in product(bg.ENV_IDS, UNKNOWN):
+        for make in (gym.make, gym.make_vec):
+            with refused(TypeError, parts[0]) as error:
+                make(env_id, **options)
+            assert parts[1] in str(error.value)
+        with refused(ValueError, "options of"):
+            bg.Experiment([{"env": env_id, **options}], ["random"], 10, 10)
 
 
 VECTORS = [
@@ -184,7 +201,7 @@ PRIORS = [
     (spike_and_slab, ([0.1], 0.1, Beta(1, 1), 0.5), "spike must be a finite number"),
     (HierarchicalBeta, ([1], [1, 2]), "betas must have as many values as alphas"),
     (HierarchicalBeta, (1, [1]), "alphas must be a list with at least one entry"),
-    (PerArm, ([Beta(1.0, [1.0, 2.0])],), "laws must be distributions of a single arm"),
+    (PerArm, ([Beta(1.0, [1.0, 2.0])],), "arms must be distributions of a single arm"),
 ]
 
 
@@ -213,8 +230,8 @@ PRIOR_DICTS = [
     ("beta", "prior must be a dict with the key 'name', got 'beta'."),
     ({"name": 5}, "prior name must be one of 'beta',"),
     (BETA | {"alpha": "1"}, "alpha must be a number or a list of one number per arm"),
-    ([], "laws must be a list with at least one entry, got []."),
-    ([BETA, ["x"]], "laws must be a list of distributions that are independent across arms"),
+    ([], "arms must be a list with at least one entry, got []."),
+    ([BETA, ["x"]], "arms must be a list of distributions that are independent across arms"),
     (MIXTURE | {"components": [{"name": "bta"}]}, "components of prior name must be one of 'beta'"),
     ({"name": "os:getcwd"}, "prior name must be one of 'beta',"),
 ]
@@ -521,8 +538,8 @@ COMPARISONS = [
     ({"agents": {"a": 7}}, TypeError, "agent must be a name, a class, a function"),
     ({"env": 7}, TypeError, "env must be an id, a BanditProblem"),
     ({"workers": 2}, TypeError, "workers must be a Workers"),
-    ({"callbacks": [7]}, TypeError, "callbacks must be a Callback, got 7"),
-    ({"agents": [lambda problem: problem]}, ValueError, "must be able to play"),
+    ({"agents": [lambda problem: problem]}, TypeError, "name a function"),
+    ({"agents": [{"agent": "exact", "prior": lambda: None}]}, TypeError, "name a function"),
     ({"agents": [plain(act=None)]}, ValueError, "agent must have the methods act and observe, got"),
     ({"agents": [plain(act=lambda self: None)]}, ValueError, "an integer from 0 to 9, got None"),
     ({"agents": [plain(act=lambda self: np.random.randint(2))]}, ValueError, "the rng or seed"),  # noqa: NPY002

@@ -4,23 +4,23 @@ import math
 import re
 import shutil
 import subprocess
-import sys
+import tracemalloc
 import warnings
 from dataclasses import replace
 from html import escape, unescape
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
 from fixed_instance import BEST, ENV, FIXED, WORST
 from markdown_it import MarkdownIt
+from matplotlib.figure import Figure
 from scipy import optimize, stats
 from surface import CUMULATIVE_REGRET, SERIAL, charts_in, rewrite_block, tables_of
 
-from bandit_gym import load_results
+from bandit_gym import compare, load_results, run_experiment
 from bandit_gym.cli import main
-from bandit_gym.experiments import Experiment, load_experiment, run_experiment
+from bandit_gym.experiments import Experiment, load_experiment
 from bandit_gym.results import join_results, plots, write_html
 from bandit_gym.results.report import describe, write_estimate, write_latex, write_markdown
 from bandit_gym.results.statistics import mean_interval, paired_p_value
@@ -101,7 +101,8 @@ def test_frame_has_the_rows_that_were_asked_for_and_a_column_for_each_own_diagno
         name: [each.get(name, np.nan) for each in own] for name in ("age", "is_degenerate", "mood")
     }
     expected = expected.assign(**columns)
-    found = frame.astype({"env": str, "agent": str}).sort_values(keys, ignore_index=True)
+    found = frame.astype({"experiment": str, "env": str, "agent": str})
+    found = found.sort_values(keys, ignore_index=True)
     expected = expected.astype({"experiment": found["experiment"].dtype})
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
     assert found["mood"].notna().sum() == 2 * REPLICATIONS * HORIZON
@@ -239,6 +240,61 @@ def test_environments_where_uniform_play_loses_nothing_or_none_knows_what_have_n
             assert not re.search(r"\bnan\b", text.partition("All environments")[2])
 
 
+def test_ranking_has_the_best_first_in_each_environment(results, table):
+    ranking = results.ranking()
+    assert list(ranking) == ["env", "agent", "regret", "low", "high", "verdict"]
+    assert ranking["env"].drop_duplicates().tolist() == ["fixed", "drawn"]
+    for env, rows in ranking.groupby("env"):
+        assert rows["regret"].is_monotonic_increasing and len(rows) == len(LABELS)
+        own = table.loc[env].loc[rows["agent"]]
+        columns = [CUMULATIVE_REGRET, f"{CUMULATIVE_REGRET}_low", f"{CUMULATIVE_REGRET}_high"]
+        assert rows[["regret", "low", "high"]].to_numpy().tolist() == own[columns].values.tolist()
+        assert rows["verdict"].tolist() == own["verdict"].tolist()
+
+
+@pytest.mark.parametrize("first", ["random", "stub_agents:Raising"])
+def test_agents_that_fail_keep_a_blank_row_with_their_error_and_compare_warns(first):
+    agents = {"first": first, "fails": {"agent": "stub_agents:Raising", "at": 2}, "last": "ucb1"}
+    sizes = {"replications": 12, "horizon": 60, "workers": SERIAL, "progress": False}
+    failing = ["fails"] if first == "random" else ["first", "fails"]
+    with pytest.warns(UserWarning) as warned:
+        results = compare(agents, env=FIXED, **sizes)
+    env = results.experiment.environments[0].label
+    error = "RuntimeError: I have had enough"
+    expected = [f"agent {label} failed in {env}: {error}" for label in failing]
+    assert [str(each.message) for each in warned] == expected
+    table = results.table().set_index("agent")
+    assert table.index.tolist() == ["first", "fails", "last"] and table.loc["last", "failed"] == ""
+    for label in failing:
+        row = table.loc[label].drop(["env", "replications", "failed", "verdict"])
+        assert table.loc[label, "failed"] == error and table.loc[label, "verdict"] == ""
+        assert row[[name for name in row.index if not name.endswith("_doubtful")]].isna().all()
+    assert table.loc["last", CUMULATIVE_REGRET] > 0
+    assert table.loc["last", "difference"] < 0 or first != "random"
+    assert set(results.frame()["agent"]) == {"first", "last"} - {*failing}
+    assert [run.run.agent.label for run in results.failed] == failing
+    assert re.search(r"\nfails( +-)+\n", str(results)) and "nan" not in str(results)
+
+
+def test_results_of_nothing_but_failures_are_a_table_of_errors(tmp_path):
+    experiment = Experiment([FIXED], [{"agent": "stub_agents:Raising", "at": 2}], 12, 60)
+    results = run_experiment(experiment, tmp_path, workers=SERIAL)
+    (row,) = results.table().to_dict("records")
+    assert row["failed"] == "RuntimeError: I have had enough" and math.isnan(row["difference"])
+    assert results.frame().empty and results.curves().empty and len(results.ranking()) == 1
+    assert "Left out: Raising(at=2) in" in str(results)
+
+
+def test_rows_are_read_in_at_most_twice_their_size(folder):
+    """What NumPy and pandas take; the files themselves are mapped."""
+    tracemalloc.start()
+    rows = load_results(folder).frame()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(rows) == 10 * REPLICATIONS * HORIZON
+    assert peak < 2 * rows.memory_usage(deep=True).sum()
+
+
 # -- Text ---------------------------------------------------------------------------------------
 
 
@@ -352,24 +408,37 @@ def lines_of(figure):
 
 @pytest.mark.parametrize("env", ["fixed", "drawn"])
 @pytest.mark.parametrize("kind", ["regret", "differences"])
-def test_curves_are_means_over_replications_with_students_band(results, rows, env, kind):
+def test_curves_are_means_over_replications_with_the_interval_of_tables(
+    results, table, rows, env, kind
+):
+    """At each of the first steps and at the horizon, where the table has it too."""
     figure = results.plot(env=env, kind=kind)
-    found, axes = lines_of(figure), figure.axes[0]
+    lines, axes = lines_of(figure), figure.axes[0]
     assert figure.get_suptitle() == env
     is_paired = kind == "differences"
     reference = curves(rows, env, "random") if is_paired else 0.0
-    drawn = LABELS[1:] if is_paired else LABELS
+    column, drawn = ("difference", LABELS[1:]) if is_paired else (CUMULATIVE_REGRET, LABELS)
     for band, agent in zip(axes.collections, drawn, strict=True):
         values = curves(rows, env, agent) - reference
-        assert found[agent].get_xdata().tolist() == list(range(1, HORIZON + 1))
-        assert found[agent].get_ydata() == pytest.approx(values.mean(axis=0))
-        last = values[:, -1]
-        if last.std() > 0:
-            ends = stats.t.interval(0.95, len(last) - 1, last.mean(), stats.sem(last))
-            at_end = [y for x, y in band.get_paths()[0].vertices if x == HORIZON]
-            assert (min(at_end), max(at_end)) == pytest.approx(ends)
+        assert lines[agent].get_xdata().tolist() == list(range(1, HORIZON + 1))
+        assert lines[agent].get_ydata() == pytest.approx(values.mean(axis=0))
+        in_table = table.loc[(env, agent), [f"{column}_low", f"{column}_high"]]
+        for step in (1, 2, HORIZON // 2, HORIZON):
+            at = [y for x, y in band.get_paths()[0].vertices if x == step]
+            ends = mean_interval(values[:, step - 1])[1:]
+            assert (min(at), max(at)) == pytest.approx(ends)
+        assert ends == pytest.approx(tuple(in_table))
     if is_paired:
-        assert set(found["random (reference)"].get_ydata()) == {0}
+        assert set(lines["random (reference)"].get_ydata()) == {0}
+
+
+def test_curves_end_in_the_interval_of_the_table_also_of_shares_and_skewed_regret(results, table):
+    for column in (CUMULATIVE_REGRET, "best_arm_found", "last_switch"):
+        last = results.curves(column).groupby(["env", "agent"]).last()
+        for run in RUNS:
+            ends = table.loc[run, [column, f"{column}_low", f"{column}_high"]].tolist()
+            assert last.loc[run, ["mean", "low", "high"]].tolist() == pytest.approx(ends), column
+    assert (abs(stats.skew(results.runs[1].final(CUMULATIVE_REGRET)))) > 0.1 * REPLICATIONS**0.5
 
 
 OF_ALL = set(LABELS)
@@ -444,7 +513,6 @@ def test_many_steps_are_drawn_as_rates_between_those_recorded(tmp_path):
 
 def test_rates_are_per_decision_and_episodes_end_sooner_under_one_agent(tmp_path):
     """Replication i ends after 2 + i steps under the first arm, which loses 0.7; the best lasts."""
-    pytest.importorskip("plotly", reason="the extra html is not installed")
     short = {"env": "stub_envs:Short-v0", "means": FIXED["means"]}
     experiment = Experiment([short], [WORST, BEST], replications=3, block_size=3, horizon=9)
     results = run_experiment(experiment, tmp_path, workers=SERIAL)
@@ -453,6 +521,25 @@ def test_rates_are_per_decision_and_episodes_end_sooner_under_one_agent(tmp_path
         assert (worst, best) == (pytest.approx([first] * 4), pytest.approx([last] * 6)), kind
     text = write_html(results, tmp_path / "page.html").read_text("utf-8")
     assert re.search(r"<td>1.867</td>\s*<td>2.1</td>\s*<td>-</td>", text)
+
+
+def test_figures_are_drawn_on_axes_of_the_users(results):
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    assert results.plot(env="drawn", ax=left) is figure and not right.lines
+    assert [line.get_label() for line in left.lines] == LABELS
+    assert [text.get_text() for text in left.get_legend().get_texts()] == LABELS
+    assert left.get_title().startswith("drawn\n22 replications")
+
+
+def test_of_many_agents_fourteen_are_drawn_and_the_rest_is_counted(tmp_path):
+    agents = [
+        {**BEST, "arm": number % 3, "size": number, "label": f"{number}"} for number in range(16)
+    ]
+    results = run_experiment(Experiment([FIXED], agents, 10, 5), tmp_path, workers=SERIAL)
+    figure = results.plot()
+    assert len(figure.axes[0].lines) == len(figure.legends[0].get_texts()) == 14
+    assert figure.legends[0].get_title().get_text() == "2 more are left out"
 
 
 def test_32_agents_can_be_told_apart():
@@ -515,7 +602,7 @@ def test_report_writes_its_tables_text_and_a_figure_of_each_kind(report, results
     assert sorted(path.name for path in report.iterdir()) == sorted(expected)
     for name, table in tables_of(results).items():
         found = pd.read_csv(report / f"{name}.csv", keep_default_na=False, na_values=[""])
-        found = found.assign(**{n: found[n].fillna("") for n in found if n == "verdict"})
+        found = found.assign(**{n: found[n].fillna("") for n in ("verdict", "failed")})
         pd.testing.assert_frame_equal(found, table, check_dtype=False)
     text = (report / "report.txt").read_text("utf-8")
     assert str(results).partition("\n")[0] in text and text.count("\ndoubting ") == 3
@@ -563,6 +650,20 @@ def test_tables_for_latex_have_the_rules_of_booktabs_and_a_row_for_each_agent(re
         lines = [line for line in text.splitlines() if line.endswith(r"\\")]
         assert {line.count(" & ") for line in lines} == {len(text.partition("}")[0]) - 1}
         assert [line.partition(" & ")[0] for line in lines][1:] == LABELS
+
+
+def test_columns_that_are_asked_for_are_in_all_tables_and_blank_ones_in_none(folder, tmp_path):
+    options = ["--latex", "--markdown", "--columns", "last_switch", "--out", str(tmp_path)]
+    assert main(["report", str(folder), *options]) == 0
+    for name in ("report.txt", "tables.tex", "tables.md"):
+        text = (tmp_path / name).read_text("utf-8")
+        assert "last switch" in text and "realised regret" not in text, name
+        assert "samples/decision" in text, name
+    alone = load_results(folder, Experiment(ENVIRONMENTS[:1], AGENTS[:1], **SIZES))
+    for text in (str(alone), write_latex(alone), write_markdown(alone), alone._repr_html_()):
+        assert "pseudo-regret" in text
+        for title in ("samples/decision", "verdict", "p (Holm)", "paired"):
+            assert title not in text, title
 
 
 PAPER = r"""\documentclass{article}
@@ -649,14 +750,17 @@ def test_results_that_are_not_of_one_comparison_are_refused(results, tmp_path):
             join_results([results, other])
 
 
-def test_the_command_report_takes_several_folders_of_one_results_version(small, tmp_path, capsys):
+def test_the_command_report_takes_several_folders_of_one_results_version(
+    small, tmp_path, capsys, monkeypatch
+):
     out, again = ["--out", str(tmp_path / "out")], tmp_path / "again"
     assert main(["report", str(small), str(small)]) == 2
     assert "--out must be given for a report of several folders" in capsys.readouterr().err
     run_experiment(Experiment([FIXED], ["ucb1"], replications=4, horizon=9), again, workers=SERIAL)
     assert main(["report", str(small), str(again), *out, "--format", "svg"]) == 0
     assert "ucb1" in (tmp_path / "out" / "report.txt").read_text("utf-8")
-    rewrite_block(next(again.rglob("*.parquet")), {"results_version": 1})
+    monkeypatch.setattr("bandit_gym.experiments.execution.RESULTS_VERSION", 1)
+    run_experiment(Experiment([FIXED], ["ucb1"], replications=4, horizon=9), again, workers=SERIAL)
     assert main(["report", str(small), str(again), *out]) == 2
     told = capsys.readouterr().err
     assert "a report must hold blocks of one code, got two of the engine" in told
@@ -691,29 +795,24 @@ def harmful(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(harmful, tmp_path_factory):
-    pytest.importorskip("plotly", reason="the extra html is not installed")
     out = tmp_path_factory.mktemp("page")
     assert main(["report", str(harmful), "--html", "--out", str(out)]) == 0
     assert [path.name for path in out.iterdir()] == ["report.html"]
     return out / "report.html"
 
 
-def without_scripts(text):
-    return re.sub(r"(<script[^>]*>).*?(</script>)", r"\1\2", text, flags=re.S)
-
-
 def test_labels_stand_in_the_page_and_in_a_notebook_as_text_only(page, harmful):
-    text = without_scripts(page.read_text("utf-8"))
+    text = page.read_text("utf-8")
     assert all(escape(label, quote=False) in text for label in (*HARM, HOSTILE_LABEL))
     assert HARM[0] not in text and "</script><b>" not in text
-    assert text.count("<script") == text.count("</script>")
+    assert "<script" not in text
     html = load_results(harmful)._repr_html_()
     assert all(escape(label, quote=False) in html for label in (*HARM, HOSTILE_LABEL))
     assert "<script" not in html and "</script" not in html
 
 
 def test_page_asks_the_network_for_nothing(page):
-    text = without_scripts(page.read_text("utf-8"))
+    text = page.read_text("utf-8")
     assert not re.search(r'\b(?:src|href|action)="(?!#|data:)', text)
     assert not re.search(r"@import|url\((?!data:|['\"]?data:|#)", text)
     assert not re.search(r"<(?:link|iframe|object|embed|form)\b", text)
@@ -722,38 +821,40 @@ def test_page_asks_the_network_for_nothing(page):
 def test_page_has_the_charts_tables_settings_and_versions(page, harmful, tmp_path):
     text = page.read_text("utf-8")
     assert charts_in(text) == 7  # of all worlds, and of one: none of samples, one of `scale`
-    assert re.search(r'"L{14}(…|\\u2026)L{14}"', text)  # both ends of a long label
     assert "p (Holm)" in text and "How to cite" in text
     found = re.search(r"<h2>The experiment</h2><pre[^>]*>(.*?)</pre>", text, re.S)
     (tmp_path / "again.json").write_text(unescape(found[1]), encoding="utf-8")
     assert load_experiment(tmp_path / "again.json") == load_results(harmful).experiment
 
 
-def test_page_has_all_charts_that_there_are_with_bands_evenly_about_their_curves(
-    folder, tmp_path, monkeypatch
-):
-    graph_objects = pytest.importorskip("plotly.graph_objects")
-    draw, drawn = graph_objects.Figure.add_scatter, []
+def test_each_figure_of_the_page_has_its_numbers_beneath_and_in_words(folder, results, tmp_path):
+    text = write_html(load_results(folder), tmp_path / "page.html").read_text("utf-8")
+    figures = re.findall("<figure>.*?</figure>", text, re.S)
+    assert len(figures) == 2 * (1 + len(KINDS))  # for each environment a forest, and the others
+    for figure in figures:
+        spoken = unescape(re.search('aria-label="([^"]*)"', figure)[1])
+        assert re.search(r"rom low to high: .*\d", spoken), spoken
+        assert figure.count("<details>") == figure.count("<svg") == figure.count("<table") == 1
+    last = results.curves().query("env == 'drawn' and agent == 'smc'").iloc[-1]
+    value = f"{last['mean']:.4g} [{last['low']:.4g}, {last['high']:.4g}]"
+    assert sum(value in unescape(figure) for figure in figures) == 1  # regret over time
 
-    def capture_scatter(figure, **options):
-        drawn.append(options)
-        return draw(figure, **options)
 
-    monkeypatch.setattr(graph_objects.Figure, "add_scatter", capture_scatter)
-    page = write_html(load_results(folder), tmp_path / "page.html").read_text("utf-8")
-    assert charts_in(page) == 2 * (1 + len(KINDS))  # for each world a forest, and the others
-    pairs = [(a, b) for a, b in pairwise(drawn) if a.get("fill") == "toself"]
-    assert len(pairs) >= len(RUNS)
-    for band, curve in pairs:
-        (x, back), (above, below) = (np.split(np.asarray(band[axis]), 2) for axis in "xy")
-        assert (x == curve["x"]).all() and (back == x[::-1]).all()
-        np.testing.assert_allclose((above + below[::-1]) / 2, curve["y"], atol=1e-4)
-        assert (above >= below[::-1]).all()
+def test_page_chooses_its_colours_for_light_and_for_dark(page):
+    text = page.read_text("utf-8")
+    named = re.findall(r"--colour-(\d): (#\w{6});", text)
+    assert [number for number, _ in named] == 2 * [f"{number}" for number in range(8)]
+    assert len({colour for _, colour in named}) == 16
+    assert not re.search("(stroke|fill): #", text)
+
+
+def test_page_of_five_agents_is_small(folder, tmp_path):
+    one = load_results(folder, Experiment(ENVIRONMENTS[:1], AGENTS, **SIZES))
+    assert write_html(one, tmp_path / "page.html").stat().st_size < 600_000
 
 
 def test_page_begins_with_an_answer_for_each_environment_and_counts_verdicts(tmp_path):
     """Arms of means 0.2, 0.5, 0.9 lose 7, 4 and nothing in 10 steps, and uniform play 11/3."""
-    pytest.importorskip("plotly", reason="the extra html is not installed")
     arms = {"middle": 1, "first": 0, "last": 2}
     agents = [{"agent": "stub_agents:Constant", "arm": arms[name], "label": name} for name in arms]
     turned = {**FIXED, "means": [0.9, 0.5, 0.2], "label": "turned"}
@@ -780,19 +881,11 @@ def test_same_results_give_the_same_page(page, harmful, tmp_path):
 
 
 def test_page_of_nothing_says_so_and_shows_the_experiment(harmful, tmp_path):
-    pytest.importorskip("plotly", reason="the extra html is not installed")
     shutil.copy(harmful / "experiment.json", tmp_path)
     assert main(["report", str(tmp_path), "--html", "--out", str(tmp_path / "new")]) == 0
     text = (tmp_path / "new" / "report.html").read_text("utf-8")
     assert "Not complete: 9 of 9 blocks are missing." in text
     assert "&quot;agents&quot;: [" in text and charts_in(text) == 0
-
-
-def test_page_without_plotly_says_what_to_install(harmful, tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    assert main(["report", str(harmful), "--html", "--out", str(tmp_path)]) == 2
-    assert 'pip install ".[html]"' in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_browser_draws_and_prints_the_page_and_has_nothing_to_complain_of(page):
@@ -812,7 +905,7 @@ def test_a_browser_draws_and_prints_the_page_and_has_nothing_to_complain_of(page
         tab.goto(page.as_uri())
         charts = tab.locator("figure").all()
         for chart in charts:
-            chart.locator(".main-svg").first.wait_for(timeout=60_000)
+            assert chart.locator("svg").is_visible()
         assert tab.evaluate("document.documentElement.scrollWidth") == 390
         table = tab.locator(".scroll").nth(1)
         assert table.evaluate("box => (box.scrollLeft = 99)") == 99  # which names of agents stay at
@@ -821,13 +914,12 @@ def test_a_browser_draws_and_prints_the_page_and_has_nothing_to_complain_of(page
         tab.emulate_media(media="print")
         tab.set_viewport_size({"width": 718, "height": 1000})  # A4 less margins of 1 cm
         assert tab.evaluate("document.documentElement.scrollWidth") == 718
-        assert not tab.locator(".updatemenu-container").first.is_visible()
         for shown in (*charts, *tab.locator("table").all()):
             box = shown.bounding_box()
             assert box["height"] > 20 and 0 <= box["x"] < box["x"] + box["width"] <= 718
         browser.close()
     assert printed.count(b"/Alt") == len(charts) == 7
-    assert [each for each in complaints if not each.startswith((page.as_uri(), "blob:"))] == []
+    assert [each for each in complaints if not each.startswith(page.as_uri())] == []
 
 
 # -- Labels elsewhere ---------------------------------------------------------------------------
@@ -867,16 +959,13 @@ def test_text_and_tables_show_every_label_as_it_is(harmful):
 
 
 def test_labels_that_are_cut_still_differ_and_a_single_step_is_a_dot(tmp_path):
-    """Two whose first 40 letters and last 40 are the same, in lines of 60 letters and the page."""
-    pytest.importorskip("plotly", reason="the extra html is not installed")
+    """Two whose first 40 letters and last 40 are the same, in lines of 60 letters."""
     labels = ["a" * 40 + middle + "z" * 40 for middle in "12"]
     agents = [{**BEST, "arm": arm, "label": label} for arm, label in enumerate(labels)]
     found = run_experiment(Experiment([FIXED], agents, 2, 1), tmp_path, workers=SERIAL)
     assert [line.get_markevery() for line in found.plot().axes[0].lines] == [[0], [0]]
-    page = write_html(found, tmp_path / "page.html").read_text("utf-8")
     for label in labels:
         assert f"\n{label[:41]}… " in describe(found, width=60)
-        assert f'"name":"{label}"' in page
 
 
 # -- The command export -------------------------------------------------------------------------
@@ -885,7 +974,7 @@ def test_labels_that_are_cut_still_differ_and_a_single_step_is_a_dot(tmp_path):
 def test_export_writes_every_row_that_was_asked_for(folder, results, tmp_path, capsys):
     assert main(["export", str(folder), "--csv", str(tmp_path / "all.csv")]) == 0
     assert str(tmp_path / "all.csv") in capsys.readouterr().out
-    frame = results.frame().astype({"env": str, "agent": str})
+    frame = results.frame().astype({"experiment": str, "env": str, "agent": str})
     found = pd.read_csv(tmp_path / "all.csv")
     pd.testing.assert_frame_equal(found, frame, check_dtype=False, check_exact=True)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from families import ALL_LIKELIHOODS
 from geometric import Geometric
-from scipy import special
+from scipy import special, stats
 from surface import list_capabilities, problem_of, started
 
 from agents.racing.coverage import estimate_bias
@@ -18,6 +18,7 @@ from agents.racing.proposals import draw_weighted
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.fidelity.distance import measure_excess
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson, check_likelihood
+from bandit_gym.likelihoods.checker import check_ratios
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import (
     Beta,
@@ -297,6 +298,10 @@ WRONG_LIKELIHOODS = [
     (paying(lambda means, u: draw(np.max(means), u)), "of shape (8, 154), got shape (154,)."),
     (paying(lambda means, u: draw(means, u) + 1), AVERAGE),
     (paying(lambda means, u: draw(means, u) * 0), AVERAGE),
+    (
+        paying(Poisson().sample),
+        "must describe the rewards that sample draws at the mean 0.1: there",
+    ),
     ({"is_possible": lambda self, rewards: ~np.less(rewards, 0)}, "must be False for NaN and"),
     ({"support": (1.0, 0.0)}, "support must be a pair of numbers that rise, got (1.0, 0.0)."),
     ({"support": None}, "support must be a pair of numbers that rise, got None"),
@@ -322,6 +327,30 @@ def test_a_right_likelihood_raises_no_alarm(likelihood):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_likelihood(likelihood)
+
+
+def add_noise(quantile):
+    return paying(lambda means, u: means + quantile(np.maximum(u, 2.0**-54)))
+
+
+@pytest.mark.parametrize(
+    "quantile",
+    [stats.t(5).ppf, stats.norm(scale=1.2).ppf, stats.norm(scale=0.8).ppf, stats.laplace.ppf],
+    ids=["t", "wide", "narrow", "laplace"],
+)
+def test_a_normal_density_of_other_rewards_is_refused_with_both_numbers(quantile):
+    text = r"divided by that of -?[\d.]+ must average 1, got [\d.e+]+\."
+    with pytest.raises(ValueError, match=text):
+        check_likelihood(own(Gaussian, **add_noise(quantile)))
+
+
+def test_no_built_in_density_is_refused_anywhere_in_its_support():
+    small = np.geomspace(1e-12, 0.5, 60)
+    means = {(0.0, 1.0): np.concatenate([[0.0, 1.0], small, 1 - small])}
+    positive = np.geomspace(1e-9, 1e6, 120)
+    for likelihood in (*ALL_LIKELIHOODS, Gaussian(1e-3), Gaussian(1e3)):
+        wide = np.concatenate([-positive, positive]) if likelihood.support[0] < 0 else positive
+        check_ratios(likelihood, means.get(likelihood.support, wide))
 
 
 def test_it_is_said_how_to_write_a_likelihood_where_there_is_a_lookalike():

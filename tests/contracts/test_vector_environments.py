@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 from families import ALL_ENV_IDS, FEATURE_ENVS
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.error import InvalidAction, ResetNeeded
+from gymnasium.error import Error, InvalidAction, ResetNeeded
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from surface import OBSERVATIONS, lane_stream, problem_of
+
+import bandit_gym as bg
 
 NUM_ENVS, NUM_ARMS = 4, 3
 
@@ -77,7 +79,7 @@ def transcript(venv, steps):
     steps=STEPS,
 )
 def test_native_equals_sync_when_episodes_are_ragged(mode, env_id, observation, limit, steps):
-    options = {"observation": observation, "horizon": limit, "max_episode_steps": limit}
+    options = {"observation": observation, "max_episode_steps": limit}  # which is the horizon
     native = transcript(make_native(env_id, mode, **options), steps)
     assert_same(native, transcript(make_sync(env_id, mode, **options), steps))
 
@@ -101,6 +103,20 @@ def test_native_without_a_limit_equals_sync_for_long(limit):
     assert_same(native.reset(seed=3), sync.reset(seed=3))
     for row in np.random.default_rng(0).integers(NUM_ARMS, size=(600, NUM_ENVS)):
         assert_same(native.step(row), sync.step(row))
+
+
+def test_an_autoreset_mode_is_taken_as_an_option_and_by_our_own_function_as_gymnasium_asks():
+    given = {"vector_kwargs": {"autoreset_mode": AutoresetMode.SAME_STEP}}
+    for env in ("BernoulliBandit-v0", problem_of(gym.make("BernoulliBandit-v0"))):
+        for options in (given, {"autoreset_mode": "SameStep"}):
+            found = bg.make_vec(env, 2, **options).metadata["autoreset_mode"]
+            assert found is AutoresetMode.SAME_STEP
+        with pytest.raises(TypeError, match="shared_memory"):
+            bg.make_vec(env, 2, vector_kwargs={"shared_memory": True})
+    sync = bg.make_vec("BernoulliBandit-v0", 2, vectorization_mode="sync", **given)
+    assert sync.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    with pytest.raises(Error, match="only through kwargs"):  # before the environment is asked
+        gym.make_vec("BernoulliBandit-v0", 2, **given)
 
 
 @every_id

@@ -7,13 +7,15 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from documents import blocks, run
+from families import FACTORIES, names_with
 from gymnasium.envs.registration import registry
+from surface import started
 
-from agents import SMCThompson
+from agents import SMCThompson, load
 from agents.oracle import action_probabilities
-from bandit_gym.likelihoods import Bernoulli, check_likelihood
-from bandit_gym.priors import Beta, check_prior
-from bandit_gym.problem import BanditProblem
+from bandit_gym.likelihoods import Bernoulli, Gaussian, check_likelihood
+from bandit_gym.priors import Beta, Normal, check_prior
+from bandit_gym.problem import BanditProblem, ContextualProblem
 from bandit_gym.rollout import rollout
 
 COUNTS, SUMS = np.array([8, 5, 3, 0]), np.array([4.0, 2.0, 2.0, 0.0])
@@ -55,6 +57,33 @@ def test_agent_plays_the_law_of_top_two_sampling(recipe):
     expected = best * (0.3 + 0.7 * (odds.sum() - odds))  # sum over leaders j != i of p_j/(1-p_j)
     assert expected.sum() == pytest.approx(1.0)
     assert (np.abs(shares - expected) <= 4 * np.sqrt(expected / NUM_LANES)).all()
+
+
+@take("A posterior with features", "ridge")
+def test_posterior_with_features_is_right_under_every_rule_that_takes_them(recipe, tmp_path):
+    """Ridge regression is the posterior under N(0, 1) and noise 1; 1,000 draws answer for it."""
+    problem = ContextualProblem(Gaussian(1.0), Normal(0.0, 1.0), 3, 2)
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(3, 2))
+    for name in names_with("posterior"):
+        if FACTORIES[name].takes_features and name != "sliding_window":
+            agent = started(name, problem, None, posterior="ridge:Ridge")
+            exact = started("exact", problem, None)
+            for x in rng.normal(size=(6, 3, 2)):
+                arm = agent.act(x, available=[True, False, True])
+                assert arm != 1
+                agent.observe(arm, x[arm, 0], observation=x)
+                exact.observe(arm, x[arm, 0], observation=x)
+            found, expected = agent.posterior(features), exact.posterior(features)
+            errors = 4 * expected.std() / np.sqrt(1000)
+            assert (abs(found.mean() - expected.mean()) <= errors).all(), name
+            assert (abs(found.std() / expected.std() - 1) <= 4 / np.sqrt(2000)).all(), name
+            coefficients = found.coefficients.mean() - expected.coefficients.mean()
+            assert (abs(coefficients) <= 4 * expected.coefficients.std() / np.sqrt(1000)).all()
+            assert agent.action_probabilities(features).sum() == pytest.approx(1.0)
+            agent.save(tmp_path / "agent")
+            copied = load(tmp_path / "agent", problem, posterior=recipe.Ridge(problem))
+            assert copied.act(features) == agent.act(features)
 
 
 @take("A likelihood", "my_geometric")

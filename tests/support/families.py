@@ -279,7 +279,7 @@ NAMED = {
         "betas": [1, 4, 2],
         "weights": [0.1, 0.3, 0.2],
     },
-    "per_arm": {"name": "per_arm", "laws": [BETA, MIXTURE, CUT]},
+    "per_arm": {"name": "per_arm", "arms": [BETA, MIXTURE, CUT]},
     "spike_and_slab": {"name": "spike_and_slab", "slab": MIXTURE, **SPIKE},
 }
 

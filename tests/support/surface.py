@@ -17,7 +17,7 @@ from numpy.random import Generator, Philox
 import bandit_gym
 from agents import make_agent
 from agents.base.agent import Agent
-from bandit_gym.experiments import Experiment, Workers, run_experiment
+from bandit_gym.experiments import Experiment, Workers
 from bandit_gym.priors import CAPABILITIES, Prior
 from bandit_gym.priors.base import offers
 from bandit_gym.problem import BanditProblem, ContextualProblem
@@ -77,21 +77,10 @@ class Watched(NamedTuple):
     damaged: tuple[str, ...]
 
 
-def run_and_watch(
-    experiment: Experiment, folder: Path, workers: Workers = SERIAL, *, recompute: bool = False
-) -> Watched:
-    """Run an experiment in a folder and return what it tells.
-
-    Args:
-        experiment: what to run.
-        folder: of its results.
-        workers: who does the work.
-        recompute: whether to draw again what changed code had drawn.
-    """
+def run_and_watch(experiment: Experiment, folder: Path, workers: Workers = SERIAL) -> Watched:
+    """Run an experiment in a folder and return what it tells."""
     told: list[Any] = []
-    run_experiment(
-        experiment, folder, workers=workers, on_progress=told.append, recompute=recompute
-    )
+    bandit_gym.run_experiment(experiment, folder, workers=workers, on_progress=told.append)
     outcomes = [each.outcome for each in told if each.outcome is not None]
     done = [(outcome.run.agent.label, outcome.block) for outcome in outcomes]
     return Watched(told[0].num_stored, done, told[0].damaged)
@@ -117,7 +106,7 @@ def timings_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line]
 
 
-def origin_of(path: Path) -> dict[str, Any]:
+def metadata_of(path: Path) -> dict[str, Any]:
     """Return what a stored block says that it was drawn from."""
     return dict(json.loads(pq.read_schema(path).metadata[b"bandit_gym"]))
 
@@ -125,7 +114,7 @@ def origin_of(path: Path) -> dict[str, Any]:
 def rewrite_block(path: Path, changes: Mapping[str, Any]) -> None:
     """Change what a stored block says that it was drawn from."""
     table = pq.read_table(path)
-    content = json.dumps(origin_of(path) | changes).encode()
+    content = json.dumps(metadata_of(path) | changes).encode()
     table = table.replace_schema_metadata({b"bandit_gym": content})
     pq.write_table(table, path, write_page_checksum=True)
 

@@ -5,7 +5,7 @@ import pytest
 from families import CONJUGATES
 from scipy import stats
 
-from agents.base.conjugacy import TABLE_1, data_weights, is_compiled
+from agents.base.conjugacy import TABLE_1, find_update_matrix, is_compiled
 from agents.numerics import families, kernels
 from agents.numerics.distributions import BETA, GAMMA, INVERSE_GAMMA, NORMAL, MeanDistributions
 
@@ -13,7 +13,7 @@ from agents.numerics.distributions import BETA, GAMMA, INVERSE_GAMMA, NORMAL, Me
 def case_of(each):
     """Return a likelihood, the two parameters of its conjugate law, and four means."""
     row, distribution = TABLE_1[type(each.likelihood)], each.posterior(7, 3.0)
-    (a, b), (c, d) = data_weights(each.likelihood)
+    (a, b), (c, d) = find_update_matrix(each.likelihood)
     first, second = row.parameters(each.prior)
     parameters = float(first + 7 * a + 3 * b), float(second + 7 * c + 3 * d)
     return each.likelihood, parameters, distribution.ppf([0.02, 0.3, 0.8, 0.98])

@@ -17,7 +17,8 @@ from sb3_models import ALGORITHMS, NUM_ARMS, global_random_state, make_vec, trai
 from stable_baselines3 import PPO
 
 from agents.sb3 import GymnasiumVecEnv, SB3Agent, saved_model
-from bandit_gym.experiments.execution import Workers, run_experiment
+from bandit_gym import run_experiment
+from bandit_gym.experiments.execution import Workers
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.wrappers import deliver
 

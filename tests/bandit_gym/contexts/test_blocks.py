@@ -63,7 +63,7 @@ ARGUMENTS = [
     ({"contexts": constant}, ValueError, r"contexts\(.*\) must return numbers within"),
     ({"prior": {"name": "normal", "mean": [0, 0], "std": 1}}, ValueError, "prior must have 5"),
     ({"likelihood": "gauss"}, ValueError, "likelihood"),
-    ({"observation": "counts"}, ValueError, "options of the contextual bandit must"),
+    ({"observation": "counts"}, TypeError, r"contextual\(\) got an unexpected .* 'observation'"),
 ]
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from geometric import Geometric
 from surface import problem_of
 
+import bandit_gym as bg
 from bandit_gym.likelihoods import LIKELIHOODS, Gaussian
 from bandit_gym.priors import Gamma
 
@@ -46,6 +47,18 @@ def test_lanes_tell_the_time_left_of_a_given_horizon_and_not_of_their_limit():
     lanes = gym.make_vec("BernoulliBandit-v0", 2, **options)
     lanes.reset(seed=1)
     assert lanes.step([0, 0])[0][:, -1].tolist() == [np.float32(1 - 1 / 20)] * 2
+
+
+def test_a_single_environment_tells_the_time_left_of_the_limit_it_was_made_with():
+    for options, limit in (({}, 1000), ({"max_episode_steps": 20}, 20)):
+        env = gym.make("BernoulliBandit-v0", observation="counts", **options)
+        for each in (
+            env,
+            gym.make(env.spec),
+            bg.make("BernoulliBandit-v0", **env.spec.kwargs, **options),
+        ):
+            each.reset(seed=1)
+            assert each.step(0)[0][-1] == np.float32(1 - 1 / limit)
 
 
 def test_of_several_best_arms_the_first_is_optimal_and_none_has_regret():

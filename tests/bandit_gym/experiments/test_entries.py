@@ -2,7 +2,7 @@
 
 import pickle
 
-from bandit_gym.experiments.entries import Entry, is_packed
+from bandit_gym.experiments.entries import Entry, is_stand_in
 from bandit_gym.experiments.provenance import find_sources
 
 UNKNOWN = "<own>:Lost.0123456789abcdef"
@@ -10,7 +10,7 @@ UNKNOWN = "<own>:Lost.0123456789abcdef"
 
 def test_other_values_stand_for_themselves():
     values = ["exact", "mine:Own", "<own>:Own", 3, None, UNKNOWN + "0"]
-    assert [each for each in values if is_packed(each)] == []
+    assert [each for each in values if is_stand_in(each)] == []
     assert Entry("exact", {"values": values}, "exact").pickles == {}
 
 

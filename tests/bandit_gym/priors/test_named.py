@@ -84,3 +84,10 @@ def test_settings_of_a_prior_are_written_as_a_call():
         (5, "5"),
     ]:
         assert describe_prior(settings) == text
+
+
+def test_settings_of_one_distribution_an_arm_are_read_by_their_old_name_too():
+    for key in ("arms", "laws"):
+        settings = {"name": "per_arm", key: [BETA, BETA]}
+        assert prior_from_dict(settings) == make_prior(settings) == PerArm([Beta(1, 2)] * 2)
+    assert prior_from_dict(settings).to_dict().keys() == {"name", "arms"}

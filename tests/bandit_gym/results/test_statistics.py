@@ -6,6 +6,7 @@ from scipy import stats
 
 from bandit_gym.results.statistics import (
     MIN_REPLICATIONS,
+    batch_mean,
     bootstrap_interval,
     correct_by_holm,
     interquartile_mean,
@@ -40,10 +41,6 @@ def test_bootstrap_interval_is_no_narrower_when_an_environment_is_counted_five_t
     scores = np.random.default_rng(0).normal(size=(30, 1))
     once, often = (bootstrap_interval(np.repeat(scores, n, axis=1), batch_mean) for n in (1, 5))
     assert often == pytest.approx(once)
-
-
-def batch_mean(tables):
-    return tables.mean(axis=(1, 2))
 
 
 def of_columns(values):
@@ -131,6 +128,17 @@ def test_interval_of_skewed_values_ends_where_the_studentised_bootstrap_does_on_
     mean, low, high = mean_interval(SKEWED)
     assert least <= high <= most and mean == pytest.approx(SKEWED.mean())
     assert low == pytest.approx(stats.t.interval(0.95, 19, mean, stats.sem(SKEWED))[0])
+
+
+def test_intervals_of_columns_are_those_of_each_column_alone():
+    """Skewed ones, tame ones, equal ones and nearly equal ones beside each other."""
+    rng = np.random.default_rng(3)
+    columns = [SKEWED, rng.normal(size=20), np.full(20, 2.0), np.r_[np.zeros(19), 1.0]]
+    table = np.array(columns).T
+    for make_interval, values in ((mean_interval, table), (proportion_interval, table / 30)):
+        together = np.array(make_interval(values.reshape(20, 2, 2))).reshape(3, 4)
+        alone = np.array([make_interval(column) for column in values.T]).T
+        np.testing.assert_allclose(together, alone, rtol=1e-12)
 
 
 def test_interval_of_skewed_values_moves_and_grows_with_them():

@@ -1,10 +1,9 @@
-"""What a wrapper does to N lanes of an environment, for any kind of environment it wraps.
+"""The wrappers: what they do to lanes, the functions that users call, and wrappers as data.
 
-Rewards arrive later than the pulls that earned them (`Delay`, `Batches`) or become 0 or 1
-(`BinaryDraws`), the means move while the episode goes on (`NonStationary`), or the time limit is
-the end (`Termination`). A single environment is one lane. All that is drawn comes
-from the lanes' own addressed streams, at the lane's step, so that a lane is the same alone and
-among others.
+Rewards arrive later than the pulls that earned them (`DelayedReward`, `BatchedFeedback`) or become
+0 or 1 (`BinaryReward`), the means move while the episode goes on (`Drift`), or the time limit is
+the end (`EndsAtHorizon`). All that is drawn comes from the lanes' own addressed streams, at the
+lane's step, so that a lane is the same alone and among others.
 
 Notation: N lanes, M of them, K arms, R places for rewards on their way, W of which may arrive in
 one step.
@@ -13,98 +12,30 @@ one step.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from inspect import signature
+from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Discrete
 
-from bandit_gym.checks import check_integer, check_mask, check_real, make_named, message
-from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray, Paid
+from bandit_gym.checks import (
+    check_choice,
+    check_integer,
+    check_keys,
+    check_mask,
+    check_real,
+    load_named,
+    make_named,
+    message,
+    split_name,
+)
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray, RewardsAndInfo
 from bandit_gym.envs.bandit import BanditLanes, draw_means
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.numerics.streams import BINARY, DELAYS, MOVES, SWITCHES
 from bandit_gym.numerics.variates import standard_normal
-from bandit_gym.problem import BanditProblem
-
-
-class Effect:
-    """An effect on the steps of N lanes; this one does nothing.
-
-    Attributes:
-        kind: what it changes; an environment has one effect of a kind.
-        env: the environment.
-        steps: (N,) steps that the lanes' episodes have had.
-        problem: what agents are given in place of the environment's; None if it is unchanged.
-    """
-
-    kind: ClassVar[str]
-    problem: BanditProblem | None = None
-
-    def __init__(self, env: BanditLanes) -> None:
-        self.env = env
-        self.num_lanes, self.num_arms = len(env.streams.seeds), env.problem.num_arms
-        self.steps = np.zeros(self.num_lanes, dtype=np.int64)
-
-    def restart(self, lanes: IntArray) -> None:
-        """Begin new episodes in the (M,) lanes."""
-        self.steps[lanes] = 0
-
-    def before_step(self, lanes: IntArray, actions: IntArray) -> None:
-        """Before the (M,) lanes play: refuse (N,) actions, or draw what the step needs.
-
-        An effect that refuses has changed nothing.
-        """
-
-    def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> Paid:
-        """Return (N,) rewards and the step's info, after the (M,) lanes have played."""
-        self.steps[lanes] += 1
-        return rewards, {}
-
-    def change_ends(self, terminated: Any, truncated: Any) -> tuple[Any, Any]:
-        """Return whether the episodes have ended, and whether they were cut off: (N,) each."""
-        return terminated, truncated
-
-
-def list_effects(env: Any) -> list[Effect]:
-    """Return the effects of an environment's wrappers, or the first one's of several.
-
-    The outermost come first.
-    """
-    found = []
-    while env is not None:
-        found.append(vars(env).get("effect"))
-        env = next(iter(getattr(env, "envs", ())), getattr(env, "env", None))
-    return [effect for effect in found if isinstance(effect, Effect)]
-
-
-def check_wrappable(env: Any, effect_class: type[Effect]) -> None:
-    """Refuse a second effect of a kind, one in the wrong order, and rewards that would be seen.
-
-    Rewards become 0 or 1 before they are delayed, as a sum of several may be any number.
-
-    Args:
-        env: an environment of this package, with wrappers or without.
-        effect_class: what is to go around it.
-    """
-    if not isinstance(getattr(env, "unwrapped", None), BanditLanes):
-        remedy = "in a SyncVectorEnv wrap each environment"
-        raise TypeError(message("env", "be an environment of bandit_gym's", env, remedy))
-    kinds = {effect.kind for effect in list_effects(env)}
-    if effect_class.kind in kinds:
-        condition = f"have no other wrapper that changes its {effect_class.kind}"
-        raise ValueError(message("env", condition, env))
-    if effect_class.kind == "rewards" and "delays" in kinds:
-        condition = "deliver each reward at once where rewards become 0 or 1"
-        raise ValueError(message("env", condition, env, "delay the wrapper's rewards instead"))
-    space = getattr(env, "single_observation_space", env.observation_space)
-    shows_rewards = env.unwrapped.features is None and not isinstance(space, Discrete)
-    if effect_class.kind in ("delays", "rewards") and shows_rewards:
-        shown = "at once" if effect_class.kind == "delays" else "as they were"
-        condition = f"have observation='constant', for others show rewards {shown}"
-        raise ValueError(message("env", condition, space))
-
+from bandit_gym.wrappers.base import Effect, put_around
 
 # -- Late rewards ----------------------------------------------------------------------------------
 
@@ -167,7 +98,7 @@ class FeedbackBuffer(Effect):
         if self.env.features is not None:
             self._features[slots] = self.env.features[lanes, actions[lanes]]
 
-    def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> Paid:
+    def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> RewardsAndInfo:
         """Send the rewards of this step on their way, and hand out those that are due."""
         self._rewards[lanes, self.steps[lanes] % self._due.shape[1]] = rewards[lanes]
         is_due = self._due == self.steps[:, None]
@@ -185,9 +116,9 @@ class FeedbackBuffer(Effect):
 
 
 class Delay(FeedbackBuffer):
-    """Each reward takes a number of steps, fixed or random; see `DelayedReward`."""
+    """Each reward takes a number of steps, fixed or random."""
 
-    def __init__(self, env: BanditLanes, delay: int | Mapping[str, Any] = 10) -> None:
+    def __init__(self, env: BanditLanes, delay: int | Mapping[str, Any]) -> None:
         if isinstance(delay, Mapping):
             self._ends = make_named("delay", delay, {"uniform": _check_delays})
         else:
@@ -206,9 +137,9 @@ class Delay(FeedbackBuffer):
 
 
 class Batches(FeedbackBuffer):
-    """The rewards of B steps arrive together at the last of them; see `BatchedFeedback`."""
+    """The rewards of B steps arrive together at the last of them."""
 
-    def __init__(self, env: BanditLanes, size: int = 10) -> None:
+    def __init__(self, env: BanditLanes, size: int) -> None:
         self._size = check_integer("size", size, minimum=1, maximum=MAX_DELAY)
         super().__init__(env, size, size)
 
@@ -270,7 +201,7 @@ def _deliver_part(agent: Any, info: Mapping[str, Any], mask: Any) -> None:
 
 
 class BinaryDraws(Effect):
-    """A reward becomes 1 with a probability that is the reward, otherwise 0; see `BinaryReward`."""
+    """A reward becomes 1 with a probability that is the reward, otherwise 0."""
 
     kind = "rewards"
 
@@ -285,7 +216,7 @@ class BinaryDraws(Effect):
         """Draw number t of the stream for step t, after which an autoreset may begin another."""
         self._uniforms = self.env.streams.uniforms(BINARY, lanes, self.steps[lanes], 1)[0]
 
-    def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> Paid:
+    def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> RewardsAndInfo:
         """Make the rewards of the step 0 or 1."""
         binary, paid = np.array(rewards, dtype=np.float64), rewards[lanes]
         if not ((paid >= 0.0) & (paid <= 1.0)).all():
@@ -295,7 +226,7 @@ class BinaryDraws(Effect):
 
 
 class Termination(Effect):
-    """The time limit terminates episodes; see `EndsAtHorizon`."""
+    """The time limit terminates episodes."""
 
     kind = "ends"
 
@@ -308,16 +239,16 @@ class Termination(Effect):
 
 
 class NonStationary(Effect):
-    """Means move before each pull but the first; see `Drift`."""
+    """Means move before each pull but the first."""
 
     kind = "means"
 
     def __init__(
         self,
         env: BanditLanes,
-        std: float | None = None,
-        period: int | None = None,
-        probability: float | None = None,
+        std: float | None,
+        period: int | None,
+        probability: float | None,
     ) -> None:
         super().__init__(env)
         if env.features is not None:
@@ -354,7 +285,7 @@ class NonStationary(Effect):
             self.env.set_means(means)
         self._shown = means
 
-    def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> Paid:
+    def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> RewardsAndInfo:
         """Report the means that were played on."""
         return super().after_step(lanes, actions, rewards)[0], {"means": self._shown}
 
@@ -382,5 +313,125 @@ def reflect_at_ends(x: FloatArray, low: FloatArray, high: FloatArray) -> FloatAr
         below = np.where(np.isfinite(high), high - np.abs(high - x), x)
         width = high - low
         folded = low + (width - np.abs(width - np.mod(x - low, 2 * width)))
-    found = np.where(np.isfinite(low), above, below)
-    return np.where(np.isfinite(width), np.clip(folded, low, high), found)
+    reflected = np.where(np.isfinite(low), above, below)
+    return np.where(np.isfinite(width), np.clip(folded, low, high), reflected)
+
+
+# -- What users call -------------------------------------------------------------------------------
+
+
+def BatchedFeedback(env: Any, size: int = 10) -> Any:
+    """The rewards of B steps arrive together, in the last of them.
+
+    Info, and what an agent does with it: see `DelayedReward`, with W = B.
+
+    Args:
+        env: an environment of bandit_gym's with observation="constant", for others show rewards.
+        size: B, steps to a batch.
+    """
+    return put_around(env, "BatchedFeedback", Batches, size=size)
+
+
+def BinaryReward(env: Any) -> Any:
+    """A reward r in [0, 1] becomes 1 with probability r, otherwise 0, so that Beta priors apply.
+
+    The means, and so `regret`, stay as they are. Agents that are built from this environment are
+    given its prior with the Bernoulli likelihood; `env.unwrapped.problem` is that of the rewards as
+    they were. Put `DelayedReward` or `BatchedFeedback` around it, not inside.
+
+    Args:
+        env: an environment of bandit_gym's with a likelihood of rewards in [0, 1] and
+            observation="constant", for others show the rewards as they were.
+
+    References:
+        Agrawal and Goyal (2012), algorithm 2.
+    """
+    return put_around(env, "BinaryReward", BinaryDraws)
+
+
+def DelayedReward(env: Any, delay: int | Mapping[str, Any] = 10) -> Any:
+    """Rewards arrive some steps after the pulls that earned them.
+
+    Info: `feedback_step`, `feedback_action` and `feedback_reward`, (W,) each: the step of the
+    episode (0 is the first) that a reward belongs to, the arm pulled then, and the reward; -1, -1
+    and 0 where fewer than W rewards arrive. W is the number of different delays that a reward may
+    have. `pull_reward` is what this pull has earned, whenever it arrives: the truth, as `regret`
+    is. Where arms have features, `feedback_features`, (W, d), are those of the pulled arms, and 0
+    where no reward arrives. The reward of a step is the sum of what arrives;
+    `bandit_gym.wrappers.deliver` lets an agent observe it. What is still on its way when an episode
+    ends is lost.
+
+    Args:
+        env: an environment of bandit_gym's with observation="constant", for others show rewards.
+        delay: steps that each reward takes, 0 for none; or the distribution of a random number of
+            them, {"name": "uniform", "low": 0, "high": 20}.
+    """
+    return put_around(env, "DelayedReward", Delay, delay=delay)
+
+
+def Drift(
+    env: Any, std: float | None = None, period: int | None = None, probability: float | None = None
+) -> Any:
+    """The means of the arms move while an episode goes on.
+
+    They begin as the environment has drawn them, and move before each pull but the first. Info:
+    `regret` compares with the arm that is best now; `means`, (K,), those that were played on.
+
+    Args:
+        env: an environment of bandit_gym's.
+        std: deviation of a random walk's step, > 0, in reward units; where the prior has an end the
+            walk turns back.
+        period: steps after which all means are drawn anew from the prior, over and over.
+        probability: in (0, 1], of drawing all of them anew before a pull. One of the three.
+    """
+    return put_around(env, "Drift", NonStationary, std=std, period=period, probability=probability)
+
+
+def EndsAtHorizon(env: Any) -> Any:
+    """The time limit is the end: an episode is terminated after its last pull, not truncated.
+
+    That is true where only the T pulls count. Learners such as PPO or DQN then add no estimate of
+    later rewards to the last one.
+
+    Args:
+        env: an environment of bandit_gym's with a time limit.
+    """
+    return put_around(env, "EndsAtHorizon", Termination)
+
+
+WRAPPERS: dict[str, Callable[..., Any]] = {
+    each.__name__: each
+    for each in (BatchedFeedback, BinaryReward, DelayedReward, Drift, EndsAtHorizon)
+}
+
+
+def wrap(env: Any, wrappers: Any) -> Any:
+    """Put wrappers around an environment, single or vector.
+
+    Args:
+        env: the environment.
+        wrappers: dicts of a `name`, one of `WRAPPERS` or `module:Class`, and of options.
+
+    Raises:
+        TypeError: if they are no such list, or an option is of the wrong kind.
+        ValueError: if a name or an option is unknown, or a value out of range.
+    """
+    for make, options in check_wrappers(wrappers):
+        env = make(env, **options)
+    return env
+
+
+def check_wrappers(wrappers: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
+    """Return the class of each wrapper, and its options; errors are those of `wrap`."""
+    if isinstance(wrappers, str | bytes | Mapping) or not isinstance(wrappers, Sequence):
+        raise TypeError(message("wrappers", "be a list of dicts with the key 'name'", wrappers))
+    makers = []
+    for settings in wrappers:
+        name, options = split_name("wrapper", settings)
+        if isinstance(name, str) and ":" in name:
+            make = load_named("wrapper", name)
+        else:
+            make = WRAPPERS[check_choice("wrapper", name, WRAPPERS)]
+        check_keys(f"options of {name}", options, optional=[*signature(make).parameters][1:])
+        makers.append((make, options))
+    return makers

@@ -1,11 +1,11 @@
-"""Frames as pictures."""
+"""Views as pictures."""
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from bandit_gym.envs.rendering import NUM_CELLS, SIZE, Frame, draw_frame
-from bandit_gym.watching import fit_title
+from bandit_gym.envs.rendering import NUM_CELLS, SIZE, View, draw_view
+from bandit_gym.films import fit_title
 
 LABELS = ("[/red]<script>$x_1^2$ \\alpha", "שלום [bold]&amp; _%", "i" * 100 + "W" * 100)
 """What markup of some kind would make something else of."""
@@ -26,8 +26,8 @@ def draw_axes(num_arms=3, environment="World", agent="Agent", **changes):
         "cells": (0.0, 1.0),
         "heights": np.tile(np.linspace(0, 1, NUM_CELLS), (num_arms, 1)),
     }
-    figure, frame = Figure(figsize=SIZE), Frame(**{**fields, **changes})
-    draw_frame(figure, frame, fit_title(frame))
+    figure, view = Figure(figsize=SIZE), View(**{**fields, **changes})
+    draw_view(figure, view, fit_title(view))
     return figure, figure.axes
 
 
