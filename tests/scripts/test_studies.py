@@ -432,9 +432,9 @@ def test_a_race_under_the_supremum_is_never_shorter_than_under_the_largest_seen(
         agent = kind.paper(problem, sigma=0.3)
         for seed in range(40):
             agent.reset(1)
-            agent.rng = np.random.default_rng(seed)
-            agent.act()
-            lengths.append(agent.diagnostics()["num_samples"].item())
+            belief = agent.belief()
+            belief.draw_best(np.random.default_rng(seed))
+            lengths.append(belief.diagnostics()["num_samples"].item())
     by_value, by_supremum = np.array(lengths).reshape(2, 40)
     assert (by_supremum >= by_value).all() and (by_supremum > by_value).any()
 
