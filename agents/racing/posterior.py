@@ -22,9 +22,9 @@ from agents.posteriors.weighted_draws import (
 )
 from agents.racing.coverage import CoverageCheck
 from agents.racing.matching import make_proposals
-from agents.racing.proposals import Proposal, draw_weighted, find_log_supremum, make_weight_error
+from agents.racing.proposals import Proposal, draw_weighted, make_weight_error
 from agents.racing.races import Races
-from agents.racing.stopping import EFFECTIVE_SAMPLES, Paper, Stop, make_stop, make_thresholds
+from agents.racing.stopping import EFFECTIVE_SAMPLES, Stop, make_stop, make_thresholds
 from bandit_gym.checks import check_choice, check_real, message
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
@@ -56,10 +56,13 @@ class RacePosterior(Posterior):
     Attributes:
         exact: the posterior itself, where the proposal is; else None.
         pulls_first: whether an arm that was never pulled, and has no posterior, is played first.
+        log_weight_bound: log of a weight that values are divided by until a sample has a larger
+            one; -inf if none is known.
     """
 
     source = "weighted draws"
     state_names = ("exact", "check")
+    log_weight_bound = -math.inf
     _last_diagnostics: dict[str, np.ndarray] | None = None
 
     def __init__(
@@ -89,9 +92,6 @@ class RacePosterior(Posterior):
             self.source = self.exact.source
         self._is_one_sample = self.stopping is None and self.raced.posterior is not None
         self.has_exact_probabilities = self._is_one_sample
-        self._log_supremum = -math.inf
-        if isinstance(self.stopping, Paper) and self.stopping.scale == "supremum":
-            self._log_supremum = find_log_supremum(self.raced, has_stand_in=not self.pulls_first)
 
     @property
     def keeps_state(self) -> bool:  # type: ignore[override]  # what checks found, or draws ahead
@@ -146,7 +146,7 @@ class RacePosterior(Posterior):
         races = Races.start(rng, self.thresholds, lengths, self.counts.shape[1])  # lines 5 and 6
         if available is not None:
             races.gumbels[~available] = -np.inf
-        races.log_scale[:] = self._log_supremum + races.gumbels.max(axis=1)
+        races.log_scale[:] = self.log_weight_bound + races.gumbels.max(axis=1)
         lanes = np.arange(len(self.counts))
         if self.pulls_first:  # lanes that do not race are given an arm that was never pulled
             is_missing = self.raced.is_missing(self.counts)
