@@ -128,8 +128,10 @@ class ParticlePosterior(Posterior):
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Reweight by the new data, in stages if the effective sample size would fall too far."""
         before, new_counts = (self.counts, self.sums), evidence.counts - self.counts
-        is_new = new_counts if evidence.is_cumulative else (new_counts != 0) | (
-            evidence.sums != self.sums
+        is_new = (
+            new_counts
+            if evidence.is_cumulative
+            else (new_counts != 0) | (evidence.sums != self.sums)
         )
         (cells,) = is_new.reshape(-1).nonzero()
         if not cells.size:
