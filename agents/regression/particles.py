@@ -14,9 +14,9 @@ from agents.posteriors.particles import ParticlePosterior
 from agents.posteriors.weighted_draws import WeightedDraws, find_particles
 from agents.regression.draws import add_likelihood
 from agents.regression.likelihoods import LinkCode, make_link_code
+from agents.regression.normal_fit import Data
 from agents.regression.posterior import CoefficientPosterior
 from agents.regression.rows import Rows
-from agents.regression.sites import Data
 from bandit_gym.numerics.compiled import kernel
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import ContextualProblem
