@@ -382,14 +382,17 @@ def measure_kolmogorov(
         np.take_along_axis(values, order, axis=1) for values in (points, log_density, weights)
     )
     log_density = np.where(log_density < np.inf, log_density, -np.inf)
-    with np.errstate(invalid="ignore"):  # NaN where nothing is possible
-        density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-    widths, first, second = np.diff(points, axis=1), density[:, :-1], density[:, 1:]
-    least = (widths * np.minimum(first, second)).cumsum(axis=1)
-    most = (widths * np.maximum(first, second)).cumsum(axis=1)
+    first, second = log_density[:, :-1], log_density[:, 1:]
+    with np.errstate(divide="ignore", invalid="ignore"):  # NaN where nothing is possible
+        log_widths = np.log(np.diff(points, axis=1))
+        log_most = log_widths + np.maximum(first, second)
+        top = log_most.max(axis=1, keepdims=True)
+        least = np.exp(log_widths + np.minimum(first, second) - top).cumsum(axis=1)
+        most = np.exp(log_most - top).cumsum(axis=1)
     least_above, most_above = least[:, -1:] - least, most[:, -1:] - most
     low = least / np.maximum(least + most_above, MIN_DEVIATION)
     high = most / np.maximum(most + least_above, MIN_DEVIATION)
     below = weights.cumsum(axis=1)[:, 1:]  # with the particle at the end of each interval
     distance = np.maximum(low - below, below - weights[:, 1:] - high).max(axis=1)
-    return np.where(most[:, -1] > 0, distance, np.where(np.isnan(density[:, 0]), np.inf, 0.0))
+    is_point = (points[:, 0] == points[:, -1]) & np.isfinite(log_density.max(axis=1))
+    return np.where(is_point, 0.0, distance)
