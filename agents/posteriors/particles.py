@@ -127,8 +127,10 @@ class ParticlePosterior(Posterior):
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Reweight by the new data, in stages if the effective sample size would fall too far."""
         before, new_counts = (self.counts, self.sums), evidence.counts - self.counts
-        is_new = new_counts if evidence.is_cumulative else (new_counts != 0) | (
-            evidence.sums != self.sums
+        is_new = (
+            new_counts
+            if evidence.is_cumulative
+            else (new_counts != 0) | (evidence.sums != self.sums)
         )
         (cells,) = is_new.reshape(-1).nonzero()
         if not cells.size:
@@ -289,10 +291,11 @@ class ParticlePosterior(Posterior):
         """Return (R,) whether the prior may have a part that particles have not met.
 
         Moved particles are compared with means on the straight line from their average through
-        the best for the data. Without moves, one more draw of the prior could outweigh all particles: if it
-        met the data best, less 1/2 per arm by which the best means overfit, and its posterior
-        probability were above MAX_MISSED_SHARE. Log-likelihoods lack a constant, which differs
-        between all data and their increments; so the heaviest particle is the reference.
+        the best for the data. Without moves, one more draw of the prior could outweigh all
+        particles: if it met the data best, less 1/2 per arm by which the best means overfit, and
+        its posterior probability were above MAX_MISSED_SHARE. Log-likelihoods lack a constant,
+        which differs between all data and their increments; so the heaviest particle is the
+        reference.
         """
         populations, rows = self.populations, np.arange(len(self.populations.weights))
         target = self._make_target((np.zeros_like(self.counts), np.zeros_like(self.sums)))

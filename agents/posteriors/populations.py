@@ -57,10 +57,10 @@ STEP_SCALE = 2.38
 """Times the covariance's factor over the root of D, the best random walk on a normal posterior."""
 
 MAX_MOVED_VARIANCE = 3.0
-"""Over P, the v above which moved populations have too few ancestors. If each resampling follows an
-effective sample size of P / 2 and moves leave r = 1/2, then v = (v + 1 / P) / 4 + 3 / (4 P), so that
-v = 1.3 / P; a stage to P / 4 adds 0.5 / P to it, and weights of P / 2 add 1 / P: 2.8 / P in all.
-More is where moves do not forget."""
+"""Over P, the v above which moved populations have too few ancestors. If each resampling follows
+an effective sample size of P / 2 and moves leave r = 1/2, then v = (v + 1 / P) / 4 + 3 / (4 P), so
+that v = 1.3 / P; a stage to P / 4 adds 0.5 / P to it, and weights of P / 2 add 1 / P: 2.8 / P in
+all. More is where moves do not forget."""
 
 MIN_DRAWS_PER_PARAMETER = 4
 """Ancestors of a moved population for each parameter, below which its covariance says too little.
@@ -75,8 +75,8 @@ MAX_DISTANCE, MIN_LOG_RATIO = 3.0, -3.0
 normal posterior's is e^-4.5 there."""
 
 MAX_MISSED_LOG_ODDS, NUM_IN_REFERENCE = 5.0, 16
-"""Of one more draw of the prior against all particles; draws of which the reference is made. Regular
-posteriors had log-odds below 5, those under priors with a rare mode of all arms above it."""
+"""Of one more draw of the prior against all particles; draws of which the reference is made. Rare
+modes of all arms have larger log-odds, but so have some posteriors in the tail of a prior."""
 
 MAX_KOLMOGOROV = 2.2
 """Root of v times it: distance from a distribution function that draws keep to, but for 1.2e-4."""
@@ -174,9 +174,7 @@ class Populations:
         excess = self._max_variance - 1 / self._size + 1 / self.num_active
         return self.is_capped | (self.variance() > excess)
 
-    def misses_mode(
-        self, target: Target, probes: np.ndarray, log_ratio: np.ndarray
-    ) -> np.ndarray:
+    def misses_mode(self, target: Target, probes: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
         """Return (R,) whether the posterior is too dense at (R, D, M) probes for the particles.
 
         Of one parameter, the distribution function by sums over particles and probes is compared

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.posteriors.particles import ParticlePosterior
-from agents.posteriors.populations import Target
 from agents.posteriors.weighted_draws import WeightedDraws, find_particles
 from agents.regression.draws import add_likelihood
 from agents.regression.likelihoods import LinkCode, make_link_code
