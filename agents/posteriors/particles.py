@@ -54,8 +54,8 @@ MAX_LOG_LIKELIHOOD = 1e13
 """Absolute log-likelihood above which rounding errors exceed a thousandth."""
 
 NUM_PROBES = 256
-"""Means from the best for the data to those of the particles, closest together near the former, at
-which the posterior density shows whether a mode was missed."""
+"""Means on both sides of the best for the data, as far as those of the particles and closest
+together near the best, at which the posterior density shows whether a mode was missed."""
 
 
 class ParticlePosterior(Posterior):
@@ -291,11 +291,12 @@ class ParticlePosterior(Posterior):
     def _may_miss_mass(self) -> np.ndarray:
         """Return (R,) whether the prior may have a part that particles have not met.
 
-        Moved particles are compared with means on the straight line from their average to the best
-        for the data. Without moves, one more draw of the prior could outweigh all particles: if it
-        met the data best, less 1/2 per arm by which the best means overfit, and its posterior
-        probability were above MAX_MISSED_SHARE. Log-likelihoods lack a constant, which differs
-        between all data and their increments; so the heaviest particle is the reference.
+        Moved particles are compared with means on the straight line from their average through
+        the best for the data. Without moves, one more draw of the prior could outweigh all
+        particles: if it met the data best, less 1/2 per arm by which the best means overfit, and
+        its posterior probability were above MAX_MISSED_SHARE. Log-likelihoods lack a constant,
+        which differs between all data and their increments; so the heaviest particle is the
+        reference.
         """
         populations, rows = self.populations, np.arange(len(self.populations.weights))
         target = self._make_target((np.zeros_like(self.counts), np.zeros_like(self.sums)))
@@ -306,7 +307,8 @@ class ParticlePosterior(Posterior):
             best = np.where(counts > 0, np.clip(sums / counts, low, high), averages)
             log_likelihood = target.log_likelihood_of_new(rows, best[..., None])[:, 0]
             if self._is_resampled:
-                places = np.square((np.arange(NUM_PROBES) + 0.5) / NUM_PROBES)
+                places = np.linspace(-1.0, 1.0, NUM_PROBES)
+                places *= abs(places)
                 line = best[..., None] + (averages - best)[..., None] * places
                 reference = target.log_likelihood_of_new(rows, populations.reference)[:, 0]
                 overfit = 0.5 * np.count_nonzero(counts > 0, axis=1)

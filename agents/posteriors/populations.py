@@ -57,10 +57,10 @@ STEP_SCALE = 2.38
 """Times the covariance's factor over the root of D, the best random walk on a normal posterior."""
 
 MAX_MOVED_VARIANCE = 3.0
-"""Over P, the v above which moved populations have too few ancestors. If each resampling follows an
-effective sample size of P / 2 and moves leave r = 1/2, then v = (v + 1 / P) / 4 + 3 / (4 P), so
-v = 1.3 / P; a stage to P / 4 adds 0.5 / P to it, and weights of P / 2 add 1 / P: 2.8 / P in all.
-More is where moves do not forget."""
+"""Over P, the v above which moved populations have too few ancestors. If each resampling follows
+an effective sample size of P / 2 and moves leave r = 1/2, then v = (v + 1 / P) / 4 + 3 / (4 P), so
+that v = 1.3 / P; a stage to P / 4 adds 0.5 / P to it, and weights of P / 2 add 1 / P: 2.8 / P in
+all. More is where moves do not forget."""
 
 MIN_DRAWS_PER_PARAMETER = 4
 """Ancestors of a moved population for each parameter, below which its covariance says too little.
@@ -75,8 +75,8 @@ MAX_DISTANCE, MIN_LOG_RATIO = 3.0, -3.0
 normal posterior's is e^-4.5 there."""
 
 MAX_MISSED_LOG_ODDS, NUM_IN_REFERENCE = 5.0, 16
-"""Of one more draw of the prior against all particles; draws of which the reference is made.
-Regular posteriors had log-odds below 5, those under priors with a rare mode of all arms more."""
+"""Of one more draw of the prior against all particles; draws of which the reference is made. Rare
+modes of all arms have larger log-odds, but so have some posteriors in the tail of a prior."""
 
 MAX_KOLMOGOROV = 2.2
 """Root of v times it: distance from a distribution function that draws keep to, but for 1.2e-4."""
@@ -380,14 +380,17 @@ def measure_kolmogorov(
         np.take_along_axis(values, order, axis=1) for values in (points, log_density, weights)
     )
     log_density = np.where(log_density < np.inf, log_density, -np.inf)
-    with np.errstate(invalid="ignore"):  # NaN where nothing is possible
-        density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-    widths, first, second = np.diff(points, axis=1), density[:, :-1], density[:, 1:]
-    least = (widths * np.minimum(first, second)).cumsum(axis=1)
-    most = (widths * np.maximum(first, second)).cumsum(axis=1)
+    first, second = log_density[:, :-1], log_density[:, 1:]
+    with np.errstate(divide="ignore", invalid="ignore"):  # NaN where nothing is possible
+        log_widths = np.log(np.diff(points, axis=1))
+        log_most = log_widths + np.maximum(first, second)
+        top = log_most.max(axis=1, keepdims=True)
+        least = np.exp(log_widths + np.minimum(first, second) - top).cumsum(axis=1)
+        most = np.exp(log_most - top).cumsum(axis=1)
     least_above, most_above = least[:, -1:] - least, most[:, -1:] - most
     low = least / np.maximum(least + most_above, MIN_DEVIATION)
     high = most / np.maximum(most + least_above, MIN_DEVIATION)
     below = weights.cumsum(axis=1)[:, 1:]  # with the particle at the end of each interval
     distance = np.maximum(low - below, below - weights[:, 1:] - high).max(axis=1)
-    return np.where(most[:, -1] > 0, distance, np.where(np.isnan(density[:, 0]), np.inf, 0.0))
+    is_point = (points[:, 0] == points[:, -1]) & np.isfinite(log_density.max(axis=1))
+    return np.where(is_point, 0.0, distance)
