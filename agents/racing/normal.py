@@ -40,10 +40,10 @@ from bandit_gym.problem import BanditProblem
 SITE_POWER = 0.9
 """Below 1, so that sites have heavier tails than the likelihood."""
 
-MIN_EXTRA_PULLS, EXTRA_SHARE = 2.0, 0.5
+MIN_EXTRA_PULLS, EXTRA_FRACTION = 2.0, 0.5
 """Pulls of the prior's average that are added to an arm's own for the mean of its site: at least so
 many, as the curvature at a mode near the end of the support is far more than half a deviation
-inside; and this share of those that the prior is worth."""
+inside; and this fraction of those that the prior is worth."""
 
 VARIANCE_STEP = 1e-4
 """Step for the slope of the rewards' variance, as a share of the way to the nearer end."""
@@ -85,7 +85,7 @@ class NormalProposal(Proposal):
         self._box, self._average = problem.arm_support(), draws.mean(axis=0)
         self._centre, self._covariance = centre, covariance
         prior_pulls = np.square(problem.likelihood.reward_std(self._average)) / np.diag(covariance)
-        self._extra = np.maximum(MIN_EXTRA_PULLS, EXTRA_SHARE * prior_pulls)
+        self._extra = np.maximum(MIN_EXTRA_PULLS, EXTRA_FRACTION * prior_pulls)
 
     def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Find the sites of every arm, and the order of drawing; see `Posterior.update`."""
