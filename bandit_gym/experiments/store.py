@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,9 +37,6 @@ from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, Outcome, columns_of
 from bandit_gym.experiments.entries import Entry, content_digest
 from bandit_gym.experiments.experiment import Experiment, Run
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FORMAT = 6
 """Of a folder that is written."""
@@ -337,11 +334,13 @@ class Block:
     replications: range
     data: pa.Buffer
 
-    def frame(self) -> pd.DataFrame:
-        """Return the tidy rows of its replications, with a column per diagnostic of its agent's."""
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return name -> (rows,) numbers of its replications, with the diagnostics of its own."""
         num_rows = len(self.replications) * len(self.run.steps)
-        table = self._read(self.names).slice(0, num_rows).to_pandas()
-        return table.assign(**{name: values[:num_rows] for name, values in self.own.items()})
+        names = [name for name in self.names if COLUMNS[name].type is not str]
+        table = self._read(names)
+        columns = {name: table[name].to_numpy() for name in names} | self.own
+        return {name: values[:num_rows] for name, values in columns.items()}
 
     @cached_property
     def file(self) -> pq.ParquetFile:

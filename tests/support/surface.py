@@ -52,8 +52,8 @@ def list_capabilities(prior: Prior) -> set[str]:
 
 def curves_of(results: Results, agent: str) -> np.ndarray:
     """Return the (N, T) regret of an agent, by its label, summed over time."""
-    (found,) = (found for found in results.runs if found.run.agent.label == agent)
-    return found.curves("cumulative_regret")
+    (run,) = (run for run in results.runs if run.run.agent.label == agent)
+    return run.curves("cumulative_regret")
 
 
 SERIAL = Workers("serial")
@@ -88,7 +88,7 @@ def run_and_watch(experiment: Experiment, folder: Path, workers: Workers = SERIA
 
 def failures_of(results: Results) -> dict[str, dict[int, str]]:
     """Return agent -> block -> what was raised, of the blocks that failed."""
-    return {found.run.agent.label: found.failures for found in results.runs if found.failures}
+    return {run.run.agent.label: run.failures for run in results.failed}
 
 
 def files_of(folder: Path, kind: str = "blocks") -> dict[str, bytes]:
