@@ -171,9 +171,9 @@ class SMCThompson(Thompson):
         window: w >= 1, to keep the last w rewards of a lane alone; None keeps all.
 
     Diagnostics: `num_samples` (particles taking part in a lane's decision), `effective_sample_size`
-    (of the lane's poorest population), `acceptance` (the lowest of the lane's last moves; NaN before
-    any), `is_degenerate` (every particle of some population has likelihood 0, so all get equal
-    weight), `doubts` and `is_unreliable` (the particles may be worse than as many independent
+    (of the lane's poorest population), `acceptance` (the lowest of the lane's last moves; NaN
+    before any), `is_degenerate` (every particle of some population has likelihood 0, so all get
+    equal weight), `doubts` and `is_unreliable` (the particles may be worse than as many independent
     draws: few of them or of their ancestors carry the weight, they may miss a part of the prior, or
     too many data came at once).
 
