@@ -222,7 +222,9 @@ class PosteriorSnapshot(ThreadSafe):
         """Return what is shown of the first lane: title, table, and how many rows are left out."""
         shown = self.coefficients if self._lacks_features else self
         table = as_frame(shown)  # before the title, which shows its doubts
-        return make_title(shown), table, _list_omitted(shown)
+        left, which = shown.num_arms - MAX_TABLE_ROWS, " less likely to be the best"
+        omitted = f"and {left} {shown.noun}s{which if shown.noun == 'arm' else ''}"
+        return make_title(shown), table, [omitted] if left > 0 else []
 
     @property
     def num_arms(self) -> int:
@@ -351,10 +353,3 @@ def as_frame(snapshot: Any) -> DataFrame:
     if snapshot.noun != "arm":
         return DataFrame(columns).drop(columns="P(best)").iloc[:MAX_TABLE_ROWS]
     return DataFrame(columns).iloc[np.sort(np.argsort(-best, kind="stable")[:MAX_TABLE_ROWS])]
-
-
-def _list_omitted(snapshot: Any) -> list[str]:
-    """Say how many arms are left out."""
-    left = snapshot.num_arms - MAX_TABLE_ROWS
-    which = " less likely to be the best" if snapshot.noun == "arm" else ""
-    return [f"and {left} {snapshot.noun}s{which}"] if left > 0 else []
