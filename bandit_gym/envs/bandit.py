@@ -136,8 +136,26 @@ class BanditLanes:
         return means.argmax(axis=-1)  # the first of several
 
     def _draw_means(self, lanes: IntArray, instance: FloatArray | None) -> FloatArray:
-        """Return the (M, K) means with which episodes of the (M,) lanes begin."""
-        return draw_instances(self.problem, instance, self.streams, lanes)
+        """Return the (M, K) means with which episodes of the (M,) lanes begin.
+
+        Built-in priors of independent arms make them of the lanes' numbers, arm k's of number k.
+        Any other draws from a generator at the beginning of the lane's stream; one whose draws cost
+        more one by one may offer `sample_each(rngs)`, equal to the last bit.
+        """
+        if instance is not None:
+            return np.tile(instance, (len(lanes), 1))
+        prior: Any = self.problem.prior
+        num_arms = self.problem.num_arms
+        if self.problem.offers("quantile"):
+            uniforms = self.streams.uniforms(MEANS, lanes, np.zeros_like(lanes), num_arms)
+            means = prior.quantile(np.maximum(uniforms, LEAST_UNIFORM).T)
+        elif self.problem.offers("sample_each"):
+            means = np.array(prior.sample_each(self.streams.generators(MEANS, lanes)), np.float64)
+        else:
+            rngs = self.streams.generators(MEANS, lanes)
+            means = np.stack([draw_means(prior, rng, num_arms) for rng in rngs])
+        check_size("prior.sample", means)
+        return means
 
     def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> RewardsAndInfo:
         """Return the (N,) rewards of a pull in each lane, and what a step reports of it."""
@@ -459,30 +477,6 @@ def check_means(means: Any, problem: BanditProblem) -> FloatArray | None:
         raise ValueError(message("means", condition, means))
     check_size("means", values)
     return values
-
-
-def draw_instances(
-    problem: BanditProblem, fixed_means: FloatArray | None, streams: LaneStreams, lanes: IntArray
-) -> FloatArray:
-    """Return the (M, K) means of the episodes that the listed lanes are in.
-
-    Built-in priors of independent arms make them of the lanes' numbers, arm k's of number k. Any
-    other draws from a generator at the beginning of the lane's stream; one whose draws cost more
-    one by one may offer `sample_each(rngs)`, equal to the last bit.
-    """
-    if fixed_means is not None:
-        return np.tile(fixed_means, (len(lanes), 1))
-    prior: Any = problem.prior
-    if problem.offers("quantile"):
-        uniforms = streams.uniforms(MEANS, lanes, np.zeros_like(lanes), problem.num_arms)
-        means = prior.quantile(np.maximum(uniforms, LEAST_UNIFORM).T)
-    elif problem.offers("sample_each"):
-        means = np.array(prior.sample_each(streams.generators(MEANS, lanes)), dtype=np.float64)
-    else:
-        rngs = streams.generators(MEANS, lanes)
-        means = np.stack([draw_means(prior, rng, problem.num_arms) for rng in rngs])
-    check_size("prior.sample", means)
-    return means
 
 
 def check_size(name: str, means: FloatArray) -> None:

@@ -21,10 +21,7 @@ from surface import make_env
 from wrapped_envs import make_env as make_wrapped
 
 import bandit_gym as bg
-from agents import Agent, UniformRandom, make_agent
-from agents.posteriors.base import Posterior
-from bandit_gym.checks import check_choice
-from bandit_gym.experiments.blocks import COLUMNS
+from agents import UniformRandom, make_agent
 from bandit_gym.in_context import in_context_dataset
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson, likelihood_from_dict
 from bandit_gym.priors import (
@@ -617,11 +614,3 @@ def test_actions_and_rewards_of_any_type_are_observed():
         for reward in (1, 1.0, np.float32(1), np.array(1), True):
             agent.observe(action, reward)
     assert agent.lane_counts.tolist() == agent.lane_sums.tolist() == [[0, 4 * 5, 0]]
-
-
-def test_an_old_name_is_refused_with_the_new_one_where_it_is_typed_or_overridden():
-    with refused(ValueError, "'doubts_proposal_blind'; it is 'doubts_low_coverage' now."):
-        check_choice("column", "doubts_proposal_blind", COLUMNS)
-    for base in (Agent, Posterior):
-        with refused(TypeError, "Mine must not define '_law': it is '_action_probabilities' now."):
-            type(base)("Mine", (base,), {"_law": None})
