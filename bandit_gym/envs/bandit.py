@@ -50,8 +50,6 @@ from bandit_gym.problem import MAX_MEAN, BanditProblem, ContextualProblem, check
 LANE = np.array([0])
 """The only one of a single environment."""
 
-NO_TIME_LIMIT = 2**62
-
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": RENDER_FPS}
 
 
@@ -357,7 +355,7 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
             info = self._restart(restarted, add_info({}, ~restarted, reported))
             rewards[restarted] = 0.0
         terminated = np.zeros(self.num_envs, dtype=np.bool_)
-        truncated = self._steps >= (self.max_episode_steps or NO_TIME_LIMIT)
+        truncated = self._steps >= (self.max_episode_steps or np.inf)
         if truncated.any():
             if self._autoreset_mode is AutoresetMode.SAME_STEP:
                 info = self._end_in_same_step(truncated, reported)
