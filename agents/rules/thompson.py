@@ -58,8 +58,8 @@ class Thompson(PosteriorAgent):
         if not is_fast or type(self)._choose is not Thompson._choose:
             return super()._choose_many(size, features)
         if features is None:
-            shares = self._action_probabilities()
-            actions = draw_arms(self.rng, np.broadcast_to(shares, (size, self._num_arms)))
+            probabilities = self._action_probabilities()
+            actions = draw_arms(self.rng, np.broadcast_to(probabilities, (size, self._num_arms)))
         else:
             actions = self._choose()
         shared = self._find_diagnostics().items()

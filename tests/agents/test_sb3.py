@@ -3,11 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
-pytest.importorskip("stable_baselines3")
-
-
 WITHOUT_SB3 = """
 import sys
 

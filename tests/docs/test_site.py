@@ -8,31 +8,34 @@ from types import SimpleNamespace
 import pytest
 from documents import ROOT, read
 
-pytest.importorskip("sphinx", reason="the extra docs is not installed")
-pytest.importorskip("stable_baselines3", reason="the extra sb3 is not installed")
-from agents import sb3
 
-CONF = runpy.run_path(str(ROOT / "docs" / "conf.py"))
+@pytest.fixture(scope="module")
+def conf():
+    """The configuration of the site, and what it imports."""
+    pytest.importorskip("sphinx", reason="the extra docs is not installed")
+    pytest.importorskip("stable_baselines3", reason="the extra sb3 is not installed")
+    return runpy.run_path(str(ROOT / "docs" / "conf.py"))
 
 
-def test_a_public_name_that_is_not_described_is_named(caplog):
-    rooms = {room: CONF["public_names"](import_module(room)) for room in CONF["ROOMS"]}
+def test_a_public_name_that_is_not_described_is_named(conf, caplog):
+    rooms = {room: conf["public_names"](import_module(room)) for room in conf["ROOMS"]}
     names = {f"{room}.{name}" for room in rooms for name in rooms[room]} - {"agents.load"}
     described = SimpleNamespace(objects={name: SimpleNamespace(objtype="class") for name in names})
-    CONF["check_reference"](None, SimpleNamespace(domains={"py": described}))
+    conf["check_reference"](None, SimpleNamespace(domains={"py": described}))
     (record,) = caplog.records
     assert record.getMessage() == "not in the reference: agents.load"
 
 
-def test_every_package_that_says_what_is_public_is_looked_at():
+def test_every_package_that_says_what_is_public_is_looked_at(conf):
     found = {
         ".".join(path.parent.relative_to(ROOT).parts)
         for package in ("agents", "bandit_gym")
         for path in (ROOT / package).rglob("__init__.py")
         if re.search(r"^__all__ = ", path.read_text(encoding="utf-8"), re.M)
     }
-    assert found and found <= set(CONF["ROOMS"])
+    assert found and found <= set(conf["ROOMS"])
 
 
 def test_the_page_about_stable_baselines3_mentions_every_public_name():
+    sb3 = pytest.importorskip("agents.sb3", exc_type=ImportError)
     assert all(name in read("docs/sb3.md") for name in set(sb3.__all__) - {"AgentPolicy"})

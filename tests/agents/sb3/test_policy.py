@@ -1,24 +1,19 @@
 """Our agents behind SB3's `predict`: the returns are those of a loop of our own."""
 
 from functools import partial
+from importlib import import_module
 
 import gymnasium as gym
 import numpy as np
 import pytest
-
-pytest.importorskip("stable_baselines3")
 from sb3_models import make_vec
-from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 from agents import ExactThompson, make_agent
-from agents.sb3 import GymnasiumVecEnv, as_policy
 from bandit_gym.rollout import AGENT_STREAM, rollout
 from bandit_gym.wrappers import DelayedReward
 
 HORIZONS = (4, 7, 11)
 SEED = 5
-silent = {"return_episode_rewards": True, "warn": False}
 
 
 def env_functions(env_id="BernoulliBandit-v0"):
@@ -49,60 +44,82 @@ def own_returns(agent, envs, num_episodes):
     return sorted(r for lane, quota in zip(returns, quotas, strict=True) for r in lane[:quota])
 
 
+def vec_env(kind):
+    """Make one of SB3's own vector environments, whose episodes are ragged."""
+    kinds = import_module("stable_baselines3.common.vec_env")
+    return getattr(kinds, kind)(env_functions())
+
+
+def evaluate(policy, env, **options):
+    evaluation = import_module("stable_baselines3.common.evaluation")
+    return evaluation.evaluate_policy(policy, env, warn=False, **options)
+
+
 def policy_returns(policy, env, num_episodes):
     env.seed(SEED)
-    returns, _ = evaluate_policy(policy, env, num_episodes, callback=policy.callback, **silent)
+    returns, _ = evaluate(
+        policy,
+        env,
+        n_eval_episodes=num_episodes,
+        callback=policy.callback,
+        return_episode_rewards=True,
+    )
     return sorted(returns)
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("racing", DummyVecEnv), ("exact", SubprocVecEnv), ("smc", DummyVecEnv)]
+    ("name", "kind"),
+    [
+        ("racing", "DummyVecEnv"),
+        ("smc", "DummyVecEnv"),
+        pytest.param("exact", "SubprocVecEnv", marks=pytest.mark.nightly),
+    ],
 )
-def test_policy_returns_are_those_of_our_own_loop_when_episodes_are_ragged(name, kind):
+def test_policy_returns_are_those_of_our_own_loop_when_episodes_are_ragged(sb3, name, kind):
     envs = [make() for make in env_functions()]
     agent = make_agent(name, envs[0].unwrapped.problem)
     expected = own_returns(agent, envs, num_episodes=20)
-    ragged = kind(env_functions())
-    assert policy_returns(as_policy(agent, seed=SEED), ragged, 20) == expected
+    ragged = vec_env(kind)
+    assert policy_returns(sb3.as_policy(agent, seed=SEED), ragged, 20) == expected
     ragged.close()
 
 
-def test_policy_hears_late_rewards_as_our_own_loop_does():
+def test_policy_hears_late_rewards_as_our_own_loop_does(sb3):
     env = DelayedReward(make_vec("BernoulliBandit-v0", num_envs=9, max_episode_steps=50), delay=5)
     agent = ExactThompson(env.problem)
     paid = rollout(agent, env, seed=SEED).rewards[:, :-5].sum(axis=1)
-    policy = as_policy(agent, seed=np.random.SeedSequence(SEED, spawn_key=(AGENT_STREAM,)))
-    assert policy_returns(policy, GymnasiumVecEnv(env), 9) == sorted(paid)
+    policy = sb3.as_policy(agent, seed=np.random.SeedSequence(SEED, spawn_key=(AGENT_STREAM,)))
+    assert policy_returns(policy, sb3.GymnasiumVecEnv(env), 9) == sorted(paid)
 
 
-def test_policy_refuses_to_go_on_when_rewards_do_not_come_in():
-    env = DummyVecEnv(env_functions())
-    policy = as_policy(make_agent("exact", env.get_attr("problem")[0]))
+def test_policy_refuses_to_go_on_when_rewards_do_not_come_in(sb3):
+    env = vec_env("DummyVecEnv")
+    policy = sb3.as_policy(make_agent("exact", env.get_attr("problem")[0]))
     with pytest.raises(RuntimeError, match=r"pass callback=policy.callback to evaluate_policy"):
-        evaluate_policy(policy, env, n_eval_episodes=3, warn=False)
+        evaluate(policy, env, n_eval_episodes=3)
 
 
-def test_policy_refuses_an_environment_of_another_number_of_arms():
-    env = GymnasiumVecEnv(make_vec(num_arms=5))
-    policy = as_policy(make_agent("exact", make_vec(num_arms=3).problem))
+def test_policy_refuses_an_environment_of_another_number_of_arms(sb3):
+    env = sb3.GymnasiumVecEnv(make_vec(num_arms=5))
+    policy = sb3.as_policy(make_agent("exact", make_vec(num_arms=3).problem))
     with pytest.raises(ValueError, match="agent must have as many arms as the environment, 5, got"):
-        evaluate_policy(policy, env, callback=policy.callback, warn=False)
+        evaluate(policy, env, callback=policy.callback)
 
 
 @pytest.mark.parametrize("thing", ["racing", ExactThompson, None], ids=str)
-def test_policy_refuses_what_is_no_agent(thing):
+def test_policy_refuses_what_is_no_agent(sb3, thing):
     with pytest.raises(TypeError, match="agent must have the methods reset, reset_lanes, act"):
-        as_policy(thing)
+        sb3.as_policy(thing)
 
 
-def test_policy_continues_its_stream_when_evaluated_again():
-    env = GymnasiumVecEnv(make_vec(num_envs=8, max_episode_steps=20))
-    policy = as_policy(make_agent("random", env.get_attr("problem")[0]), seed=SEED)
+def test_policy_continues_its_stream_when_evaluated_again(sb3):
+    env = sb3.GymnasiumVecEnv(make_vec(num_envs=8, max_episode_steps=20))
+    policy = sb3.as_policy(make_agent("random", env.get_attr("problem")[0]), seed=SEED)
     assert policy_returns(policy, env, 8) != policy_returns(policy, env, 8)
 
 
-def test_policy_refuses_dones_that_are_no_truth_values():
-    policy = as_policy(make_agent("exact", make_vec().problem), seed=0)
+def test_policy_refuses_dones_that_are_no_truth_values(sb3):
+    policy = sb3.as_policy(make_agent("exact", make_vec().problem), seed=0)
     actions, _ = policy.predict(np.zeros((2, 1)))
     with pytest.raises(TypeError, match="dones must be an array of booleans"):
         policy.learn(actions, np.zeros(2), ["a", "b"])

@@ -4,19 +4,15 @@ import base64
 import json
 import pickle
 import zipfile
+from importlib import import_module
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.error import InvalidAction, ResetNeeded
-
-pytest.importorskip("stable_baselines3")
-import torch
 from sb3_models import ALGORITHMS, NUM_ARMS, global_random_state, make_vec, train
-from stable_baselines3 import PPO
 
-from agents.sb3 import GymnasiumVecEnv, SB3Agent, saved_model
 from bandit_gym import run_experiment
 from bandit_gym.experiments.execution import Workers
 from bandit_gym.experiments.experiment import Experiment
@@ -54,10 +50,10 @@ def actions_of(agent, stream):
 
 
 @every_algorithm
-def test_sb3_agent_plays_what_the_model_predicts(models, name):
+def test_sb3_agent_plays_what_the_model_predicts(sb3, models, name):
     model = models[name]
     stream = observations(model, 6)
-    agent = SB3Agent(model, deterministic=True)
+    agent = sb3.SB3Agent(model, deterministic=True)
     agent.reset(num_envs=2, seed=0)
     expected, state, starts = [], None, np.ones(2, dtype=bool)
     for observation in stream:
@@ -68,31 +64,31 @@ def test_sb3_agent_plays_what_the_model_predicts(models, name):
 
 
 @every_algorithm
-def test_sb3_agent_loaded_from_a_file_plays_the_same(models, name, tmp_path):
+def test_sb3_agent_loaded_from_a_file_plays_the_same(sb3, models, name, tmp_path):
     models[name].save(tmp_path / "model")
     stream = observations(models[name], 20)
-    agents = SB3Agent(models[name]), SB3Agent.load(tmp_path / "model")
+    agents = sb3.SB3Agent(models[name]), sb3.SB3Agent.load(tmp_path / "model")
     for agent in agents:
         agent.reset(num_envs=2, seed=3)
     np.testing.assert_array_equal(*(actions_of(agent, stream) for agent in agents))
 
 
 @every_algorithm
-def test_sb3_agent_depends_on_its_seed_alone(models, name):
-    agent = SB3Agent(models[name])
+def test_sb3_agent_depends_on_its_seed_alone(sb3, models, name):
+    agent = sb3.SB3Agent(models[name])
     agent.exploration_rate = 0.5 if name == "DQN" else 0.0
     stream = observations(models[name], 20)
     agent.reset(num_envs=2, seed=3)
     first = actions_of(agent, stream)
-    torch.manual_seed(77)
+    import_module("torch").manual_seed(77)
     agent.reset(num_envs=2, seed=3)
     np.testing.assert_array_equal(first, actions_of(agent, stream))
     agent.reset(num_envs=2, seed=4)
     assert (first != actions_of(agent, stream)).any()
 
 
-def test_sb3_agent_act_changes_nothing_when_it_is_recurrent(models):
-    agent = SB3Agent(models["RecurrentPPO"], deterministic=True)
+def test_sb3_agent_act_changes_nothing_when_it_is_recurrent(sb3, models):
+    agent = sb3.SB3Agent(models["RecurrentPPO"], deterministic=True)
     agent.reset(num_envs=2, seed=0)
     stream = observations(models["RecurrentPPO"], 6)
     actions_of(agent, stream)
@@ -105,22 +101,22 @@ def test_sb3_agent_act_changes_nothing_when_it_is_recurrent(models):
     np.testing.assert_array_equal(agent._memory, memory)
 
 
-def test_sb3_agent_forgets_the_lanes_that_are_reset_only(models):
-    agent = SB3Agent(models["RecurrentPPO"], deterministic=True)
+def test_sb3_agent_forgets_the_lanes_that_are_reset_only(sb3, models):
+    agent = sb3.SB3Agent(models["RecurrentPPO"], deterministic=True)
     stream = observations(models["RecurrentPPO"], 8)
     agent.reset(num_envs=2, seed=0)
     actions_of(agent, stream[:5])
     agent.reset_lanes(np.array([True, False]))
     actions_of(agent, stream[5:])
-    fresh = SB3Agent(models["RecurrentPPO"], deterministic=True)
+    fresh = sb3.SB3Agent(models["RecurrentPPO"], deterministic=True)
     fresh.reset(num_envs=2, seed=0)
     actions_of(fresh, stream[5:])
     assert np.allclose(agent._memory[0][:, 0], fresh._memory[0][:, 0], atol=1e-6)
     assert not np.allclose(agent._memory[0][:, 1], fresh._memory[0][:, 1], atol=1e-6)
 
 
-def test_sb3_agent_keeps_the_memory_of_masked_lanes(models):
-    agent = SB3Agent(models["RecurrentPPO"])
+def test_sb3_agent_keeps_the_memory_of_masked_lanes(sb3, models):
+    agent = sb3.SB3Agent(models["RecurrentPPO"])
     stream = observations(models["RecurrentPPO"], 2)
     agent.reset(num_envs=2, seed=0)
     actions_of(agent, stream[:1])
@@ -132,8 +128,8 @@ def test_sb3_agent_keeps_the_memory_of_masked_lanes(models):
 
 
 @pytest.mark.parametrize("num_envs", [None, 2])
-def test_sb3_agent_remembers_steps_in_which_no_reward_arrives(models, num_envs):
-    agent, memories = SB3Agent(models["RecurrentPPO"], deterministic=True), []
+def test_sb3_agent_remembers_steps_in_which_no_reward_arrives(sb3, models, num_envs):
+    agent, memories = sb3.SB3Agent(models["RecurrentPPO"], deterministic=True), []
     stream = observations(models["RecurrentPPO"], 4)
     for is_late in (False, True):
         agent.reset(num_envs, seed=0)
@@ -151,9 +147,9 @@ def test_sb3_agent_remembers_steps_in_which_no_reward_arrives(models, num_envs):
 
 @pytest.mark.parametrize("is_deterministic", [False, True])
 @every_algorithm
-def test_trained_models_act_as_often_as_their_law_says(name, is_deterministic):
+def test_trained_models_act_as_often_as_their_law_says(sb3, name, is_deterministic):
     num_lanes = 300
-    agent = SB3Agent(train(name), deterministic=is_deterministic)
+    agent = sb3.SB3Agent(train(name), deterministic=is_deterministic)
     agent.exploration_rate *= 6.0  # of DQN, so that it shows
     env = make_vec(num_envs=num_lanes)
     observation, _ = env.reset(seed=0)
@@ -172,8 +168,8 @@ def test_trained_models_act_as_often_as_their_law_says(name, is_deterministic):
 
 
 @every_algorithm
-def test_sb3_agent_continues_bit_for_bit_when_pickled(models, name):
-    agent = SB3Agent(models[name])
+def test_sb3_agent_continues_bit_for_bit_when_pickled(sb3, models, name):
+    agent = sb3.SB3Agent(models[name])
     stream = observations(models[name], 20)
     agent.reset(num_envs=2, seed=3)
     actions_of(agent, stream[:5])
@@ -181,18 +177,18 @@ def test_sb3_agent_continues_bit_for_bit_when_pickled(models, name):
     np.testing.assert_array_equal(actions_of(agent, stream[5:]), actions_of(copy, stream[5:]))
 
 
-def test_check_spaces_names_the_space_that_does_not_fit(models):
-    agent = SB3Agent(models["PPO"])
+def test_check_spaces_names_the_space_that_does_not_fit(sb3, models):
+    agent = sb3.SB3Agent(models["PPO"])
     agent.check_spaces(make_env("PPO"))
-    agent.check_spaces(GymnasiumVecEnv(make_env("PPO")))
+    agent.check_spaces(sb3.GymnasiumVecEnv(make_env("PPO")))
     env = gym.make("bandit_gym:BernoulliBandit-v0", num_arms=5)
     env.observation_space = models["PPO"].observation_space
     with pytest.raises(ValueError, match=r"env must have the action space .* got Discrete\(5\)"):
         agent.check_spaces(env)
 
 
-def test_sb3_agent_refuses_an_observation_of_another_space(models):
-    agent = SB3Agent(models["PPO"])
+def test_sb3_agent_refuses_an_observation_of_another_space(sb3, models):
+    agent = sb3.SB3Agent(models["PPO"])
     agent.reset(num_envs=2, seed=0)
     numbers = (np.full((2, 7), number) for number in (np.nan, np.inf, -0.1, 1.1))
     for observation in (None, 0, np.zeros((2, 5)), np.zeros((3, 7)), *numbers):
@@ -200,27 +196,28 @@ def test_sb3_agent_refuses_an_observation_of_another_space(models):
             agent.act(observation)
 
 
-def test_sb3_agent_refuses_what_is_no_model_that_it_can_be(models):
-    continuous = PPO("MlpPolicy", "Pendulum-v1", device="cpu")
+def test_sb3_agent_refuses_what_is_no_model_that_it_can_be(sb3, models):
+    ppo = import_module("stable_baselines3").PPO
+    continuous = ppo("MlpPolicy", "Pendulum-v1", device="cpu")
     for model, options, told in [
         ("model.zip", {}, "model must be a Stable-Baselines3 model, got 'model.zip'"),
         (models["PPO"], {"deterministic": "no"}, "deterministic must be a bool, got 'no'"),
         (continuous, {}, "the model's action space must be a Discrete, got Box"),
     ]:
         with pytest.raises(TypeError, match=told):
-            SB3Agent(model, **options)
+            sb3.SB3Agent(model, **options)
     with pytest.raises(ResetNeeded, match=r"call SB3Agent.reset\(\)"):
-        SB3Agent(models["PPO"]).act(np.zeros((2, 7)))
+        sb3.SB3Agent(models["PPO"]).act(np.zeros((2, 7)))
 
 
-def test_sb3_agent_refuses_a_file_that_is_not_there(tmp_path):
+def test_sb3_agent_refuses_a_file_that_is_not_there(sb3, tmp_path):
     with pytest.raises(FileNotFoundError, match="path must lead to a file .*nothing'; FileNotF"):
-        SB3Agent.load(tmp_path / "nothing")
+        sb3.SB3Agent.load(tmp_path / "nothing")
     with pytest.raises(ValueError, match="path must be a path, as a string or a Path, got ''"):
-        SB3Agent.load("")
+        sb3.SB3Agent.load("")
 
 
-def test_sb3_agent_refuses_a_file_that_is_no_model(models, tmp_path):
+def test_sb3_agent_refuses_a_file_that_is_no_model(sb3, models, tmp_path):
     path, other = tmp_path / "model.zip", tmp_path / "other.zip"
     models["PPO"].save(path)
     with zipfile.ZipFile(other, "w") as file:
@@ -228,11 +225,11 @@ def test_sb3_agent_refuses_a_file_that_is_no_model(models, tmp_path):
     for content in (b"hello", b"", other.read_bytes(), path.read_bytes()[:3000]):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"path must lead to a file that `save` of a Stable"):
-            SB3Agent.load(path)
+            sb3.SB3Agent.load(path)
 
 
-def test_sb3_agent_refuses_a_mask_and_an_action_that_is_no_arm(models):
-    agent = SB3Agent(models["PPO"])
+def test_sb3_agent_refuses_a_mask_and_an_action_that_is_no_arm(sb3, models):
+    agent = sb3.SB3Agent(models["PPO"])
     agent.reset(num_envs=2, seed=0)
     for call in (agent.act, agent.action_probabilities):
         with pytest.raises(TypeError, match="available must be left out for SB3Agent, which"):
@@ -241,10 +238,10 @@ def test_sb3_agent_refuses_a_mask_and_an_action_that_is_no_arm(models):
         agent.observe(np.array([0, NUM_ARMS]), np.zeros(2))
 
 
-def test_saved_model_refuses_another_number_of_arms(models, tmp_path):
+def test_saved_model_refuses_another_number_of_arms(sb3, models, tmp_path):
     models["PPO"].save(tmp_path / "model")
     with pytest.raises(ValueError, match="path must lead to a model whose action space has 5 arms"):
-        saved_model(make_vec(num_arms=5).problem, path=tmp_path / "model")
+        sb3.saved_model(make_vec(num_arms=5).problem, path=tmp_path / "model")
 
 
 class Planted:
@@ -272,22 +269,22 @@ def plant(model, path, settings, *, without=()):
             file.writestr(name, content)
 
 
-def test_saved_model_unpickles_what_makes_the_policy(models, tmp_path):
+def test_saved_model_unpickles_what_makes_the_policy(sb3, models, tmp_path):
     plant(models["PPO"], tmp_path / "model.zip", ["policy_class"])
     with pytest.raises(ValueError, match="path must lead to a file"):
-        saved_model(make_vec().problem, path=tmp_path / "model.zip")
+        sb3.saved_model(make_vec().problem, path=tmp_path / "model.zip")
     assert (tmp_path / "model.ran").exists()
 
 
 def test_saved_model_unpickles_nothing_without_weights_or_that_acting_does_not_need(
-    models, tmp_path
+    sb3, models, tmp_path
 ):
     path = tmp_path / "model.zip"
     plant(models["PPO"], path, ["policy_class"], without=["policy.pth"])
     with pytest.raises(ValueError, match=r"no item named .policy\.pth"):
-        saved_model(make_vec().problem, path=path)
+        sb3.saved_model(make_vec().problem, path=path)
     plant(models["PPO"], path, ["lr_schedule", "clip_range", "action_noise"])
-    saved_model(make_vec().problem, path=path)
+    sb3.saved_model(make_vec().problem, path=path)
     assert not (tmp_path / "model.ran").exists()
 
 

@@ -9,16 +9,9 @@ from families import ALL_ENV_IDS
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
-
-pytest.importorskip("stable_baselines3")
 from sb3_models import NUM_ARMS, make_vec
-from stable_baselines3 import PPO
-from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
 
 from agents import ExactThompson
-from agents.sb3 import GymnasiumVecEnv, SB3Agent, as_policy
 from bandit_gym.envs.observations import OBSERVATIONS
 
 
@@ -26,6 +19,8 @@ def reference(env_id, **options):
     """Make SB3's own vector environment over single ones, without its Monitor."""
     options = {"num_arms": NUM_ARMS, "max_episode_steps": 10, "horizon": 10} | options
     env_id = f"bandit_gym:{env_id}"
+    from stable_baselines3.common.env_util import make_vec_env
+
     return make_vec_env(lambda: gym.make(env_id, **options), 3, monitor_dir=None)
 
 
@@ -44,98 +39,104 @@ def play(env, num_steps=25):
 @pytest.mark.parametrize(
     ("env_id", "observation"), [*zip(ALL_ENV_IDS, cycle(OBSERVATIONS), strict=False)]
 )
-def test_native_vec_env_says_what_dummy_vec_env_says(env_id, observation):
-    native = GymnasiumVecEnv(make_vec(env_id, num_envs=3, observation=observation))
+def test_native_vec_env_says_what_dummy_vec_env_says(sb3, env_id, observation):
+    native = sb3.GymnasiumVecEnv(make_vec(env_id, num_envs=3, observation=observation))
     expected = play(reference(env_id, observation=observation))
     for found, wanted in zip(play(native), expected, strict=True):
         assert data_equivalence(found, wanted, exact=True)
 
 
-def test_vec_env_takes_sync_vector_envs_too():
+def test_vec_env_takes_sync_vector_envs_too(sb3):
     make = lambda: gym.make("bandit_gym:PoissonBandit-v0", num_arms=NUM_ARMS, max_episode_steps=10)  # noqa: E731
     sync = SyncVectorEnv([make] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
-    ours, theirs = play(GymnasiumVecEnv(sync)), play(reference("PoissonBandit-v0"))
+    ours, theirs = play(sb3.GymnasiumVecEnv(sync)), play(reference("PoissonBandit-v0"))
     for found, wanted in zip(ours, theirs, strict=True):
         assert data_equivalence(found, wanted, exact=True)
 
 
-def test_vec_env_leaves_the_statistics_of_an_episode_where_sb3_looks_for_them():
+def test_vec_env_leaves_the_statistics_of_an_episode_where_sb3_looks_for_them(sb3):
     lanes = make_vec("BernoulliBandit-v0", num_envs=3, max_episode_steps=4)
-    env = GymnasiumVecEnv(RecordEpisodeStatistics(lanes))
+    env = sb3.GymnasiumVecEnv(RecordEpisodeStatistics(lanes))
     env.reset()
     *_, infos = [env.step(np.zeros(3, int)) for _ in range(4)][-1]
     assert [info["episode"]["l"] for info in infos] == [4] * 3
 
 
-def test_vec_env_keeps_rewards_in_double_precision():
-    env = GymnasiumVecEnv(make_vec("GaussianBandit-v0"))
+def test_vec_env_keeps_rewards_in_double_precision(sb3):
+    env = sb3.GymnasiumVecEnv(make_vec("GaussianBandit-v0"))
     env.reset()
     assert env.step(np.zeros(2, int))[1].dtype == np.float64
 
 
 @pytest.mark.parametrize("observation", OBSERVATIONS)
-def test_ppo_trains_through_vec_normalize_and_vec_monitor(observation):
-    env = GymnasiumVecEnv(make_vec("GaussianBandit-v0", observation=observation))
+def test_ppo_trains_through_vec_normalize_and_vec_monitor(sb3, observation):
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
+
+    env = sb3.GymnasiumVecEnv(make_vec("GaussianBandit-v0", observation=observation))
     # A Discrete observation cannot be normalised; rewards can, for training.
     env = VecNormalize(VecMonitor(env), norm_obs=observation != "constant")
     model = PPO("MlpPolicy", env, n_steps=20, batch_size=20, n_epochs=1, device="cpu").learn(40)
     assert [episode["l"] for episode in model.ep_info_buffer] == [10] * 4
     if observation != "constant":
         with pytest.raises(ValueError, match="model must be trained on observations as they are"):
-            SB3Agent(model)
-    policy = as_policy(ExactThompson(env.get_attr("problem")[0]))
+            sb3.SB3Agent(model)
+    policy = sb3.as_policy(ExactThompson(env.get_attr("problem")[0]))
     with pytest.raises(ValueError, match="env must give rewards as they are"):
         evaluate_policy(policy, env, callback=policy.callback)
 
 
-def test_vec_env_shows_a_frame_per_lane():
-    env = GymnasiumVecEnv(make_vec(render_mode="rgb_array"))
+def test_vec_env_shows_a_frame_per_lane(sb3):
+    env = sb3.GymnasiumVecEnv(make_vec(render_mode="rgb_array"))
     env.reset()
     single = env.get_images()[0].shape
     assert len(env.get_images()) == 2
     assert env.render().shape == (2 * single[0], single[1], 3)
 
 
-def test_vec_env_passes_options_on():
-    env = GymnasiumVecEnv(make_vec())
+def test_vec_env_passes_options_on(sb3):
+    env = sb3.GymnasiumVecEnv(make_vec())
     env.reset()
     env.set_options({"reset_mask": np.array([True, False])})
     env.reset()
     assert ["means" in info for info in env.reset_infos] == [True, False]
 
 
-def test_vec_env_refuses_different_options():
-    env = GymnasiumVecEnv(make_vec())
+def test_vec_env_refuses_different_options(sb3):
+    env = sb3.GymnasiumVecEnv(make_vec())
     env.set_options([{"level": 1}, {}])
     with pytest.raises(ValueError, match="options must be the same in all lanes"):
         env.reset()
 
 
-def test_vec_env_refuses_another_autoreset_mode():
+def test_vec_env_refuses_another_autoreset_mode(sb3):
     with pytest.raises(ValueError, match="env must have autoreset mode SameStep, got <Autoreset"):
-        GymnasiumVecEnv(make_vec(autoreset_mode="NextStep"))
+        sb3.GymnasiumVecEnv(make_vec(autoreset_mode="NextStep"))
     with pytest.raises(ValueError, match=r"got None; make it with gym.make_vec"):
-        GymnasiumVecEnv(gym.make("bandit_gym:BernoulliBandit-v0"))
+        sb3.GymnasiumVecEnv(gym.make("bandit_gym:BernoulliBandit-v0"))
 
 
 @pytest.mark.parametrize("method", ["set_attr", "env_method"])
-def test_vec_env_refuses_to_treat_lanes_as_environments(method):
+def test_vec_env_refuses_to_treat_lanes_as_environments(sb3, method):
     with pytest.raises(NotImplementedError, match="use make_vec_env for single environments"):
-        getattr(GymnasiumVecEnv(make_vec()), method)("name", "value")
+        getattr(sb3.GymnasiumVecEnv(make_vec()), method)("name", "value")
 
 
-def test_time_limit_is_an_end_or_a_cut_as_asked():
-    told = {}
+def test_time_limit_is_an_end_or_a_cut_as_asked(sb3):
+    heard = {}
     for ends_at_horizon in (False, True):
-        env = GymnasiumVecEnv(make_vec("BernoulliBandit-v0", 3), ends_at_horizon=ends_at_horizon)
+        env = sb3.GymnasiumVecEnv(
+            make_vec("BernoulliBandit-v0", 3), ends_at_horizon=ends_at_horizon
+        )
         env.seed(4)
         env.reset()
         steps = [env.step(np.zeros(3, dtype=int)) for _ in range(20)]
-        told[ends_at_horizon] = [
+        heard[ends_at_horizon] = [
             (rewards.tolist(), dones.tolist(), [info.pop("TimeLimit.truncated") for info in infos])
             for _, rewards, dones, infos in steps
         ]
-    as_cut, as_end = told[False], told[True]
+    as_cut, as_end = heard[False], heard[True]
     assert [step[:2] for step in as_end] == [step[:2] for step in as_cut]
     assert [is_cut for _, _, is_cut in as_cut] == [dones for _, dones, _ in as_cut]
     assert sum(any(dones) for _, dones, _ in as_end) == 2
