@@ -32,7 +32,11 @@ from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import AXIS_SCALES, FILE_STYLES, FORMATS
 from bandit_gym.experiments.catalogue import CATALOGUE_GROUPS, describe_catalogue
 from bandit_gym.experiments.entries import make_environment
-from bandit_gym.experiments.execution import Workers
+from bandit_gym.experiments.execution import (
+    Workers,
+    progress_on_stderr,
+    simulate_experiment,
+)
 from bandit_gym.experiments.experiment import Experiment, Run, load_experiment, read_json
 from bandit_gym.experiments.store import MANIFEST, open_store
 from bandit_gym.registration import ENV_IDS
@@ -45,8 +49,7 @@ from bandit_gym.results.report import (
     wrap_with_indent,
     write_report,
 )
-from bandit_gym.results.results import join_results, load_results
-from bandit_gym.session import progress_on_stderr, run_experiment
+from bandit_gym.results.results import join_results, load_results, read_results
 
 OK, RUN_FAILED, BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED = 0, 1, 2, 130, 141, 143
 
@@ -150,7 +153,8 @@ def _run_experiment(experiment: Experiment, name: str, options: argparse.Namespa
     options.folder = folder
     workers = Workers(options.backend, options.workers, options.scheduler)
     with progress_on_stderr() as on_progress:
-        results = run_experiment(experiment, folder, workers=workers, on_progress=on_progress)
+        store = simulate_experiment(experiment, folder, workers=workers, on_progress=on_progress)
+    results = read_results(store, experiment)
     print(describe(results, columns=options.columns, width=_terminal_width()))
     for path in save_figures(results, folder / "report", kinds=["regret"], formats=["png"]):
         print(f"\nRegret over time: {path}")

@@ -8,10 +8,9 @@ handles the rest.
 from __future__ import annotations
 
 import contextlib
-import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from bandit_gym.experiments.execution import (
     Progress,
     Workers,
     ignore_progress,
+    progress_on_stderr,
     simulate_experiment,
 )
 from bandit_gym.experiments.experiment import Experiment
@@ -161,32 +161,3 @@ def compare(
         where = f"agent {run.run.agent.label} failed in {run.run.environment.label}"
         warnings.warn(f"{where}: {run.failure}", stacklevel=2)
     return results
-
-
-@contextlib.contextmanager
-def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
-    """Yield an `on_progress` function that prints to standard error, with a bar on a terminal."""
-    from tqdm import tqdm
-
-    with tqdm(unit=" blocks", leave=False, disable=None) as bar:
-
-        def show(progress: Progress) -> None:
-            bar.total = progress.num_blocks
-            bar.update(progress.num_stored + progress.num_done - bar.n)
-            if (outcome := progress.outcome) is None:
-                num_missing = progress.num_blocks - progress.num_stored
-                text = f"{progress.num_blocks} blocks, {progress.num_stored} of them stored already"
-                text += f", {num_missing} to simulate"
-                if progress.damaged:
-                    text += f"; damaged and computed again: {', '.join(progress.damaged)}"
-                if progress.num_kept:
-                    text += f"; {progress.num_kept} of other code are kept"
-                tqdm.write(text, file=sys.stderr)
-            elif outcome.failure is not None:
-                place = f"{outcome.run.environment.label}, block {outcome.block}"
-                reason = outcome.failure.splitlines()[0]
-                tqdm.write(
-                    f"{outcome.run.agent.label} failed in {place}: {reason}", file=sys.stderr
-                )
-
-        yield show

@@ -118,13 +118,13 @@ def relaxed_regrets(
     gains = _tuned_gains(problem, means, rng)
 
     def draw_totals(number: int) -> FloatArray:
-        found = np.empty((2, number))
+        totals = np.empty((2, number))
         for i in range(number):
             true_means, sums = draw_scenario(problem, horizon, rng)
             (penalties,) = _find_penalties(sums, means, gains[None])
             relaxed, _ = split_pulls(penalised_totals(sums, means, penalties))
-            found[:, i] = horizon * true_means.max(), relaxed
-        return found
+            totals[:, i] = horizon * true_means.max(), relaxed
+        return totals
 
     covariance = np.cov(draw_totals(NUM_PILOT_SCENARIOS))
     slope = covariance[0, 1] / covariance[0, 0]
@@ -225,9 +225,9 @@ def level_gains(means: FloatArray, level: float) -> FloatArray:
     horizon = means.shape[1]
     gains, values = np.zeros(means.shape), np.maximum(means[:, -1] - level, 0.0)
     for n in reversed(range(horizon - 1)):
-        failed, paid = values[:, :-1], values[:, 1:]
-        gains[:, n, : n + 1] = horizon * (paid - failed)
-        values = failed + means[:, n, : n + 1] * (paid - failed)
+        after_failure, after_success = values[:, :-1], values[:, 1:]
+        gains[:, n, : n + 1] = horizon * (after_success - after_failure)
+        values = after_failure + means[:, n, : n + 1] * (after_success - after_failure)
     return gains
 
 
@@ -241,6 +241,6 @@ def penalised_totals(sums: np.ndarray, means: FloatArray, penalties: FloatArray)
     """
     num_arms, horizon = sums.shape
     kinds = np.arange(num_arms)[:, None] % len(means)
-    found = -penalties
-    found[:, 1:] += np.cumsum(means[kinds, np.arange(horizon), sums], axis=1)
-    return found
+    totals = -penalties
+    totals[:, 1:] += np.cumsum(means[kinds, np.arange(horizon), sums], axis=1)
+    return totals

@@ -338,10 +338,15 @@ def _set_action_values(action_values, table, after, begins, steps):  # type: ign
         begins: where the row begins in the table, and in the values after a failure and a success.
         steps: from state to state in the table and in the values.
     """
-    (mean_at, failed, paid), (mean_step, step) = begins, steps
+    (mean_at, failure_at, success_at), (mean_step, step) = begins, steps
     for j in range(action_values.size):
-        mean, at_fail = table[np.uintp(mean_at + j * mean_step)], after[np.uintp(failed + j * step)]
-        action_values[j] = at_fail + mean * (1.0 + (after[np.uintp(paid + j * step)] - at_fail))
+        mean, at_fail = (
+            table[np.uintp(mean_at + j * mean_step)],
+            after[np.uintp(failure_at + j * step)],
+        )
+        action_values[j] = at_fail + mean * (
+            1.0 + (after[np.uintp(success_at + j * step)] - at_fail)
+        )
 
 
 @inner
@@ -364,23 +369,20 @@ def fill_stage(stage, values, choices, successors, means, later, tolerance):  # 
     last, horizon = stage.counts.shape[1] - 1, means.shape[1]
     action_values, s = np.empty((last + 1, horizon)), np.zeros(last, dtype=np.int64)
     for block in range(len(stage.counts)):
-        counts, begin = stage.counts[block], stage.offsets[block]
+        counts, first, end = stage.counts[block], stage.offsets[block], stage.offsets[block + 1]
         length = counts[last] + 1
-        while begin < stage.offsets[block + 1]:
+        for row in range((end - first) // length):
+            rest = row  # its digits, of which arm i has n_i + 1, are the other arms' successes
+            for axis in range(last - 1, -1, -1):
+                s[axis], rest = rest % (counts[axis] + 1), rest // (counts[axis] + 1)
             for arm in range(last + 1):
-                strides, failed = successors.strides[block, arm], successors.origins[block, arm]
+                strides, failure_at = successors.strides[block, arm], successors.origins[block, arm]
                 for axis in range(last):
-                    failed += s[axis] * strides[axis]
+                    failure_at += s[axis] * strides[axis]
                 mean_at = ((arm % len(means)) * horizon + counts[arm]) * horizon
-                begins = mean_at + (s[arm] if arm < last else 0), failed, failed + strides[arm]
+                mean_at += s[arm] if arm < last else 0
+                begins = mean_at, failure_at, failure_at + strides[arm]
                 steps = int(arm == last), strides[last]
                 _set_action_values(action_values[arm, :length], table, later, begins, steps)
-            row = slice(begin, begin + length)
-            _set_choices(action_values, values[row], choices[row], tolerance)
-            begin += length
-            axis = last - 1
-            s[axis] += 1
-            while axis > 0 and s[axis] > counts[axis]:
-                s[axis], axis = 0, axis - 1
-                s[axis] += 1
-        s[0] = 0
+            states = slice(first + row * length, first + (row + 1) * length)
+            _set_choices(action_values, values[states], choices[states], tolerance)

@@ -109,14 +109,14 @@ def _expected_rewards(means: FloatArray, policy: BlockPolicy, horizon: int) -> F
         for counts, mass in masses.items():
             for arm, share in enumerate(policy(counts)):
                 flow = np.moveaxis(mass * share, arm, -1)
-                paid = flow * means[arm, counts[arm], : counts[arm] + 1]
-                rewards[pull] += paid.sum()
+                successes = flow * means[arm, counts[arm], : counts[arm] + 1]
+                rewards[pull] += successes.sum()
                 reached = (*counts[:arm], counts[arm] + 1, *counts[arm + 1 :])
                 if reached not in later:
                     later[reached] = np.zeros([n + 1 for n in reached])
                 masses_after = np.moveaxis(later[reached], arm, -1)
-                masses_after[..., 1:] += paid
-                masses_after[..., :-1] += flow - paid
+                masses_after[..., 1:] += successes
+                masses_after[..., :-1] += flow - successes
         masses = later
     total = sum(mass.sum() for mass in masses.values())
     if not abs(total - 1) < 1e-9:
@@ -160,8 +160,8 @@ def _call_rule(rule: Any, counts: tuple[int, ...]) -> FloatArray:
     """Return what a function of the user's says, laid out as a block."""
     sizes = [n + 1 for n in counts]
     sums = np.indices(sizes).reshape(len(counts), -1).T
-    found = rule(np.tile(counts, (len(sums), 1)), sums.astype(np.float64))
-    probabilities = np.asarray(found, dtype=float)
+    returned = rule(np.tile(counts, (len(sums), 1)), sums.astype(np.float64))
+    probabilities = np.asarray(returned, dtype=float)
     if probabilities.shape != sums.shape:
         raise ValueError(message("rule", f"return probabilities {sums.shape}", probabilities.shape))
     errors = np.abs(probabilities.sum(axis=1) - 1)
@@ -180,9 +180,12 @@ def make_thompson_policy(problem: BanditProblem, horizon: int) -> BlockPolicy:
         horizon: T; blocks have fewer pulls.
     """
     kinds, states = group_arms(Arms(problem)), np.tril_indices(horizon)
-    found, which = np.unique(kinds, return_inverse=True)
+    found, kind_of_arm = np.unique(kinds, return_inverse=True)
     keys = np.concatenate([find_keys(kind, *states, horizon) for kind in found])
-    table, begins = make_posterior_table(problem, kinds, keys, horizon), which * len(states[0])
+    table, begins = (
+        make_posterior_table(problem, kinds, keys, horizon),
+        kind_of_arm * len(states[0]),
+    )
 
     def policy(counts: tuple[int, ...]) -> FloatArray:
         """Return the (K, n_1 + 1, ..., n_K + 1) probabilities that each arm is the best."""
@@ -190,12 +193,12 @@ def make_thompson_policy(problem: BanditProblem, horizon: int) -> BlockPolicy:
             slice(begin + n * (n + 1) // 2, begin + (n + 1) * (n + 2) // 2)
             for begin, n in zip(begins, counts, strict=True)
         ]
-        (shares, below), found = ([part[each] for each in rows] for part in table), []
+        (shares, below), of_arms = ([part[each] for each in rows] for part in table), []
         for arm in range(len(counts) - 1):
             others = reduce(lambda a, b: a[..., None, :] * b, below[:arm] + below[arm + 1 :])
             chances = np.tensordot(shares[arm], others, axes=(-1, -1))
-            found.append(np.moveaxis(chances, 0, arm))
-        return np.stack([*found, np.maximum(1 - np.sum(found, axis=0), 0.0)])
+            of_arms.append(np.moveaxis(chances, 0, arm))
+        return np.stack([*of_arms, np.maximum(1 - np.sum(of_arms, axis=0), 0.0)])
 
     return policy
 
@@ -223,8 +226,8 @@ def make_posterior_table(
     edges = np.unique(np.concatenate([find_edges(arm, horizon) for arm in arms.values()]))
     tables = []
     for kind, arm in arms.items():
-        own = keys[keys // horizon**2 == kind] % horizon**2
-        for some in np.split(own, range(SUMS_PER_BATCH, len(own), SUMS_PER_BATCH)):
+        states = keys[keys // horizon**2 == kind] % horizon**2
+        for some in np.split(states, range(SUMS_PER_BATCH, len(states), SUMS_PER_BATCH)):
             posteriors = ArmPosteriors(arm, *np.divmod(some, horizon))
             panels = make_panels(posteriors, edges)
             parts = panels.shares, panels.cumulative_probabilities()
@@ -261,21 +264,21 @@ def thompson_probabilities(
     if not (isinstance(problem.likelihood, Bernoulli) and problem.offers("arm_log_density")):
         states, places = np.unique(np.concatenate([counts, sums], 1), axis=0, return_inverse=True)
         num_arms = problem.num_arms
-        found = action_probabilities(problem, states[:, :num_arms], states[:, num_arms:])
-        return found[places.reshape(-1)]  # type: ignore[no-any-return]
+        of_states = action_probabilities(problem, states[:, :num_arms], states[:, num_arms:])
+        return of_states[places.reshape(-1)]  # type: ignore[no-any-return]
     kinds, horizon = group_arms(Arms(problem)), int(counts.max()) + 1
     keys = find_keys(np.array(kinds), counts, sums.astype(np.int64), horizon)
     order = np.argsort(keys, axis=1)  # which exchanges arms of one prior
     seen, rows = np.unique(np.take_along_axis(keys, order, axis=1), return_inverse=True)
     states, places = np.unique(rows.reshape(counts.shape), axis=0, return_inverse=True)
     shares, below = make_posterior_table(problem, kinds, seen, horizon)
-    found = np.empty(states.shape)
+    of_states = np.empty(states.shape)
     size = max(1, MAX_NUMBERS_PER_BATCH // shares.shape[1])
     for begin in range(0, len(states), size):
         batch = slice(begin, begin + size)
-        found[batch] = _integrate_states(shares, below, states[batch])
+        of_states[batch] = _integrate_states(shares, below, states[batch])
     probabilities = np.empty(counts.shape)
-    np.put_along_axis(probabilities, order, found[places.reshape(-1)], axis=1)
+    np.put_along_axis(probabilities, order, of_states[places.reshape(-1)], axis=1)
     return probabilities
 
 
@@ -286,8 +289,8 @@ def _integrate_states(shares: FloatArray, below: FloatArray, states: IntArray) -
     before = [one]  # (U, G) probability that all arms before one are below a node
     for arm in arms[:-1]:
         before.append(before[-1] * below[states[:, arm]])
-    after, found = one, np.empty(states.shape)
+    after, probabilities = one, np.empty(states.shape)
     for arm in reversed(arms):
-        found[:, arm] = np.einsum("ug,ug->u", before[arm] * after, shares[states[:, arm]])
+        probabilities[:, arm] = np.einsum("ug,ug->u", before[arm] * after, shares[states[:, arm]])
         after = after * below[states[:, arm]]
-    return found / found.sum(axis=1, keepdims=True)
+    return probabilities / probabilities.sum(axis=1, keepdims=True)

@@ -29,7 +29,7 @@ from agents.oracle.chains import means_probabilities
 from agents.oracle.contextual import contextual_probabilities
 from agents.oracle.dependent import joint_probabilities, make_mixture_solver
 from agents.oracle.panels import ToleranceError
-from agents.oracle.quadrature import quadrature_probabilities
+from agents.oracle.quadrature import integrate_arms
 from bandit_gym.checks import check_arms, check_real, check_statistics
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
@@ -90,13 +90,13 @@ def action_probabilities_with_error(
     if tolerance is not None:
         check_real("tolerance", tolerance, above=0.0, below=1.0)
     if isinstance(problem, ContextualProblem):
-        found, error = contextual_probabilities(problem, counts, sums, tolerance)
-        return found, np.array(error)
+        best, error = contextual_probabilities(problem, counts, sums, tolerance)
+        return best, np.array(error)
     shape = check_arms("counts", counts, num_arms)
     num_pulls, totals = check_statistics(counts, sums, problem.likelihood, shape)
-    solve: Callable[[FloatArray, FloatArray], tuple[FloatArray, float]]
+    solve: Callable[[FloatArray, FloatArray], Any]  # the probabilities, their error, and more
     if problem.offers("arm_log_density"):
-        solve = partial(quadrature_probabilities, Arms(problem), tolerance or QUADRATURE_TOLERANCE)
+        solve = partial(integrate_arms, Arms(problem), tolerance or QUADRATURE_TOLERANCE)
     elif problem.offers("shared_components"):
         solve = make_mixture_solver(problem, tolerance or QUADRATURE_TOLERANCE)
     elif problem.offers("normal_box"):
@@ -105,5 +105,5 @@ def action_probabilities_with_error(
         solve = partial(joint_probabilities, problem, tolerance or SAMPLING_TOLERANCE)
     rows = np.stack([num_pulls, totals], axis=-2).reshape(-1, 2, num_arms)
     answers = [solve(*row) for row in rows]
-    probabilities = np.array([p for p, _ in answers]).reshape(shape)
-    return probabilities, np.array([error for _, error in answers]).reshape(shape[:-1])
+    probabilities, errors = (np.array([answer[i] for answer in answers]) for i in (0, 1))
+    return probabilities.reshape(shape), errors.reshape(shape[:-1])

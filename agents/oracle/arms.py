@@ -278,7 +278,7 @@ def find_components(prior: Any) -> list[Any]:
     """Return the distributions that a prior is a mixture of: itself alone where it is none."""
     parts = getattr(prior, "components", None)
     if isinstance(parts, tuple) and all(hasattr(part, "sample") for part in parts):
-        return [part for each in parts for part in find_components(each)]
+        return [part for component in parts for part in find_components(component)]
     return [prior]
 
 
@@ -328,10 +328,10 @@ def _first_points(posteriors: ArmPosteriors) -> FloatArray:
     rank = np.argsort(-bounds, axis=0)[: MAX_SEARCH_DRAWS // 2]
     likely = [np.take_along_axis(draws, rank + side, axis=0) for side in (0, 1)]
     typical = draws[:: max(1, len(draws) // MAX_SEARCH_DRAWS)]
-    paid = _average_rewards(posteriors)
-    known = np.append(arms.draws, paid)
+    averages = _average_rewards(posteriors)
+    known = np.append(arms.draws, averages)
     steps = np.linspace(known.min(), known.max(), NUM_GRID_POINTS)
-    grid = line.positions(np.append(steps, paid))
+    grid = line.positions(np.append(steps, averages))
     first, last = line.limits
     coarse = np.concatenate([grid, np.linspace(first, last, NUM_GRID_POINTS)])
     coarse = np.repeat(coarse[:, None], len(posteriors.counts), axis=1)

@@ -231,17 +231,17 @@ def chain_probabilities(
     while True:
         chains = iterate_chains(rng, target.log_density, theta)
         wins = np.zeros((NUM_BATCHES, NUM_CHAINS, len(arms)))
-        for each in wins:
+        for batch_wins in wins:
             for theta in islice(chains, batch):
-                each[np.arange(NUM_CHAINS), (theta @ arms.T).argmax(axis=1)] += 1
+                batch_wins[np.arange(NUM_CHAINS), (theta @ arms.T).argmax(axis=1)] += 1
         error, ratio = monte_carlo_error(wins / batch)
         agrees = ratio <= MAX_VARIANCE_RATIO
         if agrees and error <= tolerance and batch > 1:
             return wins.mean(axis=(0, 1)) / batch, error
         if batch == MAX_BATCH:
             condition = f"be within reach of {NUM_CHAINS} chains of {MAX_BATCH * NUM_BATCHES} moves"
-            found = f"two standard errors are {error:.2g}, the chains' variance ratio {ratio:.2g}"
-            raise ToleranceError(message("tolerance", condition, tolerance, found), error)
+            reached = f"two standard errors are {error:.2g}, the chains' variance ratio {ratio:.2g}"
+            raise ToleranceError(message("tolerance", condition, tolerance, reached), error)
         growth = GROWTH_MARGIN * (error / tolerance) ** 2 if agrees else 2.0
         batch = min(math.ceil(np.clip(growth, GROWTH_MARGIN, MAX_GROWTH) * batch), MAX_BATCH)
 
@@ -304,10 +304,10 @@ def move_chains(
     while waiting.size:
         angle = angles[waiting][:, None]
         tried = z[waiting] * np.cos(angle) + other[waiting] * np.sin(angle)
-        found = log_ratio(tried)
-        is_taken = found >= levels[waiting]
+        tried_values = log_ratio(tried)
+        is_taken = tried_values >= levels[waiting]
         taken = waiting[is_taken]
-        moved[taken], values[taken] = tried[is_taken], found[is_taken]
+        moved[taken], values[taken] = tried[is_taken], tried_values[is_taken]
         # Where rounding refuses even z itself, it stays.
         waiting = waiting[~is_taken & (high[waiting] - low[waiting] > MIN_ANGLE)]
         refused = angles[waiting]

@@ -94,16 +94,16 @@ def contextual_probabilities(
     is_polar = problem.num_features <= MAX_POLAR
     tolerance = tolerance or (POLAR_TOLERANCE if is_polar else SAMPLING_TOLERANCE)
     if is_polar:
-        found, error = polar_probabilities(target.compress(), distinct)
+        of_distinct, error = polar_probabilities(target.compress(), distinct)
     elif blocks := find_blocks(target, distinct):
         targets = [target.block(chosen).compress() for chosen in blocks]
-        found, error = independent_arms(targets, distinct, tolerance)
+        of_distinct, error = independent_arms(targets, distinct, tolerance)
     else:
-        found, error = one_posterior(target.compress(), distinct, tolerance)
+        of_distinct, error = one_posterior(target.compress(), distinct, tolerance)
     if not error <= tolerance:
         condition = f"tolerance must be within reach, got {tolerance!r} where the error is"
         raise ToleranceError(f"{condition} {error:.2g}.", error)
-    probabilities = copies @ found
+    probabilities = copies @ of_distinct
     return probabilities / probabilities.sum(), error  # none above 1 by rounding
 
 
@@ -182,12 +182,12 @@ def polar_probabilities(target: PosteriorTarget, arms: FloatArray) -> tuple[Floa
             break
     parts = [np.concatenate(part) for part in zip(*done, (corners, owners, values), strict=True)]
     finer = integrate_cones(target, parts[0], NUM_FINER)
-    found, before = (_shares(parts[1], each, len(arms)) for each in (finer, parts[2]))
-    error = 0.5 * float(np.abs(found - before).sum()) + len(corners) * tolerance
+    of_arms, before = (_shares(parts[1], each, len(arms)) for each in (finer, parts[2]))
+    error = 0.5 * float(np.abs(of_arms - before).sum()) + len(corners) * tolerance
     # A ray has one peak. Draws that are not on it say that there are others, as of a mixture.
     best, (below, above) = find_peaks(target.log_density_on_rays(directions), len(directions))
     radii = np.log(np.linalg.norm(draws / units, axis=1)) - best
-    return found, error + float(((radii < below) | (radii > above)).mean())
+    return of_arms, error + float(((radii < below) | (radii > above)).mean())
 
 
 def _are_short(corners: FloatArray, directions: FloatArray) -> BoolArray:
@@ -246,11 +246,11 @@ def halve_simplices(corners: FloatArray) -> FloatArray:
     pairs = np.array([(i, j) for i in range(num_features) for j in range(i)])
     lengths = np.linalg.norm(corners[:, pairs[:, 0]] - corners[:, pairs[:, 1]], axis=-1)
     ends = pairs[lengths.argmax(axis=1)]
-    each = np.arange(len(corners))
+    rows = np.arange(len(corners))
     halves = np.repeat(corners[:, None], 2, axis=1)
-    middle = corners[each, ends[:, 0]] + corners[each, ends[:, 1]]
+    middle = corners[rows, ends[:, 0]] + corners[rows, ends[:, 1]]
     for side in (0, 1):
-        halves[each, side, ends[:, side]] = _unit(middle)
+        halves[rows, side, ends[:, side]] = _unit(middle)
     return halves.reshape(-1, num_features, num_features)
 
 
@@ -280,7 +280,7 @@ def simplex_rule(num_features: int, num_nodes: int) -> tuple[FloatArray, FloatAr
         return np.ones((1, 1)), np.ones(1)
     if num_features == 2:
         return np.column_stack([x, 1 - x]), w
-    first, second = (each.ravel() for each in np.meshgrid(x, x, indexing="ij"))
+    first, second = (grid.ravel() for grid in np.meshgrid(x, x, indexing="ij"))
     shares = np.column_stack([first, (1 - first) * second, (1 - first) * (1 - second)])
     return shares, np.outer(w * (1 - x), w).ravel()
 

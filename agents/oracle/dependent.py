@@ -160,15 +160,15 @@ def joint_probabilities(
         require_digits(values.max(keepdims=True))
         is_best = theta == theta.max(axis=1, keepdims=True)
         unknown = float(weights[is_best.sum(axis=1) > 1].sum())
-        found, error = average_batches(partial(estimate_from_prior, rng, target), tolerance)
+        probabilities, error = average_batches(partial(estimate_from_prior, rng, target), tolerance)
     else:
         theta = temper_draws(rng, target)
         require_digits(target.log_likelihoods(theta))
         first, last = target.line.limits + [END_LENGTH, -END_LENGTH]
         unknown = float(((theta < first) | (theta > last)).any(axis=1).mean())
-        found, error = weigh_mixture(rng, target, theta, rows, tolerance)
+        probabilities, error = weigh_mixture(rng, target, theta, rows, tolerance)
     require_tolerance(error + unknown, tolerance)
-    return found, error + unknown
+    return probabilities, error + unknown
 
 
 def estimate_from_prior(rng: Generator, target: MeansTarget) -> FloatArray:

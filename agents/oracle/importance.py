@@ -113,17 +113,17 @@ def weigh_mixture(
         theta, weights, top = _draw(rng, target, mixture)
         largest = max(largest, top)
         wins = find_wins(theta, arms)
-        found, centred = weights @ wins, wins - wins.mean(axis=0)
-        influence = BATCH_SIZE * weights[:, None] * (wins - found)
+        probabilities, centred = weights @ wins, wins - wins.mean(axis=0)
+        influence = BATCH_SIZE * weights[:, None] * (wins - probabilities)
         spread = np.maximum(np.square(centred).sum(axis=0), 1.0)
         slopes = (influence * centred).sum(axis=0) / spread
         slopes *= NUM_UNWEIGHTED / (NUM_UNWEIGHTED + 1)
         known = find_wins(mixture.sample(rng, NUM_UNWEIGHTED * BATCH_SIZE), arms).mean(axis=0)
-        return np.asarray(found - slopes * (wins.mean(axis=0) - known))
+        return np.asarray(probabilities - slopes * (wins.mean(axis=0) - known))
 
-    found, error = average_batches(estimate, tolerance)
+    probabilities, error = average_batches(estimate, tolerance)
     is_missed = target.log_density(chains) - mixture.log_density(chains) > largest
-    return found, error + float(is_missed.mean())
+    return probabilities, error + float(is_missed.mean())
 
 
 def independent_arms(
@@ -174,15 +174,15 @@ def average_batches(
     the sum of two standard errors of each probability is more than twice the average total
     variation.
     """
-    found: list[FloatArray] = []
+    estimates: list[FloatArray] = []
     while True:
-        found.append(estimate())
-        if len(found) < MIN_BATCHES:
+        estimates.append(estimate())
+        if len(estimates) < MIN_BATCHES:
             continue
-        error = float(np.std(found, axis=0, ddof=1).sum() / np.sqrt(len(found)))
-        is_hopeless = error * np.sqrt(len(found) / MAX_BATCHES) > GIVE_UP_RATIO * tolerance
-        if error <= tolerance or is_hopeless or len(found) == MAX_BATCHES:
-            mean = np.maximum(np.mean(found, axis=0), 0.0)
+        error = float(np.std(estimates, axis=0, ddof=1).sum() / np.sqrt(len(estimates)))
+        is_hopeless = error * np.sqrt(len(estimates) / MAX_BATCHES) > GIVE_UP_RATIO * tolerance
+        if error <= tolerance or is_hopeless or len(estimates) == MAX_BATCHES:
+            mean = np.maximum(np.mean(estimates, axis=0), 0.0)
             return mean / mean.sum(), error
 
 

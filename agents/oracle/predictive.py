@@ -68,8 +68,8 @@ def predictive_means(problem: BanditProblem, horizon: int) -> FloatArray:
         n, s = np.arange(float(horizon))[:, None], np.arange(float(horizon))
         alpha, beta = (np.reshape(each, (-1, 1, 1)) for each in (prior.alpha, prior.beta))
         is_same_prior = (alpha == alpha[0]).all() and (beta == beta[0]).all()
-        found = (alpha + s) / (alpha + beta + n)
-        return np.asarray(found[:1] if is_same_prior else found)
+        means = (alpha + s) / (alpha + beta + n)
+        return np.asarray(means[:1] if is_same_prior else means)
     arms = Arms(problem)
     tables = {}
     for arm in (kinds := group_arms(arms)):
@@ -88,13 +88,13 @@ def group_arms(arms: Arms) -> list[int]:
 
 def find_last_row(arm: OneArm, num_pulls: int) -> tuple[FloatArray, FloatArray]:
     """Return (n + 1,) predictive means after n pulls and their complements, by quadrature."""
-    found = []
+    expectations = []
     sums = np.arange(float(num_pulls + 1))
     for some in np.split(sums, range(SUMS_PER_BATCH, len(sums), SUMS_PER_BATCH)):
         panels = arm.resolve_panels(np.full(len(some), float(num_pulls)), some)
         values = np.stack(arm.means_and_complements(panels.positions))
-        found.append(panels.expectations(values[..., None]))
-    means, complements = np.concatenate(found, axis=1)
+        expectations.append(panels.expectations(values[..., None]))
+    means, complements = np.concatenate(expectations, axis=1)
     return means / (means + complements), complements / (means + complements)
 
 
@@ -103,8 +103,9 @@ def find_earlier_rows(means: FloatArray, complements: FloatArray) -> FloatArray:
     table = np.ones((len(means), len(means)))
     table[-1] = means
     for n in reversed(range(len(means) - 1)):
-        paid, failed = means[:-1], complements[1:]
-        means, complements = paid / (paid + failed), failed / (paid + failed)
+        success_first, failure_first = means[:-1], complements[1:]
+        total = success_first + failure_first
+        means, complements = success_first / total, failure_first / total
         table[n, : n + 1] = means
     return table
 
@@ -146,8 +147,8 @@ class OneArm(Arms):
     def resolve_panels(self, counts: FloatArray, sums: FloatArray) -> Panels:
         """Return panels that resolve the posteriors after (S,) counts and sums."""
         posteriors = ArmPosteriors(self, counts, sums)
-        paid = self.line.positions(np.unique(sums / np.maximum(counts, 1)))
-        edges = np.unique(np.concatenate([self.prior_edges, paid]))
+        averages = self.line.positions(np.unique(sums / np.maximum(counts, 1)))
+        edges = np.unique(np.concatenate([self.prior_edges, averages]))
         return resolve_panels(posteriors, edges, PANEL_TOLERANCE)
 
     def means_and_complements(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -36,13 +36,6 @@ class ArmIntegrals(NamedTuple):
     evidence_error: float
 
 
-def quadrature_probabilities(
-    arms: Arms, tolerance: float, counts: FloatArray, sums: FloatArray
-) -> tuple[FloatArray, float]:
-    """Return the (K,) probabilities and their estimated error; raise if that misses `tolerance`."""
-    return integrate_arms(arms, tolerance, counts, sums)[:2]
-
-
 def integrate_arms(
     arms: Arms, tolerance: float, counts: FloatArray, sums: FloatArray
 ) -> ArmIntegrals:
@@ -53,12 +46,16 @@ def integrate_arms(
     """
     posteriors = ArmPosteriors(arms, counts, sums)
     error, edges = np.inf, find_first_edges(posteriors)
-    for doubt in (1e-2 * tolerance, 1e-4 * tolerance):
-        panels = resolve_panels(posteriors, edges, doubt)
+    for mass_in_doubt in (1e-2 * tolerance, 1e-4 * tolerance):
+        panels = resolve_panels(posteriors, edges, mass_in_doubt)
         finer = bisect_panels(posteriors, panels)
-        found = best_arm_probabilities(finer)
-        change, missing = np.abs(found - best_arm_probabilities(panels)).max(), abs(1 - found.sum())
-        unresolved = np.where(is_unresolved(finer, doubt), finer.roughness, 0.0).sum()
+        probabilities = best_arm_probabilities(finer)
+        total = probabilities.sum()
+        change, missing = (
+            np.abs(probabilities - best_arm_probabilities(panels)).max(),
+            abs(1 - total),
+        )
+        unresolved = np.where(is_unresolved(finer, mass_in_doubt), finer.roughness, 0.0).sum()
         beyond = (posteriors.slope_changes() * finer.masses_beyond(*arms.line.limits)).sum()
         rounding, tails = finer.noise.sum(axis=0), finer.tails().sum()
         error = float(change + missing + unresolved + rounding.max() + tails + beyond)
@@ -66,7 +63,7 @@ def integrate_arms(
             moved = np.abs(finer.log_masses - panels.log_masses).sum()
             evidence_error = float(moved + unresolved + rounding.sum() + tails + beyond)
             log_evidence = float(finer.log_masses.sum())
-            return ArmIntegrals(found / found.sum(), error, log_evidence, evidence_error)
+            return ArmIntegrals(probabilities / total, error, log_evidence, evidence_error)
     raise ToleranceError(
         f"tolerance must be within reach of quadrature, got {tolerance!r} where the error is "
         f"{error:.2g}; the posteriors are too narrow, too flat or do not integrate.",

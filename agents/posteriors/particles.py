@@ -53,9 +53,9 @@ MAX_MISSED_SHARE = 0.1
 MAX_LOG_LIKELIHOOD = 1e13
 """Absolute log-likelihood above which rounding errors exceed a thousandth."""
 
-NUM_PROBES, MAX_LOG_RATIO = 32, 3.0
-"""Means between those of the particles and the best for the data at which the posterior density is
-evaluated, and the logarithm by which it may exceed that of a draw there; see `_may_miss_mass`."""
+NUM_PROBES = 256
+"""Means on both sides of the best for the data, as far as those of the particles and closest
+together near the best, at which the posterior density shows whether a mode was missed."""
 
 
 class ParticlePosterior(Posterior):
@@ -104,7 +104,8 @@ class ParticlePosterior(Posterior):
         self.counts, self.sums, self.most_counts = np.zeros((3, num_lanes, num_blocks * size))
         shape = num_lanes * num_blocks, size, num_particles
         max_variance = find_max_variance(int(self._schedule[0]), self.problem.num_arms)
-        self.populations = Populations(shape, max_variance, is_moved=self._is_moved)
+        options = {"is_moved": self._is_moved, "is_scheduled": len(self._schedule) > 1}
+        self.populations = Populations(shape, max_variance, **options)
         super().start(rng, num_lanes)
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
@@ -126,21 +127,26 @@ class ParticlePosterior(Posterior):
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Reweight by the new data, in stages if the effective sample size would fall too far."""
-        before = self.counts, self.sums
-        is_new = (evidence.counts != before[0]) | (evidence.sums != before[1])
-        (rows,) = self._by_population(is_new).any(axis=1).nonzero()
-        if not rows.size:
+        before, new_counts = (self.counts, self.sums), evidence.counts - self.counts
+        is_new = (
+            new_counts
+            if evidence.is_cumulative
+            else (new_counts != 0) | (evidence.sums != self.sums)
+        )
+        (cells,) = is_new.reshape(-1).nonzero()
+        if not cells.size:
             return
         self._shortages = 0
         self.counts, self.sums = evidence.counts.astype(np.float64), evidence.sums.copy()
         if len(self._schedule) > 1:
             num_pulls = np.minimum(self.counts.sum(axis=1), len(self._schedule) - 1)
             self.populations.num_active[:] = self._schedule[num_pulls.astype(np.int64)]
-        if self._keeps_gains and self.num_lanes == 1 and evidence.is_cumulative:
-            arm = is_new.argmax()
-            if (self.counts - before[0]).sum() == 1:
+        if self._keeps_gains and evidence.is_cumulative and self.num_lanes == cells.size == 1:
+            arm = cells.item(0)
+            if new_counts.item(arm) == 1:
                 self._add_one_reward(arm, self.sums.item(arm) - before[1].item(arm))
                 return
+        rows = np.unique(cells // self._shape[1])
         num_values = len(rows) * self.populations.particles[0].size
         for block in np.array_split(rows, -(-num_values // LOG_LIKELIHOODS_PER_BLOCK)):
             target = self._make_target(before, is_cumulative=evidence.is_cumulative)
@@ -185,11 +191,11 @@ class ParticlePosterior(Posterior):
         if (arm, reward) not in self._kept_gains:
             means = self.populations.particles[:, arm]
             self._kept_gains[arm, reward] = log_bernoulli(means, np.array([[reward]]))
-        self.populations.reweight(slice(None), self._kept_gains[arm, reward])
+        self.populations.add_to_first(self._kept_gains[arm, reward])
 
     def _make_target(
         self, before: tuple[np.ndarray, np.ndarray], *, is_cumulative: bool = True
-    ) -> Target:
+    ) -> MeansTarget:
         """Return the posterior, with what the (N, K) data before lack as new data."""
         num_blocks, size = self._shape
         rows = np.arange(self.num_lanes * num_blocks)
@@ -285,46 +291,38 @@ class ParticlePosterior(Posterior):
     def _may_miss_mass(self) -> np.ndarray:
         """Return (R,) whether the prior may have a part that particles have not met.
 
-        Without moves, one more draw of the prior could outweigh all particles: if it met the data
-        best, less 1/2 per arm by which the best means overfit, and its posterior probability were
-        above MAX_MISSED_SHARE.
-
-        Moved particles are compared with means on the straight line from their average to the best
-        for the data. The log-density of a D-dimensional normal posterior is at most D / 2 above
-        that of an average draw, and hardly above the best of P. Where it is more than
-        D / 2 + MAX_LOG_RATIO higher on the line, a mode was missed.
-
-        Log-likelihoods lack a constant, which differs between all data and their increments.
+        Moved particles are compared with means on the straight line from their average through
+        the best for the data. Without moves, one more draw of the prior could outweigh all
+        particles: if it met the data best, less 1/2 per arm by which the best means overfit, and
+        its posterior probability were above MAX_MISSED_SHARE. Log-likelihoods lack a constant,
+        which differs between all data and their increments; so the heaviest particle is the
+        reference.
         """
         populations, rows = self.populations, np.arange(len(self.populations.weights))
-        no_data = np.zeros_like(self.counts), np.zeros_like(self.sums)
-        target = self._make_target(no_data)
-        low, high = (self._by_population(np.tile(b, self.num_lanes)) for b in self._bounds())
-        counts, sums = target.now
-        draws = populations.weighted_draws()
-        overfit = 0.5 * np.count_nonzero(counts > 0, axis=1)
+        target = self._make_target((np.zeros_like(self.counts), np.zeros_like(self.sums)))
+        counts, sums = self._by_population(self.counts), self._by_population(self.sums)
+        low, high = self.problem.arm_support()[target.arms].transpose(2, 0, 1)
+        averages = populations.weighted_draws().mean()
         with np.errstate(all="ignore"):  # NaN where all is ruled out, which is doubted
-            best = np.where(counts > 0, np.clip(sums / counts, low, high), draws.mean())
+            best = np.where(counts > 0, np.clip(sums / counts, low, high), averages)
             log_likelihood = target.log_likelihood_of_new(rows, best[..., None])[:, 0]
             if self._is_resampled:
-                places = (np.arange(NUM_PROBES) + 0.5) / NUM_PROBES
-                line = best[..., None] + (draws.mean() - best)[..., None] * places
-                power = np.ones(len(rows))
-                at_line = target.log_density(rows, line, power).max(axis=1)
-                at_particles = target.log_density(rows, populations.particles, power).max(axis=1)
-                is_missed = ~(at_line - at_particles <= 0.5 * best.shape[1] + MAX_LOG_RATIO)
+                places = np.linspace(-1.0, 1.0, NUM_PROBES)
+                places *= abs(places)
+                line = best[..., None] + (averages - best)[..., None] * places
+                reference = target.log_likelihood_of_new(rows, populations.reference)[:, 0]
+                overfit = 0.5 * np.count_nonzero(counts > 0, axis=1)
+                log_ratio = log_likelihood - overfit - reference
+                is_missed = populations.misses_mode(target, line, log_ratio)
             else:
                 heaviest = populations.weights.argmax(axis=1)
-                means = populations.particles[rows, :, heaviest][..., None]
-                gain = log_likelihood - target.log_likelihood_of_new(rows, means)[:, 0] - overfit
-                total = np.log(populations.weights.sum(axis=1))
-                is_void = populations.max_log_weights == -np.inf
-                is_missed = ~(gain - total <= np.log(MAX_MISSED_SHARE)) | is_void
+                reference = populations.particles[rows, :, heaviest][..., None]
+                gain = log_likelihood - target.log_likelihood_of_new(rows, reference)[:, 0]
+                gain -= 0.5 * np.count_nonzero(counts > 0, axis=1)
+                log_odds = gain - np.log(populations.weights.sum(axis=1))
+                is_missed = ~(log_odds <= np.log(MAX_MISSED_SHARE))
+                is_missed |= populations.max_log_weights == -np.inf
         return is_missed | (abs(log_likelihood) > MAX_LOG_LIKELIHOOD)
-
-    def _bounds(self) -> np.ndarray:
-        """Return (2, K) lowest and highest means."""
-        return self.problem.arm_support().T
 
 
 class MeansTarget:

@@ -13,11 +13,9 @@ those before it (as in GHK). Each draw is from a logistic distribution of the sa
 truncated to the arm's own interval. The arms that the box restricts most come first, so that the
 mass in their intervals does not depend on other draws.
 
-A truncated logistic draw takes a few exponentials and logarithms; a truncated normal one would take
-rejection or the quantile function. The logistic's heavier tails also keep the weights small. With
-F(y) = 1 / (1 + e^-y), the line is mirrored so that an interval's far end is on the right. 1 - F is
-divided by e^-c, with c the interval's point nearest to 0. So nothing cancels and nothing is lost,
-however far out the interval lies.
+The logistic's heavier tails keep the weights small. The line is mirrored so that an interval's far
+end is on the right, and the probability S(y) = 1 / (1 + e^y) beyond a point is kept as a logarithm.
+So nothing is lost, however far out the interval lies.
 
 Notation: K arms, N lanes, R of them drawn for, m samples.
 
@@ -30,51 +28,36 @@ References:
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import log_expit
+from scipy.special import expit, log_expit
 
-from agents.numerics.distributions import TINY
-from agents.numerics.kernels import compare_means, fill_array
+from agents.numerics.choices import random_argmax
 from agents.racing.proposals import Draws, Proposal
-from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.problem import BanditProblem
 
 SITE_POWER = 0.9
 """Below 1, so that sites have heavier tails than the likelihood."""
 
-MIN_EXTRA_PULLS, EXTRA_SHARE = 2.0, 0.5
+MIN_EXTRA_PULLS, EXTRA_FRACTION = 2.0, 0.5
 """Pulls of the prior's average that are added to an arm's own for the mean of its site: at least so
 many, as the curvature at a mode near the end of the support is far more than half a deviation
-inside; and this share of those that the prior is worth."""
+inside; and this fraction of those that the prior is worth."""
 
 VARIANCE_STEP = 1e-4
 """Step for the slope of the rewards' variance, as a share of the way to the nearer end."""
 
+MIN_LOG = 1e-300
+"""Stands in for the log of a probability that rounding makes 1."""
+
+MASS_DIGITS = 9
+"""To which masses are compared, so that rounding decides no order."""
+
 LOGISTIC_SLOPE = 1.7
 """Slope of a logistic distribution, per standard deviation of the normal one that it replaces. If
 the interval is further out than so many deviations, the slope is the normal one there."""
-
-MAX_TAIL_EXPONENT = 708.0
-
-
-class OrderedNormals(NamedTuple):
-    """Normal distributions truncated to a box, in R lanes, with arms in the order of drawing.
-
-    Attributes:
-        box: (K, 2) ends of each arm's interval.
-        order: (R, K) arms.
-        centre: (R, K) means of these before truncation.
-        factor: (R, K, K) the Cholesky factor of their covariance.
-    """
-
-    box: np.ndarray
-    order: np.ndarray
-    centre: np.ndarray
-    factor: np.ndarray
 
 
 class NormalProposal(Proposal):
@@ -103,16 +86,23 @@ class NormalProposal(Proposal):
         self._box, self._average = problem.arm_support(), draws.mean(axis=0)
         self._centre, self._covariance = centre, covariance
         prior_pulls = np.square(problem.likelihood.reward_std(self._average)) / np.diag(covariance)
-        self._extra = np.maximum(MIN_EXTRA_PULLS, EXTRA_SHARE * prior_pulls)
+        self._extra = np.maximum(MIN_EXTRA_PULLS, EXTRA_FRACTION * prior_pulls)
 
     def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Find the sites of every arm, and the order of drawing; see `Posterior.update`."""
         super().update(rng, counts, sums)
-        sites = self._sites_at((self._extra * self._average + sums) / (self._extra + counts))
-        self._normals = order_arms(self._box, self._centre, self._covariance, sites)
+        means = (self._extra * self._average + sums) / (self._extra + counts)
+        h, tau = self._sites_at(means)
+        precision = np.linalg.inv(self._covariance) + tau[..., None] * np.eye(len(self._box))
+        covariance = np.linalg.inv(precision)
+        push = h - tau * self._centre
+        centre = self._centre + (covariance @ push[..., None])[..., 0]
+        self._order, self._factor = order_arms(self._box, centre, covariance)
+        self._ordered_centre = np.take_along_axis(centre, self._order, axis=1)
+        self._ends = self._box.T[:, self._order]
 
-    def _sites_at(self, means: np.ndarray) -> np.ndarray:
-        """Return (N, K, 2) h and tau of the sites that approximate likelihoods at means.
+    def _sites_at(self, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N, K) h and tau of the sites that approximate likelihoods at means.
 
         With V the variance of a reward, g = (s - n m) / V and H = (n + g V') / V.
         """
@@ -123,188 +113,109 @@ class NormalProposal(Proposal):
         slope = (self.sums - self.counts * means) / variance
         curvature = (self.counts + slope * (above - below) / (2 * step)) / variance
         tau = SITE_POWER * np.maximum(curvature, 0.0)
-        return np.stack([SITE_POWER * slope + tau * means, tau], axis=-1)
+        return SITE_POWER * slope + tau * means, tau
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m vectors of means for each lane; see `Proposal.draw`."""
-        return Draws(*draw_ordered_normals(rng, self._normals_of(lanes), num_samples))
+        levels = rng.random((len(self._box), len(lanes), num_samples))
+        ordered, log_densities = self._draw_in_order(lanes, levels, None)
+        means = np.empty((len(lanes), len(self._box), num_samples))
+        means[np.arange(len(lanes))[:, None], self._order[lanes]] = ordered
+        winners = random_argmax(rng, means.swapaxes(1, 2).reshape(-1, len(self._box)))
+        return Draws(means, winners.reshape(log_densities.shape), log_densities)
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the (R, m) log-densities of (R, K, m) means; see `Proposal.log_density`."""
-        box, order, centre, factor = self._normals_of(lanes)
-        off = np.take_along_axis(means, order[..., None], axis=1) - centre[..., None]
-        z, total = np.empty(off.shape), np.zeros((len(lanes), means.shape[2]))
-        for k in range(off.shape[1]):
-            shift = np.matmul(factor[:, k, None, :k], z[:, :k])[:, 0]
-            scale = factor[:, k, k, None]
-            ends = box[order[:, k]].T[..., None] - centre[:, k, None] - shift
-            z[:, k] = (off[:, k] - shift) / scale
-            total += log_logistic(z[:, k], *(ends / scale))
-        return total
+        given = np.take_along_axis(means, self._order[lanes][..., None], axis=1)
+        return self._draw_in_order(lanes, None, given)[1]
 
-    def _normals_of(self, lanes: np.ndarray) -> OrderedNormals:
-        return OrderedNormals(self._box, *(part[lanes] for part in self._normals[1:]))
+    def _draw_in_order(
+        self, lanes: np.ndarray, levels: np.ndarray | None, given: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (R, K, m) means in the order of drawing, and their (R, m) log-densities.
+
+        Args:
+            lanes: (R,).
+            levels: (K, R, m) uniform variates, of which the means are quantiles; or None.
+            given: (R, K, m) means whose densities are wanted, if there are no levels.
+        """
+        centre, factor = self._ordered_centre[lanes, :, None], self._factor[lanes]
+        scale = np.diagonal(factor, axis1=1, axis2=2)[..., None]
+        low, high = self._ends[:, lanes, :, None]
+        lowest, highest = np.nextafter(low, high), np.nextafter(high, low)
+        if given is None:
+            assert levels is not None
+            x = np.empty((len(lanes), *levels.shape[::2]))
+        else:
+            x = given
+        z, log_density = np.empty(x.shape), np.zeros((len(lanes), x.shape[2]))
+        for k in range(x.shape[1]):
+            middle = centre[:, k] + (factor[:, k, None, :k] @ z[:, :k])[:, 0]
+            first, last = (low[:, k] - middle) / scale[:, k], (high[:, k] - middle) / scale[:, k]
+            own = None if levels is not None else (x[:, k] - middle) / scale[:, k]
+            uniforms = None if levels is None else levels[k]
+            z[:, k], log_densities = draw_logistic(first, last, uniforms, own)
+            log_density += log_densities
+            if levels is not None:
+                np.clip(middle + scale[:, k] * z[:, k], lowest[:, k], highest[:, k], out=x[:, k])
+        return x, log_density
 
 
-def log_logistic(z: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return the (...) log-densities that `draw_logistic` draws from, in standard deviations."""
-    is_turned = high < 0.0
-    first, last = np.where(is_turned, -high, low), np.where(is_turned, -low, high)
+def draw_logistic(
+    low: np.ndarray, high: np.ndarray, levels: np.ndarray | None, given: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return draws from logistic distributions around 0 truncated to intervals, and log-densities.
+
+    S is linear in the level between the ends, and y = log (1 - S) - log S.
+
+    Args:
+        low: (...) ends of the intervals, in standard deviations of the normal distributions that
+            these stand in for.
+        high: (...) the same.
+        levels: (...) uniform variates, of which draws are quantiles; or None.
+        given: (...) points in place of draws, if there are no levels.
+    """
+    sign = np.where(high < 0.0, -1.0, 1.0)
+    first, last = np.minimum(sign * low, sign * high), np.maximum(sign * low, sign * high)
     slope = np.maximum(first, LOGISTIC_SLOPE)
-    above_first, above_last = log_expit(-slope * first), log_expit(-slope * last)
-    log_mass = above_first + np.log1p(-np.exp(above_last - above_first))
+    log_first, log_last = log_expit(-slope * first), log_expit(-slope * last)
+    mass = -np.expm1(log_last - log_first)  # over S at the first end
+    if levels is None:
+        z = np.asarray(given)
+    else:
+        log_beyond = np.minimum(log_first + np.log1p(-levels * mass), -MIN_LOG)
+        z = np.clip(sign * (np.log(-np.expm1(log_beyond)) - log_beyond) / slope, low, high)
     y = abs(slope * z)
-    return np.asarray(np.log(slope) - y - 2 * np.log1p(np.exp(-y)) - log_mass)
+    return z, np.log(slope) - y - 2 * np.log1p(np.exp(-y)) - log_first - np.log(mass)
 
 
-@kernel
 def order_arms(
-    box: np.ndarray, mean: np.ndarray, covariance: np.ndarray, sites: np.ndarray
-) -> OrderedNormals:
-    """Return a normal prior times sites, with the arm next whose interval has the least mass.
+    box: np.ndarray, mean: np.ndarray, covariance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return orders in which the next arm is that whose interval has the least logistic mass.
 
     That is given those before, which are at their means; if these are outside the box, at its end.
 
     Args:
         box: (K, 2) ends of each arm's interval.
-        mean: (K,) of the prior before truncation.
-        covariance: (K, K) of the prior.
-        sites: (R, K, 2) h and tau.
+        mean: (R, K) of normal distributions before truncation.
+        covariance: (R, K, K) of these.
+
+    Returns:
+        (R, K) arms, and (R, K, K) the Cholesky factors of their covariances in this order.
     """
-    num_lanes, num_arms = len(sites), len(covariance)
-    centres, factors = np.empty((num_lanes, num_arms)), np.zeros((num_lanes, num_arms, num_arms))
-    orders = np.empty((num_lanes, num_arms), dtype=np.int64)
-    rest, columns = np.empty((num_arms, num_arms)), np.empty((num_arms, num_arms))
-    for r in range(num_lanes):
-        centre, order = centres[r], orders[r]
-        centre[:], rest[:] = mean, covariance
-        for i in range(num_arms):
-            h, tau = sites[r, i]
-            share = 1.0 + tau * rest[i, i]
-            columns[0] = rest[i]
-            add_column(centre, rest, columns[0], (h - tau * centre[i]) / share, tau / share)
-        expected, is_left = centre.copy(), np.ones(num_arms, dtype=np.bool_)
-        for k in range(num_arms):
-            first = find_most_restricted(box, expected, rest, is_left)
-            order[k], scale, column = first, math.sqrt(rest[first, first]), columns[k]
-            z = (min(max(expected[first], box[first, 0]), box[first, 1]) - expected[first]) / scale
-            for i in range(num_arms):
-                column[i] = rest[first, i] / scale if is_left[i] else 0.0
-            add_column(expected, rest, column, z, 1.0)
-            is_left[first] = False
-        expected[:] = centre
-        for k in range(num_arms):
-            centre[k] = expected[order[k]]
-            for j in range(k + 1):
-                factors[r, k, j] = columns[j, order[k]]
-    return OrderedNormals(box, orders, centres, factors)
-
-
-@inner
-def add_column(
-    mean: np.ndarray, covariance: np.ndarray, column: np.ndarray, step: float, shrink: float
-) -> None:
-    """Add a multiple of a column to a mean, and subtract one of its square from a covariance."""
-    for i in range(mean.size):
-        mean[i] += step * column[i]
-        for j in range(mean.size):
-            covariance[i, j] -= shrink * column[i] * column[j]
-
-
-@inner
-def find_most_restricted(
-    box: np.ndarray, mean: np.ndarray, covariance: np.ndarray, is_left: np.ndarray
-) -> int:
-    """Return the arm, of those left, with the least logistic mass in its interval."""
-    first, min_mass = -1, math.inf
-    for i in range(mean.size):
-        if not is_left[i]:
-            continue
-        slope = LOGISTIC_SLOPE / math.sqrt(covariance[i, i])
-        low, high = (box[i, 0] - mean[i]) * slope, (box[i, 1] - mean[i]) * slope
-        low, high = (-high, -low) if low > 0.0 else (low, high)
-        mass = 1.0 / (1.0 + math.exp(-high)) - 1.0 / (1.0 + math.exp(-low))
-        if first < 0 or mass < min_mass:
-            first, min_mass = i, mass
-    return first
-
-
-@kernel
-def draw_ordered_normals(
-    rng: Generator, normals: OrderedNormals, num_samples: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return `Draws` of the means of all arms, strictly inside the box.
-
-    Args:
-        rng: source of randomness.
-        normals: of R lanes.
-        num_samples: m.
-    """
-    num_lanes, num_arms = normals.order.shape
-    means = np.empty((num_lanes, num_arms, num_samples))
-    winners = np.empty((num_lanes, num_samples), dtype=np.int64)
-    log_densities = np.zeros(winners.shape)
-    best, middle, z = np.empty(num_samples), np.empty(num_samples), np.empty(means.shape[1:])
-    ends, workspace = np.empty((2, num_samples)), np.empty((2, num_samples))
-    for r in range(num_lanes):
-        for k in range(num_arms):
-            arm, scale = normals.order[r, k], normals.factor[r, k, k]
-            low, high = normals.box[arm, 0], normals.box[arm, 1]
-            lowest, highest = np.nextafter(low, high), np.nextafter(high, low)
-            lowest = TINY if low == 0.0 else lowest
-            fill_array(middle, normals.centre[r, k])
-            for i in range(k):
-                for j in range(num_samples):
-                    middle[j] += normals.factor[r, k, i] * z[i, j]
-            for j in range(num_samples):
-                ends[0, j], ends[1, j] = (low - middle[j]) / scale, (high - middle[j]) / scale
-            draw_logistic(rng, ends, z[k], log_densities[r], workspace)
-            for j in range(num_samples):
-                means[r, arm, j] = min(max(middle[j] + scale * z[k, j], lowest), highest)
-        fill_array(best, -np.inf)
-        for i in range(num_arms):
-            compare_means(rng, means[r], i, best, winners[r])
-    return means, winners, log_densities
-
-
-@inner
-def draw_logistic(
-    rng: Generator,
-    ends: np.ndarray,
-    z: np.ndarray,
-    log_densities: np.ndarray,
-    workspace: np.ndarray,
-) -> None:
-    """Draw from logistic distributions around 0, each truncated to an interval.
-
-    A processor takes several samples at once through loops without exp, log or draws.
-
-    Args:
-        rng: source of randomness.
-        ends: (2, m) of the intervals, in standard deviations of the normal ones that these stand in
-            for; overwritten.
-        z: (m,) receives the draws.
-        log_densities: (m,) are added to.
-        workspace: (2, m) is overwritten.
-    """
-    (left, right), (slope, u) = ends, workspace
-    for j in range(z.size):
-        is_turned = right[j] < 0.0
-        first, last = (-right[j], -left[j]) if is_turned else (left[j], right[j])
-        nearest = max(first, 0.0)
-        steepness = max(nearest, LOGISTIC_SLOPE)
-        left[j] = max(-abs(first) * steepness, -MAX_TAIL_EXPONENT)
-        right[j] = max((nearest - last) * steepness, -MAX_TAIL_EXPONENT)
-        z[j], slope[j] = (-nearest, -steepness) if is_turned else (nearest, steepness)
-    for j in range(z.size):
-        left[j], right[j], u[j] = math.exp(left[j]), math.exp(right[j]), rng.random()
-    for j in range(z.size):
-        unit, start = (left[j], 1.0) if z[j] != 0.0 else (1.0, 1.0 / left[j])
-        below_first, below_last = 1.0 / (1.0 + unit * start), 1.0 / (1.0 + unit * right[j])
-        mass = max((start - right[j]) * below_first * below_last, TINY)
-        above = right[j] * below_last + u[j] * mass
-        below = below_first + (1.0 - u[j]) * (unit * mass)
-        left[j], right[j] = below / above, below * above * abs(slope[j]) / mass
-    for j in range(z.size):
-        z[j] += math.log(left[j]) / slope[j]
-        log_densities[j] += math.log(right[j])
+    rows, (low, high) = np.arange(len(mean)), box.T
+    expected, rest = mean.copy(), covariance.copy()
+    is_left, order = np.ones(mean.shape, dtype=bool), np.empty(mean.shape, dtype=np.int64)
+    columns = np.zeros(covariance.shape)
+    for k in range(mean.shape[1]):
+        variance = np.where(is_left, np.diagonal(rest, axis1=1, axis2=2), 1.0)
+        slope = LOGISTIC_SLOPE / np.sqrt(variance)
+        mass = expit((high - expected) * slope) - expit((low - expected) * slope)
+        arm = np.where(is_left, mass.round(MASS_DIGITS), np.inf).argmin(axis=1)
+        order[:, k], scale, own = arm, np.sqrt(variance[rows, arm]), expected[rows, arm]
+        column = np.where(is_left, rest[rows, arm] / scale[:, None], 0.0)
+        expected += ((np.clip(own, low[arm], high[arm]) - own) / scale)[:, None] * column
+        rest -= column[:, :, None] * column[:, None]
+        columns[:, :, k], is_left[rows, arm] = column, False
+    return order, columns[rows[:, None], order]

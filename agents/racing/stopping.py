@@ -16,7 +16,7 @@ import numpy as np
 from bandit_gym.checks import check_choice, check_integer, check_keys, check_real, message
 
 THRESHOLDS = ("printed", "shortened")
-SCALES = ("value", "weight", "supremum")
+SCALES = ("value", "weight")
 
 EFFECTIVE_SAMPLES, MAX_SAMPLES_PER_RACE = 12.0, 100_000
 MAX_REQUESTED_SAMPLES = 10**7
@@ -50,9 +50,6 @@ class Paper:
         scale: what v is divided by, for sigma and beta mean something only for v in a known range.
             "value": the largest e^{eps_i} w(mu) seen in the race, which keeps v in [0, 1] so far.
             "weight": the largest w(mu) seen, e^{eps_i} left as it is, so that v may exceed 1.
-            "supremum": the true largest value of e^{eps_i} w over all i and mu, under which
-            Theorem 1 holds to the letter, at a cost that makes it an instrument and no agent; for
-            built-in independent priors only.
         max_samples: a race ends here in any case; 10 million at most.
     """
 

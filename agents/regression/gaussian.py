@@ -56,7 +56,8 @@ class NormalBelief(Belief):
 
     def __init__(self, features: FloatArray, roots: Roots) -> None:
         # The means are `_mean` + `_spread` z with z standard normal.
-        self._mean, self._spread, self._is_ill_conditioned = describe_arms(roots, features)
+        described = describe_arms(roots, np.ascontiguousarray(features))
+        self._mean, self._spread, self._is_ill_conditioned = described
         self._roots = roots
         self.has_exact_probabilities = self._mean.shape[1] <= 2
         self.source = SOURCE if self.has_exact_probabilities else SOURCE_OF_MANY_ARMS

@@ -14,11 +14,15 @@ from agents.posteriors.particles import ParticlePosterior
 from agents.posteriors.weighted_draws import WeightedDraws, find_particles
 from agents.regression.draws import add_likelihood
 from agents.regression.likelihoods import LinkCode, make_link_code
+from agents.regression.normal_fit import Data
 from agents.regression.posterior import CoefficientPosterior
 from agents.regression.rows import Rows
-from agents.regression.sites import Data
 from bandit_gym.numerics.compiled import kernel
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import ContextualProblem
+
+NUM_PRIOR_DRAWS, NUM_PLACES = 32, 8
+"""Probes for missed modes lie at so many places between the average and draws of the prior."""
 
 
 class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
@@ -36,15 +40,18 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
         self._shape = 1, self.problem.num_features
         super().start(rng, num_lanes)
         self.counts, self.sums = np.zeros((2, num_lanes, 0))
+        self._columns = np.zeros((num_lanes, self._shape[1], 0))
 
     def update(self, rng: Generator, rows: Rows) -> None:  # type: ignore[override]  # evidence here
         """Reweight by the new rewards of each row."""
         num_new = rows.counts.shape[1] - self.counts.shape[1]
         known = np.pad([self.counts, self.sums], ((0, 0), (0, 0), (0, num_new)))
         self.counts, self.sums = rows.counts.astype(np.float64), rows.sums.copy()
+        self._columns = rows.columns
         (lanes,) = (self.counts != known[0]).any(axis=1).nonzero()
         if lanes.size:
             now = np.array([self.counts, self.sums])
+            self._shortages = 0
             target = CoefficientsTarget(self.problem, rows.columns, known, now)
             self._add_data(rng, lanes, target)
 
@@ -64,8 +71,20 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
         return self.diagnostics()
 
     def _may_miss_mass(self) -> np.ndarray:
-        """Return (N,) zeros: the best coefficients for the rows are not known."""
-        return np.zeros(self.num_lanes, dtype=bool)
+        """Return (N,) whether particles miss a mode between them and draws of the prior."""
+        if not self._is_resampled:
+            return np.zeros(self.num_lanes, dtype=bool)
+        averages = self.coefficients.mean()[:, None]
+        draws = self.problem.prior.sample(
+            make_generator("probes"), (NUM_PRIOR_DRAWS, averages.shape[2])
+        )
+        places = (np.arange(NUM_PLACES) + 0.5)[:, None, None, None] / NUM_PLACES
+        probes = (averages + places * (draws - averages)).swapaxes(0, 1)
+        probes = probes.reshape(self.num_lanes, -1, averages.shape[2]).swapaxes(1, 2)
+        now = np.array([self.counts, self.sums])
+        target = CoefficientsTarget(self.problem, self._columns, np.zeros_like(now), now)
+        is_unknown = np.full(self.num_lanes, -np.inf)
+        return self.populations.misses_mode(target, probes, is_unknown)
 
 
 class CoefficientsTarget:

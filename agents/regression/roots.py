@@ -11,12 +11,13 @@ W'W = S_0^-1. A new row [x | y] is rotated into the root, one feature after the 
 
     (r, x) -> (c r + s x, c x - s r)    with c = r_aa / h, s = x_a / h, h^2 = r_aa^2 + x_a^2.
 
-With columns that depend on each other up to a share 1 / k, sums of products have lost 2 log10(k)
-digits, R has lost log10(k): 2 time stamps have k = 1e7. Rotations mind neither the units of
-columns nor the sizes of rows, as of vague priors.
+Of columns that depend on each other up to a share 1 / k, sums of products lose 2 log10(k) digits
+and rotations log10(k); two time stamps have k = 1e7. The units of columns do not matter to
+rotations, nor do rows of very different sizes, as those of a vague prior are.
 
-Beside R are the variances of its rounding errors. A feature that rotations have left no larger
-than these explain is 0: of columns that add up to another one, nothing but rounding is left.
+Beside R are the variances of its rounding errors. What rotations leave of a feature is taken as 0
+where it is no larger than these explain: of a column that is the sum of others nothing is left but
+rounding, which a vague prior would take for data.
 
 Notation: N lanes, d features.
 
@@ -133,13 +134,18 @@ def factor_precision(
     shift: np.ndarray,
     errors: np.ndarray,
 ) -> bool:
-    """Set a (d, d) root and its (d,) shift from A and b = A m, if A has digits enough.
+    """Set a (d, d) root, its (d,) shift and errors from A and b = A m, by Cholesky's factorization.
 
-    This is Cholesky's factorization. The squares of columns are the diagonal of A, those of what
-    columns before leave of them the pivots.
+    Args:
+        precision: A, of which the upper half is read.
+        right: b.
+        root: receives R.
+        shift: receives z.
+        errors: receives variances.
 
     Returns:
-        Whether no pivot has lost more than MIN_PIVOT; else what was set means nothing.
+        Whether A has digits enough: no pivot is a smaller share of its diagonal entry than
+        MIN_PIVOT. Otherwise what was set means nothing.
     """
     size = right.size
     for a in range(size):
@@ -151,12 +157,12 @@ def factor_precision(
             return False
         root[a, a] = math.sqrt(pivot)
         shift[a] = value / root[a, a]
-        for k in range(size):
-            entry = precision[a, k] if k > a else 0.0
-            for b in range(a if k > a else 0):
+        for k in range(a + 1, size):
+            entry = precision[a, k]
+            for b in range(a):
                 entry -= root[b, a] * root[b, k]
-            if k != a:
-                root[a, k] = entry / root[a, a]
+            root[a, k], root[k, a] = entry / root[a, a], 0.0
+        for k in range(a, size):
             errors[a, k] = precision[a, a] * precision[k, k] * (ROUNDING / root[a, a]) ** 2
     return True
 

@@ -112,12 +112,12 @@ class SB3Agent(Lanes):
     def check_spaces(self, env: gym.Env | gym.vector.VectorEnv | VecEnv) -> None:
         """Raise ValueError, saying which, unless both spaces of an environment fit the model."""
         for name in ("observation_space", "action_space"):
-            found = getattr(env, f"single_{name}", None) or getattr(env, name)
+            space = getattr(env, f"single_{name}", None) or getattr(env, name)
             expected = getattr(self.policy, name)
-            if found != expected:
+            if space != expected:
                 title = name.replace("_", " ")
                 condition = f"have the {title} that the model was trained on, {expected}"
-                raise ValueError(message("env", condition, found))
+                raise ValueError(message("env", condition, space))
 
     @atomic
     def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
@@ -224,11 +224,11 @@ class SB3Agent(Lanes):
             if memory:
                 state = tuple(torch.tensor(part, device=policy.device) for part in memory)
                 no_starts = torch.zeros(len(batch), device=policy.device)  # they are forgotten
-                found, last = policy.get_distribution(observation_tensor, state, no_starts)
+                distribution, last = policy.get_distribution(observation_tensor, state, no_starts)
                 memory = tuple(part.cpu().numpy() for part in last)
             else:
-                found = policy.get_distribution(observation_tensor)
-            probabilities = found.distribution.probs.cpu().numpy().astype(np.float64)
+                distribution = policy.get_distribution(observation_tensor)
+            probabilities = distribution.distribution.probs.cpu().numpy().astype(np.float64)
         return probabilities / probabilities.sum(axis=1, keepdims=True), memory
 
     def _check_observation(self, observation: Any) -> np.ndarray:

@@ -25,21 +25,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bandit_gym.checks import check_choice, message
+from bandit_gym.checks import message
 from bandit_gym.checks.files import remove_leftovers, to_json, write_atomically
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, Outcome, columns_of
 from bandit_gym.experiments.entries import Entry, content_digest
 from bandit_gym.experiments.experiment import Experiment, Run
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FORMAT = 6
 """Of a folder that is written."""
@@ -337,28 +334,13 @@ class Block:
     replications: range
     data: pa.Buffer
 
-    def column(self, name: str) -> FloatArray:
-        """Return a column of numbers, or a diagnostic of the agent's own, as (R, S).
-
-        Raises:
-            ValueError: if no agent declared or reported it.
-        """
-        known = [other for other, column in COLUMNS.items() if column.type in (int, float)]
-        if name not in known:
-            values = self.own[check_choice("column", name, [*known, *self.own])]
-        elif name in self.file.schema_arrow.names:
-            values = self._read([name])[name].to_numpy()
-        else:  # a column that was not there when the block was stored
-            values = np.full(self.file.metadata.num_rows, np.nan)
-        return values.reshape(self.run.block_size, -1)[: len(self.replications)]  # type: ignore[no-any-return]
-
-    def frame(self) -> pd.DataFrame:
-        """Return the tidy rows of its replications, with labels and a column per own diagnostic."""
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return name -> (rows,) numbers of its replications, with the diagnostics of its own."""
         num_rows = len(self.replications) * len(self.run.steps)
-        table = self._read(self.names).slice(0, num_rows).to_pandas()
-        labels = {"env": self.run.environment.label, "agent": self.run.agent.label}
-        own = {name: values[:num_rows] for name, values in self.own.items()}
-        return table.assign(**labels, **own).astype(dict.fromkeys(labels, "category"))
+        names = [name for name in self.names if COLUMNS[name].type is not str]
+        table = self._read(names)
+        columns = {name: table[name].to_numpy() for name in names} | self.own
+        return {name: values[:num_rows] for name, values in columns.items()}
 
     @cached_property
     def file(self) -> pq.ParquetFile:

@@ -126,14 +126,14 @@ def run_suite(
     chosen_workers = workers if isinstance(workers, Workers) else Workers(num_workers=workers)
     size = max(MIN_DECISIONS, round(scale * NUM_DECISIONS))
     calls = [(entry, case, size, seed) for entry in entries for case in chosen.cases]
-    found = {}
+    row_of = {}
     with contextlib.closing(make_calls(chosen_workers, measure_distance, calls)) as made:
         for (entry, case, *_), row in made:
             if isinstance(row, BaseException):
                 words = f"WorkerDied: {summarise_error(row)}"
                 row = describe_trial(entry, case, FAILED, WRONG, words)
-            found[entry.label, case.name] = row
-    rows = [found[entry.label, case.name] for entry, case, *_ in calls]
+            row_of[entry.label, case.name] = row
+    rows = [row_of[entry.label, case.name] for entry, case, *_ in calls]
     labelled = {"suite": chosen.name, "results_version": RESULTS_VERSION}
     table = pd.DataFrame(rows, columns=DISTANCE_COLUMNS).assign(**labelled)
     is_left_out = table["status"] == LEFT_OUT
@@ -174,7 +174,7 @@ def _summarise_agent(agent: str, table: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def leaderboard_cells(board: pd.DataFrame) -> list[dict[str, str]]:
+def format_leaderboard(board: pd.DataFrame) -> list[dict[str, str]]:
     """Return the rows of a leaderboard as text under headings, each estimate with its interval."""
     return [_format_row(row) for _, row in board.iterrows()]
 
@@ -205,7 +205,7 @@ def _describe_doubts(row: pd.Series) -> str:
 
 def describe_leaderboard(board: pd.DataFrame) -> str:
     """Return a leaderboard as a table of plain text."""
-    return pd.DataFrame(leaderboard_cells(board)).to_string(index=False)
+    return pd.DataFrame(format_leaderboard(board)).to_string(index=False)
 
 
 def _format_verdict(row: pd.Series) -> str:
@@ -221,12 +221,12 @@ def describe_verdicts(distances: pd.DataFrame) -> str:
     Beside a verdict are the excess, of lanes' own distributions where it is larger, and the flags.
     """
     agents, cases = distances["agent"].unique(), distances["case"].unique()
-    labelled = distances.assign(cell=[_format_verdict(row) for _, row in distances.iterrows()])
-    cells = labelled.pivot(index="case", columns="agent", values="cell").loc[cases, agents]
+    labelled = distances.assign(text=[_format_verdict(row) for _, row in distances.iterrows()])
+    verdicts = labelled.pivot(index="case", columns="agent", values="text").loc[cases, agents]
     counts = pd.crosstab(distances["agent"], distances["verdict"]).loc[agents]
     wrong = distances[(distances["verdict"] == WRONG) & (distances["words"] == "")]
     lines = [f"WRONG: {row.agent} in {row.case}" for row in wrong.itertuples()]
-    return "\n\n".join([cells.to_string(), counts.to_string(), *lines])
+    return "\n\n".join([verdicts.to_string(), counts.to_string(), *lines])
 
 
 def draw_leaderboard(board: pd.DataFrame) -> NotebookFigure:

@@ -187,8 +187,8 @@ class Recipe:
         return {"features": features, "rows": rows, "rewards": rewards}
 
     def _draw_visitors(self, rng: Generator, number: int, size: int) -> FloatArray:
-        own, common = _normal(rng, (number, size)), _normal(rng, (number, 1))
-        mixed = np.sqrt(1 - self.correlation) * own + np.sqrt(self.correlation) * common
+        independent, common = _normal(rng, (number, size)), _normal(rng, (number, 1))
+        mixed = np.sqrt(1 - self.correlation) * independent + np.sqrt(self.correlation) * common
         visitors = self.spread / np.sqrt(size) * mixed
         if self.intercept:
             visitors[:, 0] = 1.0
@@ -198,8 +198,8 @@ class Recipe:
         """Return (n, d) features of (n,) arms for (n, p) visitors; a shared block comes last."""
         if self.design == "shared":
             return visitors
-        own = disjoint(visitors, num_arms, intercept=False)[np.arange(len(arms)), arms]
-        return np.hstack([own, visitors]) if self.design == "hierarchical" else own
+        blocks = disjoint(visitors, num_arms, intercept=False)[np.arange(len(arms)), arms]
+        return np.hstack([blocks, visitors]) if self.design == "hierarchical" else blocks
 
 
 def _normal(rng: Generator, shape: tuple[int, ...]) -> FloatArray:

@@ -82,8 +82,8 @@ class Decisions(NamedTuple):
         is_flagged: (D,) whether the agent calls them unreliable.
         doubts: (D,) why, as a `Doubt`; 0 where it does not say.
         num_samples: (D,) it took; NaN where it does not say.
-        run_tv: (D,) distance of each lane's own probabilities from the truth; NaN if it keeps no
-            draws.
+        lane_distances: (D,) distance of each lane's own probabilities from the truth; NaN if it
+            keeps no draws.
         microseconds: of processor time a decision took; one of many lanes, or a sampler's draw.
         num_kept: draws of the posterior that a lane keeps for a whole run; 0 if none.
     """
@@ -92,7 +92,7 @@ class Decisions(NamedTuple):
     is_flagged: BoolArray
     doubts: IntArray
     num_samples: FloatArray
-    run_tv: FloatArray
+    lane_distances: FloatArray
     microseconds: float
     num_kept: int
 
@@ -119,8 +119,10 @@ def measure_distance(entry: Entry, case: Case, num_decisions: int, seed: int) ->
         return describe_trial(entry, case, *outcome, summarise_error(error))
     probabilities, run_excess = case.probabilities, np.nan
     if made.num_kept:
-        run_excess = float(made.run_tv.mean()) - noise_floor(probabilities, made.num_kept)[0]
-    found = measure_excess(shares_of(made.arms, probabilities), probabilities, len(made.arms))
+        run_excess = (
+            float(made.lane_distances.mean()) - noise_floor(probabilities, made.num_kept)[0]
+        )
+    excess = measure_excess(shares_of(made.arms, probabilities), probabilities, len(made.arms))
     row = describe_trial(entry, case, MEASURED, judge_decisions(made, probabilities))
     reported = {
         "decisions": len(made.arms),
@@ -130,7 +132,7 @@ def measure_distance(entry: Entry, case: Case, num_decisions: int, seed: int) ->
         "num_samples": float(made.num_samples.mean()),
         "microseconds": made.microseconds,
     }
-    return row | found._asdict() | reported
+    return row | excess._asdict() | reported
 
 
 def shares_of(arms: IntArray, probabilities: FloatArray) -> FloatArray:
@@ -152,7 +154,7 @@ def _are_exact(made: Decisions, probabilities: FloatArray, chosen: Any) -> bool:
     distance = float(total_variation(shares_of(arms, probabilities), probabilities))
     return _is_within_noise(distance, probabilities, len(arms)) and (
         not made.num_kept
-        or _is_within_noise(float(made.run_tv[chosen].mean()), probabilities, made.num_kept)
+        or _is_within_noise(float(made.lane_distances[chosen].mean()), probabilities, made.num_kept)
     )
 
 
@@ -165,8 +167,8 @@ def is_refusal(error: BaseException, entry: Entry) -> bool:
     """Say whether an error is one sentence that names another agent, which can."""
     if not isinstance(error, ValueError):
         return False
-    text, own = str(error), entry.target.rpartition(":")[2]
-    others = {target.rpartition(":")[2] for target in agent_names().values()} - {own}
+    text, own_name = str(error), entry.target.rpartition(":")[2]
+    others = {target.rpartition(":")[2] for target in agent_names().values()} - {own_name}
     return "\n" not in text and text.endswith(".") and any(name in text for name in others)
 
 
@@ -205,8 +207,8 @@ def decide_in_lanes(agent: Any, case: Case, num_decisions: int, seed: SeedSequen
         of_lanes = agent.action_probabilities() if num_kept else np.full((size, num_arms), np.nan)
         parts.append((arms, *reported, total_variation(of_lanes, case.probabilities)))
         num_samples += float(reported[-1].sum())
-    found = map(np.concatenate, zip(*parts, strict=True))
-    return Decisions._make([*found, microseconds, num_kept])
+    columns = map(np.concatenate, zip(*parts, strict=True))
+    return Decisions._make([*columns, microseconds, num_kept])
 
 
 def _decide_on_features(
@@ -250,16 +252,16 @@ def _decide_repeatedly(
     """Decide over and over in lanes that have learnt the case."""
     agent.act(*features)  # which compiles, and fits the posterior
     num_arms, num_kept = len(case.probabilities), count_kept(agent)
-    run_tv = np.full(num_lanes, np.nan)
+    lane_distances = np.full(num_lanes, np.nan)
     if num_kept:
-        run_tv = total_variation(agent.action_probabilities(*features), case.probabilities)
+        lane_distances = total_variation(agent.action_probabilities(*features), case.probabilities)
     parts, start_time = [], process_time()
     for _ in range(-(-num_decisions // num_lanes)):
         arms = check_actions(agent.act(*features), num_arms, num_lanes)
-        parts.append((arms, *read_diagnostics(agent, num_lanes), run_tv))
+        parts.append((arms, *read_diagnostics(agent, num_lanes), lane_distances))
     microseconds = 1e6 * (process_time() - start_time) / (len(parts) * num_lanes)
-    found = map(np.concatenate, zip(*parts, strict=True))
-    return Decisions._make([*found, microseconds, num_kept])
+    columns = map(np.concatenate, zip(*parts, strict=True))
+    return Decisions._make([*columns, microseconds, num_kept])
 
 
 def count_kept(agent: Any) -> int:
@@ -328,11 +330,11 @@ class SamplerAgent:
                 support.
         """
         data = self.data[0].copy(), self.data[1].copy()
-        found = self.sampler(self.problem, *data, self.rng, self.num_lanes)
+        returned = self.sampler(self.problem, *data, self.rng, self.num_lanes)
         name, shape = "what the sampler returns", (self.num_lanes, self.problem.num_arms)
-        means = as_numbers(found)
+        means = as_numbers(returned)
         if means is None or means.shape != shape or not np.isfinite(means).all():
-            raise ValueError(message(name, f"be finite numbers of shape {shape}", found))
+            raise ValueError(message(name, f"be finite numbers of shape {shape}", returned))
         low, high = self.problem.arm_support().T
         is_inside = (low <= means) & (means <= high)
         check_all(name, is_inside, "lie in the support of the prior", means)

@@ -161,14 +161,14 @@ def _make(settings: Any, kind: str, *, imports: bool) -> Any:
     made = {key: _make_inner(each, f"{key} of {kind}", imports) for key, each in options.items()}
     if not (imports and isinstance(name, str) and ":" in name):
         return make_named(kind, {"name": name, **made}, PRIORS)
-    found = load_named(kind, name)
-    if callable(found) and (options or not offers(found, "log_density")):
-        check_arguments(f"{kind} {name}", found, {"name": name, **made})
-        found = found(**made)
-    if not offers(found, "log_density"):
+    imported = load_named(kind, name)
+    if callable(imported) and (options or not offers(imported, "log_density")):
+        check_arguments(f"{kind} {name}", imported, {"name": name, **made})
+        imported = imported(**made)
+    if not offers(imported, "log_density"):
         condition = f"have the methods sample and log_density, as made by {name}"
-        raise TypeError(message(kind, condition, found))
-    return found
+        raise TypeError(message(kind, condition, imported))
+    return imported
 
 
 def _make_inner(value: Any, kind: str, imports: bool) -> Any:

@@ -204,15 +204,15 @@ class TiltedBox:
 
     def sample(self, rng: Generator, num_draws: int) -> FloatArray:
         """Draw (num_draws, K) independent vectors."""
-        found = [np.empty((0, len(self.order)))]
+        accepted = [np.empty((0, len(self.order)))]
         num_missing, num_proposed = num_draws, 0
         while num_missing > 0:
             size = _block_size(num_draws, num_proposed)
             means, is_accepted = self._propose(_draw_uniforms(rng, len(self.order), size))
-            found.append(means[is_accepted][:num_missing])
-            num_missing -= len(found[-1])
+            accepted.append(means[is_accepted][:num_missing])
+            num_missing -= len(accepted[-1])
             num_proposed += size
-        return np.concatenate(found)
+        return np.concatenate(accepted)
 
     def sample_each(self, rngs: Sequence[Generator]) -> FloatArray:
         """Draw one vector from each of N generators: (N, K), bit for bit `sample(rng, 1)` of each.

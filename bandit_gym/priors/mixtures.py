@@ -186,11 +186,11 @@ class HierarchicalBeta(SharedMixture):
         betas: Sequence[float],
         weights: Sequence[float] | None = None,
     ) -> None:
-        own: Any = {"alphas": alphas, "betas": betas}
-        for key, value in own.items():
-            own[key] = check_parameter(key, _as_list(key, value), positive=True)
-        check_same_length(**own)
-        components = [Beta(alpha, beta) for alpha, beta in zip(*own.values(), strict=True)]
+        parameters: Any = {"alphas": alphas, "betas": betas}
+        for key, value in parameters.items():
+            parameters[key] = check_parameter(key, _as_list(key, value), positive=True)
+        check_same_length(**parameters)
+        components = [Beta(alpha, beta) for alpha, beta in zip(*parameters.values(), strict=True)]
         super().__init__(components, [1.0] * len(components) if weights is None else weights)
 
     def to_dict(self) -> dict[str, Any]:
@@ -318,7 +318,7 @@ def join_priors(present: tuple[Any, int], new: Any, num_arms: int) -> Any:
         remedy = "else build an agent with the prior of all arms, and use warm_start"
         raise ValueError(message("prior", condition, new, remedy))
     parameters = {}
-    for each in fields(new):
-        values = getattr(prior, each.name), getattr(new, each.name)
-        parameters[each.name] = np.concatenate([*map(np.broadcast_to, values, sizes)]).tolist()
+    for parameter in fields(new):
+        values = getattr(prior, parameter.name), getattr(new, parameter.name)
+        parameters[parameter.name] = np.concatenate([*map(np.broadcast_to, values, sizes)]).tolist()
     return type(prior)(**parameters)

@@ -241,9 +241,8 @@ def read_rows(runs: Sequence[tuple[Run, Sequence[Block]]]) -> pd.DataFrame:
             columns[name] = columns[name].astype(np.int64) if is_int else columns[name]
     start = 0
     for (_, block), length in zip(blocks, lengths, strict=True):
-        frame = block.frame()
-        for name in frame.columns.difference([*keys]):
-            columns[name][start : start + length] = frame[name]
+        for name, values in block.columns().items():
+            columns[name][start : start + length] = values
         start += length
     return pd.DataFrame(columns, copy=False)
 

@@ -95,11 +95,13 @@ def _measure_distance(task: StudyTask, entry: Entry, case: Case) -> tuple[float,
     Of agents that keep what they drew (SMC) the distance is that of a single run's distribution.
     """
     seed = SeedSequence(task.settings["seed"], spawn_key=(zlib.crc32(case.name.encode()),))
-    made = decide_in_lanes(entry, case, max(1000, task.size("decisions")), seed)
+    num_decisions = max(1000, task.size("decisions"))
+    agent = make_suite_agent(entry, case.problem, num_decisions)
+    made = decide_in_lanes(agent, case, num_decisions, seed)
     shares, leader = shares_of(made.arms, case.probabilities), case.probabilities.argmax()
     distance, num_drawn = total_variation(shares, case.probabilities), len(made.arms)
     if made.num_kept:
-        distance, num_drawn = made.run_tv.mean(), made.num_kept
+        distance, num_drawn = made.lane_distances.mean(), made.num_kept
     excess = distance - noise_floor(case.probabilities, num_drawn)[0]
     return float(excess), float(shares[leader] - case.probabilities[leader])
 

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bandit_gym.fidelity import run_suite
-from bandit_gym.fidelity.benchmark import draw_leaderboard, leaderboard_cells
+from bandit_gym.fidelity.benchmark import draw_leaderboard, format_leaderboard
 from bandit_gym.fidelity.trial import WRONG
 from bandit_gym.results.report import markdown_rows
 from scripts.studies.study import Found, StudyTask, parts_of, verdict
@@ -64,7 +64,7 @@ def write_tables(found: Found) -> dict[str, str]:
 
 def _tabulate_board(board: pd.DataFrame) -> str:
     """Return the leaderboard, with the largest distance and its case apart."""
-    cells = pd.DataFrame(leaderboard_cells(board))
+    cells = pd.DataFrame(format_leaderboard(board))
     largest = cells.pop("TV over noise, largest").str.partition(", ")
     cells.insert(3, "largest", largest[0])
     cells.insert(4, "where", largest[2])

@@ -29,6 +29,7 @@ from agents import RacingThompson
 from agents.base.evidence import CountsAndSums
 from agents.oracle import action_probabilities
 from agents.posteriors.conjugate import reference_posterior
+from agents.racing.proposals import ConjugateProposal, Proposal, add_statistics
 from agents.racing.stopping import Paper, threshold_function
 from bandit_gym.checks.styles import line_style as find_style
 from bandit_gym.checks.typing import FloatArray
@@ -64,6 +65,74 @@ class RacingByDraws(RacingThompson):
         gaps = 2 * threshold_function(stop.threshold, m, stop.delta) - stop.sigma
         gaps = np.append(np.inf, gaps * m / (m + 1))
         self.inner.thresholds = self.inner.thresholds._replace(gaps=gaps)
+
+
+class RacingBySupremum(RacingThompson):
+    """The race whose values f_i are divided by the largest that any mu can have.
+
+    Theorem 1 then holds to the letter, at a cost that makes this an instrument and no agent.
+    """
+
+    def __init__(self, problem: BanditProblem, **options: Any) -> None:
+        super().__init__(problem, **options)
+        has_fallback = not self.inner.pulls_first
+        self.inner.log_weight_bound = find_log_supremum(
+            self.inner.proposal, has_fallback=has_fallback
+        )
+
+
+def find_log_supremum(proposal: Proposal, *, has_fallback: bool) -> float:
+    """Return the log of the supremum of a proposal's weights.
+
+    Args:
+        proposal: q.
+        has_fallback: whether arms that are missing are raced too, by what stands in for them.
+
+    Raises:
+        ValueError: if it is unknown or infinite.
+    """
+    if proposal.posterior is not None:
+        return 0.0
+    if not isinstance(proposal, ConjugateProposal) or proposal.natural_parameters is None:
+        raise ValueError(
+            "problem.prior must offer natural_parameters, for the supremum of its weights, got "
+            f"{proposal.problem.prior!r}."
+        )
+    kinds = proposal.coefficients if has_fallback else proposal.coefficients[:1]
+    return sum(
+        max(
+            _log_supremum_of_arm(proposal.natural_parameters[0][0][arm] - kind[arm], *ends)
+            for kind in kinds
+        )
+        for arm, ends in enumerate(proposal.centre(proposal.problem.arm_support()))
+    )
+
+
+def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> float:
+    """Return the maximum of c_0 log x + c_1 log(1 - x) + c_2 x + c_3 x^2 + c_4 / x on (low, high).
+
+    The stationary points are roots of a polynomial: the derivative times x^2 (1 - x).
+    """
+    if _is_unbounded(coefficients, low, high):
+        raise ValueError(
+            "problem.prior must be such that the weight pi / q_0 is bounded, for its supremum, got "
+            f"coefficients {coefficients.tolist()}."
+        )
+    c0, c1, c2, c3, c4 = coefficients
+    x, one_minus_x = np.polynomial.Polynomial([0, 1]), np.polynomial.Polynomial([1, -1])
+    slope = (c0 * x + c2 * x**2 + 2 * c3 * x**3 - c4) * one_minus_x - c1 * x**2
+    roots = slope.trim().roots() if any(coefficients) else np.array([])
+    stationary = roots.real[(abs(roots.imag) < 1e-9) & (roots.real > low) & (roots.real < high)]
+    margin = 1e-12 * min(high - low, 1e9)
+    points = np.array([*stationary, max(low, -1e9) + margin, min(high, 1e9) - margin])
+    return float(add_statistics(coefficients[None, None], points[None, None]).max())
+
+
+def _is_unbounded(coefficients: np.ndarray, low: float, high: float) -> bool:
+    """Say whether that function has no maximum, by the term that grows fastest at each end."""
+    c0, c1, c2, c3, c4 = np.round(coefficients, 9)  # differences of parameters that may be equal
+    fastest_at_end = (low == 0.0, c4, -c0), (high == 1.0, -c1), (high == np.inf, c3, c2, c0)
+    return any(is_open and next(filter(None, terms), 0.0) > 0 for is_open, *terms in fastest_at_end)
 
 
 # -- When a claim is decided --------------------------------------------------------------------
@@ -261,7 +330,7 @@ def _judge_figure(own: VariantTask, name: str) -> dict[str, Any]:
         claims = settings["figures"][name]["claims"]
         cells = {claim: own.decide(partial(measure, claim=claim)) for claim in claims}
     except ValueError:
-        if settings["variants"][own.variant].get("scale") != "supremum":
+        if "RacingBySupremum" not in settings["variants"][own.variant]["agent"]:
             raise
         return {"claims": {}}  # the supremum of w is unknown for this prior and proposal
     last = look(max(cell["look"] for cell in cells.values()))

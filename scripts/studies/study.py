@@ -27,11 +27,11 @@ from typing import Any
 import matplotlib
 
 from bandit_gym.checks.files import RESULTS_VERSION, to_json, write_atomically
-from bandit_gym.experiments.execution import Workers
+from bandit_gym.experiments.execution import Workers, progress_on_stderr
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.results.data import RunResults
 from bandit_gym.results.plots import save_figure
-from bandit_gym.session import progress_on_stderr, run_experiment
+from bandit_gym.session import run_experiment
 
 STUDIES_FOLDER = Path(__file__).parent
 DOCS, BUILD = STUDIES_FOLDER.parents[1] / "docs", Path("build/studies")

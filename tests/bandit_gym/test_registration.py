@@ -12,7 +12,6 @@ HEAVY = (
     "pandas",
     "pyarrow",
     "joblib",
-    "rich",
     "torch",
     "stable_baselines3",
     "scipy.stats",

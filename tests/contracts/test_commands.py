@@ -226,7 +226,7 @@ def in_python(code, folder):
 
 def test_a_command_loads_nothing_that_it_does_not_use(tmp_path):
     """Nor what those before it in the same process would have loaded."""
-    heavy = ["matplotlib", "scipy.stats", "scipy.optimize", "rich", "torch", "joblib"]
+    heavy = ["matplotlib", "scipy.stats", "scipy.optimize", "torch", "joblib"]
     small = "compare --agents random ucb1 --replications 2 --horizon 5 --out out"
     reading = {"export out": ["numba", *heavy], "list": heavy}
     for commands in ({small: ["numba", "torch"]}, reading):

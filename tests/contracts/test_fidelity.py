@@ -353,14 +353,16 @@ def test_verdicts_follow_from_distances_and_flags():
     """Wrong decisions take the second arm; of the others 15 % do, as is right."""
     for name, (is_wrong, is_flagged, verdict) in VERDICTS.items():
         arms = (is_wrong | (NUMBERS % 20 < 3)).astype(int)
-        for run_tv in (None, 0.85 * is_wrong):
-            assert verdict_of(arms, is_flagged, TRUTH, run_tv=run_tv) == verdict, name
+        for lane_distances in (None, 0.85 * is_wrong):
+            assert verdict_of(arms, is_flagged, TRUTH, lane_distances=lane_distances) == verdict, (
+                name
+            )
 
 
 def test_runs_that_are_wrong_by_turns_are_wrong_though_their_average_is_right():
     arms = (NUMBERS >= 850).astype(int)
     assert verdict_of(arms, NONE, TRUTH) == "right"
-    assert verdict_of(arms, NONE, TRUTH, run_tv=1 - TRUTH[arms]) == "WRONG"
+    assert verdict_of(arms, NONE, TRUTH, lane_distances=1 - TRUTH[arms]) == "WRONG"
 
 
 class Doubting(First):

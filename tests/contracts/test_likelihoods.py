@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from families import ALL_LIKELIHOODS, FACTS
 
-from bandit_gym.envs.rendering import draw_intervals, mark_centres
+from bandit_gym.envs.rendering import compute_intervals, mark_centres
 from bandit_gym.likelihoods import (
     Bernoulli,
     Exponential,
@@ -160,7 +160,7 @@ def test_gaussian_log_likelihood_keeps_its_digits_after_a_million_pulls():
 def test_cells_of_an_interval_by_hand(likelihood, count, total, expected):
     counts, sums = np.array([count, 0]), np.array([total, 0.0])
     averages, cells = np.array([total / count, np.nan]), (-4.0, 4.0)
-    bars = draw_intervals(likelihood, counts, sums, cells)
+    bars = compute_intervals(likelihood, counts, sums, cells)
     heights, unseen = mark_centres(bars, averages, cells)
     edges = np.linspace(-4.0, 4.0, len(heights) + 1)
     middles = (edges[1:] + edges[:-1]) / 2

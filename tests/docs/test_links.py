@@ -46,6 +46,8 @@ CODE = re.compile(r"^```.*?^```", re.M | re.S)
 SPAN = re.compile(r"`([A-Za-z_]\w*(?:\.(?!md|toml|tex|cff)[A-Za-z_]\w*)*)(?:\([^`]*\))?`")
 OTHERS = {
     "PUBLISH",
+    "SummaryWriter",
+    "add_scalar",
     "bayesianbandits",
     "coba",
     "mypy",

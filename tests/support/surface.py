@@ -52,8 +52,8 @@ def list_capabilities(prior: Prior) -> set[str]:
 
 def curves_of(results: Results, agent: str) -> np.ndarray:
     """Return the (N, T) regret of an agent, by its label, summed over time."""
-    (found,) = (found for found in results.runs if found.run.agent.label == agent)
-    return found.curves("cumulative_regret")
+    (run,) = (run for run in results.runs if run.run.agent.label == agent)
+    return run.curves("cumulative_regret")
 
 
 SERIAL = Workers("serial")
@@ -88,7 +88,7 @@ def run_and_watch(experiment: Experiment, folder: Path, workers: Workers = SERIA
 
 def failures_of(results: Results) -> dict[str, dict[int, str]]:
     """Return agent -> block -> what was raised, of the blocks that failed."""
-    return {found.run.agent.label: found.failures for found in results.runs if found.failures}
+    return {run.run.agent.label: run.failures for run in results.failed}
 
 
 def files_of(folder: Path, kind: str = "blocks") -> dict[str, bytes]:
@@ -158,7 +158,7 @@ def verdict_of(
     arms: np.ndarray,
     is_flagged: np.ndarray,
     probabilities: np.ndarray,
-    run_tv: np.ndarray | None = None,
+    lane_distances: np.ndarray | None = None,
 ) -> str:
     """Return the verdict on decisions.
 
@@ -166,12 +166,12 @@ def verdict_of(
         arms: (D,) that were chosen.
         is_flagged: (D,) whether their agent calls them unreliable.
         probabilities: (K,) that they should have.
-        run_tv: (D,) distances of the laws of single lanes, each of a thousand draws.
+        lane_distances: (D,) distances of the laws of single lanes, each of a thousand draws.
     """
     from bandit_gym.fidelity.trial import Decisions, judge_decisions
 
     none = np.zeros(len(arms), dtype=int)
-    kept = (none, 0.0, 0) if run_tv is None else (run_tv, 0.0, 1000)
+    kept = (none, 0.0, 0) if lane_distances is None else (lane_distances, 0.0, 1000)
     return judge_decisions(Decisions(arms, is_flagged, none, none, *kept), probabilities)
 
 
