@@ -198,18 +198,6 @@ class Silent(Ensemble):
     """It does not say what it remembers."""
 
 
-REFUSED = [
-    ("rasing", ValueError, "posterior must be one of .*; the nearest known one is 'racing'"),
-    ({"name": "smc", "num_particle": 5}, ValueError, "'num_particles'"),
-    ("ensemble:Ensembel", ValueError, "posterior must be importable, got 'ensemble:Ensembel'"),
-    ("builtins:repr", TypeError, "or a Posterior with update and sample, got 'BanditProblem"),
-    (3, TypeError, "posterior must be a name, a dict with the key 'name', or a Posterior with"),
-    (Ensemble(TIED), ValueError, "posterior must be of the agent's own problem"),
-    (object(), TypeError, "or a Posterior with update and sample, got <object"),
-    ({"size": 3}, ValueError, "posterior must be a dict with the key 'name'"),
-]
-
-
 def test_answers_of_another_shape_are_refused_where_a_snapshot_is_asked():
     snapshot = started("bayes_ucb", ARMS, None, posterior=Ensemble(ARMS)).posterior()
     snapshot.belief.mean = lambda: np.zeros(len(snapshot.counts))
@@ -217,10 +205,7 @@ def test_answers_of_another_shape_are_refused_where_a_snapshot_is_asked():
         snapshot.mean()
 
 
-def test_what_is_no_posterior_of_the_problem_is_refused_at_once():
-    for told, error, text in REFUSED:
-        with pytest.raises(error, match=text):
-            BayesUCB(ARMS, posterior=told)
+def test_a_posterior_without_coefficients_is_refused_where_arms_have_features():
     with_features = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 3, num_features=2)
     with pytest.raises(ValueError, match="posterior must be one of coefficients, .* 'Ens"):
         BayesUCB(with_features, posterior=Ensemble(with_features))

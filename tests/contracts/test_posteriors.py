@@ -85,7 +85,7 @@ CASES = [
     if likelihood.contains(BOX[0]) or ROUTES[route][1] in (None, MIXED)
 ]
 QUESTIONS = "moments", "best arms", "draws"
-"""What posteriors are asked: each likelihood and each route all of it, each of both together one."""
+"""What posteriors are asked: each likelihood all of it, each route too, both together one."""
 ASKED = pairwise([(*case, question) for case in CASES for question in QUESTIONS])
 
 
