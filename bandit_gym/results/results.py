@@ -85,8 +85,9 @@ def read_results(store: Store, experiment: Experiment) -> Results:
     """Return what a folder holds of an experiment."""
     damaged: list[str] = []
     blocks = {run: _read_blocks(store, experiment, run, damaged) for run in experiment.runs}
-    version = _check_code(f"the folder {str(store.directory)!r}", list(blocks.items()))
-    rows, runs, start = read_rows(list(blocks.items())), [], 0
+    every = [block for own in blocks.values() for block in own]
+    version = _check_code(f"the folder {str(store.directory)!r}", every)
+    rows, runs, start = read_rows(every), [], 0
     for run, own in blocks.items():
         stop = start + sum(len(block.replications) for block in own) * len(run.steps)
         failed = store.read_failures(run).items()
@@ -125,7 +126,7 @@ def join_results(parts: Sequence[Results]) -> Results:
             raise ValueError(message("a run", "be in one folder of a report only", label))
         joined[each.run] = each
     runs = tuple(joined[run] for run in experiment.runs if run in joined)
-    blocks = [(each.run, each.blocks) for each in runs]
+    blocks = [block for each in runs for block in each.blocks]
     version, rows = _check_code("a report", blocks), read_rows(blocks)
     damaged = tuple(name for part in parts for name in part.damaged)
     num_kept = sum(part.num_kept for part in parts)
@@ -145,10 +146,10 @@ def _read_blocks(
     return tuple(blocks)
 
 
-def _check_code(place: str, blocks: Sequence[tuple[Run, Sequence[Block]]]) -> int:
+def _check_code(place: str, blocks: Sequence[Block]) -> int:
     """Return the results version of all blocks; refuse those of two versions, or of two codes."""
     seen: dict[str, Any] = {}
-    for block in (block for _, own in blocks for block in own):
+    for block in blocks:
         parts = {"the engine": block.metadata["results_version"]}
         for part, entry in (("environment", block.run.environment), ("agent", block.run.agent)):
             parts[f"{part} {entry.label}"] = files = block.metadata["sources"].get(part) or {}
