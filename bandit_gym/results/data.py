@@ -21,7 +21,6 @@ from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.experiments.blocks import (
     COLUMNS,
     DOUBT_COLUMNS,
-    OWN_DIAGNOSTICS,
     Outcome,
     columns_of,
 )
