@@ -205,5 +205,5 @@ class RacingThompson(Thompson):
         probabilities = super()._action_probabilities()
         if self._has_features or not self.inner.pulls_first:
             return probabilities
-        is_missing = self.inner.raced.is_missing(self.lane_counts)
+        is_missing = self.inner.proposal.is_missing(self.lane_counts)
         return favour_missing_arms(is_missing, probabilities, *self._available)

@@ -1,12 +1,14 @@
-"""The share of a proposal's draws in each lane, and what races with them miss.
+"""How efficient a proposal is in each lane, and what races with its draws miss.
+
+Its efficiency is the effective sample size of its weights, per draw.
 
 Weights do not show posterior mass that the proposal never reaches. So a lane is checked whenever
 its pulls have doubled, and at its next reward after a race with far fewer effective samples than
 wanted, as data may contradict those of the last check:
 
-- before a race, *pilots*, draws of the proposal that decide nothing, give its share and how far
-  weights favour an arm. So a race's length can be fixed before its own draws, and does not depend
-  on them. Few pilots miss the largest weights, and overestimate the share; so more are drawn where
+- before a race, *pilots*, draws of the proposal that decide nothing, give its efficiency and how
+  far weights favour an arm. So a race's length can be fixed before its own draws, and does not
+  depend on them. Few pilots miss the largest weights, and overestimate it; so more are drawn where
   one outweighs the others;
 - after it, a *reference sample*, weighted draws from the posterior p that are independent of q,
   shows what the race misses. A race of m draws from q picks one by its weight and plays its best
@@ -52,8 +54,8 @@ MAX_BIAS = 0.006
 SECOND_CHECK_PULLS = 8
 """Least pulls at a lane's second check."""
 
-MIN_RACE_SHARE = 0.5
-"""Share of the effective samples wanted below which a race shows that the share has fallen."""
+MIN_RACE_EFFICIENCY = 0.5
+"""Fraction of the effective samples wanted below which a race shows that efficiency has fallen."""
 
 NEVER_DUE = np.iinfo(np.int64).max
 MAX_COVERAGE_ERROR = 0.05
@@ -68,7 +70,7 @@ NUM_PRIOR_SAMPLE_DRAWS, NUM_ONE_MODE_DRAWS = 4096, 1024
 MIN_EFFECTIVE_PILOTS = 100.0
 """Effective sample size of pilots, and of the prior's draws given a part of the data."""
 
-MIN_DATA_SHARE = 1e-4
+MIN_DATA_FRACTION = 1e-4
 """Share of a lane's data that weights a prior sample."""
 
 MAX_UNEXPLAINED = 12.0
@@ -76,7 +78,7 @@ MAX_UNEXPLAINED = 12.0
 draws of the prior together."""
 
 MIN_DIVISOR = 1e-300
-"""The smallest share that is divided by."""
+"""The smallest efficiency that is divided by."""
 
 
 class PriorSample:
@@ -117,7 +119,7 @@ class PriorSample:
         while is_few.any():
             log_weights = np.where(log_likelihood > -np.inf, part * log_likelihood, -np.inf)
             sizes = WeightedDraws(self.means, log_weights).effective_sample_size()
-            is_few = (sizes < MIN_EFFECTIVE_PILOTS) & (part[:, 0] > MIN_DATA_SHARE)
+            is_few = (sizes < MIN_EFFECTIVE_PILOTS) & (part[:, 0] > MIN_DATA_FRACTION)
             part[is_few] /= 2
         weights, log_total = normalise_weights(log_weights)
         averages = np.where(counts > 0, sums / np.maximum(counts, 1), self.means[0])
@@ -144,15 +146,15 @@ class CoverageCheck:
 
     Attributes:
         has_exact_second: whether the second proposal is the posterior itself.
-        due: (N,) pulls at a lane's next check.
-        last: (N,) pulls at its last check; 0 before.
-        shares: (N,) wanted effective samples over the length of a race; 1 if lengths do not depend
-            on them.
-        is_blind: (N,) True where coverage is low (`Doubt.LOW_COVERAGE`): a race misses what would
-            change its answer. Saved agents have it under this name.
+        next_check: (N,) pulls at a lane's next check.
+        last_check: (N,) pulls at its last check; 0 before.
+        efficiencies: (N,) wanted effective samples over the length of a race; 1 if lengths do not
+            depend on them.
+        has_low_coverage: (N,) True where a race misses what would change its answer
+            (`Doubt.LOW_COVERAGE`).
     """
 
-    state_names = ("due", "last", "shares", "is_blind")
+    state_names = ("next_check", "last_check", "efficiencies", "has_low_coverage")
 
     def __init__(
         self, proposal: Proposal, others: list[Proposal], effective_samples: float | None
@@ -169,79 +171,88 @@ class CoverageCheck:
     def restart(self, mask: np.ndarray) -> None:
         """Forget the (N,) masked lanes."""
         if mask.all():
-            self.shares, self.is_blind = np.ones(len(mask)), np.zeros(len(mask), dtype=bool)
+            self.efficiencies, self.has_low_coverage = (
+                np.ones(len(mask)),
+                np.zeros(len(mask), dtype=bool),
+            )
             self._has_few_pilots = np.zeros(len(mask), dtype=bool)
-            self.due, self.last = np.zeros((2, len(mask)), dtype=np.int64)
-        self.shares[mask], self.is_blind[mask], self.last[mask] = 1.0, False, 0
-        self.due[mask] = NEVER_DUE if self.proposal.posterior else 0
+            self.next_check, self.last_check = np.zeros((2, len(mask)), dtype=np.int64)
+        self.efficiencies[mask], self.has_low_coverage[mask], self.last_check[mask] = 1.0, False, 0
+        self.next_check[mask] = NEVER_DUE if self.proposal.posterior else 0
 
-    def find_due(self, counts: np.ndarray) -> np.ndarray:
+    def find_lanes_to_check(self, counts: np.ndarray) -> np.ndarray:
         """Return the (R,) lanes that are to be checked, given their counts."""
-        return np.flatnonzero(counts.sum(axis=1) >= self.due)
+        return np.flatnonzero(counts.sum(axis=1) >= self.next_check)
 
     def find_lengths(self, max_samples: int) -> np.ndarray:
-        """Return the (N,) lengths of races that give the effective samples, by the shares."""
+        """Return the (N,) lengths of races that give the effective samples, by the efficiencies."""
         if self.effective_samples is None:
-            return np.full(self.shares.shape, max_samples)
-        wanted = np.ceil(self.effective_samples / np.maximum(self.shares, MIN_DIVISOR))
+            return np.full(self.efficiencies.shape, max_samples)
+        wanted = np.ceil(self.effective_samples / np.maximum(self.efficiencies, MIN_DIVISOR))
         return np.minimum(wanted, max_samples).astype(np.int64)
 
-    def estimate_shares(self, due: np.ndarray) -> None:
-        """Estimate the shares of the (R,) lanes that are due, if lengths depend on them."""
+    def estimate_efficiencies(self, checked: np.ndarray) -> None:
+        """Estimate the efficiencies of the (R,) lanes to check, if lengths depend on them."""
         if self.effective_samples is None:
             return
-        first, which = self._find_different(due)
+        first, which = self._find_different(checked)
         for lanes, pilots in self._draw_pilots(first):
             num_pilots, wanted = pilots.weights.shape[1], self.effective_samples
             sizes = pilots.effective_sample_size()
             self._has_few_pilots[lanes] = sizes < MIN_EFFECTIVE_PILOTS
             # A longer race is of no use where so many pilots have so small an effective size.
-            shares = np.where(sizes > 0, np.maximum(sizes, MIN_EFFECTIVE_PILOTS), 0.0) / num_pilots
+            efficiencies = (
+                np.where(sizes > 0, np.maximum(sizes, MIN_EFFECTIVE_PILOTS), 0.0) / num_pilots
+            )
             if num_pilots > MIN_PILOTS_PER_CHECK:  # with even weights the estimate is noise
-                shares *= wanted / np.maximum(wanted, estimate_bias(pilots) / MAX_BIAS)
-            self.shares[lanes] = shares
-        self.shares[due] = self.shares[first[which]]
+                efficiencies *= wanted / np.maximum(wanted, estimate_bias(pilots) / MAX_BIAS)
+            self.efficiencies[lanes] = efficiencies
+        self.efficiencies[checked] = self.efficiencies[first[which]]
 
-    def check_coverage(self, due: np.ndarray, races: Races) -> None:
+    def check_coverage(self, checked: np.ndarray, races: Races) -> None:
         """Find in which of the (R,) lanes coverage is low, after N races.
 
         Lanes of the same data share the median of their sums of weights: these vary by chance, and
-        coverage is a property of the data. A lane that did not race stays due.
+        coverage is a property of the data. A lane that did not race is checked later.
         """
-        due = due[races.num_samples[due] > 0]
-        first, which = self._find_different(due)
-        log_sums, num_samples = races.log_sums_of_others(), races.num_samples.copy()
-        middle = due[find_middles(log_sums[due], which)]
-        log_sums[first], num_samples[first] = log_sums[middle], num_samples[middle]
-        self.is_blind[first] = self._has_few_pilots[first]
+        checked = checked[races.num_samples[checked] > 0]
+        first, which = self._find_different(checked)
+        log_sums, num_samples = np.zeros(len(races.num_samples)), races.num_samples.copy()
+        middle = checked[find_middles(races.log_sums_of_others()[checked], which)]
+        log_sums[first] = races.log_sums_of_others()[middle]
+        num_samples[first] = races.num_samples[middle]
+        self.has_low_coverage[first] = self._has_few_pilots[first]
         for lanes in split_lanes(first, NUM_REFERENCE * self.proposal.problem.num_arms):
             for other in self.others:
-                self.is_blind[lanes] |= self._misses_other(other, lanes, log_sums[lanes])
+                self.has_low_coverage[lanes] |= self._misses_other(other, lanes, log_sums[lanes])
             if self._prior_sample is not None:
-                self.is_blind[lanes] |= self._misses_prior(lanes, num_samples[lanes])
+                self.has_low_coverage[lanes] |= self._misses_prior(lanes, num_samples[lanes])
             if self._prior_sample is not None and self.effective_samples is None:
                 for part, pilots in self._draw_pilots(lanes):
                     error = estimate_coverage_error(pilots, pilots.log_weights, log_sums[part])
-                    self.is_blind[part] |= error > MAX_COVERAGE_ERROR
-        pulls = self.proposal.counts[due].sum(axis=1)
-        self.last[due], self.due[due] = pulls, np.maximum(2 * pulls, SECOND_CHECK_PULLS)
-        self.is_blind[due] = self.is_blind[first[which]]
+                    self.has_low_coverage[part] |= error > MAX_COVERAGE_ERROR
+        pulls = self.proposal.counts[checked].sum(axis=1)
+        self.last_check[checked], self.next_check[checked] = (
+            pulls,
+            np.maximum(2 * pulls, SECOND_CHECK_PULLS),
+        )
+        self.has_low_coverage[checked] = self.has_low_coverage[first[which]]
 
-    def find_fallen_shares(self, races: Races) -> None:
-        """Make lanes due at their next reward if their races had too few effective samples.
+    def find_fallen_efficiencies(self, races: Races) -> None:
+        """Check lanes at their next reward if their races had too few effective samples.
 
         Lanes that are flagged already wait: they would take many pilots, to little use.
         """
         if self.effective_samples is not None:
-            is_few = races.effective_sample_size() < MIN_RACE_SHARE * self.effective_samples
-            is_few &= (races.num_samples > 0) & ~self.is_blind
-            self.due[is_few] = self.proposal.counts[is_few].sum(axis=1) + 1
+            is_few = races.effective_sample_size() < MIN_RACE_EFFICIENCY * self.effective_samples
+            is_few &= (races.num_samples > 0) & ~self.has_low_coverage
+            self.next_check[is_few] = self.proposal.counts[is_few].sum(axis=1) + 1
 
-    def _find_different(self, due: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return lanes of distinct data among (R,) due ones, and which each of these is like."""
-        rows = np.concatenate([self.proposal.counts[due], self.proposal.sums[due]], axis=1)
+    def _find_different(self, checked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return lanes of distinct data among (R,) others, and which each of these is like."""
+        rows = np.concatenate([self.proposal.counts[checked], self.proposal.sums[checked]], axis=1)
         _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-        return due[first], which.ravel()
+        return checked[first], which.ravel()
 
     def _misses_other(self, other: Proposal, lanes: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
         """Return (R,) True where races miss a part of what another proposal sees."""

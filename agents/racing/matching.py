@@ -29,9 +29,9 @@ NUM_FIT_MEANS = 1_000_000
 """Means, of all arms together, from which on a fit has fewer than NUM_FIT_DRAWS draws of the prior;
 but never fewer than a trial has samples."""
 
-TARGET_SHARE, MIN_RIVAL_SHARE = 0.5, 0.1
-"""Shares without data: from the first on a table will do, even if a normal distribution is better;
-below the second a proposal cannot check another."""
+TARGET_EFFICIENCY, MIN_RIVAL_EFFICIENCY = 0.5, 0.1
+"""Efficiencies without data: from the first on a table will do, even if a normal
+distribution is better; below the second a proposal cannot check another."""
 
 
 def make_proposals(problem: BanditProblem, kind: str) -> list[Proposal]:
@@ -61,8 +61,8 @@ def reference_proposal(problem: BanditProblem) -> Proposal:
     """Return the paper's proposal, the posterior of Table 1."""
     posterior = reference_posterior(problem)
     is_proper = bool(posterior.is_proper.all())
-    stand_in = posterior if is_proper else matched_posterior(problem)
-    return ConjugateProposal(problem, posterior, stand_in)
+    fallback = posterior if is_proper else matched_posterior(problem)
+    return ConjugateProposal(problem, posterior, fallback)
 
 
 def match_proposals(problem: BanditProblem) -> list[Proposal]:
@@ -70,10 +70,11 @@ def match_proposals(problem: BanditProblem) -> list[Proposal]:
 
     For a conjugate prior that is its posterior; for a mixture that gives its components, the
     posterior itself; for a prior of independent arms, a `TableProposal`. Else it is a
-    `TableProposal` or a `NormalProposal`, by their shares without data; TARGET_SHARE is enough for
-    a table. The other one follows if its share is at least MIN_RIVAL_SHARE, and then Table 1, which
-    follows the data most. Likelihoods without a row in Table 1 have tables alone. Candidates are
-    tried with generators of their own: the choice is a function of the problem.
+    `TableProposal` or a `NormalProposal`, by their efficiencies without data; TARGET_EFFICIENCY is
+    enough for a table. The other one follows if its efficiency is at least MIN_RIVAL_EFFICIENCY,
+    and then Table 1, which follows the data most. Likelihoods without a row in Table 1 have tables
+    alone. Candidates are tried with generators of their own: the choice is a function of the
+    problem.
 
     Raises:
         ValueError: if no candidate can stand in for the prior.
@@ -95,23 +96,23 @@ def match_proposals(problem: BanditProblem) -> list[Proposal]:
     for kind in kinds:
         with suppress(ValueError):  # this prior is not of the kind that it can stand in for
             proposal = kind(problem, draws)
-            share = estimate_effective_share(proposal)
-            ranked.append((min(share, TARGET_SHARE), proposal))
+            efficiency = estimate_efficiency(proposal)
+            ranked.append((min(efficiency, TARGET_EFFICIENCY), proposal))
     ranked.sort(key=lambda pair: -pair[0])  # stable
-    found = [proposal for share, proposal in ranked[:1] if share > 0]
+    found = [proposal for efficiency, proposal in ranked[:1] if efficiency > 0]
     if not found:
         raise ValueError(
             "problem.prior must have a density where tables or normal distributions can stand in "
             f"for it, for proposal='matched' and {problem.likelihood.name} rewards, got "
             f"{problem.prior!r}; use SMCThompson."
         )
-    found += [proposal for share, proposal in ranked[1:] if share >= MIN_RIVAL_SHARE]
+    found += [proposal for efficiency, proposal in ranked[1:] if efficiency >= MIN_RIVAL_EFFICIENCY]
     is_one_mode = found[0].posterior or problem.offers("normal_box")
     return found if is_one_mode or not is_named else [*found, reference_proposal(problem)]
 
 
-def estimate_effective_share(proposal: Proposal) -> float:
-    """Return a proposal's share without data; 0 if no weight is positive."""
+def estimate_efficiency(proposal: Proposal) -> float:
+    """Return a proposal's efficiency without data; 0 if no weight is positive."""
     rng, shape = make_generator("trial of a proposal"), (1, proposal.problem.num_arms)
     proposal.update(rng, np.zeros(shape, dtype=np.int64), np.zeros(shape))
     lane = np.arange(1)

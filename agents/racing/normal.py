@@ -28,22 +28,23 @@ References:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from scipy.special import expit, log_expit
 
+from agents.numerics.choices import random_argmax
 from agents.racing.proposals import Draws, Proposal
 from bandit_gym.problem import BanditProblem
 
 SITE_POWER = 0.9
 """Below 1, so that sites have heavier tails than the likelihood."""
 
-MIN_EXTRA_PULLS, EXTRA_SHARE = 2.0, 0.5
+MIN_EXTRA_PULLS, EXTRA_FRACTION = 2.0, 0.5
 """Pulls of the prior's average that are added to an arm's own for the mean of its site: at least so
 many, as the curvature at a mode near the end of the support is far more than half a deviation
-inside; and this share of those that the prior is worth."""
+inside; and this fraction of those that the prior is worth."""
 
 VARIANCE_STEP = 1e-4
 """Step for the slope of the rewards' variance, as a share of the way to the nearer end."""
@@ -85,7 +86,7 @@ class NormalProposal(Proposal):
         self._box, self._average = problem.arm_support(), draws.mean(axis=0)
         self._centre, self._covariance = centre, covariance
         prior_pulls = np.square(problem.likelihood.reward_std(self._average)) / np.diag(covariance)
-        self._extra = np.maximum(MIN_EXTRA_PULLS, EXTRA_SHARE * prior_pulls)
+        self._extra = np.maximum(MIN_EXTRA_PULLS, EXTRA_FRACTION * prior_pulls)
 
     def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Find the sites of every arm, and the order of drawing; see `Posterior.update`."""
@@ -120,7 +121,8 @@ class NormalProposal(Proposal):
         ordered, log_densities = self._draw_in_order(lanes, levels, None)
         means = np.empty((len(lanes), len(self._box), num_samples))
         means[np.arange(len(lanes))[:, None], self._order[lanes]] = ordered
-        return Draws(means, means.argmax(axis=1), log_densities)
+        winners = random_argmax(rng, means.swapaxes(1, 2).reshape(-1, len(self._box)))
+        return Draws(means, winners.reshape(log_densities.shape), log_densities)
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the (R, m) log-densities of (R, K, m) means; see `Proposal.log_density`."""
@@ -150,51 +152,41 @@ class NormalProposal(Proposal):
         for k in range(x.shape[1]):
             middle = centre[:, k] + (factor[:, k, None, :k] @ z[:, :k])[:, 0]
             first, last = (low[:, k] - middle) / scale[:, k], (high[:, k] - middle) / scale[:, k]
-            intervals = Intervals.between(first, last)
-            if levels is None:
-                z[:, k] = (x[:, k] - middle) / scale[:, k]
-            else:
-                z[:, k] = np.clip(intervals.quantile(levels[k]), first, last)
+            own = None if levels is not None else (x[:, k] - middle) / scale[:, k]
+            uniforms = None if levels is None else levels[k]
+            z[:, k], log_densities = draw_logistic(first, last, uniforms, own)
+            log_density += log_densities
+            if levels is not None:
                 np.clip(middle + scale[:, k] * z[:, k], lowest[:, k], highest[:, k], out=x[:, k])
-            log_density += intervals.log_density(z[:, k])
         return x, log_density
 
 
-class Intervals(NamedTuple):
-    """Intervals that logistic distributions around 0 are truncated to, mirrored where below 0.
+def draw_logistic(
+    low: np.ndarray, high: np.ndarray, levels: np.ndarray | None, given: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return draws from logistic distributions around 0 truncated to intervals, and log-densities.
 
-    Attributes:
-        sign: (...) -1 where mirrored, else 1.
-        slope: (...) of the distributions, per standard deviation.
-        log_first: (...) log S at the end nearer to 0, or the left one.
-        log_mass: (...) log of the probability inside.
+    S is linear in the level between the ends, and y = log (1 - S) - log S.
+
+    Args:
+        low: (...) ends of the intervals, in standard deviations of the normal distributions that
+            these stand in for.
+        high: (...) the same.
+        levels: (...) uniform variates, of which draws are quantiles; or None.
+        given: (...) points in place of draws, if there are no levels.
     """
-
-    sign: np.ndarray
-    slope: np.ndarray
-    log_first: np.ndarray
-    log_mass: np.ndarray
-
-    @classmethod
-    def between(cls, low: np.ndarray, high: np.ndarray) -> Intervals:
-        """Return those between (...) ends, in standard deviations of the normal distributions."""
-        sign = np.where(high < 0.0, -1.0, 1.0)
-        first, last = np.minimum(sign * low, sign * high), np.maximum(sign * low, sign * high)
-        slope = np.maximum(first, LOGISTIC_SLOPE)
-        log_first, log_last = log_expit(-slope * first), log_expit(-slope * last)
-        log_mass = log_first + np.log(-np.expm1(log_last - log_first))
-        return cls(sign, slope, log_first, log_mass)
-
-    def quantile(self, levels: np.ndarray) -> np.ndarray:
-        """Return the (...) quantiles: S is linear in the level, and y = log (1 - S) - log S."""
-        log_beyond = self.log_first + np.log1p(-levels * np.exp(self.log_mass - self.log_first))
-        y = np.log(-np.expm1(np.minimum(log_beyond, -MIN_LOG))) - log_beyond
-        return np.asarray(self.sign * y / self.slope)
-
-    def log_density(self, z: np.ndarray) -> np.ndarray:
-        """Return the (...) log-densities at z, inside the intervals."""
-        y = abs(self.slope * z)
-        return np.asarray(np.log(self.slope) - y - 2 * np.log1p(np.exp(-y)) - self.log_mass)
+    sign = np.where(high < 0.0, -1.0, 1.0)
+    first, last = np.minimum(sign * low, sign * high), np.maximum(sign * low, sign * high)
+    slope = np.maximum(first, LOGISTIC_SLOPE)
+    log_first, log_last = log_expit(-slope * first), log_expit(-slope * last)
+    mass = -np.expm1(log_last - log_first)  # over S at the first end
+    if levels is None:
+        z = np.asarray(given)
+    else:
+        log_beyond = np.minimum(log_first + np.log1p(-levels * mass), -MIN_LOG)
+        z = np.clip(sign * (np.log(-np.expm1(log_beyond)) - log_beyond) / slope, low, high)
+    y = abs(slope * z)
+    return z, np.log(slope) - y - 2 * np.log1p(np.exp(-y)) - log_first - np.log(mass)
 
 
 def order_arms(

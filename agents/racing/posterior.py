@@ -82,15 +82,18 @@ class RacePosterior(Posterior):
             condition = f"be left out with stopping={stopping!r}, which never reads it"
             raise ValueError(message("effective_samples", condition, effective_samples))
         self.thresholds = make_thresholds(self.stopping)
-        self.raced, *others = make_proposals(problem, proposal)
+        self.proposal, *others = make_proposals(problem, proposal)
         wanted = effective_samples if self.stopping is None else None
-        self.check = CoverageCheck(self.raced, others, wanted)
-        is_matched = proposal == "matched" or self.raced.posterior or not others
-        self.problem, self.proposal = problem, (self.raced if is_matched else others[0]).fork()
-        self.exact = self.proposal.posterior
+        self.check = CoverageCheck(self.proposal, others, wanted)
+        is_matched = proposal == "matched" or self.proposal.posterior or not others
+        self.problem, self.answer_proposal = (
+            problem,
+            (self.proposal if is_matched else others[0]).fork(),
+        )
+        self.exact = self.answer_proposal.posterior
         if self.exact is not None:
             self.source = self.exact.source
-        self._is_one_sample = self.stopping is None and self.raced.posterior is not None
+        self._is_one_sample = self.stopping is None and self.proposal.posterior is not None
         self.has_exact_probabilities = self._is_one_sample
 
     @property
@@ -122,8 +125,8 @@ class RacePosterior(Posterior):
         races = self.race(rng, available)
         is_capped = races.num_samples == self.thresholds.max_samples
         is_capped &= not isinstance(self.stopping, int)
-        doubts = self._doubts_of(self.raced) | Doubt.RACE_CAPPED.value * is_capped
-        if not (self.raced.posterior or self.check.has_exact_second):
+        doubts = self._doubts_of(self.proposal) | Doubt.RACE_CAPPED.value * is_capped
+        if not (self.proposal.posterior or self.check.has_exact_second):
             doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * races.has_few_effective()
         sizes = races.effective_sample_size()
         self._last_diagnostics = self._report(races.num_samples, sizes, is_capped, doubts)
@@ -132,16 +135,16 @@ class RacePosterior(Posterior):
     def race(self, rng: Generator, available: np.ndarray | None = None) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended.
 
-        Lanes whose proposals are due to be checked have their pilots first.
+        Lanes whose proposals are to be checked have their pilots first.
 
         Args:
             rng: source of randomness.
             available: (N, K) arms that race; None for all.
         """
         self._update_proposal(rng)  # B_t of line 8
-        due = self.check.find_due(self.counts)
-        if due.size:
-            self.check.estimate_shares(due)
+        checked = self.check.find_lanes_to_check(self.counts)
+        if checked.size:
+            self.check.estimate_efficiencies(checked)
         lengths = self.check.find_lengths(self.thresholds.max_samples)
         races = Races.start(rng, self.thresholds, lengths, self.counts.shape[1])  # lines 5 and 6
         if available is not None:
@@ -149,14 +152,14 @@ class RacePosterior(Posterior):
         races.log_scale[:] = self.log_weight_bound + races.gumbels.max(axis=1)
         lanes = np.arange(len(self.counts))
         if self.pulls_first:  # lanes that do not race are given an arm that was never pulled
-            is_missing = self.raced.is_missing(self.counts)
+            is_missing = self.proposal.is_missing(self.counts)
             is_missing &= True if available is None else available
             races.totals[is_missing] = 1.0 + rng.random(np.count_nonzero(is_missing))
             lanes = np.flatnonzero(~is_missing.any(axis=1))
-        races.run(rng, self.raced, lanes, available)  # lines 7 to 15
-        if due.size:
-            self.check.check_coverage(due, races)
-        self.check.find_fallen_shares(races)
+        races.run(rng, self.proposal, lanes, available)  # lines 7 to 15
+        if checked.size:
+            self.check.check_coverage(checked, races)
+        self.check.find_fallen_efficiencies(races)
         return races
 
     def diagnostics(self) -> dict[str, np.ndarray]:
@@ -167,7 +170,7 @@ class RacePosterior(Posterior):
         if self._last_diagnostics is not None:
             return self._last_diagnostics
         self._update_proposal(make_generator("a proposal that is not drawn from"))
-        doubts = self._shortages | self._doubts_of(self.raced)
+        doubts = self._shortages | self._doubts_of(self.proposal)
         return {"doubts": doubts, "is_unreliable": doubts != 0}
 
     def doubts(self) -> np.ndarray:
@@ -175,12 +178,12 @@ class RacePosterior(Posterior):
         if self.exact is not None:
             return self.exact.doubts()
         self.effective_sample_size()  # any answer notes where draws are few
-        return self._shortages | self._doubts_of(self.proposal)
+        return self._shortages | self._doubts_of(self.answer_proposal)
 
     def _doubts_of(self, proposal: Proposal) -> np.ndarray:
         """Return (N,) what is doubted where draws are of a proposal: its reach, and its tables."""
         is_beyond = Doubt.BEYOND_TABLE.value * proposal.is_unreliable()
-        return Doubt.LOW_COVERAGE.value * self.check.is_blind | is_beyond
+        return Doubt.LOW_COVERAGE.value * self.check.has_low_coverage | is_beyond
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities of the means, if the proposal is the posterior."""
@@ -228,22 +231,22 @@ class RacePosterior(Posterior):
         """
         rng = make_generator("a proposal that is not drawn from")
         is_short = np.zeros(len(self.counts), dtype=bool)
-        self.proposal.update(rng, self.evidence.counts, self.evidence.sums)
+        self.answer_proposal.update(rng, self.evidence.counts, self.evidence.sums)
         for lane, row in enumerate(np.broadcast_to(levels, self.counts.shape)):
             for size in WEIGHTED_DRAWS:
                 rng = make_generator("weighted draws for answers")
-                draws = draw_weighted(rng, self.proposal, np.array([lane]), size)
+                draws = draw_weighted(rng, self.answer_proposal, np.array([lane]), size)
                 error, has_few = draws.best_arm_error()[0], draws.has_few_beyond(row)[0]
                 if error <= TARGET_BEST_ARM_ERROR and not has_few:
                     break
             if draws.log_weights.max() == -np.inf:
-                raise make_weight_error(self.proposal, lane, f"{size} draws")
+                raise make_weight_error(self.answer_proposal, lane, f"{size} draws")
             is_short[lane] = has_few or error > MAX_BEST_ARM_ERROR
             yield draws
         self._note_shortage(is_short)
 
     def _update_proposal(self, rng: Generator) -> None:
-        self.raced.update(rng, self.evidence.counts, self.evidence.sums)
+        self.proposal.update(rng, self.evidence.counts, self.evidence.sums)
 
     def _report(
         self, num_samples: np.ndarray, sizes: np.ndarray, is_capped: np.ndarray, doubts: np.ndarray
@@ -251,4 +254,4 @@ class RacePosterior(Posterior):
         """Return how a decision went, with (N,) effective sample sizes, and what is doubted."""
         found = {"num_samples": num_samples, "effective_sample_size": sizes, "is_capped": is_capped}
         found |= {"doubts": doubts, "is_unreliable": doubts != 0}
-        return found | {"last_checked": self.check.last.copy()}
+        return found | {"last_checked": self.check.last_check.copy()}

@@ -69,35 +69,35 @@ class Proposal(ABC):
         counts: (N, K) pulls in the data of the last update.
         sums: (N, K) total rewards in the data of the last update.
         posterior: the exact posterior, if q equals it; all weights are then equal. Else None.
-        drawn_from: the posterior that draws are of, where that is an object of its own.
+        sampler: the posterior that draws are of, where that is an object of its own.
         has_likelihood: whether the likelihood of the data is a factor of q.
-        natural: (1, K, 5) natural parameters of the problem's prior and (K, 1) ends of its support;
-            None if the prior has no `natural_parameters`. Weights from them take a third of the
+        natural_parameters: (1, K, 5) of the problem's prior, and (K, 1) ends of its support; None
+            if the prior has no `natural_parameters`. Weights from them take a third of the
             time. The ends are omitted if they equal the likelihood's, as draws are always inside.
-        origin: (K, 1) means that natural parameters take others relative to; None for 0.
+        reference_means: (K, 1) means that natural parameters take others relative to; None for 0.
     """
 
     posterior: Posterior | None = None
-    drawn_from: Posterior | None = None
+    sampler: Posterior | None = None
     has_likelihood = True
-    origin: np.ndarray | None = None
+    reference_means: np.ndarray | None = None
 
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = problem
         self.counts, self.sums = np.empty((2, 0, problem.num_arms))
-        self.natural: tuple[np.ndarray, ...] | None = None
+        self.natural_parameters: tuple[np.ndarray, ...] | None = None
         if problem.offers("natural_parameters"):
             prior: Any = problem.prior
             ends = problem.arm_support()
             is_cut = (ends != problem.likelihood.support).any()
             parameters = np.array(prior.natural_parameters(problem.num_arms))[None]
-            self.natural = (parameters, *(ends.T[..., None] if is_cut else ()))
+            self.natural_parameters = (parameters, *(ends.T[..., None] if is_cut else ()))
 
     def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Condition every lane on its data; see `Posterior.update`."""
         self.counts, self.sums = counts, sums
-        if self.drawn_from is not None:
-            self.drawn_from.update(rng, CountsAndSums.from_totals(counts, sums))
+        if self.sampler is not None:
+            self.sampler.update(rng, CountsAndSums.from_totals(counts, sums))
 
     @abstractmethod
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
@@ -116,11 +116,11 @@ class Proposal(ABC):
 
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where draws may not follow q, as tables cannot represent it, or ()."""
-        return np.asarray(self.drawn_from is not None and self.drawn_from.is_unreliable())
+        return np.asarray(self.sampler is not None and self.sampler.is_unreliable())
 
     def centre(self, means: np.ndarray) -> np.ndarray:
         """Return (..., K, m) means relative to the origin."""
-        return means if self.origin is None else means - self.origin
+        return means if self.reference_means is None else means - self.reference_means
 
     def fork(self) -> Self:
         """Return a copy that can be updated with other data; both share the problem."""
@@ -133,36 +133,36 @@ class ConjugateProposal(Proposal):
     Arguments:
         problem: the likelihood, and the prior of the true posterior.
         distribution: the conjugate posterior to draw from.
-        stand_in: replaces `distribution` for an arm without data whose conjugate prior is improper.
+        fallback: replaces `distribution` for an arm without data whose conjugate prior is improper.
 
     Attributes:
         coefficients: (K, 5) natural parameters of both these priors.
     """
 
     def __init__(
-        self, problem: BanditProblem, distribution: ConjugatePosterior, stand_in: ConjugatePosterior
+        self, problem: BanditProblem, distribution: ConjugatePosterior, fallback: ConjugatePosterior
     ) -> None:
         super().__init__(problem)
-        self.distribution, self.stand_in = distribution, stand_in
+        self.distribution, self.fallback = distribution, fallback
         self._family: Any = distribution.distribution.code
         if is_conjugate(problem.likelihood, problem.prior):
             own = conjugate_posterior(problem)
             self.posterior = own if np.array_equal(own.prior, distribution.prior) else None
-        self.coefficients = [q.natural_parameters() for q in (distribution, stand_in)]
+        self.coefficients = [q.natural_parameters() for q in (distribution, fallback)]
         if self.posterior is None and distribution.distribution is NORMAL_DISTRIBUTION:
-            first, second = stand_in.prior.T
-            self._set_origin(first / second)
+            first, second = fallback.prior.T
+            self._set_reference_means(first / second)
 
-    def _set_origin(self, origin: np.ndarray) -> None:
+    def _set_reference_means(self, origin: np.ndarray) -> None:
         """Take means relative to (K,) others: squares of large means would cancel."""
-        changed = [*self.coefficients, *(self.natural or ())[:1]]
+        changed = [*self.coefficients, *(self.natural_parameters or ())[:1]]
         if not any(each[..., [0, 1, 4]].any() for each in changed):  # of logarithms and 1 / x
-            self.origin = origin[:, None]
+            self.reference_means = origin[:, None]
             for each in changed:
                 each[..., 2] += 2 * origin * each[..., 3]
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
-        """Return (N, K) True where an arm has no proper posterior, so that `stand_in` is used."""
+        """Return (N, K) True where an arm has no proper posterior, so that `fallback` is used."""
         return (counts == 0) & ~self.distribution.is_proper
 
     def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
@@ -170,7 +170,7 @@ class ConjugateProposal(Proposal):
         super().update(rng, counts, sums)
         self._missing = self.is_missing(counts)
         own = self.distribution.parameters(counts, sums)
-        pairs = zip(own, self.stand_in.parameters(counts, sums), strict=True)
+        pairs = zip(own, self.fallback.parameters(counts, sums), strict=True)
         self._parameters = [np.where(self._missing, b, a) for a, b in pairs]
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
@@ -213,20 +213,20 @@ class TableProposal(Proposal):
         ValueError: if the marginals cannot be integrated, or are too rough for tables.
     """
 
-    drawn_from: GridPosterior
+    sampler: GridPosterior
 
     def __init__(self, problem: BanditProblem, draws: np.ndarray) -> None:
         super().__init__(problem)
         self.marginals: Any = fit_marginals(problem, draws)
-        self.drawn_from = GridPosterior(replace(problem, prior=self.marginals))
+        self.sampler = GridPosterior(replace(problem, prior=self.marginals))
         if self.marginals is problem.prior:
-            self.posterior = self.drawn_from
+            self.posterior = self.sampler
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Return m vectors of means for each lane; see `Proposal.draw`."""
         shape = len(lanes), self.problem.num_arms, num_samples
-        positions = self.drawn_from.positions(rng.random(shape), lanes)
-        return Draws(self.drawn_from.coordinate.means(positions), positions.argmax(axis=1))
+        positions = self.sampler.positions(rng.random(shape), lanes)
+        return Draws(self.sampler.coordinate.means(positions), positions.argmax(axis=1))
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log-densities of the marginal priors, without the likelihood."""
@@ -241,7 +241,7 @@ class MixtureProposal(Proposal):
 
     def __init__(self, problem: BanditProblem) -> None:
         super().__init__(problem)
-        self.drawn_from = self.posterior = MixturePosterior(problem)
+        self.sampler = self.posterior = MixturePosterior(problem)
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Return m vectors of means for each lane; see `Proposal.draw`."""
@@ -288,10 +288,10 @@ def find_log_weights(
     """
     if proposal.posterior is not None:
         return np.zeros((means.shape[0], means.shape[2]))
-    if proposal.natural is None:
+    if proposal.natural_parameters is None:
         log_prior = log_weights = prior_log_density(proposal.problem, means)
     else:
-        coefficients, *ends = proposal.natural
+        coefficients, *ends = proposal.natural_parameters
         log_prior = log_weights = add_statistics(coefficients, proposal.centre(means))
         if ends:
             is_outside = ((means < ends[0]) | (means > ends[1])).any(axis=1)

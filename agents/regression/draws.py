@@ -19,7 +19,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.regression.likelihoods import TILE_ROWS, LinkCode, sum_log_likelihoods
-from agents.regression.sites import (
+from agents.regression.normal_fit import (
     Components,
     Data,
     Fit,

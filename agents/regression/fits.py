@@ -31,8 +31,9 @@ from agents.posteriors.weighted_draws import normalise_weights
 from agents.regression.draws import MIN_CAVITY, weigh_draws
 from agents.regression.gaussian import join_mean, make_prior_rows
 from agents.regression.likelihoods import make_link_code
+from agents.regression.normal_fit import Components, Data, Fit
 from agents.regression.rows import Rows
-from agents.regression.sites import Components, Data, Fit, add_rows, join_blocks, refine_blocks
+from agents.regression.sites import add_rows, join_blocks, refine_blocks
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, SharedMixture, StudentT

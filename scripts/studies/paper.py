@@ -75,30 +75,35 @@ class RacingBySupremum(RacingThompson):
 
     def __init__(self, problem: BanditProblem, **options: Any) -> None:
         super().__init__(problem, **options)
-        has_stand_in = not self.inner.pulls_first
-        self.inner.log_weight_bound = find_log_supremum(self.inner.raced, has_stand_in=has_stand_in)
+        has_fallback = not self.inner.pulls_first
+        self.inner.log_weight_bound = find_log_supremum(
+            self.inner.proposal, has_fallback=has_fallback
+        )
 
 
-def find_log_supremum(proposal: Proposal, *, has_stand_in: bool) -> float:
+def find_log_supremum(proposal: Proposal, *, has_fallback: bool) -> float:
     """Return the log of the supremum of a proposal's weights.
 
     Args:
         proposal: q.
-        has_stand_in: whether arms that are missing are raced too, by what stands in for them.
+        has_fallback: whether arms that are missing are raced too, by what stands in for them.
 
     Raises:
         ValueError: if it is unknown or infinite.
     """
     if proposal.posterior is not None:
         return 0.0
-    if not isinstance(proposal, ConjugateProposal) or proposal.natural is None:
+    if not isinstance(proposal, ConjugateProposal) or proposal.natural_parameters is None:
         raise ValueError(
             "problem.prior must offer natural_parameters, for the supremum of its weights, got "
             f"{proposal.problem.prior!r}."
         )
-    kinds = proposal.coefficients if has_stand_in else proposal.coefficients[:1]
+    kinds = proposal.coefficients if has_fallback else proposal.coefficients[:1]
     return sum(
-        max(_log_supremum_of_arm(proposal.natural[0][0][arm] - kind[arm], *ends) for kind in kinds)
+        max(
+            _log_supremum_of_arm(proposal.natural_parameters[0][0][arm] - kind[arm], *ends)
+            for kind in kinds
+        )
         for arm, ends in enumerate(proposal.centre(proposal.problem.arm_support()))
     )
 

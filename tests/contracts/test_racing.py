@@ -13,7 +13,7 @@ from surface import started
 
 from agents import RacingThompson
 from agents.racing.coverage import PriorSample
-from agents.racing.normal import Intervals
+from agents.racing.normal import draw_logistic
 from agents.racing.races import Races, update_races
 from agents.racing.stopping import Paper, make_stop
 from agents.racing_thompson import run_algorithm_2
@@ -373,9 +373,8 @@ def test_data_that_are_impossible_under_the_prior_are_told_by_lane():
 def test_truncated_logistic_draws_are_weighed_to_uniform_ones(ends):
     """One over a density weighs its draws to length: eight bins, four standard errors."""
     size, rng = 20_000, np.random.default_rng(0)
-    intervals = Intervals.between(*(np.full(size, end) for end in ends))
-    draws = intervals.quantile(rng.random(size))
-    log_densities = intervals.log_density(draws)
+    intervals = [np.full(size, end) for end in ends]
+    draws, log_densities = draw_logistic(*intervals, rng.random(size))
     assert ((draws >= ends[0] - 1e-12 * abs(ends[0])) & (draws <= ends[1])).all()
     weights = np.exp(-log_densities) / (ends[1] - ends[0])
     bins = np.floor((draws - ends[0]) / (ends[1] - ends[0]) * 8)

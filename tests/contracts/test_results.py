@@ -97,9 +97,9 @@ def test_frame_has_the_rows_that_were_asked_for_and_a_column_for_each_own_diagno
     keys = ["env", "agent", "replication", "step"]
     expected = rows.drop(columns="diagnostics").sort_values(keys, ignore_index=True)
     own = [dict(each) for each in rows.sort_values(keys)["diagnostics"]]
-    columns = {
-        name: [each.get(name, np.nan) for each in own] for name in ("age", "is_degenerate", "mood")
-    }
+    names = sorted({name for each in own for name in each})
+    assert {"age", "mood"} < {*names}
+    columns = {name: [each.get(name, np.nan) for each in own] for name in names}
     expected = expected.assign(**columns)
     found = frame.astype({"experiment": str, "env": str, "agent": str})
     found = found.sort_values(keys, ignore_index=True)

@@ -472,7 +472,7 @@ def test_pilots_give_skewed_races_the_length_that_many_more_draws_show(name):
     agent = started("racing", BanditProblem(Bernoulli(), prior, len(counts)), 1, counts, sums)
     agent.act()
     length = agent.diagnostics()["num_samples"]
-    draws = draw_weighted(make_generator("many"), agent.belief().raced, np.array([0]), 1 << 16)
+    draws = draw_weighted(make_generator("many"), agent.belief().proposal, np.array([0]), 1 << 16)
     assert estimate_bias(draws) / (length * draws.effective_sample_size() / (1 << 16)) <= 0.01
 
 

@@ -446,11 +446,11 @@ def test_no_weight_is_above_the_supremum_also_where_another_proposal_stands_in()
         proposal.update(make_generator("unused"), np.array([counts]), np.zeros((1, 3)))
         draws = proposal.draw(make_generator("weights"), np.arange(1), 10_000)
         log_weights = find_log_weights(proposal, np.arange(1), draws.means)
-        assert log_weights.max() <= paper.find_log_supremum(proposal, has_stand_in=True) + 1e-9, (
+        assert log_weights.max() <= paper.find_log_supremum(proposal, has_fallback=True) + 1e-9, (
             counts
         )
     # At 0; of 10,000 normal draws about 20 are within 0.2, where the log-weight is 0.02 lower.
-    assert paper.find_log_supremum(proposal, has_stand_in=False) - log_weights.max() < 0.02
+    assert paper.find_log_supremum(proposal, has_fallback=False) - log_weights.max() < 0.02
 
 
 def test_a_weight_without_a_known_supremum_is_refused():
