@@ -84,17 +84,23 @@ def load_results(directory: str | Path, experiment: Experiment | None = None) ->
 def read_results(store: Store, experiment: Experiment) -> Results:
     """Return what a folder holds of an experiment."""
     damaged: list[str] = []
-    blocks = {run: _read_blocks(store, experiment, run, damaged) for run in experiment.runs}
+    failures = {run: store.read_failures(run) for run in experiment.runs}
+    blocks: dict[Run, list[Block]] = {run: [] for run in experiment.runs}
+    for run, own in blocks.items():
+        for number, block in store.read_blocks(run, experiment.replications):
+            if block is None:
+                damaged.append(store.name_block(run, number))
+            elif number not in failures[run]:  # else, in format 5, it is of older code
+                own.append(block)
     every = [block for own in blocks.values() for block in own]
     version = _check_code(f"the folder {str(store.directory)!r}", every)
     rows, runs, start = read_rows(every), [], 0
     for run, own in blocks.items():
         stop = start + sum(len(block.replications) for block in own) * len(run.steps)
-        failed = store.read_failures(run).items()
-        failures = {n: text for n, text in failed if n < experiment.num_blocks}
+        failed = {n: text for n, text in failures[run].items() if n < experiment.num_blocks}
         numbers = {block.replications.start // run.block_size for block in own}
         timings = {n: facts for n, facts in store.read_timings(run).items() if n in numbers}
-        runs.append(RunResults(run, rows.iloc[start:stop], own, failures, timings))
+        runs.append(RunResults(run, rows.iloc[start:stop], tuple(own), failed, timings))
         start = stop
     num_kept = store.count_blocks_of_other_code(experiment)
     return Results(experiment, version, rows, tuple(runs), tuple(damaged), num_kept)
@@ -131,19 +137,6 @@ def join_results(parts: Sequence[Results]) -> Results:
     damaged = tuple(name for part in parts for name in part.damaged)
     num_kept = sum(part.num_kept for part in parts)
     return Results(experiment, version, rows, runs, damaged, num_kept)
-
-
-def _read_blocks(
-    store: Store, experiment: Experiment, run: Run, damaged: list[str]
-) -> tuple[Block, ...]:
-    """Return the blocks of a run; names of those that are not what they claim are added."""
-    blocks, failed = [], store.read_failures(run)
-    for number, block in store.read_blocks(run, experiment.replications):
-        if block is None:
-            damaged.append(store.name_block(run, number))
-        elif number not in failed:  # else, in format 5, it is of older code
-            blocks.append(block)
-    return tuple(blocks)
 
 
 def _check_code(place: str, blocks: Sequence[Block]) -> int:
