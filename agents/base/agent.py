@@ -12,6 +12,7 @@ import copy
 import inspect
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import gymnasium as gym
@@ -21,7 +22,7 @@ from numpy.random import SeedSequence
 from agents.base.conjugacy import REFERENCE, reference_prior
 from agents.base.evidence import make_evidence, view_read_only
 from agents.base.lanes import Lanes
-from agents.base.saved import Storable
+from agents.base.saved import describe_agent, list_state_names, write_agent_file
 from agents.base.threads import atomic
 from agents.numerics.choices import argmax_probabilities, hide_arms, random_argmax
 from bandit_gym.checks import (
@@ -30,6 +31,7 @@ from bandit_gym.checks import (
     check_available,
     check_choices,
     check_features,
+    check_file,
     check_integer,
     check_mask,
     check_played,
@@ -94,7 +96,7 @@ class AgentMeta(type):
         return agent
 
 
-class Agent(Lanes, Storable, metaclass=AgentMeta):
+class Agent(Lanes, metaclass=AgentMeta):
     """A learner that acts on N lanes at once and learns from what each lane's arm paid.
 
     Subclasses say how to choose (`_scores`, or `_choose` and `_action_probabilities`) and, where
@@ -128,6 +130,7 @@ class Agent(Lanes, Storable, metaclass=AgentMeta):
     takes_features: ClassVar[bool] = False
     takes_available: ClassVar[bool] = False
     state_names: ClassVar[tuple[str, ...]] = ("evidence", "_diagnostics")
+    _options: dict[str, Any]
 
     def __init__(
         self, problem: BanditProblem, *, discount: float = 1.0, window: int | None = None
@@ -138,6 +141,17 @@ class Agent(Lanes, Storable, metaclass=AgentMeta):
         self._num_arms = self.problem.num_arms  # of the decision at hand: features may be of others
         self._diagnostics: dict[str, np.ndarray] | None = {}  # of the last `act`; None until asked
         self._available: tuple[np.ndarray, ...] = ()  # at the decision at hand: (N, K), if not all
+
+    def __repr__(self) -> str:
+        """Write the call that builds another one like it."""
+        options = [f"{name}={value!r}" for name, value in self.options().items()]
+        return f"{type(self).__name__}({', '.join([repr(self.problem), *options])})"
+
+    def options(self) -> dict[str, Any]:
+        """Return the keyword arguments that it was built with; defaults are left out."""
+        is_array = np.ndarray | np.generic  # which are not written the same way everywhere
+        given = self._options.items()
+        return {name: v.tolist() if isinstance(v, is_array) else v for name, v in given}
 
     @property
     def lane_counts(self) -> np.ndarray:
@@ -345,6 +359,56 @@ class Agent(Lanes, Storable, metaclass=AgentMeta):
             self.evidence.add(self._lanes, np.repeat(rows[i : i + 1], self.num_lanes, 0), rewards)
             self._learn(self._lanes, actions, rewards)
 
+    @atomic
+    def with_arms(self, num_arms: int, prior: Any = None) -> Self:
+        """Return an agent for more arms that has observed all that this one has.
+
+        It goes on in this one's place, with a copy of its data in all lanes and of its generator.
+        New arms come last.
+
+        Args:
+            num_arms: K of the new agent, at least as many as now.
+            prior: of the new arms, an object or a dict; None for the present one, which then may
+                have no parameters of each arm.
+
+        Raises:
+            TypeError: if the posterior learns from single rewards, or a class of one's own does not
+                say in `state_names` what its objects remember.
+            ValueError: if there are fewer arms, a prior of the new arms is needed and there is
+                none, or it does not go with the present one.
+        """
+        problem = self.problem.with_arms(num_arms, prior)
+        twin: Any = type(self)(problem, **self.options())  # type: ignore[call-arg]
+        twin._rng = copy.deepcopy(self.rng)
+        twin.reset(self.num_envs)
+        for name in {*list_state_names(self)} - {"inner", "_diagnostics"}:
+            setattr(twin, name, copy.deepcopy(getattr(self, name)))
+        if not self._has_features:  # rows know nothing of arms
+            twin.evidence.add_arms(problem.num_arms - self.problem.num_arms)
+        if hasattr(twin, "_resume"):
+            twin._resume()
+        twin._available = copy.deepcopy(self._available)
+        return twin  # type: ignore[no-any-return]
+
+    def save(self, path: str | Path) -> None:
+        """Write all that this agent is into a file, from which `agents.load` makes it again.
+
+        The file has JSON and arrays of numbers; there is no code in it. What is loaded goes on bit
+        for bit as this one does, with the same versions of Python and its packages.
+
+        Args:
+            path: of the file. One that is there is replaced.
+
+        Raises:
+            OSError: if it cannot be written.
+            TypeError: if an option or a part of the state cannot be written, or a class of one's
+                own does not say in `state_names` what its objects remember.
+        """
+        path = check_file("path", path)
+        with self._lock:
+            content = describe_agent(self)
+        write_agent_file(path, content)
+
     @property
     def can_warm_start(self) -> bool:
         """Whether totals without order say all that single rewards do."""
@@ -490,7 +554,7 @@ class Agent(Lanes, Storable, metaclass=AgentMeta):
 
     def _hide(self, scores: np.ndarray) -> np.ndarray:
         """Return (N, K) scores, -inf where an arm is not available."""
-        return hide_arms(scores, *self._available) if self._available else scores
+        return hide_arms(scores, *self._available)
 
     def _copy_agent(self) -> Self:
         """Return a copy that may be moved while this agent and its generator stay as they are."""

@@ -115,10 +115,8 @@ class WindowedCountsAndSums(CountsAndSums):
         super().start(num_lanes)
         shape = num_lanes, self.window
         self._arms, self._rewards = np.full(shape, -1, dtype=np.int32), np.zeros(shape)
-        self._next_slots, self._totals = (
-            np.zeros(num_lanes, dtype=np.int64),
-            np.zeros(self.sums.shape),
-        )
+        self._next_slots = np.zeros(num_lanes, dtype=np.int64)
+        self._totals = np.zeros(self.sums.shape)
 
     def restart(self, mask: np.ndarray) -> None:
         """Remove the data of the (N,) masked lanes."""

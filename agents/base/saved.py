@@ -14,13 +14,12 @@ import json
 from abc import ABC
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 
 from agents.base.conjugacy import REFERENCE, reference_prior
-from agents.base.threads import ThreadSafe, atomic
-from bandit_gym.checks import check_file, message
+from bandit_gym.checks import message
 from bandit_gym.checks.files import replacing
 from bandit_gym.likelihoods import likelihood_from_dict
 from bandit_gym.problem import BanditProblem, problem_from_dict
@@ -41,102 +40,25 @@ NAMES_OF_FORMAT_5 = {
 CONTENT_KEY, ARRAY_KEY = "agent", "<array>"
 
 
-class Storable(ThreadSafe):
-    """Remembers the options it was built with, and what its classes name in `state_names`.
-
-    Attributes:
-        state_names: attributes that change beside those which its ancestors name; a class of one's
-            own names them to be saved, `()` if there are none.
-    """
-
-    state_names: ClassVar[tuple[str, ...]] = ()
-    problem: BanditProblem
-    num_envs: int | None
-    inner: Any
-    evidence: Any
-    rng: Any
-    _available: tuple[np.ndarray, ...]
-    _options: dict[str, Any]
-    _find_diagnostics: Any
-
-    def __repr__(self) -> str:
-        """Write the call that builds another one like it."""
-        options = [f"{name}={value!r}" for name, value in self.options().items()]
-        return f"{type(self).__name__}({', '.join([repr(self.problem), *options])})"
-
-    def options(self) -> dict[str, Any]:
-        """Return the keyword arguments that it was built with; defaults are left out."""
-        is_array = np.ndarray | np.generic  # which are not written the same way everywhere
-        given = self._options.items()
-        return {name: v.tolist() if isinstance(v, is_array) else v for name, v in given}
-
-    @atomic
-    def with_arms(self, num_arms: int, prior: Any = None) -> Self:
-        """Return an agent for more arms that has observed all that this one has.
-
-        It goes on in this one's place, with a copy of its data in all lanes and of its generator.
-        New arms come last.
-
-        Args:
-            num_arms: K of the new agent, at least as many as now.
-            prior: of the new arms, an object or a dict; None for the present one, which then may
-                have no parameters of each arm.
-
-        Raises:
-            TypeError: if the posterior learns from single rewards, or a class of one's own does not
-                say in `state_names` what its objects remember.
-            ValueError: if there are fewer arms, a prior of the new arms is needed and there is
-                none, or it does not go with the present one.
-        """
-        problem = self.problem.with_arms(num_arms, prior)
-        twin: Any = type(self)(problem, **self.options())  # type: ignore[call-arg]
-        twin._rng = copy.deepcopy(self.rng)
-        twin.reset(self.num_envs)
-        for name in {*_list_state_names(self)} - {"inner", "_diagnostics"}:
-            setattr(twin, name, copy.deepcopy(getattr(self, name)))
-        if not hasattr(problem, "num_features"):  # rows know nothing of arms
-            twin.evidence.add_arms(problem.num_arms - self.problem.num_arms)
-        if hasattr(twin, "_resume"):
-            twin._resume()
-        twin._available = copy.deepcopy(self._available)
-        return twin  # type: ignore[no-any-return]
-
-    def save(self, path: str | Path) -> None:
-        """Write all that this agent is into a file, from which `agents.load` makes it again.
-
-        The file has JSON and arrays of numbers; there is no code in it. What is loaded goes on bit
-        for bit as this one does, with the same versions of Python and its packages.
-
-        Args:
-            path: of the file. One that is there is replaced.
-
-        Raises:
-            OSError: if it cannot be written.
-            TypeError: if an option or a part of the state cannot be written, or a class of one's
-                own does not say in `state_names` what its objects remember.
-        """
-        write_agent_file(check_file("path", path), self._describe())
-
-    @atomic
-    def _describe(self) -> dict[str, Any]:
-        """Return what a file of this agent has."""
-        self._find_diagnostics()  # which may rest on what the file leaves out
-        generator, options = self.rng.bit_generator.state, self.options()
-        module = "agents" if is_project_class(type(self)) else type(self).__module__
-        is_custom = is_custom_posterior(options.get("posterior"))
-        if is_custom:
-            del options["posterior"]
-        return {
-            "class": f"{module}:{type(self).__qualname__}",
-            "options": options,
-            "posterior": type(self.inner).__name__ if is_custom else None,
-            "problem": describe_problem(self.problem),
-            "prior": type(self.problem.prior).__name__,
-            "num_envs": self.num_envs,
-            "generator": generator,
-            "state": get_state(self),
-            "available": self._available,
-        }
+def describe_agent(agent: Any) -> dict[str, Any]:
+    """Return what a file of an agent has."""
+    agent._find_diagnostics()  # which may rest on what the file leaves out
+    generator, options = agent.rng.bit_generator.state, agent.options()
+    module = "agents" if is_project_class(type(agent)) else type(agent).__module__
+    is_custom = is_custom_posterior(options.get("posterior"))
+    if is_custom:
+        del options["posterior"]
+    return {
+        "class": f"{module}:{type(agent).__qualname__}",
+        "options": options,
+        "posterior": type(agent.inner).__name__ if is_custom else None,
+        "problem": describe_problem(agent.problem),
+        "prior": type(agent.problem.prior).__name__,
+        "num_envs": agent.num_envs,
+        "generator": generator,
+        "state": get_state(agent),
+        "available": agent._available,
+    }
 
 
 def is_project_class(kind: type) -> bool:
@@ -210,7 +132,7 @@ def get_state(obj: Any) -> Any:
         TypeError: if a class of a user's own does not say what its objects remember.
     """
     if hasattr(obj, "state_names"):
-        return {name: get_state(getattr(obj, name)) for name in _list_state_names(obj)}
+        return {name: get_state(getattr(obj, name)) for name in list_state_names(obj)}
     return obj.item() if isinstance(obj, np.generic) else copy.deepcopy(obj)
 
 
@@ -223,7 +145,7 @@ def set_state(obj: Any, state: Any, file_format: int = AGENT_FILE_FORMAT) -> Non
     Raises:
         ValueError: if names are missing or too many, or the format is older than the object reads.
     """
-    names = _list_state_names(obj)
+    names = list_state_names(obj)
     if file_format < AGENT_FILE_FORMAT and is_project_class(type(obj)):
         state = {NAMES_OF_FORMAT_5.get(name, name): value for name, value in state.items()}
         names = [name for name in names if name in state]
@@ -243,7 +165,7 @@ def set_state(obj: Any, state: Any, file_format: int = AGENT_FILE_FORMAT) -> Non
         obj._resume()
 
 
-def _list_state_names(obj: Any) -> list[str]:
+def list_state_names(obj: Any) -> list[str]:
     """Return the names of what an object remembers, its ancestors' first."""
     names: list[str] = []
     for kind in reversed(type(obj).__mro__):

@@ -182,10 +182,8 @@ def make_thompson_policy(problem: BanditProblem, horizon: int) -> BlockPolicy:
     kinds, states = group_arms(Arms(problem)), np.tril_indices(horizon)
     found, kind_of_arm = np.unique(kinds, return_inverse=True)
     keys = np.concatenate([find_keys(kind, *states, horizon) for kind in found])
-    table, begins = (
-        make_posterior_table(problem, kinds, keys, horizon),
-        kind_of_arm * len(states[0]),
-    )
+    table = make_posterior_table(problem, kinds, keys, horizon)
+    begins = kind_of_arm * len(states[0])
 
     def policy(counts: tuple[int, ...]) -> FloatArray:
         """Return the (K, n_1 + 1, ..., n_K + 1) probabilities that each arm is the best."""

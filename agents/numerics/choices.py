@@ -39,11 +39,14 @@ def random_argmax(rng: Generator, scores: np.ndarray, name: str = "arms") -> np.
     return is_best.argmax(axis=1)
 
 
-def hide_arms(values: np.ndarray, available: np.ndarray) -> np.ndarray:
+def hide_arms(values: np.ndarray, available: np.ndarray | None = None) -> np.ndarray:
     """Return values, arms last, of which those of arms that are not available are lowest: -inf.
 
     Those of available arms are raised to the least finite number, so that no tie is with others.
+    None stands for all arms, whose values stay as they are.
     """
+    if available is None:
+        return values
     return np.where(available, np.maximum(values, -MAX_FLOAT), -np.inf)
 
 

@@ -30,7 +30,7 @@ from scipy.special import logsumexp
 from agents.oracle.arms import Density
 from agents.oracle.chains import PosteriorTarget, chain_probabilities, temper_draws
 from agents.oracle.importance import independent_arms, one_posterior
-from agents.oracle.panels import ToleranceError
+from agents.oracle.panels import require_tolerance
 from bandit_gym.checks import check_numbers, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.numerics.streams import make_generator
@@ -100,9 +100,7 @@ def contextual_probabilities(
         of_distinct, error = independent_arms(targets, distinct, tolerance)
     else:
         of_distinct, error = one_posterior(target.compress(), distinct, tolerance)
-    if not error <= tolerance:
-        condition = f"tolerance must be within reach, got {tolerance!r} where the error is"
-        raise ToleranceError(f"{condition} {error:.2g}.", error)
+    require_tolerance(error, tolerance)
     probabilities = copies @ of_distinct
     return probabilities / probabilities.sum(), error  # none above 1 by rounding
 

@@ -26,7 +26,7 @@ from scipy.special import softmax
 from agents.oracle.arms import Arms, Line
 from agents.oracle.chains import PosteriorTarget, require_digits, temper_draws
 from agents.oracle.importance import BATCH_SIZE, average_batches, find_wins, weigh_mixture
-from agents.oracle.panels import ToleranceError
+from agents.oracle.panels import require_tolerance
 from agents.oracle.quadrature import integrate_arms
 from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray
@@ -82,13 +82,6 @@ def make_mixture_solver(problem: BanditProblem, tolerance: float) -> Solve:
         return probabilities / probabilities.sum(), error
 
     return solve
-
-
-def require_tolerance(error: float, tolerance: float) -> None:
-    """Refuse an answer whose error is larger than the tolerance."""
-    if not error <= tolerance:
-        condition = f"tolerance must be within reach, got {tolerance!r} where the error is"
-        raise ToleranceError(f"{condition} {error:.2g}.", error)
 
 
 # -- Any prior -------------------------------------------------------------------------------------

@@ -40,6 +40,13 @@ class ToleranceError(RuntimeError):
         self.error = error
 
 
+def require_tolerance(error: float, tolerance: float) -> None:
+    """Refuse an answer whose error is larger than the tolerance."""
+    if not error <= tolerance:
+        condition = f"tolerance must be within reach, got {tolerance!r} where the error is"
+        raise ToleranceError(f"{condition} {error:.2g}.", error)
+
+
 @dataclass(frozen=True)
 class Panels:
     """Log-densities of K arms at the nodes of P panels of the u-axis.

@@ -51,14 +51,11 @@ def integrate_arms(
         finer = bisect_panels(posteriors, panels)
         probabilities = best_arm_probabilities(finer)
         total = probabilities.sum()
-        change, missing = (
-            np.abs(probabilities - best_arm_probabilities(panels)).max(),
-            abs(1 - total),
-        )
+        change = np.abs(probabilities - best_arm_probabilities(panels)).max()
         unresolved = np.where(is_unresolved(finer, mass_in_doubt), finer.roughness, 0.0).sum()
         beyond = (posteriors.slope_changes() * finer.masses_beyond(*arms.line.limits)).sum()
         rounding, tails = finer.noise.sum(axis=0), finer.tails().sum()
-        error = float(change + missing + unresolved + rounding.max() + tails + beyond)
+        error = float(change + abs(1 - total) + unresolved + rounding.max() + tails + beyond)
         if error <= tolerance:
             moved = np.abs(finer.log_masses - panels.log_masses).sum()
             evidence_error = float(moved + unresolved + rounding.sum() + tails + beyond)

@@ -88,7 +88,7 @@ class PosteriorAgent(Agent):
 
     @atomic
     def with_arms(self, num_arms: int, prior: Any = None) -> Self:
-        """Return an agent for more arms, see `Storable.with_arms`."""
+        """Return an agent for more arms, see `Agent.with_arms`."""
         self._refuse_learner("with_arms")
         return super().with_arms(num_arms, prior)
 

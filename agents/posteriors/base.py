@@ -80,8 +80,7 @@ class Belief(ABC):
             available: (N, K) arms that may be best, at least one in each lane; None for all. It is
                 given only where not all arms are available.
         """
-        draws = self.sample(rng)
-        return random_argmax(rng, draws if available is None else hide_arms(draws, available))
+        return random_argmax(rng, hide_arms(self.sample(rng), available))
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations of the means; inf for improper posteriors."""
@@ -300,10 +299,7 @@ class FeatureBelief(Belief):
 
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) arms with the largest predictor, as means may be equal by rounding."""
-        predictors = self._draw_predictors(rng)
-        return random_argmax(
-            rng, predictors if available is None else hide_arms(predictors, available)
-        )
+        return random_argmax(rng, hide_arms(self._draw_predictors(rng), available))
 
     def weighted_draws(self) -> WeightedDraws:
         """Return draws of the means: those of the coefficients, under the features."""
