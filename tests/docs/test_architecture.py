@@ -37,12 +37,15 @@ def recipe(request, monkeypatch):
         del registry[name]
 
 
-def test_each_file_of_bandit_gym_is_the_home_of_a_concept_and_each_home_a_file():
-    package = ROOT / "bandit_gym"
-    files = {path.relative_to(package).as_posix() for path in package.rglob("[!_]*.py")}
-    (table,) = re.findall(r"\| concept .*?\n\n", read("docs/architecture.md"), re.DOTALL)
-    homes = {home for row in table.splitlines() for home in re.findall(r"`([\w/]+\.py)`", row)}
-    assert homes == files
+@pytest.mark.parametrize("package", ["agents", "bandit_gym"])
+def test_each_file_is_the_home_of_a_concept_and_each_home_a_file(package):
+    folder = ROOT / package
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*.py")}
+    page = read("docs/architecture.md")
+    (table,) = re.findall(rf"\| concept [^\n]*`{package}` \|\n.*?\n\n", page, re.DOTALL)
+    homes = set(re.findall(r"`([\w/]+\.py)`", table))
+    assert homes <= files
+    assert not [name for name in files - homes if not name.endswith(("__init__.py", "__main__.py"))]
 
 
 def take(heading, name):
