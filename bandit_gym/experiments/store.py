@@ -33,6 +33,7 @@ import pyarrow.parquet as pq
 
 from bandit_gym.checks import message
 from bandit_gym.checks.files import remove_leftovers, to_json, write_atomically
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, Outcome, columns_of
 from bandit_gym.experiments.entries import Entry, content_digest
 from bandit_gym.experiments.experiment import Experiment, Run
@@ -293,14 +294,6 @@ def to_parquet(
     return buffer.getvalue()
 
 
-ARROW_TYPES = {
-    int: pa.int64(),
-    float: pa.float64(),
-    str: pa.dictionary(pa.int32(), pa.string()),
-}
-"""Of columns, by the types that `COLUMNS` gives."""
-
-
 def _to_arrow(values: Any, kind: type, shape: tuple[int, int]) -> pa.Array:
     if kind is str:
         indices = np.zeros(shape[0] * shape[1], np.int32)
@@ -334,21 +327,13 @@ class Block:
     replications: range
     data: pa.Buffer
 
-    def read_table(self) -> pa.Table:
-        """Return the rows of its replications, with labels and a column per own diagnostic."""
-        stored = self.file.read(use_threads=False)  # to start them costs more than they save
-        known = COLUMNS.keys() - {OWN_DIAGNOSTICS}
-        table = stored.select([name for name in stored.column_names if name in known])
-        labels = {"env": self.run.environment.label, "agent": self.run.agent.label}
-        for name, label in labels.items():
-            values = pa.DictionaryArray.from_arrays(np.zeros(len(table), np.int32), [label])
-            table = table.set_column(table.column_names.index(name), name, values)
-        maps = stored[OWN_DIAGNOSTICS].combine_chunks()
-        num_names = len(maps.keys) // max(len(maps), 1)
-        diagnostics = maps.items.to_numpy().reshape(len(maps), num_names)
-        for name, own in zip(maps.keys[:num_names].to_pylist(), diagnostics.T, strict=True):
-            table = table.append_column(name, pa.array(own))
-        return table.slice(0, len(self.replications) * len(self.run.steps))
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return name -> (rows,) numbers of its replications, with the diagnostics of its own."""
+        num_rows = len(self.replications) * len(self.run.steps)
+        names = [name for name in self.names if COLUMNS[name].type is not str]
+        table = self._read(names)
+        columns = {name: table[name].to_numpy() for name in names} | self.own
+        return {name: values[:num_rows] for name, values in columns.items()}
 
     @cached_property
     def file(self) -> pq.ParquetFile:
@@ -370,3 +355,21 @@ class Block:
     def code(self) -> str:
         """The digest of the code that drew it."""
         return digest_code(self.metadata["results_version"], self.metadata["sources"])
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the file that this version knows, in its order."""
+        stored = self.file.schema_arrow.names
+        return [name for name in COLUMNS if name in stored and name != OWN_DIAGNOSTICS]
+
+    @cached_property
+    def own(self) -> dict[str, FloatArray]:
+        """Name -> (rows,) values of the diagnostics that only this agent reports."""
+        maps = self._read([OWN_DIAGNOSTICS])[OWN_DIAGNOSTICS].combine_chunks()
+        num_names = len(maps.keys) // max(len(maps), 1)
+        table = maps.items.to_numpy().reshape(len(maps), num_names)
+        return dict(zip(maps.keys[:num_names].to_pylist(), table.T, strict=True))
+
+    def _read(self, names: list[str]) -> pa.Table:
+        """Read some columns; starting threads costs more than they save on so little."""
+        return self.file.read(names, use_threads=False)
