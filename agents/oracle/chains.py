@@ -23,7 +23,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -32,7 +32,7 @@ import numpy as np
 import scipy
 from numpy.random import Generator
 
-from agents.oracle.arms import require_density
+from agents.oracle.arms import Density, require_density
 from agents.oracle.panels import ToleranceError
 from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray, IntArray
@@ -68,8 +68,6 @@ MIN_ANGLE = 1e-12
 
 MAX_PREDICTORS = 1 << 18
 """That are held at once: 2 MB, which stay in the cache."""
-
-LogDensity = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +153,7 @@ class PosteriorTarget:
         """Return (M,) log-densities of (M, d) coefficients, the likelihood raised to a power."""
         return self.log_prior(theta) + power * self.log_likelihoods(theta)
 
-    def log_density_on_rays(self, rays: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    def log_density_on_rays(self, rays: FloatArray) -> Density:
         """Return the log of r^d f(r p), the density of log r along (R, d) rays p."""
         slopes = rays @ self.rows.T
 
@@ -265,9 +263,7 @@ def temper_draws(
     return theta
 
 
-def iterate_chains(
-    rng: Generator, log_density: LogDensity, theta: FloatArray
-) -> Iterator[FloatArray]:
+def iterate_chains(rng: Generator, log_density: Density, theta: FloatArray) -> Iterator[FloatArray]:
     """Yield where (L, d) chains are after each move, for ever.
 
     The normal distribution with the mean and covariance that they have now is standard in
@@ -287,7 +283,7 @@ def iterate_chains(
 
 
 def move_chains(
-    rng: Generator, log_ratio: LogDensity, z: FloatArray, values: FloatArray
+    rng: Generator, log_ratio: Density, z: FloatArray, values: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the successors of (L, d) coordinates z, and their (L,) log-ratios.
 
