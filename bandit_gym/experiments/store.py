@@ -100,7 +100,9 @@ class Store:
             with FileLock(folder / LOCK, timeout=0):
                 stored = _count_stored_replications(experiment, folder)  # now that it is locked
                 remove_leftovers(folder)
-                self._write_manifest(replace(experiment, replications=stored))
+                settings = asdict(replace(experiment, replications=stored))
+                content = {"format": FORMAT, "codes": dict(self.codes), "experiment": settings}
+                write_atomically(folder / MANIFEST, to_json(content))
                 complete, damaged = set(), []
                 for run in experiment.runs:
                     for number, block in self.read_blocks(run, experiment.replications):
@@ -116,18 +118,18 @@ class Store:
     def write(self, outcome: Outcome) -> None:
         """Store a finished block and how it came about, or its traceback."""
         run, block = outcome.run, outcome.block
-        failure = self._folder("failures", run) / f"{block:05d}.txt"
+        failure = self._locate("failures", run) / f"{block:05d}.txt"
         if outcome.data is None:
             write_atomically(failure, (outcome.failure or "").encode("utf-8", "backslashreplace"))
             return
-        timings = self._timings_path(run)
+        timings = self._locate("timings", run, ".jsonl")
         timings.parent.mkdir(exist_ok=True)
         if timings.is_symlink():  # which may lead anywhere, in a folder that somebody has sent
             timings.unlink()
         with open(timings, "a", encoding="utf-8") as file:  # a line that a kill tears has its own
             file.write(f"\n{json.dumps({'block': block, **outcome.facts})}")
         failure.unlink(missing_ok=True)
-        write_atomically(self._folder("blocks", run) / f"{block:05d}.parquet", outcome.data)
+        write_atomically(self._locate("blocks", run) / f"{block:05d}.parquet", outcome.data)
 
     def read_blocks(self, run: Run, num_replications: int) -> Iterator[tuple[int, Block | None]]:
         """Yield by number those blocks of the first replications that are there; None if damaged.
@@ -149,7 +151,7 @@ class Store:
 
     def name_block(self, run: Run, number: int) -> str:
         """Return what people call a block's file."""
-        return f"{self._folder('blocks', run).name}/{number:05d}"
+        return f"{self._locate('blocks', run).name}/{number:05d}"
 
     def has_blocks(self, run: Run) -> bool:
         """Say whether a block of the run is stored here, in a folder that need not exist."""
@@ -157,14 +159,14 @@ class Store:
 
     def count_blocks_of_other_code(self, experiment: Experiment) -> int:
         """Count the blocks of an experiment that other code has drawn."""
-        folders = {run.name: self._folder("blocks", run) for run in experiment.runs}
+        folders = {run.name: self._locate("blocks", run) for run in experiment.runs}
         blocks = (self.directory / "blocks").glob("*/*.parquet")
         names = ((path.parent.name.rpartition("-")[0], path.parent) for path in blocks)
         return sum(folders.get(name, folder) != folder for name, folder in names)
 
     def read_timings(self, run: Run) -> dict[int, dict[str, Any]]:
         """Return block -> how it came about, of those of which that is known."""
-        timings, path = {}, self._timings_path(run)
+        timings, path = {}, self._locate("timings", run, ".jsonl")
         for line in path.read_text("utf-8", "replace").splitlines() if path.is_file() else ():
             with contextlib.suppress(ValueError, LookupError, TypeError):
                 facts = json.loads(line)
@@ -176,23 +178,14 @@ class Store:
         files = self._find_files("failures", run).items()
         return {block: path.read_text("utf-8", "replace") or "unknown" for block, path in files}
 
-    def _write_manifest(self, experiment: Experiment) -> None:
-        path, settings = self.directory / MANIFEST, asdict(experiment)
-        data = to_json({"format": FORMAT, "codes": dict(self.codes), "experiment": settings})
-        if not path.exists() or path.read_bytes() != data:
-            write_atomically(path, data)
-
-    def _folder(self, kind: str, run: Run) -> Path:
+    def _locate(self, kind: str, run: Run, suffix: str = "") -> Path:
         code = self.codes.get(run.name)
-        return self.directory / kind / (run.name if code is None else f"{run.name}-{code}")
-
-    def _timings_path(self, run: Run) -> Path:
-        folder = self._folder("timings", run)
-        return folder.with_name(f"{folder.name}.jsonl")
+        name = run.name if code is None else f"{run.name}-{code}"
+        return self.directory / kind / f"{name}{suffix}"
 
     def _find_files(self, kind: str, run: Run) -> dict[int, Path]:
         """Return a run's files of a kind by the numbers of their blocks, in order."""
-        paths = self._folder(kind, run).glob(f"*.{SUFFIXES[kind]}")
+        paths = self._locate(kind, run).glob(f"*.{SUFFIXES[kind]}")
         return dict(sorted((int(path.stem), path) for path in paths if path.stem.isdecimal()))
 
 

@@ -212,21 +212,20 @@ class StoredResults:
                     store.write(Outcome(each.run, number, None, {}, text))
 
 
-def read_rows(runs: Sequence[tuple[Run, Sequence[Block]]]) -> pd.DataFrame:
+def read_rows(blocks: Sequence[Block]) -> pd.DataFrame:
     """Return the rows of all blocks, in their order, in columns that are filled block by block.
 
     So there is never more in memory than the frame and one block.
     """
-    blocks = [(run, block) for run, own in runs for block in own]
-    lengths = [len(block.replications) * len(run.steps) for run, block in blocks]
-    stored = [{*block.names, *block.own} for _, block in blocks]
+    lengths = [len(block.replications) * len(block.run.steps) for block in blocks]
+    stored = [{*block.names, *block.own} for block in blocks]
     every = set[str]().union(*stored)
     names = [name for name in columns_of(every) if name != OWN_DIAGNOSTICS]
     names += sorted(every.difference(COLUMNS))
     keys = {
-        "experiment": [run.digest for run, _ in blocks],
-        "env": [run.environment.label for run, _ in blocks],
-        "agent": [run.agent.label for run, _ in blocks],
+        "experiment": [block.run.digest for block in blocks],
+        "env": [block.run.environment.label for block in blocks],
+        "agent": [block.run.agent.label for block in blocks],
     }
     columns: dict[str, Any] = {}
     for name in names:
@@ -237,10 +236,9 @@ def read_rows(runs: Sequence[tuple[Run, Sequence[Block]]]) -> pd.DataFrame:
             is_int = (
                 name in COLUMNS and COLUMNS[name].type is int and all(name in s for s in stored)
             )
-            columns[name] = np.full(sum(lengths), -1 if is_int else np.nan)
-            columns[name] = columns[name].astype(np.int64) if is_int else columns[name]
+            columns[name] = np.full(sum(lengths), np.int64(-1) if is_int else np.nan)
     start = 0
-    for (_, block), length in zip(blocks, lengths, strict=True):
+    for block, length in zip(blocks, lengths, strict=True):
         for name, values in block.columns().items():
             columns[name][start : start + length] = values
         start += length

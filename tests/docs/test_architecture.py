@@ -1,12 +1,13 @@
 """The page about the architecture: its recipes work as they stand, from outside the packages."""
 
+import re
 import sys
 from types import ModuleType
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from documents import blocks, run
+from documents import ROOT, blocks, read, run
 from families import FACTORIES, names_with
 from gymnasium.envs.registration import registry
 from surface import started
@@ -34,6 +35,17 @@ def recipe(request, monkeypatch):
     yield module
     for name in set(registry) - known:
         del registry[name]
+
+
+@pytest.mark.parametrize("package", ["agents", "bandit_gym"])
+def test_each_file_is_the_home_of_a_concept_and_each_home_a_file(package):
+    folder = ROOT / package
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*.py")}
+    page = read("docs/architecture.md")
+    (table,) = re.findall(rf"\| concept [^\n]*`{package}` \|\n.*?\n\n", page, re.DOTALL)
+    homes = set(re.findall(r"`([\w/]+\.py)`", table))
+    assert homes <= files
+    assert not [name for name in files - homes if not name.endswith(("__init__.py", "__main__.py"))]
 
 
 def take(heading, name):
