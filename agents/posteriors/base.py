@@ -265,6 +265,25 @@ class Posterior(Belief):
             evidence: all data so far; its arrays are not copied: `update` again after a change.
         """
 
+    def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
+        """Return the (N,) arms with the largest predictor under one draw of coefficients.
+
+        Kinds may fuse the two steps, and those that say `decides_many` return (n,) arms, one draw
+        each, of one lane with (n, K, d) features.
+
+        Args:
+            rng: source of randomness.
+            features: (N, K, d), NaN of arms that are not available.
+        """
+        predictors = self.draw_predictors(rng, features)
+        return random_argmax(rng, hide_arms(predictors, ~np.isnan(predictors)))
+
+    def draw_predictors(self, rng: Generator, features: np.ndarray) -> np.ndarray:
+        """Return (N, K) linear predictors of arms with (N, K, d) features under one draw."""
+        name = f"{type(self).__name__}.sample"
+        coefficients = check_returned(name, self.sample(rng), features[:, 0].shape)
+        return np.asarray(self.problem.predictors(coefficients, features))  # type: ignore[attr-defined]
+
     def predict(self, features: np.ndarray | None = None) -> Belief:
         """Return the belief for the next decision, after `update`.
 
@@ -296,14 +315,21 @@ class FeatureBelief(Belief):
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw of the means."""
-        return np.asarray(self.problem.link.mean(self._draw_predictors(rng)))
+        predictors = self.posterior.draw_predictors(rng, self.features)
+        return np.asarray(self.problem.link.mean(predictors))
+
+    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
+        """Return (size, N, K) draws of the means."""
+        name, shape = f"{type(self.posterior).__name__}.sample_many", self.features[:, 0].shape
+        draws = check_returned(name, self.posterior.sample_many(rng, size), (size, *shape))
+        return np.asarray(self.problem.means(draws, self.features))
 
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) arms with the largest predictor, as means may be equal by rounding."""
-        predictors = self._draw_predictors(rng)
-        return random_argmax(
-            rng, predictors if available is None else hide_arms(predictors, available)
-        )
+        features = self.features
+        if available is not None:
+            features = np.where(available[..., None], features, np.nan)
+        return self.posterior.draw_best_arms(rng, features)
 
     def weighted_draws(self) -> WeightedDraws:
         """Return draws of the means: those of the coefficients, under the features."""
@@ -316,11 +342,9 @@ class FeatureBelief(Belief):
         """Return (N,) why what is held may be wrong; see `Belief.doubts`."""
         return np.bitwise_or(self.posterior.doubts(), self._shortages)
 
-    def _draw_predictors(self, rng: Generator) -> np.ndarray:
-        """Return the (N, K) linear predictors of the means under one draw."""
-        name, shape = f"{type(self.posterior).__name__}.sample", self.features[:, 0].shape
-        draws = check_returned(name, self.posterior.sample(rng), shape)
-        return np.asarray(self.problem.predictors(draws, self.features))
+    def diagnostics(self) -> dict[str, np.ndarray]:
+        """Return those of the posterior, with what is doubted at these features."""
+        return self.posterior.diagnostics() | super().diagnostics()
 
 
 class ExactPosterior(Posterior):

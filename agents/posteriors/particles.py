@@ -22,7 +22,12 @@ from agents.base.conjugacy import require_proper_prior
 from agents.base.evidence import CountsAndSums
 from agents.posteriors.base import Posterior
 from agents.posteriors.populations import MIN_EFFECTIVE_SHARE, Populations, Target
-from agents.posteriors.weighted_draws import compare_populations, draw_particle, draw_particles
+from agents.posteriors.weighted_draws import (
+    compare_populations,
+    draw_particle,
+    draw_particles,
+    find_particles,
+)
 from bandit_gym.checks import check_choice, check_integer
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli
@@ -205,6 +210,11 @@ class ParticlePosterior(Posterior):
         inside = self.populations.particles[:, :, :1]
         return MeansTarget(self.problem, arms, known, now, inside, is_cumulative)
 
+    @property
+    def _means_shape(self) -> tuple[int, int]:
+        """N and K, or d of coefficients."""
+        return self.num_lanes, self._shape[0] * self._shape[1]
+
     def _by_population(self, values: np.ndarray) -> np.ndarray:
         """Return (R, D) of the (N, K) values."""
         return values.reshape(-1, self._shape[1])
@@ -223,12 +233,13 @@ class ParticlePosterior(Posterior):
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws: particles in proportion to their weight."""
-        draws = self.populations.weighted_draws().resample(rng, size)
-        return draws.reshape(size, self.num_lanes, -1)
+        particles, weights = self.populations.particles, self.populations.weights
+        chosen = find_particles(weights, rng.random((len(weights), size)))
+        return particles[np.arange(len(weights)), :, chosen.T].reshape(size, self.num_lanes, -1)
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
-        draws, shape = self.populations.weighted_draws(), self.counts.shape
+        draws, shape = self.populations.weighted_draws(), self._means_shape
         if self._shape[0] == 1:
             return draws.best_arm_probabilities(available)
         means, weights = draws.means.reshape(*shape, -1), draws.weights.reshape(*shape, -1)
@@ -249,13 +260,13 @@ class ParticlePosterior(Posterior):
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means."""
         draws = self.populations.weighted_draws()
-        levels = self._by_population(np.broadcast_to(p, self.counts.shape))
+        levels = self._by_population(np.broadcast_to(p, self._means_shape))
         self._note_shortage(np.any(self._by_lane(draws.has_few_beyond(levels)), axis=1))
-        return draws.quantile(levels).reshape(self.counts.shape)
+        return draws.quantile(levels).reshape(self._means_shape)
 
     def _answer(self, question: Callable[..., Any], *options: Any) -> Any:
         """Return (N, K) values of a `WeightedDraws` method, applied to each population."""
-        shape = self.counts.shape
+        shape = self._means_shape
         levels = [self._by_population(np.broadcast_to(option, shape)) for option in options]
         answer = np.asarray(question(self.populations.weighted_draws(), *levels))
         return answer.reshape(*answer.shape[:-2], *shape)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.posteriors.particles import ParticlePosterior
-from agents.posteriors.weighted_draws import WeightedDraws, find_particles
+from agents.posteriors.weighted_draws import WeightedDraws
 from agents.regression.draws import add_likelihood
 from agents.regression.likelihoods import LinkCode, make_link_code
 from agents.regression.normal_fit import Data
@@ -26,7 +26,7 @@ NUM_PRIOR_DRAWS, NUM_PLACES = 32, 8
 
 
 class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
-    """Weighted particles of the coefficients; see `ParticlePosterior` and `CoefficientBelief`.
+    """Weighted particles of the coefficients; see `ParticlePosterior`.
 
     Arguments: those of `ParticlePosterior`.
 
@@ -55,26 +55,15 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
             target = CoefficientsTarget(self.problem, rows.columns, known, now)
             self._add_data(rng, lanes, target)
 
-    @property
-    def coefficients(self) -> WeightedDraws:
-        """The particles and their weights."""
+    def weighted_draws(self) -> WeightedDraws:
+        """Return the particles and their weights."""
         return self.populations.weighted_draws()
-
-    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
-        """Return (size, N, d) draws: particles in proportion to their weight."""
-        levels = rng.random((self.num_lanes, size))
-        chosen = find_particles(self.populations.weights, levels)
-        return self.populations.particles[np.arange(self.num_lanes), :, chosen.T]
-
-    def report_draws(self) -> dict[str, np.ndarray]:
-        """Return what `ParticlePosterior` reports."""
-        return self.diagnostics()
 
     def _may_miss_mass(self) -> np.ndarray:
         """Return (N,) whether particles miss a mode between them and draws of the prior."""
         if not self._is_resampled:
             return np.zeros(self.num_lanes, dtype=bool)
-        averages = self.coefficients.mean()[:, None]
+        averages = self.mean()[:, None]
         draws = self.problem.prior.sample(
             make_generator("probes"), (NUM_PRIOR_DRAWS, averages.shape[2])
         )
