@@ -54,10 +54,8 @@ def disjoint(x: Any, num_arms: int, intercept: bool = True) -> FloatArray:
         TypeError: if x is not made of numbers.
         ValueError: if x is infinite or NaN, or has no numbers and there is no intercept.
     """
-    vectors, num_arms = (
-        check_numbers("x", x, "biuf"),
-        check_integer("num_arms", num_arms, minimum=2),
-    )
+    vectors = check_numbers("x", x, "biuf")
+    num_arms = check_integer("num_arms", num_arms, minimum=2)
     check_all("x", np.isfinite(vectors), "be finite", vectors)
     if vectors.ndim == 0 or vectors.shape[-1] + bool(intercept) == 0:
         raise ValueError(message("x", "have a last axis of features", x))

@@ -39,7 +39,6 @@ from bandit_gym.rollout import (
 )
 from bandit_gym.wrappers.base import list_effects
 
-SAVED_FORMATS = (".npz", ".parquet")
 MEANS_CONDITION = "pay each pull at once, and report means that do not move"
 
 
@@ -71,7 +70,7 @@ class InContextDataset:
         is None is left out.
         """
         file_path = check_file("path", path)
-        if file_path.suffix not in SAVED_FORMATS:
+        if file_path.suffix not in (".npz", ".parquet"):
             raise ValueError(message("path", "end in .npz or .parquet", str(path)))
         arrays = {name: array for name, array in asdict(self).items() if array is not None}
         with replacing(file_path, is_typed=True) as file:

@@ -22,7 +22,6 @@ from bandit_gym.envs.contextual import find_env_classes
 from bandit_gym.experiments.execution import (
     Progress,
     Workers,
-    ignore_progress,
     progress_on_stderr,
     simulate_experiment,
 )
@@ -67,7 +66,7 @@ def run_experiment(
     directory: str | Path,
     *,
     workers: Workers | None = None,
-    on_progress: Callable[[Progress], None] = ignore_progress,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> Results:
     """Return the results of an experiment, after simulating and storing its missing blocks.
 
@@ -151,7 +150,7 @@ def compare(
         }
     )
     with contextlib.ExitStack() as stack:
-        on_progress = stack.enter_context(progress_on_stderr()) if progress else ignore_progress
+        on_progress = stack.enter_context(progress_on_stderr()) if progress else None
         if out is None:
             temporary = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
             out = stack.enter_context(temporary)

@@ -6,13 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
 
 # The processes of this run leave no core to a second thread, which took a tenth of their time.
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-
-settings.register_profile("fixed", derandomize=True, database=None, deadline=None, max_examples=20)
-settings.load_profile("fixed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -25,7 +25,6 @@ from agents.base.saved import Storable
 from agents.base.threads import atomic
 from agents.numerics.choices import argmax_probabilities, hide_arms, random_argmax
 from bandit_gym.checks import (
-    CurrentNames,
     as_array,
     check_actions,
     check_available,
@@ -95,7 +94,7 @@ class AgentMeta(type):
         return agent
 
 
-class Agent(Lanes, Storable, CurrentNames, metaclass=AgentMeta):
+class Agent(Lanes, Storable, metaclass=AgentMeta):
     """A learner that acts on N lanes at once and learns from what each lane's arm paid.
 
     Subclasses say how to choose (`_scores`, or `_choose` and `_action_probabilities`) and, where

@@ -26,7 +26,7 @@ from numpy.random import Generator
 from agents.base.evidence import MAX_STATISTICS, CountsAndSums
 from agents.numerics.choices import hide_arms, random_argmax, share_evenly
 from agents.posteriors.weighted_draws import MAX_BEST_ARM_ERROR, WeightedDraws, best_arm_error
-from bandit_gym.checks import CurrentNames, check_returned, message
+from bandit_gym.checks import check_returned, message
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
@@ -35,7 +35,7 @@ NUM_ANSWER_DRAWS = 1000
 """Draws in each lane for the answers of a posterior that has no formula for them."""
 
 
-class Belief(CurrentNames, ABC):
+class Belief(ABC):
     """What is known of the (N, K) means at one decision.
 
     Attributes:

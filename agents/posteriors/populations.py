@@ -1,396 +1,279 @@
-"""Populations of weighted particles: reweighting, tempering, resampling and moves.
+"""Populations of particles: what they can represent, by their genealogy, and how they are moved.
 
-New data reweight the particles. Very informative data are added in stages (tempering): their
-likelihood is raised to powers that rise to one (Del Moral, Doucet and Jasra 2006). When the
-effective sample size (ESS) falls, particles are *resampled*, and the copies *moved* by Metropolis
-steps that leave the posterior invariant (Gilks and Berzuini 2001). A step is a random walk along
-the population's principal axes, of all parameters at once, and steps go on until the copies are
-forgotten: until neither a parameter nor the posterior density has a correlation above 1/2 with that
-of the copies. Modes that steps do not join differ in their density.
+An effective sample size counts copies as if they were draws, and sees nothing of the places where
+no particle is. Three more things are kept in mind here:
 
-What P particles are worth is the number of their *ancestors*, of the independent draws that err as
-much. A frequency p among them has variance v p (1 - p). Draws of the prior have v = 1 / P, and
-weights and copies add to it (Chan and Lai 2013, Lee and Whiteley 2018):
+- *families*, all that descend from one draw of the prior. Particles that have moved far enough to
+  forget their ancestor are as good as independent, others are not; how alike the members of a
+  family are says which (Chan and Lai 2013; Lee and Whiteley 2018);
+- the *evidence*, the average likelihood of draws of the prior. Where one more draw, had it met the
+  data best, would outweigh all others, the prior may have a part that was missed;
+- whether the data were added faster than the particles could follow.
 
-    after weights:  v' = v + 1 / ESS - 1 / P
-    after moves:    v'' = r^2 v' + (1 - r^2) / P
+Moves are Metropolis steps that leave a posterior as it is.
 
-with r the correlation that the moves have left: what is remembered of an error is r times it.
-
-Notation: R populations (rows), each of P particles of D parameters.
-
-References:
-    Chopin (2002); Gelman, Roberts and Gilks (1996).
+Notation: K arms, R populations (rows) of P particles, each of the means of D arms.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from agents.posteriors.weighted_draws import (
-    WeightedDraws,
-    normalise_weights,
-    scale_weights,
-    systematic_resample,
-)
+from bandit_gym.problem import BanditProblem
 
-MIN_EFFECTIVE_SHARE = 0.5
-"""Fraction of P; a population is resampled if its effective sample size falls below it."""
+MIN_EFFECTIVE_ANCESTORS = 10
+"""Families, or particles' worth of weight, below which all estimates of worth are void."""
 
-MIN_STAGE_SHARE = 0.25
-"""Fraction of P; new data that reduce the effective sample size below it need stages."""
+MAX_EXCESS_VARIATION = 0.04
+"""Expected total variation of best-arm probabilities, beyond that of as many independent draws."""
 
-MAX_STAGES = 300
-"""Most powers of the likelihood by which new data are added."""
+MAX_MISSED_LOG_ODDS = -2.3
+"""Log-odds of one more draw that meets the data best against all particles that there are."""
 
-MAX_STAGE_LOG2 = 100
-"""Base 2 logarithm of the most stages that the first one may foresee."""
+MAX_MISSED_LOG_ODDS_RESAMPLED = 5.0
+"""The same for populations that were renewed, whose evidence and narrowing are estimates.
 
-NUM_STEPS, NUM_STEPS_PER_PARAMETER, MAX_CORRELATION = 20, 2, 0.5
-"""Most Metropolis steps after a resampling are 20 + 2 D; the correlation with the copies that ends
-them takes 7 steps to a normal posterior of D = 5, and 26 of D = 20."""
+Where renewal was not called for, the draws of the prior are all still there, and so is the bound.
+"""
 
-STEP_SCALE = 2.38
-"""Times the covariance's factor over the root of D, the best random walk on a normal posterior."""
+PROPOSAL_SCALE = 2.4
+"""Standard deviations of a random-walk proposal in those of the population (Gelman et al. 1996)."""
 
-MAX_MOVED_VARIANCE = 3.0
-"""Over P, the v above which moved populations have too few ancestors. If each resampling follows
-an effective sample size of P / 2 and moves leave r = 1/2, then v = (v + 1 / P) / 4 + 3 / (4 P), so
-that v = 1.3 / P; a stage to P / 4 adds 0.5 / P to it, and weights of P / 2 add 1 / P: 2.8 / P in
-all. More is where moves do not forget."""
-
-MIN_DRAWS_PER_PARAMETER = 4
-"""Ancestors of a moved population for each parameter, below which its covariance says too little.
-With P = 500, best-arm probabilities of 50 coefficients were off by 0.01 beyond the noise of as many
-draws, those of 100 by 0.03 and those of 200 by 0.31."""
-
-MAX_LOG_RATIO = float(np.log(10.0))
-"""Logarithm by which a posterior density may exceed that of all particles, beyond chance."""
-
-MAX_DISTANCE, MIN_LOG_RATIO = 3.0, -3.0
-"""Standard deviations of a population beyond which no density should be e^-3 of its largest; a
-normal posterior's is e^-4.5 there."""
-
-MAX_MISSED_LOG_ODDS, NUM_IN_REFERENCE = 5.0, 16
-"""Of one more draw of the prior against all particles; draws of which the reference is made. Rare
-modes of all arms have larger log-odds, but so have some posteriors in the tail of a prior."""
-
-MAX_KOLMOGOROV = 2.2
-"""Root of v times it: distance from a distribution function that draws keep to, but for 1.2e-4."""
-
-MIN_DEVIATION, MIN_EIGENVALUE, MAX_VALUE = 1e-300, 1e-9, 1e100
+LABEL_EDGES = np.linspace(-1.5, 1.5, 7)
+"""Between labels of one arm's means, in standard deviations from their average."""
 
 
-class Target(Protocol):
-    """The posterior of populations, with new data of which a power may be known."""
-
-    def log_likelihood_of_new(self, rows: np.ndarray, particles: np.ndarray) -> np.ndarray:
-        """Return (R, P) log-likelihoods of the new data at (R, D, P) particles."""
-
-    def log_density(self, rows: np.ndarray, particles: np.ndarray, power: np.ndarray) -> np.ndarray:
-        """Return (R, P) log posterior densities, to a constant, with (R,) powers of what is new."""
-
-
-class Populations:
-    """R populations of weighted particles, and what they are worth.
+class Genealogy:
+    """The past of populations that began as draws of the prior.
 
     Attributes:
-        particles: (R, D, P).
-        log_weights: (R, P), to a constant; only those of active particles count.
-        weights: (R, P) over their maximum; 0 for particles that are not active.
-        max_log_weights: (R,) log-weights of that maximum.
-        num_active: (R,) particles that take part, the first ones of each population.
-        num_ancestors: (R,) independent draws that particles of equal weight would be worth.
-        acceptance: (R,) accepted proposals per proposal at the last moves; NaN before any.
-        reference: (R, D, 1) average of draws of the prior, at which log-likelihoods are compared.
-        log_evidence: (R,) logarithm of the average likelihood of draws of the prior over that of
-            the reference; since the last resampling, only the latter.
-        log_scales: (R, D) logarithms of the deviations of draws of the prior.
-        is_capped: (R,) whether moves ended early when too few ancestors were left, or data were
-            added faster than particles could be moved. What was lost then may not come back.
+        is_capped: (R,) whether data were added faster than the particles could follow.
     """
 
     state_names = (
-        *("particles", "log_weights", "num_active"),
-        *("num_ancestors", "acceptance", "is_capped", "log_evidence", "log_scales", "reference"),
+        *("is_capped", "_families", "_log_scales"),
+        *("_worth", "_num_families", "_log_evidence", "_log_narrowing"),
     )
 
-    def __init__(
-        self,
-        shape: tuple[int, int, int],
-        max_variance: float,
-        *,
-        is_moved: bool,
-        is_scheduled: bool = False,
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        """Make room for particles of the shape (R, P, D)."""
+        self.is_capped = np.zeros(shape[0], dtype=bool)
+        self._num_particles = shape[1]
+        self._families = np.empty(shape[:2], dtype=np.int32)
+        self._log_scales = np.empty((shape[0], shape[2]))
+        self._worth, self._num_families = np.empty((2, shape[0]))
+        self._log_evidence, self._log_narrowing = np.empty((2, shape[0]))
+
+    def restart(self, rows: np.ndarray, particles: np.ndarray) -> None:
+        """Begin anew in some populations, with (R, P, D) draws of the prior."""
+        self.is_capped[rows] = False
+        self._worth[rows] = self._num_families[rows] = self._num_particles
+        self._log_evidence[rows] = self._log_narrowing[rows] = 0.0
+        self._families[rows] = np.arange(self._num_particles)
+        self._log_scales[rows] = _log_scales(particles)
+
+    def resample(
+        self, rows: np.ndarray, chosen: np.ndarray, log_total: np.ndarray, particles: np.ndarray
     ) -> None:
-        """Make room for (R, D, P) particles.
+        """Follow a renewal.
 
         Args:
-            shape: R, D, P.
-            max_variance: v above which populations that are not moved have too few ancestors.
-            is_moved: whether particles are moved after a resampling.
-            is_scheduled: whether not all particles may be active.
+            rows: the populations.
+            chosen: (R, P) which particles went on.
+            log_total: (R,) of the weights before, summed up.
+            particles: (R, P, D) where the copies have moved to.
         """
-        (num_rows, _, self._size), self._is_scheduled = shape, is_scheduled
-        self._max_variance = MAX_MOVED_VARIANCE / self._size if is_moved else max_variance
-        self._num_steps = (NUM_STEPS + NUM_STEPS_PER_PARAMETER * shape[1]) * is_moved
-        self.particles = np.empty(shape)
-        self.log_weights = np.zeros((num_rows, self._size))
-        self.weights = np.ones((num_rows, self._size))
-        self.max_log_weights, self.acceptance = np.zeros(num_rows), np.empty(num_rows)
-        self.num_active = np.full(num_rows, self._size)
-        self.num_ancestors, self.log_evidence = np.empty((2, num_rows))
-        self.reference, self.log_scales = np.empty((*shape[:2], 1)), np.empty(shape[:2])
-        self.is_capped = np.zeros(num_rows, dtype=bool)
+        ancestors = np.take_along_axis(self._families[rows], chosen, axis=1)
+        self._families[rows] = ancestors
+        worth = count_effective_draws(ancestors, label_particles(particles))
+        self._worth[rows], self._num_families[rows] = worth
+        self._log_evidence[rows] += log_total - np.log(self._num_particles)
+        narrowing = self._log_scales[rows] - _log_scales(particles)
+        self._log_narrowing[rows] = np.maximum(narrowing, 0.0).sum(axis=1)
 
-    def restart(self, rows: np.ndarray, draws: np.ndarray, num_active: int) -> None:
-        """Begin anew in some populations, with (R, D, P) draws of the prior."""
-        self.particles[rows], self.num_active[rows] = draws, num_active
-        self.num_ancestors[rows], self.is_capped[rows] = self._size, False
-        self.acceptance[rows], self.log_evidence[rows] = np.nan, 0.0
-        self.reference[rows] = draws[:, :, :NUM_IN_REFERENCE].mean(axis=2, keepdims=True)
-        self.log_scales[rows] = np.log(np.maximum(draws.std(axis=2), MIN_DEVIATION))
-        self._set_log_weights(rows, np.zeros((len(rows), self._size)))
-
-    def weighted_draws(self) -> WeightedDraws:
-        """Return them as weighted draws with R lanes of D parameters."""
-        log_weights = self._mask_inactive(slice(None), self.log_weights)
-        return WeightedDraws(self.particles.swapaxes(1, 2), log_weights)
-
-    def effective_sizes(self, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Return (R,) effective sample sizes."""
-        weights = self.weights[rows]
-        return weights.sum(axis=1) ** 2 / np.vecdot(weights, weights)
-
-    def variance(self, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Return (R,) v, so that a frequency p among the weighted particles has v p (1 - p)."""
-        return 1 / self.num_ancestors[rows] + 1 / self.effective_sizes(rows) - 1 / self._size
-
-    def are_few(self) -> np.ndarray:
-        """Return (R,) whether particles are worth too few draws, or may have been before."""
-        excess = self._max_variance - 1 / self._size + 1 / self.num_active
-        return self.is_capped | (self.variance() > excess)
-
-    def misses_mode(self, target: Target, probes: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
-        """Return (R,) whether the posterior is too dense at (R, D, M) probes for the particles.
-
-        Of one parameter, the distribution function by sums over particles and probes is compared
-        with that of the particles. Else, a log-concave density is at most e^D above a draw's on
-        average (Fradelizi 1997): more than MAX_LOG_RATIO beyond that is of a mode that the
-        particles miss, or few have found. So is a probe about as high as any particle but far from
-        them: a normal log-density falls by r^2 / 2 at r standard deviations. And so may be one more
-        draw of the prior, if it met the data best and outweighed all particles; a posterior that is
-        narrower than the prior has lost as much evidence to that, as any draw near it would have.
+    def forget(self, rows: np.ndarray, sizes: np.ndarray, correlation: np.ndarray) -> None:
+        """Follow a renewal without families: variance from before is kept as correlations say.
 
         Args:
-            target: the posterior of all data.
-            probes: where its density is evaluated.
-            log_ratio: (R,) log-likelihoods that the best parameters can be expected to give, over
-                those of the reference; -inf if they are not known.
+            rows: (R,) the populations.
+            sizes: (R,) effective sample sizes before.
+            correlation: (R,) of moved particles with the copies that they had been.
         """
-        rows, (num_rows, num_params, _) = np.arange(len(probes)), probes.shape
-        points = np.concatenate([self.particles, probes], axis=2)
-        log_density = target.log_density(rows, points, np.ones(num_rows))
-        draws = self.weighted_draws()
-        if num_params == 1:
-            weights = np.pad(draws.weights, ((0, 0), (0, probes.shape[2])))
-            distance = measure_kolmogorov(points[:, 0], log_density, weights)
-            return ~(distance <= MAX_KOLMOGOROV * np.sqrt(self.variance()))
-        narrowing = self.log_scales - np.log(np.maximum(draws.std(), MIN_DEVIATION))
-        log_total = self.max_log_weights + np.log(self.weights.sum(axis=1))
-        with np.errstate(invalid="ignore"):  # NaN where the reference rules out the data
-            log_odds = log_ratio - self.log_evidence - log_total
-        log_odds -= np.maximum(narrowing, 0.0).sum(axis=1)
-        highest = log_density[:, : self._size].max(axis=1)
-        ratio = log_density[:, self._size :] - highest[:, None]
-        centre, scale = draws.mean()[..., None], np.maximum(draws.std()[..., None], MIN_DEVIATION)
-        off = (self.particles - centre) / scale * np.sqrt(draws.weights[:, None])
-        away = (probes - centre) / scale
-        covariance = off @ off.swapaxes(1, 2) + MIN_EIGENVALUE * np.eye(num_params)
-        distance = (away * np.linalg.solve(covariance, away)).sum(axis=1)  # squared
-        is_far = distance > MAX_DISTANCE**2 + num_params
-        weighted = np.where(draws.weights > 0, draws.weights * log_density[:, : self._size], 0.0)
-        rise = log_density.max(axis=1) - weighted.sum(axis=1)
-        is_higher = np.isfinite(rise) & (rise > num_params + MAX_LOG_RATIO)
-        is_missed = (is_far & (ratio > MIN_LOG_RATIO)).any(axis=1)
-        return is_missed | is_higher | ~(log_odds <= MAX_MISSED_LOG_ODDS) | (highest == -np.inf)
+        before = 1 / self._worth[rows] + 1 / sizes - 1 / self._num_particles
+        kept = np.square(correlation)
+        self._worth[rows] = 1 / (kept * before + (1 - kept) / self._num_particles)
 
-    def reweight(self, rows: np.ndarray | slice, gain: np.ndarray) -> None:
-        """Add (R, P) log-likelihoods; a particle that was or is ruled out has weight 0."""
-        log_weights = self.log_weights[rows] + gain
-        log_weights[np.isnan(log_weights)] = -np.inf
-        self._set_log_weights(rows, log_weights)
+    def is_worth_less(self, num_draws: np.ndarray) -> np.ndarray:
+        """Return (R,) whether particles were worth fewer independent draws after their moves."""
+        return self._worth < num_draws
 
-    def add_to_first(self, gain: np.ndarray) -> None:
-        """Reweight the only population by (1, P) log-likelihoods, in a third of the time."""
-        self.log_weights += gain
-        active = self._mask_inactive(slice(None), self.log_weights)
-        self.weights, self.max_log_weights = scale_weights(active)
-
-    def add_data(self, rng: Generator, rows: np.ndarray, target: Target) -> None:
-        """Reweight by new data, and resample and move; in stages if too few would be effective."""
-        power = np.zeros(len(rows))  # of the likelihood of the new data that is known
-        for _ in range(MAX_STAGES):
-            gain = target.log_likelihood_of_new(rows, self.particles[rows])
-            gain *= (1 - power)[:, None]
-            share = find_powers(self.log_weights[rows], gain, MIN_STAGE_SHARE * self._size)
-            at_reference = target.log_likelihood_of_new(rows, self.reference[rows])[:, 0]
-            self.log_evidence[rows] -= share * (1 - power) * at_reference
-            self.reweight(rows, share[:, None] * gain)
-            power += share * (1 - power)
-            is_low = self.effective_sizes(rows) < MIN_EFFECTIVE_SHARE * self._size
-            if is_low.any():
-                self._renew(rng, rows[is_low], target, power[is_low])
-            rows, power = rows[share < 1], power[share < 1]
-            if not rows.size:
-                return
-        self.is_capped[rows] = True
-
-    def _renew(self, rng: Generator, rows: np.ndarray, target: Target, power: np.ndarray) -> None:
-        """Resample and move populations that know (R,) powers of the new likelihood."""
-        variance = self.variance(rows)
-        weights, log_total = normalise_weights(self.log_weights[rows])
-        self.log_evidence[rows] += log_total - np.log(self._size)
-        chosen = systematic_resample(rng, weights)
-        self.particles[rows] = np.take_along_axis(self.particles[rows], chosen[:, None], axis=2)
-        self._set_log_weights(rows, np.zeros(chosen.shape))
-        correlation = np.square(self._move(rng, rows, target, power))
-        variance = correlation * variance + (1 - correlation) / self._size
-        self.num_ancestors[rows] = 1 / variance
-        is_few = variance * MIN_DRAWS_PER_PARAMETER * self.particles.shape[1] > 1
-        is_stuck = correlation > MAX_CORRELATION**2
-        self.is_capped[rows] |= is_few | (is_stuck & (variance > self._max_variance))
-
-    def _move(
-        self, rng: Generator, rows: np.ndarray, target: Target, power: np.ndarray
+    def has_few_effective(
+        self, sizes: np.ndarray, num_particles: np.ndarray, num_arms: int
     ) -> np.ndarray:
-        """Move particles until they have forgotten their copies; return (R,) correlations left.
+        """Return (R,) whether a population is worth too few draws.
 
-        Proposals are normal with 2.38^2 / D of the population's covariance.
+        Best-arm probabilities are then much farther off than those of independent draws. A share p
+        found with variance v p (1 - p) is off by sqrt(2 v p (1 - p) / pi) on average; over K equal
+        arms, the worst case, that adds up to sqrt(2 v (K - 1) / pi), and half of it is the total
+        variation.
+
+        Args:
+            sizes: (R,) effective sample sizes.
+            num_particles: (R,) that take part.
+            num_arms: K.
         """
-        copies, correlation = self.particles[rows], np.ones(len(rows))
-        particles, num_params = copies.copy(), copies.shape[1]
-        steps = STEP_SCALE / np.sqrt(num_params) * find_axes(copies)
-        if not self._num_steps:
-            return correlation
-        first = target.log_density(rows, copies, power)
-        density = first.copy()
-        num_accepted, num_steps = np.zeros((2, len(rows)))
-        left = np.arange(len(rows))
-        for _ in range(self._num_steps):
-            old = particles[left]
-            proposed = old + steps[left] @ rng.standard_normal(old.shape)
-            log_density = target.log_density(rows[left], proposed, power[left])
-            log_uniform = -rng.standard_exponential(log_density.shape)
-            is_accepted = log_density - density[left] > log_uniform
-            particles[left] = np.where(is_accepted[:, None], proposed, old)
-            density[left] = np.where(is_accepted, log_density, density[left])
-            num_accepted[left] += is_accepted.mean(axis=1)
-            num_steps[left] += 1
-            correlation[left] = np.maximum(
-                correlate(copies[left], particles[left]),
-                correlate(first[left][:, None], density[left][:, None]),
-            )
-            left = left[correlation[left] > MAX_CORRELATION]
-            if not left.size:
-                break
-        self.particles[rows], self.acceptance[rows] = particles, num_accepted / num_steps
-        return correlation
+        excess = np.sqrt(self.estimate_variance(sizes)) - np.sqrt(1 / num_particles)
+        has_excess = excess * np.sqrt((num_arms - 1) / (2 * np.pi)) > MAX_EXCESS_VARIATION
+        return (np.minimum(self._num_families, sizes) < MIN_EFFECTIVE_ANCESTORS) | has_excess
 
-    def _set_log_weights(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> None:
-        self.log_weights[rows] = log_weights
-        active = self._mask_inactive(rows, log_weights)
-        self.weights[rows], self.max_log_weights[rows] = scale_weights(active)
+    def estimate_variance(self, sizes: np.ndarray) -> np.ndarray:
+        """Return (R,) v, so that a share p of (R,) effective samples has variance v p (1 - p)."""
+        return 1 / self._worth + 1 / sizes - 1 / self._num_particles
 
-    def _mask_inactive(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> np.ndarray:
-        """Return (R, P) log-weights, -inf for particles that do not take part."""
-        if not self._is_scheduled:
-            return log_weights
-        is_active = np.arange(self._size) < self.num_active[rows, None]
-        return np.where(is_active, log_weights, -np.inf)
+    def may_miss_mass(self, log_total: np.ndarray, max_log_likelihood: np.ndarray) -> np.ndarray:
+        """Return (R,) whether a single draw of the prior could outweigh a population.
 
-    def _resume(self) -> None:
-        """Compute what follows from the log-weights."""
-        self._set_log_weights(slice(None), self.log_weights)
+        A distribution that data have narrowed has lost evidence to that, as any draw near it would
+        have.
+
+        Args:
+            log_total: (R,) of the present weights, summed up.
+            max_log_likelihood: (R,) log-likelihood that the best means can be expected to give.
+        """
+        is_renewed = self._num_families < self._num_particles
+        max_log_odds = np.where(is_renewed, MAX_MISSED_LOG_ODDS_RESAMPLED, MAX_MISSED_LOG_ODDS)
+        with np.errstate(invalid="ignore"):  # NaN where all is ruled out, which is a surprise
+            log_odds = max_log_likelihood - self._log_evidence - log_total - self._log_narrowing
+        return ~(log_odds <= max_log_odds)
 
 
-def find_powers(log_weights: np.ndarray, gain: np.ndarray, min_size: float) -> np.ndarray:
-    """Return (R,) powers up to 1 of new likelihoods, the largest that keep enough effective draws.
+def count_effective_draws(
+    ancestors: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (R,) how many independent draws labels are worth, and the (R,) number of families.
+
+    The worth is the variance of a label over the variance of its estimated share, to which a family
+    adds the square of its excess of that label. Families count by size, as weights do in an
+    effective sample size.
 
     Args:
-        log_weights: (R, P) before.
-        gain: (R, P) log-likelihoods of all new data.
-        min_size: effective sample size to keep.
+        ancestors: (R, P) which draw of the prior, below P, equally weighted particles descend from.
+        labels: (R, P) from 0.
     """
-    low, high = np.full(len(gain), -float(MAX_STAGE_LOG2)), np.zeros(len(gain))  # base 2
-    power = high
-    for _ in range(20):
-        weights, _ = normalise_weights(log_weights + np.exp2(power)[:, None] * gain)
-        is_enough = np.vecdot(weights, weights) * min_size <= 1
-        low, high = np.where(is_enough, power, low), np.where(is_enough, high, power)
-        if np.all(low == 0.0):
-            break
-        power = np.where(low == 0.0, 0.0, (low + high) / 2)
-    return np.exp2(low)
+    num_rows, num_particles = ancestors.shape
+    num_labels = int(labels.max()) + 1
+    cells = (np.arange(num_rows)[:, None] * num_particles + ancestors) * num_labels + labels
+    counts = np.bincount(cells.ravel(), minlength=num_rows * num_particles * num_labels)
+    shares = counts.reshape(num_rows, num_particles, num_labels) / num_particles
+    sizes, probabilities = shares.sum(axis=2), shares.sum(axis=1)
+    variance = np.square(shares - sizes[..., None] * probabilities[:, None]).sum(axis=(1, 2))
+    spread = (probabilities * (1 - probabilities)).sum(axis=1)
+    # Never above P: of a single label, or of families that balance by chance, nothing is learned.
+    effective_draws = spread / np.maximum(variance, np.maximum(spread, 1e-300) / num_particles)
+    effective_draws[spread < 0.5 / num_particles] = num_particles
+    return effective_draws, 1 / np.square(sizes).sum(axis=1)
 
 
-def find_axes(particles: np.ndarray) -> np.ndarray:
-    """Return the (R, D, D) principal axes of (R, D, P) particles, in standard deviations.
+def label_particles(particles: np.ndarray) -> np.ndarray:
+    """Return (R, P) which arm is best in (R, P, D) particles; of one arm, how far from average."""
+    if particles.shape[2] > 1:
+        return particles.argmax(axis=2)
+    means = particles[..., 0]
+    off = means - means.mean(axis=1, keepdims=True)
+    scale = means.std(axis=1, keepdims=True)
+    return np.searchsorted(LABEL_EDGES, off / np.where(scale > 0, scale, 1.0))
 
-    They are those of the particles in units of each parameter's deviation, so that parameters of
-    very different scales lose no digits.
+
+def _log_scales(particles: np.ndarray) -> np.ndarray:
+    """Return the (..., D) log standard deviations of (..., P, D) particles."""
+    return np.log(np.maximum(particles.std(axis=-2), 1e-300))
+
+
+class PopulationData(NamedTuple):
+    """What R populations know; of new data that are added by stages, a share.
+
+    Attributes:
+        arms: (R, D) the arms whose means their particles are.
+        counts: (R, D) pulls of these.
+        sums: (R, D) their total rewards.
     """
-    scale = np.maximum(particles.std(axis=2, keepdims=True), MIN_DEVIATION)
-    off = (particles - particles.mean(axis=2, keepdims=True)) / scale
-    variances, axes = np.linalg.eigh(off @ off.swapaxes(1, 2) / particles.shape[2])
-    return scale * axes * np.sqrt(np.maximum(variances, 0.0))[:, None]
+
+    arms: np.ndarray
+    counts: np.ndarray
+    sums: np.ndarray
 
 
-def correlate(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return (R,) largest correlations of a parameter in two (R, D, P) populations.
-
-    It is 1 where a parameter does not vary.
-    """
-    first, second = np.clip([first, second], -MAX_VALUE, MAX_VALUE)  # densities may be infinite
-    first, second = (x - x.mean(axis=2, keepdims=True) for x in (first, second))
-    products = np.sqrt(np.vecdot(first, first) * np.vecdot(second, second))
-    shared = np.vecdot(first, second) / np.maximum(products, MIN_DEVIATION)
-    return np.where(products > 0, shared, 1.0).max(axis=1)
-
-
-def measure_kolmogorov(
-    points: np.ndarray, log_density: np.ndarray, weights: np.ndarray
+def move_particles(
+    rng: Generator,
+    problem: BanditProblem,
+    particles: np.ndarray,
+    data: PopulationData,
+    directions: np.ndarray,
 ) -> np.ndarray:
-    """Return (R,) least distances of the distribution functions of a density and of weights.
+    """Return (R, P, D) particles after a Metropolis step along each of D `step_directions`."""
+    possible = particles[:, :1]
+    current = _log_posterior(problem, particles, data, possible)
+    for d in range(particles.shape[2]):
+        sizes = PROPOSAL_SCALE * rng.standard_normal(particles.shape[:2])
+        proposed = particles + sizes[..., None] * directions[:, d, None]
+        log_density = _log_posterior(problem, proposed, data, possible)
+        chance = -rng.standard_exponential(particles.shape[:2])
+        is_accepted = log_density - current > chance
+        particles = np.where(is_accepted[..., None], proposed, particles)
+        current = np.where(is_accepted, log_density, current)
+    return particles
 
-    The mass between neighbours is at least their distance times the lower density, and at most that
-    times the higher one, if the density is monotone there. This bounds the distribution function,
-    and the largest difference from the bounds is returned.
+
+def step_directions(particles: np.ndarray, *, uses_principal_axes: bool) -> np.ndarray:
+    """Return (R, D, D) D steps of one standard deviation for each of (R, P, D) populations.
+
+    Along the principal axes, or along each coordinate the deviation given all others.
+    """
+    centred = particles - particles.mean(axis=1, keepdims=True)
+    covariance = centred.transpose(0, 2, 1) @ centred / particles.shape[1]
+    variances, axes = np.linalg.eigh(covariance)
+    if uses_principal_axes:
+        return axes.transpose(0, 2, 1) * np.sqrt(np.maximum(variances, 0.0))[:, :, None]
+    floor = np.maximum(1e-12 * variances[:, -1:], 1e-300)
+    precisions = np.square(axes) @ (1 / np.maximum(variances, floor))[:, :, None]
+    return np.eye(particles.shape[2]) / np.sqrt(precisions)
+
+
+def _log_posterior(
+    problem: BanditProblem, particles: np.ndarray, data: PopulationData, possible: np.ndarray
+) -> np.ndarray:
+    """Return (R, P) log posterior densities given the data, up to a constant.
 
     Args:
-        points: (R, M) at which the density is known.
-        log_density: (R, M), to a constant; points where it is infinite are left out.
-        weights: (R, M) that sum to one.
+        problem: likelihood and prior.
+        particles: (R, P, D) means.
+        data: what they are weighed by.
+        possible: (R, 1, D) means at which a user's density may be asked, in place of others.
     """
-    order = np.argsort(points, axis=1, kind="stable")
-    points, log_density, weights = (
-        np.take_along_axis(values, order, axis=1) for values in (points, log_density, weights)
-    )
-    log_density = np.where(log_density < np.inf, log_density, -np.inf)
-    first, second = log_density[:, :-1], log_density[:, 1:]
-    with np.errstate(divide="ignore", invalid="ignore"):  # NaN where nothing is possible
-        log_widths = np.log(np.diff(points, axis=1))
-        log_most = log_widths + np.maximum(first, second)
-        top = log_most.max(axis=1, keepdims=True)
-        least = np.exp(log_widths + np.minimum(first, second) - top).cumsum(axis=1)
-        most = np.exp(log_most - top).cumsum(axis=1)
-    least_above, most_above = least[:, -1:] - least, most[:, -1:] - most
-    low = least / np.maximum(least + most_above, MIN_DEVIATION)
-    high = most / np.maximum(most + least_above, MIN_DEVIATION)
-    below = weights.cumsum(axis=1)[:, 1:]  # with the particle at the end of each interval
-    distance = np.maximum(low - below, below - weights[:, 1:] - high).max(axis=1)
-    is_point = (points[:, 0] == points[:, -1]) & np.isfinite(log_density.max(axis=1))
-    return np.where(is_point, 0.0, distance)
+    low, high = problem.arm_support().T
+    arms = data.arms[:, None]
+    is_inside = (particles >= low[arms]) & (particles <= high[arms])
+    is_possible = np.all(is_inside & problem.likelihood.contains(particles), axis=2)
+    inside = np.where(is_possible[..., None], particles, possible)
+    log_density = _log_prior(problem, inside, data.arms)
+    known = data.counts[:, None], data.sums[:, None]
+    log_likelihood = problem.likelihood.log_likelihood(inside, *known).sum(axis=2)
+    return np.where(is_possible, log_density + log_likelihood, -np.inf)
+
+
+def _log_prior(problem: BanditProblem, particles: np.ndarray, arms: np.ndarray) -> np.ndarray:
+    """Return (R, P) log prior densities of (R, P, D) means of (R, D) arms, one of them or all."""
+    prior: Any = problem.prior
+    if arms.shape[1] == problem.num_arms:
+        return prior.log_density(particles)
+    arm = arms[:, 0]
+    order = np.argsort(arm, kind="stable")
+    occurrence = np.empty_like(arm)  # how often a row's arm has come before
+    occurrence[order] = np.arange(len(arm)) - np.searchsorted(arm, arm, sorter=order)[order]
+    shape = occurrence.max() + 1, particles.shape[1], problem.num_arms
+    packed = np.broadcast_to(particles[: shape[0]], shape).copy()
+    packed[occurrence, :, arm] = particles[..., 0]
+    return prior.arm_log_density(packed)[occurrence, :, arm]

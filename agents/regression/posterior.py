@@ -69,6 +69,7 @@ class FittedCoefficients(CoefficientPosterior):
 
     source = "weighted draws"
     state_names = ("fits",)
+    min_file_format = 6
     is_laplace: ClassVar[bool] = False
 
     def __init__(

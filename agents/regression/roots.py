@@ -310,12 +310,13 @@ def describe_arms(roots: Roots, features: np.ndarray) -> tuple[np.ndarray, np.nd
     """
     means, spread = np.zeros(features.shape[:2]), np.empty(features.shape)
     is_ill = np.empty(len(features), dtype=np.bool_)
-    for lane in range(len(features)):
+    for row in range(len(features)):
+        lane = row % len(roots.root)  # a single run has many rows when many decisions are asked
         root, errors = roots.root[lane], roots.errors[lane]
         for arm in range(features.shape[1]):
-            out = spread[lane, arm]
-            solve_transposed(root, errors, features[lane, arm], out)
+            out = spread[row, arm]
+            solve_transposed(root, errors, features[row, arm], out)
             for a in range(out.size):
-                means[lane, arm] += out[a] * roots.shift[lane, a]
-        is_ill[lane] = is_ill_conditioned(root, errors)
+                means[row, arm] += out[a] * roots.shift[lane, a]
+        is_ill[row] = is_ill_conditioned(root, errors)
     return means, spread, is_ill

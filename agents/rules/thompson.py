@@ -163,19 +163,19 @@ class SMCThompson(Thompson):
             a step of one of 50 lanes; with 1,000 it is 0.009, 0.013 and 0.019.
         resampling: "systematic" renews a population when its effective sample size falls below
             P / 2; "never" is the paper's.
-        move: "random-walk" follows each resampling with Metropolis steps along the principal axes
-            of the population, until the copies are forgotten. "none" leaves them where they are.
-            Without moves, resampling only delays the collapse.
+        move: "random-walk" follows each resampling with 3 sweeps of Metropolis steps, by turns
+            along the principal axes of the population and arm by arm; with features, with steps of
+            all coefficients until they have moved far, 100 at most. "none" leaves the copies where
+            they are. Without moves, resampling only delays the collapse.
         discount: in (0, 1], for environments that change. Each new reward multiplies the weight of
             the lane's earlier rewards by it. Only moves can restore values that resampling lost.
         window: w >= 1, to keep the last w rewards of a lane alone; None keeps all.
 
     Diagnostics: `num_samples` (particles taking part in a lane's decision), `effective_sample_size`
-    (of the lane's poorest population), `acceptance` (the lowest of the lane's last moves; NaN before
-    any), `is_degenerate` (every particle of some population has likelihood 0, so all get equal
-    weight), `doubts` and `is_unreliable` (the particles may be worse than as many independent
-    draws: few of them or of their ancestors carry the weight, they may miss a part of the prior, or
-    too many data came at once).
+    (of the lane's poorest population), `is_degenerate` (every particle of some population has
+    likelihood 0, so all get equal weight), `doubts` and `is_unreliable` (the particles may be worse
+    than as many independent draws: few of them or of their ancestors carry the weight, they may
+    miss a part of the prior, or too many data came at once).
 
     References:
         Gopalan, Mannor and Mansour (2014); Chopin (2002); Del Moral, Doucet and Jasra (2006).

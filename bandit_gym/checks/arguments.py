@@ -43,8 +43,6 @@ def quote_words(words: Iterable[str]) -> str:
 
 def suggest_nearest(word: str, known: Collection[str]) -> str:
     """Return the remedy that names the known word closest to `word`; empty if none is close."""
-    if RENAMED.get(word) in known:
-        return f"it is {RENAMED[word]!r} now"
     matches = get_close_matches(word, known, n=1)
     return f"the nearest known one is {matches[0]!r}" if matches else ""
 
@@ -385,29 +383,3 @@ def check_file(name: str, value: Any) -> Path:
         raise IsADirectoryError(message(name, "be a file, and no folder", str(value)))
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
-
-
-# -- Names of earlier versions, which users may have typed or overridden ---------------------------
-
-RENAMED = {
-    "_law": "_action_probabilities",
-    "doubts_proposal_blind": "doubts_low_coverage",
-    "has_exact_law": "has_exact_probabilities",
-    "has_exact_propensities": "has_exact_probabilities",
-    "most_lanes": "max_lanes",
-}
-"""Old name -> new name; the changelog lists all."""
-
-
-class CurrentNames:
-    """A class whose subclasses may not define an old name, which nothing would call.
-
-    Raises:
-        TypeError: at the definition of a subclass that overrides an old name.
-    """
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for name in RENAMED.keys() & vars(cls).keys():
-            text = f"{cls.__name__} must not define {name!r}: it is {RENAMED[name]!r} now."
-            raise TypeError(text)

@@ -50,8 +50,6 @@ from bandit_gym.problem import MAX_MEAN, BanditProblem, ContextualProblem, check
 LANE = np.array([0])
 """The only one of a single environment."""
 
-NO_TIME_LIMIT = 2**62
-
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": RENDER_FPS}
 
 
@@ -136,8 +134,26 @@ class BanditLanes:
         return means.argmax(axis=-1)  # the first of several
 
     def _draw_means(self, lanes: IntArray, instance: FloatArray | None) -> FloatArray:
-        """Return the (M, K) means with which episodes of the (M,) lanes begin."""
-        return draw_instances(self.problem, instance, self.streams, lanes)
+        """Return the (M, K) means with which episodes of the (M,) lanes begin.
+
+        Built-in priors of independent arms make them of the lanes' numbers, arm k's of number k.
+        Any other draws from a generator at the beginning of the lane's stream; one whose draws cost
+        more one by one may offer `sample_each(rngs)`, equal to the last bit.
+        """
+        if instance is not None:
+            return np.tile(instance, (len(lanes), 1))
+        prior: Any = self.problem.prior
+        num_arms = self.problem.num_arms
+        if self.problem.offers("quantile"):
+            uniforms = self.streams.uniforms(MEANS, lanes, np.zeros_like(lanes), num_arms)
+            means = prior.quantile(np.maximum(uniforms, LEAST_UNIFORM).T)
+        elif self.problem.offers("sample_each"):
+            means = np.array(prior.sample_each(self.streams.generators(MEANS, lanes)), np.float64)
+        else:
+            rngs = self.streams.generators(MEANS, lanes)
+            means = np.stack([draw_means(prior, rng, num_arms) for rng in rngs])
+        check_size("prior.sample", means)
+        return means
 
     def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> RewardsAndInfo:
         """Return the (N,) rewards of a pull in each lane, and what a step reports of it."""
@@ -339,7 +355,7 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
             info = self._restart(restarted, add_info({}, ~restarted, reported))
             rewards[restarted] = 0.0
         terminated = np.zeros(self.num_envs, dtype=np.bool_)
-        truncated = self._steps >= (self.max_episode_steps or NO_TIME_LIMIT)
+        truncated = self._steps >= (self.max_episode_steps or np.inf)
         if truncated.any():
             if self._autoreset_mode is AutoresetMode.SAME_STEP:
                 info = self._end_in_same_step(truncated, reported)
@@ -459,30 +475,6 @@ def check_means(means: Any, problem: BanditProblem) -> FloatArray | None:
         raise ValueError(message("means", condition, means))
     check_size("means", values)
     return values
-
-
-def draw_instances(
-    problem: BanditProblem, fixed_means: FloatArray | None, streams: LaneStreams, lanes: IntArray
-) -> FloatArray:
-    """Return the (M, K) means of the episodes that the listed lanes are in.
-
-    Built-in priors of independent arms make them of the lanes' numbers, arm k's of number k. Any
-    other draws from a generator at the beginning of the lane's stream; one whose draws cost more
-    one by one may offer `sample_each(rngs)`, equal to the last bit.
-    """
-    if fixed_means is not None:
-        return np.tile(fixed_means, (len(lanes), 1))
-    prior: Any = problem.prior
-    if problem.offers("quantile"):
-        uniforms = streams.uniforms(MEANS, lanes, np.zeros_like(lanes), problem.num_arms)
-        means = prior.quantile(np.maximum(uniforms, LEAST_UNIFORM).T)
-    elif problem.offers("sample_each"):
-        means = np.array(prior.sample_each(streams.generators(MEANS, lanes)), dtype=np.float64)
-    else:
-        rngs = streams.generators(MEANS, lanes)
-        means = np.stack([draw_means(prior, rng, problem.num_arms) for rng in rngs])
-    check_size("prior.sample", means)
-    return means
 
 
 def check_size(name: str, means: FloatArray) -> None:

@@ -35,8 +35,6 @@ from bandit_gym.problem import BanditProblem, ContextualProblem
 
 LikelihoodLike = Likelihood | Mapping[str, Any] | str
 
-REMEDY = "as ContextualProblem(Bernoulli(), Normal(0, 1), num_arms=10, num_features=5)"
-
 
 class FeatureLanes(BanditLanes):
     """N lanes whose arms have other features, and so other means, at each step.
@@ -98,7 +96,8 @@ class DrawnLanes(FeatureLanes):
 
     def __init__(self, *args: Any, contexts: Any = "normal", **options: Any) -> None:
         super().__init__(*args, **options)
-        check_object("problem", self.problem, ContextualProblem, REMEDY)
+        remedy = "as ContextualProblem(Bernoulli(), Normal(0, 1), num_arms=10, num_features=5)"
+        check_object("problem", self.problem, ContextualProblem, remedy)
         num_arms, num_features = self.problem.num_arms, self.problem.num_features
         link = self.problem.link.name
         self._draw_features = make_contexts(contexts, num_arms, num_features, link)

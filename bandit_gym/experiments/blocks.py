@@ -288,17 +288,12 @@ class Recorder:
                 kept[len(addends) + 1 :].swapaxes(0, 1),
                 switches[recorded],
             )
-            self._keep(start, columns)
-
-    def _keep(self, start: int, columns: Mapping[str, np.ndarray]) -> None:
-        """Keep the (D, N) values of the next recorded steps."""
-        if not self._rows:  # one large array, whose memory comes in larger pages than that of many
-            num_lanes = columns["decisions"].shape[1]
-            table = np.empty((len(columns), num_lanes, len(self._steps)))
-            pairs = zip(columns.items(), table, strict=True)
-            self._rows = {name: rows.view(values.dtype) for (name, values), rows in pairs}
-        for name, values in columns.items():
-            self._rows[name][:, start : start + len(values)] = values.T
+            if not self._rows:  # one array, whose memory comes in larger pages than that of many
+                table = np.empty((len(columns), sums.shape[2], len(self._steps)))
+                pairs = zip(columns.items(), table, strict=True)
+                self._rows = {name: rows.view(values.dtype) for (name, values), rows in pairs}
+            for name, values in columns.items():  # each (D, N)
+                self._rows[name][:, start : start + len(values)] = values.T
 
 
 def _list_addends(steps: list[Step], reference: Step) -> dict[str, np.ndarray]:

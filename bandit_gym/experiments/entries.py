@@ -208,12 +208,10 @@ def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None
     if label is None:
         prior, own = split_prior(options) if kind == "agent" else (None, options)
         belief = "" if prior is None else f", given {describe_prior(prior)}"
-        label = _cut_label(f"{short_name(target)}{write_options(own)}{belief}")
+        label = f"{short_name(target)}{write_options(own)}{belief}"
+        if len(label) > MAX_LABEL_LENGTH:
+            label = f"{label[: MAX_LABEL_LENGTH - 3]}..."
     return Entry(target, options, label)
-
-
-def _cut_label(text: str) -> str:
-    return text if len(text) <= MAX_LABEL_LENGTH else f"{text[: MAX_LABEL_LENGTH - 3]}..."
 
 
 def _plain_settings(kind: str, item: Any) -> dict[str, Any]:

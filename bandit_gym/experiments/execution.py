@@ -79,21 +79,18 @@ class Progress:
     outcome: Outcome | None
 
 
-def ignore_progress(progress: Progress) -> None:
-    """Be an `on_progress` that does nothing."""
-
-
 def simulate_experiment(
     experiment: Experiment,
     directory: str | Path,
     *,
     workers: Workers | None = None,
-    on_progress: Callable[[Progress], None] = ignore_progress,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> Store:
     """Simulate and store the missing blocks of an experiment; see `session.run_experiment`."""
     check_object("experiment", experiment, Experiment)
     folder = check_folder("directory", directory)
     workers = Workers() if workers is None else check_object("workers", workers, Workers)
+    report = on_progress or (lambda progress: None)
     sources = {run: run.sources() for run in experiment.runs}
     codes = {run.name: digest_code(RESULTS_VERSION, files) for run, files in sources.items()}
     store = Store(folder, codes)
@@ -107,7 +104,7 @@ def simulate_experiment(
             workers = workers if experiment.foreign_code else Workers("serial")
         num_kept = store.count_blocks_of_other_code(experiment)
         progress = Progress(total, len(complete), num_kept, 0, tuple(damaged), None)
-        on_progress(progress)
+        report(progress)
         missing = (
             (run, block, sources[run])
             for block in range(experiment.num_blocks)
@@ -120,7 +117,7 @@ def simulate_experiment(
                     line = f"WorkerDied: simulating this block alone: {summarise_error(outcome)}"
                     outcome = Outcome(call[0], call[1], None, {}, line)
                 store.write(outcome)
-                on_progress(replace(progress, num_done=num_done, outcome=outcome))
+                report(replace(progress, num_done=num_done, outcome=outcome))
     return store
 
 

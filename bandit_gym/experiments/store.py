@@ -33,7 +33,6 @@ import pyarrow.parquet as pq
 
 from bandit_gym.checks import message
 from bandit_gym.checks.files import remove_leftovers, to_json, write_atomically
-from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, Outcome, columns_of
 from bandit_gym.experiments.entries import Entry, content_digest
 from bandit_gym.experiments.experiment import Experiment, Run
@@ -100,7 +99,9 @@ class Store:
             with FileLock(folder / LOCK, timeout=0):
                 stored = _count_stored_replications(experiment, folder)  # now that it is locked
                 remove_leftovers(folder)
-                self._write_manifest(replace(experiment, replications=stored))
+                settings = asdict(replace(experiment, replications=stored))
+                content = {"format": FORMAT, "codes": dict(self.codes), "experiment": settings}
+                write_atomically(folder / MANIFEST, to_json(content))
                 complete, damaged = set(), []
                 for run in experiment.runs:
                     for number, block in self.read_blocks(run, experiment.replications):
@@ -116,18 +117,18 @@ class Store:
     def write(self, outcome: Outcome) -> None:
         """Store a finished block and how it came about, or its traceback."""
         run, block = outcome.run, outcome.block
-        failure = self._folder("failures", run) / f"{block:05d}.txt"
+        failure = self._locate("failures", run) / f"{block:05d}.txt"
         if outcome.data is None:
             write_atomically(failure, (outcome.failure or "").encode("utf-8", "backslashreplace"))
             return
-        timings = self._timings_path(run)
+        timings = self._locate("timings", run, ".jsonl")
         timings.parent.mkdir(exist_ok=True)
         if timings.is_symlink():  # which may lead anywhere, in a folder that somebody has sent
             timings.unlink()
         with open(timings, "a", encoding="utf-8") as file:  # a line that a kill tears has its own
             file.write(f"\n{json.dumps({'block': block, **outcome.facts})}")
         failure.unlink(missing_ok=True)
-        write_atomically(self._folder("blocks", run) / f"{block:05d}.parquet", outcome.data)
+        write_atomically(self._locate("blocks", run) / f"{block:05d}.parquet", outcome.data)
 
     def read_blocks(self, run: Run, num_replications: int) -> Iterator[tuple[int, Block | None]]:
         """Yield by number those blocks of the first replications that are there; None if damaged.
@@ -149,7 +150,7 @@ class Store:
 
     def name_block(self, run: Run, number: int) -> str:
         """Return what people call a block's file."""
-        return f"{self._folder('blocks', run).name}/{number:05d}"
+        return f"{self._locate('blocks', run).name}/{number:05d}"
 
     def has_blocks(self, run: Run) -> bool:
         """Say whether a block of the run is stored here, in a folder that need not exist."""
@@ -157,14 +158,14 @@ class Store:
 
     def count_blocks_of_other_code(self, experiment: Experiment) -> int:
         """Count the blocks of an experiment that other code has drawn."""
-        folders = {run.name: self._folder("blocks", run) for run in experiment.runs}
+        folders = {run.name: self._locate("blocks", run) for run in experiment.runs}
         blocks = (self.directory / "blocks").glob("*/*.parquet")
         names = ((path.parent.name.rpartition("-")[0], path.parent) for path in blocks)
         return sum(folders.get(name, folder) != folder for name, folder in names)
 
     def read_timings(self, run: Run) -> dict[int, dict[str, Any]]:
         """Return block -> how it came about, of those of which that is known."""
-        timings, path = {}, self._timings_path(run)
+        timings, path = {}, self._locate("timings", run, ".jsonl")
         for line in path.read_text("utf-8", "replace").splitlines() if path.is_file() else ():
             with contextlib.suppress(ValueError, LookupError, TypeError):
                 facts = json.loads(line)
@@ -176,23 +177,14 @@ class Store:
         files = self._find_files("failures", run).items()
         return {block: path.read_text("utf-8", "replace") or "unknown" for block, path in files}
 
-    def _write_manifest(self, experiment: Experiment) -> None:
-        path, settings = self.directory / MANIFEST, asdict(experiment)
-        data = to_json({"format": FORMAT, "codes": dict(self.codes), "experiment": settings})
-        if not path.exists() or path.read_bytes() != data:
-            write_atomically(path, data)
-
-    def _folder(self, kind: str, run: Run) -> Path:
+    def _locate(self, kind: str, run: Run, suffix: str = "") -> Path:
         code = self.codes.get(run.name)
-        return self.directory / kind / (run.name if code is None else f"{run.name}-{code}")
-
-    def _timings_path(self, run: Run) -> Path:
-        folder = self._folder("timings", run)
-        return folder.with_name(f"{folder.name}.jsonl")
+        name = run.name if code is None else f"{run.name}-{code}"
+        return self.directory / kind / f"{name}{suffix}"
 
     def _find_files(self, kind: str, run: Run) -> dict[int, Path]:
         """Return a run's files of a kind by the numbers of their blocks, in order."""
-        paths = self._folder(kind, run).glob(f"*.{SUFFIXES[kind]}")
+        paths = self._locate(kind, run).glob(f"*.{SUFFIXES[kind]}")
         return dict(sorted((int(path.stem), path) for path in paths if path.stem.isdecimal()))
 
 
@@ -301,6 +293,14 @@ def to_parquet(
     return buffer.getvalue()
 
 
+ARROW_TYPES = {
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.dictionary(pa.int32(), pa.string()),
+}
+"""Of columns, by the types that `COLUMNS` gives."""
+
+
 def _to_arrow(values: Any, kind: type, shape: tuple[int, int]) -> pa.Array:
     if kind is str:
         indices = np.zeros(shape[0] * shape[1], np.int32)
@@ -334,13 +334,21 @@ class Block:
     replications: range
     data: pa.Buffer
 
-    def columns(self) -> dict[str, np.ndarray]:
-        """Return name -> (rows,) numbers of its replications, with the diagnostics of its own."""
-        num_rows = len(self.replications) * len(self.run.steps)
-        names = [name for name in self.names if COLUMNS[name].type is not str]
-        table = self._read(names)
-        columns = {name: table[name].to_numpy() for name in names} | self.own
-        return {name: values[:num_rows] for name, values in columns.items()}
+    def read_table(self) -> pa.Table:
+        """Return the rows of its replications, with labels and a column per own diagnostic."""
+        stored = self.file.read(use_threads=False)  # to start them costs more than they save
+        known = COLUMNS.keys() - {OWN_DIAGNOSTICS}
+        table = stored.select([name for name in stored.column_names if name in known])
+        labels = {"env": self.run.environment.label, "agent": self.run.agent.label}
+        for name, label in labels.items():
+            values = pa.DictionaryArray.from_arrays(np.zeros(len(table), np.int32), [label])
+            table = table.set_column(table.column_names.index(name), name, values)
+        maps = stored[OWN_DIAGNOSTICS].combine_chunks()
+        num_names = len(maps.keys) // max(len(maps), 1)
+        diagnostics = maps.items.to_numpy().reshape(len(maps), num_names)
+        for name, own in zip(maps.keys[:num_names].to_pylist(), diagnostics.T, strict=True):
+            table = table.append_column(name, pa.array(own))
+        return table.slice(0, len(self.replications) * len(self.run.steps))
 
     @cached_property
     def file(self) -> pq.ParquetFile:
@@ -362,21 +370,3 @@ class Block:
     def code(self) -> str:
         """The digest of the code that drew it."""
         return digest_code(self.metadata["results_version"], self.metadata["sources"])
-
-    @property
-    def names(self) -> list[str]:
-        """The columns of the file that this version knows, in its order."""
-        stored = self.file.schema_arrow.names
-        return [name for name in COLUMNS if name in stored and name != OWN_DIAGNOSTICS]
-
-    @cached_property
-    def own(self) -> dict[str, FloatArray]:
-        """Name -> (rows,) values of the diagnostics that only this agent reports."""
-        maps = self._read([OWN_DIAGNOSTICS])[OWN_DIAGNOSTICS].combine_chunks()
-        num_names = len(maps.keys) // max(len(maps), 1)
-        table = maps.items.to_numpy().reshape(len(maps), num_names)
-        return dict(zip(maps.keys[:num_names].to_pylist(), table.T, strict=True))
-
-    def _read(self, names: list[str]) -> pa.Table:
-        """Read some columns; starting threads costs more than they save on so little."""
-        return self.file.read(names, use_threads=False)

@@ -138,17 +138,14 @@ def run_suite(
     table = pd.DataFrame(rows, columns=DISTANCE_COLUMNS).assign(**labelled)
     is_left_out = table["status"] == LEFT_OUT
     counts = table["agent"][is_left_out].value_counts(sort=False)
-    lines = tuple(_describe_left_out(agent, number) for agent, number in counts.items())
+    lines = tuple(
+        f"{agent} was left out of {number} cases: it learns from single rewards, which counts "
+        "and sums tell of Bernoulli rewards alone, and here of a million at most"
+        for agent, number in counts.items()
+    )
     if is_left_out.all():
         raise ValueError(message("agents", "be some that can be given a case", "; ".join(lines)))
     return FidelityResults(chosen.name, table[~is_left_out].reset_index(drop=True), lines)
-
-
-def _describe_left_out(agent: Any, num_cases: int) -> str:
-    return (
-        f"{agent} was left out of {num_cases} cases: it learns from single rewards, which counts "
-        "and sums tell of Bernoulli rewards alone, and here of a million at most"
-    )
 
 
 # -- Leaderboards and verdicts ---------------------------------------------------------------------

@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from bandit_gym.checks import check_choice, check_folder
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.experiments.blocks import (
     COLUMNS,
     DOUBT_COLUMNS,
-    OWN_DIAGNOSTICS,
     Outcome,
     columns_of,
 )
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.store import Block, Store
+from bandit_gym.experiments.store import ARROW_TYPES, Block, Store
 from bandit_gym.results.statistics import (
     SIGNIFICANCE_LEVEL,
     Interval,
@@ -212,39 +212,20 @@ class StoredResults:
                     store.write(Outcome(each.run, number, None, {}, text))
 
 
-def read_rows(runs: Sequence[tuple[Run, Sequence[Block]]]) -> pd.DataFrame:
-    """Return the rows of all blocks, in their order, in columns that are filled block by block.
+def read_rows(blocks: Sequence[Block]) -> pd.DataFrame:
+    """Return the rows of all blocks, in their order.
 
-    So there is never more in memory than the frame and one block.
+    A column that a block lacks is NaN there; integers stay such only where all blocks have them.
     """
-    blocks = [(run, block) for run, own in runs for block in own]
-    lengths = [len(block.replications) * len(run.steps) for run, block in blocks]
-    stored = [{*block.names, *block.own} for _, block in blocks]
-    every = set[str]().union(*stored)
-    names = [name for name in columns_of(every) if name != OWN_DIAGNOSTICS]
-    names += sorted(every.difference(COLUMNS))
-    keys = {
-        "experiment": [run.digest for run, _ in blocks],
-        "env": [run.environment.label for run, _ in blocks],
-        "agent": [run.agent.label for run, _ in blocks],
-    }
-    columns: dict[str, Any] = {}
-    for name in names:
-        if name in keys:
-            codes, labels = pd.factorize(np.array(keys[name], dtype=object))
-            columns[name] = pd.Categorical.from_codes(np.repeat(codes, lengths), labels)
-        else:  # int only where all blocks have it
-            is_int = (
-                name in COLUMNS and COLUMNS[name].type is int and all(name in s for s in stored)
-            )
-            columns[name] = np.full(sum(lengths), -1 if is_int else np.nan)
-            columns[name] = columns[name].astype(np.int64) if is_int else columns[name]
-    start = 0
-    for (_, block), length in zip(blocks, lengths, strict=True):
-        for name, values in block.columns().items():
-            columns[name][start : start + length] = values
-        start += length
-    return pd.DataFrame(columns, copy=False)
+    tables = [block.read_table() for block in blocks]
+    recorded = set[str]().union(*(table.column_names for table in tables))
+    types = {name: ARROW_TYPES.get(COLUMNS[name].type) for name in columns_of(recorded)}
+    known = pa.schema((name, type) for name, type in types.items() if type is not None)
+    names = [*known.names, *sorted(recorded.difference(COLUMNS))]
+    joined = pa.concat_tables([known.empty_table(), *tables], promote_options="default")
+    rows = joined.unify_dictionaries().select(names)
+    del tables, joined  # so that each column is freed as soon as it is converted
+    return rows.to_pandas(split_blocks=True, self_destruct=True)
 
 
 # -- Tables of estimates ---------------------------------------------------------------------------

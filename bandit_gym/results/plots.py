@@ -413,13 +413,9 @@ def draw_forest(results: StoredResults, environment: Entry, style: str = "screen
             colour = line_style(agents.index(row["agent"])).colour
             axes.plot([low, high], [level, level], color=colour)
             axes.plot(middle, level, "o", color=colour)
-            place = (middle if np.isnan(high) else high, level)
-            offset: dict[str, Any] = {
-                "xytext": (6, 0),
-                "textcoords": "offset points",
-                "va": "center",
-            }
-            axes.annotate(row["verdict"], place, **offset, fontsize="small")
+            axes.text(
+                np.fmax(middle, high), level, f"  {row['verdict']}", va="center", fontsize="small"
+            )
         labels = [wrap_text(row["agent"]) for row in rows]
         axes.set(yticks=range(len(rows)), ylim=(len(rows) - 0.5, -0.5))
         for text in axes.set_yticklabels(labels):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -197,7 +197,7 @@ def write_text(table: Table, width: int = ENDLESS) -> str:
 
     What does not fit into the width stands in further blocks, under the same agents.
     """
-    names = shorten_labels(list(table.cells.index), width // 3, _cut_text)
+    names = _shorten_labels(list(table.cells.index), width // 3)
     column_width = max(width // 3, width - max(map(len, names)) - 4)  # pandas separates columns
     titles = [f" {_cut_text(title, column_width - 1)}" for title in table.cells.columns]
     cells = table.cells.set_axis(names).map(_cut_text, max_length=column_width)
@@ -285,12 +285,10 @@ def wrap_with_indent(text: str, width: int) -> str:
     )
 
 
-def shorten_labels(
-    labels: Sequence[str], max_length: int, cut: Callable[[str, int], str]
-) -> list[str]:
+def _shorten_labels(labels: Sequence[str], max_length: int) -> list[str]:
     """Return labels cut to so many characters, or to as many more as tell them apart."""
     lengths = range(max_length, max(max_length, *map(len, labels)) + 1)
-    shortened = ([cut(label, length) for label in labels] for length in lengths)
+    shortened = ([_cut_text(label, length) for label in labels] for length in lengths)
     return next(each for each in shortened if len({*each}) == len({*labels}))
 
 

@@ -84,16 +84,23 @@ def load_results(directory: str | Path, experiment: Experiment | None = None) ->
 def read_results(store: Store, experiment: Experiment) -> Results:
     """Return what a folder holds of an experiment."""
     damaged: list[str] = []
-    blocks = {run: _read_blocks(store, experiment, run, damaged) for run in experiment.runs}
-    version = _check_code(f"the folder {str(store.directory)!r}", list(blocks.items()))
-    rows, runs, start = read_rows(list(blocks.items())), [], 0
+    failures = {run: store.read_failures(run) for run in experiment.runs}
+    blocks: dict[Run, list[Block]] = {run: [] for run in experiment.runs}
+    for run, own in blocks.items():
+        for number, block in store.read_blocks(run, experiment.replications):
+            if block is None:
+                damaged.append(store.name_block(run, number))
+            elif number not in failures[run]:  # else, in format 5, it is of older code
+                own.append(block)
+    every = [block for own in blocks.values() for block in own]
+    version = _check_code(f"the folder {str(store.directory)!r}", every)
+    rows, runs, start = read_rows(every), [], 0
     for run, own in blocks.items():
         stop = start + sum(len(block.replications) for block in own) * len(run.steps)
-        failed = store.read_failures(run).items()
-        failures = {n: text for n, text in failed if n < experiment.num_blocks}
+        failed = {n: text for n, text in failures[run].items() if n < experiment.num_blocks}
         numbers = {block.replications.start // run.block_size for block in own}
         timings = {n: facts for n, facts in store.read_timings(run).items() if n in numbers}
-        runs.append(RunResults(run, rows.iloc[start:stop], own, failures, timings))
+        runs.append(RunResults(run, rows.iloc[start:stop], tuple(own), failed, timings))
         start = stop
     num_kept = store.count_blocks_of_other_code(experiment)
     return Results(experiment, version, rows, tuple(runs), tuple(damaged), num_kept)
@@ -125,30 +132,17 @@ def join_results(parts: Sequence[Results]) -> Results:
             raise ValueError(message("a run", "be in one folder of a report only", label))
         joined[each.run] = each
     runs = tuple(joined[run] for run in experiment.runs if run in joined)
-    blocks = [(each.run, each.blocks) for each in runs]
+    blocks = [block for each in runs for block in each.blocks]
     version, rows = _check_code("a report", blocks), read_rows(blocks)
     damaged = tuple(name for part in parts for name in part.damaged)
     num_kept = sum(part.num_kept for part in parts)
     return Results(experiment, version, rows, runs, damaged, num_kept)
 
 
-def _read_blocks(
-    store: Store, experiment: Experiment, run: Run, damaged: list[str]
-) -> tuple[Block, ...]:
-    """Return the blocks of a run; names of those that are not what they claim are added."""
-    blocks, failed = [], store.read_failures(run)
-    for number, block in store.read_blocks(run, experiment.replications):
-        if block is None:
-            damaged.append(store.name_block(run, number))
-        elif number not in failed:  # else, in format 5, it is of older code
-            blocks.append(block)
-    return tuple(blocks)
-
-
-def _check_code(place: str, blocks: Sequence[tuple[Run, Sequence[Block]]]) -> int:
+def _check_code(place: str, blocks: Sequence[Block]) -> int:
     """Return the results version of all blocks; refuse those of two versions, or of two codes."""
     seen: dict[str, Any] = {}
-    for block in (block for _, own in blocks for block in own):
+    for block in blocks:
         parts = {"the engine": block.metadata["results_version"]}
         for part, entry in (("environment", block.run.environment), ("agent", block.run.agent)):
             parts[f"{part} {entry.label}"] = files = block.metadata["sources"].get(part) or {}

@@ -13,7 +13,7 @@ from agents.regression.rows import Rows
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import MultivariateNormal, Normal
-from bandit_gym.problem import BanditProblem, ContextualProblem
+from bandit_gym.problem import ContextualProblem
 
 STD = 0.5
 COVARIANCE = np.array([[1.0, 0.5, 0.0], [0.5, 2.0, 0.3], [0.0, 0.3, 1.0]])
@@ -248,33 +248,6 @@ def test_a_posterior_without_features_knows_coefficients_alone(name):
 
 
 LOGISTIC = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 4, 3)
-PLAIN = BanditProblem(Gaussian(1.0), Normal(0.0, 1.0), 4)
-REFUSED = [
-    ("exact", LOGISTIC, {}, "an exact posterior, got .*; RacingThompson takes any"),
-    ("exact", LINEAR, {"method": "grid"}, "method must be one of 'auto', 'conjugate', got 'grid'"),
-    ("exact", LINEAR, {"discount": 0.9}, "discount must be 1.0 where arms have features"),
-    ("exact", LINEAR, {"window": 9}, "window must be None where arms have features"),
-    ("exact", LINEAR, {"prior": "reference"}, "prior name must be one of .*, got 'reference'"),
-    ("greedy", LINEAR, {"estimate": "average"}, "estimate must be 'posterior' where arms have"),
-    ("racing", LINEAR, {"stopping": 9}, "stopping must be None where arms have features, got 9"),
-    ("racing_paper", LINEAR, {}, "stopping must be None where arms have features, got Paper"),
-    ("laplace", PLAIN, {}, "problem must be a ContextualProblem for LaplaceThompson, which"),
-    ("lin_ucb", PLAIN, {}, "problem must be a ContextualProblem for LinUCB, which decides on feat"),
-    ("thompson", PLAIN, {"posterior": "laplace"}, "posterior must be one of 'exact', 'smc', 'rac"),
-    ("lin_ucb", LINEAR, {"ridge": 0}, "ridge must be a finite number above 0, got 0"),
-    ("optimal", LINEAR, {"horizon": 9}, "problem must have no features for BayesOptimal"),
-    *((name, LINEAR, {}, "problem must have no features for") for name in (
-        *("ucb1", "kl_ucb", "moss", "ucb_tuned", "information_relaxation"),
-        *("discounted_gittins", "finite_horizon_gittins", "optimistic_gittins"),
-        "knowledge_gradient",
-    )),
-]  # fmt: skip
-
-
-def test_agents_that_cannot_take_features_say_so_at_once():
-    for name, problem, options, text in REFUSED:
-        with pytest.raises((TypeError, ValueError), match=text):
-            make_agent(name, problem, **options)
 
 
 def test_lin_ucb_with_a_block_of_features_an_arm_is_algorithm_1_of_its_paper(rng):

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from families import ALL_AGENTS, ALL_ENV_IDS, FACTORIES, DensityOnly, names_with
 from gymnasium.error import InvalidAction, ResetNeeded
+from pairwise import pairwise
 from surface import play, problem_of, shown, started
 
 import agents
@@ -85,27 +86,63 @@ SETTINGS = {
 }
 
 
+def run_in(settings, test):
+    """Run a test in all these settings; a failure names its own."""
+    for setting in settings:
+        try:
+            test(setting)
+        except AssertionError as error:
+            error.add_note(f"in the setting {setting!r}")
+            raise
+
+
 def in_settings(settings):
-    """Run a test in all these settings, those of an agent as one case; a failure names its own."""
+    """Run a test in all these settings, those of an agent as one case."""
     names = dict.fromkeys(SETTINGS[setting][0] for setting in settings)
 
     def decorate(test):
         @pytest.mark.parametrize("name", names)
         def run(name):
-            for setting in settings:
-                if SETTINGS[setting][0] == name:
-                    try:
-                        test(setting)
-                    except AssertionError as error:
-                        error.add_note(f"in the setting {setting!r}")
-                        raise
+            run_in([each for each in settings if SETTINGS[each][0] == name], test)
 
         return run
 
     return decorate
 
 
-in_every_setting = in_settings(SETTINGS)
+EVERYWHERE = []
+"""Names of the tests that go through all settings together."""
+
+
+def in_every_setting(test):
+    """Run a test in few settings: it meets each agent, each problem and each option.
+
+    Each agent meets each problem and each option in one of these tests.
+    """
+    EVERYWHERE.append(test.__name__)
+
+    @pytest.mark.parametrize("name", ALL_AGENTS)
+    def run(name):
+        settings = choose_settings()[test.__name__]
+        run_in([each for each in settings if SETTINGS[each][0] == name], test)
+
+    return run
+
+
+@cache
+def choose_settings():
+    """Return the settings of each test: pairwise in agents, problems, options and tests."""
+    factors = {
+        (name, kind, repr(options), test): setting
+        for test in EVERYWHERE
+        for setting, (name, kind, options) in SETTINGS.items()
+    }
+    chosen = {test: [] for test in EVERYWHERE}
+    for case in pairwise(factors):
+        chosen[case[-1]].append(factors[case])
+    return chosen
+
+
 COSTLY = "gittins", "knowledge", "information", "racing_paper", "bayes_ucb", "chains", "fixed"
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from families import CONJUGATES, DensityOnly, typical_mean
 from geometric import Geometric
+from pairwise import pairwise
 from scipy import stats
 from scipy.special import betaln, logsumexp
 from surface import started
@@ -130,12 +131,12 @@ CASES = [
     *(("racing_paper", model, "few") for model in (*OF_TABLE_1, "Bernoulli, cut normal")),
     *(("smc_paper", model, "few") for model in list(MODELS)[::2]),  # later it collapses
 ]
-CASES = [
+CASES = pairwise(
     (agent, model, history)
     for agent, model, history in CASES
     if history != "huge" or agent.startswith("exact")
     if model not in DEPENDENT or history == IN_TURN[model]
-]
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=" - ".join)

@@ -531,7 +531,11 @@ def test_what_code_of_today_does_not_draw_is_in_no_table(project):
     assert not run_experiment(experiment, project / "out", workers=SERIAL).failed
 
 
-@pytest.mark.parametrize("workers", [SERIAL, Workers("loky", 1)], ids=lambda w: w.backend)
+@pytest.mark.parametrize(
+    "workers",
+    [SERIAL, pytest.param(Workers("loky", 1), marks=pytest.mark.nightly)],
+    ids=lambda w: w.backend,
+)
 def test_a_module_edited_since_its_import_is_refused_until_python_starts_again(project, workers):
     """Neither is the old one run and told as the new one, nor is the new one imported."""
     experiment = load_experiment(project / "study.json")

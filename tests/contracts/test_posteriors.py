@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from families import CONJUGATES, DensityOnly, OnlyArmDensities, typical_mean
 from geometric import Geometric
+from pairwise import pairwise
 from scipy import special, stats
 from scipy.interpolate import CubicSpline
 from scipy.special import expit
@@ -76,14 +77,27 @@ ROUTES = {
 NOISY = "chains", "particles", "moved"
 OF_COMPILED = "chains", "race, weighed", "mixture", "race, mixture"
 CASES = [
-    pytest.param((route, likelihood), id=f"{route} - {likelihood.name}")
+    (route, likelihood)
     for route in ROUTES
     for likelihood in (*CONJUGATE, Geometric())
     if likelihood in CONJUGATE or route in ("tables", "moved", "race", "mixture, nested")
     if is_compiled(likelihood) or route not in OF_COMPILED
     if likelihood.contains(BOX[0]) or ROUTES[route][1] in (None, MIXED)
 ]
-every_case = pytest.mark.parametrize("case", CASES)
+QUESTIONS = "moments", "best arms", "draws"
+"""What posteriors are asked: each likelihood all of it, each route too, both together one."""
+ASKED = pairwise([(*case, question) for case in CASES for question in QUESTIONS])
+
+
+def name_case(case):
+    return f"{case[0]} - {case[1].name}"
+
+
+def every_case_of(question):
+    cases = [tuple(case) for *case, asked in ASKED if asked == question]
+    return pytest.mark.parametrize("case", cases, ids=name_case)
+
+
 LEVELS = (0.05, 0.5, 0.9)
 BY_TABLES = "conjugate, by tables", "tables", "race"
 ERROR = dict.fromkeys(("conjugate", "mixture", "race, mixture"), 1e-6) | dict.fromkeys(
@@ -216,7 +230,7 @@ def error_of(case):
     return ERROR.get(case[0], 0.0), BIAS.get(case[0], 0.0)
 
 
-@every_case
+@every_case_of("moments")
 def test_moments_quantiles_and_densities_are_those_of_quadrature(case):
     snapshot, which = snapshot_of(case)
     average, std, *_ = integrate(find_problem_given(case))
@@ -256,7 +270,7 @@ def assert_densities(case):
         assert found == pytest.approx(expected, abs=DENSITY_ERROR.get(case[0], 2e-3))
 
 
-@every_case
+@every_case_of("best arms")
 def test_best_arms_are_those_of_the_oracle(case):
     snapshot, _ = snapshot_of(case)
     found, (error, bias) = snapshot.best_arm_probabilities(), error_of(case)
@@ -315,7 +329,7 @@ def test_bayes_ucb_says_that_it_asks_for_more_than_a_chain_resolves(pulls, is_do
     assert (agent.diagnostics()["doubts"] == is_doubted * Doubt.FEW_EFFECTIVE_SAMPLES).all()
 
 
-@every_case
+@every_case_of("draws")
 def test_draws_and_rewards_have_the_distribution_that_they_are_drawn_from(case):
     """Draws lie below quantiles as often as these say; rewards average what the means do."""
     snapshot, which = snapshot_of(case)
@@ -344,7 +358,7 @@ def test_draws_and_rewards_have_the_distribution_that_they_are_drawn_from(case):
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_copy_tells_the_same(route):
-    cases = [case for (case,) in (each.values for each in CASES) if case[0] == route]
+    cases = [case for case in CASES if case[0] == route]
     for case in cases if route == "conjugate" else cases[-1:]:
         snapshot, _ = snapshot_of(case)
         copy = pickle.loads(pickle.dumps(snapshot))
@@ -482,10 +496,10 @@ def test_a_level_that_all_arms_share_is_weighed_by_its_evidence(agent_name, name
         assert abs(law[0] - expected).sum() / 2 < 1e-5
 
 
-IN_MIXTURES = [case for case in CASES if "mixture" in case.values[0][0]]
+IN_MIXTURES = [case for case in CASES if "mixture" in case[0]]
 
 
-@pytest.mark.parametrize("case", IN_MIXTURES)
+@pytest.mark.parametrize("case", IN_MIXTURES, ids=name_case)
 def test_mixtures_fall_short_of_a_level_as_sums_over_a_grid_say(case):
     """E(level - mean)^+ is the integral of the distribution function up to the level."""
     snapshot, _ = snapshot_of(case)

@@ -889,6 +889,8 @@ def test_page_of_nothing_says_so_and_shows_the_experiment(harmful, tmp_path):
     assert "&quot;agents&quot;: [" in text and charts_in(text) == 0
 
 
+@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_browser_draws_and_prints_the_page_and_has_nothing_to_complain_of(page):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     names = ("chromium", "chromium-browser", "google-chrome")

@@ -19,6 +19,8 @@ import bandit_gym as bg
 
 NUM_ENVS, NUM_ARMS = 4, 3
 
+settings.register_profile("fixed", derandomize=True, database=None, deadline=None, max_examples=20)
+settings.load_profile("fixed")
 every_id = pytest.mark.parametrize("env_id", ALL_ENV_IDS)
 every_mode = pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.value)
 

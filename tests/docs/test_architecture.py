@@ -1,12 +1,13 @@
 """The page about the architecture: its recipes work as they stand, from outside the packages."""
 
+import re
 import sys
 from types import ModuleType
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from documents import blocks, run
+from documents import ROOT, blocks, read, run
 from families import FACTORIES, names_with
 from gymnasium.envs.registration import registry
 from surface import started
@@ -34,6 +35,14 @@ def recipe(request, monkeypatch):
     yield module
     for name in set(registry) - known:
         del registry[name]
+
+
+def test_each_file_of_bandit_gym_is_the_home_of_a_concept_and_each_home_a_file():
+    package = ROOT / "bandit_gym"
+    files = {path.relative_to(package).as_posix() for path in package.rglob("[!_]*.py")}
+    (table,) = re.findall(r"\| concept .*?\n\n", read("docs/architecture.md"), re.DOTALL)
+    homes = {home for row in table.splitlines() for home in re.findall(r"`([\w/]+\.py)`", row)}
+    assert homes == files
 
 
 def take(heading, name):

@@ -86,11 +86,6 @@ FEWER = {
 }
 """Of studies that would take minutes: what stands in their settings, and stands for it here."""
 
-IN_THE_GATE = "exact"
-BY_NIGHT = [
-    pytest.param(name, marks=() if name == IN_THE_GATE else pytest.mark.nightly) for name in NAMES
-]
-
 
 @pytest.fixture
 def fewer(tmp_path, monkeypatch):
@@ -107,7 +102,8 @@ def fewer(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BY_NIGHT)
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", NAMES)
 def test_a_study_writes_numbers_pictures_and_a_page_and_goes_on_where_it_was(
     name, fewer, monkeypatch, capsys
 ):

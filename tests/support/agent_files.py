@@ -14,12 +14,20 @@ from surface import play, shown, started
 from agents import load
 from agents.base.saved import AGENT_FILE_FORMAT
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Beta, HierarchicalBeta, Normal, TruncatedNormal
+from bandit_gym.priors import (
+    Beta,
+    HierarchicalBeta,
+    Normal,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+)
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
 FOLDER = Path(__file__).parent.parent / "agents" / "data"
 EXPECTED = FOLDER / f"expected-format-{AGENT_FILE_FORMAT}.json"
 TABLES = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 4)
+COVARIANCE = (0.02 * np.eye(4) + 0.02).tolist()
+FACTOR = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, COVARIANCE), 4)
 AGENTS = {
     "conjugate": ("exact", BanditProblem(Bernoulli(), Beta(2.0, 3.0), 4), None),
     "tables": ("exact", TABLES, 2),
@@ -30,6 +38,10 @@ AGENTS = {
     ),
     "window": ("sliding_window", TABLES, 2),
     "decisions": ("moss", TABLES, 2),
+    "chains": ("exact", FACTOR, None),
+    "particles": ("smc", TABLES, 2),
+    "race": ("racing", FACTOR, 2),
+    "fits": ("racing", ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 4, 3), None),
     "linear": ("exact", ContextualProblem(Gaussian(0.5), Normal(0.0, 1.0), 4, 3), None),
 }
 """Kind -> agent, problem, number of lanes. Its options are those that need none."""
