@@ -125,7 +125,7 @@ class RacingThompson(Thompson):
             first, in random order, as for an improper prior. Ignored if the proposal is proper.
 
     Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped` for a
-    race that reached its maximal number of samples, `doubts` (`bandit_gym.checks.doubts.Doubt`),
+    race that reached its maximal number of samples, `doubts` (`bandit_gym.doubts.Doubt`),
     `is_unreliable` if there are doubts, and `last_checked`, the pulls that the lane had
     when its proposal was last checked (see `agents.racing.coverage`).
 

@@ -6,7 +6,7 @@ The import stays light: environments, the harness and their heavy dependencies l
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bandit_gym.checks.files import VERSION as __version__
+from bandit_gym.files import VERSION as __version__
 from bandit_gym.registration import ENV_IDS
 
 if TYPE_CHECKING:

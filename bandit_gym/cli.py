@@ -28,8 +28,6 @@ from bandit_gym.checks import (
     check_path,
     message,
 )
-from bandit_gym.checks.files import VERSION, replacing
-from bandit_gym.checks.styles import AXIS_SCALES, FILE_STYLES, FORMATS
 from bandit_gym.experiments.catalogue import CATALOGUE_GROUPS, describe_catalogue
 from bandit_gym.experiments.entries import make_environment
 from bandit_gym.experiments.execution import (
@@ -39,6 +37,7 @@ from bandit_gym.experiments.execution import (
 )
 from bandit_gym.experiments.experiment import Experiment, Run, load_experiment, read_json
 from bandit_gym.experiments.store import MANIFEST, open_store
+from bandit_gym.files import VERSION, replacing
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
 from bandit_gym.results.report import (
@@ -50,6 +49,7 @@ from bandit_gym.results.report import (
     write_report,
 )
 from bandit_gym.results.results import join_results, load_results, read_results
+from bandit_gym.styles import AXIS_SCALES, FILE_STYLES, FORMATS
 
 OK, RUN_FAILED, BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED = 0, 1, 2, 130, 141, 143
 
@@ -197,9 +197,9 @@ def _report(options: argparse.Namespace) -> bool:
 def _export(options: argparse.Namespace) -> None:
     """Write all rows of a folder into one file."""
     results = load_results(options.directory)
-    is_typed = options.csv is not None
-    path = check_file("csv", options.csv) if is_typed else Path(options.directory) / "results.csv"
-    with replacing(path, is_typed=is_typed) as file:
+    own = options.csv is None
+    path = Path(options.directory) / "results.csv" if own else check_file("csv", options.csv)
+    with replacing(path, allows_devices=not own) as file:
         results.rows.to_csv(file, index=False, mode="wb")
     print(f"One row per stored replication and step: {path}")
 

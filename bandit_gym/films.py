@@ -18,15 +18,15 @@ from numpy.random import SeedSequence
 from PIL import Image
 
 from bandit_gym.checks import check_file, check_seed, find_problem, import_extra, message
-from bandit_gym.checks.files import replacing
-from bandit_gym.checks.styles import wrap_text
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.envs.rendering import RENDER_FPS, View, make_view, render_picture, show_record
 from bandit_gym.experiments.entries import make_environment
 from bandit_gym.experiments.experiment import Experiment, Run, make_agent_and_environment
+from bandit_gym.files import replacing
 from bandit_gym.problem import ContextualProblem
 from bandit_gym.rollout import AGENT_STREAM, Step, play_steps
+from bandit_gym.styles import wrap_text
 
 POSTERIOR_MEMBERS = ("mean", "density", "sample", "source")
 """Of a posterior, as `agents.snapshots` has them."""
@@ -69,7 +69,7 @@ class Film:
             OSError: if the file cannot be written.
         """
         path = check_film_path(path)
-        with replacing(path, is_typed=True) as file:
+        with replacing(path, allows_devices=True) as file:
             if path.suffix == ".html":
                 head = '<!doctype html><meta charset="utf-8"><title>A run</title>'
                 file.write(f"{head}{self._repr_html_()}\n".encode())

@@ -25,9 +25,9 @@ from bandit_gym.checks import (
     find_problem,
     message,
 )
-from bandit_gym.checks.files import replacing
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.experiments.entries import agent_names, load_agent
+from bandit_gym.files import replacing
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import (
     AGENT_STREAM,
@@ -73,7 +73,7 @@ class InContextDataset:
         if file_path.suffix not in (".npz", ".parquet"):
             raise ValueError(message("path", "end in .npz or .parquet", str(path)))
         arrays = {name: array for name, array in asdict(self).items() if array is not None}
-        with replacing(file_path, is_typed=True) as file:
+        with replacing(file_path, allows_devices=True) as file:
             if file_path.suffix == ".npz":
                 np.savez_compressed(file, **arrays)
                 return

@@ -26,7 +26,7 @@ import numpy as np
 
 from agents import AGENTS, make_agent
 from bandit_gym import ENV_IDS
-from bandit_gym.checks.files import RESULTS_VERSION
+from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.registration import FEATURE_ENV_IDS
 from bandit_gym.rollout import rollout
 

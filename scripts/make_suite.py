@@ -27,10 +27,10 @@ import numpy as np
 
 from agents.oracle import ToleranceError, action_probabilities_with_error
 from agents.oracle.contextual import probabilities_by_chains
-from bandit_gym.checks.files import to_json, write_atomically
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.fidelity.distance import total_variation
 from bandit_gym.fidelity.suite import Recipe
+from bandit_gym.files import to_json, write_atomically
 from bandit_gym.problem import ContextualProblem, problem_from_dict
 
 ANSWER_TOLERANCE = 1e-9

@@ -42,7 +42,7 @@ from bandit_gym.checks import (
     find_problem,
     message,
 )
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 
@@ -438,7 +438,7 @@ class Agent(Lanes, metaclass=AgentMeta):
         """Return how the last `act` went, by name; nothing before the first.
 
         They are (N,) arrays, (n,) after an `act` with a size, or numbers for a single run, whose
-        `doubts` are a `bandit_gym.checks.doubts.Doubt`.
+        `doubts` are a `bandit_gym.doubts.Doubt`.
         """
         diagnostics: dict[str, Any]
         diagnostics = {name: values.copy() for name, values in self._find_diagnostics().items()}

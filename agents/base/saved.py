@@ -20,7 +20,7 @@ import numpy as np
 
 from agents.base.conjugacy import REFERENCE, reference_prior
 from bandit_gym.checks import message
-from bandit_gym.checks.files import replacing
+from bandit_gym.files import replacing
 from bandit_gym.likelihoods import likelihood_from_dict
 from bandit_gym.problem import BanditProblem, problem_from_dict
 
@@ -96,7 +96,7 @@ def write_agent_file(path: Path, content: dict[str, Any]) -> None:
         raise TypeError(message("state", condition, value))
 
     text = json.dumps({"format": AGENT_FILE_FORMAT, **content}, default=encode_value)
-    with replacing(path, is_typed=True) as file:
+    with replacing(path, allows_devices=True) as file:
         np.savez(file, **{CONTENT_KEY: np.frombuffer(text.encode(), np.uint8)}, **arrays)  # type: ignore[arg-type]
 
 

@@ -17,7 +17,7 @@ from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.factory import make_posterior
 from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import check_features, message
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.problem import BanditProblem, check_problem
 
 
@@ -25,7 +25,7 @@ class PosteriorAgent(Agent):
     """An agent that is a posterior and, in its subclasses, a rule.
 
     Diagnostics: `doubts`, why its posterior may be wrong, as a sum of
-    `bandit_gym.checks.doubts.Doubt`; `is_unreliable`, where there are any; and what else the kind
+    `bandit_gym.doubts.Doubt`; `is_unreliable`, where there are any; and what else the kind
     of posterior says.
 
     Arguments:

@@ -27,7 +27,7 @@ from agents.base.evidence import MAX_STATISTICS, CountsAndSums
 from agents.numerics.choices import hide_arms, random_argmax, share_evenly
 from agents.posteriors.weighted_draws import MAX_BEST_ARM_ERROR, WeightedDraws, best_arm_error
 from bandit_gym.checks import check_returned, message
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
@@ -174,7 +174,7 @@ class Belief(ABC):
         return np.asarray(self._answer(WeightedDraws.effective_sample_size))
 
     def doubts(self) -> np.ndarray:
-        """Return (N,) why what is held may be wrong, as a sum of `bandit_gym.checks.doubts.Doubt`.
+        """Return (N,) why what is held may be wrong, as a sum of `bandit_gym.doubts.Doubt`.
 
         Kinds that can detect their errors add to this: whether draws were too few for what was
         asked of them since the last data.
@@ -264,6 +264,25 @@ class Posterior(Belief):
             evidence: all data so far; its arrays are not copied: `update` again after a change.
         """
 
+    def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
+        """Return the (N,) arms with the largest predictor under one draw of coefficients.
+
+        Kinds may fuse the two steps, and those that say `decides_many` return (n,) arms, one draw
+        each, of one lane with (n, K, d) features.
+
+        Args:
+            rng: source of randomness.
+            features: (N, K, d), NaN of arms that are not available.
+        """
+        predictors = self.draw_predictors(rng, features)
+        return random_argmax(rng, hide_arms(predictors, ~np.isnan(predictors)))
+
+    def draw_predictors(self, rng: Generator, features: np.ndarray) -> np.ndarray:
+        """Return (N, K) linear predictors of arms with (N, K, d) features under one draw."""
+        name = f"{type(self).__name__}.sample"
+        coefficients = check_returned(name, self.sample(rng), features[:, 0].shape)
+        return np.asarray(self.problem.predictors(coefficients, features))  # type: ignore[attr-defined]
+
     def predict(self, features: np.ndarray | None = None) -> Belief:
         """Return the belief for the next decision, after `update`.
 
@@ -295,11 +314,21 @@ class FeatureBelief(Belief):
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw of the means."""
-        return np.asarray(self.problem.link.mean(self._draw_predictors(rng)))
+        predictors = self.posterior.draw_predictors(rng, self.features)
+        return np.asarray(self.problem.link.mean(predictors))
+
+    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
+        """Return (size, N, K) draws of the means."""
+        name, shape = f"{type(self.posterior).__name__}.sample_many", self.features[:, 0].shape
+        draws = check_returned(name, self.posterior.sample_many(rng, size), (size, *shape))
+        return np.asarray(self.problem.means(draws, self.features))
 
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) arms with the largest predictor, as means may be equal by rounding."""
-        return random_argmax(rng, hide_arms(self._draw_predictors(rng), available))
+        features = self.features
+        if available is not None:
+            features = np.where(available[..., None], features, np.nan)
+        return self.posterior.draw_best_arms(rng, features)
 
     def weighted_draws(self) -> WeightedDraws:
         """Return draws of the means: those of the coefficients, under the features."""
@@ -312,11 +341,9 @@ class FeatureBelief(Belief):
         """Return (N,) why what is held may be wrong; see `Belief.doubts`."""
         return np.bitwise_or(self.posterior.doubts(), self._shortages)
 
-    def _draw_predictors(self, rng: Generator) -> np.ndarray:
-        """Return the (N, K) linear predictors of the means under one draw."""
-        name, shape = f"{type(self.posterior).__name__}.sample", self.features[:, 0].shape
-        draws = check_returned(name, self.posterior.sample(rng), shape)
-        return np.asarray(self.problem.predictors(draws, self.features))
+    def diagnostics(self) -> dict[str, np.ndarray]:
+        """Return those of the posterior, with what is doubted at these features."""
+        return self.posterior.diagnostics() | super().diagnostics()
 
 
 class ExactPosterior(Posterior):

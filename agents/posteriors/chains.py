@@ -40,8 +40,8 @@ from agents.base.conjugacy import likelihood_coefficients, require_proper_prior
 from agents.base.evidence import CountsAndSums
 from agents.posteriors.base import Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
-from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.typing import FloatArray
+from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Exponential, Gaussian
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.numerics.streams import make_generator

@@ -44,7 +44,7 @@ from agents.posteriors.tables import (
     update_tables,
 )
 from bandit_gym.checks import message
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.problem import BanditProblem
 

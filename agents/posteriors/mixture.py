@@ -35,7 +35,7 @@ from agents.posteriors.conjugate import ConjugatePosterior, conjugate_posterior
 from agents.posteriors.grid import GridPosterior, compare_arms
 from agents.posteriors.tables import DENSITY, POSITION, tabulate_distributions
 from agents.posteriors.weighted_draws import normalise_weights
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.problem import BanditProblem
 
 NEGLIGIBLE_WEIGHT = 1e-9

@@ -34,12 +34,13 @@ from agents.posteriors.weighted_draws import (
     compare_populations,
     draw_particle,
     draw_particles,
+    find_particles,
     normalise_weights,
     scale_weights,
     systematic_resample,
 )
 from bandit_gym.checks import check_choice, check_integer
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem, check_problem
 
@@ -192,17 +193,19 @@ class ParticlePosterior(Posterior):
         if len(self._weights) == 1:
             return self._means[:, draw_particle(rng, self._weights[0])][None]
         chosen = draw_particles(rng, self._weights)
-        return self._particles()[np.arange(len(chosen)), chosen].reshape(self.counts.shape)
+        return self._particles()[np.arange(len(chosen)), chosen].reshape(self._means_shape)
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws: particles in proportion to their weight."""
-        return self._populations().resample(rng, size).reshape(size, *self.counts.shape)
+        chosen = find_particles(self._weights, rng.random((len(self._weights), size)))
+        draws = self._particles()[np.arange(len(self._weights)), chosen.T]
+        return draws.reshape(size, *self._means_shape)
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
-        if self._size == self.problem.num_arms:
+        if self._size == self._num_means:
             return self._populations().best_arm_probabilities(available)
-        probabilities, (num_lanes, num_arms) = np.zeros(self.counts.shape), self.counts.shape
+        probabilities, (num_lanes, num_arms) = np.zeros(self._means_shape), self._means_shape
         means = self._means[:, :-1].reshape(num_lanes, num_arms, -1)
         weights = self._populations().weights.reshape(means.shape)
         for lane in range(num_lanes):
@@ -242,6 +245,11 @@ class ParticlePosterior(Posterior):
             "is_degenerate": is_void.any(axis=1),
         }
 
+    @property
+    def _means_shape(self) -> tuple[int, int]:
+        """N and K, or d of coefficients."""
+        return len(self.counts), self._num_means
+
     def _by_lane(self, values: np.ndarray) -> np.ndarray:
         """Return (R,) values of populations as an (N, R / N) array."""
         return values.reshape(len(self.counts), -1)
@@ -254,19 +262,19 @@ class ParticlePosterior(Posterior):
         self, available: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) best-arm probabilities and (N, K, K) means given which arm is best."""
-        is_joint = self._size == self.problem.num_arms
+        is_joint = self._size == self._num_means
         return (self._populations() if is_joint else self._draws()).best_arm_moments(available)
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means."""
         own = self._populations()
-        levels = np.broadcast_to(p, self.counts.shape).reshape(len(own.means), -1)
+        levels = np.broadcast_to(p, self._means_shape).reshape(len(own.means), -1)
         self._note_shortage(np.any(self._by_lane(own.has_few_beyond(levels)), axis=1))
-        return own.quantile(levels).reshape(self.counts.shape)
+        return own.quantile(levels).reshape(self._means_shape)
 
     def _answer(self, question: Callable[..., Any], *options: Any) -> Any:
         """Return (N, K) values of a `WeightedDraws` method, applied to each population."""
-        own, shape = self._populations(), self.counts.shape
+        own, shape = self._populations(), self._means_shape
         rows = [np.broadcast_to(each, shape).reshape(len(own.means), -1) for each in options]
         found = np.asarray(question(own, *rows))
         return found.reshape(*found.shape[:-2], *shape)

@@ -26,7 +26,7 @@ from agents.racing.proposals import Proposal, draw_weighted, make_weight_error
 from agents.racing.races import Races
 from agents.racing.stopping import EFFECTIVE_SAMPLES, Stop, make_stop, make_thresholds
 from bandit_gym.checks import check_choice, check_real, message
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 

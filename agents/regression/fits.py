@@ -34,7 +34,7 @@ from agents.regression.likelihoods import make_link_code
 from agents.regression.normal_fit import Components, Data, Fit
 from agents.regression.rows import Rows
 from agents.regression.sites import add_rows, join_blocks, refine_blocks
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, SharedMixture, StudentT
 from bandit_gym.problem import ContextualProblem

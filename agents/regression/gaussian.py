@@ -29,8 +29,8 @@ from agents.posteriors.factory import find_methods
 from agents.regression.roots import Roots, describe_arms, join_prior
 from agents.regression.rows import Rows
 from bandit_gym.checks import check_choice, message
-from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.typing import FloatArray
+from bandit_gym.doubts import Doubt
 from bandit_gym.priors import MultivariateNormal
 from bandit_gym.problem import ContextualProblem
 

@@ -24,13 +24,13 @@ from numpy.random import Generator
 
 from agents.posteriors.particles import ParticlePosterior
 from agents.posteriors.populations import step_directions
-from agents.posteriors.weighted_draws import WeightedDraws, find_particles
+from agents.posteriors.weighted_draws import WeightedDraws
 from agents.regression.draws import add_likelihood
 from agents.regression.likelihoods import LinkCode, make_link_code
 from agents.regression.normal_fit import Data
 from agents.regression.posterior import CoefficientPosterior
 from agents.regression.rows import Rows
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.compiled import kernel
 
 MAX_STAGES = 300
@@ -54,7 +54,7 @@ MIN_DEVIATION = 1e-300
 
 
 class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
-    """Weighted particles of the coefficients; see `ParticlePosterior` and `CoefficientBelief`.
+    """Weighted particles of the coefficients; see `ParticlePosterior`.
 
     Arguments: those of `ParticlePosterior`.
 
@@ -82,15 +82,9 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
             now = Data(rows.columns, self.counts, self.sums)
             self._add_data(rng, lanes * self._size, (before, now))
 
-    @property
-    def coefficients(self) -> WeightedDraws:
-        """The particles and their weights."""
+    def weighted_draws(self) -> WeightedDraws:
+        """Return the particles and their weights."""
         return self._populations()
-
-    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
-        """Return (size, N, d) draws: particles in proportion to their weight."""
-        chosen = find_particles(self._weights, rng.random((self.num_lanes, size)))
-        return self._particles()[np.arange(self.num_lanes), chosen.T]
 
     def doubts(self) -> np.ndarray:
         """Return (N,) where particles are worth too few draws, or could not follow the data."""
@@ -99,11 +93,7 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
         is_few = lineage.is_capped | lineage.has_few_effective(self._effective_sizes(), *of_all)
         min_worth = MIN_WORTH_SHARE * num_particles, MIN_WORTH_PER_COEFFICIENT * self._size
         is_few |= lineage.is_worth_less(np.maximum(*min_worth))
-        return np.where(is_few, Doubt.PARTICLES_COLLAPSED.value, 0)
-
-    def report_draws(self) -> dict[str, np.ndarray]:
-        """Return what `ParticlePosterior` reports."""
-        return self.diagnostics()
+        return np.where(is_few, Doubt.PARTICLES_COLLAPSED.value, 0) | self._shortages
 
     def _log_likelihood_gain(self, rows: np.ndarray, cells: np.ndarray, totals: Any) -> np.ndarray:
         """Return (R, P + 1) log-likelihoods of the new rewards of R lanes."""

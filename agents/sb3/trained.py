@@ -61,7 +61,7 @@ class SB3Agent(Lanes):
     """
 
     has_exact_probabilities = True
-    hears_every_step = True  # of `deliver`, also where no reward arrives: memories move on
+    observes_every_step = True  # of `deliver`, also where no reward arrives: memories move on
 
     def __init__(self, model: Any, *, deterministic: bool = False) -> None:
         policy = getattr(model, "policy", model)

@@ -27,9 +27,9 @@ from bandit_gym.checks import (
     check_seed,
     message,
 )
-from bandit_gym.checks.doubts import Doubt
-from bandit_gym.checks.styles import COLOURS, line_style
+from bandit_gym.doubts import Doubt
 from bandit_gym.problem import ContextualProblem
+from bandit_gym.styles import COLOURS, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -153,7 +153,7 @@ class PosteriorSnapshot(ThreadSafe):
 
     @property
     def doubts(self) -> Any:
-        """Why answers so far may be wrong: a `bandit_gym.checks.doubts.Doubt`, or (N,) numbers."""
+        """Why answers so far may be wrong: a `bandit_gym.doubts.Doubt`, or (N,) numbers."""
         doubts = self._ask("doubts", of_arms=False)
         return Doubt(int(doubts)) if self.num_envs is None else doubts
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bandit_gym.checks import as_numbers, message
-from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.doubts import Doubt
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.rollout import BanditAgent, Environment, Step, play_steps
 

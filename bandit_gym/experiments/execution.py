@@ -42,7 +42,6 @@ from bandit_gym.checks import (
     import_extra,
     message,
 )
-from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.experiments.blocks import Outcome, record_block
 from bandit_gym.experiments.entries import summarise_error
 from bandit_gym.experiments.experiment import (
@@ -52,6 +51,7 @@ from bandit_gym.experiments.experiment import (
 )
 from bandit_gym.experiments.provenance import versions
 from bandit_gym.experiments.store import Store, digest_code, to_parquet
+from bandit_gym.files import RESULTS_VERSION
 
 FEW_DECISIONS = 5_000
 """Most decisions that run in the main process, if all code comes with the project: starting a

@@ -32,11 +32,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bandit_gym.checks import message
-from bandit_gym.checks.files import remove_leftovers, to_json, write_atomically
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, Outcome, columns_of
 from bandit_gym.experiments.entries import Entry, content_digest
 from bandit_gym.experiments.experiment import Experiment, Run
+from bandit_gym.files import remove_leftovers, to_json, write_atomically
 
 FORMAT = 6
 """Of a folder that is written."""

@@ -15,9 +15,7 @@ import numpy as np
 import pandas as pd
 
 from bandit_gym.checks import check_folder, check_integer, check_real, message
-from bandit_gym.checks.doubts import Doubt
-from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
-from bandit_gym.checks.styles import COLOURS, escape_formula
+from bandit_gym.doubts import Doubt
 from bandit_gym.experiments.entries import read_entries, summarise_error
 from bandit_gym.experiments.execution import Workers, make_calls
 from bandit_gym.fidelity.distance import HALF_WIDTH
@@ -30,7 +28,9 @@ from bandit_gym.fidelity.trial import (
     describe_trial,
     measure_distance,
 )
+from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.plots import NotebookFigure, save_figure
+from bandit_gym.styles import COLOURS, escape_formula
 
 NUM_DECISIONS, MIN_DECISIONS = 10_000, 1000
 """Of a case, at scale 1 and at any scale."""

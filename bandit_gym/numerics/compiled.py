@@ -35,7 +35,7 @@ from numba.core.serialize import dumps
 from numba.core.types import NamedTuple, NamedUniTuple
 from numba.extending import register_jitable
 
-from bandit_gym.checks.files import write_atomically
+from bandit_gym.files import write_atomically
 
 MAX_WAIT = 300
 """Seconds to wait for another process that compiles the same; the slowest takes a tenth of it."""

@@ -19,9 +19,8 @@ import numpy as np
 import pandas as pd
 
 from bandit_gym.checks import check_file
-from bandit_gym.checks.files import VERSION, replacing
-from bandit_gym.checks.styles import COLOURS, DARK_COLOURS, STYLES
 from bandit_gym.experiments.entries import Entry
+from bandit_gym.files import VERSION, replacing
 from bandit_gym.results.data import StoredResults
 from bandit_gym.results.report import (
     DETAIL_COLUMNS,
@@ -35,6 +34,7 @@ from bandit_gym.results.report import (
     write_p_value,
     write_part,
 )
+from bandit_gym.styles import COLOURS, DARK_COLOURS, STYLES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,7 +110,7 @@ def write_html(results: StoredResults, path: str | Path) -> Path:
     """
     path = check_file("path", path)
     page = "\n".join(_write_html_page(results)).encode()
-    with replacing(path, is_typed=True) as file:
+    with replacing(path, allows_devices=True) as file:
         file.write(page)
     return path
 

@@ -20,10 +20,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from bandit_gym.checks.files import replacing
-from bandit_gym.checks.styles import FORMATS, STYLES, LineStyle, line_style, wrap_text
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.entries import Entry
+from bandit_gym.files import replacing
 from bandit_gym.results.data import (
     RunResults,
     StoredResults,
@@ -31,6 +30,7 @@ from bandit_gym.results.data import (
     paired_differences,
 )
 from bandit_gym.results.statistics import MIN_REPLICATIONS, mean_interval
+from bandit_gym.styles import FORMATS, STYLES, LineStyle, line_style, wrap_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from bandit_gym.checks import check_choice, check_folder
-from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
-from bandit_gym.checks.styles import AXIS_SCALES, FILE_STYLES, FORMATS
 from bandit_gym.experiments.blocks import COLUMNS, DOUBT_COLUMNS
 from bandit_gym.experiments.entries import Entry
+from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.data import StoredResults, aggregate, describe_regret, list_unscored
 from bandit_gym.results.statistics import FEW_REPLICATIONS, MIN_REPLICATIONS, SIGNIFICANCE_LEVEL
+from bandit_gym.styles import AXIS_SCALES, FILE_STYLES, FORMATS
 
 VERDICT_COLUMNS = {"wins": "better", "losses": "worse", "undecided": "undecided"}
 """Title -> the verdict that is counted below it."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bandit_gym.checks import check_choice, check_object, check_path, message
-from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.store import Block, Store, open_store
+from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.results.data import RunResults, StoredResults, read_rows
 from bandit_gym.results.report import describe, make_report_parts, write_part
 

@@ -187,7 +187,7 @@ def _deliver_part(agent: Any, info: Mapping[str, Any], mask: Any) -> None:
     features = info.get(FEEDBACK_FEATURES)
     places = zip(has_arrived.T, actions.T, rewards.T, strict=True)
     for place, (arrived, arms, paid) in enumerate(places):
-        is_heard = place == 0 and getattr(agent, "hears_every_step", False)
+        is_heard = place == 0 and getattr(agent, "observes_every_step", False)
         infos = {} if features is None else {"observation": features[..., place, :]}
         if np.ndim(info["feedback_step"]) == 1:  # a single run
             if arrived[0] or is_heard:

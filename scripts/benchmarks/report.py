@@ -15,10 +15,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from bandit_gym.checks.styles import COLOURS
 from bandit_gym.experiments.provenance import versions
 from bandit_gym.results.plots import save_figure
 from bandit_gym.results.report import markdown_rows
+from bandit_gym.styles import COLOURS
 from benchmarks.thresholds import TARGETS, judge_row
 from benchmarks.timing import Effort, ResultRow
 from scripts.studies.environments import read_pins

@@ -18,7 +18,6 @@ from matplotlib.ticker import PercentFormatter
 from numpy.random import Generator, SeedSequence
 
 from agents import RacingThompson
-from bandit_gym.checks.styles import COLOURS
 from bandit_gym.experiments.entries import Entry, read_entries
 from bandit_gym.fidelity import load_suite
 from bandit_gym.fidelity.distance import noise_floor, total_variation
@@ -27,6 +26,7 @@ from bandit_gym.fidelity.trial import decide_in_lanes, make_suite_agent, shares_
 from bandit_gym.results.data import RunResults
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.statistics import Interval, mean_interval
+from bandit_gym.styles import COLOURS
 from scripts.studies.study import Found, StudyTask, parts_of, play_agents, verdict
 
 NEAR, LESS, MORE = "within 0.02", "too little for the favourite", "too much for the favourite"

@@ -22,7 +22,6 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from agents.oracle import action_probabilities_with_error
-from bandit_gym.checks.styles import COLOURS
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.experiments.entries import read_entries
 from bandit_gym.fidelity import load_suite
@@ -34,6 +33,7 @@ from bandit_gym.priors import Gamma, Normal
 from bandit_gym.problem import BanditProblem, ContextualProblem, problem_from_dict
 from bandit_gym.results.plots import NotebookFigure
 from bandit_gym.results.report import markdown_rows
+from bandit_gym.styles import COLOURS
 from scripts.studies.environments import ask_adapter, install_library
 from scripts.studies.study import Found, StudyTask, parts_of
 

@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 from agents import make_agent
 from agents.bayes_optimal import expected_regret, optimal_bracket, optimal_regret
 from agents.bayes_optimal.brackets import played_regrets
-from bandit_gym.checks.styles import COLOURS
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import prior_from_dict
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.statistics import mean_interval
+from bandit_gym.styles import COLOURS
 from scripts.studies.study import Found, StudyTask, parts_of, play_agents
 
 ARMS = (2, 3, 5)

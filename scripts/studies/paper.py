@@ -31,7 +31,6 @@ from agents.oracle import action_probabilities
 from agents.posteriors.conjugate import reference_posterior
 from agents.racing.proposals import ConjugateProposal, Proposal, add_statistics
 from agents.racing.stopping import Paper, threshold_function
-from bandit_gym.checks.styles import line_style as find_style
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.entries import read_entries
 from bandit_gym.fidelity.trial import make_suite_agent
@@ -41,6 +40,7 @@ from bandit_gym.problem import BanditProblem
 from bandit_gym.results.data import RunResults
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.statistics import bootstrap_interval
+from bandit_gym.styles import line_style as find_style
 from scripts.studies.claims import ClaimMeasure, share_interval
 from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, StudyTask, parts_of, play_agents
 

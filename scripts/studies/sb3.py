@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from agents.bayes_optimal import expected_regret, optimal_value
 from agents.oracle.predictive import expected_best_mean
 from agents.sb3 import SB3Agent
-from bandit_gym.checks.styles import COLOURS
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.rollout import rollout
+from bandit_gym.styles import COLOURS
 from scripts.studies import models
 from scripts.studies.study import Found, StudyTask, parts_of, play_agents
 

@@ -26,9 +26,9 @@ from typing import Any
 
 import matplotlib
 
-from bandit_gym.checks.files import RESULTS_VERSION, to_json, write_atomically
 from bandit_gym.experiments.execution import Workers, progress_on_stderr
 from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.files import RESULTS_VERSION, to_json, write_atomically
 from bandit_gym.results.data import RunResults
 from bandit_gym.results.plots import save_figure
 from bandit_gym.session import run_experiment

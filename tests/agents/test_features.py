@@ -219,6 +219,17 @@ def test_a_lane_that_begins_again_has_no_features_for_a_reward():
     assert agent.evidence.counts.sum(axis=1).tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("name", ["racing", "laplace", "smc"])
+def test_draws_of_means_are_worth_as_many_as_those_of_the_coefficients(name):
+    agent = started(name=name)
+    agent.observe(0, 1.0, observation=X[0])
+    snapshot = agent.posterior(X[0])
+    size = snapshot.effective_sample_size()
+    assert size == snapshot.coefficients.effective_sample_size() > 100
+    # Each of 4 frequencies p in n draws errs by sqrt(2 p (1 - p) / (pi n)) on average.
+    assert snapshot.best_arm_error() <= 4 * np.sqrt(0.5 / (np.pi * size))
+
+
 @pytest.mark.parametrize("name", ["exact", "racing", "laplace", "smc"])
 def test_a_posterior_without_features_knows_coefficients_alone(name):
     agent = started(name=name)

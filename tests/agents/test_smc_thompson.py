@@ -5,7 +5,7 @@ import pytest
 from surface import started
 
 from agents.oracle import action_probabilities
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.priors.mixtures import Mixture

@@ -18,7 +18,7 @@ from surface import started
 from agents import SMCThompson
 from agents.base.conjugacy import is_compiled
 from agents.oracle import action_probabilities
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.fidelity.suite import load_suite
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (

@@ -19,9 +19,9 @@ import pytest
 from surface import SERIAL, failures_of, files_of, rewrite_block, run_and_watch, timings_of
 
 from bandit_gym import load_results, run_experiment
-from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, Workers, execution
+from bandit_gym.files import RESULTS_VERSION
 
 BACKENDS = {"loky": "joblib", "dask": "distributed"}
 """What works in other processes, and the package that it needs."""

@@ -12,7 +12,7 @@ from numpy.random import SeedSequence
 from surface import CUMULATIVE_REGRET, SERIAL, failures_of, files_of, metadata_of, timings_of
 
 from bandit_gym import load_results, run_experiment
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.experiments import Experiment, load_experiment
 
 ENV = "BernoulliBandit-v0"

@@ -14,8 +14,8 @@ from surface import SERIAL, adversarial_verdict, verdict_of
 from agents.oracle import SAMPLING_TOLERANCE, action_probabilities, action_probabilities_with_error
 from agents.posteriors.base import Posterior
 from agents.rules.thompson import Thompson
-from bandit_gym.checks.doubts import Doubt
 from bandit_gym.cli import main
+from bandit_gym.doubts import Doubt
 from bandit_gym.experiments.execution import Workers
 from bandit_gym.fidelity import describe_leaderboard, describe_verdicts, load_suite, run_suite
 from bandit_gym.fidelity.suite import suite_file

@@ -23,7 +23,7 @@ from surface import started
 import bandit_gym
 from agents.base.conjugacy import is_compiled
 from agents.oracle import action_probabilities
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
     Beta,

@@ -17,7 +17,7 @@ from agents.racing.normal import draw_logistic
 from agents.racing.races import Races, update_races
 from agents.racing.stopping import Paper, make_stop
 from agents.racing_thompson import run_algorithm_2
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Poisson
 from bandit_gym.priors import (
     Beta,

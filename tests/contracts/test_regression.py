@@ -11,7 +11,7 @@ from agents import make_agent
 from agents.regression.gaussian import GaussianCoefficients
 from agents.regression.posterior import CoefficientRace, LaplaceCoefficients
 from agents.regression.rows import Rows
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
 from bandit_gym.priors import Normal, StudentT
 from bandit_gym.problem import ContextualProblem

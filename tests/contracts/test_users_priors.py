@@ -15,7 +15,7 @@ from surface import list_capabilities, problem_of, started
 
 from agents.racing.coverage import estimate_bias
 from agents.racing.proposals import draw_weighted
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.fidelity.distance import measure_excess
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson, check_likelihood
 from bandit_gym.likelihoods.checker import check_ratios

@@ -6,7 +6,7 @@ import tomllib
 import yaml
 from documents import ROOT, read
 
-from bandit_gym.checks.files import VERSION
+from bandit_gym.files import VERSION
 
 PROJECT = tomllib.loads(read("pyproject.toml"))["project"]
 CITATION = yaml.safe_load(read("CITATION.cff"))

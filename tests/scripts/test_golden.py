@@ -10,7 +10,7 @@ import golden
 import pytest
 from golden import CASES, ENVIRONMENTS, ENVIRONMENTS_WITH_FEATURES
 
-from bandit_gym.checks.files import RESULTS_VERSION
+from bandit_gym.files import RESULTS_VERSION
 
 CONSTRAINTS = (golden.REPOSITORY / "constraints.txt").read_text(encoding="utf-8").splitlines()
 HASHED_PACKAGES = ("numpy", "scipy", "numba", "gymnasium")
@@ -33,7 +33,7 @@ def test_numbers_are_those_of_the_results_version(environment):
     else:
         expected = {name: golden.digest(*case) for name, case in cases.items()}
     assert found == expected, (
-        "raise RESULTS_VERSION in bandit_gym/checks/files.py, say why in CHANGELOG.md, and run "
+        "raise RESULTS_VERSION in bandit_gym/files.py, say why in CHANGELOG.md, and run "
         "python scripts/golden.py --renew"
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 
 
 class Constant:

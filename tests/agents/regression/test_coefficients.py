@@ -11,7 +11,7 @@ from agents.regression.likelihoods import TILE_ROWS, log_likelihood, make_link_c
 from agents.regression.particles import ParticleCoefficients
 from agents.regression.posterior import CoefficientRace, LaplaceCoefficients
 from agents.regression.rows import Rows
-from bandit_gym.checks.doubts import Doubt
+from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, SharedMixture, StudentT
 from bandit_gym.problem import ContextualProblem
@@ -101,7 +101,7 @@ def test_weighted_draws_have_the_moments_of_quadrature(likelihood, prior):
     learn(posterior, features, rewards, step=3)
     points, weights = tabulate(problem, features, rewards)
     mean = weights @ points
-    draws = posterior.coefficients
+    draws = posterior.weighted_draws()
     size = draws.effective_sample_size()[0]
     std = np.sqrt(weights @ np.square(points - mean))
     fourth = np.sqrt(weights @ np.square(np.square(points - mean) - std**2))
@@ -135,7 +135,7 @@ def test_weights_without_moments_or_nearly_without_noise_are_numbers():
     for std, prior, size in ((1.0, StudentT(0.3, 0.0, 1.0), 1), (1e-6, Laplace(), 2)):
         posterior = CoefficientRace(ContextualProblem(Gaussian(std), prior, 3, 2))
         learn(posterior, features[:size] / std**0.6, rewards[:size] / std**0.6, 60, step=size)
-        assert not np.isnan(posterior.coefficients.log_weights).any()
+        assert not np.isnan(posterior.weighted_draws().log_weights).any()
 
 
 def test_one_row_under_components_of_different_widths_is_weighed_under_each():
@@ -225,7 +225,7 @@ def test_diagonal_laplace_draws_each_coefficient_given_all_others():
     features[:, 1] += features[:, 0]
     posterior = LaplaceCoefficients(problem, covariance="diagonal")
     learn(posterior, features, rewards)
-    draws = posterior.coefficients
+    draws = posterior.weighted_draws()
     precision = np.eye(4) / 4 + features.T @ features / 0.25
     std, size = np.diag(precision) ** -0.5, len(draws.means[0])
     error = posterior.fits.fit.mean[0] - draws.mean()[0]
@@ -251,7 +251,7 @@ def test_separated_data_are_fitted(kind, rewards):
 def test_rewards_that_the_prior_did_not_expect_are_fitted(likelihood, prior):
     posterior = CoefficientRace(ContextualProblem(likelihood, prior, 3, 1))
     learn(posterior, np.ones((40, 1)), np.full(40, 1000.0))
-    assert posterior.coefficients.mean()[0, 0] == pytest.approx(np.log(1000.0), abs=0.3)
+    assert posterior.mean()[0, 0] == pytest.approx(np.log(1000.0), abs=0.3)
     assert posterior.fits.shares.min() > 0.5
 
 
@@ -408,7 +408,7 @@ def test_weights_are_those_of_all_rows(likelihood, counts):
     posterior = CoefficientRace(problem)
     data = np.repeat(features, counts, axis=0), np.repeat(rewards, counts)
     learn(posterior, *data, step=num_rows * counts)
-    draws, fit = posterior.coefficients, posterior.fits.fit
+    draws, fit = posterior.weighted_draws(), posterior.fits.fit
     eta, std = draws.means[0] @ features.T, getattr(likelihood, "std", 1.0)
     target = problem.link.log_likelihood(eta, counts, counts * rewards, std).sum(axis=1)
     target += problem.prior.log_density(draws.means[0])

@@ -33,17 +33,17 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, is_typed: bool = False) -> Iterator[BinaryIO]:
+def replacing(path: Path, *, allows_devices: bool = False) -> Iterator[BinaryIO]:
     """Open a file that takes the place of `path` when all is written, and of nothing otherwise.
 
     A link is replaced, not followed: in a folder that somebody else has made it may lead anywhere.
 
     Args:
         path: where the file is to be.
-        is_typed: whether the user has named this very path, so that a pipe or a device there, and
-            one that a link leads to (as /dev/stdout does), is written to.
+        allows_devices: whether a pipe or a device there, and one that a link leads to (as
+            /dev/stdout does), is written to; for paths that the user has named.
     """
-    if is_typed and path.exists() and not path.is_file():
+    if allows_devices and path.exists() and not path.is_file():
         with open(path, "wb") as file:
             yield file
         return
