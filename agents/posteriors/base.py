@@ -43,7 +43,7 @@ class Belief(ABC):
         has_exact_probabilities: whether `best_arm_probabilities` are those of `draw_best`, and not
             an approximation of them.
         keeps_state: whether it holds more than follows from the evidence, which its own draws move,
-            so that whoever asks in passing asks a copy.
+            so that a caller who asks in passing asks a copy.
     """
 
     source: str = f"{NUM_ANSWER_DRAWS:,} draws"

@@ -165,7 +165,7 @@ def _make(make: Any, options: dict[str, Any], **given: Any) -> AnyBandit:
 def _find_time_limit() -> int | None:
     """Return the time limit that `gymnasium.make` is about to set; None if there is none.
 
-    Gymnasium tells it to no environment, so it is read among the variables of that function.
+    Gymnasium passes it to no environment, so it is read among the variables of that function.
     """
     frame = inspect.currentframe()
     while frame is not None and frame.f_code is not gym.make.__code__:
