@@ -27,12 +27,11 @@ PLAYED = (
 LIGHT = {
     PLAYED: HEAVY,
     "env.reset(), env.render()\n": ("matplotlib.pyplot",),
-    "from bandit_gym.callbacks import TensorBoard\n": ("tensorboard", "torch", "tensorflow"),
 }
 """Parts of a session, in turn -> what is not loaded after each."""
 
 
-def test_a_short_run_of_few_lanes_a_picture_and_a_callback_load_nothing_heavy():
+def test_a_short_run_of_few_lanes_and_a_picture_load_nothing_heavy():
     told = "import sys\nprint([name for name in {} if name in sys.modules])\n"
     code = "".join(part + told.format(heavy) for part, heavy in LIGHT.items())
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -3,12 +3,22 @@ import json
 import make_suite
 import pytest
 
+from agents.oracle import ToleranceError
 from bandit_gym.fidelity.suite import suite_file
+from bandit_gym.likelihoods import Bernoulli
 
 
 @pytest.fixture
-def stored(tmp_path):
-    """A suite of two cases: one that the oracle answers, one that it cannot."""
+def stored(tmp_path, monkeypatch):
+    """A suite of two cases: one that the oracle answers, one that it refuses."""
+    find_answer = make_suite.action_probabilities_with_error
+
+    def refuse_bernoulli(problem, counts, sums):
+        if isinstance(problem.likelihood, Bernoulli):
+            raise ToleranceError("the error is 0.1", 0.1)
+        return find_answer(problem, counts, sums)
+
+    monkeypatch.setattr(make_suite, "action_probabilities_with_error", refuse_bernoulli)
     cases = json.loads(suite_file("adversarial").read_text(encoding="utf-8"))["cases"]
     names = ("Gaussian, vague prior", "Bernoulli, either or")
     return [case for case in cases if case["name"] in names], tmp_path / "small.json"
@@ -24,7 +34,7 @@ def test_answers_stay_as_they_are_and_the_one_that_the_oracle_finds_wrong_is_tol
     before = file.read_bytes()
     assert make_suite.main([str(file)]) == 0
     printed = capsys.readouterr().out
-    assert "Bernoulli, either or: left alone, problem.prior must offer arm_log_density" in printed
+    assert "Bernoulli, either or: left alone, the error is 0.1" in printed
     assert "1 of 2 answers are the oracle's" in printed
     assert file.read_bytes() == before
     cases[0]["law"] = [0.5, 0.3, 0.2]

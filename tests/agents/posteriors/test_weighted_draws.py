@@ -40,9 +40,9 @@ def test_weights_that_are_all_nothing_are_equal_and_others_unmoved():
 
 
 def test_draws_that_follow_each_other_are_worth_less_and_the_error_says_so():
-    """By hand: weights 2 : 1 : 1 are worth 8 / 3 draws, a correlation of a half a third of that."""
+    """By hand: weights 2 : 1 : 1 are worth 8 / 3 draws, at an efficiency of 1 / 3 a third of it."""
     means, logs = np.zeros((2, 3, 2)), np.log([[2.0, 1.0, 1.0], [2.0, 1.0, 1.0]])
     means[:, 0, 1] = 1.0
-    draws = WeightedDraws(means, logs, np.array([0.0, 0.5]))
+    draws = WeightedDraws(means, logs, np.array([1.0, 1 / 3]))
     np.testing.assert_allclose(draws.effective_sample_size(), [8 / 3, 8 / 9])
     assert (np.diff(draws.best_arm_error()) > 0).all()
