@@ -114,7 +114,7 @@ class ChainPosterior(Posterior):
 
     All answers but draws are from copies of the chain, with a generator of their own, until they
     are worth MIN_ANSWER_DRAWS independent draws; a lane where they never are is unreliable. That
-    takes some 70 ms a lane of ten arms.
+    takes 40 ms to 2 s a lane of ten arms.
 
     Arguments:
         problem: a built-in likelihood and a `TruncatedMultivariateNormal` prior.
