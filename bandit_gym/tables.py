@@ -66,8 +66,7 @@ def _read_csv(path: Path, label: str | None) -> pd.DataFrame:
         path,
         header=first - 2,
         names=columns,
-        usecols=columns,
-        index_col=False,  # where rows end in a comma, pandas takes their first cells for an index
+        usecols=columns,  # else, where rows end in a comma, pandas takes first cells for an index
         skip_blank_lines=False,
         low_memory=False,  # one type a column
     )
