@@ -26,8 +26,7 @@ from scipy.special import softmax
 from agents.oracle.arms import Arms, Line
 from agents.oracle.chains import PosteriorTarget, require_digits, temper_draws
 from agents.oracle.importance import BATCH_SIZE, average_batches, find_wins, weigh_mixture
-from agents.oracle.panels import require_tolerance
-from agents.oracle.quadrature import integrate_arms
+from agents.oracle.panels import integrate_arms, require_tolerance
 from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.streams import make_generator

@@ -3,7 +3,7 @@ import pytest
 from families import Flat, OnlyArmDensities
 from scipy import special, stats
 
-from agents.oracle import action_probabilities, action_probabilities_with_error, quadrature
+from agents.oracle import action_probabilities, action_probabilities_with_error, panels
 from agents.oracle.panels import ToleranceError
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
@@ -241,7 +241,7 @@ def test_error_counts_what_the_sum_of_the_probabilities_misses(monkeypatch):
     def nine_tenths(panels):
         return np.array([0.6, 0.3])
 
-    monkeypatch.setattr(quadrature, "best_arm_probabilities", nine_tenths)
+    monkeypatch.setattr(panels, "best_arm_probabilities", nine_tenths)
     with pytest.raises(ToleranceError) as caught:
         action_probabilities(UNIFORM_ARMS, [1, 1], [1, 0])
     assert caught.value.error == pytest.approx(0.1, abs=1e-6)
