@@ -340,10 +340,8 @@ def _set_action_values(action_values, table, after, begins, steps):  # type: ign
     """
     (mean_at, failure_at, success_at), (mean_step, step) = begins, steps
     for j in range(action_values.size):
-        mean, at_fail = (
-            table[np.uintp(mean_at + j * mean_step)],
-            after[np.uintp(failure_at + j * step)],
-        )
+        mean = table[np.uintp(mean_at + j * mean_step)]
+        at_fail = after[np.uintp(failure_at + j * step)]
         action_values[j] = at_fail + mean * (
             1.0 + (after[np.uintp(success_at + j * step)] - at_fail)
         )

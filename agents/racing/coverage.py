@@ -171,11 +171,8 @@ class CoverageCheck:
     def restart(self, mask: np.ndarray) -> None:
         """Forget the (N,) masked lanes."""
         if mask.all():
-            self.efficiencies, self.has_low_coverage = (
-                np.ones(len(mask)),
-                np.zeros(len(mask), dtype=bool),
-            )
-            self._has_few_pilots = np.zeros(len(mask), dtype=bool)
+            self.efficiencies = np.ones(len(mask))
+            self.has_low_coverage, self._has_few_pilots = np.zeros((2, len(mask)), dtype=bool)
             self.next_check, self.last_check = np.zeros((2, len(mask)), dtype=np.int64)
         self.efficiencies[mask], self.has_low_coverage[mask], self.last_check[mask] = 1.0, False, 0
         self.next_check[mask] = NEVER_DUE if self.proposal.posterior else 0
@@ -232,10 +229,8 @@ class CoverageCheck:
                     error = estimate_coverage_error(pilots, pilots.log_weights, log_sums[part])
                     self.has_low_coverage[part] |= error > MAX_COVERAGE_ERROR
         pulls = self.proposal.counts[checked].sum(axis=1)
-        self.last_check[checked], self.next_check[checked] = (
-            pulls,
-            np.maximum(2 * pulls, SECOND_CHECK_PULLS),
-        )
+        self.last_check[checked] = pulls
+        self.next_check[checked] = np.maximum(2 * pulls, SECOND_CHECK_PULLS)
         self.has_low_coverage[checked] = self.has_low_coverage[first[which]]
 
     def find_fallen_efficiencies(self, races: Races) -> None:

@@ -86,10 +86,8 @@ class RacePosterior(Posterior):
         wanted = effective_samples if self.stopping is None else None
         self.check = CoverageCheck(self.proposal, others, wanted)
         is_matched = proposal == "matched" or self.proposal.posterior or not others
-        self.problem, self.answer_proposal = (
-            problem,
-            (self.proposal if is_matched else others[0]).fork(),
-        )
+        self.problem = problem
+        self.answer_proposal = (self.proposal if is_matched else others[0]).fork()
         self.exact = self.answer_proposal.posterior
         if self.exact is not None:
             self.source = self.exact.source

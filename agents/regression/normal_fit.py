@@ -224,11 +224,8 @@ def describe_block(fit: Fit, lane: int, block: int) -> None:
 def find_decrement(fit: Fit, lane: int, block: int) -> float:
     """Return how far the mean of a block is from the point of expansion, in standard deviations."""
     part = slice(fit.starts[block], fit.starts[block + 1])
-    root, off, square = (
-        fit.root[lane, part, part],
-        fit.mean[lane, part] - fit.point[lane, part],
-        0.0,
-    )
+    root, square = fit.root[lane, part, part], 0.0
+    off = fit.mean[lane, part] - fit.point[lane, part]
     for a in range(off.size):
         image = 0.0
         for c in range(a, off.size):
