@@ -413,8 +413,13 @@ def draw_forest(results: StoredResults, environment: Entry, style: str = "screen
             colour = line_style(agents.index(row["agent"])).colour
             axes.plot([low, high], [level, level], color=colour)
             axes.plot(middle, level, "o", color=colour)
-            axes.text(
-                np.fmax(middle, high), level, f"  {row['verdict']}", va="center", fontsize="small"
+            axes.annotate(
+                row["verdict"],
+                (np.fmax(middle, high), level),
+                (6, 0),
+                textcoords="offset points",
+                verticalalignment="center",
+                fontsize="small",
             )
         labels = [wrap_text(row["agent"]) for row in rows]
         axes.set(yticks=range(len(rows)), ylim=(len(rows) - 0.5, -0.5))
