@@ -279,65 +279,96 @@ class ArmCells(NamedTuple):
     is_unknown: np.ndarray
 
 
+class DrawnValues(NamedTuple):
+    """What an arm's log-density is at D draws of its prior: spikes between a cell's nodes show.
+
+    Attributes:
+        u: (D,) the draws, in increasing order.
+        log_density: (D,) there.
+        rounding: (D,) by which the density may be off, where means have few digits.
+    """
+
+    u: np.ndarray
+    log_density: np.ndarray
+    rounding: np.ndarray
+
+    def find_missed(
+        self, left: FloatArray, right: FloatArray, polynomials: FloatArray, top: float
+    ) -> np.ndarray:
+        """Return (C,) True where a cell's polynomial is off at a draw in it.
+
+        Args:
+            left: (C,) left ends of cells, increasing.
+            right: (C,) right ends.
+            polynomials: (C, DEGREE + 1) of the prior.
+            top: largest log-density of the prior.
+        """
+        cell = np.searchsorted(left, self.u, side="right") - 1
+        is_inside = (cell >= 0) & (self.u <= right[cell])
+        cell, u, wanted, rounding = (part[is_inside] for part in (cell, *self))
+        t = (u - left[cell]) / (right - left)[cell]
+        with np.errstate(invalid="ignore"):  # where a part of the cell has no density
+            fitted = (polynomials[cell] * t[:, None] ** np.arange(DEGREE + 1)).sum(axis=-1)
+        is_off = ~(np.abs(fitted - wanted) <= 2 * _allowed_misfit(wanted, top) + rounding)
+        is_off &= wanted > top - MAX_LOG_DEPTH
+        return np.bincount(cell[is_off], minlength=len(left)) > 0
+
+
+def draw_values(density: ArmDensity, draws: FloatArray) -> DrawnValues:
+    """Return an arm's log-densities at (D,) draws of its prior."""
+    coordinate = density.coordinate
+    u = np.unique(coordinate.positions(draws))
+    sizes = coordinate.sizes(coordinate.means(u))
+    rounding = _RELATIVE_ROUNDING * sizes / np.exp(coordinate.log_slope(u))
+    return DrawnValues(u, density.evaluate(u)[0], rounding)
+
+
 def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
     """Return the cells of one arm: halved until each is smooth, empty, unknown or a jump.
 
     Args:
         density: of the arm.
         draws: (D,) from its prior.
+
+    Raises:
+        ValueError: if there are more than MAX_CELLS; names the arm.
     """
-    coordinate, sizes = density.coordinate, density.sizes()
-    draw_positions = np.unique(coordinate.positions(draws))
-    at_draws, slope = density.evaluate(draw_positions)[0], coordinate.log_slope(draw_positions)
-    size = coordinate.sizes(coordinate.means(draw_positions))
-    rounding = _RELATIVE_ROUNDING * size / np.exp(slope)  # of positions, for digits of means
+    coordinate, sizes, drawn = density.coordinate, density.sizes(), draw_values(density, draws)
     steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
     support = coordinate.positions(density.support[density.arm])
     edges = np.concatenate([-steps, steps, coordinate.limits, support])
     edges = np.unique(np.clip(edges, *coordinate.limits))
-    left, right, top, num_done = edges[:-1], edges[1:], at_draws.max(), 0
+    left, right, top, num_done = edges[:-1], edges[1:], drawn.log_density.max(), 0
     done: list[tuple[np.ndarray, ...]] = []
     while len(left):
-        num_done += len(left)
-        if num_done > MAX_CELLS:
+        if num_done + len(left) > MAX_CELLS:
             raise ValueError(
                 f"problem.prior must have a log-density of at most {MAX_CELLS} smooth pieces for "
                 f"method='grid', got more for arm {density.arm}; use RacingThompson."
             )
-        length = right - left
-        u = left[:, None] + length[:, None] * _CELL_NODES
+        u = left[:, None] + (right - left)[:, None] * _CELL_NODES
         values = density.evaluate(u)
-        top = max(top, values[0].max())
-        polynomials, has_prior, is_good = _fit_polynomials(values, coordinate, u, sizes, top)
-        cell = np.searchsorted(left, draw_positions, side="right") - 1
-        is_inside = (cell >= 0) & (draw_positions <= right[cell])
-        cell, wanted, allowed = cell[is_inside], at_draws[is_inside], rounding[is_inside]
-        t = (draw_positions[is_inside] - left[cell]) / length[cell]
-        with np.errstate(invalid="ignore"):  # where a part of the cell has no density
-            found = (polynomials[0, cell] * t[:, None] ** np.arange(DEGREE + 1)).sum(axis=-1)
-        is_off = ~(np.abs(found - wanted) <= 2 * _allowed_misfit(wanted, top) + allowed)
-        missed = cell[is_off & (wanted > top - MAX_LOG_DEPTH)]
-        is_missed = np.bincount(missed, minlength=len(left)) > 0
-        highest = values[0].max(axis=-1)
+        highest, log_likelihood = values[0].max(axis=-1), values[2]
+        top = max(top, highest.max())
+        polynomials, fits_prior, fits_all = _fit_polynomials(values, coordinate, u, sizes, top)
+        is_missed = drawn.find_missed(left, right, polynomials[0], top)
+        # Cells need no fit where no mean is: by the prior, or by the likelihood of one reward.
+        is_low = (highest < top - MAX_LOG_DEPTH) & ~is_missed
         is_empty = np.isneginf(highest) & ~is_missed
-        is_low = highest < top - MAX_LOG_DEPTH
-        is_unlikely = values[2].max(axis=-1) < -MAX_LOG_LIKELIHOOD_DROP
-        has_prior &= ~is_low & ~is_missed  # also where it is all that counts, without data
-        is_steep = np.ptp(values[2], axis=-1) > MAX_LOG_LIKELIHOOD_DROP
-        is_good &= has_prior & ~is_unlikely & ~is_steep
-        is_done = is_good | (is_low & ~is_missed) | (is_unlikely & has_prior)
-        is_done |= length <= MIN_CELL_LENGTH * (1 + np.abs(right))
-        start, stop = np.maximum(values[..., [0, -1]], EXCLUDED_LOG_DENSITY).transpose(2, 0, 1)
-        straight = np.zeros_like(polynomials)
-        straight[..., 0], straight[..., 1] = start, stop - start
-        is_kept = np.stack([has_prior, is_good, is_good])[..., None]
-        kept = np.where(is_kept, polynomials, straight).swapaxes(0, 1)
-        columns = left, right, kept, is_empty, ~(is_good | is_empty)
+        is_unlikely = log_likelihood.max(axis=-1) < -MAX_LOG_LIKELIHOOD_DROP
+        is_steep = np.ptp(log_likelihood, axis=-1) > MAX_LOG_LIKELIHOOD_DROP
+        fits_prior &= ~is_low & ~is_missed  # all that counts without data
+        fits_all &= fits_prior & ~is_unlikely & ~is_steep
+        is_short = right - left <= MIN_CELL_LENGTH * (1 + np.abs(right))
+        is_done = fits_all | is_low | (is_unlikely & fits_prior) | is_short
+        is_fitted = np.stack([fits_prior, fits_all, fits_all])[..., None]
+        kept = np.where(is_fitted, polynomials, _straight_lines(values)).swapaxes(0, 1)
+        columns = left, right, kept, is_empty, ~(fits_all | is_empty)
         done.append(tuple(column[is_done] for column in columns))
-        num_done -= int((~is_done).sum())
-        middle = (left + right)[~is_done] / 2
-        left = np.stack([left[~is_done], middle], axis=1).ravel()
-        right = np.stack([middle, right[~is_done]], axis=1).ravel()
+        num_done += int(is_done.sum())
+        left, right = left[~is_done], right[~is_done]
+        middle = (left + right) / 2
+        left, right = np.stack([left, middle], 1).ravel(), np.stack([middle, right], 1).ravel()
     left, right, polynomials, is_empty, is_unknown = map(np.concatenate, zip(*done, strict=True))
     order = np.argsort(left, kind="stable")
     inside = np.flatnonzero(~is_empty[order])
@@ -345,6 +376,14 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
     polynomials[:, 0, 0] = np.maximum(polynomials[:, 0, 0] - top, EXCLUDED_LOG_DENSITY)
     edges = np.append(left[order], right[order[-1]])
     return ArmCells(edges, polynomials[order], is_unknown[order])
+
+
+def _straight_lines(values: FloatArray) -> FloatArray:
+    """Return (3, C, DEGREE + 1) straight lines through the first and the last of (3, C, m)."""
+    start, stop = np.maximum(values[..., [0, -1]], EXCLUDED_LOG_DENSITY).transpose(2, 0, 1)
+    straight = np.zeros((*start.shape, DEGREE + 1))
+    straight[..., 0], straight[..., 1] = start, stop - start
+    return straight
 
 
 def _allowed_misfit(values: FloatArray, top: float) -> FloatArray:
