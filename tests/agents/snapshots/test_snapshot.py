@@ -28,7 +28,7 @@ KINDS = {
     "the conjugate posterior": (ExactThompson, CONJUGATE, {}),
     "tables": (ExactThompson, GRID, {}),
     "the posteriors of the mixture's components": (ExactThompson, MIXTURE, {}),
-    "3,072 draws of Markov chains": (ExactThompson, CHAINS, {}),
+    "8,192 draws of Markov chains": (ExactThompson, CHAINS, {}),
     "weighted particles": (SMCThompson, GRID, {"num_particles": 300}),
     "weighted draws": (RacingThompson, CHAINS, {"proposal": "matched"}),
 }
