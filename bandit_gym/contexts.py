@@ -64,17 +64,7 @@ def disjoint(x: Any, num_arms: int, intercept: bool = True) -> FloatArray:
         TypeError: if x is not made of numbers.
         ValueError: if x is infinite or NaN, or has no numbers and there is no intercept.
     """
-    vectors = check_numbers("x", x, "biuf")
-    num_arms = check_integer("num_arms", num_arms, minimum=2)
-    check_all("x", np.isfinite(vectors), "be finite", vectors)
-    if vectors.ndim == 0 or vectors.shape[-1] + bool(intercept) == 0:
-        raise ValueError(message("x", "have a last axis of features", x))
-    if intercept:
-        vectors = np.concatenate([np.ones((*vectors.shape[:-1], 1)), vectors], axis=-1)
-    *others, size = vectors.shape
-    features, arms = np.zeros((*others, num_arms, num_arms, size)), np.arange(num_arms)
-    features[..., arms, arms, :] = vectors[..., None, :]
-    return features.reshape(*others, num_arms, num_arms * size)
+    return lay_out("disjoint", *_check_visitors(x, num_arms, intercept))
 
 
 def hierarchical(x: Any, num_arms: int, intercept: bool = True) -> FloatArray:
@@ -95,10 +85,42 @@ def hierarchical(x: Any, num_arms: int, intercept: bool = True) -> FloatArray:
         TypeError: if x is not made of numbers.
         ValueError: if x is infinite or NaN, or has no numbers and there is no intercept.
     """
-    own = disjoint(x, num_arms, intercept)
-    *others, size = own.shape
-    blocks = own.reshape(*others, num_arms, size // num_arms)
-    return np.concatenate([blocks.sum(axis=-2), own], axis=-1)  # all blocks but the arm's are 0
+    return lay_out("hierarchical", *_check_visitors(x, num_arms, intercept))
+
+
+def _check_visitors(x: Any, num_arms: Any, intercept: bool) -> tuple[FloatArray, int]:
+    """Return (..., p) finite numbers of visitors, with the intercept, and K."""
+    vectors = check_numbers("x", x, "biuf")
+    num_arms = check_integer("num_arms", num_arms, minimum=2)
+    check_all("x", np.isfinite(vectors), "be finite", vectors)
+    if vectors.ndim == 0 or vectors.shape[-1] + bool(intercept) == 0:
+        raise ValueError(message("x", "have a last axis of features", x))
+    return add_intercept(vectors) if intercept else vectors, num_arms
+
+
+def add_intercept(vectors: FloatArray) -> FloatArray:
+    """Return (..., p) numbers of which the first is 1 and the others are the given ones."""
+    return np.concatenate([np.ones((*vectors.shape[:-1], 1)), vectors], axis=-1)
+
+
+def lay_out(
+    layout: str, vectors: FloatArray, num_arms: int, arms: IntArray | None = None
+) -> FloatArray:
+    """Return the (..., K, d) features of all arms, or the (..., d) features of one arm each.
+
+    Args:
+        layout: a name of `BLOCKS`.
+        vectors: (..., p) numbers of visitors, with the intercept.
+        num_arms: K.
+        arms: (...,) arms whose features are wanted; None for all of each visitor.
+    """
+    if arms is None:
+        vectors, arms = vectors[..., None, :], np.arange(num_arms)
+    num_shared = count_coefficients(layout, num_arms, 1) - num_arms
+    blocks = np.arange(num_arms + num_shared)
+    is_used = (blocks == arms[..., None] + num_shared) | (blocks < num_shared)
+    features = np.where(is_used[..., None], vectors[..., None, :], 0.0)
+    return features.reshape(*features.shape[:-2], -1)
 
 
 BLOCKS = {"disjoint": disjoint, "hierarchical": hierarchical}
@@ -147,6 +169,18 @@ def count_coefficients(contexts: Any, num_arms: int, num_features: int) -> int:
     return num_features * (num_blocks.get(contexts, 1) if isinstance(contexts, str) else 1)
 
 
+def count_numbers(layout: str, num_arms: int, num_features: int) -> int:
+    """Return p, the numbers of a block, with the intercept, or refuse a d that has no such blocks.
+
+    Raises:
+        ValueError: if d is no multiple of the number of blocks.
+    """
+    if num_features % (blocks := count_coefficients(layout, num_arms, 1)):
+        condition = f"be a multiple of {blocks}, a block for each, under {layout} contexts"
+        raise ValueError(message("num_features", condition, num_features))
+    return num_features // blocks
+
+
 def make_contexts(contexts: Any, num_arms: int, num_features: int, link: str) -> Draw:
     """Return what draws features, by name, as `module:name`, or as a function.
 
@@ -168,9 +202,7 @@ def make_contexts(contexts: Any, num_arms: int, num_features: int, link: str) ->
         _draw_checked(contexts, [make_generator("trial of contexts")], num_arms, num_features)
         return partial(_draw_checked, contexts)
     draw = CONTEXTS[check_choice("contexts", contexts, CONTEXTS)]
-    if num_features % (blocks := count_coefficients(contexts, num_arms, 1)):
-        condition = f"be a multiple of {blocks}, a block for each, under {contexts} contexts"
-        raise ValueError(message("num_features", condition, num_features))
+    count_numbers(contexts, num_arms, num_features)
     return partial(draw, DEVIATION_OF_LOG if link == "log" else DEVIATION)
 
 
