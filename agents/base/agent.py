@@ -42,6 +42,7 @@ from bandit_gym.checks import (
     find_problem,
     message,
 )
+from bandit_gym.contexts import find_layout
 from bandit_gym.doubts import Doubt
 from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
@@ -383,8 +384,15 @@ class Agent(Lanes, metaclass=AgentMeta):
             TypeError: if the posterior learns from single rewards, or a class of one's own does not
                 say in `state_names` what its objects remember.
             ValueError: if there are fewer arms, a prior of the new arms is needed and there is
-                none, or it does not go with the present one.
+                none, or it does not go with the present one; or if the last decision was on
+                features in blocks of which the problem does not know, as it has no layout.
         """
+        if self._has_features and self.problem.layout is None:  # type: ignore[attr-defined]
+            layout = find_layout(self.evidence.decision_features)
+            if layout is not None:
+                condition = f"have a layout for with_arms where features are {layout}"
+                remedy = f"build the agent with ContextualProblem(..., layout={layout!r})"
+                raise ValueError(message("problem", condition, None, remedy))
         problem = self.problem.with_arms(num_arms, prior)
         twin: Any = type(self)(problem, **self.options())  # type: ignore[call-arg]
         twin._rng = copy.deepcopy(self.rng)

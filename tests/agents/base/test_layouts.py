@@ -142,6 +142,17 @@ def test_new_blocks_take_the_prior_that_is_given_for_them():
     assert make_problem("disjoint").with_arms(3) == make_problem("disjoint")
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_blocks_without_a_layout_take_no_more_arms(layout):
+    agent = start(make_problem(layout, layout=None))
+    agent.act(contexts.BLOCKS[layout](VISITORS[0], NUM_ARMS))
+    text = f"problem must have a layout for with_arms where features are {layout}, got None; build"
+    with pytest.raises(ValueError, match=text):
+        agent.with_arms(4)
+    agent.act(RNG.standard_normal((NUM_ARMS, agent.problem.num_features)))  # of arms, shared
+    assert agent.with_arms(4).problem.num_arms == 4
+
+
 CORRELATED = MultivariateNormal(0.0, np.eye(9) + 0.1)
 
 
