@@ -156,25 +156,29 @@ class ContextualProblem(BanditProblem):
         """Return the (..., K) linear predictors of these means."""
         return np.asarray(np.einsum("...kd,...d->...k", features, theta))
 
-    def place(self, observation: Any, arms: IntArray | None = None) -> Any:
+    def place(
+        self, observation: Any, num_visitors: int | None, arms: IntArray | None = None
+    ) -> Any:
         """Return visitors' numbers as features in the blocks of the layout, all else as it is.
 
         Args:
-            observation: (..., p - 1) numbers, or features with d on their last axis.
-            arms: (...,) of which features are wanted, where there is a layout; None for all.
+            observation: (N, p - 1) numbers, or features with d on their last axis.
+            num_visitors: N, or None for one visitor, without the axis.
+            arms: (N,) of which features are wanted, where there is a layout; None for all.
 
         Returns:
-            (..., K, d) features, or (..., d) of the given arms; NaN stays.
+            (N, K, d) features, or (N, d) of the given arms; NaN stays.
 
         Raises:
-            ValueError: if the last axis has another length under a layout.
+            ValueError: if numbers under a layout have another shape.
         """
         values = None if self.layout is None else as_numbers(observation, "biuf")
         if self.layout is None or values is None or values.shape[-1:] == (self.num_features,):
             return observation
         size = count_numbers(self.layout, self.num_arms, self.num_features) - 1
-        if values.shape[-1:] != (size,):
-            condition = f"have {size} numbers of each visitor, or {self.num_features} of each arm"
+        shape = (size,) if num_visitors is None else (num_visitors, size)
+        if values.shape != shape:
+            condition = f"be visitors' numbers of shape {shape}, or {self.num_features} of each arm"
             raise ValueError(f"observation must {condition}, got shape {values.shape}.")
         return lay_out(self.layout, add_intercept(values), self.num_arms, arms)
 

@@ -283,7 +283,7 @@ class Agent(Lanes, metaclass=AgentMeta):
             features, num_arms = None, self._num_arms
             if self._has_features:
                 if observation is not None:
-                    observation = self.problem.place(observation)  # type: ignore[attr-defined]
+                    observation = self.problem.place(observation, self.num_envs)  # type: ignore[attr-defined]
                 features = self.evidence.find_features(observation, self.num_envs, mask)
                 num_arms = features.shape[1] if features.ndim == 3 else sys.maxsize
             actions = check_actions(action, num_arms, self.num_envs, mask=mask)
@@ -352,7 +352,7 @@ class Agent(Lanes, metaclass=AgentMeta):
             problem: Any = self.problem
             if problem.layout is not None and observation is None:
                 observation = log.features
-            rows = problem.place(observation, log.actions)
+            rows = problem.place(observation, len(log), log.actions)
             rows = check_features(rows, problem.num_features, len(log), takes_played=True)
             if rows.ndim == 3:
                 if rows.shape[1] != log.num_arms:
@@ -603,7 +603,7 @@ class Agent(Lanes, metaclass=AgentMeta):
         """Take the features and the available arms of the decisions at hand; None is one."""
         shape: tuple[int, ...] = ()
         if self._has_features:
-            observation = self.problem.place(observation)  # type: ignore[attr-defined]
+            observation = self.problem.place(observation, num_decisions)  # type: ignore[attr-defined]
             shape = getattr(as_array(observation), "shape", ())
         num_arms, mask = shape[-2] if len(shape) > 1 else self._num_arms, None
         if available is not None:

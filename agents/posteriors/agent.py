@@ -146,7 +146,7 @@ class PosteriorAgent(Agent):
         last: np.ndarray = self.evidence.decision_features
         if observation is None and last.size:
             return last
-        placed = self.problem.place(observation)  # type: ignore[attr-defined]
+        placed = self.problem.place(observation, self.num_envs)  # type: ignore[attr-defined]
         return check_features(placed, last.shape[2], self.num_envs)
 
     def _find_diagnostics(self) -> dict[str, np.ndarray]:

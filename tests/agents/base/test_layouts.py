@@ -188,10 +188,25 @@ def test_layouts_and_visitors_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="layout must be one of 'disjoint', 'hierarchical', got "):
         make_problem("disjoint", layout="joint")
     agent = start(make_problem("disjoint"))
-    text = "observation must have 2 numbers of each visitor, or 9 of each arm, got shape \\(3,\\)."
-    for call in (agent.act, lambda x: agent.observe(0, 1.0, observation=x), agent.posterior):
-        with pytest.raises(ValueError, match=text):
-            call([1.0, 2.0, 3.0])
+    log = Log([0, 1, 2], [1.0, 0.0, 1.0], (*"abc",))
+    for call, shape, wanted in [
+        (agent.act, (3,), (2,)),
+        (agent.posterior, (3,), (2,)),
+        (lambda x: agent.act(x, size=4), (3, 2), (4, 2)),
+        (lambda x: agent.observe(0, 1.0, observation=x), (3, 2), (2,)),
+        (lambda x: agent.observe_log(log, observation=x), (2,), (3, 2)),
+    ]:
+        with pytest.raises(ValueError) as caught:
+            call(np.ones(shape))
+        text = (
+            f"observation must be visitors' numbers of shape {wanted}, or 9 of each arm, got shape"
+        )
+        assert str(caught.value) == f"{text} {shape}."
+    lanes = start(make_problem("disjoint"), num_envs=3)
+    with pytest.raises(ValueError, match="observation must be visitors' numbers of shape .3, 2.,"):
+        lanes.observe(
+            [0, 1, 2], [1.0, 0.0, 1.0], observation=[1.0, 2.0]
+        )  # K features are no lanes'
     with pytest.raises(ValueError, match="observation must have finite features, got nan"):
         agent.act([1.0, np.nan])
     with pytest.raises(TypeError, match="observation must be features of shape"):
