@@ -120,7 +120,7 @@ def lay_out(
     blocks = np.arange(num_arms + num_shared)
     is_used = (blocks == arms[..., None] + num_shared) | (blocks < num_shared)
     features = np.where(is_used[..., None], vectors[..., None, :], 0.0)
-    return features.reshape(*features.shape[:-2], -1)
+    return features.reshape(*features.shape[:-2], len(blocks) * vectors.shape[-1])
 
 
 def find_layout(features: FloatArray) -> str | None:
