@@ -2,7 +2,8 @@
 
 `disjoint` and `hierarchical` turn a visitor's vector into the features of each arm, in blocks of
 coefficients. Drawn features come anew at each step, by name or from a user's own function. A table
-has features and the reward that each arm would have paid, one row a visitor.
+has features and the reward that each arm would have paid, one row a visitor. `TableEncoder` makes
+the numbers of visitors from columns of any kind.
 
 Notation: M lanes, K arms, p entries of a visitor's vector with the intercept, d features of an arm,
 T rows.
@@ -10,9 +11,12 @@ T rows.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Any
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -22,16 +26,22 @@ from bandit_gym.checks import (
     check_all,
     check_callback,
     check_choice,
+    check_file,
     check_integer,
     check_numbers,
+    check_path,
     load_named,
     message,
     quote_words,
 )
 from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.files import to_json, write_atomically
 from bandit_gym.numerics.streams import make_generator
 
-__all__ = ["disjoint", "hierarchical"]
+if TYPE_CHECKING:
+    import pandas as pd  # which is slow to start
+
+__all__ = ["TableEncoder", "disjoint", "hierarchical"]
 
 # -- Blocks of coefficients ------------------------------------------------------------------------
 
@@ -54,17 +64,7 @@ def disjoint(x: Any, num_arms: int, intercept: bool = True) -> FloatArray:
         TypeError: if x is not made of numbers.
         ValueError: if x is infinite or NaN, or has no numbers and there is no intercept.
     """
-    vectors = check_numbers("x", x, "biuf")
-    num_arms = check_integer("num_arms", num_arms, minimum=2)
-    check_all("x", np.isfinite(vectors), "be finite", vectors)
-    if vectors.ndim == 0 or vectors.shape[-1] + bool(intercept) == 0:
-        raise ValueError(message("x", "have a last axis of features", x))
-    if intercept:
-        vectors = np.concatenate([np.ones((*vectors.shape[:-1], 1)), vectors], axis=-1)
-    *others, size = vectors.shape
-    features, arms = np.zeros((*others, num_arms, num_arms, size)), np.arange(num_arms)
-    features[..., arms, arms, :] = vectors[..., None, :]
-    return features.reshape(*others, num_arms, num_arms * size)
+    return lay_out("disjoint", *_check_visitors(x, num_arms, intercept))
 
 
 def hierarchical(x: Any, num_arms: int, intercept: bool = True) -> FloatArray:
@@ -85,10 +85,54 @@ def hierarchical(x: Any, num_arms: int, intercept: bool = True) -> FloatArray:
         TypeError: if x is not made of numbers.
         ValueError: if x is infinite or NaN, or has no numbers and there is no intercept.
     """
-    own = disjoint(x, num_arms, intercept)
-    *others, size = own.shape
-    blocks = own.reshape(*others, num_arms, size // num_arms)
-    return np.concatenate([blocks.sum(axis=-2), own], axis=-1)  # all blocks but the arm's are 0
+    return lay_out("hierarchical", *_check_visitors(x, num_arms, intercept))
+
+
+def _check_visitors(x: Any, num_arms: Any, intercept: bool) -> tuple[FloatArray, int]:
+    """Return (..., p) finite numbers of visitors, with the intercept, and K."""
+    vectors = check_numbers("x", x, "biuf")
+    num_arms = check_integer("num_arms", num_arms, minimum=2)
+    check_all("x", np.isfinite(vectors), "be finite", vectors)
+    if vectors.ndim == 0 or vectors.shape[-1] + bool(intercept) == 0:
+        raise ValueError(message("x", "have a last axis of features", x))
+    return add_intercept(vectors) if intercept else vectors, num_arms
+
+
+def add_intercept(vectors: FloatArray) -> FloatArray:
+    """Return (..., p) numbers of which the first is 1 and the others are the given ones."""
+    return np.concatenate([np.ones((*vectors.shape[:-1], 1)), vectors], axis=-1)
+
+
+def lay_out(
+    layout: str, vectors: FloatArray, num_arms: int, arms: IntArray | None = None
+) -> FloatArray:
+    """Return the (..., K, d) features of all arms, or the (..., d) features of one arm each.
+
+    Args:
+        layout: a name of `BLOCKS`.
+        vectors: (..., p) numbers of visitors, with the intercept.
+        num_arms: K.
+        arms: (...,) arms whose features are wanted; None for all of each visitor.
+    """
+    if arms is None:
+        vectors, arms = vectors[..., None, :], np.arange(num_arms)
+    num_shared = count_coefficients(layout, num_arms, 1) - num_arms
+    blocks = np.arange(num_arms + num_shared)
+    is_used = (blocks == arms[..., None] + num_shared) | (blocks < num_shared)
+    features = np.where(is_used[..., None], vectors[..., None, :], 0.0)
+    return features.reshape(*features.shape[:-2], len(blocks) * vectors.shape[-1])
+
+
+def find_layout(features: FloatArray) -> str | None:
+    """Return the layout in which (N, K, d) features show one visitor to all arms; None if none."""
+    *_, num_arms, num_features = features.shape
+    for layout in BLOCKS if num_arms else ():
+        size, rest = divmod(num_features, count_coefficients(layout, num_arms, 1))
+        if not rest:
+            visitors = features[..., -1, -size:]  # the last arm's own block is the last
+            if (lay_out(layout, visitors, num_arms) == features).all():
+                return layout
+    return None
 
 
 BLOCKS = {"disjoint": disjoint, "hierarchical": hierarchical}
@@ -137,6 +181,18 @@ def count_coefficients(contexts: Any, num_arms: int, num_features: int) -> int:
     return num_features * (num_blocks.get(contexts, 1) if isinstance(contexts, str) else 1)
 
 
+def count_numbers(layout: str, num_arms: int, num_features: int) -> int:
+    """Return p, the numbers of a block, with the intercept, or refuse a d that has no such blocks.
+
+    Raises:
+        ValueError: if d is no multiple of the number of blocks.
+    """
+    if num_features % (blocks := count_coefficients(layout, num_arms, 1)):
+        condition = f"be a multiple of {blocks}, a block for each, under {layout} contexts"
+        raise ValueError(message("num_features", condition, num_features))
+    return num_features // blocks
+
+
 def make_contexts(contexts: Any, num_arms: int, num_features: int, link: str) -> Draw:
     """Return what draws features, by name, as `module:name`, or as a function.
 
@@ -158,9 +214,7 @@ def make_contexts(contexts: Any, num_arms: int, num_features: int, link: str) ->
         _draw_checked(contexts, [make_generator("trial of contexts")], num_arms, num_features)
         return partial(_draw_checked, contexts)
     draw = CONTEXTS[check_choice("contexts", contexts, CONTEXTS)]
-    if num_features % (blocks := count_coefficients(contexts, num_arms, 1)):
-        condition = f"be a multiple of {blocks}, a block for each, under {contexts} contexts"
-        raise ValueError(message("num_features", condition, num_features))
+    count_numbers(contexts, num_arms, num_features)
     return partial(draw, DEVIATION_OF_LOG if link == "log" else DEVIATION)
 
 
@@ -244,3 +298,186 @@ def _read_columns(table: Any, features: Any, rewards: Any) -> tuple[FloatArray, 
             if frame[name].ndim > 1:
                 raise ValueError(message(kind, "be names of one column each", name))
     return read_numbers(frame, features, remedy), read_numbers(frame, rewards)
+
+
+# -- From columns to numbers -----------------------------------------------------------------------
+
+MAX_CATEGORIES = 100
+"""Of a column, each of which takes a coefficient of every arm; a number of a customer has more."""
+
+KINDS = {bool: "booleans", Real: "numbers", str: "text"}
+"""What the categories of a column may be: the first that fits, as a boolean is a Real too."""
+
+
+class TableEncoder:
+    """Numbers of each visitor from columns of numbers, booleans, text and categories.
+
+    A column of numbers becomes its deviation from the mean, in standard deviations of the rows of
+    `fit`, and whether it is missing, where the first is 0. Any other column becomes one number for
+    each category that was there, which is 1 for that of the visitor, one for all other categories,
+    and one for a missing one. Where a number was 0 in all rows, an agent has the prior of its
+    coefficients.
+
+    Args:
+        intercept: whether a 1 comes first. `disjoint` and `hierarchical` bring one of their own.
+
+    Attributes:
+        columns: what was learned of each column, by name: `mean` and `std`, or `categories`.
+    """
+
+    columns: dict[str, dict[str, Any]]
+
+    def __init__(self, *, intercept: bool = False) -> None:
+        self.intercept, self.columns = bool(intercept), {}
+
+    def fit(self, table: Any) -> Self:
+        """Learn means, deviations and categories.
+
+        Args:
+            table: a `pandas.DataFrame` of the columns to use, a row for each visitor; or the path
+                of a .csv or .parquet file.
+
+        Raises:
+            TypeError: if it is neither.
+            ValueError: if two columns have one name, or a column has no value, times, lists,
+                infinite numbers, values of two kinds, or more than 100 categories.
+        """
+        frame = _read_visitors(table)
+        if not frame.size:
+            raise ValueError(message("table", "have a row and a column", frame.shape))
+        self.columns = {name: _learn_column(frame[name]) for name in frame}
+        return self
+
+    def transform(self, table: Any) -> FloatArray:
+        """Return the (n, p) numbers of n visitors, whose columns may come in any order.
+
+        Args:
+            table: as for `fit`; columns that `fit` did not see are not read.
+
+        Raises:
+            TypeError: if it is no table.
+            ValueError: before `fit`, or if a column is missing, or has values of another kind than
+                in `fit`, or infinite numbers.
+        """
+        frame = _read_visitors(table)
+        numbers = [np.ones((len(frame), 1))] if self.intercept else []
+        for name, known in self._known_columns().items():
+            if name not in frame:
+                condition = f"have the column {name!r}, as in fit"
+                raise ValueError(message("table", condition, frame.columns.tolist()))
+            numbers.append(_encode_column(frame[name], known))
+        return np.concatenate(numbers, axis=1)
+
+    def fit_transform(self, table: Any) -> FloatArray:
+        """Return the (n, p) numbers of the rows that are learned from."""
+        return self.fit(table).transform(table)
+
+    def get_feature_names_out(self) -> list[str]:
+        """Return the p names of the numbers, such as 'age', 'plan=free' and 'plan is missing'."""
+        names = ["intercept"] if self.intercept else []
+        for name, known in self._known_columns().items():
+            categories = known.get("categories")
+            own = [name] if categories is None else [f"{name}={each}" for each in categories]
+            others = [] if categories is None else [f"{name} is another"]
+            names += [*own, *others, f"{name} is missing"]
+        return names
+
+    def save(self, path: str | Path) -> None:
+        """Write what was learned into a JSON file, which replaces one that is there."""
+        content = {"intercept": self.intercept, "columns": self._known_columns()}
+        write_atomically(check_file("path", path), to_json(content))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return the encoder that `save` has written.
+
+        Raises:
+            OSError: if there is no such file.
+            ValueError: if it is another one.
+        """
+        path = check_path("path", path)
+        try:
+            content = json.loads(path.read_bytes())
+            encoder = cls(intercept=content["intercept"])
+            encoder.columns = dict(content["columns"])
+            encoder.get_feature_names_out()
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            condition = "lead to a file that TableEncoder.save has written"
+            raise ValueError(message("path", condition, str(path))) from error
+        return encoder
+
+    def _known_columns(self) -> dict[str, dict[str, Any]]:
+        if not self.columns:
+            raise ValueError("TableEncoder must be given a table by fit first, got none.")
+        return self.columns
+
+
+def _read_visitors(table: Any) -> pd.DataFrame:
+    from bandit_gym.tables import read_table  # with pandas, which is slow to start
+
+    frame = read_table("table", table).rename(columns=str)
+    if not frame.columns.is_unique:
+        repeated = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(message("table", "have one column of each name", repeated))
+    return frame
+
+
+def _learn_column(column: pd.Series) -> dict[str, Any]:
+    """Return the mean and deviation of numbers, or the sorted categories."""
+    present = column[column.notna()].infer_objects()
+    name = f"column {column.name!r}"
+    if present.empty:
+        raise ValueError(message(name, "have a value", None, "leave it out"))
+    if present.dtype.kind in "iuf":
+        numbers = _read_numbers(present)
+        return {"mean": float(numbers.mean()), "std": float(numbers.std()) or 1.0}
+    categories = sorted({*_read_categories(present, present.iloc[0])})
+    if len(categories) > MAX_CATEGORIES:
+        condition = f"have at most {MAX_CATEGORIES} categories"
+        raise ValueError(message(name, condition, len(categories), "leave it out, or join some"))
+    return {"categories": categories}
+
+
+def _encode_column(column: pd.Series, known: dict[str, Any]) -> FloatArray:
+    """Return the (n, q) numbers of one column, of which the last is whether it is missing."""
+    is_present = column.notna().to_numpy()
+    present = column if is_present.all() else column[is_present]
+    rows = np.flatnonzero(is_present)
+    categories: list[Any] = known.get("categories", [])
+    numbers = np.zeros((len(column), len(categories) + 2))  # beside them other ones, or the number
+    numbers[~is_present, -1] = 1.0
+    if categories:
+        place = {category: i for i, category in enumerate(categories)}
+        found = _read_categories(present, categories[0])
+        numbers[rows, [place.get(category, len(categories)) for category in found]] = 1.0
+    else:
+        numbers[rows, 0] = (_read_numbers(present) - known["mean"]) / known["std"]
+    return numbers
+
+
+def _read_numbers(column: pd.Series) -> FloatArray:
+    """Return (n,) finite numbers; the column of a single visitor may be one of objects."""
+    from bandit_gym.tables import read_numbers
+
+    if column.dtype.kind in "iuf" and np.isfinite(numbers := column.to_numpy(np.float64)).all():
+        return numbers  # in a twentieth of the time, for a visitor who waits
+    return read_numbers(column.to_frame(), [column.name], "leave other cells empty")[:, 0]
+
+
+def _read_categories(column: pd.Series, example: Any) -> list[Any]:
+    """Return booleans, numbers or texts, all of the kind of the example."""
+    from bandit_gym.tables import check_cells
+
+    values = [each.item() if isinstance(each, np.generic) else each for each in column]
+    kinds = np.array([_name_kind(each) for each in values], dtype=object)
+    wanted = _name_kind(example)
+    condition = f"have {wanted or 'numbers, booleans or text'} only"
+    remedy = "the same kind in all tables" if wanted else "write hours since a start for a time"
+    check_cells(column, (kinds == wanted) & bool(wanted), condition, remedy)
+    return values
+
+
+def _name_kind(value: Any) -> str:
+    """Return the kind of a category; nothing if it is none."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return next((word for kind, word in KINDS.items() if isinstance(plain, kind)), "")

@@ -85,7 +85,8 @@ def evaluate(
         log: with propensities.
         estimator: "ips", "snips" or "dr".
         observation: (t, K, d) features of each row's arms, for an agent that takes them, such as
-            `disjoint(log.features, num_arms)`.
+            `disjoint(log.features, num_arms)`. If its problem has a layout, (t, p) numbers of the
+            visitors will do; None is then the log's own.
         clip: the largest weight, above 0, to which larger ones are cut. It trades noise for bias
             towards rows that are common in the log.
 
@@ -173,8 +174,9 @@ def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) 
         raise ValueError(text)
     _warn_of_learning("agent", agent, stacklevel=3)
     shown: Any = [()] * len(log)
+    observation = _find_observation(observation, log, agent)
     if observation is not None:
-        shown = _check_observation(observation, log)[:, None]
+        shown = observation[:, None]
     rows = zip(shown, log.actions.tolist(), log.rewards.tolist(), strict=True)
     for features, action, reward in rows:
         clock = getattr(agent, "lane_decisions", None)
@@ -273,9 +275,15 @@ def _warn_of_learning(name: str, agent: Any, stacklevel: int) -> None:
         warnings.warn(text, stacklevel=stacklevel)
 
 
-def _check_observation(observation: Any, log: Log) -> FloatArray:
-    """Return the (t, K, d) features of each row's arms."""
-    shown = check_numbers("observation", observation, "biuf")
+def _find_observation(observation: Any, log: Log, agent: Any) -> FloatArray | None:
+    """Return the (t, K, d) features of each row's arms, or (t, p) numbers for a layout, if any."""
+    has_layout = getattr(getattr(agent, "problem", None), "layout", None) is not None
+    given = log.features if observation is None and has_layout else observation
+    if given is None:
+        return None
+    shown = check_numbers("observation", given, "biuf")
+    if has_layout and shown.ndim == 2 and len(shown) == len(log):
+        return shown
     if shown.ndim != 3 or shown.shape[:2] != (len(log), log.num_arms):
         condition = f"have shape ({len(log)}, {log.num_arms}, d)"
         raise ValueError(message("observation", condition, shown.shape))
@@ -289,10 +297,10 @@ def _find_probabilities(policy: Any, log: Log, observation: Any) -> FloatArray:
         raise TypeError(message("policy", "be an agent, not its class", policy))
     if hasattr(policy, "action_probabilities"):
         _warn_of_learning("policy", policy, stacklevel=4)
-        if observation is None:
+        rows = _find_observation(observation, log, policy)
+        if rows is None:
             policy = policy.action_probabilities()
         else:
-            rows = _check_observation(observation, log)
             policy = [policy.action_probabilities(features) for features in rows]
     elif callable(policy):
         policy = policy(log.features)

@@ -6,8 +6,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from bandit_gym.checks import check_integer, check_keys, check_object, message
-from bandit_gym.checks.typing import FloatArray
+from bandit_gym.checks import (
+    as_numbers,
+    check_choice,
+    check_integer,
+    check_keys,
+    check_object,
+    message,
+)
+from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.contexts import BLOCKS, add_intercept, count_coefficients, count_numbers, lay_out
 from bandit_gym.likelihoods import LIKELIHOODS, LINKS, Likelihood, Link, likelihood_from_dict
 from bandit_gym.likelihoods.checker import check_values
 from bandit_gym.priors import Prior, UnknownPrior, make_prior, prior_from_dict
@@ -81,12 +89,8 @@ class BanditProblem:
             ValueError: if there are fewer arms, or the priors do not go together.
         """
         num_arms = check_integer("num_arms", num_arms, minimum=self.num_arms)
-        if prior is not None:
-            prior = join_priors((self.prior, self.num_arms), make_prior(prior), num_arms)
-        elif num_arms > self.num_arms and isinstance(getattr(self.prior, "num_arms", None), int):
-            condition = f"be given for the new arms beside {self.prior!r}"
-            raise ValueError(message("prior", condition, prior))
-        return replace(self, num_arms=num_arms, prior=self.prior if prior is None else prior)
+        joint = _extend_prior((self.prior, self.num_arms), prior, num_arms)
+        return replace(self, num_arms=num_arms, prior=joint)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-able dict from which `problem_from_dict` makes an equal problem.
@@ -113,13 +117,19 @@ class ContextualProblem(BanditProblem):
             whose last axis are the coefficients, such as `Normal(0, 1)`.
         num_arms: K, at least 2.
         num_features: d, at least 1.
+        layout: "disjoint" or "hierarchical", see `bandit_gym.contexts`, where the coefficients lie
+            in blocks of p, the first of each that of an intercept. Agents then take a visitor's
+            p - 1 numbers wherever they take features, and more arms bring more blocks. None if
+            features are given for each arm.
 
     Raises:
         TypeError: if an argument is of the wrong kind, or the prior lacks a method.
-        ValueError: if the prior is for another number of coefficients.
+        ValueError: if the prior is for another number of coefficients, or the layout is unknown or
+            has another number of blocks.
     """
 
     num_features: int
+    layout: str | None = None
 
     def __post_init__(self) -> None:
         if type(self.likelihood) not in LINKS:
@@ -129,6 +139,9 @@ class ContextualProblem(BanditProblem):
         self._check_prior("num_features", minimum=1)
         if not isinstance(self.prior, UnknownPrior):
             check_draws(self.prior, None, self.num_features)
+        if self.layout is not None:
+            check_choice("layout", self.layout, BLOCKS)
+            count_numbers(self.layout, self.num_arms, self.num_features)
 
     @property
     def link(self) -> Link:
@@ -143,13 +156,54 @@ class ContextualProblem(BanditProblem):
         """Return the (..., K) linear predictors of these means."""
         return np.asarray(np.einsum("...kd,...d->...k", features, theta))
 
+    def place(
+        self, observation: Any, num_visitors: int | None, arms: IntArray | None = None
+    ) -> Any:
+        """Return visitors' numbers as features in the blocks of the layout, all else as it is.
+
+        Args:
+            observation: (N, p - 1) numbers, or features with d on their last axis.
+            num_visitors: N, or None for one visitor, without the axis.
+            arms: (N,) of which features are wanted, where there is a layout; None for all.
+
+        Returns:
+            (N, K, d) features, or (N, d) of the given arms; NaN stays.
+
+        Raises:
+            ValueError: if numbers under a layout have another shape.
+        """
+        values = None if self.layout is None else as_numbers(observation, "biuf")
+        if self.layout is None or values is None or values.shape[-1:] == (self.num_features,):
+            return observation
+        size = count_numbers(self.layout, self.num_arms, self.num_features) - 1
+        shape = (size,) if num_visitors is None else (num_visitors, size)
+        if values.shape != shape:
+            condition = f"be visitors' numbers of shape {shape}, or {self.num_features} of each arm"
+            raise ValueError(f"observation must {condition}, got shape {values.shape}.")
+        return lay_out(self.layout, add_intercept(values), self.num_arms, arms)
+
     def with_arms(self, num_arms: Any, prior: Any = None) -> Self:
-        """Return the problem with more arms, which share the prior of the coefficients."""
-        if prior is not None:
-            condition = "be left out where arms have features, whose coefficients have it"
-            raise ValueError(message("prior", condition, prior))
+        """Return the problem with more arms, and with a layout with their blocks of coefficients.
+
+        Args:
+            num_arms: K, at least as many as now.
+            prior: of the new blocks, or of each, an object or a dict; where the present prior is a
+                `MultivariateNormal`, that of all coefficients, which the first keep. None for the
+                present one, and without a layout, where arms share the coefficients.
+
+        Raises:
+            ValueError: if there are fewer arms, or the priors do not go together.
+        """
         num_arms = check_integer("num_arms", num_arms, minimum=self.num_arms)
-        return replace(self, num_arms=num_arms)
+        if self.layout is None:
+            if prior is not None:
+                condition = "be left out where arms have features, whose coefficients have it"
+                raise ValueError(message("prior", condition, prior))
+            return replace(self, num_arms=num_arms)
+        size = count_numbers(self.layout, self.num_arms, self.num_features)
+        num_features = count_coefficients(self.layout, num_arms, size)
+        joint = _extend_prior((self.prior, self.num_features), prior, num_features, size)
+        return replace(self, num_arms=num_arms, num_features=num_features, prior=joint)
 
     def arm_support(self) -> FloatArray:
         """Return the (K, 2) lowest and highest mean that the likelihood allows."""
@@ -157,7 +211,8 @@ class ContextualProblem(BanditProblem):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-able dict from which `problem_from_dict` makes an equal problem."""
-        return super().to_dict() | {"num_features": self.num_features}
+        layout = {} if self.layout is None else {"layout": self.layout}
+        return super().to_dict() | {"num_features": self.num_features} | layout
 
 
 def check_problem(problem: Any) -> BanditProblem:
@@ -172,13 +227,23 @@ def check_problem(problem: Any) -> BanditProblem:
 def problem_from_dict(settings: Mapping[str, Any]) -> BanditProblem:
     """Make the problem that `BanditProblem.to_dict` described."""
     required = ["likelihood", "prior", "num_arms"]
-    check_keys("problem", settings, required=required, optional=["num_features"])
+    check_keys("problem", settings, required=required, optional=["num_features", "layout"])
     parts = {
         "likelihood": likelihood_from_dict(settings["likelihood"]),
         "prior": prior_from_dict(settings["prior"]),
     }
     make = ContextualProblem if "num_features" in settings else BanditProblem
     return make(**{**settings, **parts})
+
+
+def _extend_prior(present: tuple[Any, int], new: Any, size: int, size_of_arm: int = 1) -> Any:
+    """Return the prior of so many means or coefficients, see `join_priors`; None is more of it."""
+    prior, num_present = present
+    if new is not None:
+        return join_priors(present, make_prior(new), size, size_of_arm)
+    if size > num_present and isinstance(getattr(prior, "num_arms", None), int):
+        raise ValueError(message("prior", f"be given for the new arms beside {prior!r}", new))
+    return prior
 
 
 def _check_built_in(prior: Any, likelihood: Likelihood) -> None:

@@ -42,6 +42,7 @@ from bandit_gym.checks import (
     find_problem,
     message,
 )
+from bandit_gym.contexts import find_layout
 from bandit_gym.doubts import Doubt
 from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
@@ -226,7 +227,8 @@ class Agent(Lanes, metaclass=AgentMeta):
         Args:
             observation: the (N, K, d) features of the arms, (K, d) for a single run, where the
                 problem has features; K may be another at each decision. Not read otherwise. With a
-                size, (n, K, d).
+                size, (n, K, d). If the problem has a layout, the numbers of each visitor will do:
+                (N, p), (p,) or (n, p).
             available: (K,) or (N, K) bool, the arms that can be pulled; None for all. The agent
                 decides as if there were no others at this step. Their features are not read. With
                 features and a size, (K,) or (n, K).
@@ -264,8 +266,9 @@ class Agent(Lanes, metaclass=AgentMeta):
             reward: (N,) rewards, or one reward for a single run.
             mask: (N,) bool, the lanes to update; the others' actions and rewards are not read.
             observation: the features that the rewards are for, where the problem has features:
-                (N, K, d), or (N, d) of the arms pulled; (K, d) or (d,) for a single run. None is
-                the last `act`'s, which serve one reward of each lane.
+                (N, K, d), or (N, d) of the arms pulled; (K, d) or (d,) for a single run; or the
+                visitors' numbers, as for `act`. None is the last `act`'s, which serve one reward
+                of each lane.
 
         Raises:
             gymnasium.error.InvalidAction: if an action is not an arm.
@@ -279,6 +282,8 @@ class Agent(Lanes, metaclass=AgentMeta):
                 mask = check_mask("mask", mask, self.num_lanes)
             features, num_arms = None, self._num_arms
             if self._has_features:
+                if observation is not None:
+                    observation = self.problem.place(observation, self.num_envs)  # type: ignore[attr-defined]
                 features = self.evidence.find_features(observation, self.num_envs, mask)
                 num_arms = features.shape[1] if features.ndim == 3 else sys.maxsize
             actions = check_actions(action, num_arms, self.num_envs, mask=mask)
@@ -328,7 +333,8 @@ class Agent(Lanes, metaclass=AgentMeta):
         Args:
             log: see `bandit_gym.logs.read_log`; its arms, in order, are the agent's.
             observation: where the problem has features, those of each row: (t, K, d), such as
-                `disjoint(log.features, num_arms)`, or (t, d) of the arms pulled.
+                `disjoint(log.features, num_arms)`, or (t, d) of the arms pulled. If it has a
+                layout, (t, p) numbers of visitors will do; None is then the log's own.
 
         Raises:
             TypeError: if it is no log, or features are needed, and there are none.
@@ -343,8 +349,11 @@ class Agent(Lanes, metaclass=AgentMeta):
         all_rewards = check_rewards(log.rewards, self.problem.likelihood, len(log))
         rows: np.ndarray = log.actions
         if self._has_features:
-            num_features = self.problem.num_features  # type: ignore[attr-defined]
-            rows = check_features(observation, num_features, len(log), takes_played=True)
+            problem: Any = self.problem
+            if problem.layout is not None and observation is None:
+                observation = log.features
+            rows = problem.place(observation, len(log), log.actions)
+            rows = check_features(rows, problem.num_features, len(log), takes_played=True)
             if rows.ndim == 3:
                 if rows.shape[1] != log.num_arms:
                     condition = f"have the log's {log.num_arms} arms"
@@ -369,21 +378,30 @@ class Agent(Lanes, metaclass=AgentMeta):
         Args:
             num_arms: K of the new agent, at least as many as now.
             prior: of the new arms, an object or a dict; None for the present one, which then may
-                have no parameters of each arm.
+                have no parameters of each arm. With features see `ContextualProblem.with_arms`.
 
         Raises:
             TypeError: if the posterior learns from single rewards, or a class of one's own does not
                 say in `state_names` what its objects remember.
             ValueError: if there are fewer arms, a prior of the new arms is needed and there is
-                none, or it does not go with the present one.
+                none, or it does not go with the present one; or if the last decision was on
+                features in blocks of which the problem does not know, as it has no layout.
         """
+        if self._has_features and self.problem.layout is None:  # type: ignore[attr-defined]
+            layout = find_layout(self.evidence.decision_features)
+            if layout is not None:
+                condition = f"have a layout for with_arms where features are {layout}"
+                remedy = f"build the agent with ContextualProblem(..., layout={layout!r})"
+                raise ValueError(message("problem", condition, None, remedy))
         problem = self.problem.with_arms(num_arms, prior)
         twin: Any = type(self)(problem, **self.options())  # type: ignore[call-arg]
         twin._rng = copy.deepcopy(self.rng)
         twin.reset(self.num_envs)
         for name in {*list_state_names(self)} - {"inner", "_diagnostics"}:
             setattr(twin, name, copy.deepcopy(getattr(self, name)))
-        if not self._has_features:  # rows know nothing of arms
+        if isinstance(problem, ContextualProblem):  # rows know nothing of arms
+            twin.evidence.add_features(problem.num_features - self.problem.num_features)  # type: ignore[attr-defined]
+        else:
             twin.evidence.add_arms(problem.num_arms - self.problem.num_arms)
         if hasattr(twin, "_resume"):
             twin._resume()
@@ -585,6 +603,7 @@ class Agent(Lanes, metaclass=AgentMeta):
         """Take the features and the available arms of the decisions at hand; None is one."""
         shape: tuple[int, ...] = ()
         if self._has_features:
+            observation = self.problem.place(observation, num_decisions)  # type: ignore[attr-defined]
             shape = getattr(as_array(observation), "shape", ())
         num_arms, mask = shape[-2] if len(shape) > 1 else self._num_arms, None
         if available is not None:

@@ -146,7 +146,8 @@ class PosteriorAgent(Agent):
         last: np.ndarray = self.evidence.decision_features
         if observation is None and last.size:
             return last
-        return check_features(observation, last.shape[2], self.num_envs)
+        placed = self.problem.place(observation, self.num_envs)  # type: ignore[attr-defined]
+        return check_features(placed, last.shape[2], self.num_envs)
 
     def _find_diagnostics(self) -> dict[str, np.ndarray]:
         """Return what the belief of the last decision says, which stays as it is until the next.

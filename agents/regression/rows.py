@@ -105,6 +105,17 @@ class Rows:
         if self._roots is not None:
             add_rows_to_roots(self._roots, lanes, features, rewards, np.ones(len(lanes)))
 
+    def add_features(self, num_more: int) -> None:
+        """Add so many features, last, that were 0 in all rows."""
+        self._num_features += num_more
+        self.max_lanes = MAX_ROW_VALUES // (MIN_CAPACITY * self._num_features)
+        self.columns = np.pad(self.columns, ((0, 0), (0, num_more), (0, 0)))
+        self.decision_features = np.pad(self.decision_features, ((0, 0), (0, 0), (0, num_more)))
+        if self._roots is not None:
+            sizes = [((0, 0), *((0, num_more),) * (values.ndim - 1)) for values in self._roots]
+            self._roots = Roots(*map(np.pad, self._roots, sizes))
+        self._resume()
+
     def set_decision(self, features: FloatArray) -> None:
         """Take the (N, K, d) features of the decision at hand."""
         self.decision_features = features

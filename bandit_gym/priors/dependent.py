@@ -151,6 +151,15 @@ class MultivariateNormal(_NormalWithCovariance):
         noise: FloatArray = rng.standard_normal(shape)
         return np.asarray(self.mean + noise @ self._cholesky.T)
 
+    def begins_with(self, other: "MultivariateNormal") -> bool:
+        """Say whether the first coefficients have the other distribution, but for rounding."""
+        size = len(other.covariance)
+        pairs = (
+            (np.broadcast_to(self.mean, len(self.covariance))[:size], other.mean),
+            (np.asarray(self.covariance)[:size, :size], other.covariance),
+        )
+        return all(np.allclose(own, others, rtol=1e-12, atol=1e-300) for own, others in pairs)
+
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (...) normalised log-density of (..., d) coefficients."""
         off = np.asarray(means, dtype=np.float64) - self.mean

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from bandit_gym.checks import check_parameter, check_real, check_same_length, message
 from bandit_gym.checks.typing import FloatArray, Parameter
 from bandit_gym.numerics.variates import MIN_FLOAT
+from bandit_gym.priors.dependent import MultivariateNormal
 from bandit_gym.priors.independent import (
     Beta,
     IndependentPrior,
@@ -297,28 +298,38 @@ class PerArm(IndependentPrior):
             raise ValueError(message("arms", f"be one for each of {num_arms} arms", len(self.arms)))
 
 
-def join_priors(present: tuple[Any, int], new: Any, num_arms: int) -> Any:
-    """Return the prior of independent arms of which the first have one and the others another.
+def join_priors(present: tuple[Any, int], new: Any, size: int, size_of_arm: int = 1) -> Any:
+    """Return the prior of means, or coefficients, of which the first have one, the others another.
 
     Args:
-        present: the prior of the first arms, and their number.
-        new: of the others, and of the same family.
-        num_arms: K, all together.
+        present: the prior of the first, and their number.
+        new: of the others, or of each arm's, and of the same family; where those that are there
+            depend on each other by a `MultivariateNormal`, one of all together.
+        size: how many there are all together.
+        size_of_arm: how many of them each arm has.
 
     Raises:
-        ValueError: if priors are of other families, or for another number of arms.
+        ValueError: if priors are of other families, or for another number, or one of all together
+            has another distribution of the first.
     """
     prior, num_present = present
-    sizes = num_present, num_arms - num_present
+    sizes = num_present, size - num_present
     if isinstance(prior, PerArm) and isinstance(new, IndependentPrior) and new.num_arms is None:
         return PerArm([*prior.arms, *[new] * sizes[1]])
+    if isinstance(prior, MultivariateNormal):
+        is_joint = isinstance(new, MultivariateNormal) and len(new.covariance) == size
+        if not (is_joint and new.begins_with(prior)):
+            condition = f"be a MultivariateNormal of all {size} coefficients, the first as now"
+            raise ValueError(message("prior", condition, new))
+        return new
     is_alike = isinstance(new, IndependentPrior) and type(new) is type(prior)
-    if not (is_alike and new.num_arms in (None, sizes[1])):
-        condition = f"be for the new arms, {sizes[1]}, and of the same family as {prior!r}"
-        remedy = "else build an agent with the prior of all arms, and use warm_start"
+    if not (is_alike and new.num_arms in (None, sizes[1], size_of_arm)):
+        others = "" if size_of_arm == 1 else f" coefficients or {size_of_arm} of each"
+        condition = f"be for the new arms, {sizes[1]}{others}, and of the same family as {prior!r}"
+        remedy = "else build an agent with the prior of all arms, and give it the data again"
         raise ValueError(message("prior", condition, new, remedy))
     parameters = {}
     for parameter in fields(new):
         values = getattr(prior, parameter.name), getattr(new, parameter.name)
-        parameters[parameter.name] = np.concatenate([*map(np.broadcast_to, values, sizes)]).tolist()
+        parameters[parameter.name] = np.concatenate([*map(np.resize, values, sizes)]).tolist()
     return type(prior)(**parameters)

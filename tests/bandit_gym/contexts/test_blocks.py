@@ -23,6 +23,7 @@ def test_predictors_in_blocks_are_those_of_each_arms_own_coefficients_and_the_sh
         features = hierarchical(VISITORS, num_arms, intercept)
         np.testing.assert_allclose(features @ theta, vectors @ (shared + own).T)
         assert hierarchical(VISITORS[0], num_arms, intercept).tolist() == features[0].tolist()
+        assert hierarchical(VISITORS[:0], num_arms, intercept).shape == (0, *features[0].shape)
 
 
 NO_VISITORS = [

@@ -1,0 +1,214 @@
+"""Problems that lay a visitor's numbers out in blocks of coefficients, also where arms come."""
+
+import numpy as np
+import pytest
+
+import agents
+from agents import make_agent
+from bandit_gym import contexts
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.logs import Log
+from bandit_gym.off_policy import evaluate, replay
+from bandit_gym.priors import MultivariateNormal, Normal, StudentT
+from bandit_gym.problem import ContextualProblem
+
+LAYOUTS = ("disjoint", "hierarchical")
+NUM_ARMS = 3
+RNG = np.random.default_rng(0)
+VISITORS = RNG.standard_normal((40, 2))
+ACTIONS = RNG.integers(NUM_ARMS, size=40)
+CLICKS = RNG.integers(2, size=40).astype(float)
+LOG = Log(ACTIONS, CLICKS, (*"abc",), np.full(40, 1 / 3), VISITORS)
+
+
+def make_problem(blocks, likelihood=None, prior=None, **changes):
+    """Return a problem of three arms and visitors of two numbers."""
+    size = contexts.count_coefficients(blocks, NUM_ARMS, 3)
+    options = {"num_arms": NUM_ARMS, "num_features": size, "layout": blocks, **changes}
+    return ContextualProblem(likelihood or Gaussian(1.0), prior or Normal(0.5, 2.0), **options)
+
+
+def start(problem, name="exact", num_envs=None):
+    """Return an agent that is ready."""
+    agent = make_agent(name, problem)
+    agent.reset(num_envs, seed=1)
+    return agent
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_numbers_of_visitors_are_taken_for_their_features(layout):
+    place = contexts.BLOCKS[layout]
+    by_visitor = start(make_problem(layout))
+    by_features = start(make_problem(layout, layout=None))
+    features = place(VISITORS, NUM_ARMS)
+    pairs = [(by_visitor, VISITORS), (by_features, features)]
+    assert by_visitor.action_probabilities(VISITORS[0]).tolist() == (
+        by_features.action_probabilities(features[0]).tolist()
+    )
+    values = []
+    for agent, shown in pairs:
+        before = evaluate(agent, LOG, observation=shown)
+        agent.observe_log(LOG, observation=shown)
+        agent.observe(agent.act(shown[0]), 1.0)
+        agent.observe(2, 0.0, observation=shown[1])
+        many = agent.act(shown, size=len(shown), available=[True, False, True]).tolist()
+        belief = agent.posterior(shown[3])
+        values.append([before, many, belief.mean().tolist(), agent.lane_sums.tolist()])
+    assert values[0] == values[1]
+    assert replay(lambda: start(make_problem(layout)), LOG).num_rows >= 1
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_numbers_of_a_log_are_those_of_its_visitors(layout):
+    given, found = (start(make_problem(layout)) for _ in range(2))
+    assert evaluate(given, LOG, observation=VISITORS) == evaluate(found, LOG)
+    given.observe_log(LOG, observation=VISITORS)
+    found.observe_log(LOG)
+    assert given.lane_sums.tolist() == found.lane_sums.tolist()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_lanes_have_a_visitor_each(layout):
+    agent, twin = start(make_problem(layout), num_envs=2), start(make_problem(layout), num_envs=2)
+    features, mask = contexts.BLOCKS[layout](VISITORS[:2], NUM_ARMS), np.array([True, False])
+    assert agent.act(VISITORS[:2]).tolist() == twin.act(features).tolist()
+    agent.observe([1, 0], [1.0, np.nan], mask, observation=[VISITORS[0], [np.nan, np.nan]])
+    twin.observe([1, 0], [1.0, np.nan], mask, observation=features)
+    assert (agent.posterior(features).mean() == twin.posterior(features).mean()).all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("is_correlated", [False, True])
+def test_arms_that_come_leave_the_posteriors_of_the_others_as_they_were(layout, is_correlated):
+    size, more = (contexts.count_coefficients(layout, num_arms, 3) for num_arms in (3, 5))
+    root = np.random.default_rng(1).standard_normal((more, more)) / more**0.5
+    joint = MultivariateNormal(0.5, root @ root.T + np.eye(more))
+    first = MultivariateNormal(0.5, np.array(joint.covariance)[:size, :size])
+    agent = start(make_problem(layout, prior=first if is_correlated else None))
+    agent.observe_log(LOG)
+    before = agent.posterior(VISITORS[0])
+    wider = agent.with_arms(5, **({"prior": joint} if is_correlated else {}))
+    after = wider.posterior(VISITORS[0])
+    for part in (np.mean, np.std):
+        name = part.__name__
+        known, now = getattr(before, name)(), getattr(after, name)()
+        np.testing.assert_allclose(now[:NUM_ARMS], known, rtol=1e-12, atol=1e-12)
+    always = start(make_problem(layout, prior=wider.problem.prior, num_arms=5, num_features=more))
+    always.observe_log(Log(ACTIONS, CLICKS, (*"abcde",), None, VISITORS))
+    for name in ("mean", "std"):
+        expected = getattr(always.posterior(VISITORS[0]), name)()
+        np.testing.assert_allclose(getattr(after, name)(), expected, rtol=1e-12, atol=1e-12)
+    assert agent.problem.num_arms == NUM_ARMS and wider.act(VISITORS[0]) in range(5)
+
+
+@pytest.mark.parametrize("name", ["racing", "smc", "laplace", "lin_ucb", "greedy", "bayes_ucb"])
+def test_every_rule_with_features_goes_on_with_more_arms(name, tmp_path):
+    likelihood = Gaussian(1.0) if name in ("greedy", "bayes_ucb") else Bernoulli()
+    agent = start(make_problem("hierarchical", likelihood), name)
+    agent.observe_log(LOG)
+    shown = agent.act(VISITORS[0])
+    wider = agent.with_arms(4)
+    wider.observe(shown, 1.0)  # for the features that the narrower one was shown
+    only_new = wider.act(VISITORS[0], available=[False] * 3 + [True])
+    wider.observe(only_new, 1.0)
+    wider.save(tmp_path / "agent")
+    loaded = agents.load(tmp_path / "agent")
+    assert only_new == 3 and wider.evidence.counts.sum() == 42
+    assert loaded.problem == wider.problem and loaded.problem.layout == "hierarchical"
+    assert loaded.act(VISITORS[1]) == wider.act(VISITORS[1])
+
+
+def test_draws_of_the_race_do_not_depend_on_when_an_arm_came():
+    """Probabilities of two samplers that are worth 4,096 draws each at least: 5 deviations."""
+    came = start(make_problem("disjoint", Bernoulli()), "racing")
+    came.observe_log(LOG)
+    came = came.with_arms(4)
+    always = start(make_problem("disjoint", Bernoulli(), num_arms=4, num_features=12), "racing")
+    always.observe_log(Log(ACTIONS, CLICKS, (*"abcd",), None, VISITORS))
+    counts = [
+        np.bincount(a.act([VISITORS[0]] * 4000, size=4000), minlength=4) for a in (came, always)
+    ]
+    assert abs(counts[0] - counts[1]).max() / 4000 < 5 * (2 * 0.25 / 4000) ** 0.5
+
+
+def test_new_blocks_take_the_prior_that_is_given_for_them():
+    problem = make_problem("disjoint", prior=Normal(np.arange(9.0), 1.0))
+    each = problem.with_arms(5, Normal([7.0, 8.0, 9.0], 2.0)).prior
+    assert each.mean == (*np.arange(9.0), *[7.0, 8.0, 9.0] * 2)
+    assert each.std == (1.0,) * 9 + (2.0,) * 6
+    both = problem.with_arms(5, {"name": "normal", "mean": [1, 2, 3, 4, 5, 6], "std": 1.0}).prior
+    assert both.mean[9:] == (1, 2, 3, 4, 5, 6)
+    assert make_problem("disjoint").with_arms(5).prior == Normal(0.5, 2.0)
+    assert make_problem("disjoint").with_arms(3) == make_problem("disjoint")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_blocks_without_a_layout_take_no_more_arms(layout):
+    agent = start(make_problem(layout, layout=None))
+    agent.act(contexts.BLOCKS[layout](VISITORS[0], NUM_ARMS))
+    text = f"problem must have a layout for with_arms where features are {layout}, got None; build"
+    with pytest.raises(ValueError, match=text):
+        agent.with_arms(4)
+    agent.act(RNG.standard_normal((NUM_ARMS, agent.problem.num_features)))  # of arms, shared
+    assert agent.with_arms(4).problem.num_arms == 4
+
+
+CORRELATED = MultivariateNormal(0.0, np.eye(9) + 0.1)
+
+
+@pytest.mark.parametrize(
+    ("prior", "new", "text"),
+    [
+        (Normal([0.0] * 9, 1.0), None, "prior must be given for the new arms beside Normal(mean="),
+        (
+            None,
+            Normal([1.0, 2.0], 1.0),
+            "prior must be for the new arms, 3 coefficients or 3 of ea",
+        ),
+        (
+            None,
+            StudentT(3.0, 0.0, 1.0),
+            "prior must be for the new arms, 3 coefficients or 3 of ea",
+        ),
+        (CORRELATED, None, "prior must be given for the new arms beside MultivariateNormal(mean="),
+        (CORRELATED, Normal(0.0, 1.0), "prior must be a MultivariateNormal of all 12 coefficients"),
+        (CORRELATED, MultivariateNormal(0.0, np.eye(12)), "prior must be a MultivariateNormal of "),
+    ],
+)
+def test_priors_of_new_blocks_that_do_not_fit_are_refused(prior, new, text):
+    agent = start(make_problem("disjoint", prior=prior))
+    with pytest.raises(ValueError) as caught:
+        agent.with_arms(4, new)
+    assert str(caught.value).startswith(text)
+
+
+def test_layouts_and_visitors_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="num_features must be a multiple of 3, a block for each,"):
+        make_problem("disjoint", num_features=10)
+    with pytest.raises(ValueError, match="layout must be one of 'disjoint', 'hierarchical', got "):
+        make_problem("disjoint", layout="joint")
+    agent = start(make_problem("disjoint"))
+    log = Log([0, 1, 2], [1.0, 0.0, 1.0], (*"abc",))
+    for call, shape, wanted in [
+        (agent.act, (3,), (2,)),
+        (agent.posterior, (3,), (2,)),
+        (lambda x: agent.act(x, size=4), (3, 2), (4, 2)),
+        (lambda x: agent.observe(0, 1.0, observation=x), (3, 2), (2,)),
+        (lambda x: agent.observe_log(log, observation=x), (2,), (3, 2)),
+    ]:
+        with pytest.raises(ValueError) as caught:
+            call(np.ones(shape))
+        text = (
+            f"observation must be visitors' numbers of shape {wanted}, or 9 of each arm, got shape"
+        )
+        assert str(caught.value) == f"{text} {shape}."
+    lanes = start(make_problem("disjoint"), num_envs=3)
+    with pytest.raises(ValueError, match="observation must be visitors' numbers of shape .3, 2.,"):
+        lanes.observe(
+            [0, 1, 2], [1.0, 0.0, 1.0], observation=[1.0, 2.0]
+        )  # K features are no lanes'
+    with pytest.raises(ValueError, match="observation must have finite features, got nan"):
+        agent.act([1.0, np.nan])
+    with pytest.raises(TypeError, match="observation must be features of shape"):
+        agent.act()
+    assert not agent.lane_counts.any()

@@ -1,0 +1,120 @@
+"""From the columns of a table to numbers of visitors."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from agents import make_agent
+from bandit_gym.contexts import TableEncoder, disjoint
+from bandit_gym.likelihoods import Gaussian
+from bandit_gym.priors import Normal
+from bandit_gym.problem import ContextualProblem
+
+VISITORS = pd.DataFrame(
+    {
+        "age": [20, 30, np.nan, 40],
+        "plan": ["pro", "free", None, "free"],
+        "is_new": [True, False, True, True],
+        "segment": pd.Categorical([2, 1, 2, None]),
+    }
+)
+NAMES = ["age", "age is missing", "plan=free", "plan=pro", "plan is another", "plan is missing"]
+NAMES += ["is_new=False", "is_new=True", "is_new is another", "is_new is missing"]
+NAMES += ["segment=1", "segment=2", "segment is another", "segment is missing"]
+FIRST = [-(1.5**0.5), 0, *(0, 1, 0, 0), *(0, 1, 0, 0), *(0, 1, 0, 0)]
+THIRD = [0, 1, *(0, 0, 0, 1), *(0, 1, 0, 0), *(0, 1, 0, 0)]
+
+
+def test_numbers_are_scaled_and_categories_have_a_place_each():
+    encoder = TableEncoder()
+    numbers = encoder.fit_transform(VISITORS)
+    assert encoder.get_feature_names_out() == NAMES
+    np.testing.assert_allclose(numbers[[0, 2]], [FIRST, THIRD])
+    with_intercept = TableEncoder(intercept=True).fit(VISITORS)
+    assert (with_intercept.transform(VISITORS) == np.column_stack([np.ones(4), numbers])).all()
+    assert with_intercept.get_feature_names_out() == ["intercept", *NAMES]
+
+
+def test_other_categories_and_missing_values_go_to_their_places_in_any_order_of_columns(tmp_path):
+    fitted = TableEncoder().fit(VISITORS)
+    fitted.save(tmp_path / "encoder.json")
+    encoder = TableEncoder.load(tmp_path / "encoder.json")
+    visitor = {"segment": 3, "plan": "gold", "town": "Rome", "is_new": None, "age": None}
+    [numbers] = encoder.transform(pd.DataFrame([visitor]))
+    places = {NAMES[place] for place in np.flatnonzero(numbers)}
+    assert places == {NAMES[1], NAMES[4], NAMES[9], NAMES[12]}
+    in_another_order = VISITORS[["plan", "segment", "age", "is_new"]]
+    assert (encoder.transform(in_another_order) == fitted.transform(VISITORS)).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"age": ["x"] * 4}, "column 'age' must have finite numbers only, got 'x', first in row 2"),
+        ({"age": np.inf}, "column 'age' must have finite numbers only, got inf in row 2"),
+        ({"plan": ["free", 3, None, "pro"]}, "column 'plan' must have text only, got 3 in row 3;"),
+        ({"is_new": 1}, "column 'is_new' must have booleans only, got 1 in row 2;"),
+        ({"segment": ["2"] * 4}, "column 'segment' must have numbers only, got '2' in row 2;"),
+    ],
+)
+def test_another_kind_of_values_is_refused(change, text):
+    encoder = TableEncoder().fit(VISITORS)
+    with pytest.raises(ValueError) as caught:
+        encoder.transform(VISITORS.assign(**change))
+    assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        (pd.date_range("2020", periods=4), "must have numbers, booleans or text only, got Timest"),
+        ([[1], 2, 3, 4], "must have numbers, booleans or text only, got [1] in row 2; write hours"),
+        ([None] * 4, "must have a value, got None; leave it out."),
+        (["a", 1, "b", "c"], "must have text only, got 1 in row 3; the same kind in all tables."),
+    ],
+)
+def test_columns_that_are_no_features_are_refused(column, text):
+    with pytest.raises(ValueError) as caught:
+        TableEncoder().fit(VISITORS.assign(plan=column))
+    assert str(caught.value).startswith(f"column 'plan' {text}")
+
+
+def test_tables_and_files_that_do_not_serve_are_refused(tmp_path):
+    (tmp_path / "other.json").write_text('{"intercept": false, "columns": {"age": 3}}')
+    with pytest.raises(ValueError, match="table must have the column 'age', as in fit, got \\['pl"):
+        TableEncoder().fit(VISITORS).transform(VISITORS.drop(columns="age"))
+    with pytest.raises(ValueError, match="table must have one column of each name, got 'age'"):
+        TableEncoder().fit(VISITORS.rename(columns={"plan": "age"}))
+    with pytest.raises(ValueError, match="'id' must have at most 100 categories, got 101; leave"):
+        TableEncoder().fit(pd.DataFrame({"id": [f"visitor {i}" for i in range(101)]}))
+    with pytest.raises(ValueError, match="TableEncoder must be given a table by fit first"):
+        TableEncoder().transform(VISITORS)
+    with pytest.raises(ValueError, match="path must lead to a file that TableEncoder.save has wri"):
+        TableEncoder.load(tmp_path / "other.json")
+
+
+def test_sparse_features_are_those_that_they_stand_for():
+    problem = ContextualProblem(Gaussian(1.0), Normal(0.0, 1.0), 2, 6)
+    features = disjoint([0.5, 0.0], 2)
+    agents = [make_agent("exact", problem) for _ in range(2)]
+    for agent, form in zip(agents, (np.array, sparse.csr_array), strict=True):
+        agent.reset(seed=0)
+        agent.act(form(features))
+        agent.observe(1, 2.0, observation=form(features))
+    dense, filled = (agent.posterior(features).mean().tolist() for agent in agents)
+    assert dense == filled
+    assert (disjoint(sparse.csr_array([[0.5, 0.0]]), 2) == features).all()
+
+
+def test_columns_that_scikit_learn_has_encoded_are_taken():
+    compose = pytest.importorskip("sklearn.compose")
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    columns = [("numbers", StandardScaler(), ["age"]), ("labels", OneHotEncoder(), ["plan"])]
+    table = VISITORS.dropna()
+    for threshold in (0.0, 1.0):  # dense, and sparse
+        encoder = compose.ColumnTransformer(columns, sparse_threshold=threshold)
+        x = encoder.fit_transform(table)
+        assert sparse.issparse(x) == bool(threshold)
+        np.testing.assert_allclose(disjoint(x, 2)[0, 0], [1, -1, 0, 1, 0, 0, 0, 0])
