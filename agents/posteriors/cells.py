@@ -305,7 +305,8 @@ class DrawnValues(NamedTuple):
         """
         cell = np.searchsorted(left, self.u, side="right") - 1
         is_inside = (cell >= 0) & (self.u <= right[cell])
-        cell, u, wanted, rounding = (part[is_inside] for part in (cell, *self))
+        cell = cell[is_inside]
+        u, wanted, rounding = (part[is_inside] for part in self)
         t = (u - left[cell]) / (right - left)[cell]
         with np.errstate(invalid="ignore"):  # where a part of the cell has no density
             fitted = (polynomials[cell] * t[:, None] ** np.arange(DEGREE + 1)).sum(axis=-1)

@@ -177,8 +177,8 @@ class ChainPosterior(Posterior):
             target, copies = self._find_target(lanes), means[lanes].reshape(-1, num_arms)
             if number == 0:
                 move_chains(rng, copies, target, DRAWS_PER_BURN_IN // 4, MOVES_PER_DRAW)
-            path = move_chains(rng, copies, target, DRAWS_PER_COPY, num_moves)
-            path = path.reshape(len(lanes), *draws.shape[1:])
+            moved = move_chains(rng, copies, target, DRAWS_PER_COPY, num_moves)
+            path: np.ndarray = moved.reshape(len(lanes), *draws.shape[1:])
             if number > 0:  # half of the draws before, so that all are equally far apart
                 path = np.concatenate([draws[lanes], path], axis=2)[:, :, 1::2]
             draws[lanes], means[lanes] = path, copies.reshape(means[lanes].shape)
