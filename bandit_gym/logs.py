@@ -49,14 +49,14 @@ class Log:
 
     def __post_init__(self) -> None:
         """Make arrays; raise TypeError or ValueError for a wrong kind, shape or number."""
-        kinds = {"actions": "iu", "rewards": "biuf", "propensities": "iuf", "features": "biuf"}
-        for name, kind in (kinds | {"probabilities": "iuf"}).items():
+        kinds = {"actions": "iu", "rewards": "biuf", "features": "biuf"}
+        for name in ("actions", "rewards", "propensities", "features", "probabilities"):
             given, is_action = getattr(self, name), name == "actions"
             if given is None:
                 continue
             words, dtype = ("integers", np.int64) if is_action else ("numbers", np.float64)
             column = np.asarray(given)
-            if column.dtype.kind not in kind:
+            if column.dtype.kind not in kinds.get(name, "iuf"):
                 raise TypeError(message(f"log.{name}", f"be {words}", given))
             shapes = {"features": (2, "t, d"), "probabilities": (2, "t, K")}
             num_axes, shape = shapes.get(name, (1, "t,"))
@@ -142,6 +142,8 @@ def read_log(
     known = table.columns.drop_duplicates(keep=False)  # of two columns of a name, none is meant
     names = [] if features is None else np.atleast_1d(features).tolist()
     columns = dict(probabilities or {})
+    if columns and propensity is not None:
+        raise ValueError(message("propensity", "be None where probabilities are given", propensity))
     arms = [*columns] if arms is None and columns else arms
     for name in (arm, reward, *names, *([propensity] if propensity else ()), *columns.values()):
         check_choice("column", name, known)

@@ -81,13 +81,19 @@ def test_probabilities_of_all_arms_are_read_by_label_and_normalised():
         ({"pb": ["x", 0.5, 1, 0.8]}, {}, "column 'pb' must have finite numbers only, got 'x'"),
         ({}, {"arms": ["a", "b", "c"]}, r"a column for each of the arms, \('a', 'b', 'c'\)"),
         ({}, {"probabilities": {"a": "pa", "b": "pc"}}, "'pb', got 'pc'; the nearest"),
-        ({}, {"propensity": "p"}, "actions' own log.probabilities, got 0.5 in row 2"),
+        (
+            {},
+            {"propensity": "ad"},
+            "propensity must be None where probabilities are given, got 'ad'",
+        ),
     ]:
-        changed = table.assign(p=[0.5, 0.5, 0.5, 0.8], **change)
+        changed = table.assign(**change)
         with pytest.raises(ValueError, match=words):
             read_log(changed, arm="ad", reward="click", **{"probabilities": names, **options})
     with pytest.raises(ValueError, match=r"shape \(t, K\), K = 2 arms, got \(1, 3\)"):
         Log([0], [1.0], ("a", "b"), probabilities=[[0.5, 0.25, 0.25]])
+    with pytest.raises(ValueError, match="be the actions' own log.probabilities, got 0.3 in row 0"):
+        Log([0], [1.0], ("a", "b"), [0.3], probabilities=[[0.5, 0.5]])
 
 
 def test_fitted_propensities_are_shares_of_a_group():
