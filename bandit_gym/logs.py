@@ -20,7 +20,7 @@ from bandit_gym.tables import check_cells, read_numbers, read_table
 MAX_PROPENSITY = 1 + 1e-9
 """Probabilities that were added up may be above 1 by rounding; they are 1."""
 
-MAX_SUM_ERROR = 1e-4
+MAX_ROUNDING = 1e-4
 """By which a row's probabilities may miss a sum of 1, as where a table has four digits."""
 
 
@@ -84,7 +84,7 @@ class Log:
         probabilities = _normalise("log.probabilities", given, self.actions, rows)
         own = probabilities[rows, self.actions]
         if self.propensities is not None:
-            is_own = abs(self.propensities - own) <= MAX_SUM_ERROR
+            is_own = abs(self.propensities - own) <= MAX_ROUNDING
             condition = "be the actions' own log.probabilities"
             _check_rows("log.propensities", is_own, condition, self.propensities, rows)
         object.__setattr__(self, "probabilities", probabilities)
@@ -198,7 +198,7 @@ def _normalise(name: str, given: FloatArray, actions: IntArray, rows: Any) -> Fl
     """Return (t, K) probabilities that sum to 1; those that are none are refused with their row."""
     least, sums = given.min(axis=1), given.sum(axis=1)
     _check_rows(name, least >= 0, "be at least 0", least, rows)
-    _check_rows(name, abs(sums - 1) <= MAX_SUM_ERROR, "sum to 1", sums, rows)
+    _check_rows(name, abs(sums - 1) <= MAX_ROUNDING, "sum to 1", sums, rows)
     own = given[np.arange(len(given)), actions]
     _check_rows(name, own > 0, "be above 0 for the arm that was chosen", own, rows)
     return given / sums[:, None]
