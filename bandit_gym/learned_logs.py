@@ -167,6 +167,6 @@ def _warn_of_limits(few: tuple[Any, ...], has_range: bool) -> None:
         wider = "limits are those of 'betting', which are wider."
         text += wider if has_range else "there are no limits without reward_range=(low, high)."
     elif not has_range:
-        text = "limits are short for skewed rewards; give reward_range=(low, high) if it is known."
+        text = "limits without a range are short; give reward_range=(low, high) if it is known."
     if text:
         warnings.warn(text, stacklevel=4)

@@ -137,9 +137,9 @@ def test_few_pulls_of_an_arm_have_limits_of_bets_if_rewards_have_a_range():
     sales = replace(log, rewards=10 * rewards)
     with pytest.warns(UserWarning, match=r"no limits without reward_range=\(low, high\)"):
         assert np.isnan(evaluate([0, 0, 1], sales).low)
-    with pytest.warns(UserWarning, match="limits are short for skewed rewards"):
+    with pytest.warns(UserWarning, match="limits without a range are short"):
         assert evaluate([1, 0, 0], sales).low < 5 < evaluate([1, 0, 0], sales).high
-    with pytest.warns(UserWarning, match="limits are short for skewed rewards"):
+    with pytest.warns(UserWarning, match="limits without a range are short"):
         assert np.isnan(evaluate([1, 0, 0], replace(log, rewards=np.ones(200))).low)
 
 
