@@ -6,7 +6,7 @@ Notation: K arms, t rows, d features.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,9 @@ from bandit_gym.tables import check_cells, read_numbers, read_table
 MAX_PROPENSITY = 1 + 1e-9
 """Probabilities that were added up may be above 1 by rounding; they are 1."""
 
+MAX_ROUNDING = 1e-4
+"""By which a row's probabilities may miss a sum of 1, as where a table has four digits."""
+
 
 @dataclass(frozen=True)
 class Log:
@@ -32,6 +35,8 @@ class Log:
         propensities: (t,) probabilities with which the actions were taken; None if not recorded.
         features: (t, d) of each row's visitor; None if there are none.
         num_dropped: rows of the table that had no reward.
+        probabilities: (t, K) of all arms when the action was drawn, 0 where an arm was not there.
+            Rows that sum to 1 within 1e-4 are normalised; propensities are the actions' own.
     """
 
     actions: IntArray
@@ -40,19 +45,21 @@ class Log:
     propensities: FloatArray | None = None
     features: FloatArray | None = None
     num_dropped: int = 0
+    probabilities: FloatArray | None = None
 
     def __post_init__(self) -> None:
         """Make arrays; raise TypeError or ValueError for a wrong kind, shape or number."""
-        kinds = {"actions": "iu", "rewards": "biuf", "propensities": "iuf", "features": "biuf"}
-        for name, kind in kinds.items():
+        kinds = {"actions": "iu", "rewards": "biuf", "features": "biuf"}
+        for name in ("actions", "rewards", "propensities", "features", "probabilities"):
             given, is_action = getattr(self, name), name == "actions"
             if given is None:
                 continue
             words, dtype = ("integers", np.int64) if is_action else ("numbers", np.float64)
             column = np.asarray(given)
-            if column.dtype.kind not in kind:
+            if column.dtype.kind not in kinds.get(name, "iuf"):
                 raise TypeError(message(f"log.{name}", f"be {words}", given))
-            num_axes, shape = (2, "t, d") if name == "features" else (1, "t,")
+            shapes = {"features": (2, "t, d"), "probabilities": (2, "t, K")}
+            num_axes, shape = shapes.get(name, (1, "t,"))
             if column.shape[:1] != (len(self),) or column.ndim != num_axes:
                 condition = f"have shape ({shape}), t = {len(self)} actions"
                 raise ValueError(message(f"log.{name}", condition, column.shape))
@@ -61,10 +68,27 @@ class Log:
         is_arm = (self.actions >= 0) & (self.actions < self.num_arms)
         condition = f"be integers from 0 to {self.num_arms - 1}"
         check_all("log.actions", is_arm, condition, self.actions)
+        if self.probabilities is not None:
+            self._take_probabilities(self.probabilities)
         if self.propensities is not None:
             is_chance = (self.propensities > 0) & (self.propensities <= MAX_PROPENSITY)
             check_all("log.propensities", is_chance, "be in (0, 1]", self.propensities)
             object.__setattr__(self, "propensities", np.minimum(self.propensities, 1.0))
+
+    def _take_probabilities(self, given: FloatArray) -> None:
+        """Keep normalised probabilities, and the actions' own as propensities."""
+        if given.shape[1] != self.num_arms:
+            condition = f"have shape (t, K), K = {self.num_arms} arms"
+            raise ValueError(message("log.probabilities", condition, given.shape))
+        rows = np.arange(len(self))
+        probabilities = _normalise("log.probabilities", given, self.actions, rows)
+        own = probabilities[rows, self.actions]
+        if self.propensities is not None:
+            is_own = abs(self.propensities - own) <= MAX_ROUNDING
+            condition = "be the actions' own log.probabilities"
+            _check_rows("log.propensities", is_own, condition, self.propensities, rows)
+        object.__setattr__(self, "probabilities", probabilities)
+        object.__setattr__(self, "propensities", own)
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -92,6 +116,7 @@ def read_log(
     reward: str,
     features: Sequence[str] | None = None,
     propensity: str | None = None,
+    probabilities: Mapping[Hashable, str] | None = None,
     arms: Sequence[Hashable] | None = None,
 ) -> Log:
     """Read a log of decisions; rows without a reward are left out, with a warning that counts them.
@@ -103,18 +128,24 @@ def read_log(
         reward: column of the reward.
         features: columns of the visitor's features.
         propensity: column of the probability with which the arm was chosen, in (0, 1].
-        arms: all labels, arm 0 first. None: a categorical's, otherwise those met, sorted. An arm
-            that was never pulled is in the log only if it is named here.
+        probabilities: column of each arm's probability by its label, all of which sum to 1 in a
+            row. An empty cell is an arm that was not there, 0.
+        arms: all labels, arm 0 first. None: those of `probabilities`, a categorical's, otherwise
+            those met, sorted. An arm that was never pulled is in the log only if it is named.
 
     Raises:
         TypeError: if the source is neither a table nor a path.
-        ValueError: if a column is missing, a label is missing or not in `arms`, or a number is
-            none.
+        ValueError: if a column is missing, a label is missing or not in `arms`, a number is none,
+            or probabilities do not sum to 1 or have 0 for the row's arm.
     """
     table = read_table("source", source, label=arm).rename(columns=str)
     known = table.columns.drop_duplicates(keep=False)  # of two columns of a name, none is meant
     names = [] if features is None else np.atleast_1d(features).tolist()
-    for name in (arm, reward, *names, *([propensity] if propensity else ())):
+    columns = dict(probabilities or {})
+    if columns and propensity is not None:
+        raise ValueError(message("propensity", "be None where probabilities are given", propensity))
+    arms = [*columns] if arms is None and columns else arms
+    for name in (arm, reward, *names, *([propensity] if propensity else ()), *columns.values()):
         check_choice("column", name, known)
     _warn_of_repeated_rows(table[known], arm)
     has_reward = table[reward].notna().to_numpy()
@@ -133,11 +164,17 @@ def read_log(
         raise ValueError(message("arms", "be at least 2 labels that differ", labels))
     actions = known_arms.get_indexer(table[arm])
     _check_labels(table[arm], labels, actions >= 0)
+    if columns and {*columns} != {*labels}:
+        condition = f"have a column for each of the arms, {shorten_repr(labels)}"
+        raise ValueError(message("probabilities", condition, columns))
     chances = None
     if propensity is not None:
         chances = read_numbers(table, [propensity])[:, 0]
         is_chance = (chances > 0) & (chances <= MAX_PROPENSITY)
         check_cells(table[propensity], is_chance, "be in (0, 1]", "it is the chance of the arm")
+    shares = None
+    if columns:
+        shares = _read_probabilities(table, [columns[label] for label in labels], actions)
     return Log(
         actions=actions.astype(np.int64),
         rewards=read_numbers(table, [reward])[:, 0],
@@ -145,7 +182,35 @@ def read_log(
         propensities=chances,
         features=None if features is None else read_numbers(table, names),
         num_dropped=num_dropped,
+        probabilities=shares,
     )
+
+
+def _read_probabilities(
+    table: pd.DataFrame, columns: Sequence[str], actions: IntArray
+) -> FloatArray:
+    """Return the (t, K) probabilities in the arms' columns, 0 for empty cells."""
+    filled = table[columns].astype(object).where(table[columns].notna(), 0.0)
+    return _normalise("probabilities", read_numbers(filled, columns), actions, table.index)
+
+
+def _normalise(name: str, given: FloatArray, actions: IntArray, rows: Any) -> FloatArray:
+    """Return (t, K) probabilities that sum to 1; those that are none are refused with their row."""
+    least, sums = given.min(axis=1), given.sum(axis=1)
+    _check_rows(name, least >= 0, "be at least 0", least, rows)
+    _check_rows(name, abs(sums - 1) <= MAX_ROUNDING, "sum to 1", sums, rows)
+    own = given[np.arange(len(given)), actions]
+    _check_rows(name, own > 0, "be above 0 for the arm that was chosen", own, rows)
+    return given / sums[:, None]
+
+
+def _check_rows(
+    name: str, is_right: BoolArray, condition: str, values: FloatArray, rows: Any
+) -> None:
+    """Refuse values of which some are wrong, with the first one and its row."""
+    if not is_right.all():
+        first = int(np.argmin(is_right))
+        raise ValueError(message(name, condition, values[first], place=f" in row {rows[first]}"))
 
 
 def _check_labels(column: pd.Series, arms: tuple[Hashable, ...], is_known: BoolArray) -> None:
@@ -198,7 +263,7 @@ def fit_propensities(log: Log, by: Any = None) -> Log:
     shares = np.zeros((codes.max() + 1, log.num_arms))
     np.add.at(shares, (codes, log.actions), 1.0)
     shares /= shares.sum(axis=1, keepdims=True)
-    return replace(log, propensities=shares[codes, log.actions])
+    return replace(log, propensities=shares[codes, log.actions], probabilities=None)
 
 
 def check_log(log: Any) -> None:

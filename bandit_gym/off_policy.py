@@ -24,6 +24,7 @@ from bandit_gym.checks import (
     shorten_repr,
 )
 from bandit_gym.checks.typing import FloatArray
+from bandit_gym.learned_logs import MAX_WEIGHT, estimate_by_arms, estimate_by_betting
 from bandit_gym.logs import Log, check_log
 from bandit_gym.results.statistics import MIN_REPLICATIONS, Interval, mean_interval
 
@@ -36,10 +37,10 @@ MAX_WEIGHT_GAP = 4.0
 MAX_WEIGHT_SHARE = 0.1
 """Of one row in the sum of weights; where it has more, it decides the value alone."""
 
-MAX_TREND = 4.0
-"""Standard errors that the rank correlation of propensities and time may be from 0, for an arm."""
+WEIGHTED = "ips", "snips", "dr"
+"""Estimators whose intervals are for rows that do not depend on each other."""
 
-ESTIMATORS = "ips", "snips", "dr"
+ESTIMATORS = (*WEIGHTED, "adaptive", "betting")
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class PolicyValue:
         value: the estimate.
         low: end of the interval. Both ends are NaN where the effective sample size is below 10, or
             all rows with an action of the policy have the same reward, as 0 of rare clicks.
+            "adaptive" and "betting" say in a warning why they have none.
         high: end of the interval.
         effective_sample_size: rows that the weighted rows are worth, (sum w)^2 / sum w^2.
         num_rows: rows that were used.
@@ -67,62 +69,124 @@ class PolicyValue:
 def evaluate(
     policy: Any,
     log: Log,
-    estimator: str = "snips",
+    estimator: str | None = None,
     *,
     observation: Any = None,
     clip: float | None = None,
+    baseline: Any = None,
+    reward_range: tuple[float, float] | None = None,
+    logger: str | None = None,
 ) -> PolicyValue:
     """Estimate the mean reward of a frozen policy from another policy's log.
 
     With weights w_i = pi(a_i | x_i) / p_i, "ips" is the mean of w_i r_i, "snips" the weighted mean
     of r_i, and "dr" the mean of r(x_i, pi) + w_i (r_i - r(x_i, a_i)). There r predicts rewards, by
-    means of arms, or least squares on the features of each arm, from other folds of the log.
+    means of arms, or least squares on the features of each arm, from other folds of the log. Their
+    intervals are for logs of policies that did not learn.
+
+    "adaptive" and "betting" have intervals for logs of policies that learned, too. "adaptive"
+    weighs each arm's rows (see `estimate_arm`); an arm of the policy with fewer than 10 pulls is
+    warned of, and has betting's limits, if the range of rewards is known. "betting" needs that
+    range and `log.propensities` alone; features may be there, and its limits are wider.
 
     Args:
         policy: (K,) or (t, K) probabilities, in the order of `log.arms` or with these labels in
             pandas; a function of (t, d) features that returns (t, K); or an agent of one run, whose
             `action_probabilities` are taken as they are now.
         log: with propensities.
-        estimator: "ips", "snips" or "dr".
+        estimator: "ips", "snips", "dr", "adaptive" or "betting". None: "adaptive" if the log has
+            probabilities and no features and the policy is the same in all rows; otherwise
+            "betting" if `logger` is "learned"; otherwise, or if there is a `clip`, "snips".
         observation: (t, K, d) features of each row's arms, for an agent that takes them, such as
             `disjoint(log.features, num_arms)`. If its problem has a layout, (t, p) numbers of the
             visitors will do; None is then the log's own.
         clip: the largest weight, above 0, to which larger ones are cut. It trades noise for bias
-            towards rows that are common in the log.
+            towards rows that are common in the log. Not for "adaptive" and "betting".
+        baseline: another policy; the estimate is of the difference. For "adaptive" and "betting".
+        reward_range: (low, high), between which all rewards are, those of other logs too. None is
+            (0, 1) where all are 0 or 1, and otherwise unknown.
+        logger: "learned" or "frozen", what the log's policy did; None if that is not known.
 
     Raises:
         TypeError: if the policy is a class, or returns no numbers.
         ValueError: if the log has no propensities, the probabilities do not sum to 1, features
-            have another shape, the policy plays no action of the log, or a weight overflows.
+            have another shape, the policy plays no action of the log, a weight overflows, the log
+            lacks what the estimator needs, or a reward is outside of its range.
 
     Warns:
-        UserWarning: if the policy has learned, perhaps from this log, if the log's policy did, if
-            the log lacks actions of the policy, so that weights do not average 1, or if one row has
-            a tenth of all weight.
+        UserWarning: if the policy has learned, perhaps from this log, if the log's policy did, or
+            may have, and the estimator is not for that, if the log lacks actions of the policy, so
+            that weights do not average 1, or if one row has a tenth of all weight.
 
     References:
         Swaminathan and Joachims, "The self-normalized estimator for counterfactual learning"
         (2015). Dudik, Langford and Li, "Doubly robust policy evaluation and learning" (2011).
     """
-    check_choice("estimator", estimator, ESTIMATORS)
     check_log(log)
     if log.propensities is None:
         remedy = "record them, or see fit_propensities(log, by=...) and what it assumes"
         raise ValueError(message("log", "have propensities", None, remedy))
-    _warn_of_learned_propensities(log)
-    probabilities = _find_probabilities(policy, log, observation)
+    probabilities = _find_probabilities("policy", policy, log, observation)
     with np.errstate(over="ignore"):
         weights = probabilities[np.arange(len(log)), log.actions] / log.propensities
-    is_played = weights > 0
-    if not is_played.any():
+    if not weights.any():
         raise ValueError(message("policy", "play some action of the log", probabilities[0]))
+    difference = probabilities
+    if baseline is not None:
+        difference = difference - _find_probabilities("baseline", baseline, log, observation)
+    estimator = _choose_estimator(estimator, logger, difference, log, clip)
+    if estimator in WEIGHTED:
+        if baseline is not None:
+            remedy = "take 'adaptive' or 'betting'"
+            raise ValueError(message("baseline", f"be None for {estimator!r}", baseline, remedy))
+        _warn_of_learned_logger(log, estimator, logger)
+        return _evaluate_weights(estimator, probabilities, weights, log, clip)
+    bounds = _check_range(reward_range, log.rewards)
+    if estimator == "adaptive":
+        interval = estimate_by_arms(difference, log, bounds)
+    elif bounds is not None:
+        interval = estimate_by_betting(difference, log, bounds)
+    else:
+        raise ValueError(message("reward_range", "be (low, high) for 'betting'", None))
+    return PolicyValue(*interval, _find_size(np.minimum(weights, MAX_WEIGHT)), len(log))
+
+
+def _choose_estimator(
+    estimator: str | None, logger: str | None, difference: FloatArray, log: Log, clip: Any
+) -> str:
+    """Return the estimator that is asked for, or fits the log; refuse one that does not."""
+    if logger is not None:
+        check_choice("logger", logger, ("learned", "frozen"))
+    obstacle = ""
+    if log.probabilities is None:
+        obstacle = "log has no probabilities"
+    elif log.features is not None:
+        obstacle = "log has features; leave them out if no policy used them"
+    elif np.ptp(difference, axis=0).any():
+        obstacle = "the policy is not the same in all rows"
+    if estimator is None and clip is None:
+        estimator = "adaptive" if not obstacle else "betting" if logger == "learned" else "snips"
+    estimator = check_choice("estimator", estimator or "snips", ESTIMATORS)
+    if estimator == "adaptive" and obstacle:
+        raise ValueError(f"estimator must not be 'adaptive' where {obstacle}.")
+    if estimator not in WEIGHTED and clip is not None:
+        raise ValueError(message("clip", f"be None for {estimator!r}", clip))
+    return estimator
+
+
+def _evaluate_weights(
+    estimator: str, probabilities: FloatArray, weights: FloatArray, log: Log, clip: float | None
+) -> PolicyValue:
+    """Evaluate a policy by a mean of weighted rows that do not depend on each other."""
+    is_played = weights > 0
     largest = np.inf if clip is None else check_real("clip", clip, above=0)
     num_clipped = int(np.count_nonzero(weights > largest))
-    _warn_of_missing_actions(np.minimum(weights, 1e100), probabilities, log)  # has its square
+    _warn_of_missing_actions(np.minimum(weights, MAX_WEIGHT), probabilities, log)
     weights = np.minimum(weights, largest)
     remedy = "give clip=, or leave its row out"
     is_right = np.isfinite(weights)
-    check_all("log.propensities", is_right, "give finite weights", log.propensities, remedy)
+    chances = np.asarray(log.propensities)
+    check_all("log.propensities", is_right, "give finite weights", chances, remedy)
     exponent = np.frexp(weights.max())[1]  # of a power of 2 that scales exactly, so that sums and
     weights = np.ldexp(weights, -exponent)  # squares stay within range
     _warn_of_largest_weight(weights)
@@ -137,9 +201,27 @@ def evaluate(
         value = float(weights @ log.rewards / weights.sum())
         values = value + weights * (log.rewards - value) / weights.mean()  # by the delta method
         exponent = 0
-    size = float(weights.sum() ** 2 / (weights @ weights))
+    size = _find_size(weights)
     interval = _find_interval(values, log.rewards[is_played], size, exponent)
     return PolicyValue(*interval, size, len(log), num_clipped)
+
+
+def _check_range(reward_range: Any, rewards: FloatArray) -> tuple[float, float] | None:
+    """Return the ends between which rewards are; None if they are not known."""
+    if reward_range is None:
+        return (0.0, 1.0) if np.array_equal(np.unique(rewards), [0.0, 1.0]) else None
+    ends = check_numbers("reward_range", reward_range)
+    if ends.shape != (2,) or not -np.inf < ends[0] < ends[1] < np.inf:
+        raise ValueError(message("reward_range", "be (low, high), low < high", reward_range))
+    low, high = ends.tolist()
+    is_within = (rewards >= low) & (rewards <= high)
+    check_all("log.rewards", is_within, f"be in reward_range, {low:g} to {high:g}", rewards)
+    return low, high
+
+
+def _find_size(weights: FloatArray) -> float:
+    """Return the effective sample size, (sum w)^2 / sum w^2."""
+    return float(weights.sum() ** 2 / (weights @ weights))
 
 
 def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) -> PolicyValue:
@@ -205,49 +287,33 @@ def _find_interval(
     return Interval(*np.ldexp(interval, exponent + inner).tolist())
 
 
-def _warn_of_learned_propensities(log: Log) -> None:
-    """Warn the caller's caller if an arm's propensities vary at equal features, or with time.
+def _warn_of_learned_logger(log: Log, estimator: str, logger: str | None) -> None:
+    """Warn the caller's caller of a log whose policy learned, or may have.
 
-    A policy that does not learn gives the rows of an arm propensities in a random order.
+    The propensities of an arm vary with features, and where a policy learns.
     """
-    table = pd.DataFrame(
-        {"arm": log.actions, "propensity": np.asarray(log.propensities).round(6), "visitor": 0}
-    )
-    at_features = ""
-    if log.features is not None:
-        at_features = " at equal features"
-        table["visitor"] = pd.util.hash_pandas_object(pd.DataFrame(log.features), index=False)
-    if table.groupby(["arm", "visitor"])["propensity"].nunique().max() > 1:
-        change = f"vary for an arm{at_features}"
-    elif any(_measure_trend(rows) > MAX_TREND for _, rows in table.groupby("arm")["propensity"]):
-        change = "change with time"
-    else:
-        return
-    text = f"log has propensities that {change}: if its policy learned, intervals are short"
-    warnings.warn(text, stacklevel=3)
-
-
-def _measure_trend(values: pd.Series) -> float:
-    """Return the size of the rank correlation with time, in standard errors of random orders."""
-    if values.nunique() < 2:
-        return 0.0
-    correlation = np.corrcoef(values.rank(), np.arange(len(values)))[0, 1]
-    return float(abs(correlation) * np.sqrt(len(values) - 1))
+    table = pd.DataFrame({"arm": log.actions, "p": np.asarray(log.propensities).round(6)})
+    varies = table.groupby("arm")["p"].nunique().max() > 1
+    if logger == "learned" or (logger is None and varies):
+        cause = "" if logger else " if its policy learned, logger='learned', and not if 'frozen'"
+        text = f"log has propensities that vary for an arm: intervals of {estimator!r} are short"
+        remedy = "; 'adaptive' and 'betting' have longer ones."
+        warnings.warn(text + cause + remedy, stacklevel=3)
 
 
 def _warn_of_largest_weight(weights: FloatArray) -> None:
-    """Warn the caller's caller where one row decides the value."""
+    """Warn the user where one row decides the value."""
     row, share = int(weights.argmax()), float(weights.max() / weights.sum())
     if share > MAX_WEIGHT_SHARE:
         text = (
             f"row {row} of the log, from 0, has {100 * share:.0f} % of all weight: check its "
             "propensity, or give clip=, the largest weight."
         )
-        warnings.warn(text, stacklevel=3)
+        warnings.warn(text, stacklevel=4)
 
 
 def _warn_of_missing_actions(weights: FloatArray, probabilities: FloatArray, log: Log) -> None:
-    """Warn the caller's caller where the log lacks actions of the policy.
+    """Warn the user where the log lacks actions of the policy.
 
     Weights average 1 if each action of the policy had the chance that the log says.
     """
@@ -263,7 +329,7 @@ def _warn_of_missing_actions(weights: FloatArray, probabilities: FloatArray, log
             "actions, or it has too few actions of the policy, whose value is then wrong."
         )
     if text:
-        warnings.warn(text, stacklevel=3)
+        warnings.warn(text, stacklevel=4)
 
 
 def _warn_of_learning(name: str, agent: Any, stacklevel: int) -> None:
@@ -290,13 +356,13 @@ def _find_observation(observation: Any, log: Log, agent: Any) -> FloatArray | No
     return shown
 
 
-def _find_probabilities(policy: Any, log: Log, observation: Any) -> FloatArray:
+def _find_probabilities(name: str, policy: Any, log: Log, observation: Any) -> FloatArray:
     """Return the (t, K) probabilities of a policy on the rows of a log."""
     shape = len(log), log.num_arms
     if isinstance(policy, type):
-        raise TypeError(message("policy", "be an agent, not its class", policy))
+        raise TypeError(message(name, "be an agent, not its class", policy))
     if hasattr(policy, "action_probabilities"):
-        _warn_of_learning("policy", policy, stacklevel=4)
+        _warn_of_learning(name, policy, stacklevel=4)
         rows = _find_observation(observation, log, policy)
         if rows is None:
             policy = policy.action_probabilities()
@@ -310,12 +376,12 @@ def _find_probabilities(policy: Any, log: Log, observation: Any) -> FloatArray:
             policy = policy.reindex(log.arms, axis=policy.ndim - 1)
         elif not labels.equals(pd.RangeIndex(len(labels))):
             condition = f"have the labels {shorten_repr(log.arms)}, or none"
-            raise ValueError(message("policy", condition, labels.tolist()))
-    given = check_numbers("policy", policy)
+            raise ValueError(message(name, condition, labels.tolist()))
+    given = check_numbers(name, policy)
     if given.shape not in (shape[1:], shape):
-        raise ValueError(message("policy", f"be probabilities of shape {shape}", given.shape))
-    check_all("policy", given >= 0, "be probabilities of at least 0", given)
-    return check_probabilities("policy", np.broadcast_to(given, shape), shape)
+        raise ValueError(message(name, f"be probabilities of shape {shape}", given.shape))
+    check_all(name, given >= 0, "be probabilities of at least 0", given)
+    return check_probabilities(name, np.broadcast_to(given, shape), shape)
 
 
 def _cross_fit(log: Log) -> FloatArray:

@@ -177,8 +177,8 @@ class ChainPosterior(Posterior):
             target, copies = self._find_target(lanes), means[lanes].reshape(-1, num_arms)
             if number == 0:
                 move_chains(rng, copies, target, DRAWS_PER_BURN_IN // 4, MOVES_PER_DRAW)
-            moved = move_chains(rng, copies, target, DRAWS_PER_COPY, num_moves)
-            path: np.ndarray = moved.reshape(len(lanes), *draws.shape[1:])
+            path = move_chains(rng, copies, target, DRAWS_PER_COPY, num_moves)
+            path = path.reshape(len(lanes), *draws.shape[1:])
             if number > 0:  # half of the draws before, so that all are equally far apart
                 path = np.concatenate([draws[lanes], path], axis=2)[:, :, 1::2]
             draws[lanes], means[lanes] = path, copies.reshape(means[lanes].shape)
@@ -188,8 +188,8 @@ class ChainPosterior(Posterior):
             if not lanes.size:
                 break
         self._note_shortage(sizes < MIN_ANSWER_DRAWS)
-        draws = draws.reshape(num_lanes, -1, num_arms)
-        return WeightedDraws(draws, np.zeros(draws.shape[:2]), sizes / draws.shape[1])
+        flat = draws.reshape(num_lanes, -1, num_arms)
+        return WeightedDraws(flat, np.zeros(flat.shape[:2]), sizes / flat.shape[1])
 
     def doubts(self) -> np.ndarray:
         """Return (N,) CHAINS_APART where the last check was slow, or there may be two modes."""

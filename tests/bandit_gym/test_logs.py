@@ -60,6 +60,42 @@ def test_what_is_wrong_is_named():
             Log(arms=("a", "b"), **{name: np.array(each) for name, each in given.items()})
 
 
+def test_probabilities_of_all_arms_are_read_by_label_and_normalised():
+    columns = {"pa": [0.5, 0.49995, None, 0.2], "pb": [0.5, 0.5, 1, 0.8]}
+    table = TABLE.assign(**columns)
+    log = read_log(table, arm="ad", reward="click", probabilities={"b": "pb", "a": "pa"})
+    assert log.arms == ("b", "a")
+    expected = [[0.5, 0.5], [0.5 / 0.99995, 0.49995 / 0.99995], [1, 0], [0.8, 0.2]]
+    np.testing.assert_allclose(log.probabilities, expected)
+    np.testing.assert_allclose(log.propensities, [0.5, 0.49995 / 0.99995, 1, 0.8])
+    assert fit_propensities(log).probabilities is None
+    names = {"a": "pa", "b": "pb"}
+    for change, options, words in [
+        ({"pb": [0.5, 0.6, 1, 0.8]}, {}, "probabilities must sum to 1, got 1.09995 in row 3"),
+        ({"pa": [0.5, 0.5, 1, 0.2], "pb": [0.5, 0.5, None, 0.8]}, {}, r"chosen, got 0.0 in row 4"),
+        (
+            {"pa": [1.5, 0.5, 0, 0.2], "pb": [-0.5, 0.5, 1, 0.8]},
+            {},
+            "at least 0, got -0.5 in row 2",
+        ),
+        ({"pb": ["x", 0.5, 1, 0.8]}, {}, "column 'pb' must have finite numbers only, got 'x'"),
+        ({}, {"arms": ["a", "b", "c"]}, r"a column for each of the arms, \('a', 'b', 'c'\)"),
+        ({}, {"probabilities": {"a": "pa", "b": "pc"}}, "'pb', got 'pc'; the nearest"),
+        (
+            {},
+            {"propensity": "ad"},
+            "propensity must be None where probabilities are given, got 'ad'",
+        ),
+    ]:
+        changed = table.assign(**change)
+        with pytest.raises(ValueError, match=words):
+            read_log(changed, arm="ad", reward="click", **{"probabilities": names, **options})
+    with pytest.raises(ValueError, match=r"shape \(t, K\), K = 2 arms, got \(1, 3\)"):
+        Log([0], [1.0], ("a", "b"), probabilities=[[0.5, 0.25, 0.25]])
+    with pytest.raises(ValueError, match="be the actions' own log.probabilities, got 0.3 in row 0"):
+        Log([0], [1.0], ("a", "b"), [0.3], probabilities=[[0.5, 0.5]])
+
+
 def test_fitted_propensities_are_shares_of_a_group():
     log = read_log(TABLE, arm="ad", reward="click")
     assert fit_propensities(log).propensities.tolist() == [0.75, 0.25, 0.75, 0.75]

@@ -9,9 +9,9 @@ import pytest
 
 from agents import MOSS, ExactThompson, LinUCB
 from bandit_gym.contexts import disjoint
-from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.logs import Log, fit_propensities
-from bandit_gym.off_policy import ESTIMATORS, evaluate, replay
+from bandit_gym.off_policy import WEIGHTED, evaluate, replay
 from bandit_gym.priors import Beta, Normal
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
@@ -26,7 +26,7 @@ def make_log(num_rows=4000):
     return Log(actions, rewards, (0, 1, 2), LOGGING[actions])
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", WEIGHTED)
 def test_the_value_of_another_policy_is_found(estimator):
     found = evaluate(TARGET, make_log(), estimator)
     # The variance of w r is at most E[w^2 r] = sum of target^2 / logging * means.
@@ -43,7 +43,7 @@ def test_the_doubly_robust_estimate_mends_what_its_model_misses():
     rewards = np.where(actions == 0, visitors**2, 0.0)
     propensities = np.where(actions == 0, first, 1 - first)
     log = Log(actions, rewards, (0, 1), propensities, visitors[:, None].astype(float))
-    found = evaluate([1.0, 0.0], log, "dr")
+    found = evaluate([1.0, 0.0], log, "dr", logger="frozen")
     # A line predicts about .2 of arm 0, its mean in the log; a correction has a second moment of
     # at most E[1 / first] = (2 * 10 + 1.25) / 3.
     assert abs(found.value - 2 / 3) < 4 * (21.25 / 3 / num_rows) ** 0.5
@@ -81,41 +81,29 @@ def test_a_learned_policy_and_a_log_of_one_are_warned_of():
         evaluate(TARGET, Log(log.actions, log.rewards, log.arms, changing))
 
 
-def make_log_with_features(num_rows=600, learns=True, is_repeated=False):
-    """Return the log of Thompson sampling with two features, or of a fixed policy."""
-    rng = np.random.default_rng(0)
-    visitors = rng.normal(size=(num_rows, 1))
-    visitors = np.sign(visitors) if is_repeated else visitors
-    shown, columns = disjoint(visitors, 2), []
-    agent = ExactThompson(ContextualProblem(Gaussian(), Normal(0.0, 1.0), 2, 4))
-    agent.reset(seed=0)
-    for features, [visitor] in zip(shown, visitors, strict=True):
-        first = agent.action_probabilities(features)[0] if learns else 1 / (1 + np.exp(-visitor))
-        arm = int(rng.random() >= first)
-        reward = rng.normal([visitor, -visitor][arm])
-        agent.observe(arm, reward, observation=features[arm])
-        columns.append((arm, reward, [first, 1 - first][arm]))
-    actions, rewards, propensities = map(np.array, zip(*columns, strict=True))
-    return Log(actions, rewards, (0, 1), propensities, visitors)
+def test_logs_whose_policy_may_have_learned_are_warned_of_once_unless_it_is_said():
+    log = make_log()
+    changing = np.where(np.arange(len(log)) < 2000, 0.8, 1.2) * log.propensities
+    features = np.random.default_rng(1).normal(size=(len(log), 1))
+    for visitors in (None, features):
+        varied = Log(log.actions, log.rewards, log.arms, changing, visitors)
+        fixed = Log(log.actions, log.rewards, log.arms, log.propensities, visitors)
+        for each, logger, num_warnings in [
+            (varied, None, 1),
+            (varied, "learned", 1),
+            (varied, "frozen", 0),
+            (fixed, None, 0),
+            (fixed, "learned", 1),
+        ]:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                evaluate(TARGET, each, "ips", logger=logger)
+            assert [*map(str, (one.filename for one in caught))] == [__file__] * num_warnings
+    with pytest.raises(ValueError, match="logger must be one of 'learned', 'frozen', got 'fixed'"):
+        evaluate(TARGET, log, logger="fixed")
 
 
-@pytest.mark.filterwarnings("ignore:weights average")
-@pytest.mark.parametrize(
-    ("is_repeated", "text"), [(True, "vary for an arm at equal features"), (False, "with time")]
-)
-def test_a_log_with_features_of_a_learner_is_warned_of_and_one_of_a_fixed_policy_is_not(
-    is_repeated, text
-):
-    """The rank correlation with time is beyond four standard errors by chance in 1 of 8,000 logs
-    of two arms."""
-    with pytest.warns(UserWarning, match=f"propensities that .*{text}: if its policy learned"):
-        evaluate([0.5, 0.5], make_log_with_features(is_repeated=is_repeated))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", "log has propensities")
-        evaluate([0.5, 0.5], make_log_with_features(learns=False, is_repeated=is_repeated))
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", WEIGHTED)
 @pytest.mark.parametrize("least", [1e-12, 1e-300])
 def test_a_weight_that_decides_alone_is_named_and_can_be_cut(estimator, least):
     log = make_log(2000)
@@ -125,11 +113,11 @@ def test_a_weight_that_decides_alone_is_named_and_can_be_cut(estimator, least):
     features = np.random.default_rng(1).normal(size=(2000, 1))
     log = Log(log.actions, log.rewards, log.arms, propensities, features)
     with pytest.warns(UserWarning, match=f"row {row} of the log, from 0, has 100 % of all weight"):
-        alone = evaluate(TARGET, log, estimator)
+        alone = evaluate(TARGET, log, estimator, logger="frozen")
     assert (
         alone.effective_sample_size == pytest.approx(1) and np.isnan([alone.low, alone.high]).all()
     )
-    cut = evaluate(TARGET, log, estimator, clip=5)
+    cut = evaluate(TARGET, log, estimator, clip=5, logger="frozen")
     assert cut.num_clipped == 1 and alone.num_clipped == 0
     # The cut row moves a mean of 2,000 by at most its weight, 5 / 2000, and its true one, 8/3.
     usual = evaluate(TARGET, make_log(2000), estimator)
@@ -147,7 +135,7 @@ def test_weights_are_cut_to_the_largest_one():
         evaluate([0.5, 0.5], log, clip=0)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", WEIGHTED)
 def test_sizes_and_squares_do_not_overflow(estimator):
     rng = np.random.default_rng(0)
     actions, rewards = rng.integers(2, size=400), rng.normal(size=400)
@@ -207,7 +195,7 @@ def test_coverage_on_logs_of_thompson_sampling_is_what_the_page_says():
 def test_few_rows_or_rewards_that_are_all_equal_give_no_interval():
     actions = np.repeat([0, 1, 2], [13, 9, 11])
     log = Log(actions, actions % 2 * (np.arange(33) % 2.0), (0, 1, 2), np.full(33, 1 / 3))
-    for estimator, policy in product(ESTIMATORS, np.eye(3)[1:]):  # nine rows; eleven without pay
+    for estimator, policy in product(WEIGHTED, np.eye(3)[1:]):  # nine rows; eleven without pay
         assert np.isnan(evaluate(policy, log, estimator).low), (estimator, policy)
     assert np.isnan(replay(lambda: Always(2), log).high)
     rare = np.repeat([1, 0], [3, 30])
@@ -215,7 +203,7 @@ def test_few_rows_or_rewards_that_are_all_equal_give_no_interval():
     assert np.isnan(evaluate([0.5, 0.5], log).low)  # worth four rows
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", WEIGHTED)
 def test_arms_that_the_log_has_not_are_named_or_refused(estimator):
     log = Log(np.arange(100) % 2, np.arange(100) % 3.0, ("a", "b", "c"), np.full(100, 0.5))
     with pytest.warns(UserWarning, match=r"policy plays arms without rows, \('c',\)"):
