@@ -14,8 +14,8 @@ truncated to the arm's own interval. The arms that the box restricts most come f
 mass in their intervals does not depend on other draws.
 
 The logistic's heavier tails keep the weights small. The line is mirrored so that an interval's far
-end is on the right, and the probability S(y) = 1 / (1 + e^y) beyond a point is kept as a logarithm.
-So nothing is lost, however far out the interval lies.
+end is on the right, and the probability S(y) = 1 / (1 + e^y) beyond a point is divided by e^-n,
+with n the interval's point nearest to 0. So nothing is lost, however far out the interval lies.
 
 Notation: K arms, N lanes, R of them drawn for, m samples.
 
@@ -28,14 +28,15 @@ References:
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import expit, log_expit
 
 from agents.numerics.choices import random_argmax
 from agents.racing.proposals import Draws, Proposal
+from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.problem import BanditProblem
 
 SITE_POWER = 0.9
@@ -49,8 +50,8 @@ inside; and this fraction of those that the prior is worth."""
 VARIANCE_STEP = 1e-4
 """Step for the slope of the rewards' variance, as a share of the way to the nearer end."""
 
-MIN_LOG = 1e-300
-"""Stands in for the log of a probability that rounding makes 1."""
+MIN_MASS = 1e-300
+"""Stands in for a probability that rounding makes 0."""
 
 MASS_DIGITS = 9
 """To which masses are compared, so that rounding decides no order."""
@@ -58,6 +59,22 @@ MASS_DIGITS = 9
 LOGISTIC_SLOPE = 1.7
 """Slope of a logistic distribution, per standard deviation of the normal one that it replaces. If
 the interval is further out than so many deviations, the slope is the normal one there."""
+
+
+class OrderedNormals(NamedTuple):
+    """Normal distributions truncated to a box, in N lanes, with arms in the order of drawing.
+
+    Attributes:
+        box: (K, 2) ends of each arm's interval.
+        order: (N, K) arms.
+        centre: (N, K) means of these before truncation.
+        factor: (N, K, K) Cholesky factors of their covariances.
+    """
+
+    box: np.ndarray
+    order: np.ndarray
+    centre: np.ndarray
+    factor: np.ndarray
 
 
 class NormalProposal(Proposal):
@@ -83,8 +100,9 @@ class NormalProposal(Proposal):
             centre = np.full(problem.num_arms, prior.mean, dtype=np.float64)
             covariance = np.asarray(prior.covariance)
         np.linalg.cholesky(covariance)
+        self._precision = np.linalg.inv(covariance)
         self._box, self._average = problem.arm_support(), draws.mean(axis=0)
-        self._centre, self._covariance = centre, covariance
+        self._centre = centre
         prior_pulls = np.square(problem.likelihood.reward_std(self._average)) / np.diag(covariance)
         self._extra = np.maximum(MIN_EXTRA_PULLS, EXTRA_FRACTION * prior_pulls)
 
@@ -93,13 +111,10 @@ class NormalProposal(Proposal):
         super().update(rng, counts, sums)
         means = (self._extra * self._average + sums) / (self._extra + counts)
         h, tau = self._sites_at(means)
-        precision = np.linalg.inv(self._covariance) + tau[..., None] * np.eye(len(self._box))
-        covariance = np.linalg.inv(precision)
+        covariance = np.linalg.inv(self._precision + tau[..., None] * np.eye(len(self._box)))
         push = h - tau * self._centre
         centre = self._centre + (covariance @ push[..., None])[..., 0]
-        self._order, self._factor = order_arms(self._box, centre, covariance)
-        self._ordered_centre = np.take_along_axis(centre, self._order, axis=1)
-        self._ends = self._box.T[:, self._order]
+        self._normals = order_arms(self._box, centre, covariance)
 
     def _sites_at(self, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) h and tau of the sites that approximate likelihoods at means.
@@ -118,104 +133,123 @@ class NormalProposal(Proposal):
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m vectors of means for each lane; see `Proposal.draw`."""
         levels = rng.random((len(self._box), len(lanes), num_samples))
-        ordered, log_densities = self._draw_in_order(lanes, levels, None)
         means = np.empty((len(lanes), len(self._box), num_samples))
-        means[np.arange(len(lanes))[:, None], self._order[lanes]] = ordered
+        log_densities = draw_in_order(self._normals, lanes, levels, means)
         winners = random_argmax(rng, means.swapaxes(1, 2).reshape(-1, len(self._box)))
         return Draws(means, winners.reshape(log_densities.shape), log_densities)
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the (R, m) log-densities of (R, K, m) means; see `Proposal.log_density`."""
-        given = np.take_along_axis(means, self._order[lanes][..., None], axis=1)
-        return self._draw_in_order(lanes, None, given)[1]
-
-    def _draw_in_order(
-        self, lanes: np.ndarray, levels: np.ndarray | None, given: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (R, K, m) means in the order of drawing, and their (R, m) log-densities.
-
-        Args:
-            lanes: (R,).
-            levels: (K, R, m) uniform variates, of which the means are quantiles; or None.
-            given: (R, K, m) means whose densities are wanted, if there are no levels.
-        """
-        centre, factor = self._ordered_centre[lanes, :, None], self._factor[lanes]
-        scale = np.diagonal(factor, axis1=1, axis2=2)[..., None]
-        low, high = self._ends[:, lanes, :, None]
-        lowest, highest = np.nextafter(low, high), np.nextafter(high, low)
-        if given is None:
-            assert levels is not None
-            x = np.empty((len(lanes), *levels.shape[::2]))
-        else:
-            x = given
-        z, log_density = np.empty(x.shape), np.zeros((len(lanes), x.shape[2]))
-        for k in range(x.shape[1]):
-            middle = centre[:, k] + (factor[:, k, None, :k] @ z[:, :k])[:, 0]
-            first, last = (low[:, k] - middle) / scale[:, k], (high[:, k] - middle) / scale[:, k]
-            own = None if levels is not None else (x[:, k] - middle) / scale[:, k]
-            uniforms = None if levels is None else levels[k]
-            z[:, k], log_densities = draw_logistic(first, last, uniforms, own)
-            log_density += log_densities
-            if levels is not None:
-                np.clip(middle + scale[:, k] * z[:, k], lowest[:, k], highest[:, k], out=x[:, k])
-        return x, log_density
+        given = np.ascontiguousarray(means)
+        return np.asarray(draw_in_order(self._normals, lanes, np.empty((0, 0, 0)), given))
 
 
-def draw_logistic(
-    low: np.ndarray, high: np.ndarray, levels: np.ndarray | None, given: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return draws from logistic distributions around 0 truncated to intervals, and log-densities.
+@kernel
+def draw_in_order(
+    normals: OrderedNormals, lanes: np.ndarray, levels: np.ndarray, means: np.ndarray
+) -> np.ndarray:
+    """Draw the means of all arms, each given those before it, and return log-densities.
+
+    Args:
+        normals: of N lanes.
+        lanes: (R,) of these.
+        levels: (K, R, m) uniform variates, of which means are quantiles; empty if means are given.
+        means: (R, K, m) is written to, strictly inside the box; or is read.
+
+    Returns:
+        (R, m) log-densities of the means.
+    """
+    num_arms, num_samples, is_drawn = means.shape[1], means.shape[2], levels.size > 0
+    log_densities, z = np.zeros((lanes.size, num_samples)), np.empty((num_arms, num_samples))
+    for r in range(lanes.size):
+        n = lanes[r]
+        factor = normals.factor[n]
+        for k in range(num_arms):
+            arm, scale = normals.order[n, k], factor[k, k]
+            own, low, high = means[r, arm], normals.box[arm, 0], normals.box[arm, 1]
+            for j in range(num_samples):
+                middle = normals.centre[n, k]
+                for i in range(k):
+                    middle += factor[k, i] * z[i, j]
+                value = levels[k, r, j] if is_drawn else (own[j] - middle) / scale
+                first, last = (low - middle) / scale, (high - middle) / scale
+                z[k, j], log_density = draw_logistic(first, last, value, is_drawn)
+                log_densities[r, j] += log_density
+                if is_drawn:
+                    x = max(middle + scale * z[k, j], np.nextafter(low, high))
+                    own[j] = min(x, np.nextafter(high, low))
+    return log_densities
+
+
+@inner
+def draw_logistic(low: float, high: float, value: float, is_level: bool) -> tuple[float, float]:
+    """Return a draw from a truncated logistic distribution around 0, and its log-density.
 
     S is linear in the level between the ends, and y = log (1 - S) - log S.
 
     Args:
-        low: (...) ends of the intervals, in standard deviations of the normal distributions that
-            these stand in for.
-        high: (...) the same.
-        levels: (...) uniform variates, of which draws are quantiles; or None.
-        given: (...) points in place of draws, if there are no levels.
+        low: end of the interval, in standard deviations of the normal distribution that this stands
+            in for.
+        high: the same.
+        value: the level, of which the draw is a quantile; or a point in its place.
+        is_level: which of these.
     """
-    sign = np.where(high < 0.0, -1.0, 1.0)
-    first, last = np.minimum(sign * low, sign * high), np.maximum(sign * low, sign * high)
-    slope = np.maximum(first, LOGISTIC_SLOPE)
-    log_first, log_last = log_expit(-slope * first), log_expit(-slope * last)
-    mass = -np.expm1(log_last - log_first)  # over S at the first end
-    if levels is None:
-        z = np.asarray(given)
-    else:
-        log_beyond = np.minimum(log_first + np.log1p(-levels * mass), -MIN_LOG)
-        z = np.clip(sign * (np.log(-np.expm1(log_beyond)) - log_beyond) / slope, low, high)
+    sign = -1.0 if high < 0.0 else 1.0
+    first, last = (-high, -low) if high < 0.0 else (low, high)
+    nearest = max(first, 0.0)
+    slope = max(nearest, LOGISTIC_SLOPE)
+    n, start, unit = slope * nearest, math.exp(-slope * abs(first)), 1.0
+    below = start / (1.0 + start)  # 1 - S at the first end
+    if first > 0.0:
+        below, unit = 1.0 / (1.0 + start), start  # e^-n
+    end = math.exp(n - slope * last)
+    above = end / (1.0 + unit * end)  # S at the last end, over e^-n as the mass is
+    mass = max(1.0 / (1.0 + start) - above, MIN_MASS)
+    z = value
+    if is_level:
+        below, above = below + value * unit * mass, above + (1.0 - value) * mass
+        y = n + math.log(max(below, MIN_MASS) / above)
+        z = min(max(sign * y / slope, low), high)
     y = abs(slope * z)
-    return z, np.log(slope) - y - 2 * np.log1p(np.exp(-y)) - log_first - np.log(mass)
+    tail = 1.0 + math.exp(-y)
+    return z, n - y + math.log(slope / (mass * tail * tail))
 
 
-def order_arms(
-    box: np.ndarray, mean: np.ndarray, covariance: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return orders in which the next arm is that whose interval has the least logistic mass.
+@kernel
+def order_arms(box: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> OrderedNormals:
+    """Return normal distributions, the next arm that whose interval has the least logistic mass.
 
     That is given those before, which are at their means; if these are outside the box, at its end.
 
     Args:
         box: (K, 2) ends of each arm's interval.
-        mean: (R, K) of normal distributions before truncation.
-        covariance: (R, K, K) of these.
-
-    Returns:
-        (R, K) arms, and (R, K, K) the Cholesky factors of their covariances in this order.
+        mean: (N, K) of normal distributions before truncation.
+        covariance: (N, K, K) of these.
     """
-    rows, (low, high) = np.arange(len(mean)), box.T
-    expected, rest = mean.copy(), covariance.copy()
-    is_left, order = np.ones(mean.shape, dtype=bool), np.empty(mean.shape, dtype=np.int64)
-    columns = np.zeros(covariance.shape)
-    for k in range(mean.shape[1]):
-        variance = np.where(is_left, np.diagonal(rest, axis1=1, axis2=2), 1.0)
-        slope = LOGISTIC_SLOPE / np.sqrt(variance)
-        mass = expit((high - expected) * slope) - expit((low - expected) * slope)
-        arm = np.where(is_left, mass.round(MASS_DIGITS), np.inf).argmin(axis=1)
-        order[:, k], scale, own = arm, np.sqrt(variance[rows, arm]), expected[rows, arm]
-        column = np.where(is_left, rest[rows, arm] / scale[:, None], 0.0)
-        expected += ((np.clip(own, low[arm], high[arm]) - own) / scale)[:, None] * column
-        rest -= column[:, :, None] * column[:, None]
-        columns[:, :, k], is_left[rows, arm] = column, False
-    return order, columns[rows[:, None], order]
+    num_lanes, num_arms = mean.shape
+    order, centre = np.empty(mean.shape, dtype=np.int64), np.empty(mean.shape)
+    factor, columns = np.empty(covariance.shape), np.empty((num_arms, num_arms))
+    for n in range(num_lanes):
+        expected, rest = mean[n].copy(), covariance[n].copy()
+        is_left = np.ones(num_arms, dtype=np.bool_)
+        for k in range(num_arms):
+            arm, least = -1, math.inf
+            for i in range(num_arms):
+                if is_left[i]:
+                    slope = LOGISTIC_SLOPE / math.sqrt(rest[i, i])
+                    high, low = (box[i, 1] - expected[i]) * slope, (box[i, 0] - expected[i]) * slope
+                    mass = round((math.tanh(high / 2) - math.tanh(low / 2)) / 2, MASS_DIGITS)
+                    if mass < least:
+                        arm, least = i, mass
+            order[n, k], centre[n, k], scale = arm, mean[n, arm], math.sqrt(rest[arm, arm])
+            z = (min(max(expected[arm], box[arm, 0]), box[arm, 1]) - expected[arm]) / scale
+            for i in range(num_arms):
+                columns[i, k] = rest[arm, i] / scale if is_left[i] else 0.0
+                expected[i] += z * columns[i, k]
+            for i in range(num_arms):
+                for j in range(num_arms):
+                    rest[i, j] -= columns[i, k] * columns[j, k]
+            is_left[arm] = False
+        for k in range(num_arms):
+            factor[n, k] = columns[order[n, k]]
+    return OrderedNormals(box, order, centre, factor)

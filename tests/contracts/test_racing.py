@@ -373,8 +373,10 @@ def test_data_that_are_impossible_under_the_prior_are_told_by_lane():
 def test_truncated_logistic_draws_are_weighed_to_uniform_ones(ends):
     """One over a density weighs its draws to length: eight bins, four standard errors."""
     size, rng = 20_000, np.random.default_rng(0)
-    intervals = [np.full(size, end) for end in ends]
-    draws, log_densities = draw_logistic(*intervals, rng.random(size))
+    found = [draw_logistic(*ends, level, True) for level in rng.random(size)]
+    draws, log_densities = np.transpose(found)
+    given = [draw_logistic(*ends, draw, False) for draw in draws]
+    np.testing.assert_array_equal(given, found)
     assert ((draws >= ends[0] - 1e-12 * abs(ends[0])) & (draws <= ends[1])).all()
     weights = np.exp(-log_densities) / (ends[1] - ends[0])
     bins = np.floor((draws - ends[0]) / (ends[1] - ends[0]) * 8)
