@@ -167,6 +167,7 @@ def draw_in_order(
         for k in range(num_arms):
             arm, scale = normals.order[n, k], factor[k, k]
             own, low, high = means[r, arm], normals.box[arm, 0], normals.box[arm, 1]
+            lowest, highest = np.nextafter(low, high), np.nextafter(high, low)
             for j in range(num_samples):
                 middle = normals.centre[n, k]
                 for i in range(k):
@@ -176,8 +177,7 @@ def draw_in_order(
                 z[k, j], log_density = draw_logistic(first, last, value, is_drawn)
                 log_densities[r, j] += log_density
                 if is_drawn:
-                    x = max(middle + scale * z[k, j], np.nextafter(low, high))
-                    own[j] = min(x, np.nextafter(high, low))
+                    own[j] = min(max(middle + scale * z[k, j], lowest), highest)
     return log_densities
 
 
