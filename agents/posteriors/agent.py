@@ -124,7 +124,8 @@ class PosteriorAgent(Agent):
     def _warn_of_doubts(self) -> None:
         doubts = self._find_diagnostics().get("doubts", np.zeros(1, dtype=np.int64))
         if doubts.any():
-            error = self._last_belief.best_arm_error()[doubts != 0].max()  # type: ignore[union-attr]
+            error = self._last_belief.best_arm_error()  # type: ignore[union-attr]
+            error = error[np.broadcast_to(doubts, error.shape) != 0].max()
             text = (
                 f"{type(self).__name__}.action_probabilities rests on a posterior that is doubted "
                 f"({Doubt(np.bitwise_or.reduce(doubts)).words}), and may be off by more than "
@@ -175,8 +176,13 @@ class PosteriorAgent(Agent):
         if self.inner is not None:
             self.inner.learn(self.rng, lanes, actions, rewards)
 
-    def _copy_agent(self) -> Self:
+    def _prepare_decision(self) -> None:
+        if self.inner is not None:
+            self.belief()
+            self.inner.renew_draws(self.rng)
+
+    def _copy_agent(self, keeps_draws: bool = False) -> Self:
         copied = super()._copy_agent()
-        if self.inner is not None and self.inner.keeps_state:
-            copied.inner = self.inner.fork()
+        if self.inner is not None:
+            copied.inner = self.inner.fork_for_decision(self.evidence, keeps_draws)
         return copied

@@ -264,6 +264,18 @@ class Posterior(Belief):
             evidence: all data so far; its arrays are not copied: `update` again after a change.
         """
 
+    def renew_draws(self, rng: Generator) -> None:  # noqa: B027  # most keep none
+        """Before a decision by probabilities, choose draws for all until the next data."""
+
+    def fork_for_decision(self, evidence: Any, keeps_draws: bool = False) -> Self:
+        """Return one to be asked about a decision after some evidence, while this one stays as is.
+
+        Args:
+            evidence: that it will be brought to.
+            keeps_draws: whether it keeps to the draws of `renew_draws`.
+        """
+        return self.fork() if self.keeps_state else self
+
     def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
         """Return the (N,) arms with the largest predictor under one draw of coefficients.
 
