@@ -120,14 +120,13 @@ class NormalBelief(Belief):
         return np.where(available.all(axis=1, keepdims=True), best, available)  # or one of two arms
 
     def _compare_many(self, available: np.ndarray | None) -> np.ndarray:
-        """Return the (N, K) probabilities of more arms: from draws, unless these are independent."""
+        """Return (N, K) probabilities of more arms: from a pool, unless these are independent."""
         if self._posterior is None:
             return super().best_arm_probabilities(available)
         mask = np.ones((1, 1), dtype=bool) if available is None else available
         mask = np.broadcast_to(mask, self._mean.shape)
-        products = np.abs(self._spread @ self._spread.swapaxes(1, 2)) * (
-            mask[:, None] & mask[..., None]
-        )
+        spread = self._spread * mask[..., None]
+        products = np.abs(spread @ spread.swapaxes(1, 2))
         variance = np.diagonal(products, axis1=1, axis2=2)
         is_exact = (products.sum(axis=2) == variance).all(axis=1)
         is_exact &= ((variance > MIN_SPREAD) | ~mask).all(axis=1)

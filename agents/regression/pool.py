@@ -41,11 +41,12 @@ from agents.regression.draws import (
     add_likelihood,
     add_normal_prior,
     log_noise,
+    predict_linearly,
     weigh_draws,
 )
 from agents.regression.likelihoods import LinkCode
 from agents.regression.normal_fit import Data, Fit, find_rows
-from bandit_gym.numerics.compiled import kernel
+from bandit_gym.numerics.compiled import inner, kernel
 
 LOG_NUM_DRAWS = 12
 """Of the draws of a pool that are worth as many; there are up to 4 times as many of others."""
@@ -57,9 +58,6 @@ MIN_STATED_ERROR = 1e-6
 
 MAX_POOL_BYTES = 2**28
 """Of all lanes' pools together, to be kept: 256 MB."""
-
-CHUNK_VALUES = 2**21
-"""Predictors of visitors that are compared at once, which a processor's cache can hold."""
 
 MIN_BINS, MAX_BINS = 64, 4096
 BIN_WIDTH = 0.05
@@ -97,12 +95,8 @@ class PooledBelief(FeatureBelief):
         available = np.broadcast_to(available, features.shape[:2])
         if posterior.num_lanes == 1:
             return posterior.find_shares(0, features, available)  # type: ignore[no-any-return]
-        lanes = range(len(features))
-        parts = [slice(lane, lane + 1) for lane in lanes]
-        found = [
-            posterior.find_shares(i, features[at], available[at]) for i, at in enumerate(parts)
-        ]
-        return np.concatenate(found)
+        lanes = zip(features[:, None], available[:, None], strict=True)
+        return np.concatenate([posterior.find_shares(i, *lane) for i, lane in enumerate(lanes)])
 
     def _count_independent_draws(self) -> np.ndarray:
         posterior, sizes = self.posterior, np.empty(len(self.features))
@@ -211,9 +205,8 @@ class SeededPools(PooledPosterior):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what copies and pickles have: no pools."""
-        return {
-            name: value for name, value in vars(self).items() if name not in ("_pools", "_ahead")
-        }
+        kept = {"_pools", "_ahead"}
+        return {name: value for name, value in vars(self).items() if name not in kept}
 
 
 @lru_cache(maxsize=32)
@@ -279,11 +272,9 @@ def draw_fitted_pool(fits: Any, lane: int, rng: Generator) -> Pool:
 
 def take_lane(fit: Fit, data: Data, lane: int) -> tuple[Fit, Data]:
     """Return the fit and the rows of one lane alone."""
-    of_all = {"order", "starts", "prior"}
-    own = {
-        name: each[lane : lane + 1] for name, each in fit._asdict().items() if name not in of_all
-    }
-    return fit._replace(**own), Data(*(each[lane : lane + 1] for each in data))
+    own = {name: each[lane : lane + 1] for name, each in fit._asdict().items()}
+    alike = {"order": fit.order, "starts": fit.starts, "prior": fit.prior}
+    return Fit(**(own | alike)), Data(*(each[lane : lane + 1] for each in data))
 
 
 @kernel
@@ -340,120 +331,157 @@ def compare_in_pool(pool: Pool, features: np.ndarray, available: np.ndarray) -> 
     for rows in groups:
         arms, own = np.flatnonzero(available[rows[0]]), uses[rows[0]]
         parts = own[arms] if is_independent[rows[0]] else own.any(axis=0, keepdims=True)
-        weights = normalise_weights(
-            np.array([pool.log_weights[each].sum(axis=0) for each in parts])
-        )
+        log_weights = np.array([pool.log_weights[each].sum(axis=0) for each in parts])
+        weights = normalise_weights(log_weights)[0]
         columns = [pool.order[np.repeat(each, np.diff(pool.starts))] for each in parts]
-        step = max(1, CHUNK_VALUES // (len(arms) * pool.theta.shape[1]))
-        for low in range(0, len(rows), step):
-            at = rows[low : low + step]
-            x = features[np.ix_(at, arms)]
-            values = np.empty((*x.shape[:2], pool.theta.shape[1]))
-            if is_independent[at[0]]:
-                for i, each in enumerate(columns):
-                    np.matmul(x[:, i, each], pool.theta[each], out=values[:, i])
-                found = compare_independent(values, weights[0])
-            else:
-                x = x[..., columns[0]].reshape(-1, columns[0].size)
-                np.matmul(x, pool.theta[columns[0]], out=values.reshape(len(x), -1))
-                found = np.zeros(values.shape[:2])
-                count_best(values, weights[0][0], found)
-            out[np.ix_(at, arms)] = found
+        x = features[np.ix_(rows, arms)]
+        if is_independent[rows[0]]:
+            found = compare_independent(x, columns, pool.theta, weights)
+        else:
+            found = np.zeros(x.shape[:2])
+            x = np.ascontiguousarray(x[..., columns[0]])
+            count_best(x, pool.theta[columns[0]], weights[0], found)
+        out[np.ix_(rows, arms)] = found
     return out / out.sum(axis=1, keepdims=True)
 
 
-TIE = 1e-12
-"""Of the largest predictor: rounding may separate arms of equal features by so much."""
-
-
 @kernel
-def count_best(values: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
-    """Add to (n, K) the (m,) weights of draws in which an arm's value of (n, K, m) is largest."""
-    for i in range(len(values)):
+def count_best(x: np.ndarray, theta: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+    """Add to (n, K) the weights of draws in which an arm is best; equal arms share them.
+
+    Args:
+        x: (n, K, c) features.
+        theta: (c, m) draws of their coefficients.
+        weights: (m,).
+        out: (n, K).
+    """
+    num_arms = x.shape[1]
+    values = np.empty((num_arms, weights.size))
+    for i in range(len(x)):
+        for k in range(num_arms):
+            predict_linearly(theta, x[i, k], values[k])
         for j in range(weights.size):
-            best, size, num_best = -np.inf, 0.0, 0
-            for k in range(values.shape[1]):
-                best, size = max(best, values[i, k, j]), max(size, abs(values[i, k, j]))
-            best -= TIE * size
-            for k in range(values.shape[1]):
-                num_best += values[i, k, j] >= best
-            for k in range(values.shape[1]):
-                if values[i, k, j] >= best:
+            best, num_best = -np.inf, 0
+            for k in range(num_arms):
+                best = max(best, values[k, j])
+            for k in range(num_arms):
+                num_best += values[k, j] == best
+            for k in range(num_arms):
+                if values[k, j] == best:
                     out[i, k] += weights[j] / num_best
 
 
-def compare_independent(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return (n, K) probabilities that an arm's value is largest, of independent arms.
+def compare_independent(
+    features: np.ndarray, columns: list[np.ndarray], theta: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Return (n, K) probabilities that an arm is best, where each has coefficients of its own.
 
     Args:
-        values: (n, K, m) draws.
+        features: (n, K, d).
+        columns: of each arm, its coefficients.
+        theta: (d, m) draws.
         weights: (K, m) of the draws of each arm, which sum to 1.
     """
-    out = np.zeros(values.shape[:2])
-    needs_order = np.zeros(len(values), dtype=np.bool_)
-    compare_in_bins(values, weights, out, needs_order)
+    size = max(each.size for each in columns)
+    x, own = np.zeros((*features.shape[:2], size)), np.zeros((len(columns), size, theta.shape[1]))
+    spreads = np.empty(features.shape[:2])
+    for k, each in enumerate(columns):
+        x[:, k, : each.size], own[k, : each.size] = features[:, k, each], theta[each]
+        spreads[:, k] = np.sqrt((x[:, k] @ np.atleast_2d(np.cov(own[k])) * x[:, k]).sum(axis=1))
+    out, needs_order = np.zeros(spreads.shape), np.zeros(len(x), dtype=np.bool_)
+    compare_in_bins(x, own, weights, spreads, out, needs_order)
     for i in np.flatnonzero(needs_order):
-        ordered = np.argsort(values[i], axis=1)
+        values = np.einsum("kc,kcm->km", x[i], own)
+        ordered = np.argsort(values, axis=1)
         below = np.take_along_axis(weights, ordered, axis=1).cumsum(axis=1)
         below = np.concatenate([np.zeros((len(below), 1)), below], axis=1)
-        ordered = np.take_along_axis(values[i], ordered, axis=1)
-        for arm, own in enumerate(values[i]):
-            others = [b[np.searchsorted(o, own)] for b, o in zip(below, ordered, strict=True)]
-            others[arm] = weights[arm]
-            out[i, arm] = np.prod(others, axis=0).sum()
+        ordered = np.take_along_axis(values, ordered, axis=1)
+        for k, each in enumerate(values):
+            others = [b[np.searchsorted(o, each)] for b, o in zip(below, ordered, strict=True)]
+            others[k] = weights[k]
+            out[i, k] = np.prod(others, axis=0).sum()
     return out
 
 
 @kernel
 def compare_in_bins(
-    values: np.ndarray, weights: np.ndarray, out: np.ndarray, needs_order: np.ndarray
+    x: np.ndarray,
+    theta: np.ndarray,
+    weights: np.ndarray,
+    spreads: np.ndarray,
+    out: np.ndarray,
+    needs_order: np.ndarray,
 ) -> None:
-    """Set (n, K) probabilities that arms are largest, in bins; say where bins are too wide.
+    """Set (n, K) probabilities that arms are best, in bins; say where these are too many.
 
     In a bin, values are as if uniform, and Gauss's three nodes integrate products over it. Bins
     begin at the largest of the arms' least values, below which none is best.
+
+    Args:
+        x: (n, K, c) features.
+        theta: (K, c, m) draws of their coefficients.
+        weights: (K, m).
+        spreads: (n, K) standard deviations of predictors.
+        out: (n, K).
+        needs_order: (n,) is set where the narrowest arm has less than a bin, of the most.
     """
-    num_arms, num_draws = weights.shape
-    masses, below, before = np.empty((num_arms, MAX_BINS)), np.empty(num_arms), np.empty(num_arms)
-    nodes = (0.5 - math.sqrt(0.15), 0.5, 0.5 + math.sqrt(0.15))
-    shares = (5.0 / 18.0, 8.0 / 18.0, 5.0 / 18.0)
-    for i in range(len(values)):
+    num_arms = len(weights)
+    values, before = np.empty(weights.shape), np.empty(num_arms)
+    masses, below, top = np.empty((num_arms, MAX_BINS)), np.empty(num_arms), np.empty(num_arms)
+    for i in range(len(x)):
         low, high, spread = -np.inf, -np.inf, np.inf
         for k in range(num_arms):
-            low, high = max(low, values[i, k].min()), max(high, values[i, k].max())
+            predict_linearly(theta[k], x[i, k], values[k])
+            low, top[k] = max(low, values[k].min()), values[k].max()
         for k in range(num_arms):
-            if values[i, k].max() >= low:
-                spread = min(spread, values[i, k].std())
+            high = max(high, top[k])
+            if top[k] >= low:
+                spread = min(spread, spreads[i, k])
         wanted = (high - low) / (BIN_WIDTH * spread)
-        if not wanted <= MAX_BINS:
-            needs_order[i] = True
-            continue
-        num_bins = max(MIN_BINS, int(wanted) + 1)
-        num_bins = min(num_bins, MAX_BINS)
-        scale = num_bins / max(high - low, 1e-300)
-        for k in range(num_arms):
-            below[k] = 0.0
-            for g in range(num_bins):
-                masses[k, g] = 0.0
-            for j in range(num_draws):
-                if values[i, k, j] < low:
-                    below[k] += weights[k, j]
-                else:
-                    masses[k, min(int((values[i, k, j] - low) * scale), num_bins - 1)] += weights[
-                        k, j
-                    ]
-        for g in range(num_bins):
-            for q in range(3):
-                product = shares[q]
-                for k in range(num_arms):
-                    before[k] = product
-                    product *= below[k] + nodes[q] * masses[k, g]
-                product = 1.0
-                for k in range(num_arms - 1, -1, -1):
-                    out[i, k] += masses[k, g] * before[k] * product
-                    product *= below[k] + nodes[q] * masses[k, g]
+        needs_order[i] = not wanted < MAX_BINS
+        if not needs_order[i]:
+            num_bins = max(MIN_BINS, int(wanted) + 1)
+            scale = num_bins / max(high - low, 1e-300)
             for k in range(num_arms):
-                below[k] += masses[k, g]
+                below[k] = fill_bins(values[k], weights[k], low, scale, masses[k, :num_bins])
+            integrate_bins(masses[:, :num_bins], below, before, out[i])
+
+
+@inner
+def fill_bins(
+    values: np.ndarray, weights: np.ndarray, low: float, scale: float, out: np.ndarray
+) -> float:
+    """Set the weight in each bin above `low`, of which `scale` are a unit long; return the rest."""
+    below = 0.0
+    for g in range(out.size):
+        out[g] = 0.0
+    for j in range(values.size):
+        if values[j] < low:
+            below += weights[j]
+        else:
+            out[min(int((values[j] - low) * scale), out.size - 1)] += weights[j]
+    return below
+
+
+@inner
+def integrate_bins(
+    masses: np.ndarray, below: np.ndarray, before: np.ndarray, out: np.ndarray
+) -> None:
+    """Add to (K,) the probabilities that arms are largest, of which (K,) have values below."""
+    nodes = (0.5 - math.sqrt(0.15), 0.5, 0.5 + math.sqrt(0.15))
+    shares = (5.0 / 18.0, 8.0 / 18.0, 5.0 / 18.0)
+    for g in range(masses.shape[1]):
+        for q in range(3):
+            product = shares[q]
+            for k in range(below.size):
+                before[k] = product
+                product *= below[k] + nodes[q] * masses[k, g]
+            product = 1.0
+            for k in range(below.size - 1, -1, -1):
+                out[k] += masses[k, g] * before[k] * product
+                product *= below[k] + nodes[q] * masses[k, g]
+        for k in range(below.size):
+            below[k] += masses[k, g]
 
 
 def compare_normals(mean: np.ndarray, std: np.ndarray, available: np.ndarray) -> np.ndarray:
