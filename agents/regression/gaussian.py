@@ -210,7 +210,7 @@ class GaussianCoefficients(SeededPools):
         belief = self._describe(np.broadcast_to(np.eye(size), (self.num_lanes, size, size)))
         noise = draw_points(rng, size, LOG_NUM_DRAWS, is_normal=True)
         theta = belief._mean[lane] + noise @ belief._spread[lane].T
-        return Pool(theta.T, np.zeros((1, len(theta))), np.arange(size), np.array([0, size]))
+        return Pool(theta.T, np.zeros((1, len(theta))), np.arange(size), np.array([0, size]), {})
 
     def predict(self, features: np.ndarray) -> Belief:  # type: ignore[override]  # asked at features
         """Return the belief of the means of arms with (N, K, d) features."""

@@ -91,7 +91,7 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
         """Return the particles of a lane as a pool, whose shares are the agent's own."""
         draws = self._populations()
         order, starts = np.arange(self._size), np.array([0, self._size])
-        return Pool(draws.means[lane].T, draws.log_weights[lane][None], order, starts)
+        return Pool(draws.means[lane].T, draws.log_weights[lane][None], order, starts, {})
 
     def doubts(self) -> np.ndarray:
         """Return (N,) where particles are worth too few draws, or could not follow the data."""

@@ -73,12 +73,30 @@ class Pool(NamedTuple):
         log_weights: (B, m) of each block.
         order: (d,) coefficients, block by block.
         starts: (B + 1,) where blocks begin in it.
+        parts: what was last taken of it, by the blocks that arms used.
     """
 
     theta: np.ndarray
     log_weights: np.ndarray
     order: np.ndarray
     starts: np.ndarray
+    parts: dict[bytes, Part]
+
+
+class Part(NamedTuple):
+    """What arms use of a pool: A of them if they are independent, else one for all.
+
+    Attributes:
+        columns: A arrays of coefficients.
+        theta: (A, c, m) draws of these, 0 beyond an arm's own.
+        weights: (A, m), which sum to 1.
+        covariances: (A, c, c) of the draws, as if their weights were equal.
+    """
+
+    columns: list[np.ndarray]
+    theta: np.ndarray
+    weights: np.ndarray
+    covariances: np.ndarray
 
 
 class PooledBelief(FeatureBelief):
@@ -267,7 +285,7 @@ def draw_fitted_pool(fits: Any, lane: int, rng: Generator) -> Pool:
                 weigh_points(fits.link, *options, noise, theta, log_weights[0, block])
     if not fits.has_normal_prior:
         log_weights += fits.log_prior(draws)
-    return Pool(draws[0], log_weights[0], fit.order, fit.starts)
+    return Pool(draws[0], log_weights[0], fit.order, fit.starts, {})
 
 
 def take_lane(fit: Fit, data: Data, lane: int) -> tuple[Fit, Data]:
@@ -331,18 +349,33 @@ def compare_in_pool(pool: Pool, features: np.ndarray, available: np.ndarray) -> 
     for rows in groups:
         arms, own = np.flatnonzero(available[rows[0]]), uses[rows[0]]
         parts = own[arms] if is_independent[rows[0]] else own.any(axis=0, keepdims=True)
-        log_weights = np.array([pool.log_weights[each].sum(axis=0) for each in parts])
-        weights = normalise_weights(log_weights)[0]
-        columns = [pool.order[np.repeat(each, np.diff(pool.starts))] for each in parts]
-        x = features[np.ix_(rows, arms)]
+        key = np.packbits(parts).tobytes()
+        if key not in pool.parts:
+            pool.parts.clear()
+            pool.parts[key] = take_part(pool, parts)
+        part, x = pool.parts[key], features[np.ix_(rows, arms)]
         if is_independent[rows[0]]:
-            found = compare_independent(x, columns, pool.theta, weights)
+            found = compare_independent(x, part)
         else:
             found = np.zeros(x.shape[:2])
-            x = np.ascontiguousarray(x[..., columns[0]])
-            count_best(x, pool.theta[columns[0]], weights[0], found)
+            x = np.ascontiguousarray(x[..., part.columns[0]])
+            count_best(x, part.theta[0], part.weights[0], found)
         out[np.ix_(rows, arms)] = found
     return out / out.sum(axis=1, keepdims=True)
+
+
+def take_part(pool: Pool, uses: np.ndarray) -> Part:
+    """Return what arms use of a pool, given (A, B) blocks of each."""
+    sizes = np.diff(pool.starts)
+    columns = [pool.order[np.repeat(each, sizes)] for each in uses]
+    shape = len(columns), max(each.size for each in columns)
+    theta = np.zeros((*shape, pool.theta.shape[1]))
+    for own, each in zip(theta, columns, strict=True):
+        own[: each.size] = pool.theta[each]
+    off = theta - theta.mean(axis=2, keepdims=True)
+    covariances = off @ off.swapaxes(1, 2) / theta.shape[2]
+    log_weights = np.array([pool.log_weights[each].sum(axis=0) for each in uses])
+    return Part(columns, theta, normalise_weights(log_weights)[0], covariances)
 
 
 @kernel
@@ -371,23 +404,15 @@ def count_best(x: np.ndarray, theta: np.ndarray, weights: np.ndarray, out: np.nd
                     out[i, k] += weights[j] / num_best
 
 
-def compare_independent(
-    features: np.ndarray, columns: list[np.ndarray], theta: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
-    """Return (n, K) probabilities that an arm is best, where each has coefficients of its own.
+def compare_independent(features: np.ndarray, part: Part) -> np.ndarray:
+    """Return (n, K) probabilities that an arm of (n, K, d) features is best, of independent arms.
 
-    Args:
-        features: (n, K, d).
-        columns: of each arm, its coefficients.
-        theta: (d, m) draws.
-        weights: (K, m) of the draws of each arm, which sum to 1.
+    A part of a pool has the draws of each.
     """
-    size = max(each.size for each in columns)
-    x, own = np.zeros((*features.shape[:2], size)), np.zeros((len(columns), size, theta.shape[1]))
-    spreads = np.empty(features.shape[:2])
-    for k, each in enumerate(columns):
-        x[:, k, : each.size], own[k, : each.size] = features[:, k, each], theta[each]
-        spreads[:, k] = np.sqrt((x[:, k] @ np.atleast_2d(np.cov(own[k])) * x[:, k]).sum(axis=1))
+    x, own, weights = np.zeros((*features.shape[:2], part.theta.shape[1])), part.theta, part.weights
+    for k, each in enumerate(part.columns):
+        x[:, k, : each.size] = features[:, k, each]
+    spreads = np.sqrt(np.einsum("nka,kab,nkb->nk", x, part.covariances, x, optimize=True))
     out, needs_order = np.zeros(spreads.shape), np.zeros(len(x), dtype=np.bool_)
     compare_in_bins(x, own, weights, spreads, out, needs_order)
     for i in np.flatnonzero(needs_order):

@@ -199,7 +199,7 @@ class LaplaceCoefficients(FittedCoefficients):
         theta = np.empty((fit.order.size, len(noise)))
         theta[fit.order] = (fit.mean[lane] + noise @ self._factor()[lane].T).T
         starts = np.array([0, fit.order.size])
-        return Pool(theta, np.zeros((1, len(noise))), fit.order, starts)
+        return Pool(theta, np.zeros((1, len(noise))), fit.order, starts, {})
 
     def find_shares(self, lane: int, features: np.ndarray, available: np.ndarray) -> np.ndarray:
         """Return (n, K) best-arm probabilities, those of independent arms without draws."""
