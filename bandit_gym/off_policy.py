@@ -293,7 +293,10 @@ def _find_probabilities(policy: Any, log: Log, observation: Any) -> FloatArray:
             policy = policy.action_probabilities()
         else:
             rows = _check_observation(observation, log)
-            policy = [policy.action_probabilities(features) for features in rows]
+            if hasattr(policy, "decide"):  # as agents that take many visitors at once
+                policy = policy.action_probabilities(rows)
+            else:
+                policy = [policy.action_probabilities(features) for features in rows]
     elif callable(policy):
         policy = policy(log.features)
     if isinstance(policy, pd.Series | pd.DataFrame):

@@ -74,6 +74,10 @@ IF_ALL_ARMS = "a class that decides among all arms has takes_available = False"
 """What to do about a choice of one's own that does not keep to a mask."""
 
 
+MIN_STATED_ERROR = 1e-6
+"""Of probabilities that are computed without draws."""
+
+
 class Decision(NamedTuple):
     """What an agent did, and the probabilities that it did it with: what a log keeps.
 
@@ -525,7 +529,9 @@ class Agent(Lanes, metaclass=AgentMeta):
         return self._diagnostics or {}
 
     @atomic
-    def action_probabilities(self, observation: Any = None, *, available: Any = None) -> np.ndarray:
+    def action_probabilities(
+        self, observation: Any = None, *, available: Any = None, return_error: bool = False
+    ) -> Any:
         """Return the probabilities of the next `act`, without moving the agent or its generator.
 
         If `has_exact_probabilities` is False, `act` follows these probabilities only approximately.
@@ -534,10 +540,13 @@ class Agent(Lanes, metaclass=AgentMeta):
         Args:
             observation: as for `act`; (n, K, d) for a single run are n decisions.
             available: as for `act`; the other arms have probability 0.
+            return_error: whether to return standard errors too. Where probabilities are shares of
+                draws of coefficients, they are the spread over eight independent pools of draws,
+                which takes eight times as long; where they are computed without draws, 1e-6.
 
         Returns:
             (N, K) probabilities of the arms, each row summing to one; (K,) for a single run, (n, K)
-            for n decisions.
+            for n decisions. If errors are asked for, a pair of these and of the errors.
 
         Raises:
             TypeError: if your own class has no `_action_probabilities`.
@@ -550,7 +559,16 @@ class Agent(Lanes, metaclass=AgentMeta):
         probabilities = copied._find_probabilities(size)
         if not copied.has_exact_probabilities:
             copied._warn_of_doubts()
-        return probabilities[0] if size is None and self.num_envs is None else probabilities
+        answers = [probabilities]
+        if return_error:
+            answers.append(np.maximum(copied._find_errors(size, probabilities), MIN_STATED_ERROR))
+        if size is None and self.num_envs is None:
+            answers = [each[0] for each in answers]
+        return tuple(answers) if return_error else answers[0]
+
+    def _find_errors(self, size: int | None, probabilities: np.ndarray) -> np.ndarray:
+        """Return the standard errors of what `_find_probabilities` returned; of a copy."""
+        return np.zeros(probabilities.shape)
 
     def _find_size(self, observation: Any, size: Any) -> int | None:
         """Return how many decisions of a single run are asked for; None is one, or of lanes."""

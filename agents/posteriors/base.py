@@ -225,6 +225,7 @@ class Posterior(Belief):
         max_lanes: how many lanes there is memory for.
         takes_features: whether its parameters are the d coefficients of features.
         can_discount: whether it can follow evidence that is discounted or leaves a window.
+        other_seeds: of pools of draws that state the error of answers by the first.
         decides_many: whether its belief of one lane under (n, K, d) features draws n best arms.
     """
 
@@ -236,6 +237,7 @@ class Posterior(Belief):
     takes_features: ClassVar[bool] = False
     can_discount: ClassVar[bool] = False
     decides_many: ClassVar[bool] = False
+    other_seeds: ClassVar[range] = range(0)
 
     def start(self, rng: Generator, num_lanes: int) -> None:
         """Prepare for so many lanes without data."""

@@ -54,8 +54,6 @@ LOG_NUM_DRAWS = 12
 FIXED_SEED, NUM_SCRAMBLES = 0, 8
 """Integer of the pools of answers that are to move nothing; it and the next ones state errors."""
 
-MIN_STATED_ERROR = 1e-6
-
 MAX_POOL_BYTES = 2**28
 """Of all lanes' pools together, to be kept: 256 MB."""
 
@@ -162,6 +160,7 @@ class SeededPools(PooledPosterior):
     """
 
     state_names: ClassVar[tuple[str, ...]] = ("pool_seed", "seeded_at")
+    other_seeds: ClassVar[range] = range(1, NUM_SCRAMBLES)
     pool_seed, seeded_at = FIXED_SEED, -1
 
     def draw_pool(self, lane: int, rng: Generator) -> Pool:
