@@ -578,8 +578,8 @@ class Agent(Lanes, metaclass=AgentMeta):
                 raise ValueError(message("size", condition, size, "reset() prepares a single run"))
             return check_integer("size", size, minimum=1, maximum=self.max_lanes)
         if self._has_features and self.num_envs is None:
-            shape = getattr(as_array(observation), "shape", ())
-            return shape[0] if len(shape) == 3 and shape[0] else None
+            shown = as_array(observation)
+            return len(shown) or None if shown is not None and shown.ndim == 3 else None
         return None
 
     def _prepare_decision(self) -> None:

@@ -103,6 +103,8 @@ class PooledBelief(FeatureBelief):
     A single run may have the features of many visitors, (n, K, d).
     """
 
+    posterior: PooledPosterior
+
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean; (n, K) of a run."""
         posterior, features = self.posterior, self.features
@@ -110,7 +112,7 @@ class PooledBelief(FeatureBelief):
             available = np.ones((1, features.shape[1]), dtype=bool)
         available = np.broadcast_to(available, features.shape[:2])
         if posterior.num_lanes == 1:
-            return posterior.find_shares(0, features, available)  # type: ignore[no-any-return]
+            return posterior.find_shares(0, features, available)
         lanes = zip(features[:, None], available[:, None], strict=True)
         return np.concatenate([posterior.find_shares(i, *lane) for i, lane in enumerate(lanes)])
 
@@ -280,8 +282,8 @@ def draw_fitted_pool(fits: Any, lane: int, rng: Generator) -> Pool:
             theta = fit.mean[lane, part] + noise @ fit.factor[lane, part, part].T
             draws[0, own] = theta.T
             if not is_prior:
-                options = fits.data, fit, (lane, block), fits.has_normal_prior
-                weigh_points(fits.link, *options, noise, theta, log_weights[0, block])
+                of_block = fits.data, fit, (lane, block), fits.has_normal_prior
+                weigh_points(fits.link, *of_block, noise, theta, log_weights[0, block])
     if not fits.has_normal_prior:
         log_weights += fits.log_prior(draws)
     return Pool(draws[0], log_weights[0], fit.order, fit.starts, {})
