@@ -51,6 +51,10 @@ from bandit_gym.numerics.compiled import inner, kernel
 LOG_NUM_DRAWS = 12
 """Of the draws of a pool that are worth as many; there are up to 4 times as many of others."""
 
+WIDTH = 1.1
+"""Of proposals, beside those of a race: arms that are best in the tails have more draws. With four
+arms of ten coefficients, it takes a tenth off the relative errors of probabilities below 0.01."""
+
 FIXED_SEED, NUM_SCRAMBLES = 0, 8
 """Integer of the pools of answers that are to move nothing; it and the next ones state errors."""
 
@@ -279,7 +283,10 @@ def draw_fitted_pool(fits: Any, lane: int, rng: Generator) -> Pool:
             is_prior = fits.has_normal_prior and fits.num_rewards[lane, block] == 0
             noise = draw_points(rng, own.size, log_length, is_prior)
             part = slice(fit.starts[block], fit.starts[block + 1])
-            theta = fit.mean[lane, part] + noise @ fit.factor[lane, part, part].T
+            theta = (
+                fit.mean[lane, part]
+                + (1.0 if is_prior else WIDTH) * noise @ fit.factor[lane, part, part].T
+            )
             draws[0, own] = theta.T
             if not is_prior:
                 of_block = fits.data, fit, (lane, block), fits.has_normal_prior
