@@ -366,6 +366,8 @@ def _find_probabilities(name: str, policy: Any, log: Log, observation: Any) -> F
         rows = _find_observation(observation, log, policy)
         if rows is None:
             policy = policy.action_probabilities()
+        elif hasattr(policy, "decide"):  # as agents that take many visitors at once
+            policy = policy.action_probabilities(rows)
         else:
             policy = [policy.action_probabilities(features) for features in rows]
     elif callable(policy):

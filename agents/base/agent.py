@@ -13,7 +13,7 @@ import inspect
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import gymnasium as gym
 import numpy as np
@@ -24,7 +24,13 @@ from agents.base.evidence import make_evidence, view_read_only
 from agents.base.lanes import Lanes
 from agents.base.saved import describe_agent, list_state_names, write_agent_file
 from agents.base.threads import atomic
-from agents.numerics.choices import argmax_probabilities, hide_arms, random_argmax
+from agents.numerics.choices import (
+    argmax_probabilities,
+    draw_arms,
+    hide_arms,
+    raise_to_floor,
+    random_argmax,
+)
 from bandit_gym.checks import (
     as_array,
     check_actions,
@@ -67,6 +73,24 @@ def with_prior(problem: Any, prior: Any) -> BanditProblem:
 
 IF_ALL_ARMS = "a class that decides among all arms has takes_available = False"
 """What to do about a choice of one's own that does not keep to a mask."""
+
+
+MIN_STATED_ERROR = 1e-6
+"""Of probabilities that are computed without draws."""
+
+
+class Decision(NamedTuple):
+    """What an agent did, and the probabilities that it did it with: what a log keeps.
+
+    Attributes:
+        actions: (N,) int64 arms, or one `int` for a single run; (n,) of n decisions.
+        propensities: probabilities of the actions, of their shape.
+        probabilities: (N, K) of all arms, (K,) for a single run; (n, K) of n decisions.
+    """
+
+    actions: Any
+    propensities: Any
+    probabilities: np.ndarray
 
 
 class AgentMeta(type):
@@ -253,6 +277,58 @@ class Agent(Lanes, metaclass=AgentMeta):
                 self._show(observation, available, self.num_envs)
             actions = self._decide()
             return int(actions.item(0)) if self.num_envs is None else actions
+
+    def decide(
+        self,
+        observation: Any = None,
+        *,
+        available: Any = None,
+        size: int | None = None,
+        floor: float = 0.0,
+    ) -> Decision:
+        """Choose an arm in every lane by the probabilities that are returned with it, to be logged.
+
+        What `act` chooses has these probabilities only as nearly as the agent knows them; here arms
+        are drawn from them, by one uniform number a decision. So they are exact, also where they
+        are shares of draws of coefficients: given the data and these draws, which are the same for
+        all visitors until rewards arrive. No arm of probability 0 is drawn, and inverse-propensity
+        estimates are unbiased for policies that play only arms of positive probability.
+
+        Logs that are to evaluate other policies want a floor, such as 0.01: after 30,000 rewards
+        most visitors have arms that Thompson sampling plays once in many thousand times, if at all.
+        The mean weight of "always arm k", which should be 1, was 0.2 to 0.5 in logs of 5,000 such
+        visitors without a floor, and 0.92 to 1.07 with this one.
+
+        Args:
+            observation: as for `act`; (n, K, d) for a single run are n decisions.
+            available: as for `act`.
+            size: as for `act`.
+            floor: least probability of an available arm, from 0 to 1 by their number: max(s p,
+                floor), with the one s with which probabilities sum to 1.
+
+        Raises:
+            TypeError: as `act`, and if the agent's rule has no propensities.
+            ValueError: as `act`, and if an arm cannot have the floor.
+        """
+        with self._lock:
+            self._require_reset()
+            size = self._find_size(observation, size)
+            has_many = size is not None and self._has_features
+            self._show(observation, available, size if has_many else self.num_envs)
+            self._prepare_decision()
+            probabilities = self._copy_agent(keeps_draws=True)._find_probabilities(size)
+            probabilities = raise_to_floor(probabilities, floor, *self._available)
+            if size is not None and not has_many:
+                probabilities = np.tile(probabilities, (size, 1))
+            actions = draw_arms(self.rng, probabilities)
+            propensities = np.take_along_axis(probabilities, actions[:, None], axis=1)[:, 0]
+            if size is not None:
+                shared = self._find_diagnostics().items()
+                self._diagnostics = {name: np.broadcast_to(x, (1, size)) for name, x in shared}
+                self._end_many()
+            elif self.num_envs is None:
+                return Decision(actions.item(0), propensities.item(0), probabilities[0])
+            return Decision(actions, propensities, probabilities)
 
     def observe(
         self, action: Any, reward: Any, mask: np.ndarray | None = None, *, observation: Any = None
@@ -471,18 +547,24 @@ class Agent(Lanes, metaclass=AgentMeta):
         return self._diagnostics or {}
 
     @atomic
-    def action_probabilities(self, observation: Any = None, *, available: Any = None) -> np.ndarray:
+    def action_probabilities(
+        self, observation: Any = None, *, available: Any = None, return_error: bool = False
+    ) -> Any:
         """Return the probabilities of the next `act`, without moving the agent or its generator.
 
         If `has_exact_probabilities` is False, `act` follows these probabilities only approximately.
         Where the posterior that they are taken from is then doubted, a RuntimeWarning says so.
 
         Args:
-            observation: as for `act`.
+            observation: as for `act`; (n, K, d) for a single run are n decisions.
             available: as for `act`; the other arms have probability 0.
+            return_error: whether to return standard errors too. Where probabilities are shares of
+                draws of coefficients, they are the spread over eight independent pools of draws,
+                which takes eight times as long; where they are computed without draws, 1e-6.
 
         Returns:
-            (N, K) probabilities of the arms, each row summing to one; (K,) for a single run.
+            (N, K) probabilities of the arms, each row summing to one; (K,) for a single run, (n, K)
+            for n decisions. If errors are asked for, a pair of these and of the errors.
 
         Raises:
             TypeError: if your own class has no `_action_probabilities`.
@@ -490,34 +572,93 @@ class Agent(Lanes, metaclass=AgentMeta):
         """
         self._require_reset()
         copied = self._copy_agent()
-        copied._show(observation, available, self.num_envs)
-        name = f"{type(self).__name__}._action_probabilities"
-        shape = self.num_lanes, copied._num_arms
-        probabilities = check_probabilities(name, copied._action_probabilities(), shape)
-        if copied._available and probabilities[~copied._available[0]].any():
-            condition = "return 0 for arms that are not available"
-            raise ValueError(message(name, condition, probabilities, IF_ALL_ARMS))
+        size = copied._find_size(observation, None)
+        copied._show(observation, available, size or self.num_envs)
+        probabilities = copied._find_probabilities(size)
         if not copied.has_exact_probabilities:
             copied._warn_of_doubts()
-        return probabilities[0] if self.num_envs is None else probabilities
+        answers = [probabilities]
+        if return_error:
+            answers.append(np.maximum(copied._find_errors(size, probabilities), MIN_STATED_ERROR))
+        if size is None and self.num_envs is None:
+            answers = [each[0] for each in answers]
+        return tuple(answers) if return_error else answers[0]
+
+    def _find_errors(self, size: int | None, probabilities: np.ndarray) -> np.ndarray:
+        """Return the standard errors of what `_find_probabilities` returned; of a copy."""
+        return np.zeros(probabilities.shape)
+
+    def _find_size(self, observation: Any, size: Any) -> int | None:
+        """Return how many decisions of a single run are asked for; None is one, or of lanes."""
+        if size is not None:
+            if self.num_envs is not None:
+                condition = f"be None where there are lanes, here {self.num_envs}"
+                raise ValueError(message("size", condition, size, "reset() prepares a single run"))
+            return check_integer("size", size, minimum=1, maximum=self.max_lanes)
+        if self._has_features and self.num_envs is None:
+            shown: Any = as_array(observation)
+            num_features = self.problem.num_features  # type: ignore[attr-defined]
+            has_layout = self.problem.layout is not None  # type: ignore[attr-defined]
+            is_of_many = np.ndim(shown) == 3 or (
+                np.ndim(shown) == 2 and has_layout and shown.shape[1] != num_features
+            )
+            return len(shown) or None if is_of_many else None
+        return None
+
+    def _prepare_decision(self) -> None:
+        """Bring what a subclass remembers to the data before `decide`, as its `_choose` would."""
+
+    def _find_probabilities(self, size: int | None) -> np.ndarray:
+        """Return the (N, K) probabilities of the decisions at hand, which are checked; of a copy.
+
+        Where there are features, of (n, K).
+        """
+        name, masks = f"{type(self).__name__}._action_probabilities", self._available
+        if size is None or not self._has_features:
+            found, shape = self._action_probabilities(), (self.num_lanes, self._num_arms)
+        else:
+            features, shape = self.evidence.decision_features, (size, self._num_arms)
+            found = self._find_many_probabilities(features)
+        probabilities = check_probabilities(name, found, shape)
+        if masks and probabilities[~masks[0]].any():
+            condition = "return 0 for arms that are not available"
+            raise ValueError(message(name, condition, probabilities, IF_ALL_ARMS))
+        return probabilities
+
+    def _find_many_probabilities(self, features: np.ndarray) -> np.ndarray:
+        """Return (n, K) probabilities of a single run, as `_choose_many` chooses; of a copy.
+
+        Args:
+            features: (n, K, d); `_available` is then of (n, K).
+        """
+        found, masks = [], self._available
+        for i, shown in enumerate(features):
+            self._show(shown, masks[0][i] if masks else None, None)
+            found.append(np.asarray(self._action_probabilities())[0])
+        self.evidence.set_decision(features)
+        self._available = masks
+        return np.array(found)
 
     def _warn_of_doubts(self) -> None:
         """Warn the caller of `action_probabilities` where these are doubted, if that is known."""
 
     def _act_many(self, observation: Any, available: Any, size: Any) -> np.ndarray:
         """Return the (n,) arms of `act` with a size."""
-        if self.num_envs is not None:
-            condition = f"be None where there are lanes, here {self.num_envs}"
-            raise ValueError(message("size", condition, size, "reset() prepares a single run"))
-        size = check_integer("size", size, minimum=1, maximum=self.max_lanes)
+        size = self._find_size(observation, size)
         self._show(observation, available, size if self._has_features else None)
         features = self.evidence.decision_features if self._has_features else None
         actions = self._choose_many(size, features)
         check_choices(f"{type(self).__name__}._choose", actions, (size,), self._num_arms)
-        if features is not None:  # which of them a reward is for, only its observation can say
-            self.evidence.set_decision(features[-1:])
-            self.evidence.mark_rewarded(self._lanes)
+        if features is not None:
+            self.evidence.set_decision(features)
+        self._end_many()
         return actions
+
+    def _end_many(self) -> None:
+        """Keep the last of many decisions; which a reward is for, only its observation can say."""
+        if self._has_features:
+            self.evidence.set_decision(self.evidence.decision_features[-1:])
+            self.evidence.mark_rewarded(self._lanes)
 
     def _choose_many(self, size: int, features: np.ndarray | None) -> np.ndarray:
         """Return (n,) arms, by `_choose` one after the other; rules that know better override it.
@@ -574,10 +715,15 @@ class Agent(Lanes, metaclass=AgentMeta):
         """Return (N, K) scores, -inf where an arm is not available."""
         return hide_arms(scores, *self._available)
 
-    def _copy_agent(self) -> Self:
-        """Return a copy that may be moved while this agent and its generator stay as they are."""
+    def _copy_agent(self, keeps_draws: bool = False) -> Self:
+        """Return a copy that may be moved while this agent and its generator stay as they are.
+
+        Args:
+            keeps_draws: whether it answers from the draws of `decide`, if there are any.
+        """
         copied = self._copy_shallow()
-        copied._rng, copied.evidence = copy.deepcopy((self._rng, self.evidence))
+        copied._rng = copy.deepcopy(self._rng)
+        copied.evidence = self.evidence.copy_decision()
         return copied
 
     def _start(self) -> None:

@@ -7,6 +7,7 @@ Notation: K arms, N lanes, R of them with a reward, w rewards in a window.
 
 from __future__ import annotations
 
+import copy
 from importlib import import_module
 from typing import Any, ClassVar, Self
 
@@ -88,6 +89,10 @@ class CountsAndSums:
         """Make room for so many more arms, which have no data."""
         padding = (0, 0), (0, num_arms)
         self.counts, self.sums = np.pad(self.counts, padding), np.pad(self.sums, padding)
+
+    def copy_decision(self) -> Self:
+        """Return a copy for a decision that is only asked about."""
+        return copy.deepcopy(self)
 
     def copy_totals(self) -> CountsAndSums:
         """Return the present counts and sums, which stay as they are."""

@@ -139,17 +139,20 @@ def get_state(obj: Any) -> Any:
 def set_state(obj: Any, state: Any, file_format: int = AGENT_FILE_FORMAT) -> None:
     """Let an object that has just been started remember what `get_state` returned.
 
-    What follows from it is made by the method `_resume`, where there is one. Of an older format,
-    what is no longer remembered is left out, and what was not is as in a fresh object.
+    What follows from it is made by the method `_resume`, where there is one. What was not
+    remembered yet is as in a fresh object; of an older format, what no longer is is left out.
 
     Raises:
         ValueError: if names are missing or too many, or the format is older than the object reads.
     """
     names = list_state_names(obj)
-    if file_format < AGENT_FILE_FORMAT and is_project_class(type(obj)):
+    is_ours, is_old = is_project_class(type(obj)), file_format < AGENT_FILE_FORMAT
+    if is_ours and is_old:
         state = {NAMES_OF_FORMAT_5.get(name, name): value for name, value in state.items()}
+        state = {name: state[name] for name in names if name in state}
+    if is_ours:
         names = [name for name in names if name in state]
-        state = {name: state[name] for name in names}
+    if is_ours and is_old:
         if file_format < (oldest := getattr(obj, "min_file_format", file_format)):
             condition = f"lead to a file of format {oldest} or later for {type(obj).__name__}"
             remedy = "build the agent again, and give it its data by warm_start"

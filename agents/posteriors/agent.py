@@ -20,6 +20,9 @@ from bandit_gym.checks import check_features, message
 from bandit_gym.doubts import Doubt
 from bandit_gym.problem import BanditProblem, check_problem
 
+MAX_RELATIVE_ERROR, MIN_CHECKED = 0.1, 0.001
+"""Of probabilities above the second, beyond which there is a warning where errors are asked for."""
+
 
 class PosteriorAgent(Agent):
     """An agent that is a posterior and, in its subclasses, a rule.
@@ -124,7 +127,8 @@ class PosteriorAgent(Agent):
     def _warn_of_doubts(self) -> None:
         doubts = self._find_diagnostics().get("doubts", np.zeros(1, dtype=np.int64))
         if doubts.any():
-            error = self._last_belief.best_arm_error()[doubts != 0].max()  # type: ignore[union-attr]
+            error = self._last_belief.best_arm_error()  # type: ignore[union-attr]
+            error = error[np.broadcast_to(doubts, error.shape) != 0].max()
             text = (
                 f"{type(self).__name__}.action_probabilities rests on a posterior that is doubted "
                 f"({Doubt(np.bitwise_or.reduce(doubts)).words}), and may be off by more than "
@@ -176,8 +180,33 @@ class PosteriorAgent(Agent):
         if self.inner is not None:
             self.inner.learn(self.rng, lanes, actions, rewards)
 
-    def _copy_agent(self) -> Self:
+    def _find_errors(self, size: int | None, probabilities: np.ndarray) -> np.ndarray:
+        if self.has_exact_probabilities:
+            return super()._find_errors(size, probabilities)
+        found = [probabilities]
+        for seed in self.inner.other_seeds:
+            self.inner.pool_seed = seed
+            found.append(self._find_probabilities(size))
+        if len(found) > 1:
+            errors = np.std(found, axis=0, ddof=1)
+        else:
+            draws = self._last_belief._count_independent_draws()[:, None]  # type: ignore[union-attr]
+            errors = np.sqrt((probabilities * (1 - probabilities) + 1 / draws) / draws)
+        if (errors > MAX_RELATIVE_ERROR * probabilities)[probabilities > MIN_CHECKED].any():
+            text = (
+                f"{type(self).__name__}.action_probabilities has standard errors above "
+                f"{MAX_RELATIVE_ERROR:.0%} of probabilities above {MIN_CHECKED}."
+            )
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
+        return errors
+
+    def _prepare_decision(self) -> None:
+        if self.inner is not None:
+            self.belief()
+            self.inner.renew_draws(self.rng)
+
+    def _copy_agent(self, keeps_draws: bool = False) -> Self:
         copied = super()._copy_agent()
-        if self.inner is not None and self.inner.keeps_state:
-            copied.inner = self.inner.fork()
+        if self.inner is not None:
+            copied.inner = self.inner.fork_for_decision(self.evidence, keeps_draws)
         return copied

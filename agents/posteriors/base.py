@@ -225,6 +225,7 @@ class Posterior(Belief):
         max_lanes: how many lanes there is memory for.
         takes_features: whether its parameters are the d coefficients of features.
         can_discount: whether it can follow evidence that is discounted or leaves a window.
+        other_seeds: of pools of draws that state the error of answers by the first.
         decides_many: whether its belief of one lane under (n, K, d) features draws n best arms.
     """
 
@@ -236,6 +237,7 @@ class Posterior(Belief):
     takes_features: ClassVar[bool] = False
     can_discount: ClassVar[bool] = False
     decides_many: ClassVar[bool] = False
+    other_seeds: ClassVar[range] = range(0)
 
     def start(self, rng: Generator, num_lanes: int) -> None:
         """Prepare for so many lanes without data."""
@@ -263,6 +265,18 @@ class Posterior(Belief):
             rng: source of randomness, where updating takes any.
             evidence: all data so far; its arrays are not copied: `update` again after a change.
         """
+
+    def renew_draws(self, rng: Generator) -> None:  # noqa: B027  # most keep none
+        """Before a decision by probabilities, choose draws for all until the next data."""
+
+    def fork_for_decision(self, evidence: Any, keeps_draws: bool = False) -> Self:
+        """Return one to be asked about a decision after some evidence, while this one stays as is.
+
+        Args:
+            evidence: that it will be brought to.
+            keeps_draws: whether it keeps to the draws of `renew_draws`.
+        """
+        return self.fork() if self.keeps_state else self
 
     def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
         """Return the (N,) arms with the largest predictor under one draw of coefficients.

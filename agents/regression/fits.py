@@ -141,6 +141,10 @@ class CoefficientFits:
         if add_rows(self.link, self.data, *options):
             self._renew(self.num_rewards >= self.due)
 
+    def has_seen(self, rows: Rows) -> bool:
+        """Say whether fits are brought to all rows."""
+        return np.array_equal(rows.counts, self.fit.seen)
+
     @property
     def _point(self) -> np.ndarray | None:
         """(N, d) where likelihoods are expanded; None for EP."""

@@ -24,8 +24,15 @@ from numpy.random import Generator
 from scipy import special
 
 from agents.numerics.choices import argmax_probabilities
-from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief, Posterior
+from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief
 from agents.posteriors.factory import find_methods
+from agents.regression.pool import (
+    LOG_NUM_DRAWS,
+    Pool,
+    SeededPools,
+    compare_normals,
+    draw_points,
+)
 from agents.regression.roots import Roots, describe_arms, join_prior
 from agents.regression.rows import Rows
 from bandit_gym.checks import check_choice, message
@@ -52,9 +59,13 @@ class NormalBelief(Belief):
     Arguments:
         features: (N, K, d), X.
         roots: of the precision matrices of the coefficients.
+        posterior: that has pools of these, if more than two arms are to be compared.
     """
 
-    def __init__(self, features: FloatArray, roots: Roots) -> None:
+    def __init__(
+        self, features: FloatArray, roots: Roots, posterior: GaussianCoefficients | None = None
+    ) -> None:
+        self._features, self._posterior = features, posterior
         # The means are `_mean` + `_spread` z with z standard normal.
         described = describe_arms(roots, np.ascontiguousarray(features))
         self._mean, self._spread, self._is_ill_conditioned = described
@@ -98,7 +109,7 @@ class NormalBelief(Belief):
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean; ties are shared."""
         if not self.has_exact_probabilities:
-            return super().best_arm_probabilities(available)
+            return self._compare_many(available)
         gaps = self._mean - self._mean[:, ::-1]
         std = np.linalg.norm(self._spread - self._spread[:, ::-1], axis=2)
         is_certain = std < MIN_SPREAD
@@ -107,6 +118,27 @@ class NormalBelief(Belief):
         if available is None:
             return best
         return np.where(available.all(axis=1, keepdims=True), best, available)  # or one of two arms
+
+    def _compare_many(self, available: np.ndarray | None) -> np.ndarray:
+        """Return (N, K) probabilities of more arms: from a pool, unless these are independent."""
+        if self._posterior is None:
+            return super().best_arm_probabilities(available)
+        mask = np.ones((1, 1), dtype=bool) if available is None else available
+        mask = np.broadcast_to(mask, self._mean.shape)
+        spread = self._spread * mask[..., None]
+        products = np.abs(spread @ spread.swapaxes(1, 2))
+        variance = np.diagonal(products, axis1=1, axis2=2)
+        is_exact = (products.sum(axis=2) == variance).all(axis=1)
+        is_exact &= ((variance > MIN_SPREAD) | ~mask).all(axis=1)
+        out, num_lanes = np.empty(mask.shape), self._posterior.num_lanes
+        if is_exact.any():
+            std = np.sqrt(variance[is_exact])
+            out[is_exact] = compare_normals(self._mean[is_exact], std, mask[is_exact])
+        for lane in np.unique(np.flatnonzero(~is_exact) % num_lanes):
+            rows = np.flatnonzero(~is_exact)
+            rows = rows[rows % num_lanes == lane]
+            out[rows] = self._posterior.find_shares(lane, self._features[rows], mask[rows])
+        return out
 
     def expected_loss(self) -> np.ndarray:
         """Return the (N, K) expected regrets of stopping with each arm; of two, by a formula."""
@@ -129,7 +161,7 @@ class NormalBelief(Belief):
         return super().doubts() | np.where(self._is_ill_conditioned, Doubt.ILL_CONDITIONED, 0)
 
 
-class GaussianCoefficients(Posterior):
+class GaussianCoefficients(SeededPools):
     """The normal posterior of coefficients, kept as a root of its precision matrix.
 
     Arguments:
@@ -162,12 +194,31 @@ class GaussianCoefficients(Posterior):
 
     def update(self, rng: Generator, evidence: Rows) -> None:  # type: ignore[override]
         """Take note of the rows."""
-        self.evidence = evidence
+        self.evidence, self.num_lanes = evidence, len(evidence.counts)
+
+    def restart(self, rng: Generator, mask: np.ndarray) -> None:
+        """Forget pools; rows are all there is beside."""
+        self._forget_pools()
+
+    def count_rewards(self) -> int:
+        """Return the number of rewards in all lanes."""
+        return int(self.evidence.counts.sum())
+
+    def draw_pool(self, lane: int, rng: Generator) -> Pool:
+        """Return a new pool of a lane, whose draws have equal weights."""
+        size = self.problem.num_features
+        belief = self._describe(np.broadcast_to(np.eye(size), (self.num_lanes, size, size)))
+        noise = draw_points(rng, size, LOG_NUM_DRAWS, is_normal=True)
+        theta = belief._mean[lane] + noise @ belief._spread[lane].T
+        return Pool(theta.T, np.zeros((1, len(theta))), np.arange(size), np.array([0, size]), {})
 
     def predict(self, features: np.ndarray) -> Belief:  # type: ignore[override]  # asked at features
         """Return the belief of the means of arms with (N, K, d) features."""
+        return self._describe(features)
+
+    def _describe(self, features: np.ndarray) -> NormalBelief:
         roots = join_prior(self.evidence.roots(), self._std, self._prior_rows)
-        return NormalBelief(features, roots)
+        return NormalBelief(features, roots, self)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, d) draw of the coefficients, whose link is the identity."""

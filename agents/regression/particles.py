@@ -28,6 +28,7 @@ from agents.posteriors.weighted_draws import WeightedDraws
 from agents.regression.draws import add_likelihood
 from agents.regression.likelihoods import LinkCode, make_link_code
 from agents.regression.normal_fit import Data
+from agents.regression.pool import Pool
 from agents.regression.posterior import CoefficientPosterior
 from agents.regression.rows import Rows
 from bandit_gym.doubts import Doubt
@@ -85,6 +86,12 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
     def weighted_draws(self) -> WeightedDraws:
         """Return the particles and their weights."""
         return self._populations()
+
+    def find_pool(self, lane: int) -> Pool:
+        """Return the particles of a lane as a pool, whose shares are the agent's own."""
+        draws = self._populations()
+        order, starts = np.arange(self._size), np.array([0, self._size])
+        return Pool(draws.means[lane].T, draws.log_weights[lane][None], order, starts, {})
 
     def doubts(self) -> np.ndarray:
         """Return (N,) where particles are worth too few draws, or could not follow the data."""

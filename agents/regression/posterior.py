@@ -9,16 +9,25 @@ Notation: N lanes, K arms, d features, B blocks, m draws.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
 
-from agents.posteriors.base import Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.racing.stopping import EFFECTIVE_SAMPLES
 from agents.regression.draws import choose_coefficients, find_best_arms, race_blocks
 from agents.regression.fits import MIN_SHARE, CoefficientFits
+from agents.regression.pool import (
+    LOG_NUM_DRAWS,
+    Pool,
+    PooledPosterior,
+    SeededPools,
+    compare_normals,
+    draw_fitted_pool,
+    draw_points,
+    find_uses,
+)
 from agents.regression.rows import Rows
 from bandit_gym.checks import check_choice, check_real
 from bandit_gym.numerics.streams import make_generator
@@ -34,17 +43,12 @@ NUM_SHARED = 4096
 """Draws that many decisions are taken from are worth so many of the posterior."""
 
 
-class CoefficientPosterior(Posterior):
-    """A posterior of coefficients that draws many at once, and finds the best arms compiled.
-
-    Attributes:
-        num_lanes: N.
-    """
+class CoefficientPosterior(PooledPosterior):
+    """A posterior of coefficients that draws many at once, and finds the best arms compiled."""
 
     problem: ContextualProblem
     takes_features = True
     decides_many = True
-    num_lanes: int
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, d) draw of the coefficients."""
@@ -56,7 +60,7 @@ class CoefficientPosterior(Posterior):
         return np.asarray(find_best_arms(rng, features, draws.reshape(len(features), -1)))
 
 
-class FittedCoefficients(CoefficientPosterior):
+class FittedCoefficients(SeededPools, CoefficientPosterior):
     """A posterior of coefficients by fits of all lanes.
 
     Arguments:
@@ -71,6 +75,7 @@ class FittedCoefficients(CoefficientPosterior):
     state_names = ("fits",)
     min_file_format = 6
     is_laplace: ClassVar[bool] = False
+    _ahead: Self | None = None  # a fork that was asked about rows which no decision has met yet
 
     def __init__(
         self, problem: ContextualProblem, *, effective_samples: float = EFFECTIVE_SAMPLES
@@ -84,15 +89,33 @@ class FittedCoefficients(CoefficientPosterior):
         """Prepare for so many lanes without data."""
         self.num_lanes = num_lanes
         self.fits.start(num_lanes)
+        self._forget_pools()
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Remove the data of the (N,) masked lanes."""
         self.fits.restart(mask)
+        self._forget_pools()
 
     def update(self, rng: Generator, rows: Rows) -> None:  # type: ignore[override]  # evidence here
         """Bring every lane to its rows."""
         self.fits.update(rows)
-        self.lengths = self.fits.lengths
+        self.lengths, self._ahead = self.fits.lengths, None
+
+    def fork_for_decision(self, evidence: Any, keeps_draws: bool = False) -> Self:
+        """Return a copy that shares fits and pools, or those of a fork that knows the new rows."""
+        if self.fits.has_seen(evidence):
+            return super().fork_for_decision(evidence, keeps_draws)
+        if self._ahead is None or not self._ahead.fits.has_seen(evidence):
+            self._ahead = self.fork()
+        return self._ahead._share()
+
+    def count_rewards(self) -> int:
+        """Return the number of rewards that fits know, in all lanes."""
+        return int(self.fits.num_rewards.sum())
+
+    def draw_pool(self, lane: int, rng: Generator) -> Pool:
+        """Return a new pool of a lane."""
+        return draw_fitted_pool(self.fits, lane, rng)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why draws may not follow the posterior."""
@@ -163,11 +186,38 @@ class LaplaceCoefficients(FittedCoefficients):
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, d) draws of the coefficients."""
-        fit, factor = self.fits.fit, self.fits.fit.factor
-        if self.covariance == "diagonal":
-            precisions = np.square(fit.root).sum(axis=1)
-            factor = np.eye(precisions.shape[1]) / np.sqrt(precisions)[:, None]
+        fit, factor = self.fits.fit, self._factor()
         noise = rng.standard_normal((len(factor), size, fit.order.size))
         draws = np.empty(noise.shape)
         draws[..., fit.order] = fit.mean[:, None] + noise @ factor.swapaxes(1, 2)
         return draws.swapaxes(0, 1)
+
+    def draw_pool(self, lane: int, rng: Generator) -> Pool:
+        """Return a new pool of a lane, whose draws are of one block and equal weight."""
+        fit = self.fits.fit
+        noise = draw_points(rng, fit.order.size, LOG_NUM_DRAWS, is_normal=True)
+        theta = np.empty((fit.order.size, len(noise)))
+        theta[fit.order] = (fit.mean[lane] + noise @ self._factor()[lane].T).T
+        starts = np.array([0, fit.order.size])
+        return Pool(theta, np.zeros((1, len(noise))), fit.order, starts, {})
+
+    def find_shares(self, lane: int, features: np.ndarray, available: np.ndarray) -> np.ndarray:
+        """Return (n, K) best-arm probabilities, those of independent arms without draws."""
+        fit = self.fits.fit
+        is_exact = find_uses(fit.order, fit.starts, features, available)[1]
+        out = np.empty(available.shape)
+        if is_exact.any():
+            x = features[is_exact][..., fit.order]
+            std = np.linalg.norm(x @ self._factor()[lane], axis=2)
+            out[is_exact] = compare_normals(x @ fit.mean[lane], std, available[is_exact])
+        if not is_exact.all():
+            others = features[~is_exact], available[~is_exact]
+            out[~is_exact] = super().find_shares(lane, *others)
+        return out
+
+    def _factor(self) -> np.ndarray:
+        """Return (N, d, d) factors of covariances, in the order of the fits."""
+        if self.covariance == "full":
+            return self.fits.fit.factor
+        precisions = np.square(self.fits.fit.root).sum(axis=1)
+        return np.eye(precisions.shape[1]) / np.sqrt(precisions)[:, None]

@@ -167,6 +167,12 @@ class Rows:
             add_rows_to_roots(self._roots, lanes, self.features[lanes, rows], means, counts)
         return self._roots
 
+    def copy_decision(self) -> Self:
+        """Return one with the same rows, not copied, and a decision of its own."""
+        twin = copy.copy(self)
+        twin.awaits_reward = self.awaits_reward.copy()
+        return twin
+
     def copy_totals(self) -> Self:
         """Return a copy of the present rows, which stay as they are."""
         return copy.deepcopy(self)

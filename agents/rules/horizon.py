@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agents.base import Agent
+from agents.base.agent import Decision
 from agents.base.threads import atomic
 from bandit_gym.checks import check_integer
 from bandit_gym.problem import BanditProblem
@@ -63,6 +64,23 @@ class HorizonRule(Agent):
             self.lane_decisions = self.lane_decisions + (size or 1)  # anew: copies share the array
             return actions
 
+    def decide(
+        self,
+        observation: Any = None,
+        *,
+        available: Any = None,
+        size: int | None = None,
+        floor: float = 0.0,
+    ) -> Decision:
+        """Choose an arm in every lane by the probabilities that are returned, as `act` counts."""
+        with self._lock:
+            if size is not None and self.num_envs is None:
+                self._require_left(size)
+            options: Any = {"available": available, "size": size, "floor": floor}
+            decision = super().decide(observation, **options)
+            self.lane_decisions = self.lane_decisions + (size or 1)
+            return decision
+
     def observe(
         self, action: Any, reward: Any, mask: np.ndarray | None = None, *, observation: Any = None
     ) -> None:
@@ -78,9 +96,12 @@ class HorizonRule(Agent):
 
     def _choose_many(self, size: int, features: np.ndarray | None) -> np.ndarray:
         """Return (n,) arms, if so many decisions are left; if none is, the rule itself refuses."""
+        self._require_left(size)
+        return super()._choose_many(size, features)
+
+    def _require_left(self, size: Any) -> None:
         left = self.horizon - self.lane_decisions.item(0)
         check_integer("size", size, minimum=1, maximum=max(left, 1))
-        return super()._choose_many(size, features)
 
     def _start(self) -> None:
         self.lane_decisions = np.zeros(self.num_lanes, dtype=np.int64)

@@ -47,6 +47,11 @@ class Thompson(PosteriorAgent):
     def _action_probabilities(self) -> np.ndarray:
         return self.belief().best_arm_probabilities(*self._available)
 
+    def _find_many_probabilities(self, features: np.ndarray) -> np.ndarray:
+        if not self.inner.decides_many or type(self)._choose is not Thompson._choose:
+            return super()._find_many_probabilities(features)
+        return self._action_probabilities()
+
     def _choose(self) -> np.ndarray:
         return self.belief().draw_best(self.rng, *self._available)
 

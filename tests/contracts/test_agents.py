@@ -557,6 +557,65 @@ def test_many_decisions_are_counted_and_no_more_than_are_left():
         agent.act(size=1)
 
 
+@in_every_setting
+def test_what_is_decided_has_the_shapes_of_act_and_the_propensities_of_its_actions(setting):
+    alone, lanes, features = make(setting, None, 3), make(setting, 3, 3), None
+    action, propensity, probabilities = alone.decide(shown(alone))
+    assert type(action) is int and probabilities.shape == (4,)
+    assert propensity == probabilities[action] > 0
+    if shown(alone) is not None:
+        features = np.tile(shown(alone), (5, 1, 1))
+    for agent, asked, options in (
+        (lanes, shown(lanes), {}),
+        (alone, features, {"size": 5}),
+        (alone, features, {"floor": 0.01, "size": 5}),
+    ):
+        actions, propensities, probabilities = agent.decide(asked, **options)
+        assert probabilities.shape == (options.get("size", 3), 4)
+        assert actions.dtype == np.int64 and actions.shape == propensities.shape
+        assert_same(propensities, probabilities[np.arange(len(actions)), actions])
+        assert (propensities > 0).all() and probabilities.min() >= options.get("floor", 0)
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-12)
+    assert all(values.shape == (5,) for values in alone.diagnostics().values())
+    assert len(play(lanes, 2)) == 2
+
+
+@in_every_setting
+def test_arms_are_decided_as_often_as_probabilities_say_and_a_seed_decides_them(setting):
+    """Four deviations of shares of one uniform number a decision, of a generator that is known."""
+    size, (agent, twin) = 40 if is_costly(setting) else 900, (make(setting, None, 3) for _ in "ab")
+    features = None if shown(agent) is None else np.tile(shown(agent), (size, 1, 1))
+    decided, again = agent.decide(features, size=size), twin.decide(features, size=size)
+    assert_same(decided, again)
+    variance = (decided.probabilities * (1 - decided.probabilities)).mean(axis=0) / size
+    shares = np.bincount(decided.actions, minlength=4) / size
+    assert (abs(shares - decided.probabilities.mean(axis=0)) <= 4 * np.sqrt(variance) + 1e-12).all()
+    assert agent.rng.random() == twin.rng.random()
+
+
+@in_every_setting
+def test_arms_that_are_not_available_have_no_share_and_no_floor(setting):
+    if setting.startswith("information_relaxation"):  # which takes no mask
+        return
+    agent, mask = make(setting, 3, 3), np.array([[1, 1, 0, 1], [0, 0, 1, 0], [1, 0, 1, 0]]) > 0
+    _, propensities, probabilities = agent.decide(shown(agent), available=mask, floor=0.2)
+    assert not probabilities[~mask].any() and (probabilities[mask] >= 0.2 - 1e-12).all()
+    assert propensities[1] == 1.0
+
+
+def test_saved_and_copied_agents_decide_the_same_from_pools_that_are_not_saved(tmp_path):
+    for setting in [each for each, (_, kind, _) in SETTINGS.items() if kind in FEATURED]:
+        agent = make(setting, None, 6)
+        agent.decide(shown(agent))
+        agent.save(tmp_path / "agent")
+        copies = pickle.loads(pickle.dumps(agent)), agents.load(tmp_path / "agent", agent.problem)
+        visitors = np.random.default_rng(5).normal(size=(7, *shown(agent).shape))
+        expected = agent.decide(visitors)
+        for copy in copies:
+            assert not getattr(getattr(copy, "inner", None), "_pools", None), setting
+            assert_same(copy.decide(visitors), expected, setting)
+
+
 WRONG_SIZES = [
     ("exact, conjugate", 3, 2, None, "size must be None where there are lanes, here 3, got 2"),
     ("exact, conjugate", None, 0, None, "size must be a positive integer, got 0"),

@@ -1,0 +1,107 @@
+"""Pools of weighted draws, decisions by them, and how often others would have been made."""
+
+import pickle
+
+import numpy as np
+import pytest
+from surface import started
+
+from agents.base import Agent
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta, Normal
+from bandit_gym.problem import BanditProblem, ContextualProblem
+
+
+def assert_same(first, second):
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def logistic_after(num_rewards, num_arms=3, num_features=3):
+    """Return an agent whose arms own their coefficients, after rewards of its own play."""
+    problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), num_arms, num_arms * num_features)
+    agent, rng = started("racing", problem, None), np.random.default_rng(3)
+    theta = rng.normal(size=(num_arms, num_features))
+    visitors = draw_visitors(rng, num_rewards, num_arms, num_features)
+    for features in visitors:
+        arm = agent.act(features)
+        chance = 1 / (1 + np.exp(-features[arm] @ theta.ravel()))
+        agent.observe(arm, float(rng.random() < chance))
+    return agent, theta.ravel()
+
+
+def draw_visitors(rng, size, num_arms=3, num_features=3):
+    """Return (size, K, K p) features of arms that have an intercept and their own coefficients."""
+    x = rng.normal(size=(size, num_features))
+    x[:, 0] = 1.0
+    return np.einsum("kl,np->nklp", np.eye(num_arms), x).reshape(size, num_arms, -1)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    return logistic_after(120)
+
+
+def test_inverse_propensities_estimate_any_arm_without_bias_where_there_is_a_floor(learned):
+    """The mean of 40 logs of 1,000 rows is within 4 of its standard errors, of each arm."""
+    agent, theta = learned
+    agent, rng = pickle.loads(pickle.dumps(agent)), np.random.default_rng(8)
+    estimates = np.empty((40, 3))
+    for log in range(40):
+        visitors = draw_visitors(rng, 1000)
+        actions, propensities, _ = agent.decide(visitors, floor=0.01)
+        chances = 1 / (1 + np.exp(-visitors @ theta))
+        rewards = rng.random(1000) < chances[np.arange(1000), actions]
+        weights = (actions[:, None] == np.arange(3)) / propensities[:, None]
+        estimates[log] = (weights * rewards[:, None] - chances).mean(axis=0)
+    error = estimates.std(axis=0, ddof=1) / np.sqrt(40)
+    assert (abs(estimates.mean(axis=0)) < 4 * error).all()
+
+
+def test_pools_agree_with_many_draws_of_the_posterior(learned):
+    """Each of 20 visitors: 4 deviations of 50,000 draws that weigh as the race's, and of a pool."""
+    agent, _ = learned
+    visitors = draw_visitors(np.random.default_rng(4), 20)
+    found = agent.action_probabilities(visitors)
+    draws = agent.inner.sample_many(np.random.default_rng(6), 50_000)[:, 0]
+    best = np.argmax(np.einsum("nkd,md->nmk", visitors, draws), axis=2)
+    shares = (best[..., None] == np.arange(3)).mean(axis=1)
+    # Draws are taken from a pool that is worth 4,096, of independent draws.
+    allowed = 4 * np.sqrt((found * (1 - found) + 1e-4) * (1 / 4096 + 1 / 50_000))
+    assert (abs(shares - found) < allowed).all()
+
+
+def test_questions_about_many_visitors_are_those_about_each_and_move_nothing(learned):
+    agent, twin = (pickle.loads(pickle.dumps(learned[0])) for _ in "ab")
+    visitors = draw_visitors(np.random.default_rng(4), 6)
+    found = agent.action_probabilities(visitors)
+    for features, row in zip(visitors, found, strict=True):
+        np.testing.assert_allclose(agent.action_probabilities(features), row, rtol=1e-12)
+    assert_same(agent.decide(visitors), twin.decide(visitors))
+    assert_same(agent.action_probabilities(visitors), found)
+
+
+def test_clocks_count_decisions_by_probabilities_too():
+    agent = started("moss", BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4), None, horizon=10)
+    agent.decide(size=7)
+    assert agent.lane_decisions.tolist() == [7]
+    with pytest.raises(ValueError, match="size must be at most 3, got 4"):
+        agent.decide(size=4)
+
+
+class WithoutPropensities(Agent):
+    def _choose(self):
+        return np.zeros(self.num_lanes, dtype=np.int64)
+
+
+def test_bad_decisions_are_refused_in_one_sentence():
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
+    agent = started("exact", problem, None)
+    with pytest.raises(ValueError, match=r"floor must be .*0.25.*, got 0.3"):
+        agent.decide(floor=0.3)
+    with pytest.raises(ValueError, match="size must be None where there are lanes, here 2"):
+        started("exact", problem, 2).decide(size=3)
+    plain = WithoutPropensities(problem)
+    plain.reset(seed=0)
+    with pytest.raises(TypeError, match="WithoutPropensities must define _scores, or _choose with"):
+        plain.decide()
