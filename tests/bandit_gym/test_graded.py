@@ -127,8 +127,8 @@ def test_environments_pay_fractions_of_the_mean(num_envs):
 
 def test_compare_plays_a_problem_with_graded_rewards():
     results = bg.compare(["exact"], env=PROBLEM, replications=2, horizon=5, seed=6)
-    (env,) = results.experiment.envs
-    assert env["graded"] is True and env["concentration"] == 4
+    (env,) = results.experiment.environments
+    assert env.options["graded"] is True and env.options["concentration"] == 4
 
 
 @pytest.mark.parametrize("reward", [-0.1, 1.1, np.nan])
