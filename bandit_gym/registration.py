@@ -1,7 +1,8 @@
 """The environment ids; `bandit_gym.envs.BanditEnv` is the manual of them all.
 
 **BernoulliBandit-v0**: A pull pays 1 with probability equal to its arm's mean, otherwise 0. The
-default prior is Beta(1, 1), uniform on [0, 1].
+default prior is Beta(1, 1), uniform on [0, 1]. With `graded=True` rewards are fractions of success,
+drawn from a Beta distribution with that mean and the given `concentration` (None: 10).
 
 **ContextualBandit-v0**: What an arm pays depends on its features, `num_features` numbers that are
 shown before each pull; `bandit_gym.envs.ContextualBanditEnv` is the manual. `likelihood` is one of

@@ -44,7 +44,7 @@ from agents.oracle.predictive import (
 from agents.rules.horizon import HorizonRule
 from bandit_gym.checks import check_choice, check_keys, message
 from bandit_gym.checks.typing import FloatArray, IntArray
-from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.likelihoods import is_binary
 from bandit_gym.problem import BanditProblem
 
 MAX_REGRET_STATES = 1e9
@@ -259,7 +259,7 @@ def thompson_probabilities(
         counts: (N, K) pulls of each arm.
         sums: (N, K) total rewards.
     """
-    if not (isinstance(problem.likelihood, Bernoulli) and problem.offers("arm_log_density")):
+    if not (is_binary(problem.likelihood) and problem.offers("arm_log_density")):
         states, places = np.unique(np.concatenate([counts, sums], 1), axis=0, return_inverse=True)
         num_arms = problem.num_arms
         of_states = action_probabilities(problem, states[:, :num_arms], states[:, num_arms:])

@@ -25,7 +25,7 @@ from agents.oracle.arms import ArmPosteriors, Arms, find_first_edges
 from agents.oracle.panels import Panels, exclusive_products, resolve_panels
 from bandit_gym.checks import check_integer, message
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.likelihoods import is_binary
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem, check_problem
 
@@ -45,7 +45,7 @@ def check_solvable(problem: BanditProblem, horizon: int) -> None:
     """
     check_problem(problem)
     check_integer("horizon", horizon, minimum=1, maximum=2**62)
-    if not isinstance(problem.likelihood, Bernoulli):
+    if not is_binary(problem.likelihood):
         condition = "be Bernoulli(), whose counts are all there is to know"
         raise ValueError(message("problem.likelihood", condition, problem.likelihood))
     if not problem.offers("arm_log_density"):

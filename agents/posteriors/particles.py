@@ -41,7 +41,7 @@ from agents.posteriors.weighted_draws import (
 )
 from bandit_gym.checks import check_choice, check_integer
 from bandit_gym.doubts import Doubt
-from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.likelihoods import is_binary
 from bandit_gym.problem import BanditProblem, check_problem
 
 RESAMPLING_OPTIONS = ("never", "systematic")
@@ -120,7 +120,7 @@ class ParticlePosterior(Posterior):
         self._min_unstaged_size = MIN_UNSTAGED_SHARE * self._min_effective_size
         is_split = is_renewed and problem.offers("arm_log_density")
         self._size = 1 if is_split else problem.num_arms  # D
-        self._keeps_gains = type(problem.likelihood) is Bernoulli and not is_renewed
+        self._keeps_gains = is_binary(problem.likelihood) and not is_renewed
         self._num_stages = max(1, MAX_STAGED_STEPS // (problem.num_arms * self._size))
 
     def start(self, rng: Generator, num_lanes: int) -> None:
@@ -416,7 +416,7 @@ class ParticlePosterior(Posterior):
         """
         before, now = totals[:, :, cells, None]
         counts, sums = now - before
-        is_fast = self._is_cumulative and type(self.problem.likelihood) is Bernoulli
+        is_fast = self._is_cumulative and is_binary(self.problem.likelihood)
         if is_fast and not np.count_nonzero(counts != 1):  # of a window, 1 may be 2 - 1
             gain = self._bernoulli_gain(cells, sums)
         else:

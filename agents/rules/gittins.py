@@ -22,7 +22,7 @@ from agents.posteriors.conjugate import ConjugatePosterior
 from agents.posteriors.factory import DEPENDENT_METHODS
 from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, remaining_pulls
 from bandit_gym.checks import check_integer, check_real, message
-from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.likelihoods import Bernoulli, is_binary
 from bandit_gym.problem import BanditProblem
 
 FIRST_TABLE_PULLS, MAX_TABLE_PULLS = 128, 2048
@@ -55,7 +55,7 @@ class DiscountedGittins(PosteriorAgent):
     def __init__(self, problem: BanditProblem, *, discount: float = 0.99) -> None:
         self.discount = check_real("discount", discount, above=0.0, maximum=0.995)
         super().__init__(problem)
-        if not isinstance(problem.likelihood, Bernoulli):
+        if not is_binary(problem.likelihood):
             condition = "be Bernoulli() for DiscountedGittins"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
         if self.inner.method in DEPENDENT_METHODS:
@@ -184,6 +184,9 @@ class FiniteHorizonGittins(HorizonRule, PosteriorAgent):
 
     def __init__(self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON) -> None:
         super().__init__(problem, horizon=horizon)
+        if isinstance(problem.likelihood, Bernoulli) and not is_binary(problem.likelihood):
+            condition = "have no graded rewards for FiniteHorizonGittins"
+            raise ValueError(message("problem.likelihood", condition, problem.likelihood))
 
     @atomic
     def indices(self) -> np.ndarray:
@@ -198,7 +201,7 @@ class FiniteHorizonGittins(HorizonRule, PosteriorAgent):
             height = np.where((left > 1) & (height > 0), height, 0.0)
             bonus = posterior.quantile(special.ndtr(height)) - posterior.quantile(0.5)
         indices = np.where(np.isfinite(mean), mean + bonus, np.inf)
-        is_beta = isinstance(self.problem.likelihood, Bernoulli)
+        is_beta = is_binary(self.problem.likelihood)
         if is_beta and isinstance(posterior, ConjugatePosterior):
             alpha, beta = posterior.parameters(self.lane_counts, self.lane_sums)
             is_exact = (left > 1) & (left <= MAX_EXACT_PULLS)

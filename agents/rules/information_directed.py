@@ -14,7 +14,7 @@ from agents.numerics.choices import draw_arms
 from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.factory import find_methods
 from bandit_gym.checks import check_choice, message
-from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.likelihoods import is_binary
 from bandit_gym.problem import BanditProblem, check_problem
 
 GAIN_KINDS = ("variance", "information")
@@ -64,7 +64,7 @@ class InformationDirected(PosteriorAgent):
     ) -> None:
         check_problem(problem)
         self.gain = check_choice("gain", gain, GAIN_KINDS)
-        if gain == "information" and not isinstance(problem.likelihood, Bernoulli):
+        if gain == "information" and not is_binary(problem.likelihood):
             condition = "be Bernoulli() for gain='information'"
             remedy = "gain='variance' takes any rewards"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood, remedy))

@@ -15,7 +15,7 @@ from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.factory import DEPENDENT_METHODS, exact_posterior
 from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, remaining_pulls
 from bandit_gym.checks import check_choice, message
-from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.likelihoods import Gaussian, is_binary
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
@@ -53,7 +53,7 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
     ) -> None:
         self.penalty = check_choice("penalty", penalty, PENALTIES)
         super().__init__(problem, horizon=horizon)
-        if not isinstance(problem.likelihood, Bernoulli | Gaussian):
+        if not (is_binary(problem.likelihood) or isinstance(problem.likelihood, Gaussian)):
             condition = "be Bernoulli or Gaussian for InformationRelaxation"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
         if self.inner.method in DEPENDENT_METHODS:

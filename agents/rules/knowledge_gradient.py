@@ -14,7 +14,7 @@ from agents.numerics.distributions import BETA_DISTRIBUTION
 from agents.posteriors.agent import PosteriorAgent
 from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, remaining_pulls
 from bandit_gym.checks import check_choice, message
-from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.likelihoods import Gaussian, is_binary
 from bandit_gym.problem import BanditProblem
 
 VARIANTS = ("kg", "kg*")
@@ -66,7 +66,7 @@ class KnowledgeGradient(HorizonRule, PosteriorAgent):
     ) -> None:
         self.variant = check_choice("variant", variant, VARIANTS)
         super().__init__(problem, horizon=horizon, posterior=posterior)
-        if not isinstance(problem.likelihood, Bernoulli | Gaussian):
+        if not (is_binary(problem.likelihood) or isinstance(problem.likelihood, Gaussian)):
             condition = "be Bernoulli or Gaussian for KnowledgeGradient"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
 

@@ -15,7 +15,7 @@ from agents.posteriors.agent import PosteriorAgent
 from agents.rules.greedy import empirical_means, positive_counts
 from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, remaining_pulls
 from bandit_gym.checks import check_real, message
-from bandit_gym.likelihoods import Bernoulli, Gaussian, Likelihood
+from bandit_gym.likelihoods import Gaussian, Likelihood, is_binary
 from bandit_gym.problem import MAX_MEAN, BanditProblem
 
 
@@ -74,7 +74,7 @@ class UCBTuned(Agent):
 
     def __init__(self, problem: BanditProblem) -> None:
         super().__init__(problem)
-        if not isinstance(problem.likelihood, Bernoulli):
+        if not is_binary(problem.likelihood):
             condition = "be Bernoulli() for UCBTuned, whose variances are those of 0 and 1"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
 

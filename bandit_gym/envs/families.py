@@ -41,9 +41,17 @@ PriorLike = Prior | Mapping[str, Any] | Sequence[Any] | str | None
 VECTOR_OPTIONS = "num_envs", "max_episode_steps", "autoreset_mode"
 
 
-def bernoulli(num_arms: int = 10, prior: PriorLike = None, **options: Any) -> AnyBandit:
+def bernoulli(
+    num_arms: int = 10,
+    prior: PriorLike = None,
+    *,
+    graded: bool = False,
+    concentration: float | None = None,
+    **options: Any,
+) -> AnyBandit:
     """Bernoulli bandit. A pull pays 1 with probability equal to its arm's mean, otherwise 0."""
-    return _make(bernoulli, options, problem=_build("bernoulli", num_arms, prior))
+    likelihood = {"name": "bernoulli", "graded": graded, "concentration": concentration}
+    return _make(bernoulli, options, problem=_build(likelihood, num_arms, prior))
 
 
 def exponential(num_arms: int = 10, prior: PriorLike = None, **options: Any) -> AnyBandit:

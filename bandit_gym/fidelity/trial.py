@@ -49,7 +49,7 @@ from bandit_gym.experiments.entries import (
 )
 from bandit_gym.fidelity.distance import measure_excess, noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case, ContextualCase
-from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.likelihoods import is_binary
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
@@ -176,9 +176,7 @@ def can_learn(agent: Any, case: Case) -> bool:
     """Say whether an agent can be given the data of a case."""
     if isinstance(case, ContextualCase) or takes_totals(agent) or not case.counts.any():
         return True
-    return isinstance(case.problem.likelihood, Bernoulli) and (
-        case.counts.sum() <= MAX_SINGLE_REWARDS
-    )
+    return is_binary(case.problem.likelihood) and (case.counts.sum() <= MAX_SINGLE_REWARDS)
 
 
 def takes_totals(agent: Any) -> bool:

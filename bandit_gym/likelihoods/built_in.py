@@ -14,9 +14,21 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy
 
-from bandit_gym.checks import check_object, check_real, load_named, make_named, split_name
+from bandit_gym.checks import (
+    check_object,
+    check_real,
+    load_named,
+    make_named,
+    message,
+    split_name,
+)
 from bandit_gym.checks.typing import BoolArray, FloatArray, RealArray
-from bandit_gym.numerics.variates import MAX_FLOAT, poisson_quantile, standard_normal
+from bandit_gym.numerics.variates import (
+    MAX_FLOAT,
+    beta_quantile,
+    poisson_quantile,
+    standard_normal,
+)
 
 __all__ = [
     "LIKELIHOODS",
@@ -148,18 +160,61 @@ class Likelihood(ABC):
         return (8 * inner_difference - outer_difference) / (12 * h)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False, eq=False)
 class Bernoulli(Likelihood):
-    """Reward 1 with probability `mean`, otherwise 0."""
+    """Reward 1 with probability `mean`, otherwise 0; or a fraction of success, if graded.
+
+    A graded reward r in [0, 1] counts as r successes and 1 - r failures, by the same likelihood of
+    counts and sums. That is not the density of such rewards, and the posterior is a quasi-posterior
+    (Wedderburn 1974): it centres on the mean of rewards of any distribution, but its width is that
+    of rewards of 0 or 1, the most that rewards in [0, 1] can vary. With rewards that vary less it
+    is too wide, and an agent explores more than it need. Environments pay rewards of
+    Beta(concentration * mean, concentration * (1 - mean)), whose variance is that of 0 and 1
+    divided by concentration + 1. What plans on the next reward being 0 or 1, such as a Gittins
+    index, refuses graded rewards; so does `fit_prior`.
+
+    Args:
+        graded: whether rewards are fractions of success in [0, 1].
+        concentration: > 0, of the graded rewards that environments pay; None is 10. Agents do not
+            use it.
+
+    References:
+        Wedderburn (1974), "Quasi-likelihood functions, generalized linear models, and the
+        Gauss-Newton method"; Papke and Wooldridge (1996) for fractions.
+    """
+
+    graded: ClassVar[bool] = False
+    concentration: ClassVar[float]
 
     name: ClassVar[str] = "bernoulli"
     support: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    reward_rule: ClassVar[str] = "0 or 1"
-    has_whole_rewards: ClassVar[bool] = True
     default_prior: ClassVar[Settings] = {"name": "beta", "alpha": 1.0, "beta": 1.0}
 
+    def __init__(self, *, graded: bool = False, concentration: float | None = None) -> None:
+        if not isinstance(graded, bool):
+            raise TypeError(message("graded", "be True or False", graded))
+        if graded:  # only then: rewards of 0 or 1 have no parameters, in dicts as well
+            given = 10.0 if concentration is None else concentration
+            known = check_real("concentration", given, above=0.0)
+            vars(self).update(graded=True, concentration=known)
+        elif concentration is not None:
+            raise ValueError(message("concentration", "be None without graded=True", concentration))
+
+    @property
+    def reward_rule(self) -> str:  # type: ignore[override]  # of this object
+        """What rewards are possible, in words that follow "must be"."""
+        return "a number from 0 to 1" if self.graded else "0 or 1"
+
+    @property
+    def has_whole_rewards(self) -> bool:  # type: ignore[override]
+        """Whether all rewards are whole numbers."""
+        return not self.graded
+
     def is_possible(self, rewards: RealArray) -> BoolArray:
-        """Return whether the reward is 0 or 1."""
+        """Return whether the reward is 0 or 1, or between them if graded."""
+        if self.graded:
+            values = np.asarray(rewards, dtype=np.float64)
+            return (values >= 0.0) & (values <= 1.0)
         return (rewards == 0.0) | (rewards == 1.0)  # type: ignore[return-value]  # or a bool
 
     def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
@@ -169,11 +224,19 @@ class Bernoulli(Likelihood):
         return self._where_possible(means, value)
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
-        """Return 1 where 1 - uniform <= mean (1 - uniform is exact, 1 - mean is not)."""
+        """Return 1 where 1 - uniform <= mean (1 - uniform is exact, 1 - mean is not).
+
+        Graded rewards are the quantiles of their Beta distribution; at the means 0 and 1, the mean.
+        """
+        if self.graded:
+            inside = np.clip(means, 1e-300, 1 - 2.0**-53)
+            first, second = self.concentration * inside, self.concentration * (1 - inside)
+            rewards = np.clip(beta_quantile(first, second, uniforms), 0.0, 1.0)
+            return np.where(inside == means, rewards, means)
         return (np.subtract(1.0, uniforms) <= means).astype(np.float64)
 
     def reward_std(self, means: RealArray) -> FloatArray:
-        """Return sqrt(mean (1 - mean))."""
+        """Return sqrt(mean (1 - mean)); graded rewards have at most that, which agents assume."""
         return np.sqrt(np.multiply(means, np.subtract(1.0, means)))
 
 
@@ -281,6 +344,11 @@ class Poisson(Likelihood):
     def reward_std(self, means: RealArray) -> FloatArray:
         """Return sqrt(mean)."""
         return np.sqrt(np.asarray(means, dtype=np.float64))
+
+
+def is_binary(likelihood: Likelihood) -> bool:
+    """Say whether every reward is 0 or 1, so that counts are all that can ever be known."""
+    return isinstance(likelihood, Bernoulli) and not likelihood.graded
 
 
 BUILT_IN: tuple[type[Likelihood], ...] = (Bernoulli, Exponential, Gaussian, Poisson)
