@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from bandit_gym.checks import check_scores
+from bandit_gym.checks import check_real, check_scores
 from bandit_gym.numerics.variates import MAX_FLOAT
+
+MIN_NORMAL = 1e-300
 
 MAX_LISTED_ARMS = 64
 """Arms of one lane up to which a list of Python is searched in half the time that arrays take."""
@@ -54,6 +56,34 @@ def draw_arms(rng: Generator, probabilities: np.ndarray) -> np.ndarray:
     """Return (N,) arms drawn from (N, K) probabilities, by one uniform a lane."""
     below = probabilities.cumsum(axis=1)
     return (below <= rng.random((len(probabilities), 1)) * below[:, -1:]).sum(axis=1)
+
+
+def raise_to_floor(
+    probabilities: np.ndarray, floor: float, available: np.ndarray | None = None
+) -> np.ndarray:
+    """Return (N, K) probabilities max(s p, floor), with the one s of a lane that sums them to 1.
+
+    Args:
+        probabilities: (N, K) p.
+        floor: least probability of an available arm.
+        available: (N, K) arms that have it, the others stay at 0; None for all.
+
+    Raises:
+        ValueError: if the floor is not from 0 to 1 by the number of available arms.
+    """
+    mask = np.ones(probabilities.shape, dtype=bool) if available is None else available
+    check_real("floor", floor, minimum=0.0, maximum=1 / mask.sum(axis=1).max())
+    if floor == 0:
+        return probabilities
+    is_low = np.zeros(mask.shape, dtype=bool)
+    while True:
+        rest = np.where(is_low | ~mask, 0.0, probabilities)
+        left = 1 - floor * is_low.sum(axis=1, keepdims=True)
+        raised = rest * (left / np.maximum(rest.sum(axis=1, keepdims=True), MIN_NORMAL))
+        below = mask & ~is_low & (raised < floor)
+        if not below.any():
+            return np.where(is_low, floor, raised)
+        is_low |= below
 
 
 def argmax_probabilities(scores: np.ndarray, name: str = "arms") -> np.ndarray:
