@@ -28,7 +28,7 @@ def freeze(name, first, second):
 
 
 def integrate_pair(arms, scale=(1.0, 1.0), cost=(0.0, 0.0)):
-    """Return P(the first of two arms is the best), by SciPy's adaptive quadrature over its levels."""
+    """Return P(the first of two arms is the best), by adaptive quadrature over its levels."""
     one, other = arms
 
     def below(u):
