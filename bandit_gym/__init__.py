@@ -24,6 +24,7 @@ LAZY_NAMES = {
     "Experiment": "bandit_gym.experiments",
     "Workers": "bandit_gym.experiments",
     "action_probabilities": "agents.oracle",
+    "best_arm_probabilities": "agents.numerics.best_arm",
     "compare": "bandit_gym.session",
     "film": "bandit_gym.films",
     "fit_prior": "bandit_gym.empirical_bayes",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from scipy import special
 from agents.base.conjugacy import find_row, find_update_matrix, is_conjugate, reference_prior
 from agents.base.evidence import CountsAndSums
 from agents.numerics.choices import random_argmax
-from agents.numerics.distributions import NORMAL_DISTRIBUTION, Distribution
+from agents.numerics.distributions import NORMAL_DISTRIBUTION, Distribution, MeanDistributions
 from agents.posteriors.base import ExactPosterior, favour_missing_arms
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.numerics.streams import make_generator
@@ -184,13 +184,19 @@ class ConjugatePosterior(ExactPosterior):
         return np.where(is_missing.any(axis=-1, keepdims=True), np.nan, losses.reshape(shape))
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
-        """Return the (N, K) probabilities from tables; arms without a posterior share them."""
-        from agents.posteriors.grid import compare_arms
-        from agents.posteriors.tables import tabulate_distributions
+        """Return the (N, K) probabilities, to 1e-7; arms without a posterior share them."""
+        from agents.numerics import best_arm
 
         first, second, is_missing = self._current_parameters()
-        points = tabulate_distributions(self.distribution, first, second)
-        probabilities = compare_arms(points, available)[0]
+        if (code := self.distribution.code) is None:
+            density = partial(self.distribution.log_density, first, second)
+            cdf = partial(self.distribution.cdf, first, second)
+            quantile = partial(self.distribution.quantile, first, second)
+            arms = best_arm.Arms(lambda x: np.exp(density(x)), cdf, quantile)
+            probabilities = best_arm.integrate_best_arms(arms, available)
+        else:
+            distributions = MeanDistributions(code, first, second)
+            probabilities = best_arm.conjugate_best_arms(distributions, available)
         return favour_missing_arms(is_missing, probabilities, available)
 
     def _evaluate(self, formula: Callable[..., np.ndarray], *options: Any) -> np.ndarray:

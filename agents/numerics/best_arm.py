@@ -1,0 +1,565 @@
+"""The probability that each of K independent arms is the best, computed and not drawn.
+
+With f_i the density of arm i's mean and F_i its distribution function,
+
+    P(arm i is best) = integral of f_i(u) prod_{j != i} F_j(u) du.
+
+For the distributions of Table 1 one march does it. All arms share a line u on which densities are
+smooth and log-concave (`agents.numerics.families`), and a log-density is linear in two features of
+u: a node costs an arm two multiplications and an exponential. The march goes down from the highest
+upper end in panels of Gauss-Legendre nodes, until it is certain that some arm is above. What lies
+to the right of a node is integrated by the same nodes, and F_i is 1 less that; so no special
+function is called, and normalising constants are those of Stirling's series.
+
+Other densities are integrated between the quantiles of all arms, where they bend.
+
+Notation: K arms, N lanes, Q nodes of a panel, M nodes in all.
+
+References:
+    Jeunen (2025), "Exact propensities", RecSys, enumerates the same integral for Beta posteriors
+    with integer parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from agents.numerics.choices import raise_to_floor
+from agents.numerics.distributions import (
+    BETA,
+    BETA_DISTRIBUTION,
+    GAMMA,
+    GAMMA_DISTRIBUTION,
+    INVERSE_GAMMA_DISTRIBUTION,
+    NORMAL,
+    NORMAL_DISTRIBUTION,
+    MeanDistributions,
+)
+from agents.numerics.families import centred_log_density, find_mode_and_curvature
+from bandit_gym.checks import check_available, check_choice, check_numbers, message
+from bandit_gym.checks.typing import FloatArray
+from bandit_gym.numerics.compiled import inner, kernel
+
+LOG_REACH = 20.0
+"""Densities below e^-20 of their top are left out: a mass of 1e-10."""
+MAX_REST = 1e-9
+"""The march ends where the chance that all arms are below is less."""
+STEP, SLOPE_WEIGHT = 1.4, 0.2
+"""Length of a panel, over the length in which the log-density of some arm bends; and how much of
+its slope counts as bend."""
+MAX_MISSING, MIN_STEP = 3e-7, STEP / 16
+"""Sums of probabilities further from 1 have their lane done again, in panels of half the length."""
+
+MAX_SHORTENED = 4
+"""Times that a panel is made shorter by the bend at its left end."""
+MIN_PANEL, MIN_CARRIED = 1e-10, -1e4
+"""Least length of a panel; and log-density from which it is not carried on, for it lost digits."""
+
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+_NUM_NODES = 8
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_NUM_NODES)
+_POWERS = np.arange(1, _NUM_NODES + 1)
+_TO_RIGHT = np.ascontiguousarray(  # (Q, Q): column k integrates from node k to 1
+    (
+        ((1 - _NODES[:, None] ** _POWERS) / _POWERS)
+        @ np.linalg.inv(np.vander(_NODES, _NUM_NODES, increasing=True))
+    ).T
+)
+
+
+@inner
+def stirling_remainder(x: float) -> float:
+    """Return log Gamma(x) less (x - 1/2) log x - x + log(2 pi) / 2, without cancellation."""
+    if x < 10.0:
+        return math.lgamma(x) - (x - 0.5) * math.log(x) + x - _HALF_LOG_2PI
+    y = 1.0 / (x * x)
+    return (1 / 12 - y * (1 / 360 - y * (1 / 1260 - y / 1680))) / x
+
+
+@inner
+def log_peak(family: int, first: float, second: float) -> float:
+    """Return the log of the density of u at its mode."""
+    if family == NORMAL:
+        return 0.5 * math.log(second) - _HALF_LOG_2PI
+    if family == BETA:
+        total = first + second
+        rest = stirling_remainder(total) - stirling_remainder(first) - stirling_remainder(second)
+        return 0.5 * math.log(first / total * second) - _HALF_LOG_2PI + rest
+    return 0.5 * math.log(first) - _HALF_LOG_2PI - stirling_remainder(first)
+
+
+@inner
+def feature_slopes(family: int, u: float) -> tuple[float, float, float, float]:
+    """Return the first derivatives of the two features at u, and minus the second ones.
+
+    The log-density is first * feature 1 + second * feature 2, up to a constant.
+    """
+    if family == BETA:  # log x and log(1 - x), for u the logit of x
+        e = math.exp(-abs(u))
+        low = e / (1 + e)
+        x = 1 - low if u > 0 else low
+        return (low if u > 0 else 1 - low), -x, low * (1 - low), low * (1 - low)
+    if family == NORMAL:  # u and -u^2 / 2
+        return 1.0, -u, 0.0, 1.0
+    if family == GAMMA:  # log x and -x, for u = log x
+        e = math.exp(min(u, 600.0))
+        return 1.0, -e, 0.0, e
+    e = math.exp(min(-u, 600.0))  # -log x and -1 / x
+    return -1.0, e, 0.0, e
+
+
+@inner
+def feature_gains(family: int, u: float, step: float) -> tuple[float, float]:
+    """Return what the two features gain from u to u + step."""
+    if family == BETA:
+        if abs(step) < 7.0:
+            lost = math.log1p(math.expm1(step) / (1 + math.exp(-u)))
+        else:
+            stop = u + step
+            lost = max(stop, 0.0) - max(u, 0.0)
+            lost += math.log1p(math.exp(-abs(stop))) - math.log1p(math.exp(-abs(u)))
+        return step - lost, -lost
+    if family == NORMAL:
+        return step, -step * (u + 0.5 * step)
+    if family == GAMMA:
+        return step, -math.exp(u) * math.expm1(step)
+    return -step, -math.exp(-u) * math.expm1(-step)
+
+
+@inner
+def square_rate(first: float, second: float, slopes: tuple[float, float, float, float]) -> float:
+    """Return the inverse square of a length in which a log-density bends."""
+    bend = first * slopes[2] + second * slopes[3]
+    slope = (first * slopes[0] + second * slopes[1]) * SLOPE_WEIGHT
+    return bend + slope * slope
+
+
+@inner
+def find_upper_end(family: int, first: float, second: float, mode: float, bend: float) -> float:
+    """Return a u above which a density is less than e^-LOG_REACH of its top; by Newton's steps."""
+    off = math.sqrt(2 * LOG_REACH / bend)
+    if family in (BETA, GAMMA):
+        off = min(off, math.log1p(LOG_REACH / first + off))
+    for _ in range(50):
+        slopes = feature_slopes(family, mode + off)
+        gain = first * slopes[0] + second * slopes[1]
+        step = (centred_log_density(family, first, second, off) + LOG_REACH) / gain
+        off -= step
+        if abs(step) < 0.06 * off:
+            break
+    return mode + off
+
+
+class March(NamedTuple):
+    """One lane's arms on the way down; arrays that all lanes use one after the other.
+
+    Attributes:
+        first: (K,) first parameters.
+        second: (K,) second ones.
+        modes: (K,) u of the highest density.
+        peaks: (K,) log-densities there.
+        ends: (K,) u above which there is nothing; -inf of arms that cannot be best.
+        tails: (K,) masses of what was passed.
+        values: (K,) log-densities at the centre of the last panel; NaN before the first.
+        active: (K,) the arms that have a density in a panel.
+        densities: (K, Q) at its nodes, in the order of `active`, as the next two.
+        below: (K, Q) their distribution functions.
+        before: (K, Q) products of those of the active arms before.
+        product: (Q,) of those so far.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    modes: np.ndarray
+    peaks: np.ndarray
+    ends: np.ndarray
+    tails: np.ndarray
+    values: np.ndarray
+    active: np.ndarray
+    densities: np.ndarray
+    below: np.ndarray
+    before: np.ndarray
+    product: np.ndarray
+
+
+@inner
+def start_march(family: int, march: March, available: np.ndarray) -> tuple[float, float]:
+    """Set where arms begin, and return the highest upper end, and a u where all is above."""
+    top = bottom = -np.inf
+    for i in range(available.size):
+        march.ends[i] = -np.inf
+        if available[i]:
+            a, b = march.first[i], march.second[i]
+            mode, bend = find_mode_and_curvature(family, a, b)
+            march.modes[i], march.peaks[i] = mode, log_peak(family, a, b)
+            march.ends[i] = find_upper_end(family, a, b, mode, bend)
+            march.tails[i], march.values[i] = 0.0, np.nan
+            reach = 2 * math.sqrt(2 * LOG_REACH / bend) + (family != NORMAL) * LOG_REACH / a
+            top, bottom = max(top, march.ends[i]), max(bottom, mode - reach)
+    return top, bottom
+
+
+@inner
+def find_panel(family: int, march: March, u: float, bottom: float, step: float) -> float:
+    """Return the left end of the panel whose right end is u.
+
+    It is as long as the arm that bends most allows, by the bend at u, then by that half way down;
+    an arm that begins further left has half of its first panel in this one. Where a slow tail ends
+    in a steep fall, the bend at the left end shortens it.
+    """
+    left, at = bottom, u
+    for _ in range(2):
+        rate, slopes = 0.0, feature_slopes(family, at)
+        if family != NORMAL:  # the features have poles at distance pi from the line
+            rate = 1 / (2.5 + 0.15 * abs(u)) ** 2
+        left = bottom
+        for i in range(march.ends.size):
+            a, b, end = march.first[i], march.second[i], march.ends[i]
+            if end >= u:
+                rate = max(rate, square_rate(a, b, slopes))
+            elif end > -np.inf:
+                own = square_rate(a, b, feature_slopes(family, end))
+                left = max(left, end - 0.5 * step / math.sqrt(own))
+        left = max(left, u - step / math.sqrt(rate))
+        at = 0.5 * (u + left)
+    for _ in range(MAX_SHORTENED):
+        rate, slopes = 0.0, feature_slopes(family, left)
+        for i in range(march.ends.size):
+            if march.ends[i] >= u:
+                rate = max(rate, square_rate(march.first[i], march.second[i], slopes))
+        if not (u - left) * math.sqrt(rate) > step:
+            break
+        left = u - step / math.sqrt(rate)
+    return min(left, u - MIN_PANEL * (1 + abs(u)))
+
+
+@inner
+def fill_densities(family: int, march: March, left: float, u: float, middle: float) -> int:
+    """Set the densities at the nodes of a panel from left to u, and return how many arms have any.
+
+    `middle` is the centre of the panel before, from which log-densities are carried on.
+    """
+    half, centre, num_active = 0.5 * (u - left), 0.5 * (u + left), 0
+    for k in range(_NUM_NODES):  # of what arms share
+        march.before[0, k], march.before[1, k] = feature_gains(family, centre, half * _NODES[k])
+    moved = feature_gains(family, middle, centre - middle)
+    for i in range(march.ends.size):
+        if march.ends[i] <= left:
+            continue
+        a, b = march.first[i], march.second[i]
+        if march.values[i] > MIN_CARRIED:
+            march.values[i] += a * moved[0] + b * moved[1]
+        else:
+            off = centred_log_density(family, a, b, centre - march.modes[i])
+            march.values[i] = march.peaks[i] + off
+        for k in range(_NUM_NODES):
+            value = march.values[i] + a * march.before[0, k] + b * march.before[1, k]
+            march.densities[num_active, k] = math.exp(min(max(value, -600.0), 600.0))
+        march.active[num_active] = i
+        num_active += 1
+    return num_active
+
+
+@inner
+def add_panel(march: March, num_active: int, half: float, found: np.ndarray) -> float:
+    """Add a panel's part to (K,) probabilities, and return the chance that all arms are below.
+
+    Products of the others' distribution functions run from both sides.
+    """
+    product, chance = march.product, 1.0
+    product[:] = 1.0
+    for j in range(num_active):
+        density, below, mass, arm = march.densities[j], march.below[j], 0.0, march.active[j]
+        below[:] = 0.0
+        for m in range(_NUM_NODES):
+            mass += _WEIGHTS[m] * density[m]
+            for k in range(_NUM_NODES):
+                below[k] += _TO_RIGHT[m, k] * density[m]
+        for k in range(_NUM_NODES):
+            below[k] = max(1.0 - march.tails[arm] - half * below[k], 0.0)
+            march.before[j, k] = product[k]
+            product[k] *= below[k]
+        march.tails[arm] += half * mass
+        chance *= max(1.0 - march.tails[arm], 0.0)
+    for k in range(_NUM_NODES):
+        product[k] = half * _WEIGHTS[k]
+    for j in range(num_active - 1, -1, -1):
+        for k in range(_NUM_NODES):
+            found[march.active[j]] += product[k] * march.before[j, k] * march.densities[j, k]
+            product[k] *= march.below[j, k]
+    return chance
+
+
+@kernel
+def march_down(
+    distributions: MeanDistributions,
+    available: np.ndarray,
+    step: float,
+    found: np.ndarray,
+    missing: np.ndarray,
+) -> None:
+    """Fill `found` (N, K) with probabilities, and `missing` (N,) with 1 less what they summed to.
+
+    Args:
+        distributions: (N, K) of the means.
+        available: (N, K) arms that may be best; the others get 0.
+        step: of panels, see `STEP`.
+        found: receives the probabilities.
+        missing: receives what the sums lacked.
+    """
+    family, (num_lanes, num_arms) = distributions.family, found.shape
+    active, product = np.empty(num_arms, np.int64), np.empty(_NUM_NODES)
+    lines = np.empty((5, num_arms))
+    densities, below = np.empty((2, num_arms, _NUM_NODES))
+    before = np.empty((max(num_arms, 2), _NUM_NODES))
+    for n in range(num_lanes):
+        march = March(
+            *(distributions.first[n], distributions.second[n]),
+            *(lines[0], lines[1], lines[2], lines[3], lines[4], active),
+            *(densities, below, before, product),
+        )
+        found[n] = 0.0
+        u, bottom = start_march(family, march, available[n])
+        middle, chance = u, 1.0
+        while u > bottom and chance > MAX_REST:
+            left = find_panel(family, march, u, bottom, step)
+            num_active = fill_densities(family, march, left, u, middle)
+            chance = add_panel(march, num_active, 0.5 * (u - left), found[n])
+            u, middle = left, 0.5 * (u + left)
+        total = found[n].sum()
+        missing[n] = 1.0 - total
+        found[n] /= total
+
+
+def conjugate_best_arms(
+    distributions: MeanDistributions, available: np.ndarray | None = None, step: float = STEP
+) -> np.ndarray:
+    """Return the (N, K) probabilities that arms are best, to 1e-7.
+
+    Args:
+        distributions: (N, K) of the means.
+        available: (N, K) arms that may be best; None for all.
+        step: of panels; shorter ones are tried where sums are not 1.
+    """
+    family, first, second = distributions
+    mask = np.ones(first.shape, dtype=np.bool_) if available is None else available
+    found, missing = np.empty(first.shape), np.empty(len(first))
+    march_down(distributions, mask, step, found, missing)
+    is_off = ~(np.abs(missing) < MAX_MISSING)
+    if step > MIN_STEP and is_off.any():
+        harder = MeanDistributions(family, first[is_off], second[is_off])
+        found[is_off] = conjugate_best_arms(harder, mask[is_off], step / 2)
+    return found
+
+
+# -- Any densities ------------------------------------------------------------------------------
+
+NUM_LEVELS = (13, 25, 49, 97, 193)
+"""Quantiles of each arm between which integrals are taken: more until two answers agree."""
+
+MAX_ERROR = 1e-6
+"""Difference between two answers, the finer of which is then better by far."""
+
+FAMILIES: dict[str, tuple[Any, tuple[str, str]]] = {
+    "beta": (BETA_DISTRIBUTION, ("alpha", "beta")),
+    "gamma": (GAMMA_DISTRIBUTION, ("shape", "rate")),
+    "inverse_gamma": (INVERSE_GAMMA_DISTRIBUTION, ("shape", "scale")),
+    "normal": (NORMAL_DISTRIBUTION, ("mean", "std")),
+}
+"""Distributions that have names, and their parameters."""
+
+
+class Arms(NamedTuple):
+    """Distributions of K arms in N lanes, each a function of places (M, N, K).
+
+    Attributes:
+        density: at places.
+        cdf: at places.
+        quantile: at levels (M, 1, 1).
+    """
+
+    density: Callable[[FloatArray], FloatArray]
+    cdf: Callable[[FloatArray], FloatArray]
+    quantile: Callable[[FloatArray], FloatArray]
+
+
+def integrate_best_arms(arms: Arms, available: np.ndarray | None = None) -> np.ndarray:
+    """Return the (N, K) probabilities that arms are best, by quadrature of any densities.
+
+    Args:
+        arms: their distributions.
+        available: (N, K) arms that may be best; None for all.
+
+    Raises:
+        ValueError: if MAX_ERROR is not reached.
+    """
+    last: Any = np.inf
+    for num_levels in NUM_LEVELS:
+        levels = special.expit(np.linspace(-32, 32, num_levels))[:, None, None]
+        ends = np.asarray(arms.quantile(levels)).transpose(1, 0, 2)  # (N, M, K)
+        if np.isnan(ends).any():
+            raise ValueError(message("distributions", "have parameters in range", "NaN quantiles"))
+        found = _integrate_panels(arms, np.sort(ends.reshape(len(ends), -1), axis=1), available)
+        error = max(np.abs(found - last).max(), np.abs(found.sum(axis=1) - 1).max())
+        if error <= MAX_ERROR:
+            return found / found.sum(axis=1, keepdims=True)
+        last = found
+    condition = f"have densities whose integrals are found to {MAX_ERROR:g}"
+    raise ValueError(message("distributions", condition, f"{error:.1g}"))
+
+
+def _integrate_panels(arms: Arms, ends: FloatArray, available: np.ndarray | None) -> FloatArray:
+    """Return (N, K) integrals between (N, M) ends, in order."""
+    half, middle = np.diff(ends) / 2, (ends[:, 1:] + ends[:, :-1]) / 2
+    x = (middle[..., None] + half[..., None] * _NODES).reshape(len(ends), -1).T[..., None]
+    sizes = (half[..., None] * _WEIGHTS).reshape(len(ends), -1).T[..., None]
+    with np.errstate(all="ignore"):
+        density, below = np.asarray(arms.density(x)), arms.cdf(x)
+    density = np.where(np.isfinite(density), density, 0.0)  # an end of the support, by rounding
+    if available is not None:
+        density, below = np.where(available, density, 0.0), np.where(available, below, 1.0)
+    before = np.cumprod(below, axis=2)
+    after = np.flip(np.cumprod(np.flip(below, axis=2), axis=2), axis=2)
+    others = np.ones_like(below)
+    others[..., 1:] *= before[..., :-1]
+    others[..., :-1] *= after[..., 1:]
+    return np.asarray((density * others * sizes).sum(axis=0))
+
+
+def best_arm_probabilities(
+    distributions: Any,
+    *,
+    values: Any = None,
+    costs: Any = None,
+    available: Any = None,
+    floor: float = 0.0,
+) -> np.ndarray:
+    """Return the probability that each arm has the largest value * mean - cost.
+
+    It is the propensity with which Thompson sampling plays an arm, if the distributions are its
+    posterior. A service that keeps alphas and betas needs nothing else of this package:
+
+        best_arm_probabilities(("beta", [31, 45], [970, 1156]))
+
+    Args:
+        distributions: of the K arms' means, independent. A name and two arrays of parameters, (K,)
+            or (N, K): ("beta", alpha, beta), ("gamma", shape, rate), ("inverse_gamma", shape,
+            scale) or ("normal", mean, std). Or a continuous distribution of `scipy.stats`, frozen
+            with such arrays, or a list of K frozen ones, of any families.
+        values: (K,) or (N, K) above 0; None is 1.
+        costs: (K,) or (N, K); None is 0.
+        available: (K,) or (N, K) bool, the arms that can be played; None is all.
+        floor: least probability of an available arm: max(s p, floor), with the one s for which they
+            sum to 1.
+
+    Returns:
+        (K,) or (N, K) probabilities: to 1e-7 for names without values and costs, else to 1e-6.
+
+    Raises:
+        TypeError: if a distribution has no density.
+        ValueError: if a parameter, a value or a cost is out of range, a floor is above 1 by the
+            number of available arms, or 1e-6 is not reached.
+    """
+    own, arms, conjugate = _read_arms(distributions)
+    value = 1.0 if values is None else check_numbers("values", values)
+    cost = 0.0 if costs is None else check_numbers("costs", costs)
+    if not (np.all(np.greater(value, 0)) and np.all(np.isfinite(value))):
+        raise ValueError(message("values", "be above 0 and finite", values))
+    if not np.all(np.isfinite(cost)):
+        raise ValueError(message("costs", "be finite", costs))
+    try:
+        shape = np.broadcast_shapes(own, np.shape(value), np.shape(cost))
+    except ValueError:
+        condition = f"have shapes that go with {own}, that of the distributions"
+        raise ValueError(
+            message("values and costs", condition, (np.shape(value), np.shape(cost)))
+        ) from None
+    if len(shape) not in (1, 2):
+        raise ValueError(message("distributions", "be of (K,) or (N, K) arms", shape))
+    lanes, num_envs = (1, *shape)[-2:], shape[0] if len(shape) == 2 else None
+    mask = None if available is None else check_available(available, shape[-1], num_envs)
+    if conjugate is not None and values is None and costs is None:
+        found = conjugate_best_arms(conjugate, mask)
+    else:
+        found = integrate_best_arms(_value_arms(arms, value, cost, lanes), mask)
+    found = raise_to_floor(found, floor, mask)
+    return found if num_envs else found[0]
+
+
+def _read_arms(distributions: Any) -> tuple[tuple[int, ...], Arms, MeanDistributions | None]:
+    """Return the shape of arms, their functions, and what the march takes if it can."""
+    is_several = isinstance(distributions, Sequence) and len(distributions) > 0
+    if is_several and isinstance(distributions[0], str):
+        distribution, first, second = _read_named(*distributions)
+        pair = [np.atleast_2d(each) for each in (first, second)]
+        arms = Arms(
+            lambda x: np.exp(distribution.log_density(first, second, x)),
+            lambda x: distribution.cdf(first, second, x),
+            lambda p: distribution.quantile(first, second, p),
+        )
+        return first.shape, arms, MeanDistributions(distribution.code, *pair)
+    each = [*distributions] if is_several else [distributions]
+    for one in each:
+        if not all(hasattr(one, name) for name in ("pdf", "cdf", "ppf")):
+            condition = "be a name with parameters, or continuous distributions of scipy.stats"
+            raise TypeError(message("distributions", condition, one))
+    shapes = [np.shape(one.ppf(0.5)) for one in each]
+    if not is_several:
+        one = each[0]
+        return shapes[0], Arms(one.pdf, one.cdf, one.ppf), None
+    if any(shapes):
+        raise ValueError(message("distributions", "be single ones, in a list", shapes))
+
+    def apply(name: str, x: FloatArray) -> FloatArray:
+        """Return each arm's function in its own place of the last axis."""
+        x = np.broadcast_to(x, (*x.shape[:-1], len(each)))
+        return np.stack([getattr(one, name)(x[..., i]) for i, one in enumerate(each)], axis=-1)
+
+    arms = Arms(partial(apply, "pdf"), partial(apply, "cdf"), partial(apply, "ppf"))
+    return (len(each),), arms, None
+
+
+def _read_named(name: str, *parameters: Any) -> tuple[Any, FloatArray, FloatArray]:
+    """Return a named distribution and its two parameters, as the house has them."""
+    check_choice("distributions", name, [*FAMILIES])
+    distribution, names = FAMILIES[name]
+    if len(parameters) != 2:
+        condition = f"be ({name!r}, {', '.join(names)})"
+        raise ValueError(message("distributions", condition, (name, *parameters)))
+    pair = [check_numbers(*each) for each in zip(names, parameters, strict=True)]
+    for label, given in zip(names, pair, strict=True):
+        is_good = np.isfinite(given) & ((given > 0) | (label == "mean"))
+        if not is_good.all():
+            rule = "finite" if label == "mean" else "above 0 and finite"
+            raise ValueError(message(label, f"be {rule}", given))
+    first, second = pair
+    if name == "normal":  # the precision times the mean, and the precision
+        first, second = first / second**2, 1 / second**2
+    try:
+        first, second = (np.array(p) for p in np.broadcast_arrays(first, second))
+    except ValueError:
+        condition = f"have {names[0]} and {names[1]} of shapes that go together"
+        shapes = np.shape(first), np.shape(second)
+        raise ValueError(message("distributions", condition, shapes)) from None
+    if first.ndim not in (1, 2):
+        raise ValueError(message("distributions", "be of (K,) or (N, K) arms", first.shape))
+    return distribution, first, second
+
+
+def _value_arms(arms: Arms, value: Any, cost: Any, shape: tuple[int, ...]) -> Arms:
+    """Return the distributions of value * mean - cost, for (N, K) arms."""
+
+    def means(y: FloatArray) -> FloatArray:
+        return np.broadcast_to((y + cost) / value, (len(y), *shape))
+
+    return Arms(
+        lambda y: arms.density(means(y)) / value,
+        lambda y: arms.cdf(means(y)),
+        lambda p: np.broadcast_to(value * arms.quantile(p) - cost, (len(p), *shape)),
+    )

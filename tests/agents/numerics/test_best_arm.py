@@ -1,0 +1,101 @@
+"""`bandit_gym.best_arm_probabilities`: posteriors of one's own, values, costs, floors, refusals."""
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import bandit_gym
+from bandit_gym import best_arm_probabilities
+
+NAMED = {
+    "beta": ([31.0, 45.0, 2.0], [970.0, 1156.0, 60.0]),
+    "gamma": ([3.0, 5.5, 2.0], [2.0, 4.0, 1.0]),
+    "inverse_gamma": ([3.0, 5.5, 2.0], [2.0, 4.0, 1.0]),
+    "normal": ([0.3, 0.5, 0.1], [0.2, 0.1, 0.9]),
+}
+
+
+def freeze(name, first, second):
+    if name == "beta":
+        return stats.beta(first, second)
+    if name == "gamma":
+        return stats.gamma(first, scale=1 / np.asarray(second))
+    return (
+        stats.invgamma(first, scale=second)
+        if name == "inverse_gamma"
+        else stats.norm(first, second)
+    )
+
+
+def integrate_pair(arms, scale=(1.0, 1.0), cost=(0.0, 0.0)):
+    """Return P(the first of two arms is the best), by adaptive quadrature over its levels."""
+    one, other = arms
+
+    def below(u):
+        y = scale[0] * one.ppf(u) - cost[0]
+        return other.cdf((y + cost[1]) / scale[1])
+
+    return integrate.quad(below, 0, 1, epsabs=1e-11, epsrel=1e-11, limit=500)[0]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_named_families_and_frozen_ones_agree_with_adaptive_quadrature(name):
+    first, second = (np.array(each) for each in NAMED[name])
+    named, frozen = best_arm_probabilities((name, first, second)), freeze(name, first, second)
+    np.testing.assert_allclose(best_arm_probabilities(frozen), named, rtol=0, atol=1e-7)
+    pair = best_arm_probabilities((name, first, second), available=[True, True, False])
+    truth = integrate_pair([freeze(name, a, b) for a, b in zip(first[:2], second[:2], strict=True)])
+    np.testing.assert_allclose(pair, [truth, 1 - truth, 0.0], rtol=0, atol=1e-8)
+
+
+def test_mixed_families_values_and_costs_agree_with_adaptive_quadrature():
+    arms = [stats.beta(0.5, 0.5), stats.t(3, loc=0.4)]
+    found = best_arm_probabilities(arms)
+    np.testing.assert_allclose(found[0], integrate_pair(arms), rtol=0, atol=1e-6)
+    prices, costs = [5.0, 2.0], [0.1, 0.0]
+    pair = [stats.beta(31, 970), stats.beta(45, 1156)]
+    truth = integrate_pair(pair, prices, costs)
+    for given in (pair, ("beta", [31, 45], [970, 1156])):
+        found = best_arm_probabilities(given, values=prices, costs=costs)
+        np.testing.assert_allclose(found, [truth, 1 - truth], rtol=0, atol=1e-7)
+
+
+def test_lanes_are_done_at_once_and_a_floor_is_kept():
+    """The rows are as each alone; max(s p, floor) sums to 1 with one s."""
+    first, second = np.array([[9.0, 4.0, 1.0], [2.0, 2.0, 2.0]]), np.array([[2.0, 9.0, 40.0]] * 2)
+    found = best_arm_probabilities(("beta", first, second))
+    for row, a, b in zip(found, first, second, strict=True):
+        np.testing.assert_allclose(best_arm_probabilities(("beta", a, b)), row, rtol=0, atol=1e-15)
+    raised = best_arm_probabilities(("beta", first, second), floor=0.05)
+    assert raised.sum(axis=1) == pytest.approx(1.0, abs=1e-15) and raised.min() == 0.05
+    is_raised = raised > 0.05
+    ratios = raised[0][is_raised[0]] / found[0][is_raised[0]]
+    assert np.ptp(ratios) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("distributions", "options", "error", "words"),
+    [
+        (("beta", [1, 0], [1, 1]), {}, ValueError, ["alpha", "above 0"]),
+        (("bet", [1], [1]), {}, ValueError, ["'beta'", "bet"]),
+        (("beta", [1, 2]), {}, ValueError, ["alpha, beta"]),
+        (("beta", [1, 2], [1, 2, 3]), {}, ValueError, ["(2,)", "(3,)"]),
+        (("beta", [1, 2], [1, 2]), {"floor": 0.6}, ValueError, ["floor", "0.5", "0.6"]),
+        (("beta", [1, 2], [1, 2]), {"values": [0, 1]}, ValueError, ["values", "above 0"]),
+        (("beta", [1, 2], [1, 2]), {"costs": [0, np.inf]}, ValueError, ["costs", "finite"]),
+        (("beta", [1, 2], [1, 2]), {"costs": [0, 1, 2]}, ValueError, ["(2,)", "(3,)"]),
+        (("beta", [1, 2], [1, 2]), {"available": [1, 0]}, TypeError, ["available", "booleans"]),
+        ([stats.poisson(3)] * 2, {}, TypeError, ["continuous"]),
+        (stats.beta([1, 2], [3, -1]), {}, ValueError, ["parameters in range"]),
+        ([stats.norm([0, 1]), stats.norm(0)], {}, ValueError, ["single ones"]),
+        (3, {}, TypeError, ["scipy.stats", "3"]),
+    ],
+)
+def test_what_it_cannot_take_is_refused_in_words(distributions, options, error, words):
+    with pytest.raises(error) as refusal:
+        best_arm_probabilities(distributions, **options)
+    assert all(word in str(refusal.value) for word in words)
+
+
+def test_it_is_a_name_of_the_package():
+    assert "best_arm_probabilities" in dir(bandit_gym)

@@ -1,0 +1,130 @@
+"""Propensities of independent arms are integrals, to 1e-7, and not frequencies of draws.
+
+Truths are exact fractions where Beta parameters are integers, else the oracle's quadrature.
+"""
+
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+from surface import started
+
+from agents.oracle import action_probabilities
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal
+from bandit_gym.problem import BanditProblem
+
+ALLOWED = 1e-7
+
+
+def enumerate_beta(pairs):
+    """Return P(arm is best) of independent Beta(a, b) arms with integer a and b, as fractions.
+
+    A density of degree n = a + b - 2 is a combination of x^i (1 - x)^(n - i), its distribution
+    function is P(Binomial(n + 1, x) >= a), and products of these are again such combinations.
+    """
+    found = []
+    for best, (a, b) in enumerate(pairs):
+        product = [Fraction(0)] * (a + b - 1)  # coefficients of x^i (1 - x)^(degree - i)
+        product[a - 1] = Fraction((a + b - 1) * comb(a + b - 2, a - 1))
+        for c, d in pairs[:best] + pairs[best + 1 :]:
+            terms = [(k, comb(c + d - 1, k)) for k in range(c, c + d)]
+            longer = [Fraction(0)] * (len(product) + c + d - 1)
+            for i, value in enumerate(product):
+                if value:
+                    for k, count in terms:
+                        longer[i + k] += value * count
+            product = longer
+        degree = len(product) - 1
+        scale = [Fraction(1, (degree + 1) * comb(degree, i)) for i in range(degree + 1)]
+        found.append(sum(value * each for value, each in zip(product, scale, strict=True)))
+    return found
+
+
+def test_integer_beta_posteriors_have_the_propensities_of_enumeration():
+    for pulls, wins in (
+        ([0, 0], [0, 0]),
+        ([3, 1, 8], [2, 0, 3]),
+        ([60, 55, 9], [31, 27, 5]),
+        ([20, 20, 20, 20], [12, 12, 11, 0]),
+        ([1, 2, 3, 4, 5, 6], [1, 1, 2, 3, 3, 6]),
+    ):
+        exact = enumerate_beta([(1 + w, 1 + n - w) for n, w in zip(pulls, wins, strict=True)])
+        assert sum(exact) == 1
+        problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), len(pulls))
+        agent = started("exact", problem, None, pulls, np.array(wins, dtype=float))
+        truth = [float(each) for each in exact]
+        np.testing.assert_allclose(agent.action_probabilities(), truth, rtol=0, atol=ALLOWED)
+
+
+MODELS = {
+    "beta": (Bernoulli(), Beta(1.0, 1.0)),
+    "beta, arcsine": (Bernoulli(), Beta(0.5, 0.5)),
+    "gamma": (Poisson(), Gamma(2.0, 1.0)),
+    "inverse gamma": (Exponential(), InverseGamma(2.0, 1.0)),
+    "normal": (Gaussian(), Normal(0.0, 1.0)),
+}
+CENTRE = 0.37
+
+
+def make_data(name, shape):
+    """Return the (K,) counts and sums of a kind of posterior, by formulas, near a mean of .37."""
+    num_arms = {"hundred": 100, "pair": 2}.get(shape, 10)
+    place = np.arange(num_arms) / (num_arms - 1) - 0.5
+    counts = np.full(num_arms, {"narrow": 1e7, "hundred": 300.0}.get(shape, 40.0))
+    if shape == "uneven":
+        counts = np.floor(10 ** (7 * (place + 0.5)))
+    means = CENTRE + 0.6 * place * {"uneven": 0.0, "equal": 0.0}.get(shape, 3 / np.sqrt(counts))
+    if shape == "ahead":
+        means[3] = 0.9
+    sums = means * counts
+    if name in ("gamma", "beta", "beta, arcsine"):
+        sums = np.round(sums)
+    if shape == "unpulled":
+        counts[[0, 4]] = sums[[0, 4]] = 0.0
+    return counts, sums
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_propensities_are_those_of_quadrature(name):
+    for shape in "pair", "hundred", "narrow", "uneven", "equal", "ahead", "unpulled":
+        counts, sums = make_data(name, shape)
+        problem = BanditProblem(*MODELS[name], len(counts))
+        truth = action_probabilities(problem, counts, sums, tolerance=2e-8)
+        found = started("exact", problem, None, counts, sums).action_probabilities()
+        np.testing.assert_allclose(found, truth, rtol=0, atol=ALLOWED, err_msg=shape)
+        assert found.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_arms_that_are_not_available_do_not_count_in_any_lane(name):
+    """Each lane has a mask of its own, and one lane's arms have no part in another's."""
+    counts, sums = make_data(name, "unpulled")
+    problem = BanditProblem(*MODELS[name], len(counts))
+    masks = np.ones((3, len(counts)), dtype=bool)
+    masks[1, [3, 9]] = masks[2, 1:9] = False
+    agent = started("exact", problem, 3, counts, sums)
+    found = agent.action_probabilities(available=masks)
+    assert (found[~masks] == 0).all()
+    for row, mask in zip(found, masks, strict=True):
+        fewer = BanditProblem(*MODELS[name], int(mask.sum()))
+        truth = action_probabilities(fewer, counts[mask], sums[mask], tolerance=2e-8)
+        np.testing.assert_allclose(row[mask], truth, rtol=0, atol=ALLOWED)
+
+
+def test_densities_that_rise_far_from_where_they_fall_are_resolved():
+    """A slow power on one side and a cutoff on the other, which a step from the slow side misses.
+
+    All pulls of an arm were wins under Beta(.5, .5), or a mean time has a heavy upper tail.
+    """
+    for likelihood, prior, counts, sums in (
+        (Bernoulli(), Beta(0.5, 0.5), [31254, 23], [31254.0, 23.0]),
+        (Bernoulli(), Beta(0.5, 0.5), [10_000_000, 1_000_000], [0.0, 0.0]),
+        (Exponential(), InverseGamma(0.5, 1.0), [0, 0, 3], [0.0, 0.0, 300.0]),
+        (Exponential(), InverseGamma(0.5, 1.0), [1, 3, 0], [0.01, 300.0, 0.0]),
+    ):
+        problem = BanditProblem(likelihood, prior, len(counts))
+        truth = action_probabilities(problem, counts, sums, tolerance=2e-8)
+        found = started("exact", problem, None, counts, sums).action_probabilities()
+        np.testing.assert_allclose(found, truth, rtol=0, atol=ALLOWED, err_msg=repr(counts))
