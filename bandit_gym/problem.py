@@ -107,7 +107,7 @@ class BanditProblem:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ContextualProblem(BanditProblem):
     """A bandit with features: the mean of arm a is g^-1(x_a . theta), see `likelihoods.links`.
 
@@ -142,6 +142,12 @@ class ContextualProblem(BanditProblem):
         if self.layout is not None:
             check_choice("layout", self.layout, BLOCKS)
             count_numbers(self.layout, self.num_arms, self.num_features)
+
+    def __repr__(self) -> str:
+        """Leave out a layout where there is none."""
+        names = ["likelihood", "prior", "num_arms", "num_features"]
+        names += [] if self.layout is None else ["layout"]
+        return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in names)})"
 
     @property
     def link(self) -> Link:

@@ -28,6 +28,9 @@ PROJECT_PACKAGES = ("agents", "bandit_gym")
 AGENT_FILE_FORMAT, MIN_AGENT_FILE_FORMAT = 6, 5
 """Of the files that are written, and of the oldest that are read."""
 
+NAMES_ADDED_TO_FORMAT_6 = "pool_seed", "seeded_at"
+"""Which files of its first version lack."""
+
 NAMES_OF_FORMAT_5 = {
     "_ahead": "buffer",
     "_place": "_num_used",
@@ -150,8 +153,9 @@ def set_state(obj: Any, state: Any, file_format: int = AGENT_FILE_FORMAT) -> Non
     if is_ours and is_old:
         state = {NAMES_OF_FORMAT_5.get(name, name): value for name, value in state.items()}
         state = {name: state[name] for name in names if name in state}
-    if is_ours:
-        names = [name for name in names if name in state]
+        names = [*state]
+    elif is_ours:
+        names = [name for name in names if name in state or name not in NAMES_ADDED_TO_FORMAT_6]
     if is_ours and is_old:
         if file_format < (oldest := getattr(obj, "min_file_format", file_format)):
             condition = f"lead to a file of format {oldest} or later for {type(obj).__name__}"

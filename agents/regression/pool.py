@@ -30,7 +30,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.random import Generator
 from scipy import special
-from scipy.stats import qmc
 
 from agents.posteriors.base import FeatureBelief, Posterior
 from agents.posteriors.weighted_draws import normalise_weights
@@ -235,6 +234,8 @@ class SeededPools(PooledPosterior):
 @lru_cache(maxsize=32)
 def find_sobol_bits(size: int, log_length: int) -> np.ndarray:
     """Return (2^log_length, size) points of 32 bits; other shifts of their bits are other ones."""
+    from scipy.stats import qmc  # which takes half a second to load
+
     points = qmc.Sobol(size, rng=FIXED_SEED).random_base2(log_length)
     return np.asarray(np.ldexp(points, 32), dtype=np.uint32)
 
