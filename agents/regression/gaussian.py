@@ -143,6 +143,7 @@ class GaussianCoefficients(Posterior):
     method = "conjugate"
     source = SOURCE
     keeps_state = False
+    can_discount = True
     takes_features = True
     decides_many = True
 

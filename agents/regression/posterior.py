@@ -70,6 +70,7 @@ class FittedCoefficients(CoefficientPosterior):
     source = "weighted draws"
     state_names = ("fits",)
     min_file_format = 6
+    can_discount = True
     is_laplace: ClassVar[bool] = False
 
     def __init__(
