@@ -28,14 +28,24 @@ class LaplaceThompson(Thompson):
         problem: likelihood, prior and the number of features.
         covariance: "full"; or "diagonal", for the diagonal of the precision alone, as in the paper:
             coefficients are drawn independently of each other.
+        discount: see `Thompson`.
+        window: see `Thompson`.
 
     References:
         Chapelle and Li (2011), "An empirical evaluation of Thompson sampling", Algorithm 3.
     """
 
-    def __init__(self, problem: ContextualProblem, *, covariance: str = "full") -> None:
+    def __init__(
+        self,
+        problem: ContextualProblem,
+        *,
+        covariance: str = "full",
+        discount: float = 1.0,
+        window: int | None = None,
+    ) -> None:
         _check_features(type(self), problem)
-        super().__init__(problem, posterior={"name": "laplace", "covariance": covariance})
+        posterior = {"name": "laplace", "covariance": covariance}
+        super().__init__(problem, posterior=posterior, discount=discount, window=window)
 
 
 class LinUCB(Agent):

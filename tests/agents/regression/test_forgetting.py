@@ -68,7 +68,8 @@ def test_gaussian_rewards_follow_the_weighted_formula(options: dict[str, Any]) -
 def test_race_follows_the_weighted_likelihood(options: dict[str, Any]) -> None:
     features, noise = make_data()
     rewards = (noise > 0).astype(float)
-    agent = agents.RacingThompson(ContextualProblem(Bernoulli(), Normal(0.0, 1.5), 2, 2), **options)
+    problem = ContextualProblem(Bernoulli(), Normal(0.0, PRIOR_STD), 2, 2)
+    agent = agents.Thompson(problem, posterior="racing", **options)
     learn(agent, features, rewards)
     axis = np.linspace(-9.0, 9.0, 601)
     theta = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
@@ -79,6 +80,36 @@ def test_race_follows_the_weighted_likelihood(options: dict[str, Any]) -> None:
     wins = theta[..., 0] - theta[..., 1]
     truth = float((density * ((wins > 0) + 0.5 * (wins == 0))).sum() / density.sum())
     size = 40_000
-    arms = agent.act(np.eye(2), size=size)
+    arms = agent.act(np.tile(np.eye(2), (size, 1, 1)), size=size)
     # The race may be off by 0.006; draws of 5 standard errors at most beside it.
     assert abs(np.mean(np.ravel(arms) == 0) - truth) < 0.006 + 5 * (0.25 / size) ** 0.5
+
+
+@pytest.mark.parametrize("options", [{"discount": 0.9}, {"window": 13}])
+def test_saved_agents_go_on_as_they_were(options: dict[str, Any], tmp_path: Any) -> None:
+    features, rewards = make_data()
+    problem = ContextualProblem(Gaussian(STD), Normal(0.3, PRIOR_STD), 2, 2)
+    agent = agents.LinUCB(problem, **options)
+    learn(agent, features, rewards)
+    agent.save(tmp_path / "agent")
+    twin = agents.load(tmp_path / "agent")
+    for row, reward in zip(features, rewards, strict=True):
+        assert agent.act(features[:4] + reward) == twin.act(features[:4] + reward)
+        agent.observe(0, reward, observation=row)
+        twin.observe(0, reward, observation=row)
+    np.testing.assert_array_equal(agent.evidence.counts, twin.evidence.counts)
+    np.testing.assert_array_equal(agent.evidence.sums, twin.evidence.sums)
+
+
+@pytest.mark.parametrize("options", [{"discount": 0.5}, {"window": 13}])
+def test_old_rows_go(options: dict[str, Any]) -> None:
+    features = np.random.default_rng(3).standard_normal((2_000, 2))
+    problem = ContextualProblem(Gaussian(STD), Normal(0.3, PRIOR_STD), 2, 2)
+    agent = agents.LinUCB(problem, **options)
+    agent.reset(seed=1)
+    for row in features:
+        agent.observe(0, 1.0, observation=row)
+    # Of 17 rows of halved weights, or of 13 in a window, room for 32 is enough.
+    assert agent.evidence.counts.shape[1] <= 32
+    weight = 1 / (1 - options["discount"]) if "discount" in options else options["window"]
+    np.testing.assert_allclose(agent.evidence.counts.sum(), weight, rtol=1e-4)
