@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Rows:
         max_lanes: how many lanes there is memory for.
     """
 
-    state_names = (
+    state_names: ClassVar[tuple[str, ...]] = (
         "columns",
         "counts",
         "sums",
@@ -213,7 +213,12 @@ class ForgettingRows(Rows):
         is_cumulative: False.
     """
 
-    state_names = (*Rows.state_names, "_window_rows", "_window_rewards", "_next_slots")
+    state_names: ClassVar[tuple[str, ...]] = (
+        *Rows.state_names,
+        "_window_rows",
+        "_window_rewards",
+        "_next_slots",
+    )
     is_cumulative = False
 
     def __init__(self, num_features: int, discount: float, window: int | None) -> None:
