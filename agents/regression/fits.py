@@ -111,12 +111,13 @@ class CoefficientFits:
         self.components, self.first_sites, self.normal = describe_prior(problem)
         self.start(0)
 
-    def start(self, num_lanes: int) -> None:
-        """Prepare for so many lanes without data."""
+    def start(self, num_lanes: int, dtype: Any = np.int64) -> None:
+        """Prepare for so many lanes without data, whose counts have a type."""
+        self._fitted: tuple[np.ndarray, ...] = ()
         _, groups = connected_components(self.normal[:, :-1] != 0)
         _, first, which = np.unique(groups, return_index=True, return_inverse=True)
         self.labels = first[which]  # the lowest coefficient that each depends on
-        no_rows = np.zeros((num_lanes, 0), dtype=np.int64), np.zeros((num_lanes, 0, 2))
+        no_rows = np.zeros((num_lanes, 0), dtype=dtype), np.zeros((num_lanes, 0, 2))
         self._arrange(*no_rows, np.tile(self.first_sites, (num_lanes, 1, 1)))
 
     def restart(self, mask: np.ndarray) -> None:
@@ -127,7 +128,13 @@ class CoefficientFits:
         self.num_rewards[mask], self.due[mask] = 0, 0
 
     def update(self, rows: Rows) -> None:
-        """Bring all lanes to their data."""
+        """Bring all lanes to their data; where rows are forgotten, from the prior again."""
+        if not rows.is_cumulative:
+            now = rows.columns, rows.counts, rows.sums
+            if self._fitted and all(map(np.array_equal, self._fitted, now)):
+                return
+            self.start(len(rows.counts), rows.counts.dtype)
+            self._fitted = rows.columns.copy(), rows.counts.copy(), rows.sums.copy()
         self.data = Data(rows.columns, rows.counts, rows.sums)
         fit = self.fit
         if more := rows.counts.shape[1] - fit.seen.shape[1]:
@@ -257,7 +264,7 @@ class CoefficientFits:
         )
         self.shares = np.ones((num_lanes, num_blocks))
         self.lengths = np.ones((num_lanes, num_blocks), dtype=np.int64)
-        self.num_rewards = np.zeros((num_lanes, num_blocks), dtype=np.int64)
+        self.num_rewards = np.zeros((num_lanes, num_blocks), dtype=seen.dtype)
         self.due = np.zeros((num_lanes, num_blocks), dtype=np.int64)
 
 
