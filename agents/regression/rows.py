@@ -227,11 +227,15 @@ class ForgettingRows(Rows):
 
     Attributes:
         counts: (N, n) weights of each row, float64.
+        num_discounts: (N,) times that a lane's earlier rewards were multiplied by the discount.
+        num_removals: (N,) times that rewards were removed.
         is_cumulative: False.
     """
 
     state_names: ClassVar[tuple[str, ...]] = (
         *Rows.state_names,
+        "num_discounts",
+        "num_removals",
         "_window_rows",
         "_window_rewards",
         "_next_slots",
@@ -250,13 +254,15 @@ class ForgettingRows(Rows):
         self.counts = self.counts.astype(np.float64)
         shape = num_lanes, self.window or 0
         self._window_rows, self._window_rewards = np.full(shape, -1), np.zeros(shape)
-        self._next_slots = np.zeros(num_lanes, dtype=np.int64)
+        self._next_slots, self.num_discounts = np.zeros((2, num_lanes), dtype=np.int64)
+        self.num_removals = np.ones(num_lanes, dtype=np.int64)
 
     def restart(self, mask: np.ndarray) -> None:
         """Remove the data of the (N,) masked lanes, and what was offered there."""
         super().restart(mask)
         self._window_rows[mask], self._window_rewards[mask] = -1, 0.0
         self._next_slots[mask] = 0
+        self.num_removals[mask] += 1
 
     def add(self, lanes: np.ndarray, features: np.ndarray, rewards: np.ndarray) -> None:
         """Add one reward in each of (R,) lanes, under (R, d) features; earlier ones count less."""
@@ -265,9 +271,11 @@ class ForgettingRows(Rows):
             self._forget_rows(lane)
         if self.window is not None:
             self._roots = None  # removing rows from roots would add up rounding
+            self.num_removals[lanes] += 1
             for lane in lanes.tolist():
                 self._leave_window(lane)
         else:
+            self.num_discounts[lanes] += 1
             self.counts[lanes] *= self.discount
             self.sums[lanes] *= self.discount
             if self._roots is not None:
@@ -306,6 +314,7 @@ class ForgettingRows(Rows):
         places[kept] = np.arange(size)
         self._window_rows[lane] = places[self._window_rows[lane]]
         self.sizes[lane] = size
+        self.num_removals[lane] += 1
         rows = self.features[lane, :size]
         self._index[lane] = {row.tobytes(): place for place, row in enumerate(rows)}
         if size > MAX_FULL * len(weights):

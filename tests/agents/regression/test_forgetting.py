@@ -85,6 +85,29 @@ def test_race_follows_the_weighted_likelihood(options: dict[str, Any]) -> None:
     assert abs(np.mean(np.ravel(arms) == 0) - truth) < 0.006 + 5 * (0.25 / size) ** 0.5
 
 
+@pytest.mark.parametrize("discount", [0.9, 0.99])
+def test_draws_of_a_discounted_race_are_worth_what_those_of_any_are(discount: float) -> None:
+    """With likelihoods of weight 1 in place of their own a draw was worth 0.001 of one."""
+    rng = np.random.default_rng(0)
+    problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 2, 2)
+    agent = agents.RacingThompson(problem, discount=discount)
+    agent.reset(seed=1)
+    for i, row in enumerate(rng.standard_normal((300, 2))):
+        agent.observe(0, float(rng.random() < 0.5), observation=row)
+        if i > 290:  # scaled sites, and those of one fit from the prior
+            agent.act(np.eye(2))
+    assert agent.inner.fits.shares.min() > 0.75 and not agent.diagnostics()["doubts"]
+    twin = agents.RacingThompson(problem, discount=discount)
+    twin.reset(seed=1)
+    twin.evidence = agent.evidence
+    twin.act(np.eye(2))
+    fit, anew = agent.inner.fits.fit, twin.inner.fits.fit
+    deviation = np.sqrt(np.square(fit.factor[0]).sum(axis=1)).min()
+    # One sweep moves what is converged by a hundredth of a deviation at most.
+    np.testing.assert_allclose(fit.mean, anew.mean, rtol=0, atol=0.01 * deviation)
+    np.testing.assert_allclose(fit.factor, anew.factor, rtol=0, atol=0.01 * deviation)
+
+
 @pytest.mark.parametrize("options", [{"discount": 0.9}, {"window": 13}])
 def test_saved_agents_go_on_as_they_were(options: dict[str, Any], tmp_path: Any) -> None:
     features, rewards = make_data()
