@@ -104,7 +104,7 @@ class RacingThompson(Thompson):
     Otherwise a race draws samples until their effective sample size is about `effective_samples`,
     and more if the weights are skewed. `RacingThompson.paper` has the paper's settings. If arms
     have features, the samples are regression coefficients (see `agents.regression.posterior`).
-    `effective_samples` is then the only option below that may be set.
+    `effective_samples`, `discount` and `window` are then the options below that may be set.
 
     Arguments:
         problem: likelihood and prior, or an environment that knows them. The prior's density may be
@@ -123,6 +123,8 @@ class RacingThompson(Thompson):
             improper (Gaussian and Poisson rewards). "matched" draws its mean from the conjugate
             prior with the mean and variance of the problem's prior. "pull" pulls every arm once
             first, in random order, as for an improper prior. Ignored if the proposal is proper.
+        discount: see `Thompson`; for arms with features alone.
+        window: see `Thompson`; for arms with features alone.
 
     Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped` for a
     race that reached its maximal number of samples, `doubts` (`bandit_gym.doubts.Doubt`),
@@ -145,6 +147,8 @@ class RacingThompson(Thompson):
         proposal: str = "matched",
         stopping: Stop | Mapping[str, Any] = None,
         unpulled_arms: str = "matched",
+        discount: float = 1.0,
+        window: int | None = None,
     ) -> None:
         posterior = {"name": "racing", "effective_samples": effective_samples}
         options = {"stopping": stopping, "proposal": proposal, "unpulled_arms": unpulled_arms}
@@ -152,7 +156,8 @@ class RacingThompson(Thompson):
             plain = {"stopping": None, "proposal": "matched", "unpulled_arms": "matched"}
             check_plain_options(options, plain)
             options = {}
-        super().__init__(problem, posterior=posterior | options)
+        forgetting: Any = {"discount": discount, "window": window}
+        super().__init__(problem, posterior=posterior | options, **forgetting)
 
     @classmethod
     def paper(

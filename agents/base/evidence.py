@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from bandit_gym.checks import check_integer, check_plain_options, check_real, message
+from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
 MAX_STATISTICS = 10**9
@@ -168,15 +168,17 @@ def make_evidence(problem: BanditProblem, discount: float, window: int | None) -
         window: w >= 1, or None.
     """
     discount, num_arms = check_real("discount", discount, above=0.0, maximum=1.0), problem.num_arms
-    if isinstance(problem, ContextualProblem):
-        given, plain = {"discount": discount, "window": window}, {"discount": 1.0, "window": None}
-        check_plain_options(given, plain)
-        # By name: it is a layer above, and loads for problems with features alone.
-        return import_module("agents.regression.rows").Rows(problem.num_features)
     if window is not None:
         window = check_integer("window", window, minimum=1, maximum=MAX_REWARDS)
         if discount < 1.0:
             raise ValueError(message("window", "be None beside a discount", window))
+    if isinstance(problem, ContextualProblem):
+        # By name: it is a layer above, and loads for problems with features alone.
+        rows: Any = import_module("agents.regression.rows")
+        if discount == 1.0 and window is None:
+            return rows.Rows(problem.num_features)
+        return rows.ForgettingRows(problem.num_features, discount, window)
+    if window is not None:
         return WindowedCountsAndSums(num_arms, window)
     return CountsAndSums(num_arms, discount)
 

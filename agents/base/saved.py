@@ -28,7 +28,7 @@ PROJECT_PACKAGES = ("agents", "bandit_gym")
 AGENT_FILE_FORMAT, MIN_AGENT_FILE_FORMAT = 6, 5
 """Of the files that are written, and of the oldest that are read."""
 
-NAMES_ADDED_TO_FORMAT_6 = "pool_seed", "seeded_at"
+NAMES_ADDED_TO_FORMAT_6 = "pool_seed", "seeded_at", "num_discounts", "num_removals"
 """Which files of its first version lack."""
 
 NAMES_OF_FORMAT_5 = {

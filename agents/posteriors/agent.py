@@ -68,7 +68,8 @@ class PosteriorAgent(Agent):
         if not (self.evidence.is_cumulative or self.inner.can_discount):
             name = type(self.inner).__name__
             condition = "be one that can follow a discount or a window"
-            remedy = "conjugate posteriors, tables and 'smc' can"
+            others = "'racing' and 'laplace'" if self._has_features else "tables and 'smc'"
+            remedy = f"conjugate posteriors, {others} can"
             raise ValueError(message("posterior", condition, name, remedy))
         if self.uses_draws:
             self.has_exact_probabilities = self.inner.has_exact_probabilities

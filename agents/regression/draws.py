@@ -322,10 +322,10 @@ def fill_tile(data: Data, lane: int, rows: np.ndarray, own: np.ndarray, tile: np
         gather_values(data.columns[lane, own[a]], rows, tile[a])
     gather_values(data.counts[lane], rows, tile[own.size])
     gather_values(data.sums[lane], rows, tile[own.size + 1])
-    largest = 0.0
+    num_single = 0
     for j in range(rows.size):
-        largest = max(largest, tile[own.size, j])
-    return largest == 1.0
+        num_single += tile[own.size, j] == 1.0
+    return num_single == rows.size
 
 
 @inner

@@ -32,8 +32,8 @@ from agents.regression.draws import MIN_CAVITY, weigh_draws
 from agents.regression.gaussian import join_mean, make_prior_rows
 from agents.regression.likelihoods import make_link_code
 from agents.regression.normal_fit import Components, Data, Fit
-from agents.regression.rows import Rows
-from agents.regression.sites import add_rows, join_blocks, refine_blocks
+from agents.regression.rows import ForgettingRows, Rows
+from agents.regression.sites import add_rows, join_blocks, rebuild_lanes, refine_blocks
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, SharedMixture, StudentT
@@ -91,9 +91,14 @@ class CoefficientFits:
         lengths: (N, B) draws of a decision.
         num_rewards: (N, B) of each block.
         due: (N, B) rewards at which sites and shares are renewed.
+        num_discounts: (N,) of `ForgettingRows` that the fits have followed, as the next.
+        num_removals: (N,), after which fits begin anew, as rows have other places.
     """
 
-    state_names = "labels", "shares", "lengths", "num_rewards", "due", "fit"
+    state_names = (
+        *("labels", "shares", "lengths", "num_rewards", "due", "fit"),
+        *("num_discounts", "num_removals"),
+    )
     fit: Fit
     labels: np.ndarray
     shares: np.ndarray
@@ -111,12 +116,13 @@ class CoefficientFits:
         self.components, self.first_sites, self.normal = describe_prior(problem)
         self.start(0)
 
-    def start(self, num_lanes: int) -> None:
-        """Prepare for so many lanes without data."""
+    def start(self, num_lanes: int, dtype: Any = np.int64) -> None:
+        """Prepare for so many lanes without data, whose counts have a type."""
+        self.num_discounts = self.num_removals = np.zeros(0, dtype=np.int64)
         _, groups = connected_components(self.normal[:, :-1] != 0)
         _, first, which = np.unique(groups, return_index=True, return_inverse=True)
         self.labels = first[which]  # the lowest coefficient that each depends on
-        no_rows = np.zeros((num_lanes, 0), dtype=np.int64), np.zeros((num_lanes, 0, 2))
+        no_rows = np.zeros((num_lanes, 0), dtype=dtype), np.zeros((num_lanes, 0, 2))
         self._arrange(*no_rows, np.tile(self.first_sites, (num_lanes, 1, 1)))
 
     def restart(self, mask: np.ndarray) -> None:
@@ -129,6 +135,8 @@ class CoefficientFits:
     def update(self, rows: Rows) -> None:
         """Bring all lanes to their data."""
         self.data = Data(rows.columns, rows.counts, rows.sums)
+        if isinstance(rows, ForgettingRows):
+            self._follow_forgetting(rows)
         fit = self.fit
         if more := rows.counts.shape[1] - fit.seen.shape[1]:
             extra = (0, 0), (0, more)
@@ -140,6 +148,23 @@ class CoefficientFits:
         options = self.fit, self.num_rewards, self.due, self._point
         if add_rows(self.link, self.data, *options):
             self._renew(self.num_rewards >= self.due)
+
+    def _follow_forgetting(self, rows: ForgettingRows) -> None:
+        """Scale all sites by the discounts since; where rows were removed, begin with the prior."""
+        if not np.array_equal(rows.num_removals, self.num_removals):
+            self.start(len(rows.counts), rows.counts.dtype)
+            self.num_discounts = rows.num_discounts.copy()
+            self.num_removals = rows.num_removals.copy()
+            return
+        times = rows.num_discounts - self.num_discounts
+        for step in range(times.max(initial=0)):  # as counts were: equal bits are no change
+            self.fit.seen[times > step] *= rows.discount
+        self.fit.sites[:] *= (rows.discount**times)[:, None, None]
+        self.num_rewards *= (rows.discount**times)[:, None]
+        self.due *= (rows.discount**times)[:, None]
+        lanes = np.flatnonzero(times)
+        rebuild_lanes(self.link, self.data, self.fit, self.due, lanes, self._point)
+        self.num_discounts = rows.num_discounts.copy()
 
     def has_seen(self, rows: Rows) -> bool:
         """Say whether fits are brought to all rows."""
@@ -257,8 +282,8 @@ class CoefficientFits:
         )
         self.shares = np.ones((num_lanes, num_blocks))
         self.lengths = np.ones((num_lanes, num_blocks), dtype=np.int64)
-        self.num_rewards = np.zeros((num_lanes, num_blocks), dtype=np.int64)
-        self.due = np.zeros((num_lanes, num_blocks), dtype=np.int64)
+        self.num_rewards = np.zeros((num_lanes, num_blocks), dtype=seen.dtype)
+        self.due = np.zeros((num_lanes, num_blocks), dtype=seen.dtype)
 
 
 def describe_prior(problem: ContextualProblem) -> tuple[Components | None, np.ndarray, np.ndarray]:

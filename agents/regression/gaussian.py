@@ -175,6 +175,7 @@ class GaussianCoefficients(SeededPools):
     method = "conjugate"
     source = SOURCE
     keeps_state = False
+    can_discount = True
     takes_features = True
     decides_many = True
 

@@ -64,6 +64,8 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
         sums: (N, n) their totals.
     """
 
+    can_discount = False  # it follows rows by their places, which change where rows are forgotten
+
     def start(self, rng: Generator, num_lanes: int) -> None:
         """Draw the particles of all lanes from the prior; they are populations of all d at once."""
         self._size, self._num_stages = self._num_means, MAX_STAGES

@@ -74,6 +74,7 @@ class FittedCoefficients(SeededPools, CoefficientPosterior):
     source = "weighted draws"
     state_names = ("fits",)
     min_file_format = 6
+    can_discount = True
     is_laplace: ClassVar[bool] = False
     _ahead: Self | None = None  # a fork that was asked about rows which no decision has met yet
 

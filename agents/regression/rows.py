@@ -9,7 +9,8 @@ Notation: K arms, N lanes, R of them that are paid, d features, n distinct rows 
 from __future__ import annotations
 
 import copy
-from typing import Any, Self
+import math
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -19,6 +20,12 @@ from bandit_gym.checks.typing import BoolArray, FloatArray
 
 MAX_ROW_VALUES = 10**9
 """Features of all lanes and rows: 8 GB of them."""
+
+MAX_FORGOTTEN = 1e-5
+"""Share of the weights of all rows that those of forgotten ones may be."""
+
+MAX_FULL = 0.75
+"""Share of the room that rows may take after some are forgotten, else it doubles."""
 
 MIN_CAPACITY = 16
 """Rows of a lane for which there is room at first; it doubles when it is full."""
@@ -44,7 +51,7 @@ class Rows:
         max_lanes: how many lanes there is memory for.
     """
 
-    state_names = (
+    state_names: ClassVar[tuple[str, ...]] = (
         "columns",
         "counts",
         "sums",
@@ -208,3 +215,107 @@ class Rows:
         self.columns = np.pad(self.columns, ((0, 0), (0, 0), (0, more)))
         self.counts = np.pad(self.counts, ((0, 0), (0, more)))
         self.sums = np.pad(self.sums, ((0, 0), (0, more)))
+
+
+class ForgettingRows(Rows):
+    """Rows whose earlier rewards are discounted, or leave a window; what is said by a prior stays.
+
+    Arguments:
+        num_features: d.
+        discount: in (0, 1], by which each reward multiplies its lane's earlier counts and sums.
+        window: w >= 1, the rewards of a lane that count; None for all.
+
+    Attributes:
+        counts: (N, n) weights of each row, float64.
+        num_discounts: (N,) times that a lane's earlier rewards were multiplied by the discount.
+        num_removals: (N,) times that rewards were removed.
+        is_cumulative: False.
+    """
+
+    state_names: ClassVar[tuple[str, ...]] = (
+        *Rows.state_names,
+        "num_discounts",
+        "num_removals",
+        "_window_rows",
+        "_window_rewards",
+        "_next_slots",
+    )
+    is_cumulative = False
+
+    def __init__(self, num_features: int, discount: float, window: int | None) -> None:
+        self.discount, self.window = discount, window
+        super().__init__(num_features)
+        if window is not None:
+            self.max_lanes = min(self.max_lanes, MAX_ROW_VALUES // (window * num_features))
+
+    def start(self, num_lanes: int) -> None:
+        """Prepare for so many lanes without data."""
+        super().start(num_lanes)
+        self.counts = self.counts.astype(np.float64)
+        shape = num_lanes, self.window or 0
+        self._window_rows, self._window_rewards = np.full(shape, -1), np.zeros(shape)
+        self._next_slots, self.num_discounts = np.zeros((2, num_lanes), dtype=np.int64)
+        self.num_removals = np.ones(num_lanes, dtype=np.int64)
+
+    def restart(self, mask: np.ndarray) -> None:
+        """Remove the data of the (N,) masked lanes, and what was offered there."""
+        super().restart(mask)
+        self._window_rows[mask], self._window_rewards[mask] = -1, 0.0
+        self._next_slots[mask] = 0
+        self.num_removals[mask] += 1
+
+    def add(self, lanes: np.ndarray, features: np.ndarray, rewards: np.ndarray) -> None:
+        """Add one reward in each of (R,) lanes, under (R, d) features; earlier ones count less."""
+        features = features + 0.0
+        for lane in lanes[self.sizes[lanes] == self.counts.shape[1]].tolist():
+            self._forget_rows(lane)
+        if self.window is not None:
+            self._roots = None  # removing rows from roots would add up rounding
+            self.num_removals[lanes] += 1
+            for lane in lanes.tolist():
+                self._leave_window(lane)
+        else:
+            self.num_discounts[lanes] += 1
+            self.counts[lanes] *= self.discount
+            self.sums[lanes] *= self.discount
+            if self._roots is not None:
+                self._roots.root[lanes] *= math.sqrt(self.discount)
+                self._roots.shift[lanes] *= math.sqrt(self.discount)
+                self._roots.errors[lanes] *= self.discount
+        super().add(lanes, features, rewards)
+        if self.window is not None:
+            for lane, values, reward in zip(lanes.tolist(), features, rewards, strict=True):
+                slot = self._next_slots[lane]
+                self._window_rows[lane, slot] = self._index[lane][values.tobytes()]
+                self._window_rewards[lane, slot] = reward
+                self._next_slots[lane] = (slot + 1) % self.window
+
+    def _leave_window(self, lane: int) -> None:
+        """Take a lane's oldest reward out of a full window; differences would add up rounding."""
+        slot = self._next_slots[lane]
+        row = self._window_rows[lane, slot]
+        if row >= 0:
+            self._window_rows[lane, slot] = -1
+            is_of_row = self._window_rows[lane] == row
+            self.counts[lane, row] = np.count_nonzero(is_of_row)
+            self.sums[lane, row] = self._window_rewards[lane, is_of_row].sum()
+
+    def _forget_rows(self, lane: int) -> None:
+        """Remove the rows of least weight; make room if they are few."""
+        weights = self.counts[lane]
+        order = np.argsort(weights, kind="stable")
+        limit = MAX_FORGOTTEN * weights.sum() if self.window is None else 0.0
+        kept = np.sort(order[np.cumsum(weights[order]) > limit])
+        size = len(kept)
+        for values in (self.columns[lane], self.counts[lane], self.sums[lane]):
+            values[..., :size] = values[..., kept]
+            values[..., size:] = 0.0
+        places = np.full(len(weights) + 1, -1)  # the last is of what is no row
+        places[kept] = np.arange(size)
+        self._window_rows[lane] = places[self._window_rows[lane]]
+        self.sizes[lane] = size
+        self.num_removals[lane] += 1
+        rows = self.features[lane, :size]
+        self._index[lane] = {row.tobytes(): place for place, row in enumerate(rows)}
+        if size > MAX_FULL * len(weights):
+            self._grow()

@@ -259,7 +259,7 @@ def add_rows(
                 still_serves[block] &= move <= MAX_MOVE
                 num_rewards[lane, block] += change
                 has_changed[block] = True
-            fit.seen[lane, row] += change
+            fit.seen[lane, row] = data.counts[lane, row]
         for block in range(num_blocks):
             # A block whose sites no longer serve is due at once.
             if has_changed[block] and not (
@@ -287,6 +287,24 @@ def renew_factor(
     if not off <= MAX_DECREMENT:
         find_mode(link, data, fit, lane, block)
     return True
+
+
+@kernel
+def rebuild_lanes(
+    link: LinkCode,
+    data: Data,
+    fit: Fit,
+    due: np.ndarray,
+    lanes: np.ndarray,
+    point: np.ndarray | None,
+) -> None:
+    """Bring the blocks of (L,) lanes to sites that have been scaled, and find which are due."""
+    for lane in lanes:
+        for block in range(due.shape[1]):
+            if due[lane, block] != 0:
+                rebuild_block(data, fit, lane, block)
+                if not renew_factor(link, data, fit, (lane, block), point):
+                    due[lane, block] = 0
 
 
 @kernel

@@ -28,14 +28,24 @@ class LaplaceThompson(Thompson):
         problem: likelihood, prior and the number of features.
         covariance: "full"; or "diagonal", for the diagonal of the precision alone, as in the paper:
             coefficients are drawn independently of each other.
+        discount: see `Thompson`.
+        window: see `Thompson`.
 
     References:
         Chapelle and Li (2011), "An empirical evaluation of Thompson sampling", Algorithm 3.
     """
 
-    def __init__(self, problem: ContextualProblem, *, covariance: str = "full") -> None:
+    def __init__(
+        self,
+        problem: ContextualProblem,
+        *,
+        covariance: str = "full",
+        discount: float = 1.0,
+        window: int | None = None,
+    ) -> None:
         _check_features(type(self), problem)
-        super().__init__(problem, posterior={"name": "laplace", "covariance": covariance})
+        posterior = {"name": "laplace", "covariance": covariance}
+        super().__init__(problem, posterior=posterior, discount=discount, window=window)
 
 
 class LinUCB(Agent):
@@ -49,6 +59,8 @@ class LinUCB(Agent):
         problem: likelihood, prior and the number of features.
         alpha: width of the bounds, in standard errors of rewards of deviation 1, at least 0.
         ridge: weight of the penalty on squared coefficients, > 0; 1 in the paper.
+        discount: see `Agent`.
+        window: see `Agent`.
 
     References:
         Li, Chu, Langford and Schapire (2010), "A contextual-bandit approach to personalized news
@@ -59,10 +71,16 @@ class LinUCB(Agent):
     takes_available = True
 
     def __init__(
-        self, problem: ContextualProblem, *, alpha: float = 1.0, ridge: float = 1.0
+        self,
+        problem: ContextualProblem,
+        *,
+        alpha: float = 1.0,
+        ridge: float = 1.0,
+        discount: float = 1.0,
+        window: int | None = None,
     ) -> None:
         _check_features(type(self), problem)
-        super().__init__(problem)
+        super().__init__(problem, discount=discount, window=window)
         self.alpha = check_real("alpha", alpha, minimum=0.0)
         prior = Normal(0.0, check_real("ridge", ridge, above=0.0) ** -0.5)
         sizes = problem.num_arms, problem.num_features

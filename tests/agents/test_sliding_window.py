@@ -12,7 +12,8 @@ from bandit_gym.problem import BanditProblem
 
 PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
 WINDOW = 7
-RULES = names_with("window", "discount")
+FORGETS_FEATURES_ALONE = {"laplace", "lin_ucb", "racing"}
+RULES = [r for r in names_with("window", "discount") if r not in FORGETS_FEATURES_ALONE]
 
 
 def play(agent, num_steps, num_envs):

@@ -556,8 +556,9 @@ WITHOUT_FEATURES = (
 FEATURES = [
     ("exact", LOGISTIC, {}, "an exact posterior, got", "RacingThompson takes any"),
     ("exact", LINEAR, {"method": "grid"}, "method must be one of 'auto', 'conjugate', got 'grid'"),
-    ("exact", LINEAR, {"discount": 0.9}, "discount must be 1.0 where arms have features"),
-    ("exact", LINEAR, {"window": 9}, "window must be None where arms have features"),
+    ("exact", LINEAR, {"discount": 0}, "discount must be a finite number above 0 and at most 1"),
+    ("exact", LINEAR, {"window": 9, "discount": 0.9}, "window must be None beside a discount"),
+    ("smc", LINEAR, {"discount": 0.9}, "be one that can follow a discount or a window"),
     ("exact", LINEAR, {"prior": "reference"}, "prior name must be one of", "got 'reference'"),
     ("greedy", LINEAR, {"estimate": "average"}, "estimate must be 'posterior' where arms have"),
     ("racing", LINEAR, {"stopping": 9}, "stopping must be None where arms have features, got 9"),

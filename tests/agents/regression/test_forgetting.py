@@ -1,0 +1,138 @@
+"""Forgetting with features: weights of earlier rewards, under the prior that stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+import agents
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Normal
+from bandit_gym.problem import ContextualProblem
+
+PRIOR_STD, STD, NUM_REWARDS = 1.5, 0.7, 60
+
+
+def make_data(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return features of rewards, of which each fifth repeats the first, and noise."""
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((NUM_REWARDS, 2))
+    features[::5] = features[0]
+    return features, rng.standard_normal(NUM_REWARDS)
+
+
+def find_weights(options: dict[str, Any]) -> np.ndarray:
+    """Return the weight of each reward after the last."""
+    age = np.arange(NUM_REWARDS)[::-1]
+    if "window" in options:
+        return (age < options["window"]).astype(float)
+    return np.asarray(options["discount"] ** age)
+
+
+def learn(agent: Any, features: np.ndarray, rewards: np.ndarray) -> None:
+    """Let an agent observe, and ask it now and then, as what it keeps depends on that."""
+    agent.reset(seed=1)
+    for i, (row, reward) in enumerate(zip(features, rewards, strict=True)):
+        agent.observe(0, reward, observation=row)
+        if i % 7 == 0:
+            agent.act(np.eye(2))
+
+
+@pytest.mark.parametrize("options", [{"discount": 0.5}, {"discount": 0.9}, {"window": 13}])
+def test_gaussian_rewards_follow_the_weighted_formula(options: dict[str, Any]) -> None:
+    features, rewards = make_data()
+    problem = ContextualProblem(Gaussian(STD), Normal(0.3, PRIOR_STD), 2, 2)
+    agent = agents.Thompson(problem, **options)
+    learn(agent, features, rewards)
+    belief = agent.posterior(np.eye(2))
+    with mpmath.workdps(50):
+        precision = mpmath.eye(2) / mpmath.mpf(PRIOR_STD) ** 2
+        right = precision * mpmath.matrix([mpmath.mpf(0.3)] * 2)
+        for row, reward, age in zip(features, rewards, range(NUM_REWARDS)[::-1], strict=True):
+            kept = age < options.get("window", NUM_REWARDS)
+            weight = kept * mpmath.mpf(options.get("discount", 1)) ** age / mpmath.mpf(STD) ** 2
+            x = mpmath.matrix(row.tolist())
+            precision += weight * x * x.T
+            right += weight * mpmath.mpf(reward) * x
+        covariance = mpmath.inverse(precision)
+        mean = np.array((covariance * right).tolist(), dtype=float).ravel()
+        std = np.array([float(mpmath.sqrt(covariance[i, i])) for i in range(2)])
+    np.testing.assert_allclose(np.ravel(belief.mean()), mean, rtol=1e-12)
+    np.testing.assert_allclose(np.ravel(belief.std()), std, rtol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{"discount": 0.9}, {"window": 13}])
+def test_race_follows_the_weighted_likelihood(options: dict[str, Any]) -> None:
+    features, noise = make_data()
+    rewards = (noise > 0).astype(float)
+    problem = ContextualProblem(Bernoulli(), Normal(0.0, PRIOR_STD), 2, 2)
+    agent = agents.Thompson(problem, posterior="racing", **options)
+    learn(agent, features, rewards)
+    axis = np.linspace(-9.0, 9.0, 601)
+    theta = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
+    eta = theta @ features.T
+    log_density = (find_weights(options) * (rewards * eta - np.logaddexp(0.0, eta))).sum(axis=-1)
+    log_density -= 0.5 * np.square(theta / PRIOR_STD).sum(axis=-1)
+    density = np.exp(log_density - log_density.max())
+    wins = theta[..., 0] - theta[..., 1]
+    truth = float((density * ((wins > 0) + 0.5 * (wins == 0))).sum() / density.sum())
+    size = 40_000
+    arms = agent.act(np.tile(np.eye(2), (size, 1, 1)), size=size)
+    # The race may be off by 0.006; draws of 5 standard errors at most beside it.
+    assert abs(np.mean(np.ravel(arms) == 0) - truth) < 0.006 + 5 * (0.25 / size) ** 0.5
+
+
+@pytest.mark.parametrize("discount", [0.9, 0.99])
+def test_draws_of_a_discounted_race_are_worth_what_those_of_any_are(discount: float) -> None:
+    """With likelihoods of weight 1 in place of their own a draw was worth 0.001 of one."""
+    rng = np.random.default_rng(0)
+    problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 2, 2)
+    agent = agents.RacingThompson(problem, discount=discount)
+    agent.reset(seed=1)
+    for i, row in enumerate(rng.standard_normal((300, 2))):
+        agent.observe(0, float(rng.random() < 0.5), observation=row)
+        if i > 290:  # scaled sites, and those of one fit from the prior
+            agent.act(np.eye(2))
+    assert agent.inner.fits.shares.min() > 0.75 and not agent.diagnostics()["doubts"]
+    twin = agents.RacingThompson(problem, discount=discount)
+    twin.reset(seed=1)
+    twin.evidence = agent.evidence
+    twin.act(np.eye(2))
+    fit, anew = agent.inner.fits.fit, twin.inner.fits.fit
+    deviation = np.sqrt(np.square(fit.factor[0]).sum(axis=1)).min()
+    # One sweep moves what is converged by a hundredth of a deviation at most.
+    np.testing.assert_allclose(fit.mean, anew.mean, rtol=0, atol=0.01 * deviation)
+    np.testing.assert_allclose(fit.factor, anew.factor, rtol=0, atol=0.01 * deviation)
+
+
+@pytest.mark.parametrize("options", [{"discount": 0.9}, {"window": 13}])
+def test_saved_agents_go_on_as_they_were(options: dict[str, Any], tmp_path: Any) -> None:
+    features, rewards = make_data()
+    problem = ContextualProblem(Gaussian(STD), Normal(0.3, PRIOR_STD), 2, 2)
+    agent = agents.LinUCB(problem, **options)
+    learn(agent, features, rewards)
+    agent.save(tmp_path / "agent")
+    twin = agents.load(tmp_path / "agent")
+    for row, reward in zip(features, rewards, strict=True):
+        assert agent.act(features[:4] + reward) == twin.act(features[:4] + reward)
+        agent.observe(0, reward, observation=row)
+        twin.observe(0, reward, observation=row)
+    np.testing.assert_array_equal(agent.evidence.counts, twin.evidence.counts)
+    np.testing.assert_array_equal(agent.evidence.sums, twin.evidence.sums)
+
+
+@pytest.mark.parametrize("options", [{"discount": 0.5}, {"window": 13}])
+def test_old_rows_go(options: dict[str, Any]) -> None:
+    features = np.random.default_rng(3).standard_normal((2_000, 2))
+    problem = ContextualProblem(Gaussian(STD), Normal(0.3, PRIOR_STD), 2, 2)
+    agent = agents.LinUCB(problem, **options)
+    agent.reset(seed=1)
+    for row in features:
+        agent.observe(0, 1.0, observation=row)
+    # Of 17 rows of halved weights, or of 13 in a window, room for 32 is enough.
+    assert agent.evidence.counts.shape[1] <= 32
+    weight = 1 / (1 - options["discount"]) if "discount" in options else options["window"]
+    np.testing.assert_allclose(agent.evidence.counts.sum(), weight, rtol=1e-4)
