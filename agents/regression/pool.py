@@ -31,6 +31,8 @@ import numpy as np
 from numpy.random import Generator
 from scipy import special
 
+from agents.numerics.best_arm import conjugate_best_arms
+from agents.numerics.distributions import NORMAL, MeanDistributions
 from agents.posteriors.base import FeatureBelief, Posterior
 from agents.posteriors.weighted_draws import normalise_weights
 from agents.regression.draws import (
@@ -526,10 +528,5 @@ def compare_normals(mean: np.ndarray, std: np.ndarray, available: np.ndarray) ->
         std: (n, K), above 0 of available arms.
         available: (n, K) arms that may be best.
     """
-    from agents.numerics.distributions import NORMAL_DISTRIBUTION
-    from agents.posteriors.grid import compare_arms
-    from agents.posteriors.tables import tabulate_distributions
-
     precision = np.square(1 / np.where(available, std, 1.0))
-    points = tabulate_distributions(NORMAL_DISTRIBUTION, mean * precision, precision)
-    return np.asarray(compare_arms(points, available)[0])
+    return conjugate_best_arms(MeanDistributions(NORMAL, mean * precision, precision), available)
