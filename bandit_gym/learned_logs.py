@@ -107,11 +107,11 @@ def estimate_arm(
 
 
 def estimate_by_betting(difference: FloatArray, log: Log, bounds: tuple[float, float]) -> Interval:
-    """Estimate the mean of sum_a d_a r_a over rows, for (t, K) d.
+    """Estimate the mean of `sum_a d_a r_a` over rows, for (t, K) d.
 
-    With rewards scaled to [0, 1], and r' = r, or 1 - r where d_a < 0, that mean is the one of
-    y = |d_a| / p r' - sum_{d_i < 0} |d_i| given the past, whatever the propensities p depend on.
-    The upper limit is the lower one of -d, with its sign changed.
+    With rewards scaled to [0, 1], and `r' = r`, or `1 - r` where `d_a < 0`, that mean is the one of
+    `y = abs(d_a) / p * r' - sum_i max(-d_i, 0)` given the past, whatever the propensities p depend
+    on. The upper limit is the lower one of -d, with its sign changed.
     """
     low, high = bounds
     rewards, rows = (log.rewards - low) / (high - low), np.arange(len(log))
