@@ -322,12 +322,10 @@ def fill_tile(data: Data, lane: int, rows: np.ndarray, own: np.ndarray, tile: np
         gather_values(data.columns[lane, own[a]], rows, tile[a])
     gather_values(data.counts[lane], rows, tile[own.size])
     gather_values(data.sums[lane], rows, tile[own.size + 1])
-    largest, num_others = 0.0, 0  # rows of no reward have no features
+    num_single = 0
     for j in range(rows.size):
-        count = tile[own.size, j]
-        largest = max(largest, count)
-        num_others += count != 1.0 and count != 0.0
-    return largest == 1.0 and num_others == 0
+        num_single += tile[own.size, j] == 1.0
+    return num_single == rows.size
 
 
 @inner

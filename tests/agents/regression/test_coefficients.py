@@ -8,7 +8,8 @@ from families import DensityOnly
 from agents.oracle import action_probabilities
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.regression.likelihoods import TILE_ROWS, log_likelihood, make_link_code
-from agents.regression.particles import ParticleCoefficients
+from agents.regression.normal_fit import Data
+from agents.regression.particles import ParticleCoefficients, sum_likelihoods
 from agents.regression.posterior import CoefficientRace, LaplaceCoefficients
 from agents.regression.rows import Rows
 from bandit_gym.doubts import Doubt
@@ -387,6 +388,18 @@ def test_a_draw_that_is_worth_little_is_flagged():
     learn(posterior, *make_data(Bernoulli(), 50, 20), step=50)
     assert posterior.fits.shares[0, 0] < 0.1
     assert posterior.doubts()[0] == Doubt.FEW_EFFECTIVE_SAMPLES
+
+
+def test_likelihoods_count_each_row_as_often_as_it_says():
+    """A stage of SMC counts new rewards in part beside old ones; once they counted whole."""
+    rng = np.random.default_rng(0)
+    columns, theta = rng.standard_normal((1, 2, 4)), rng.standard_normal((1, 5, 2))
+    counts, wins = np.array([[1.0, 0.25, 1.0, 0.0]]), np.array([[1.0, 0.25, 0.0, 0.0]])
+    link = make_link_code(ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 2, 2))
+    found = sum_likelihoods(link, Data(columns, counts, wins), np.array([0]), theta)
+    eta = theta @ columns
+    direct = (wins[:, None] * eta - counts[:, None] * np.logaddexp(0.0, eta)).sum(axis=2)
+    np.testing.assert_allclose(np.diff(found), np.diff(direct), rtol=0, atol=1e-12)
 
 
 def test_particles_are_flagged_where_they_are_few_or_stay_where_they_were():
