@@ -166,6 +166,12 @@ class CoefficientFits:
         rebuild_lanes(self.link, self.data, self.fit, self.due, lanes, self._point)
         self.num_discounts = rows.num_discounts.copy()
 
+    def data_version(self) -> int:
+        """Return `Rows.data_version` of the data that fits are brought to."""
+        if self.num_removals.size:
+            return int((self.num_discounts + self.num_removals).sum())
+        return int(self.num_rewards.sum())
+
     def has_seen(self, rows: Rows) -> bool:
         """Say whether fits are brought to all rows."""
         return np.array_equal(rows.counts, self.fit.seen)

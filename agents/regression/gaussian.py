@@ -201,9 +201,9 @@ class GaussianCoefficients(SeededPools):
         """Forget pools; rows are all there is beside."""
         self._forget_pools()
 
-    def count_rewards(self) -> int:
-        """Return the number of rewards in all lanes."""
-        return int(self.evidence.counts.sum())
+    def data_version(self) -> int:
+        """Return a number of the data, see `SeededPools`."""
+        return self.evidence.data_version()
 
     def draw_pool(self, lane: int, rng: Generator) -> Pool:
         """Return a new pool of a lane, whose draws have equal weights."""

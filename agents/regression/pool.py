@@ -163,7 +163,7 @@ class SeededPools(PooledPosterior):
 
     Attributes:
         pool_seed: the integer. Decisions by probabilities draw one each time the data have changed.
-        seeded_at: number of rewards at which it was drawn, -1 of none.
+        seeded_at: `data_version` at which it was drawn, -1 of none.
     """
 
     state_names: ClassVar[tuple[str, ...]] = ("pool_seed", "seeded_at")
@@ -174,13 +174,13 @@ class SeededPools(PooledPosterior):
         """Return a new pool of a lane."""
         raise NotImplementedError
 
-    def count_rewards(self) -> int:
-        """Return the number of rewards in all lanes."""
+    def data_version(self) -> int:
+        """Return a number of the data in all lanes, another one after each reward."""
         raise NotImplementedError
 
     def find_pool(self, lane: int) -> Pool:
         """Return the pool of a lane, drawn anew if the data or the integer are others."""
-        state, key = self.count_rewards(), (self.pool_seed, lane)
+        state, key = self.data_version(), (self.pool_seed, lane)
         pools = self._pools
         if pools.get("state") != state:
             pools.clear()
@@ -194,9 +194,9 @@ class SeededPools(PooledPosterior):
 
     def renew_draws(self, rng: Generator) -> None:
         """Draw another integer if data have changed since the last one was drawn."""
-        if self.seeded_at != self.count_rewards():
+        if self.seeded_at != self.data_version():
             self.pool_seed = int(rng.integers(NUM_SCRAMBLES, 2**63 - 1))
-            self.seeded_at = self.count_rewards()
+            self.seeded_at = self.data_version()
 
     def fork(self) -> Self:
         """Return a copy that may move on, and answers from the pool of the fixed integer."""
@@ -219,11 +219,11 @@ class SeededPools(PooledPosterior):
 
     @property
     def _pools(self) -> dict[Any, Any]:
-        """Pools by integer and lane, and the number of rewards that they rest on."""
+        """Pools by integer and lane, and the version of the data that they rest on."""
         return self.__dict__.setdefault("_pools", {})
 
     def _forget_pools(self) -> None:
-        """Drop the pools, also where other data will have as many rewards."""
+        """Drop the pools, also where other data will have the same version."""
         self.seeded_at = -1
         self.__dict__["_pools"] = {}
 

@@ -110,9 +110,9 @@ class FittedCoefficients(SeededPools, CoefficientPosterior):
             self._ahead = self.fork()
         return self._ahead._share()
 
-    def count_rewards(self) -> int:
-        """Return the number of rewards that fits know, in all lanes."""
-        return int(self.fits.num_rewards.sum())
+    def data_version(self) -> int:
+        """Return a number of the data that fits know, see `SeededPools`."""
+        return self.fits.data_version()
 
     def draw_pool(self, lane: int, rng: Generator) -> Pool:
         """Return a new pool of a lane."""

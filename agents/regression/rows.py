@@ -174,6 +174,10 @@ class Rows:
             add_rows_to_roots(self._roots, lanes, self.features[lanes, rows], means, counts)
         return self._roots
 
+    def data_version(self) -> int:
+        """Return a number that is another one after each reward: how many there are."""
+        return int(self.counts.sum())
+
     def copy_decision(self) -> Self:
         """Return one with the same rows, not copied, and a decision of its own."""
         twin = copy.copy(self)
@@ -289,6 +293,10 @@ class ForgettingRows(Rows):
                 self._window_rows[lane, slot] = self._index[lane][values.tobytes()]
                 self._window_rewards[lane, slot] = reward
                 self._next_slots[lane] = (slot + 1) % self.window
+
+    def data_version(self) -> int:
+        """Return how often a lane's rewards were discounted, or some removed."""
+        return int((self.num_discounts + self.num_removals).sum())
 
     def _leave_window(self, lane: int) -> None:
         """Take a lane's oldest reward out of a full window; differences would add up rounding."""

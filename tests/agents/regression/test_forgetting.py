@@ -109,6 +109,30 @@ def test_draws_of_a_discounted_race_are_worth_what_those_of_any_are(discount: fl
 
 
 @pytest.mark.parametrize("options", [{"discount": 0.9}, {"window": 13}])
+@pytest.mark.parametrize("name", ["exact", "racing", "laplace"])
+def test_pools_follow_rewards_also_where_weights_sum_to_the_same(
+    name: str, options: dict[str, Any], tmp_path: Any
+) -> None:
+    """The weights of a full window always do; a pool once stayed what it was before."""
+    likelihood = Gaussian(STD) if name == "exact" else Bernoulli()
+    problem = ContextualProblem(likelihood, Normal(0.0, PRIOR_STD), 3, 2)
+    agent: Any = agents.make_agent(name, problem, **options)
+    features, noise = make_data()
+    learn(agent, features, (noise > 0).astype(float))
+    arms = np.array([[1.0, 0.5], [-1.0, 0.2], [0.3, -1.0]])
+    agent.decide(arms)
+    agent.action_probabilities(arms)
+    for _ in range(15):
+        agent.observe(0, 1.0, observation=arms[0])
+    found, decided = agent.action_probabilities(arms), agent.decide(arms).probabilities
+    agent.save(tmp_path / "agent")  # without pools
+    anew = agents.load(tmp_path / "agent").action_probabilities(arms)
+    np.testing.assert_array_equal(found, anew)
+    # Another pool of 4,096 draws: within five standard errors of as many independent ones.
+    np.testing.assert_allclose(decided, found, rtol=0, atol=5 * (0.25 / 4096) ** 0.5)
+
+
+@pytest.mark.parametrize("options", [{"discount": 0.9}, {"window": 13}])
 def test_saved_agents_go_on_as_they_were(options: dict[str, Any], tmp_path: Any) -> None:
     features, rewards = make_data()
     problem = ContextualProblem(Gaussian(STD), Normal(0.3, PRIOR_STD), 2, 2)
