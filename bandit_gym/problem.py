@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from bandit_gym.checks import (
+    as_array,
     as_numbers,
     check_choice,
     check_integer,
@@ -161,6 +162,14 @@ class ContextualProblem(BanditProblem):
     def predictors(self, theta: FloatArray, features: FloatArray) -> FloatArray:
         """Return the (..., K) linear predictors of these means."""
         return np.asarray(np.einsum("...kd,...d->...k", features, theta))
+
+    def count_visitors(self, observation: Any) -> int | None:
+        """Return n of (n, K, d) features, or of (n, p) numbers under a layout; else None."""
+        shown: Any = as_array(observation)
+        has_numbers = self.layout is not None and np.ndim(shown) == 2
+        if np.ndim(shown) == 3 or (has_numbers and shown.shape[1] != self.num_features):
+            return len(shown) or None
+        return None
 
     def place(
         self, observation: Any, num_visitors: int | None, arms: IntArray | None = None

@@ -26,6 +26,7 @@ from agents.base.saved import describe_agent, list_state_names, write_agent_file
 from agents.base.threads import atomic
 from agents.numerics.choices import (
     argmax_probabilities,
+    check_floor,
     draw_arms,
     hide_arms,
     raise_to_floor,
@@ -315,7 +316,8 @@ class Agent(Lanes, metaclass=AgentMeta):
             size = self._find_size(observation, size)
             has_many = size is not None and self._has_features
             self._show(observation, available, size if has_many else self.num_envs)
-            self._prepare_decision()
+            check_floor(floor, self._num_arms, *self._available)
+            self._prepare_decision(size)
             probabilities = self._copy_agent(keeps_draws=True)._find_probabilities(size)
             probabilities = raise_to_floor(probabilities, floor, *self._available)
             if size is not None and not has_many:
@@ -326,7 +328,8 @@ class Agent(Lanes, metaclass=AgentMeta):
                 shared = self._find_diagnostics().items()
                 self._diagnostics = {name: np.broadcast_to(x, (1, size)) for name, x in shared}
                 self._end_many()
-            elif self.num_envs is None:
+            self._count_decisions(size or 1)
+            if size is None and self.num_envs is None:
                 return Decision(actions.item(0), propensities.item(0), probabilities[0])
             return Decision(actions, propensities, probabilities)
 
@@ -596,17 +599,14 @@ class Agent(Lanes, metaclass=AgentMeta):
                 raise ValueError(message("size", condition, size, "reset() prepares a single run"))
             return check_integer("size", size, minimum=1, maximum=self.max_lanes)
         if self._has_features and self.num_envs is None:
-            shown: Any = as_array(observation)
-            num_features = self.problem.num_features  # type: ignore[attr-defined]
-            has_layout = self.problem.layout is not None  # type: ignore[attr-defined]
-            is_of_many = np.ndim(shown) == 3 or (
-                np.ndim(shown) == 2 and has_layout and shown.shape[1] != num_features
-            )
-            return len(shown) or None if is_of_many else None
+            return self.problem.count_visitors(observation)  # type: ignore[attr-defined,no-any-return]
         return None
 
-    def _prepare_decision(self) -> None:
+    def _prepare_decision(self, size: int | None) -> None:
         """Bring what a subclass remembers to the data before `decide`, as its `_choose` would."""
+
+    def _count_decisions(self, num_decisions: int) -> None:
+        """Take note of so many decisions in each lane, where a subclass has a clock."""
 
     def _find_probabilities(self, size: int | None) -> np.ndarray:
         """Return the (N, K) probabilities of the decisions at hand, which are checked; of a copy.

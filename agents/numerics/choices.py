@@ -5,6 +5,8 @@ Notation: K arms, N lanes.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.random import Generator
 
@@ -58,6 +60,12 @@ def draw_arms(rng: Generator, probabilities: np.ndarray) -> np.ndarray:
     return (below <= rng.random((len(probabilities), 1)) * below[:, -1:]).sum(axis=1)
 
 
+def check_floor(floor: Any, num_arms: int, available: np.ndarray | None = None) -> None:
+    """Refuse a floor that is not from 0 to 1 by the number of arms, or of available ones."""
+    most = num_arms if available is None else available.sum(axis=1).max()
+    check_real("floor", floor, minimum=0.0, maximum=1 / most)
+
+
 def raise_to_floor(
     probabilities: np.ndarray, floor: float, available: np.ndarray | None = None
 ) -> np.ndarray:
@@ -72,7 +80,7 @@ def raise_to_floor(
         ValueError: if the floor is not from 0 to 1 by the number of available arms.
     """
     mask = np.ones(probabilities.shape, dtype=bool) if available is None else available
-    check_real("floor", floor, minimum=0.0, maximum=1 / mask.sum(axis=1).max())
+    check_floor(floor, probabilities.shape[1], mask)
     if floor == 0:
         return probabilities
     is_low = np.zeros(mask.shape, dtype=bool)

@@ -201,7 +201,8 @@ class PosteriorAgent(Agent):
             warnings.warn(text, RuntimeWarning, stacklevel=4)
         return errors
 
-    def _prepare_decision(self) -> None:
+    def _prepare_decision(self, size: int | None) -> None:
+        super()._prepare_decision(size)
         if self.inner is not None:
             self.belief()
             self.inner.renew_draws(self.rng)

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agents.base import Agent
-from agents.base.agent import Decision
 from agents.base.threads import atomic
 from bandit_gym.checks import check_integer
 from bandit_gym.problem import BanditProblem
@@ -61,25 +60,8 @@ class HorizonRule(Agent):
         """Choose an arm in every lane, which is a decision in each; a size is as many."""
         with self._lock:
             actions = super().act(observation, available=available, size=size)
-            self.lane_decisions = self.lane_decisions + (size or 1)  # anew: copies share the array
+            self._count_decisions(size or 1)
             return actions
-
-    def decide(
-        self,
-        observation: Any = None,
-        *,
-        available: Any = None,
-        size: int | None = None,
-        floor: float = 0.0,
-    ) -> Decision:
-        """Choose an arm in every lane by the probabilities that are returned, as `act` counts."""
-        with self._lock:
-            if size is not None and self.num_envs is None:
-                self._require_left(size)
-            options: Any = {"available": available, "size": size, "floor": floor}
-            decision = super().decide(observation, **options)
-            self.lane_decisions = self.lane_decisions + (size or 1)
-            return decision
 
     def observe(
         self, action: Any, reward: Any, mask: np.ndarray | None = None, *, observation: Any = None
@@ -99,7 +81,15 @@ class HorizonRule(Agent):
         self._require_left(size)
         return super()._choose_many(size, features)
 
-    def _require_left(self, size: Any) -> None:
+    def _prepare_decision(self, size: int | None) -> None:
+        if size is not None:
+            self._require_left(size)
+        super()._prepare_decision(size)
+
+    def _count_decisions(self, num_decisions: int) -> None:
+        self.lane_decisions = self.lane_decisions + num_decisions  # anew: copies share the array
+
+    def _require_left(self, size: int) -> None:
         left = self.horizon - self.lane_decisions.item(0)
         check_integer("size", size, minimum=1, maximum=max(left, 1))
 
