@@ -137,7 +137,7 @@ class NormalBelief(Belief):
         for lane in np.unique(np.flatnonzero(~is_exact) % num_lanes):
             rows = np.flatnonzero(~is_exact)
             rows = rows[rows % num_lanes == lane]
-            out[rows] = self._posterior.find_shares(lane, self._features[rows], mask[rows])
+            out[rows] = self._posterior.find_probabilities(lane, self._features[rows], mask[rows])
         return out
 
     def expected_loss(self) -> np.ndarray:

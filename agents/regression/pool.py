@@ -117,9 +117,11 @@ class PooledBelief(FeatureBelief):
             available = np.ones((1, features.shape[1]), dtype=bool)
         available = np.broadcast_to(available, features.shape[:2])
         if posterior.num_lanes == 1:
-            return posterior.find_shares(0, features, available)
+            return posterior.find_probabilities(0, features, available)
         lanes = zip(features[:, None], available[:, None], strict=True)
-        return np.concatenate([posterior.find_shares(i, *lane) for i, lane in enumerate(lanes)])
+        return np.concatenate(
+            [posterior.find_probabilities(i, *lane) for i, lane in enumerate(lanes)]
+        )
 
     def _count_independent_draws(self) -> np.ndarray:
         posterior, sizes = self.posterior, np.empty(len(self.features))
@@ -142,7 +144,9 @@ class PooledPosterior(Posterior):
         """Return the pool of a lane."""
         raise NotImplementedError
 
-    def find_shares(self, lane: int, features: np.ndarray, available: np.ndarray) -> np.ndarray:
+    def find_probabilities(
+        self, lane: int, features: np.ndarray, available: np.ndarray
+    ) -> np.ndarray:
         """Return (n, K) best-arm probabilities of a lane's visitors.
 
         Args:
@@ -505,10 +509,10 @@ def integrate_bins(
 ) -> None:
     """Add to (K,) the probabilities that arms are largest, of which (K,) have values below."""
     nodes = (0.5 - math.sqrt(0.15), 0.5, 0.5 + math.sqrt(0.15))
-    shares = (5.0 / 18.0, 8.0 / 18.0, 5.0 / 18.0)
+    node_weights = (5.0 / 18.0, 8.0 / 18.0, 5.0 / 18.0)
     for g in range(masses.shape[1]):
         for q in range(3):
-            product = shares[q]
+            product = node_weights[q]
             for k in range(below.size):
                 before[k] = product
                 product *= below[k] + nodes[q] * masses[k, g]

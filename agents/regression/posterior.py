@@ -202,7 +202,9 @@ class LaplaceCoefficients(FittedCoefficients):
         starts = np.array([0, fit.order.size])
         return Pool(theta, np.zeros((1, len(noise))), fit.order, starts, {})
 
-    def find_shares(self, lane: int, features: np.ndarray, available: np.ndarray) -> np.ndarray:
+    def find_probabilities(
+        self, lane: int, features: np.ndarray, available: np.ndarray
+    ) -> np.ndarray:
         """Return (n, K) best-arm probabilities, those of independent arms without draws."""
         fit = self.fits.fit
         is_exact = find_uses(fit.order, fit.starts, features, available)[1]
@@ -213,7 +215,7 @@ class LaplaceCoefficients(FittedCoefficients):
             out[is_exact] = compare_normals(x @ fit.mean[lane], std, available[is_exact])
         if not is_exact.all():
             others = features[~is_exact], available[~is_exact]
-            out[~is_exact] = super().find_shares(lane, *others)
+            out[~is_exact] = super().find_probabilities(lane, *others)
         return out
 
     def _factor(self) -> np.ndarray:
