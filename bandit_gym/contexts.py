@@ -430,7 +430,8 @@ def _learn_column(column: pd.Series) -> dict[str, Any]:
         raise ValueError(message(name, "have a value", None, "leave it out"))
     if present.dtype.kind in "iuf":
         numbers = _read_numbers(present)
-        return {"mean": float(numbers.mean()), "std": float(numbers.std()) or 1.0}
+        std = float(numbers.std()) if np.ptp(numbers) > 0 else 1.0  # equal ones vary by rounding
+        return {"mean": float(numbers.mean()), "std": std}
     categories = sorted({*_read_categories(present, present.iloc[0])})
     if len(categories) > MAX_CATEGORIES:
         condition = f"have at most {MAX_CATEGORIES} categories"

@@ -118,3 +118,10 @@ def test_columns_that_scikit_learn_has_encoded_are_taken():
         x = encoder.fit_transform(table)
         assert sparse.issparse(x) == bool(threshold)
         np.testing.assert_allclose(disjoint(x, 2)[0, 0], [1, -1, 0, 1, 0, 0, 0, 0])
+
+
+@pytest.mark.parametrize("value", [0.1, 1e9 + 0.1])
+def test_a_column_of_one_value_is_not_scaled_by_rounding(value):
+    """A deviation of 1e-17 made 7e15 of another value."""
+    encoder = TableEncoder().fit(pd.DataFrame({"a": [value] * 1000}))
+    assert encoder.transform(pd.DataFrame({"a": [value + 2.0]}))[0, 0] == pytest.approx(2.0)
