@@ -8,6 +8,7 @@ from math import comb
 
 import numpy as np
 import pytest
+from scipy import special
 from surface import started
 
 from agents.oracle import action_probabilities
@@ -128,3 +129,25 @@ def test_densities_that_rise_far_from_where_they_fall_are_resolved():
         truth = action_probabilities(problem, counts, sums, tolerance=2e-8)
         found = started("exact", problem, None, counts, sums).action_probabilities()
         np.testing.assert_allclose(found, truth, rtol=0, atol=ALLOWED, err_msg=repr(counts))
+
+
+def test_tails_that_end_in_a_steep_fall_are_resolved_beyond_the_oracle():
+    """All pulls were wins: Beta(1/2 + n, 1/2) by fine panels of log(1 - x); longer ones miss 1e-7."""
+    nodes, weights = np.polynomial.legendre.leggauss(30)
+    ends = np.linspace(-90.0, -1e-9, 1401)
+    half = np.diff(ends)[:, None] / 2
+    v = (ends[1:] + ends[:-1])[:, None] / 2 + half * nodes
+    for pulls in ([388, 2_966_811], [27, 1, 8_203_643], [145_050, 10_779, 2_195_212]):
+        below, densities = [], []
+        for a in np.array(pulls) + 0.5:
+            below.append(special.betaincc(0.5, a, np.exp(v)))
+            log_density = 0.5 * v + (a - 1) * np.log1p(-np.exp(v)) - special.betaln(a, 0.5)
+            densities.append(half * weights * np.exp(log_density))
+        truth = [
+            (own * np.prod(below[:i] + below[i + 1 :], axis=0)).sum()
+            for i, own in enumerate(densities)
+        ]
+        assert sum(truth) == pytest.approx(1.0, abs=1e-8)
+        problem = BanditProblem(Bernoulli(), Beta(0.5, 0.5), len(pulls))
+        agent = started("exact", problem, None, pulls, np.array(pulls, dtype=float))
+        np.testing.assert_allclose(agent.action_probabilities(), truth, rtol=0, atol=ALLOWED)
