@@ -132,7 +132,7 @@ def test_densities_that_rise_far_from_where_they_fall_are_resolved():
 
 
 def test_tails_that_end_in_a_steep_fall_are_resolved_beyond_the_oracle():
-    """All pulls were wins: Beta(1/2 + n, 1/2) by fine panels of log(1 - x); longer ones miss 1e-7."""
+    """All pulls were wins: Beta(1/2 + n, 1/2), by fine panels of log(1 - x)."""
     nodes, weights = np.polynomial.legendre.leggauss(30)
     ends = np.linspace(-90.0, -1e-9, 1401)
     half = np.diff(ends)[:, None] / 2
