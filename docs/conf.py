@@ -5,6 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
 
+import gymnasium as gym
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import inspect, logging
@@ -47,9 +48,32 @@ ROOMS = (
 )
 """Modules whose public names are all in the reference."""
 
+FOLDERS = {
+    "agents": {
+        name: f"autoclass:: agents.{name}\n   :members:"
+        for name in import_module("agents").AGENT_MODULES
+    },
+    "environments": {
+        env_id: f"autofunction:: {gym.spec(env_id).entry_point.replace(':', '.')}"
+        for env_id in import_module("bandit_gym").ENV_IDS
+    },
+}
+"""Folders of the reference: names of pages, and what each is about. They are written anew."""
+
 INCLUDED = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 """Pages outside of this folder that pages of `project` include."""
 LINK = re.compile(r"\[([^\]]+)\]\((?!\w+:)([^)#\s]+)[^)\s]*\)")
+
+
+def write_pages(app):
+    """Write a page for each agent and each environment."""
+    for folder, pages in FOLDERS.items():
+        room = Path(app.srcdir) / "reference" / folder
+        room.mkdir(exist_ok=True)
+        for name, directive in pages.items():
+            text = f"# {name}\n\n```{{eval-rst}}\n.. {directive}\n```\n"
+            if name != "Agent":  # which stands in front of them all
+                (room / f"{name}.md").write_text(text)
 
 
 def lead_inside(app, name, source):
@@ -122,6 +146,7 @@ def write_block(self, node):
 def setup(app):
     """Tell Sphinx of all that."""
     app.add_html_math_renderer("mathml", (write_inline, None), (write_block, None))
+    app.connect("builder-inited", write_pages)
     app.connect("autodoc-process-signature", sign)
     app.connect("source-read", lead_inside)
     app.connect("env-check-consistency", check_reference)

@@ -1,7 +1,7 @@
 """What each registered id makes: one environment, or N lanes of it where `num_envs` is given.
 
-`bandit_gym.registration` says what each id is, and `BanditEnv` is the manual of them all: its
-options, such as `observation`, are options of every id here.
+`BanditEnv` is the manual of them all: its options, such as `observation`, are options of every id
+here.
 """
 
 from __future__ import annotations
@@ -49,26 +49,58 @@ def bernoulli(
     concentration: float | None = None,
     **options: Any,
 ) -> AnyBandit:
-    """Bernoulli bandit. A pull pays 1 with probability equal to its arm's mean, otherwise 0."""
+    """Bernoulli bandit. A pull pays 1 with probability equal to its arm's mean, otherwise 0.
+
+    Arguments:
+        num_arms: K >= 2.
+        prior: of the means; None is Beta(1, 1), uniform on [0, 1].
+        graded: whether rewards are fractions of success, drawn from a Beta distribution with the
+            arm's mean, in place of 0 and 1.
+        concentration: of that distribution, alpha + beta; None is 10.
+        **options: those of `bandit_gym.envs.BanditEnv`.
+    """
     likelihood = {"name": "bernoulli", "graded": graded, "concentration": concentration}
     return _make(bernoulli, options, problem=_build(likelihood, num_arms, prior))
 
 
 def exponential(num_arms: int = 10, prior: PriorLike = None, **options: Any) -> AnyBandit:
-    """Exponential bandit. Rewards are positive and skewed, like waiting times."""
+    """Exponential bandit. Rewards are positive and skewed, like waiting times.
+
+    An arm's standard deviation equals its mean.
+
+    Arguments:
+        num_arms: K >= 2.
+        prior: of the means; None is inverse gamma with shape 3 and scale 2, which has mean 1 and
+            variance 1 and is conjugate.
+        **options: those of `bandit_gym.envs.BanditEnv`.
+    """
     return _make(exponential, options, problem=_build("exponential", num_arms, prior))
 
 
 def gaussian(
     num_arms: int = 10, prior: PriorLike = None, *, std: float = 1.0, **options: Any
 ) -> AnyBandit:
-    """Gaussian bandit. Rewards are normal, with a standard deviation that the agent is given."""
+    """Gaussian bandit. Rewards are normal, with a standard deviation that the agent is given.
+
+    Arguments:
+        num_arms: K >= 2.
+        prior: of the means; None is Normal(0, 1), which is conjugate.
+        std: the standard deviation of every arm's rewards, > 0.
+        **options: those of `bandit_gym.envs.BanditEnv`.
+    """
     likelihood = {"name": "gaussian", "std": std}
     return _make(gaussian, options, problem=_build(likelihood, num_arms, prior))
 
 
 def poisson(num_arms: int = 10, prior: PriorLike = None, **options: Any) -> AnyBandit:
-    """Poisson bandit. Rewards are counts: 0, 1, 2, ..."""
+    """Poisson bandit. Rewards are counts: 0, 1, 2, ...
+
+    Arguments:
+        num_arms: K >= 2.
+        prior: of the means; None is gamma with shape 2 and rate 1, which has mean 2 and variance 2
+            and is conjugate.
+        **options: those of `bandit_gym.envs.BanditEnv`.
+    """
     return _make(poisson, options, problem=_build("poisson", num_arms, prior))
 
 
@@ -79,7 +111,17 @@ def custom(
     likelihood: LikelihoodLike = "bernoulli",
     **options: Any,
 ) -> AnyBandit:
-    """Custom bandit: rewards of the likelihood that is named, also a user's."""
+    """Custom bandit: rewards of the likelihood that is named, also a user's.
+
+    Arguments:
+        num_arms: K >= 2.
+        prior: of the means; None is the likelihood's `default_prior`. Your own likelihood may have
+            one too, or needs a prior.
+        likelihood: a name of `bandit_gym.likelihoods.LIKELIHOODS` such as "poisson", a dict like
+            {"name": "gaussian", "std": 0.5}, `module:Class` for your own subclass of
+            `bandit_gym.likelihoods.Likelihood`, or an object of such a class.
+        **options: those of `bandit_gym.envs.BanditEnv`.
+    """
     return _make(custom, options, problem=_build(likelihood, num_arms, prior))
 
 
@@ -91,7 +133,20 @@ def dependent_prior(
     arm_seed: int = 0,
     **options: Any,
 ) -> AnyBandit:
-    """Bernoulli bandit with dependent arms: what one arm pays says something about the others."""
+    """Bernoulli bandit with dependent arms: what one arm pays says something about the others.
+
+    Means are drawn together from a normal distribution truncated to [0, 1]^K, with mean 0.5 and
+    covariance u_i . u_j for random unit vectors u_i. No conjugate posterior exists: `ExactThompson`
+    runs a Markov chain, `RacingThompson` draws afresh each time.
+
+    Arguments:
+        num_arms: K from 2 to 500.
+        prior: of the means, in place of this one.
+        dimension: length of the vectors, >= K; None is K. The longer they are, the less the arms
+            depend on each other.
+        arm_seed: seed of the vectors: the same seed is the same prior in any episode.
+        **options: those of `bandit_gym.envs.BanditEnv`.
+    """
     if dimension is not None and prior is not None:
         remedy = "it shapes the default prior only"
         raise ValueError(message("dimension", "be None where prior is given", dimension, remedy))
@@ -110,7 +165,18 @@ def contextual(
     contexts: Any = "normal",
     **options: Any,
 ) -> AnyBandit:
-    """Contextual bandit: what an arm pays depends on its features, which change at each step."""
+    """Contextual bandit: what an arm pays depends on its features, which change at each step.
+
+    Arguments:
+        num_arms: K >= 2.
+        num_features: d; with blocks, of one visitor.
+        prior: of the coefficients; None is Normal(0, 1).
+        likelihood: a name of `bandit_gym.likelihoods.LINKS`, a dict with options, or an object.
+        contexts: "normal", "fixed", "disjoint" or "hierarchical", or `module:name` of a function
+            from a generator, `num_arms` and `num_features` to an array of so many rows and
+            columns, without memory.
+        **options: those of `bandit_gym.envs.ContextualBanditEnv`, where they are explained.
+    """
     num_coefficients = count_coefficients(contexts, num_arms, num_features)
     chosen = Normal(0.0, 1.0) if prior is None else make_prior(prior)
     problem = ContextualProblem(make_likelihood(likelihood), chosen, num_arms, num_coefficients)
@@ -118,7 +184,15 @@ def contextual(
 
 
 def table(features: Any = None, rewards: Any = None, **options: Any) -> AnyBandit:
-    """Table bandit: visitors of a table in random order, each with the reward of every arm."""
+    """Table bandit: visitors of a table in random order, each with the reward of every arm.
+
+    It ends after the last row, and knows no prior, so that agents must be given one.
+
+    Arguments:
+        features: of the visitors; see `bandit_gym.envs.TableBanditEnv`.
+        rewards: of every arm; likewise.
+        **options: those of `bandit_gym.envs.TableBanditEnv`.
+    """
     return _make(table, options, features=features, rewards=rewards)
 
 
