@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import pytest
 from documents import ROOT, read
 
+import agents
+
 
 @pytest.fixture(scope="module")
 def conf():
@@ -39,3 +41,13 @@ def test_every_package_that_says_what_is_public_is_looked_at(conf):
 def test_the_page_about_stable_baselines3_mentions_every_public_name():
     sb3 = pytest.importorskip("agents.sb3", exc_type=ImportError)
     assert all(name in read("docs/sb3.md") for name in set(sb3.__all__) - {"AgentPolicy"})
+
+
+def test_the_table_of_agents_says_what_their_classes_say():
+    lines = re.findall(
+        r"\(#agents\.(\w+)\) `(\w+)` \|[^|]+\| ([^|]+) \| (\w+) \|", read(AGENTS_PAGE)
+    )
+    told = {(agent, name): (takes != "no", masks == "yes") for agent, name, takes, masks in lines}
+    classes = {name: target.partition(":")[2] for name, target in agents.AGENTS.items()}
+    known = {(cls, name): getattr(agents, cls) for name, cls in classes.items() if "." not in cls}
+    assert told == {key: (cls.takes_features, cls.takes_available) for key, cls in known.items()}
