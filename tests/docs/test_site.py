@@ -44,9 +44,8 @@ def test_the_page_about_stable_baselines3_mentions_every_public_name():
 
 
 def test_the_table_of_agents_says_what_their_classes_say():
-    lines = re.findall(
-        r"\(#agents\.(\w+)\) `(\w+)` \|[^|]+\| ([^|]+) \| (\w+) \|", read(AGENTS_PAGE)
-    )
+    line = re.compile(r"\(#agents\.(\w+)\) `(\w+)` \|[^|]+\| ([^|]+) \| (\w+) \|")
+    lines = line.findall(read("docs/reference/agents.md"))
     told = {(agent, name): (takes != "no", masks == "yes") for agent, name, takes, masks in lines}
     classes = {name: target.partition(":")[2] for name, target in agents.AGENTS.items()}
     known = {(cls, name): getattr(agents, cls) for name, cls in classes.items() if "." not in cls}
