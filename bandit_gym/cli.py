@@ -321,8 +321,10 @@ def _make_parser() -> argparse.ArgumentParser:
     reference = f"first the reference of the differences; default: {', '.join(DEFAULT_AGENTS)}"
     add("--agents", help=reference, nargs="+", default=DEFAULT_AGENTS, metavar=_AGENT_SYNTAX)
     add("--replications", help="episodes of each agent; default: 200", type=int, default=200)
-    propensities = "store every step, with the probability of its action"
-    add("--propensities", help=propensities, action="store_true")
+    propensities = (
+        "store every step, with the probability of its action; 'decide' draws it from that"
+    )
+    add("--propensities", help=propensities, nargs="?", const=True, default=False, metavar="decide")
     add("--out", help=_OUT)
     _add_run_arguments(add)
 

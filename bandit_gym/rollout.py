@@ -38,6 +38,9 @@ from bandit_gym.wrappers import deliver
 AGENT_STREAM = int.from_bytes(b"agnt", "big")
 """Spawn key of the agent's stream: with it no agent shares a stream with an environment's seed."""
 
+DECIDE = "decide"
+"""The value of `propensities` with which an agent plays by the probabilities that it returns."""
+
 FEATURE_NAMES = "observation", "features", "context", "x"
 """Of parameters by which a plain agent takes the features of arms."""
 
@@ -263,7 +266,7 @@ def play_steps(
     *,
     env_seed: int | Sequence[int],
     agent_seed: SeedSequence,
-    propensities: bool = False,
+    propensities: bool | str = False,
 ) -> Iterator[Step]:
     """Yield the steps of one episode per lane until all have ended: the loop of everything here.
 
@@ -272,7 +275,8 @@ def play_steps(
         env: the environment.
         env_seed: what `env.reset` is given; one seed per lane is possible.
         agent_seed: what `agent.reset` is given.
-        propensities: whether to ask the agent, before it acts, for the probabilities of its action.
+        propensities: whether to ask the agent, before it acts, for the probabilities of its action;
+            "decide" plays `decide` in place of `act`, which draws from those that it returns.
 
     Raises:
         ValueError: if the agent draws from the generator of the whole process, and its `reset` does
@@ -285,19 +289,22 @@ def play_steps(
     is_trusted = _reset(agent, num_envs, agent_seed)
     means = np.atleast_2d(info["means"]) if "means" in info else None
     is_alive = np.ones(num_envs or 1, dtype=bool)
-    num_taken, probabilities = 0, None
+    num_taken, probabilities, played = 0, None, None
     while np.count_nonzero(is_alive):  # a quarter of the time of any() and all()
         num_taken += 1
         is_watched = num_taken.bit_count() == 1 and not is_trusted
         watch = partial(_watch_generators, agent) if is_watched else contextlib.nullcontext
-        if propensities:
+        if propensities is True:
             with watch(), warnings.catch_warnings():  # that they are not exact is recorded beside
                 warnings.filterwarnings("ignore", message=r"\w+\.action_probabilities rests on")
                 probabilities = np.atleast_2d(asked.action_probabilities(observation))
         seen = observation
         with watch():
             start = perf_counter()
-            action = agent.act(observation)
+            if propensities == DECIDE:
+                action, played, _ = asked.decide(observation)
+            else:
+                action = agent.act(observation)
             chosen = perf_counter()
         observation, reward, terminated, truncated, info = env.step(action)
         with watch():
@@ -307,7 +314,8 @@ def play_steps(
         if num_taken == 1 and "means" in _list_infos(info)[-1]:
             means = None  # they move
         actions = np.array(action, dtype=np.int64, ndmin=1)
-        played = None if probabilities is None else probabilities[np.arange(len(actions)), actions]
+        if probabilities is not None:
+            played = probabilities[np.arange(len(actions)), actions]
         earned = _read_info("pull_reward", info, is_alive.shape)  # whenever it arrives
         yield Step(
             actions=actions,
@@ -317,8 +325,8 @@ def play_steps(
             is_alive=is_alive,
             means=means,
             agent_seconds=seconds,
-            propensities=played,
-            has_exact_probabilities=bool(asked.has_exact_probabilities) if propensities else None,
+            propensities=None if played is None else np.atleast_1d(played),
+            has_exact_probabilities=_are_exact(asked, propensities),
             observation=seen,
         )
         has_ended = np.logical_or(terminated, truncated)
@@ -327,6 +335,13 @@ def play_steps(
             # A vector environment that resets no lane by itself must not step one that has ended.
             if is_alive.any() and env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED:
                 observation, _ = env.reset(options={"reset_mask": has_ended})
+
+
+def _are_exact(agent: Any, propensities: bool | str) -> bool | None:
+    """Say whether propensities are those of the action itself; None where none are asked for."""
+    if not propensities:
+        return None
+    return propensities == DECIDE or bool(agent.has_exact_probabilities)
 
 
 def _reset(agent: BanditAgent, num_envs: int | None, seed: SeedSequence) -> bool:

@@ -105,7 +105,7 @@ def compare(
     seed: int = 0,
     recording: str = "log",
     block_size: int = 50,
-    propensities: bool = False,
+    propensities: bool | str = False,
     out: str | Path | None = None,
     workers: Workers | None = None,
     progress: bool = True,
@@ -129,7 +129,8 @@ def compare(
         seed: integer >= 0 from which every stream is derived.
         recording: which steps are stored, "log" or "every"; see `Experiment`.
         block_size: replications simulated together.
-        propensities: whether to store the probability of each action, and every step.
+        propensities: whether to store the probability of each action, and every step; "decide"
+            plays `agent.decide`, see `Experiment`.
         workers: what simulates; None takes every core of this machine.
         progress: whether to show a progress bar.
 

@@ -318,7 +318,8 @@ class Agent(Lanes, metaclass=AgentMeta):
             self._show(observation, available, size if has_many else self.num_envs)
             check_floor(floor, self._num_arms, *self._available)
             self._prepare_decision(size)
-            probabilities = self._copy_agent(keeps_draws=True)._find_probabilities(size)
+            with self._generator_kept():
+                probabilities = self._copy_agent(keeps_draws=True)._find_probabilities(size)
             probabilities = raise_to_floor(probabilities, floor, *self._available)
             if size is not None and not has_many:
                 probabilities = np.tile(probabilities, (size, 1))
@@ -577,14 +578,16 @@ class Agent(Lanes, metaclass=AgentMeta):
         copied = self._copy_agent()
         size = copied._find_size(observation, None)
         copied._show(observation, available, size or self.num_envs)
-        probabilities = copied._find_probabilities(size)
-        if not copied.has_exact_probabilities:
-            copied._warn_of_doubts()
-        answers = [probabilities]
-        if return_error:
-            answers.append(np.maximum(copied._find_errors(size, probabilities), MIN_STATED_ERROR))
+        with self._generator_kept():
+            probabilities = copied._find_probabilities(size)
+            if not copied.has_exact_probabilities:
+                copied._warn_of_doubts()
+            answers = [probabilities]
+            if return_error:
+                errors = copied._find_errors(size, probabilities)
+                answers.append(np.maximum(errors, MIN_STATED_ERROR))
         if size is None and self.num_envs is None:
-            answers = [each[0] for each in answers]
+            answers = [answer[0] for answer in answers]
         return tuple(answers) if return_error else answers[0]
 
     def _find_errors(self, size: int | None, probabilities: np.ndarray) -> np.ndarray:
@@ -716,13 +719,12 @@ class Agent(Lanes, metaclass=AgentMeta):
         return hide_arms(scores, *self._available)
 
     def _copy_agent(self, keeps_draws: bool = False) -> Self:
-        """Return a copy that may be moved while this agent and its generator stay as they are.
+        """Return a copy that may be moved while this agent stays as is; they share the generator.
 
         Args:
             keeps_draws: whether it answers from the draws of `decide`, if there are any.
         """
         copied = self._copy_shallow()
-        copied._rng = copy.deepcopy(self._rng)
         copied.evidence = self.evidence.copy_decision()
         return copied
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -100,6 +100,12 @@ class ConjugatePosterior(ExactPosterior):
         """Throw away draws made ahead; otherwise the statistics are all there is."""
         is_small = len(mask) == 1 and len(self.prior) <= MAX_BUFFERED_ARMS
         self.buffer = DrawBuffer(self) if is_small else None
+
+    def fork_for_decision(self, evidence: Any, keeps_draws: bool = False) -> Self:
+        """Return one without draws made ahead; see `Posterior.fork_for_decision`."""
+        twin = type(self).__new__(type(self))
+        vars(twin).update(vars(self), buffer=None)
+        return twin
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Take note of the statistics."""

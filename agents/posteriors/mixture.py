@@ -27,13 +27,14 @@ from scipy.special import ndtri
 
 from agents.base.conjugacy import is_compiled, is_conjugate
 from agents.base.evidence import CountsAndSums
+from agents.numerics.best_arm import conjugate_best_arms
 from agents.numerics.choices import draw_arms
 from agents.numerics.distributions import MeanDistributions
 from agents.numerics.kernels import draw_chunk
 from agents.posteriors.base import ExactPosterior
 from agents.posteriors.conjugate import ConjugatePosterior, conjugate_posterior
 from agents.posteriors.grid import GridPosterior, compare_arms
-from agents.posteriors.tables import DENSITY, POSITION, tabulate_distributions
+from agents.posteriors.tables import DENSITY, POSITION
 from agents.posteriors.weighted_draws import normalise_weights
 from bandit_gym.doubts import Doubt
 from bandit_gym.problem import BanditProblem
@@ -219,23 +220,23 @@ class MixturePosterior(ExactPosterior):
         return below, moment
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
-        """Return the (N, K) probabilities, from tables of the components."""
-        found = np.zeros(self.counts.shape)
-        for c, weights in enumerate(self.weights.T):
-            lanes = np.flatnonzero(weights > NEGLIGIBLE_WEIGHT)
-            own = None if available is None else available[lanes]
-            best = compare_arms(self._points(c, lanes), own)[0]
-            found[lanes] += weights[lanes, None] * best
-        return found / found.sum(axis=1, keepdims=True)
-
-    def _points(self, component: int, lanes: np.ndarray) -> np.ndarray:
-        """Return the (R, K, M + 1, 3) points of a component's tables in (R,) lanes."""
-        if not self._is_conjugate:
-            points: np.ndarray = self.parts[component].tables.points[lanes]
-            return points
-        (part,) = self.parts
-        both = part.parameters(part.evidence.counts, part.evidence.sums)
-        return tabulate_distributions(part.distribution, *(each[lanes, component] for each in both))
+        """Return the (N, K) probabilities, the weighted sums of those given a component."""
+        lanes, components = np.nonzero(self.weights > NEGLIGIBLE_WEIGHT)
+        given = np.empty((*self.weights.shape, self.counts.shape[1]))
+        mask = np.ones(self.counts.shape, dtype=bool) if available is None else available
+        if self._is_conjugate:
+            (part,) = self.parts
+            both = part.parameters(part.evidence.counts, part.evidence.sums)  # (N, C, K)
+            pair = (each[lanes, components] for each in both)
+            distributions = MeanDistributions(part.distribution.code, *pair)
+            given[lanes, components] = conjugate_best_arms(distributions, mask[lanes])
+        else:
+            for c in np.unique(components):
+                rows = lanes[components == c]
+                given[rows, c] = compare_arms(self.parts[c].tables.points[rows], mask[rows])[0]
+        weights = np.where(self.weights > NEGLIGIBLE_WEIGHT, self.weights, 0.0)
+        best = np.einsum("nc,nck->nk", weights, np.where(weights[..., None] > 0, given, 0.0))
+        return np.asarray(best / weights.sum(axis=1, keepdims=True))
 
     def best_arm_moments(
         self, available: np.ndarray | None = None

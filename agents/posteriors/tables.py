@@ -28,10 +28,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
-from agents.numerics.distributions import Distribution, MeanDistributions
-from agents.numerics.families import centred_log_density, find_mode_and_curvature
 from agents.numerics.kernels import fill_array
 from agents.posteriors.cells import DEGREE, EXCLUDED_LOG_LIKELIHOOD, PriorCells, find_position
 from bandit_gym.numerics.compiled import inner, kernel
@@ -58,13 +55,6 @@ _HALF_DEVIATIONS = np.array(
 )
 LIKELIHOOD_DEVIATIONS = np.concatenate([-_HALF_DEVIATIONS[::-1], [0.0], _HALF_DEVIATIONS])
 """Deviations from the likelihood's own mean, at which the posterior is evaluated."""
-_HALF_WIDE_DEVIATIONS = np.concatenate([_HALF_DEVIATIONS, 28.0 * 1.5 ** np.arange(1, 16)])
-DISTRIBUTION_DEVIATIONS = np.concatenate(
-    [-_HALF_WIDE_DEVIATIONS[::-1], [0.0], _HALF_WIDE_DEVIATIONS]
-)
-"""Deviations from its mode at which a named distribution is evaluated."""
-NUM_DISTRIBUTION_POINTS = 128
-"""M of the tables of named distributions, whose best-arm probabilities are accurate to 1e-5."""
 
 
 class Tables(NamedTuple):
@@ -441,52 +431,3 @@ def invert_tables(tables: Tables, lanes: np.ndarray, levels: np.ndarray) -> None
             points, guide = tables.points[lanes[r], arm], tables.guides[lanes[r], arm]
             for j in range(levels.shape[2]):
                 levels[r, arm, j] = invert_table(points, guide, levels[r, arm, j])
-
-
-@kernel
-def fill_distribution_tables(distributions: MeanDistributions, points: np.ndarray) -> None:
-    """Fill (N, K, M + 1, 3) tables of built-in distributions, each along its own line.
-
-    In each lane, positions are relative to the highest mode.
-    """
-    num_lanes, num_arms, num_points = points.shape[:3]
-    evaluations = make_evaluations(DISTRIBUTION_DEVIATIONS.size, 0)
-    u, value, modes = np.empty(num_points), np.empty(num_points), np.empty(num_arms)
-    for lane in range(num_lanes):
-        for arm in range(num_arms):
-            first, second = distributions.first[lane, arm], distributions.second[lane, arm]
-            modes[arm], bend = find_mode_and_curvature(distributions.family, first, second)
-            for j in range(DISTRIBUTION_DEVIATIONS.size):
-                off = DISTRIBUTION_DEVIATIONS[j] / math.sqrt(bend)
-                value_at_off = centred_log_density(distributions.family, first, second, off)
-                evaluations.u[j], evaluations.value[j] = off, value_at_off
-            start, end = set_point_shares(evaluations, DISTRIBUTION_DEVIATIONS.size)
-            distribute_points(evaluations, start, end, u)
-            for j in range(num_points):
-                value[j] = centred_log_density(distributions.family, first, second, u[j])
-            accumulate_masses(u, value, 0.0, points[lane, arm])
-        highest = -np.inf
-        for arm in range(num_arms):
-            highest = max(highest, modes[arm])
-        for arm in range(num_arms):
-            for j in range(num_points):
-                points[lane, arm, j, POSITION] += modes[arm] - highest
-
-
-def tabulate_distributions(
-    distribution: Distribution, first: np.ndarray, second: np.ndarray
-) -> np.ndarray:
-    """Return (N, K, M + 1, 3) tables of named distributions, compiled or by quantiles."""
-    points = np.empty((*first.shape, NUM_DISTRIBUTION_POINTS + 1, 3))
-    if distribution.code is not None:
-        fill_distribution_tables(MeanDistributions(distribution.code, first, second), points)
-        return points
-    both = first[..., None], second[..., None]
-    z = np.linspace(-6.0, 6.0, NUM_DISTRIBUTION_POINTS // 2 + 1)
-    points[..., ::2, POSITION] = distribution.quantile(*both, ndtr(z))
-    points[..., 1::2, POSITION] = (points[..., 2::2, POSITION] + points[..., :-1:2, POSITION]) / 2
-    log_density = distribution.log_density(*both, points[..., POSITION])
-    for index in np.ndindex(first.shape):
-        u, value = points[index][:, POSITION].copy(), log_density[index]
-        accumulate_masses(u, value, value.max(), points[index])
-    return points

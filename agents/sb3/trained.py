@@ -23,8 +23,10 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.save_util import load_from_zip_file, open_path
 from stable_baselines3.common.vec_env import VecEnv
 
+from agents.base.agent import Decision
 from agents.base.lanes import Lanes
 from agents.base.threads import atomic
+from agents.numerics.choices import check_floor, draw_arms, raise_to_floor
 from agents.posteriors.weighted_draws import draw_particles
 from bandit_gym.checks import as_array, check_actions, check_mask, check_object, check_path, message
 from bandit_gym.problem import BanditProblem, check_problem
@@ -162,6 +164,31 @@ class SB3Agent(Lanes):
         probabilities, self._next_memory = self._compute_probabilities(observation)
         actions = draw_particles(self.rng, probabilities)
         return int(actions[0]) if self.num_envs is None else actions
+
+    @atomic
+    def decide(
+        self, observation: Any = None, *, available: Any = None, floor: float = 0.0
+    ) -> Decision:
+        """Choose an arm in every lane by the probabilities that are returned with it.
+
+        Args:
+            observation: as for `act`.
+            available: refused, as there.
+            floor: least probability of an arm, from 0 to 1 / K; see `Agent.decide`.
+
+        Raises:
+            TypeError: as `act`.
+            ValueError: as `act`, and if an arm cannot have the floor.
+        """
+        self._refuse_available(available)
+        check_floor(floor, self.num_arms)
+        probabilities, self._next_memory = self._compute_probabilities(observation)
+        probabilities = raise_to_floor(probabilities, floor)
+        actions = draw_arms(self.rng, probabilities)
+        decision = Decision(actions, probabilities[np.arange(len(actions)), actions], probabilities)
+        if self.num_envs is not None:
+            return decision
+        return Decision(int(actions[0]), float(decision.propensities[0]), probabilities[0])
 
     @atomic
     def action_probabilities(self, observation: Any = None, *, available: Any = None) -> np.ndarray:

@@ -28,7 +28,6 @@ from bandit_gym.checks import (
     check_fit,
     check_integer,
     check_keys,
-    check_object,
     check_path,
     find_problem,
     message,
@@ -46,7 +45,7 @@ from bandit_gym.experiments.entries import (
 )
 from bandit_gym.experiments.provenance import find_module, find_sources, find_texts
 from bandit_gym.registration import ENV_IDS
-from bandit_gym.rollout import BanditAgent
+from bandit_gym.rollout import DECIDE, BanditAgent
 
 NAMING_VERSION = 3
 """Which settings enter the name of a run, and how."""
@@ -72,7 +71,7 @@ class Run:
     seed: int
     recording: str
     block_size: int
-    propensities: bool = False
+    propensities: bool | str = False
     earlier_horizons: tuple[int, ...] = ()
 
     @cached_property
@@ -151,7 +150,8 @@ class Experiment:
         seed: integer >= 0 from which every stream is derived.
         recording: which steps are stored, "log" (at most 200, evenly spaced in log t) or "every".
         block_size: replications simulated together, N lanes in lockstep.
-        propensities: whether to store the probability of each action, and every step.
+        propensities: whether to store the probability of each action, and every step; "decide"
+            plays `agent.decide`, whose actions have exactly these probabilities, in place of `act`.
     """
 
     environments: tuple[Entry, ...]
@@ -161,7 +161,7 @@ class Experiment:
     seed: int = 0
     recording: str = "log"
     block_size: int = 50
-    propensities: bool = False
+    propensities: bool | str = False
 
     def __post_init__(self) -> None:
         environments = read_entries("environments", "env", self.environments)
@@ -174,7 +174,9 @@ class Experiment:
         *earlier, last = _check_horizons(self.horizon)
         object.__setattr__(self, "horizon", (*earlier, last) if earlier else last)
         check_choice("recording", self.recording, RECORDINGS)
-        check_object("propensities", self.propensities, bool)
+        if not isinstance(self.propensities, bool) and self.propensities != DECIDE:
+            condition = f"be True, False or {DECIDE!r}"
+            raise TypeError(message("propensities", condition, self.propensities))
         _check_rows(self.block_size, last, "every" if self.propensities else self.recording)
 
     @property
@@ -309,8 +311,9 @@ def make_agent_and_environment(
             target = run.environment.target
             raise ValueError(f"env must have a `problem` for agents, got {target!r}.")
         agent = make_entry_agent(run.agent, problem, [*run.earlier_horizons, run.horizon])
-        if run.propensities and not hasattr(agent, "action_probabilities"):
-            condition = "have the method action_probabilities where propensities are recorded"
+        asked = DECIDE if run.propensities == DECIDE else "action_probabilities"
+        if run.propensities and not hasattr(agent, asked):
+            condition = f"have the method {asked} where propensities are recorded"
             raise ValueError(message("agent", condition, run.agent.target))
         check_fit(agent, env, warns=warns and PRIOR_OPTION not in run.agent.options)
         max_lanes = getattr(agent, "max_lanes", run.block_size)

@@ -171,6 +171,7 @@ CHANGES = [
     {"recording": "every"},
     {"block_size": 7},
     {"propensities": True},
+    {"propensities": "decide"},
 ]
 
 
@@ -271,6 +272,10 @@ def test_recording_propensities_changes_no_other_number(tmp_path):
     exact = told[told["agent"] == "exact"]
     assert (exact["propensity_is_exact"] == 1).all()
     assert exact["propensity"].between(0, 1, inclusive="right").all()
+    decided = play(tmp_path / "decided", **settings, propensities="decide")
+    assert (decided["propensity_is_exact"] == 1).all() and (decided["propensity"] > 0).all()
+    first = decided[(decided["agent"] == "exact") & (decided["step"] == 1)]
+    assert first["propensity"].to_numpy() == pytest.approx(1 / 3)
 
 
 def test_runs_in_wrappers_are_the_same_again_and_blocks_differ(tmp_path):

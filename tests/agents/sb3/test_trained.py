@@ -165,6 +165,9 @@ def test_trained_models_act_as_often_as_their_law_says(sb3, name, is_determinist
     assert global_random_state() == before[1]
     error = 4 * np.sqrt((law * (1 - law)).sum(axis=0)) + 1e-5 * num_lanes  # of single precision
     assert (abs((played - law).sum(axis=0)) <= error).all()
+    actions, propensities, probabilities = agent.decide(observation, floor=0.05)
+    assert (propensities == probabilities[np.arange(num_lanes), actions]).all()
+    assert probabilities.min() >= 0.05 and np.allclose(probabilities.sum(axis=1), 1.0)
 
 
 @every_algorithm
@@ -231,7 +234,7 @@ def test_sb3_agent_refuses_a_file_that_is_no_model(sb3, models, tmp_path):
 def test_sb3_agent_refuses_a_mask_and_an_action_that_is_no_arm(sb3, models):
     agent = sb3.SB3Agent(models["PPO"])
     agent.reset(num_envs=2, seed=0)
-    for call in (agent.act, agent.action_probabilities):
+    for call in (agent.act, agent.action_probabilities, agent.decide):
         with pytest.raises(TypeError, match="available must be left out for SB3Agent, which"):
             call(np.zeros((2, 7)), available=[True] * NUM_ARMS)
     with pytest.raises(InvalidAction):
