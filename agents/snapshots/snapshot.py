@@ -56,22 +56,33 @@ class PosteriorSnapshot(ThreadSafe):
             only `coefficients` are asked for.
         counts: (N, K) pulls of each arm; with features, (N, n) of each distinct row of these.
         sums: (N, K) total reward of each arm, in reward units; with features, as `counts`.
+        num_arms: K, or d of `coefficients`.
         num_envs: N, or None for a single run, of which N is 1.
     """
 
-    noun = "arm"  # what a row is about
+    noun = "arm"  # what an answer is about
+    _belief: Any = None  # at the features, if these are known
 
     def __init__(self, agent: Any, features: np.ndarray | None = None) -> None:
         self.problem, self.num_envs, self.features = agent.problem, agent.num_envs, features
+        self.num_arms = int(self.problem.num_arms if features is None else features.shape[1])
         evidence = agent.evidence.copy_totals()
         self.counts, self.sums = view_read_only(evidence.counts), view_read_only(evidence.sums)
         self.has_pulls = not isinstance(self.problem, ContextualProblem)  # of each arm in `counts`
-        self._posterior = self.belief = agent.inner.fork()
+        self._posterior = agent.inner.fork()
         # Particles and chains follow the data as the agent itself will.
         self._posterior.update(copy.deepcopy(agent.rng), evidence)
-        if not self._lacks_features:
-            self.belief = self._posterior.predict(features)
-        self.source = self.belief.source
+        if self.has_pulls or features is not None:
+            self._belief = self._posterior.predict(features)
+        self.source = (self._belief or self._posterior).source
+
+    @property
+    def belief(self) -> Any:
+        """What answers, of `agents.posteriors.base`."""
+        if self._belief is None:
+            condition = "be given to posterior where more than coefficients is asked of it"
+            raise TypeError(message("observation", condition, None))
+        return self._belief
 
     @property
     @atomic
@@ -80,8 +91,9 @@ class PosteriorSnapshot(ThreadSafe):
         if self.has_pulls:
             raise AttributeError("coefficients must be asked of arms with features, got none.")
         twin = self._copy_shallow()
-        twin.features = np.tile(np.eye(self.problem.num_features), (len(self.counts), 1, 1))
-        twin.belief, twin.noun = self._posterior.predict(twin.features).coefficients, "coefficient"
+        twin.num_arms, twin.noun = self.problem.num_features, "coefficient"
+        twin.features = np.tile(np.eye(twin.num_arms), (len(self.counts), 1, 1))
+        twin._belief = self._posterior.predict(twin.features).coefficients
         return twin
 
     def mean(self) -> np.ndarray:
@@ -190,19 +202,20 @@ class PosteriorSnapshot(ThreadSafe):
             ax: where; None makes a figure.
             lane: which lane.
         """
-        from matplotlib.axes import Axes
+        from matplotlib import axes, pyplot
 
-        self._require_features()
+        belief, names = self.belief, [f"{self.noun} {arm}" for arm in range(self.num_arms)]
         lane = check_integer("lane", lane, minimum=0, maximum=len(self.counts) - 1)
-        if ax is not None:
-            check_object("ax", ax, Axes, "leave it out for a figure of its own")
-        else:
-            from matplotlib import pyplot
-
+        if ax is None:
             height = min(max(4.8, HEIGHT_PER_ARM * self.num_arms), MAX_HEIGHT)
             ax = pyplot.subplots(figsize=(6.4, height), layout="constrained")[1]
-        if not (self.num_arms <= MAX_CURVES and _draw_densities(self, ax, lane)):
-            _draw_intervals(self, ax, lane)
+        check_object("ax", ax, axes.Axes, "leave it out for a figure of its own")
+        labels = names
+        if self.has_pulls:
+            labels = [f"{names[arm]}, {count} pulls" for arm, count in enumerate(self.counts[lane])]
+        support = self.problem.likelihood.support
+        if self.num_arms > MAX_CURVES or not draw_densities(belief, lane, support, labels, ax):
+            draw_intervals(belief, lane, names, ax)
         ax.set_xlabel("mean reward" if self.noun == "arm" else self.noun)
         ax.spines[["top", "right"]].set_visible(False)
         return ax
@@ -220,26 +233,16 @@ class PosteriorSnapshot(ThreadSafe):
     @atomic
     def _tabulate(self) -> tuple[str, DataFrame, list[str]]:
         """Return what is shown of the first lane: title, table, and how many rows are left out."""
-        shown = self.coefficients if self._lacks_features else self
-        table = as_frame(shown)  # before the title, which shows its doubts
+        shown = self if self._belief is not None else self.coefficients
+        table = make_table(shown)  # before the title, which shows its doubts
         left, which = shown.num_arms - MAX_TABLE_ROWS, " less likely to be the best"
         omitted = f"and {left} {shown.noun}s{which if shown.noun == 'arm' else ''}"
         return make_title(shown), table, [omitted] if left > 0 else []
 
     @property
-    def num_arms(self) -> int:
-        """K."""
-        return int((self.counts if self.features is None else self.features).shape[1])
-
-    @property
     def _shape(self) -> tuple[int, ...]:
         """The shape of an answer: (N, K), or (K,) for a single run."""
         return (self.num_arms,) if self.num_envs is None else (self.num_envs, self.num_arms)
-
-    @property
-    def _lacks_features(self) -> bool:
-        """Whether coefficients are all that can be asked for."""
-        return not self.has_pulls and self.features is None
 
     @atomic
     def _ask(
@@ -249,7 +252,6 @@ class PosteriorSnapshot(ThreadSafe):
 
         A belief that its own draws move is asked by a copy.
         """
-        self._require_features()
         belief = self.belief.fork() if num and self.belief.keeps_state else self.belief
         shape = (*num, len(self.counts), self.num_arms) if of_arms else (len(self.counts),)
         name = f"{type(belief).__name__}.{question}"
@@ -257,12 +259,6 @@ class PosteriorSnapshot(ThreadSafe):
         if self.num_envs is None:
             return answers[..., 0, :] if of_arms else answers[0]
         return answers
-
-    def _require_features(self) -> None:
-        """Refuse questions about arms whose features are not known."""
-        if self._lacks_features:
-            condition = "be given to posterior where more than coefficients is asked of it"
-            raise TypeError(message("observation", condition, None))
 
     def _draw(self, size: int, seed: int | None) -> tuple[np.ndarray, Generator]:
         """Return draws of the means, and the generator that goes on after them."""
@@ -289,67 +285,65 @@ MAX_TABLE_ROWS = 20
 """Of more arms, those most likely to be the best are shown."""
 
 
-def _draw_densities(snapshot: Any, ax: Axes, lane: int) -> bool:
+def draw_densities(
+    belief: Any, lane: int, support: tuple[float, float], labels: list[str], ax: Axes
+) -> bool:
     """Draw a lane's densities, and say whether there are any: of draws there are none."""
-    ends = [snapshot.belief.quantile(level)[lane] for level in DENSITY_LEVELS]
-    if not np.isfinite(ends).all():
+    low, high = (belief.quantile(level)[lane] for level in DENSITY_LEVELS)
+    first, last = low.min(), high.max()
+    if not np.isfinite([first, last]).all():
         return False
-    low, high, support = np.min(ends), np.max(ends), snapshot.problem.likelihood.support
-    margin = (high - low) / 2
-    x = np.linspace(max(low - margin, support[0]), min(high + margin, support[1]), NUM_POINTS)
+    margin = (last - first) / 2
+    x = np.linspace(max(first - margin, support[0]), min(last + margin, support[1]), NUM_POINTS)
     try:
-        densities = snapshot.belief.density(x)[:, lane]
+        densities = belief.density(x)[:, lane]
     except TypeError:
         return False
-    for arm in range(snapshot.num_arms):
-        label = f"{snapshot.noun} {arm}"
-        if snapshot.has_pulls:
-            label += f", {snapshot.counts[lane, arm]} pulls"
+    for arm, label in enumerate(labels):
         ax.plot(x, densities[:, arm], label=label, **line_style(arm).line)
     ax.set(xlim=(x[0], x[-1]), ylim=(0, None), ylabel="posterior density")
     ax.legend()
     return True
 
 
-def _draw_intervals(snapshot: Any, ax: Axes, lane: int) -> None:
-    low, high = (snapshot.belief.quantile(level)[lane] for level in INTERVAL_LEVELS)
-    mean = snapshot.belief.mean()[lane]
-    order, positions = np.argsort(mean, kind="stable"), np.arange(snapshot.num_arms)
+def draw_intervals(belief: Any, lane: int, names: list[str], ax: Axes) -> None:
+    """Draw a lane's means and intervals, sorted by mean."""
+    low, high = (belief.quantile(level)[lane] for level in INTERVAL_LEVELS)
+    mean = belief.mean()[lane]
+    order, positions = np.argsort(mean, kind="stable"), np.arange(len(names))
     ax.hlines(positions, low[order], high[order], color=COLOURS[0])
     ax.plot(mean[order], positions, "o", color=COLOURS[0])
-    ax.set_yticks(positions, [f"{snapshot.noun} {arm}" for arm in order.tolist()])
+    ax.set_yticks(positions, np.array(names)[order])
     ax.set_title("posterior means and 95 % intervals")
 
 
-def make_title(snapshot: Any) -> str:
+def make_title(snapshot: PosteriorSnapshot) -> str:
     """Return the title: how many arms and pulls, and the source of the answers."""
-    num_lanes, belief = len(snapshot.counts), snapshot.belief
-    lanes = "" if snapshot.num_envs is None else f", lane 0 of {num_lanes}"
-    pulls = int(snapshot.counts[0].sum())
+    pulls, belief = int(snapshot.counts[0].sum()), snapshot.belief
     after = f"{pulls} pull" if pulls == 1 else f"{pulls} pulls"
-    size, accuracy = belief.effective_sample_size()[0], ""
+    title = f"Posterior of {snapshot.num_arms} {snapshot.noun}s after {after}"
+    title += "" if snapshot.num_envs is None else f", lane 0 of {len(snapshot.counts)}"
+    title += f", from {snapshot.source}"
+    size = belief.effective_sample_size()[0]
     if np.isfinite(size) and snapshot.noun == "arm":
-        accuracy = f", worth {size:,.0f}: P(best) within {belief.best_arm_error()[0]:.2g}"
+        title += f", worth {size:,.0f}: P(best) within {belief.best_arm_error()[0]:.2g}"
     words = Doubt(belief.doubts()[0]).words
-    accuracy += f"; doubted: {words}" if words else ""
-    what = f"{snapshot.num_arms} {snapshot.noun}s after {after}{lanes}"
-    return f"Posterior of {what}, from {snapshot.source}{accuracy}"
+    return title + (f"; doubted: {words}" if words else "")
 
 
-def as_frame(snapshot: Any) -> DataFrame:
-    """Return the first lane's arms, each as the words of a row."""
+def make_table(snapshot: PosteriorSnapshot) -> DataFrame:
+    """Return the first lane's arms, or coefficients, each as the words of a row."""
     from pandas import DataFrame
 
-    low, high = (snapshot.belief.quantile(level)[0] for level in INTERVAL_LEVELS)
-    mean, best = snapshot.belief.mean()[0], snapshot.belief.best_arm_probabilities()[0]
-    pulls = [f"{pulls:.4g}" if pulls % 1 else str(int(pulls)) for pulls in snapshot.counts[0]]
-    columns = {
-        snapshot.noun: range(snapshot.num_arms),
-        **({"pulls": pulls} if snapshot.has_pulls else {}),
-        "mean": [f"{value:.4g}" for value in mean],
-        "95 %": [f"[{ends[0]:.4g}, {ends[1]:.4g}]" for ends in zip(low, high, strict=True)],
-        "P(best)": [f"{value:.3f}" for value in best],
-    }
+    belief = snapshot.belief
+    low, high = (belief.quantile(level)[0] for level in INTERVAL_LEVELS)
+    table = DataFrame({snapshot.noun: range(snapshot.num_arms)})
+    if snapshot.has_pulls:
+        table["pulls"] = [f"{n:.4g}" if n % 1 else f"{n:.0f}" for n in snapshot.counts[0]]
+    table["mean"] = [f"{mean:.4g}" for mean in belief.mean()[0]]
+    table["95 %"] = [f"[{ends[0]:.4g}, {ends[1]:.4g}]" for ends in zip(low, high, strict=True)]
     if snapshot.noun != "arm":
-        return DataFrame(columns).drop(columns="P(best)").iloc[:MAX_TABLE_ROWS]
-    return DataFrame(columns).iloc[np.sort(np.argsort(-best, kind="stable")[:MAX_TABLE_ROWS])]
+        return table[:MAX_TABLE_ROWS]
+    best = belief.best_arm_probabilities()[0]
+    table["P(best)"] = [f"{probability:.3f}" for probability in best]
+    return table.iloc[np.sort(np.argsort(-best, kind="stable")[:MAX_TABLE_ROWS])]
