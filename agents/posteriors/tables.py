@@ -2,11 +2,10 @@
 
 A table holds the distribution function and the density of one arm's u at M + 1 points. First the
 log-density is evaluated at the ends of the prior's cells and around the likelihood's own mean. That
-shows where the mass is. Then every other point is placed at shares of it: some for the main mode,
-some for the tails, some for each interval between evaluations, so that no narrow part is missed.
-The points between these are midway, for Simpson's rule. How much densities bend between points
-bounds the table's error. Where that is above MAX_TABLE_ERROR, both evaluations are merged and the
-points are placed again.
+shows where the mass is. Then every other point is placed so that errors between points are nearly
+equal, see `set_point_shares`. The points between these are midway, for Simpson's rule. How much
+densities bend between points bounds the table's error. Where that is above MAX_TABLE_ERROR, both
+evaluations are merged and the points are placed again.
 
 A table is unreliable where that error stays above MAX_RELIABLE_ERROR. It is also unreliable where
 mass lies in cells in which the prior was not resolved, or beyond the ends of the coordinate, where
@@ -29,7 +28,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.numerics.kernels import fill_array
 from agents.posteriors.cells import DEGREE, EXCLUDED_LOG_LIKELIHOOD, PriorCells, find_position
 from bandit_gym.numerics.compiled import inner, kernel
 
@@ -80,14 +78,15 @@ class Evaluations(NamedTuple):
     Attributes:
         u: (L,) where.
         value: (L,) log-densities.
-        share: (L,) shares of a table's points up to each.
-        roughness: (L,) errors of the last pass from each to the next.
+        point_share: (L,) share of a table's points that should lie up to each.
+        root_bend: (L,) integrals of |f''|^(1/3) from each to the next, for the density f of the
+            last pass; 0 before.
     """
 
     u: np.ndarray
     value: np.ndarray
-    share: np.ndarray
-    roughness: np.ndarray
+    point_share: np.ndarray
+    root_bend: np.ndarray
 
 
 def make_empty_tables(cells: PriorCells, *shape: int) -> Tables:
@@ -113,9 +112,9 @@ def evaluate_first(
 ) -> int:
     """Evaluate at cells' edges and around the likelihood's own mean; return the count."""
     (pulls, total), edges, num = data, cells.edges[kind], cells.sizes[kind] + 1
-    weights, value = find_weights(cells, data), evaluations.roughness
-    u = evaluations.share[: LIKELIHOOD_DEVIATIONS.size]
-    centre, width, num_deviations = edges[0], 0.0, 0
+    weights, num_deviations = find_weights(cells, data), 0
+    u, value = np.empty(LIKELIHOOD_DEVIATIONS.size), np.empty(LIKELIHOOD_DEVIATIONS.size)
+    centre, width = edges[0], 0.0
     if pulls > 0.0:
         centre = find_position(cells.coordinate.ends, total / pulls)
     if edges[0] + DIFFERENCE_STEP < centre < edges[num - 1] - DIFFERENCE_STEP:
@@ -169,35 +168,55 @@ def find_cell(edges: np.ndarray, size: int, u: float) -> int:
 
 
 @inner
-def set_point_shares(evaluations: Evaluations, num: int) -> tuple[int, int]:
-    """Set what share of the points should lie up to each u; return the range of the mass."""
-    u, value, share = evaluations.u, evaluations.value, evaluations.share
-    top = -np.inf
+def find_mass_range(value: np.ndarray, num: int) -> tuple[int, int, float]:
+    """Return the first and last of `num` log-densities between which mass counts, and the top."""
+    first, last, top = 0, num - 1, -np.inf
     for k in range(num):
         top = max(top, value[k])
-    first, last = 0, num - 1
     while first < last - 1 and not max(value[first], value[first + 1]) > top - LOG_REACH:
         first += 1
     while last > first + 1 and not max(value[last], value[last - 1]) > top - LOG_REACH:
         last -= 1
-    share[first], total, roughness, num_high = 0.0, 0.0, 0.0, 0.0
-    before = math.exp(value[first] - top)
-    for k in range(first, last):
-        after, rise = math.exp(value[k + 1] - top), value[k + 1] - value[k]
-        mean = (after - before) / rise if abs(rise) > 0.01 else 0.5 * (after + before)
-        total += mean * (u[k + 1] - u[k])
-        share[k + 1], before = total, after
-        roughness += evaluations.roughness[k]
+    return first, last, top
+
+
+@inner
+def set_point_shares(evaluations: Evaluations, num: int) -> tuple[int, int]:
+    """Set what share of the points should lie up to each u; return the range of the mass.
+
+    The error of a quadrature rule on a step h is in proportion to h^(k+1) |f^(k)|. All steps have
+    the same one where points have a density in proportion to |f^(k)|^(1/(k+1)) (de Boor 2001,
+    chapter XII). Before the first pass f is known roughly. In an exponential tail with a mass F
+    beyond u, all f^(k) are in proportion to F, and so is |f^(k)|^(1/(k+1)) to F^(1/(k+1)), and its
+    integral. So the share up to u is, with F up to u and for k = 3, next to Simpson's 4,
+
+        F^(1/4) / (F^(1/4) + (1 - F)^(1/4)).
+
+    A part of the points goes in equal numbers to the intervals between evaluations where f is
+    high, so that no narrow mode is missed. After a pass, most points follow |f''|^(1/3), of k = 2.
+
+    References:
+        de Boor (2001), "A Practical Guide to Splines", revised edition.
+    """
+    u, value, share = evaluations.u, evaluations.value, evaluations.point_share
+    first, last, top = find_mass_range(value, num)
+    num_high, rank, total_bend, bend = 0.0, 0.0, 0.0, 0.0
+    share[first], left = 0.0, math.exp(value[first] - top)  # share is the mass up to u for now
+    for k in range(first, last):  # log f is straight in between
+        right, rise = math.exp(value[k + 1] - top), value[k + 1] - value[k]
+        mean = (right - left) / rise if abs(rise) > 0.01 else 0.5 * (right + left)
+        share[k + 1], left = share[k] + mean * (u[k + 1] - u[k]), right
         num_high += max(value[k], value[k + 1]) > top - 0.5 * LOG_REACH
-    error, rank = 0.0, 0.0
+        total_bend += evaluations.root_bend[k]
+    mass = share[last]
     for k in range(first + 1, last + 1):
-        below = share[k] / total
+        below = share[k] / mass
         low, high = math.sqrt(math.sqrt(below)), math.sqrt(math.sqrt(max(1.0 - below, 0.0)))
         rank += max(value[k - 1], value[k]) > top - 0.5 * LOG_REACH
         share[k] = 0.8 * low / (low + high) + 0.2 * rank / num_high
-        if roughness > 0.0:
-            error += evaluations.roughness[k - 1]
-            share[k] = 0.3 * share[k] + 0.7 * error / roughness
+        if total_bend > 0.0:
+            bend += evaluations.root_bend[k - 1]
+            share[k] = 0.3 * share[k] + 0.7 * bend / total_bend
     return first, last
 
 
@@ -208,10 +227,10 @@ def distribute_points(evaluations: Evaluations, first: int, last: int, u: np.nda
     u[0], u[num] = evaluations.u[first], evaluations.u[last]
     for even in range(2, num, 2):
         goal = even / num
-        while k < last - 1 and evaluations.share[k + 1] < goal:
+        while k < last - 1 and evaluations.point_share[k + 1] < goal:
             k += 1
-        step = max(evaluations.share[k + 1] - evaluations.share[k], 1e-300)
-        part = min((goal - evaluations.share[k]) / step, 1.0)
+        step = max(evaluations.point_share[k + 1] - evaluations.point_share[k], 1e-300)
+        part = min((goal - evaluations.point_share[k]) / step, 1.0)
         u[even] = evaluations.u[k] + part * (evaluations.u[k + 1] - evaluations.u[k])
     for odd in range(1, num, 2):
         u[odd] = 0.5 * (u[odd - 1] + u[odd + 1])
@@ -235,10 +254,10 @@ def evaluate_log_density(
         left, per_length = edges[cell], 1.0 / (edges[cell + 1] - edges[cell])
         c = cells.polynomials[kind, cell]
         while j < u.size and (cell == last or not u[j] >= edges[cell + 1]):  # u may be NaN
-            t, found = (u[j] - left) * per_length, 0.0
+            t, total = (u[j] - left) * per_length, 0.0
             for k in range(DEGREE, -1, -1):
-                found = found * t + prior * c[0, k] + first * c[1, k] + second * c[2, k]
-            value[j], top, j = found, max(top, found), j + 1
+                total = total * t + prior * c[0, k] + first * c[1, k] + second * c[2, k]
+            value[j], top, j = total, max(top, total), j + 1
     return top
 
 
@@ -281,15 +300,20 @@ def accumulate_masses(u: np.ndarray, value: np.ndarray, top: float, points: np.n
 def add_points(
     evaluations: Evaluations, num: int, u: np.ndarray, value: np.ndarray, points: np.ndarray
 ) -> int:
-    """Add a table's points and errors to the evaluations; return how many there are."""
+    """Add a table's points and bends to the evaluations; return how many there are.
+
+    Of a pair of intervals of length h together, the second difference is f'' h^2 / 4. So the cube
+    root of its h-fold is in proportion to the integral of |f''|^(1/3).
+    """
     num, j = merge_evaluations(evaluations, num, u, value), 0
     for index in range(num - 1):
         while j + 2 < u.size - 1 and u[j + 2] <= evaluations.u[index]:
             j += 2
         length, step = u[j + 2] - u[j], evaluations.u[index + 1] - evaluations.u[index]
         bend = abs(points[j, DENSITY] - 2.0 * points[j + 1, DENSITY] + points[j + 2, DENSITY])
-        roughness = (length * bend) ** (1.0 / 3.0) * step / length if length > 0.0 else 0.0
-        evaluations.roughness[index] = roughness if 0.0 < step <= length else 0.0
+        is_inside = 0.0 < step <= length
+        root_bend = (length * bend) ** (1.0 / 3.0) * step / length if is_inside else 0.0
+        evaluations.root_bend[index] = root_bend
     return num
 
 
@@ -306,7 +330,6 @@ def build_table(
     evaluations = make_evaluations(cells.edges.shape[1] + LIKELIHOOD_DEVIATIONS.size, len(points))
     u, value, weights = np.empty(len(points)), np.empty(len(points)), find_weights(cells, data)
     num, error = evaluate_first(cells, kind, data, evaluations), np.inf
-    fill_array(evaluations.roughness[:num], 0.0)
     lowest = 0.5 * EXCLUDED_LOG_LIKELIHOOD * (1.0 + data[0])
     for attempt in range(MAX_PASSES):
         first, last = set_point_shares(evaluations, num)
