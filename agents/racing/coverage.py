@@ -192,7 +192,7 @@ class CoverageCheck:
         """Estimate the efficiencies of the (R,) lanes to check, if lengths depend on them."""
         if self.effective_samples is None:
             return
-        first, which = self._find_different(checked)
+        first, group = self._group_by_data(checked)
         for lanes, pilots in self._draw_pilots(first):
             num_pilots, wanted = pilots.weights.shape[1], self.effective_samples
             sizes = pilots.effective_sample_size()
@@ -204,34 +204,32 @@ class CoverageCheck:
             if num_pilots > MIN_PILOTS_PER_CHECK:  # with even weights the estimate is noise
                 efficiencies *= wanted / np.maximum(wanted, estimate_bias(pilots) / MAX_BIAS)
             self.efficiencies[lanes] = efficiencies
-        self.efficiencies[checked] = self.efficiencies[first[which]]
+        self.efficiencies[checked] = self.efficiencies[first[group]]
+        self._has_few_pilots[checked] = self._has_few_pilots[first[group]]
 
     def check_coverage(self, checked: np.ndarray, races: Races) -> None:
         """Find in which of the (R,) lanes coverage is low, after N races.
 
-        Lanes of the same data share the median of their sums of weights: these vary by chance, and
-        coverage is a property of the data. A lane that did not race is checked later.
+        Coverage is a property of the data, while sums of weights vary by chance. So of lanes with
+        the same data, the one with the median sum is checked for all. A lane that did not race is
+        checked later.
         """
-        checked = checked[races.num_samples[checked] > 0]
-        first, which = self._find_different(checked)
-        log_sums, num_samples = np.zeros(len(races.num_samples)), races.num_samples.copy()
-        middle = checked[find_middles(races.log_sums_of_others()[checked], which)]
-        log_sums[first] = races.log_sums_of_others()[middle]
-        num_samples[first] = races.num_samples[middle]
-        self.has_low_coverage[first] = self._has_few_pilots[first]
-        for lanes in split_lanes(first, NUM_REFERENCE * self.proposal.problem.num_arms):
+        checked, log_sums = checked[races.num_samples[checked] > 0], races.log_sums_of_others()
+        _, group = self._group_by_data(checked)
+        medians = checked[find_medians(log_sums[checked], group)]
+        self.has_low_coverage[medians] = self._has_few_pilots[medians]
+        for lanes in split_lanes(medians, NUM_REFERENCE * self.proposal.problem.num_arms):
             for other in self.others:
                 self.has_low_coverage[lanes] |= self._misses_other(other, lanes, log_sums[lanes])
             if self._prior_sample is not None:
-                self.has_low_coverage[lanes] |= self._misses_prior(lanes, num_samples[lanes])
+                self.has_low_coverage[lanes] |= self._misses_prior(lanes, races.num_samples[lanes])
             if self._prior_sample is not None and self.effective_samples is None:
                 for part, pilots in self._draw_pilots(lanes):
                     error = estimate_coverage_error(pilots, pilots.log_weights, log_sums[part])
                     self.has_low_coverage[part] |= error > MAX_COVERAGE_ERROR
-        pulls = self.proposal.counts[checked].sum(axis=1)
-        self.last_check[checked] = pulls
+        self.has_low_coverage[checked] = self.has_low_coverage[medians[group]]
+        self.last_check[checked] = pulls = self.proposal.counts[checked].sum(axis=1)
         self.next_check[checked] = np.maximum(2 * pulls, SECOND_CHECK_PULLS)
-        self.has_low_coverage[checked] = self.has_low_coverage[first[which]]
 
     def find_fallen_efficiencies(self, races: Races) -> None:
         """Check lanes at their next reward if their races had too few effective samples.
@@ -243,19 +241,19 @@ class CoverageCheck:
             is_few &= (races.num_samples > 0) & ~self.has_low_coverage
             self.next_check[is_few] = self.proposal.counts[is_few].sum(axis=1) + 1
 
-    def _find_different(self, checked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return lanes of distinct data among (R,) others, and which each of these is like."""
-        rows = np.concatenate([self.proposal.counts[checked], self.proposal.sums[checked]], axis=1)
-        _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-        return checked[first], which.ravel()
+    def _group_by_data(self, checked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first of the (R,) lanes with each data, and (R,) numbers of these groups."""
+        data = np.concatenate([self.proposal.counts[checked], self.proposal.sums[checked]], axis=1)
+        _, first, group = np.unique(data, axis=0, return_index=True, return_inverse=True)
+        return checked[first], group.ravel()
 
     def _misses_other(self, other: Proposal, lanes: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
         """Return (R,) True where races miss a part of what another proposal sees."""
-        rng, rows = make_generator("reference sample"), np.arange(len(lanes))
+        rng = make_generator("reference sample")
         other.update(rng, self.proposal.counts[lanes], self.proposal.sums[lanes])
-        reference = draw_weighted(rng, other, rows, NUM_REFERENCE)
-        seen = find_log_weights(self.proposal, lanes, reference.means.swapaxes(1, 2))
-        error = estimate_coverage_error(reference, seen, log_sums)
+        reference = draw_weighted(rng, other, np.arange(len(lanes)), NUM_REFERENCE)
+        log_weights = find_log_weights(self.proposal, lanes, reference.means.swapaxes(1, 2))
+        error = estimate_coverage_error(reference, log_weights, log_sums)
         return (error > MAX_COVERAGE_ERROR) | other.is_unreliable()
 
     def _misses_prior(self, lanes: np.ndarray, num_samples: np.ndarray) -> np.ndarray:
@@ -266,10 +264,11 @@ class CoverageCheck:
         assert self._prior_sample is not None
         counts, sums = self.proposal.counts[lanes], self.proposal.sums[lanes]
         means, part, is_unexplained = self._prior_sample.resample(counts, sums)
-        rng, rows = make_generator("pilots given a part of the data"), np.arange(len(lanes))
+        rng = make_generator("pilots given a part of the data")
         self._part_proposal.update(rng, part * counts, part * sums)
-        log_weights = find_log_weights(self._part_proposal, rows, means)
-        pilots = draw_weighted(rng, self._part_proposal, rows, MIN_PILOTS_PER_CHECK)
+        own_lanes = np.arange(len(lanes))
+        log_weights = find_log_weights(self._part_proposal, own_lanes, means)
+        pilots = draw_weighted(rng, self._part_proposal, own_lanes, MIN_PILOTS_PER_CHECK)
         log_total = normalise_weights(pilots.log_weights)[1]
         log_sums = np.maximum(np.log(num_samples / MIN_PILOTS_PER_CHECK) + log_total, -1e300)
         log_chances = -np.logaddexp(0.0, log_weights - log_sums[:, None])
@@ -330,7 +329,7 @@ def best_arm_distance(first: WeightedDraws, second: WeightedDraws) -> np.ndarray
     return np.asarray(abs(difference).sum(axis=1) / 2)
 
 
-def find_middles(values: np.ndarray, which: np.ndarray) -> np.ndarray:
+def find_medians(values: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Return the index of the median of each group 0, 1, ... of (R,) values."""
-    order, sizes = np.lexsort([values, which]), np.bincount(which)
+    order, sizes = np.lexsort([values, group]), np.bincount(group)
     return order[sizes.cumsum() - sizes + sizes // 2]

@@ -85,7 +85,8 @@ class Races(NamedTuple):
     ) -> None:
         """Run the races of the given (R,) lanes to their end (lines 7 to 15).
 
-        Races run in rounds, so that each call of a user's log-density gets many samples.
+        Races run in rounds, so that each call of a user's log-density gets many samples. All races
+        of a round get equally many.
 
         Args:
             rng: source of randomness.
@@ -97,35 +98,53 @@ class Races(NamedTuple):
             ValueError: if a race ended at its last sample with every weight zero.
         """
         while lanes.size:  # line 7
-            num_left = self.lengths - self.num_samples
-            lanes = lanes[num_left[lanes].argsort(kind="stable")]
-            may_have_weight = self.num_samples[lanes[0]] == 0 or self.weight_sums[lanes, 0].any()
-            # A call draws equally many samples in all lanes; if all weights are zero, in one lane.
-            num_same_length = np.searchsorted(num_left[lanes], 2 * num_left[lanes[0]], side="right")
-            part = lanes[: num_same_length if may_have_weight else 1]
-            size, over = self._round_size(part), []
-            for tile in split_lanes(part, min(size, num_left[part[-1]]) * self.gumbels.shape[1]):
-                left = num_left[tile].max()
-                draws = proposal.draw(rng, tile, left if left < 2 * size else size)  # line 8
-                log_weights = find_log_weights(proposal, tile, draws.means, draws.log_densities)
-                winners = draws.winners
-                if available is not None:
-                    winners = find_winners(rng, draws.means, available[tile])
-                over.append(update_races(self, tile, log_weights, winners))  # lines 9 to 14
-                self._require_weight(proposal, tile[over[-1]])
-            lanes = np.concatenate([part[~np.concatenate(over)], lanes[part.size :]])
+            lanes, others = self._choose_round(lanes)
+            has_ended = self._run_round(rng, proposal, lanes, available)
+            lanes = np.concatenate([lanes[~has_ended], others])
 
-    def _round_size(self, part: np.ndarray) -> int:
-        """Return the number of samples per round: as many as fit, if lengths are fixed.
+    def _choose_round(self, lanes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lanes of the next round and the others, each by the samples they are short of.
 
-        If line 12 may end races early, samples after that are wasted. The number then balances the
-        time of wasted samples against the fixed time of rounds.
+        A round's longest race is short of at most twice as many as its shortest. If all weights are
+        zero so far, one lane goes alone: the prior may rule out whatever is drawn.
+        """
+        num_left = self.lengths[lanes] - self.num_samples[lanes]
+        order = num_left.argsort(kind="stable")
+        lanes, num_left = lanes[order], num_left[order]
+        size = int(np.searchsorted(num_left, 2 * num_left[0], side="right"))
+        if self.num_samples[lanes[0]] > 0 and not self.weight_sums[lanes, 0].any():
+            size = 1
+        return lanes[:size], lanes[size:]
+
+    def _run_round(
+        self, rng: Generator, proposal: Proposal, lanes: np.ndarray, available: np.ndarray | None
+    ) -> np.ndarray:
+        """Give samples to the races of (R,) lanes, as `run` does; return (R,) which are over."""
+        size, has_ended = self._round_size(lanes), []
+        num_left = self.lengths - self.num_samples
+        for tile in split_lanes(lanes, min(size, num_left[lanes[-1]]) * self.gumbels.shape[1]):
+            longest = num_left[tile].max()
+            draws = proposal.draw(rng, tile, longest if longest < 2 * size else size)  # line 8
+            log_weights = find_log_weights(proposal, tile, draws.means, draws.log_densities)
+            winners = draws.winners
+            if available is not None:
+                winners = find_winners(rng, draws.means, available[tile])
+            has_ended.append(update_races(self, tile, log_weights, winners))  # lines 9 to 14
+            self._require_weight(proposal, tile[has_ended[-1]])
+        return np.concatenate(has_ended)
+
+    def _round_size(self, lanes: np.ndarray) -> int:
+        """Return the number of samples in a round: as many as fit, if lengths are fixed.
+
+        If line 12 may end races early, samples after that are wasted. Let m more be expected, each
+        of cost 1, and a round of s samples have the fixed cost c. The m / s rounds cost c m / s,
+        and s / 2 samples are wasted on average. The sum is least at s = sqrt(2 m c).
         """
         num_arms = self.gumbels.shape[1]
         if self.stop.gaps.size == 1:
             return max(1, MEANS_PER_TILE // num_arms)
-        cost = ROW_COST + CALL_COST / (num_arms * part.size)
-        return round(math.sqrt(2 * max(FIRST_ROUND_SAMPLES, self.num_samples[part].mean()) * cost))
+        expected = max(FIRST_ROUND_SAMPLES, self.num_samples[lanes].mean())
+        return round(math.sqrt(2 * expected * (ROW_COST + CALL_COST / (num_arms * lanes.size))))
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) (sum w)^2 / sum w^2, between 1 and the number of samples; 0 before any."""
@@ -155,8 +174,8 @@ class Races(NamedTuple):
 
 def find_winners(rng: Generator, means: np.ndarray, available: np.ndarray) -> np.ndarray:
     """Return the (R, m) best of (R, K) available arms in (R, K, m) means, ties at random."""
-    rows = hide_arms(means.swapaxes(1, 2), available[:, None]).reshape(-1, means.shape[1])
-    return random_argmax(rng, rows).reshape(len(means), -1)
+    draws = hide_arms(means.swapaxes(1, 2), available[:, None]).reshape(-1, means.shape[1])
+    return random_argmax(rng, draws).reshape(len(means), -1)
 
 
 @kernel
