@@ -53,7 +53,7 @@ def make_proposals(problem: BanditProblem, kind: str) -> list[Proposal]:
     proposals = [reference_proposal(problem)]
     with suppress(ValueError):  # if nothing resembles the prior
         others = match_proposals(problem)
-        proposals += [each for each in others if not isinstance(each, ConjugateProposal)]
+        proposals += [other for other in others if not isinstance(other, ConjugateProposal)]
     return proposals
 
 
@@ -99,16 +99,17 @@ def match_proposals(problem: BanditProblem) -> list[Proposal]:
             efficiency = estimate_efficiency(proposal)
             ranked.append((min(efficiency, TARGET_EFFICIENCY), proposal))
     ranked.sort(key=lambda pair: -pair[0])  # stable
-    found = [proposal for efficiency, proposal in ranked[:1] if efficiency > 0]
-    if not found:
+    chosen = [proposal for efficiency, proposal in ranked[:1] if efficiency > 0]
+    if not chosen:
         raise ValueError(
             "problem.prior must have a density where tables or normal distributions can stand in "
             f"for it, for proposal='matched' and {problem.likelihood.name} rewards, got "
             f"{problem.prior!r}; use SMCThompson."
         )
-    found += [proposal for efficiency, proposal in ranked[1:] if efficiency >= MIN_RIVAL_EFFICIENCY]
-    is_one_mode = found[0].posterior or problem.offers("normal_box")
-    return found if is_one_mode or not is_named else [*found, reference_proposal(problem)]
+    rivals = [rival for efficiency, rival in ranked[1:] if efficiency >= MIN_RIVAL_EFFICIENCY]
+    if is_named and not (chosen[0].posterior or problem.offers("normal_box")):
+        rivals.append(reference_proposal(problem))
+    return chosen + rivals
 
 
 def estimate_efficiency(proposal: Proposal) -> float:

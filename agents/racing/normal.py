@@ -13,9 +13,7 @@ those before it (as in GHK). Each draw is from a logistic distribution of the sa
 truncated to the arm's own interval. The arms that the box restricts most come first, so that the
 mass in their intervals does not depend on other draws.
 
-The logistic's heavier tails keep the weights small. The line is mirrored so that an interval's far
-end is on the right, and the probability S(y) = 1 / (1 + e^y) beyond a point is divided by e^-n,
-with n the interval's point nearest to 0. So nothing is lost, however far out the interval lies.
+The logistic's heavier tails keep the weights small.
 
 Notation: K arms, N lanes, R of them drawn for, m samples.
 
@@ -123,8 +121,8 @@ class NormalProposal(Proposal):
         """
         low, high = self._box.T
         step = VARIANCE_STEP * np.minimum(np.minimum(means - low, high - means), 1.0)
-        near = np.stack([means, means - step, means + step])
-        variance, below, above = np.square(self.problem.likelihood.reward_std(near))
+        points = np.stack([means, means - step, means + step])
+        variance, below, above = np.square(self.problem.likelihood.reward_std(points))
         slope = (self.sums - self.counts * means) / variance
         curvature = (self.counts + slope * (above - below) / (2 * step)) / variance
         tau = SITE_POWER * np.maximum(curvature, 0.0)
@@ -150,6 +148,12 @@ def draw_in_order(
 ) -> np.ndarray:
     """Draw the means of all arms, each given those before it, and return log-densities.
 
+    With L the Cholesky factor and c the centre, the mean of the k-th arm in the order is
+
+        x_k = c_k + sum_{i <= k} L_ki z_i,
+
+    and z_k is drawn from between the ends of the box less all other terms, over L_kk.
+
     Args:
         normals: of N lanes.
         lanes: (R,) of these.
@@ -162,22 +166,20 @@ def draw_in_order(
     num_arms, num_samples, is_drawn = means.shape[1], means.shape[2], levels.size > 0
     log_densities, z = np.zeros((lanes.size, num_samples)), np.empty((num_arms, num_samples))
     for r in range(lanes.size):
-        n = lanes[r]
-        factor = normals.factor[n]
+        factor, order = normals.factor[lanes[r]], normals.order[lanes[r]]
         for k in range(num_arms):
-            arm, scale = normals.order[n, k], factor[k, k]
-            own, low, high = means[r, arm], normals.box[arm, 0], normals.box[arm, 1]
+            x, low, high = means[r, order[k]], normals.box[order[k], 0], normals.box[order[k], 1]
             lowest, highest = np.nextafter(low, high), np.nextafter(high, low)
             for j in range(num_samples):
-                middle = normals.centre[n, k]
+                centre, scale = normals.centre[lanes[r], k], factor[k, k]
                 for i in range(k):
-                    middle += factor[k, i] * z[i, j]
-                value = levels[k, r, j] if is_drawn else (own[j] - middle) / scale
-                first, last = (low - middle) / scale, (high - middle) / scale
+                    centre += factor[k, i] * z[i, j]
+                first, last = (low - centre) / scale, (high - centre) / scale
+                value = levels[k, r, j] if is_drawn else (x[j] - centre) / scale
                 z[k, j], log_density = draw_logistic(first, last, value, is_drawn)
                 log_densities[r, j] += log_density
                 if is_drawn:
-                    own[j] = min(max(middle + scale * z[k, j], lowest), highest)
+                    x[j] = min(max(centre + scale * z[k, j], lowest), highest)
     return log_densities
 
 
@@ -185,7 +187,14 @@ def draw_in_order(
 def draw_logistic(low: float, high: float, value: float, is_level: bool) -> tuple[float, float]:
     """Return a draw from a truncated logistic distribution around 0, and its log-density.
 
-    S is linear in the level between the ends, and y = log (1 - S) - log S.
+    With slope a, y = a z, and S(y) = 1 / (1 + e^y) the probability beyond a point, the draw of
+    level v in an interval from y_1 to y_2 has
+
+        S(y) = v S(y_2) + (1 - v) S(y_1),    y = log((1 - S(y)) / S(y)),
+        density of z = a S(y) (1 - S(y)) / (S(y_1) - S(y_2)).
+
+    An interval below 0 is mirrored. Of one above 0, all S are multiplied by e^n, with n = y_1, so
+    that nothing is lost, however far out it lies; else n is 0.
 
     Args:
         low: end of the interval, in standard deviations of the normal distribution that this stands
@@ -198,21 +207,21 @@ def draw_logistic(low: float, high: float, value: float, is_level: bool) -> tupl
     first, last = (-high, -low) if high < 0.0 else (low, high)
     nearest = max(first, 0.0)
     slope = max(nearest, LOGISTIC_SLOPE)
-    n, start, unit = slope * nearest, math.exp(-slope * abs(first)), 1.0
-    below = start / (1.0 + start)  # 1 - S at the first end
+    n = slope * nearest
+    exp_first, exp_last = math.exp(-slope * abs(first)), math.exp(n - slope * last)
+    below_first, unit = exp_first / (1.0 + exp_first), 1.0  # 1 - S(y_1), and e^-n
     if first > 0.0:
-        below, unit = 1.0 / (1.0 + start), start  # e^-n
-    end = math.exp(n - slope * last)
-    above = end / (1.0 + unit * end)  # S at the last end, over e^-n as the mass is
-    mass = max(1.0 / (1.0 + start) - above, MIN_MASS)
+        below_first, unit = 1.0 / (1.0 + exp_first), exp_first
+    beyond_last = exp_last / (1.0 + unit * exp_last)  # e^n S(y_2)
+    mass = max(1.0 / (1.0 + exp_first) - beyond_last, MIN_MASS)  # e^n (S(y_1) - S(y_2))
     z = value
     if is_level:
-        below, above = below + value * unit * mass, above + (1.0 - value) * mass
-        y = n + math.log(max(below, MIN_MASS) / above)
+        below, beyond = below_first + value * unit * mass, beyond_last + (1.0 - value) * mass
+        y = n + math.log(max(below, MIN_MASS) / beyond)
         z = min(max(sign * y / slope, low), high)
     y = abs(slope * z)
-    tail = 1.0 + math.exp(-y)
-    return z, n - y + math.log(slope / (mass * tail * tail))
+    sum_of_two = 1.0 + math.exp(-y)  # S(y) (1 - S(y)) is e^-|y| over its square
+    return z, n - y + math.log(slope / (mass * sum_of_two * sum_of_two))
 
 
 @kernel
@@ -220,6 +229,9 @@ def order_arms(box: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> Ord
     """Return normal distributions, the next arm that whose interval has the least logistic mass.
 
     That is given those before, which are at their means; if these are outside the box, at its end.
+    This is the Cholesky factorisation with pivots: after k arms the others have the covariance
+    rest = Sigma - L L', the next column of L is that of the pivot over the root of its variance,
+    and the means given the arms before are mean + L z.
 
     Args:
         box: (K, 2) ends of each arm's interval.
@@ -233,23 +245,24 @@ def order_arms(box: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> Ord
         expected, rest = mean[n].copy(), covariance[n].copy()
         is_left = np.ones(num_arms, dtype=np.bool_)
         for k in range(num_arms):
-            arm, least = -1, math.inf
+            pivot, least = -1, math.inf
             for i in range(num_arms):
                 if is_left[i]:
                     slope = LOGISTIC_SLOPE / math.sqrt(rest[i, i])
                     high, low = (box[i, 1] - expected[i]) * slope, (box[i, 0] - expected[i]) * slope
                     mass = round((math.tanh(high / 2) - math.tanh(low / 2)) / 2, MASS_DIGITS)
                     if mass < least:
-                        arm, least = i, mass
-            order[n, k], centre[n, k], scale = arm, mean[n, arm], math.sqrt(rest[arm, arm])
-            z = (min(max(expected[arm], box[arm, 0]), box[arm, 1]) - expected[arm]) / scale
+                        pivot, least = i, mass
+            order[n, k], centre[n, k], scale = pivot, mean[n, pivot], math.sqrt(rest[pivot, pivot])
+            nearest = min(max(expected[pivot], box[pivot, 0]), box[pivot, 1])
+            z = (nearest - expected[pivot]) / scale
             for i in range(num_arms):
-                columns[i, k] = rest[arm, i] / scale if is_left[i] else 0.0
+                columns[i, k] = rest[pivot, i] / scale if is_left[i] else 0.0
                 expected[i] += z * columns[i, k]
             for i in range(num_arms):
                 for j in range(num_arms):
                     rest[i, j] -= columns[i, k] * columns[j, k]
-            is_left[arm] = False
+            is_left[pivot] = False
         for k in range(num_arms):
             factor[n, k] = columns[order[n, k]]
     return OrderedNormals(box, order, centre, factor)

@@ -139,7 +139,7 @@ class RacePosterior(Posterior):
             rng: source of randomness.
             available: (N, K) arms that race; None for all.
         """
-        self._update_proposal(rng)  # B_t of line 8
+        self.proposal.update(rng, self.evidence.counts, self.evidence.sums)  # B_t of line 8
         checked = self.check.find_lanes_to_check(self.counts)
         if checked.size:
             self.check.estimate_efficiencies(checked)
@@ -167,7 +167,8 @@ class RacePosterior(Posterior):
             return self._report(ones, ones.astype(np.float64), ones == 0, self.doubts())
         if self._last_diagnostics is not None:
             return self._last_diagnostics
-        self._update_proposal(make_generator("a proposal that is not drawn from"))
+        rng = make_generator("a proposal that is not drawn from")
+        self.proposal.update(rng, self.evidence.counts, self.evidence.sums)
         doubts = self._shortages | self._doubts_of(self.proposal)
         return {"doubts": doubts, "is_unreliable": doubts != 0}
 
@@ -199,27 +200,28 @@ class RacePosterior(Posterior):
         """Return (size, N, K) draws: of the weighted ones that all answers are from, by weight."""
         if self.exact is not None:
             return self.exact.sample_many(rng, size)
-        return np.concatenate([each.resample(rng, size) for each in self._iterate_lanes()], axis=1)
+        draws = [lane_draws.resample(rng, size) for lane_draws in self._iterate_lanes()]
+        return np.concatenate(draws, axis=1)
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means; see `Belief.quantile`."""
         if self.exact is not None:
             return np.asarray(self.exact.quantile(p))
-        rows = zip(self._iterate_lanes(p), np.broadcast_to(p, self.counts.shape), strict=True)
-        return np.concatenate([draws.quantile(row) for draws, row in rows])
+        levels = np.broadcast_to(p, self.counts.shape)
+        lanes = zip(self._iterate_lanes(levels), levels, strict=True)
+        return np.concatenate([draws.quantile(lane_levels) for draws, lane_levels in lanes])
 
     def _answer(self, question: Callable[..., Any], *options: Any) -> Any:
         """Return what is asked of each lane's draws, or of the posterior itself."""
         if self.exact is not None:
             return getattr(self.exact, question.__name__)(*options)
         given = [option for option in options if option is not None]
-        shaped = [np.broadcast_to(option, self.counts.shape)[:, None] for option in given]
-        found = [
-            question(each, *row) for each, *row in zip(self._iterate_lanes(), *shaped, strict=True)
-        ]
-        if isinstance(found[0], tuple):
-            return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
-        return np.concatenate(found)
+        by_lane = [np.broadcast_to(option, self.counts.shape)[:, None] for option in given]
+        lanes = zip(self._iterate_lanes(), *by_lane, strict=True)
+        answers = [question(draws, *lane_options) for draws, *lane_options in lanes]
+        if isinstance(answers[0], tuple):
+            return tuple(np.concatenate(parts) for parts in zip(*answers, strict=True))
+        return np.concatenate(answers)
 
     def _iterate_lanes(self, levels: np.ndarray | float = TAIL_LEVEL) -> Iterator[WeightedDraws]:
         """Yield draws of each lane, from a generator made anew: a function of its own data.
@@ -230,11 +232,11 @@ class RacePosterior(Posterior):
         rng = make_generator("a proposal that is not drawn from")
         is_short = np.zeros(len(self.counts), dtype=bool)
         self.answer_proposal.update(rng, self.evidence.counts, self.evidence.sums)
-        for lane, row in enumerate(np.broadcast_to(levels, self.counts.shape)):
+        for lane, lane_levels in enumerate(np.broadcast_to(levels, self.counts.shape)):
             for size in WEIGHTED_DRAWS:
                 rng = make_generator("weighted draws for answers")
                 draws = draw_weighted(rng, self.answer_proposal, np.array([lane]), size)
-                error, has_few = draws.best_arm_error()[0], draws.has_few_beyond(row)[0]
+                error, has_few = draws.best_arm_error()[0], draws.has_few_beyond(lane_levels)[0]
                 if error <= TARGET_BEST_ARM_ERROR and not has_few:
                     break
             if draws.log_weights.max() == -np.inf:
@@ -243,13 +245,15 @@ class RacePosterior(Posterior):
             yield draws
         self._note_shortage(is_short)
 
-    def _update_proposal(self, rng: Generator) -> None:
-        self.proposal.update(rng, self.evidence.counts, self.evidence.sums)
-
     def _report(
         self, num_samples: np.ndarray, sizes: np.ndarray, is_capped: np.ndarray, doubts: np.ndarray
     ) -> dict[str, np.ndarray]:
         """Return how a decision went, with (N,) effective sample sizes, and what is doubted."""
-        found = {"num_samples": num_samples, "effective_sample_size": sizes, "is_capped": is_capped}
-        found |= {"doubts": doubts, "is_unreliable": doubts != 0}
-        return found | {"last_checked": self.check.last_check.copy()}
+        return {
+            "num_samples": num_samples,
+            "effective_sample_size": sizes,
+            "is_capped": is_capped,
+            "doubts": doubts,
+            "is_unreliable": doubts != 0,
+            "last_checked": self.check.last_check.copy(),
+        }

@@ -119,7 +119,7 @@ class Proposal(ABC):
         return np.asarray(self.sampler is not None and self.sampler.is_unreliable())
 
     def centre(self, means: np.ndarray) -> np.ndarray:
-        """Return (..., K, m) means relative to the origin."""
+        """Return (..., K, m) means relative to the reference means."""
         return means if self.reference_means is None else means - self.reference_means
 
     def fork(self) -> Self:
@@ -146,20 +146,24 @@ class ConjugateProposal(Proposal):
         self.distribution, self.fallback = distribution, fallback
         self._family: Any = distribution.distribution.code
         if is_conjugate(problem.likelihood, problem.prior):
-            own = conjugate_posterior(problem)
-            self.posterior = own if np.array_equal(own.prior, distribution.prior) else None
+            posterior = conjugate_posterior(problem)
+            is_exact = np.array_equal(posterior.prior, distribution.prior)
+            self.posterior = posterior if is_exact else None
         self.coefficients = [q.natural_parameters() for q in (distribution, fallback)]
         if self.posterior is None and distribution.distribution is NORMAL_DISTRIBUTION:
             first, second = fallback.prior.T
             self._set_reference_means(first / second)
 
-    def _set_reference_means(self, origin: np.ndarray) -> None:
-        """Take means relative to (K,) others: squares of large means would cancel."""
-        changed = [*self.coefficients, *(self.natural_parameters or ())[:1]]
-        if not any(each[..., [0, 1, 4]].any() for each in changed):  # of logarithms and 1 / x
-            self.reference_means = origin[:, None]
-            for each in changed:
-                each[..., 2] += 2 * origin * each[..., 3]
+    def _set_reference_means(self, reference_means: np.ndarray) -> None:
+        """Take means relative to (K,) others: squares of large means would cancel.
+
+        With x = r + y, a x + b x^2 is (a + 2 b r) y + b y^2 and a constant.
+        """
+        log_densities = [*self.coefficients, *(self.natural_parameters or ())[:1]]
+        if not any(terms[..., [0, 1, 4]].any() for terms in log_densities):  # logarithms and 1 / x
+            self.reference_means = reference_means[:, None]
+            for terms in log_densities:
+                terms[..., 2] += 2 * reference_means * terms[..., 3]
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
         """Return (N, K) True where an arm has no proper posterior, so that `fallback` is used."""
@@ -169,8 +173,8 @@ class ConjugateProposal(Proposal):
         """Compute the parameters of every arm's posterior; see `Posterior.update`."""
         super().update(rng, counts, sums)
         self._missing = self.is_missing(counts)
-        own = self.distribution.parameters(counts, sums)
-        pairs = zip(own, self.fallback.parameters(counts, sums), strict=True)
+        proper, fallback = (q.parameters(counts, sums) for q in (self.distribution, self.fallback))
+        pairs = zip(proper, fallback, strict=True)
         self._parameters = [np.where(self._missing, b, a) for a, b in pairs]
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
@@ -183,9 +187,10 @@ class ConjugateProposal(Proposal):
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log-densities of the conjugate prior, without the likelihood."""
-        own, other = self.coefficients
-        missing = self._missing[lanes]
-        coefficients = np.where(missing[..., None], other, own) if missing.any() else own[None]
+        (proper, fallback), missing = self.coefficients, self._missing[lanes]
+        coefficients = proper[None]
+        if missing.any():
+            coefficients = np.where(missing[..., None], fallback, proper)
         return add_statistics(coefficients, self.centre(means))
 
 
@@ -246,8 +251,8 @@ class MixtureProposal(Proposal):
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Return m vectors of means for each lane; see `Proposal.draw`."""
         means, winners = self.posterior.draw(rng, np.repeat(lanes, num_samples))
-        rows = np.ascontiguousarray(means.reshape(len(lanes), num_samples, -1).swapaxes(1, 2))
-        return Draws(rows, winners.reshape(len(lanes), num_samples))
+        means = means.reshape(len(lanes), num_samples, -1).swapaxes(1, 2)
+        return Draws(np.ascontiguousarray(means), winners.reshape(len(lanes), num_samples))
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log-densities of the prior, without the likelihood."""
