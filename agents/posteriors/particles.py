@@ -3,8 +3,8 @@
 Particles are drawn from the prior and reweighted as data arrive. Over time the weight concentrates
 on few particles. When the effective sample size falls, SMC *resamples* the particles. It then
 *moves* the copies by Metropolis steps that leave the posterior invariant (resample-move, Gilks and
-Berzuini 2001). Very informative data are added in stages (tempering): their likelihood is raised to
-powers that rise to one. Where data leave, as in a window, a population begins anew from the prior.
+Berzuini 2001). Very informative data are added in stages (tempering, see `_add_data`). Where data
+leave, as in a window, a population begins anew from the prior.
 `agents.posteriors.populations` detects particles that have become too alike.
 
 Notation: K arms, N lanes, P particles. A *population* is one set of P particles. If arms are
@@ -15,10 +15,13 @@ lane K + arm; it belongs to population cell // D. Arrays have P + 1 columns. The
 
 References:
     Chopin (2002); Del Moral, Doucet and Jasra (2006).
+    Jasra et al. (2011), "Inference for Levy-driven stochastic volatility models via adaptive
+    sequential Monte Carlo".
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -146,9 +149,9 @@ class ParticlePosterior(Posterior):
         """Draw populations from the prior; their weights are by no data."""
         num_means, num_particles = self._num_means, self._schedule.max()
         cells = self._cells_of(rows).ravel()
-        lanes, places = np.unique(cells // num_means, return_inverse=True)
+        lanes, lane_of_cell = np.unique(cells // num_means, return_inverse=True)
         draws = self.problem.prior.sample(rng, (len(lanes), num_particles, num_means))
-        self._means[cells, :-1] = draws[places, :, cells % num_means]
+        self._means[cells, :-1] = draws[lane_of_cell, :, cells % num_means]
         self._peaks.reshape(-1)[cells] = 0.0
         # The reference is an average: inside the support, while a draw may be at its end.
         self._means[cells, -1] = self._means[cells, :16].mean(axis=1)
@@ -179,14 +182,14 @@ class ParticlePosterior(Posterior):
             self._add_one_reward(first, sums.item(first) - before[1].item(first))
             return
         totals = np.array([before, (counts, sums)]).reshape(2, 2, -1)
-        num_blocks = -(-cells.size * self._weights.shape[1] // LOG_LIKELIHOODS_PER_BLOCK)
-        width = -(-len(self._weights) // num_blocks)
+        num_blocks = math.ceil(cells.size * self._weights.shape[1] / LOG_LIKELIHOODS_PER_BLOCK)
+        block_size = math.ceil(len(self._weights) / num_blocks)  # in populations
         if self._is_renewed and not self._is_cumulative:
             cells = self._begin_wider(rng, cells, totals)
-        for first in range(0, len(self._weights), width):
-            ends = cells.searchsorted((first * self._size, (first + width) * self._size))
-            if ends[0] < ends[1]:
-                self._add_data(rng, cells[slice(*ends)], totals)
+        ends = np.arange(block_size, len(self._weights), block_size) * self._size
+        for block in np.split(cells, cells.searchsorted(ends)):
+            if block.size:
+                self._add_data(rng, block, totals)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw: a particle of each population, in proportion to its weight."""
@@ -229,8 +232,8 @@ class ParticlePosterior(Posterior):
         may_miss_mass = lineage.may_miss_mass(self._log_totals(), self._max_log_likelihood())
         collapsed = np.where(has_few_effective | lineage.is_capped, Doubt.PARTICLES_COLLAPSED, 0)
         missed = np.where(may_miss_mass, Doubt.FEW_EFFECTIVE_SAMPLES, 0)
-        found: np.ndarray = np.bitwise_or.reduce(self._by_lane(collapsed | missed), axis=1)
-        return found | self._shortages
+        doubts = np.bitwise_or.reduce(self._by_lane(collapsed | missed), axis=1)
+        return np.bitwise_or(doubts, self._shortages)
 
     def diagnostics(self) -> dict[str, np.ndarray]:
         """Return (N,) arrays by name that measure the quality of the particles.
@@ -267,17 +270,17 @@ class ParticlePosterior(Posterior):
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means."""
-        own = self._populations()
-        levels = np.broadcast_to(p, self._means_shape).reshape(len(own.means), -1)
-        self._note_shortage(np.any(self._by_lane(own.has_few_beyond(levels)), axis=1))
-        return own.quantile(levels).reshape(self._means_shape)
+        draws = self._populations()
+        levels = np.broadcast_to(p, self._means_shape).reshape(len(draws.means), -1)
+        self._note_shortage(np.any(self._by_lane(draws.has_few_beyond(levels)), axis=1))
+        return draws.quantile(levels).reshape(self._means_shape)
 
     def _answer(self, question: Callable[..., Any], *options: Any) -> Any:
         """Return (N, K) values of a `WeightedDraws` method, applied to each population."""
-        own, shape = self._populations(), self._means_shape
-        rows = [np.broadcast_to(each, shape).reshape(len(own.means), -1) for each in options]
-        found = np.asarray(question(own, *rows))
-        return found.reshape(*found.shape[:-2], *shape)
+        draws, shape = self._populations(), self._means_shape
+        given = [np.broadcast_to(option, shape).reshape(len(draws.means), -1) for option in options]
+        answers = np.asarray(question(draws, *given))
+        return answers.reshape(*answers.shape[:-2], *shape)
 
     def _populations(self) -> WeightedDraws:
         """Return the R populations as weighted draws with R lanes of D arms."""
@@ -369,7 +372,11 @@ class ParticlePosterior(Posterior):
     def _add_data(
         self, rng: Generator, cells: np.ndarray, totals: Any, *, is_new: bool = False
     ) -> None:
-        """Reweight by the new data of (C,) cells.
+        """Reweight by the new data of (C,) cells, in stages where these are very informative.
+
+        The likelihood of the new data is raised to powers that rise to 1, each the largest that
+        leaves enough effective particles (Jasra et al. 2011). Between stages particles are
+        resampled and moved, under the likelihood raised so far.
 
         Args:
             rng: source of randomness.
@@ -381,17 +388,15 @@ class ParticlePosterior(Posterior):
         rows = np.unique(owners) if np.count_nonzero(owners[1:] == owners[:-1]) else owners
         power = np.zeros(len(rows))
         for stages_left in reversed(range(self._num_stages)):
-            gain = self._log_likelihood_gain(rows, cells, totals)
-            if not self._is_renewed:
-                self._set_log_weights(rows, self._log_weights[rows] + gain)
-                return
-            gain *= 1 - power[:, None]
-            old, share = self._log_weights[rows], np.ones(len(rows))
+            gain = (1 - power[:, None]) * self._log_likelihood_gain(rows, cells, totals)
+            old = self._log_weights[rows]
             self._set_log_weights(rows, old + gain)
-            sizes = self._effective_sizes(rows)
-            has_few_effective = sizes < self._min_effective_size
-            if not (self._is_cumulative or is_new) and has_few_effective.any():
-                self._begin_anew(rng, rows[has_few_effective], totals)
+            if not self._is_renewed:
+                return
+            sizes, share = self._effective_sizes(rows), np.ones(len(rows))  # of the power left
+            is_due = sizes < self._min_effective_size
+            if is_due.any() and not (self._is_cumulative or is_new):
+                self._begin_anew(rng, rows[is_due], totals)
                 return
             needs_stages = sizes < self._min_unstaged_size
             if not stages_left:
@@ -401,12 +406,11 @@ class ParticlePosterior(Posterior):
                 share[needs_stages] = self._affordable_share(old[:, :-1], gain[:, :-1])
                 self._set_log_weights(rows[needs_stages], old + share[needs_stages, None] * gain)
             power += share * (1 - power)
-            if has_few_effective.any():
-                self._renew(rng, rows[has_few_effective], totals, power[has_few_effective])
-            left = share < 1
-            if not left.any():
+            if is_due.any():
+                self._renew(rng, rows[is_due], totals, power[is_due])
+            rows, power = rows[share < 1], power[share < 1]
+            if not rows.size:
                 return
-            rows, power = rows[left], power[left]
             cells = cells[np.isin(cells // self._size, rows)]
 
     def _log_likelihood_gain(self, rows: np.ndarray, cells: np.ndarray, totals: Any) -> np.ndarray:
@@ -442,17 +446,19 @@ class ParticlePosterior(Posterior):
     def _affordable_share(self, old: np.ndarray, gain: np.ndarray) -> np.ndarray:
         """Return (R,) largest powers of the new likelihood that keep enough effective particles.
 
+        By bisection of the power's logarithm.
+
         Args:
             old: (R, P) log-weights.
             gain: (R, P) log-likelihoods of all new data.
         """
         low, high = np.full(len(old), float(MIN_LOG2_SHARE)), np.zeros(len(old))  # base 2
-        share = high
+        log2_share = high
         for _ in range(20):
-            weights, _ = normalise_weights(old + np.exp2(share)[:, None] * gain)
+            weights, _ = normalise_weights(old + np.exp2(log2_share)[:, None] * gain)
             is_enough = np.vecdot(weights, weights) * self._min_effective_size <= 1
-            low, high = np.where(is_enough, share, low), np.where(is_enough, high, share)
-            share = (low + high) / 2
+            low, high = np.where(is_enough, log2_share, low), np.where(is_enough, high, log2_share)
+            log2_share = (low + high) / 2
         return np.exp2(low)
 
     def _renew(self, rng: Generator, rows: np.ndarray, totals: Any, power: np.ndarray) -> None:

@@ -78,7 +78,7 @@ class Genealogy:
     def resample(
         self, rows: np.ndarray, chosen: np.ndarray, log_total: np.ndarray, particles: np.ndarray
     ) -> None:
-        """Follow a renewal.
+        """Update what is kept in mind after a renewal.
 
         Args:
             rows: the populations.
@@ -94,8 +94,11 @@ class Genealogy:
         narrowing = self._log_scales[rows] - _log_scales(particles)
         self._log_narrowing[rows] = np.maximum(narrowing, 0.0).sum(axis=1)
 
-    def forget(self, rows: np.ndarray, sizes: np.ndarray, correlation: np.ndarray) -> None:
-        """Follow a renewal without families: variance from before is kept as correlations say.
+    def update_worth(self, rows: np.ndarray, sizes: np.ndarray, correlation: np.ndarray) -> None:
+        """Update the worth after a renewal without families, by how far particles have moved.
+
+        Of the variance of before, moved particles keep the square of their correlation with the
+        copies that they had been. The rest is that of independent draws.
 
         Args:
             rows: (R,) the populations.
@@ -220,8 +223,8 @@ def move_particles(
         sizes = PROPOSAL_SCALE * rng.standard_normal(particles.shape[:2])
         proposed = particles + sizes[..., None] * directions[:, d, None]
         log_density = _log_posterior(problem, proposed, data, possible)
-        chance = -rng.standard_exponential(particles.shape[:2])
-        is_accepted = log_density - current > chance
+        log_uniform = -rng.standard_exponential(particles.shape[:2])
+        is_accepted = log_density - current > log_uniform
         particles = np.where(is_accepted[..., None], proposed, particles)
         current = np.where(is_accepted, log_density, current)
     return particles

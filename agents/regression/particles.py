@@ -76,8 +76,9 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
 
     def update(self, rng: Generator, rows: Rows) -> None:  # type: ignore[override]  # evidence here
         """Reweight by the new rewards of each row."""
-        if more := rows.counts.shape[1] - self.counts.shape[1]:
-            self.counts, self.sums = np.pad([self.counts, self.sums], ((0, 0), (0, 0), (0, more)))
+        if num_new := rows.counts.shape[1] - self.counts.shape[1]:
+            padding = (0, 0), (0, 0), (0, num_new)
+            self.counts, self.sums = np.pad([self.counts, self.sums], padding)
         before = Data(rows.columns, self.counts, self.sums)
         self.counts, self.sums = rows.counts.astype(np.float64), rows.sums.copy()
         (lanes,) = (self.counts != before.counts).any(axis=1).nonzero()
@@ -97,55 +98,54 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
 
     def doubts(self) -> np.ndarray:
         """Return (N,) where particles are worth too few draws, or could not follow the data."""
-        lineage, num_particles = self.lineage, self._num_active()
-        of_all = num_particles, self.problem.num_arms
-        is_few = lineage.is_capped | lineage.has_few_effective(self._effective_sizes(), *of_all)
+        lineage, num_particles, num_arms = self.lineage, self._num_active(), self.problem.num_arms
+        is_few = lineage.has_few_effective(self._effective_sizes(), num_particles, num_arms)
         min_worth = MIN_WORTH_SHARE * num_particles, MIN_WORTH_PER_COEFFICIENT * self._size
-        is_few |= lineage.is_worth_less(np.maximum(*min_worth))
+        is_few |= lineage.is_capped | lineage.is_worth_less(np.maximum(*min_worth))
         return np.where(is_few, Doubt.PARTICLES_COLLAPSED.value, 0) | self._shortages
 
-    def _log_likelihood_gain(self, rows: np.ndarray, cells: np.ndarray, totals: Any) -> np.ndarray:
+    def _log_likelihood_gain(self, lanes: np.ndarray, cells: np.ndarray, totals: Any) -> np.ndarray:
         """Return (R, P + 1) log-likelihoods of the new rewards of R lanes."""
         before, now = totals
         new = Data(now.columns, now.counts - before.counts, now.sums - before.sums)
-        theta = self._means.reshape(self.num_lanes, self._size, -1)[rows].swapaxes(1, 2)
-        return np.asarray(sum_likelihoods(self._link, new, rows, np.ascontiguousarray(theta)))
+        theta = self._means.reshape(self.num_lanes, self._size, -1)[lanes].swapaxes(1, 2)
+        return np.asarray(sum_likelihoods(self._link, new, lanes, np.ascontiguousarray(theta)))
 
     def _move(
-        self, rng: Generator, rows: np.ndarray, chosen: np.ndarray, totals: Any, power: np.ndarray
+        self, rng: Generator, lanes: np.ndarray, chosen: np.ndarray, totals: Any, power: np.ndarray
     ) -> None:
         """Move the copied particles of R lanes, by sweeps until they have moved far enough."""
         before, now = totals
         share = np.zeros((self.num_lanes, 1))
-        share[rows, 0] = power
+        share[lanes, 0] = power
         counts = before.counts + share * (now.counts - before.counts)
         data = Data(now.columns, counts, before.sums + share * (now.sums - before.sums))
-        copies = self._particles()[rows]
+        copies = self._particles()[lanes]
         scale = np.maximum(copies.std(axis=1, keepdims=True), MIN_DEVIATION)
         steps = step_directions(copies / scale, uses_principal_axes=True)
         # In the order of C: products of matrices take an eighth of the time.
         steps = np.ascontiguousarray(STEP_SCALE / np.sqrt(self._size) * scale * steps)
-        particles, correlation = copies.copy(), np.ones(len(rows))
-        current, due = self._log_posterior(rows, data, copies), np.arange(len(rows))
+        particles, correlation = copies.copy(), np.ones(len(lanes))
+        current, moving = self._log_posterior(lanes, data, copies), np.arange(len(lanes))
         for _ in range(MAX_SWEEPS if self._num_moves else 0):
-            old = particles[due]
-            proposed = old + rng.standard_normal(old.shape) @ steps[due]
-            log_density = self._log_posterior(rows[due], data, proposed)
-            chance = -rng.standard_exponential(log_density.shape)
-            is_accepted = log_density - current[due] > chance
-            particles[due] = np.where(is_accepted[..., None], proposed, old)
-            current[due] = np.where(is_accepted, log_density, current[due])
-            correlation[due] = correlate(copies[due], particles[due])
-            due = due[correlation[due] > MAX_CORRELATION]
-            if not due.size:
+            old = particles[moving]
+            proposed = old + rng.standard_normal(old.shape) @ steps[moving]
+            log_density = self._log_posterior(lanes[moving], data, proposed)
+            log_uniform = -rng.standard_exponential(log_density.shape)
+            is_accepted = log_density - current[moving] > log_uniform
+            particles[moving] = np.where(is_accepted[..., None], proposed, old)
+            current[moving] = np.where(is_accepted, log_density, current[moving])
+            correlation[moving] = correlate(copies[moving], particles[moving])
+            moving = moving[correlation[moving] > MAX_CORRELATION]
+            if not moving.size:
                 break
-        self.lineage.forget(rows, self._effective_sizes(rows), correlation)
-        self._particles()[rows] = particles
+        self.lineage.update_worth(lanes, self._effective_sizes(lanes), correlation)
+        self._particles()[lanes] = particles
 
-    def _log_posterior(self, rows: np.ndarray, data: Data, particles: np.ndarray) -> np.ndarray:
+    def _log_posterior(self, lanes: np.ndarray, data: Data, particles: np.ndarray) -> np.ndarray:
         """Return (R, P) log posterior densities of (R, P, d) particles of lanes, to a constant."""
         log_prior = np.asarray(self.problem.prior.log_density(particles))
-        return log_prior + sum_likelihoods(self._link, data, rows, particles)
+        return log_prior + sum_likelihoods(self._link, data, lanes, particles)
 
 
 def correlate(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -153,7 +153,8 @@ def correlate(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
     It is 1 where a coefficient does not vary.
     """
-    first, second = (each - each.mean(axis=1, keepdims=True) for each in (first, second))
+    first = first - first.mean(axis=1, keepdims=True)
+    second = second - second.mean(axis=1, keepdims=True)
     products = np.sqrt(np.square(first).sum(axis=1) * np.square(second).sum(axis=1))
     shared = (first * second).sum(axis=1)
     return np.where(products > 0, shared / np.maximum(products, MIN_DEVIATION), 1.0).max(axis=1)
@@ -162,9 +163,8 @@ def correlate(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 @kernel
 def sum_likelihoods(link: LinkCode, data: Data, lanes: np.ndarray, theta: np.ndarray) -> np.ndarray:
     """Return (R, m) log-likelihoods of (R, m, d) coefficients of lanes over rows with a count."""
-    out = np.zeros(theta.shape[:2])
-    own = np.arange(theta.shape[2])
+    out, indices = np.zeros(theta.shape[:2]), np.arange(theta.shape[2])
     for i in range(lanes.size):
         known = np.flatnonzero(data.counts[lanes[i]])
-        add_likelihood(link, data, lanes[i], known, own, theta[i], out[i])
+        add_likelihood(link, data, lanes[i], known, indices, theta[i], out[i])
     return out
