@@ -172,16 +172,16 @@ class GridPosterior(ExactPosterior):
             lanes: (R,) these.
         """
         lanes = np.arange(len(levels)) if lanes is None else lanes
-        found = np.array(levels if levels.ndim == 3 else levels[..., None])
-        invert_tables(self.tables, lanes, found)
-        return found.reshape(levels.shape)
+        u = np.array(levels if levels.ndim == 3 else levels[..., None])
+        invert_tables(self.tables, lanes, u)
+        return u.reshape(levels.shape)
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (m, N, K) densities at (m,) places, as draws from the tables have them."""
         u, (low, high, *_) = self.coordinate.positions(x), self.coordinate.ends
         slope = np.where((x > low) & (x < high), np.exp(-self.coordinate.log_slope(u)), 0.0)
-        found = [[_table_density(arm, u) for arm in lane] for lane in self.tables.points]
-        return np.moveaxis(np.array(found), -1, 0) * slope[:, None, None]
+        densities = [[_table_density(points, u) for points in lane] for lane in self.tables.points]
+        return np.moveaxis(np.array(densities), -1, 0) * slope[:, None, None]
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities."""
@@ -214,20 +214,20 @@ class GridPosterior(ExactPosterior):
     def _moments(self, power: int, centre: np.ndarray) -> np.ndarray:
         """Return the (N, K) expectations of (mean - centre)^power, given (N, K) centres."""
         with np.errstate(all="ignore"):
-            found = self._integral((self._means() - centre[..., None]) ** power)
-            found = np.where(np.isfinite(centre), found, np.inf)
+            moments = self._integral((self._means() - centre[..., None]) ** power)
+            moments = np.where(np.isfinite(centre), moments, np.inf)
             low, high, _, scale = self.coordinate.ends
             if np.isfinite(high - low):
-                return found
-            size = np.abs(found) + scale * (power == 1)  # the mean may be 0
+                return moments
+            size = np.abs(moments) + scale * (power == 1)  # the mean may be 0
             lanes, arms = np.nonzero(self._tails(power, centre) > MAX_TAIL_SHARE * size)
             keys = self.tables.keys[lanes, arms]
             _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-            cells = zip(lanes[first], arms[first], strict=True)
-            integrated = [self._integrate_moment(cell, power, centre[cell]) for cell in cells]
-            found[lanes, arms], is_guessed = np.reshape(integrated, (-1, 2))[which.ravel()].T
+            pairs = zip(lanes[first], arms[first], strict=True)
+            integrals = [self._integrate_moment(pair, power, centre[pair]) for pair in pairs]
+            moments[lanes, arms], is_guessed = np.reshape(integrals, (-1, 2))[which.ravel()].T
         self._is_guessed[lanes[is_guessed > 0]] = True
-        return found
+        return moments
 
     def _tails(self, power: int, centre: np.ndarray) -> np.ndarray:
         """Return about what tables leave out of (N, K) moments."""
@@ -241,22 +241,27 @@ class GridPosterior(ExactPosterior):
         return integrate_tails(weighted, points[..., POSITION]).sum(axis=-1)
 
     def _integrate_moment(
-        self, cell: tuple[int, int], power: int, centre: float
+        self, pair: tuple[int, int], power: int, centre: float
     ) -> tuple[float, bool]:
-        """Return a moment of an arm from all of the line, and whether much of it lies beyond."""
-        kind, table = self.cells.kind_of_arm[cell[1]], self.tables.points[cell]
+        """Return a moment of a lane's arm from all of the line, and whether much lies beyond.
+
+        By Simpson's rule on cells' edges, equal steps and the table's points.
+        """
+        kind, table = self.cells.kind_of_arm[pair[1]], self.tables.points[pair]
         edges = self.cells.edges[kind, : self.cells.sizes[kind] + 1]
         steps = np.linspace(edges[0], edges[-1], NUM_MOMENT_STEPS)
         ends = np.unique(np.concatenate([edges, steps, table[:, POSITION]]))
         u = np.sort(np.concatenate([ends, (ends[1:] + ends[:-1]) / 2]))
-        value = np.empty(len(u))
-        evaluate_posterior(self.cells, kind, tuple(self.tables.keys[cell][1:]), u, value)
-        both = np.exp(value - value.max()) * np.ones((2, 1))
-        both[1] *= (self.coordinate.means(u) - centre) ** power
-        mass, found = (both[:, :-2:2] + 4 * both[:, 1::2] + both[:, 2::2]) @ np.diff(ends) / 6
-        tails = integrate_tails(np.abs(both[1, [2, 0, -3, -1]]), u[[2, 0, -3, -1]])
+        log_density = np.empty(len(u))
+        data = tuple(self.tables.keys[pair][1:])
+        evaluate_posterior(self.cells, kind, data, u, log_density)
+        density = np.exp(log_density - log_density.max())
+        weighted = density * (self.coordinate.means(u) - centre) ** power
+        both = np.stack([density, weighted])
+        mass, moment = (both[:, :-2:2] + 4 * both[:, 1::2] + both[:, 2::2]) @ np.diff(ends) / 6
+        tails = integrate_tails(np.abs(weighted[[2, 0, -3, -1]]), u[[2, 0, -3, -1]])
         tails = np.where(u[[0, -1]] == self.coordinate.limits, tails, 0.0)
-        moment = found + np.copysign(tails, both[1, [0, -1]]).sum()
+        moment += np.copysign(tails, weighted[[0, -1]]).sum()
         is_guessed = tails.sum() > MAX_GUESSED_SHARE * abs(moment)
         return (np.inf, True) if np.isnan(moment) else (moment / mass, is_guessed)
 
@@ -325,14 +330,19 @@ class LaneTables(NamedTuple):
     pairs: np.ndarray
 
 
+class ArmsAtNode(NamedTuple):
+    """What a lane's K arms have at a node, each (K,), overwritten at the next."""
+
+    density: np.ndarray  # f_i
+    below: np.ndarray  # F_i
+    below_before: np.ndarray  # product of F_j over j < i
+    weighted: np.ndarray  # x f_i
+    average: np.ndarray  # E(mean_i | mean_i <= x)
+
+
 @inner
 def add_node(
-    ends: np.ndarray,
-    lane: LaneTables,
-    u: float,
-    weight: float,
-    workspace: np.ndarray,
-    sums: np.ndarray,
+    ends: np.ndarray, lane: LaneTables, u: float, weight: float, node: ArmsAtNode, sums: np.ndarray
 ) -> float:
     """Add a node to the integrals; return the probability that all means are below it.
 
@@ -344,38 +354,38 @@ def add_node(
         lane: its tables, at the pairs that hold the node or are last.
         u: where it is.
         weight: of it.
-        workspace: (5, K) overwritten.
+        node: is set.
         sums: (K, K + 1) or (K, 1): p_a is added to [a, 0], and p_a M_ai to [a, i + 1].
     """
-    num_arms, product, has_means = len(lane.pairs), 1.0, sums.shape[1] > 1
-    density, below, before, average = workspace[0], workspace[1], workspace[2], workspace[3]
-    paid = workspace[4]
+    num_arms, all_below, has_means = len(lane.pairs), 1.0, sums.shape[1] > 1
     for i in range(num_arms):
         points, pair, k = lane.points[i], lane.pairs[i], 2 * lane.pairs[i]
         length = points[k + 2, POSITION] - points[k, POSITION]
         t = min((u - points[k, POSITION]) / length, 1.0) if length > 0.0 else 0.0
         left, middle, right = points[k, DENSITY], points[k + 1, DENSITY], points[k + 2, DENSITY]
-        density[i], part = evaluate_parabola(left, middle, right, t)
-        density[i] = density[i] if t < 1.0 else 0.0
-        below[i] = max(points[k, MASS] + length * part, 0.0)
-        before[i] = product
-        product *= below[i]
+        density, integral = evaluate_parabola(left, middle, right, t)
+        node.density[i] = density if t < 1.0 else 0.0
+        node.below[i] = max(points[k, MASS] + length * integral, 0.0)
+        node.below_before[i] = all_below
+        all_below *= node.below[i]
         if has_means:
             x = lane.x[i, k : k + 3]
-            paid[i], part = evaluate_parabola(left * x[0], middle * x[1], right * x[2], t)
-            average[i] = (lane.totals[i, pair] + length * part) / max(below[i], 1e-300)
-    rest = product
-    product = weight
+            weighted = left * x[0], middle * x[1], right * x[2]
+            node.weighted[i], integral = evaluate_parabola(*weighted, t)
+            total = lane.totals[i, pair] + length * integral
+            node.average[i] = total / max(node.below[i], 1e-300)
+    below_after = weight
     for a in range(num_arms - 1, -1, -1):
-        chance = before[a] * product
-        share = chance * density[a]
-        product *= below[a]
-        sums[a, 0] += share
-        if has_means and share != 0.0:
+        others_below = node.below_before[a] * below_after
+        is_best = others_below * node.density[a]
+        below_after *= node.below[a]
+        sums[a, 0] += is_best
+        if has_means and is_best != 0.0:
             highest = find_mean(ends, u)
             for i in range(num_arms):
-                sums[a, i + 1] += chance * paid[a] if i == a else share * min(average[i], highest)
-    return rest
+                average = is_best * min(node.average[i], highest)
+                sums[a, i + 1] += others_below * node.weighted[i] if i == a else average
+    return all_below
 
 
 @kernel
@@ -385,7 +395,7 @@ def compare_tables(
     positions: np.ndarray,
     x: np.ndarray,
     totals: np.ndarray,
-    found: np.ndarray,
+    best: np.ndarray,
     means: np.ndarray,
 ) -> None:
     """Find the best-arm probabilities p_a and the conditional means M_ai.
@@ -397,12 +407,13 @@ def compare_tables(
             distribution function is 0.
         x: (N, K, M + 1) means at the points; (N, K, 0) if `means` are not asked for.
         totals: (N, K, M / 2 + 1) integrals of x dF up to every other point; (N, K, 0) likewise.
-        found: (N, K) receives p_a; each row sums to one.
+        best: (N, K) receives p_a; each row sums to one.
         means: (N, K, K) receives M_ai at [lane, a, i]; or (N, 0, 0).
     """
     num_lanes, num_arms, num_points = points.shape[:3]
     num_pairs, pairs = num_points // 2, np.empty(num_arms, np.int64)
-    workspace, sums = np.empty((5, num_arms)), np.empty((num_arms, 1 + means.shape[1]))
+    values, sums = np.empty((5, num_arms)), np.empty((num_arms, 1 + means.shape[1]))
+    node = ArmsAtNode(values[0], values[1], values[2], values[3], values[4])
     for lane in range(num_lanes):
         tables, u = LaneTables(points[lane], x[lane], totals[lane], pairs), positions[lane]
         fill_array(sums.reshape(sums.size), 0.0)
@@ -416,15 +427,15 @@ def compare_tables(
                 while points[lane, i, 2 * pairs[i], POSITION] > u[k]:
                     pairs[i] -= 1
             for q in range(2 if length > 0.0 else -1, -1, -1):
-                node, weight = u[k] + length * _GAUSS_NODES[q], length * _GAUSS_WEIGHTS[q]
-                rest = add_node(ends, tables, node, weight, workspace, sums)
+                at, weight = u[k] + length * _GAUSS_NODES[q], length * _GAUSS_WEIGHTS[q]
+                rest = add_node(ends, tables, at, weight, node, sums)
         total = 0.0
         for a in range(num_arms):
             sums[a, 0] = max(sums[a, 0], 0.0)
             total += sums[a, 0]
         for a in range(num_arms):
             p = sums[a, 0]
-            found[lane, a] = p / total
+            best[lane, a] = p / total
             for i in range(means.shape[1]):
                 value = sums[a, i + 1] / p if p > 0.0 else totals[lane, i, num_pairs]
                 means[lane, a, i] = min(max(value, ends[0]), ends[1])  # parabolas may dip below
@@ -450,9 +461,9 @@ def compare_arms(
     (num_lanes, num_arms), size = points.shape[:2], points.shape[1] if moments else 0
     none = np.empty((num_lanes, num_arms, 0))
     ends, x, totals = moments or (np.zeros(4), none, none)
-    found, means = np.empty((num_lanes, num_arms)), np.empty((num_lanes, size, size))
+    best, means = np.empty((num_lanes, num_arms)), np.empty((num_lanes, size, size))
     positions = np.hstack([*points[:, :, ::2, POSITION].swapaxes(0, 1)])
     positions.sort(axis=1)
     lowest = points[:, :, 0, POSITION].max(axis=1, keepdims=True)
-    compare_tables(ends, points, np.maximum(positions, lowest), x, totals, found, means)
-    return found, means
+    compare_tables(ends, points, np.maximum(positions, lowest), x, totals, best, means)
+    return best, means
