@@ -23,8 +23,10 @@ from agents.regression.normal_fit import (
     Components,
     Data,
     Fit,
+    add_product,
     copy_values,
     dot,
+    find_columns,
     find_rows,
     log_prior_and_sites,
     read_prior,
@@ -108,24 +110,24 @@ def draw_block(
 def find_row_sites(fit: Fit, lane: int, part: slice) -> tuple[np.ndarray, np.ndarray]:
     """Return the precision matrix and the shift of the sites of all rows of a block.
 
-    They are what the fit has beside prior and prior sites.
+    They are what the fit has beside prior and prior sites,
+
+        sum_i tau_i x_i x_i' = R'R - W'W - diag(tau),    sum_i nu_i x_i = R'z - W'W m_0 - nu.
     """
-    root, own = fit.root[lane, part, part], fit.order[part]
-    precision, right, row = np.zeros(root.shape), np.zeros(own.size), np.empty(own.size)
-    for b in range(2 * own.size):
-        if b < own.size:
-            copy_values(root[b], row)
-            value, sign = fit.shift[lane, part.start + b], 1.0
-        else:
-            value, sign = read_prior(fit, own, b - own.size, row), -1.0
-        for a in range(own.size):
-            right[a] += sign * row[a] * value
-            for c in range(own.size):
-                precision[a, c] += sign * row[a] * row[c]
-    for a in range(own.size):
-        tau, nu = fit.prior_sites[lane, own[a]]
+    root, columns, size = fit.root[lane, part, part], fit.order[part], part.stop - part.start
+    precision, right, row = np.zeros((size, size)), np.zeros(size), np.empty(size)
+    for a in range(size):
+        copy_values(root[a], row)
+        add_product(precision, right, row, 1.0, fit.shift[lane, part.start + a])
+    for a in range(size):
+        value = read_prior(fit, columns, a, row)
+        add_product(precision, right, row, -1.0, -value)
+    for a in range(size):
+        tau, nu = fit.prior_sites[lane, columns[a]]
         precision[a, a] -= tau
         right[a] -= nu
+        for c in range(a):
+            precision[a, c] = precision[c, a]
     return precision, right
 
 
@@ -148,42 +150,43 @@ def draw_mixture(
         log p(c, theta) - log P(theta) - log((1 - share) Q(c, theta) + share p(c, theta)).
     """
     lane, part = index[0], slice(fit.starts[index[1]], fit.starts[index[1] + 1])
-    own = fit.order[part]
+    columns = fit.order[part]
     rest, shift = find_row_sites(fit, lane, part)
     factor = np.empty(rest.shape)
-    shares, noise = find_shares(prior, fit, index, rest, shift), np.empty(own.size)
-    chosen, terms = np.empty(own.size, dtype=np.int64), np.empty(shares.shape[1])
-    centre, constant = np.empty(own.size), find_constant(own.size)
+    probabilities = find_component_probabilities(prior, fit, index, rest, shift)
+    noise = np.empty(columns.size)
+    chosen, terms = np.empty(columns.size, dtype=np.int64), np.empty(probabilities.shape[1])
+    centre, constant = np.empty(columns.size), find_constant(columns.size)
     for j in range(len(theta)):
         is_prior_draw = rng.random() < PRIOR_SHARE
-        choose_components(rng, prior, shares, own, is_prior_draw, chosen)
+        choose_components(rng, prior, probabilities, columns, is_prior_draw, chosen)
         copy_values(shift, centre)
         matrix = rest.copy()
-        for a in range(own.size):
-            precision_of_one = prior.precisions[own[a], chosen[a]]
-            matrix[a, a] += precision_of_one
-            centre[a] += precision_of_one * prior.means[own[a], chosen[a]]
+        for a in range(columns.size):
+            precision = prior.precisions[columns[a], chosen[a]]
+            matrix[a, a] += precision
+            centre[a] += precision * prior.means[columns[a], chosen[a]]
         cholesky_factor(matrix, factor)
         solve_lower(factor, centre)
         if is_prior_draw:
-            draw_components(rng, prior, own, chosen, theta[j])
-            for a in range(own.size):
+            draw_components(rng, prior, columns, chosen, theta[j])
+            for a in range(columns.size):
                 noise[a] = -centre[a]
-                for c in range(a, own.size):
+                for c in range(a, columns.size):
                     noise[a] += factor[c, a] * theta[j, c]
         else:  # theta = L'^-1 (L^-1 shift + noise)
             draw_noise(rng, noise)
-            for a in range(own.size - 1, -1, -1):
+            for a in range(columns.size - 1, -1, -1):
                 theta[j, a] = centre[a] + noise[a]
-                for c in range(a + 1, own.size):
+                for c in range(a + 1, columns.size):
                     theta[j, a] -= factor[c, a] * theta[j, c]
                 theta[j, a] /= factor[a, a]
-        both, alone = log_components(prior, own, chosen, theta[j], terms)
+        both, alone = log_components(prior, columns, chosen, theta[j], terms)
         ratio = log_noise(noise) + constant - both
-        for a in range(own.size):
+        for a in range(columns.size):
             ratio += math.log(factor[a, a])
             if a == 0 or not prior.is_shared:
-                ratio += math.log(shares[a, chosen[a]])
+                ratio += math.log(probabilities[a, chosen[a]])
         top = max(ratio, 0.0)
         density = (1.0 - PRIOR_SHARE) * math.exp(ratio - top) + PRIOR_SHARE * math.exp(-top)
         out[j] = -alone - top - math.log(density)
@@ -199,37 +202,42 @@ def find_constant(size: int) -> float:
 
 @inner
 def draw_components(
-    rng: Generator, prior: Components, own: np.ndarray, chosen: np.ndarray, theta: np.ndarray
+    rng: Generator, prior: Components, columns: np.ndarray, chosen: np.ndarray, theta: np.ndarray
 ) -> None:
     """Draw (size,) coefficients from chosen components of the prior."""
-    for a in range(own.size):
-        scale = math.exp(-prior.log_scales[own[a], chosen[a]])
-        theta[a] = prior.means[own[a], chosen[a]] + scale * rng.standard_normal()
+    for a in range(columns.size):
+        scale = math.exp(-prior.log_scales[columns[a], chosen[a]])
+        theta[a] = prior.means[columns[a], chosen[a]] + scale * rng.standard_normal()
 
 
 @inner
-def find_shares(
+def find_component_probabilities(
     prior: Components, fit: Fit, index: tuple[int, int], rest: np.ndarray, shift: np.ndarray
 ) -> np.ndarray:
     """Return (size, C) probabilities by which to draw components: nearly those given the data.
 
-    Of one coefficient, by the density of its cavity under each; of all at once, by the evidence of
-    the sites of rows, their precision `rest` and `shift`, and in the first line.
+    Of one coefficient, they are in proportion to the weights w_c times the density of the centre of
+    its cavity N(centre, 1 / p) under each component N(m_c, 1 / p_c),
+
+        w_c N(centre; m_c, 1 / p + 1 / p_c).
+
+    Of all at once they are by the evidence of the sites of rows, with their precision `rest` and
+    `shift`, and in the first line.
     """
-    lane, first, own = index[0], fit.starts[index[1]], fit.order[fit.starts[index[1]] :]
+    lane, first, columns = index[0], fit.starts[index[1]], fit.order[fit.starts[index[1]] :]
     out = np.empty((shift.size, prior.weights.shape[1]))
     for a in range(1 if prior.is_shared else shift.size):
         if prior.is_shared:
-            values = find_shared_evidence(prior, own[: shift.size], rest, shift)
+            values = find_shared_evidence(prior, columns[: shift.size], rest, shift)
         else:
-            tau, nu = fit.prior_sites[lane, own[a]]
+            tau, nu = fit.prior_sites[lane, columns[a]]
             row = fit.factor[lane, first + a, first : first + shift.size]
             variance = dot(row, row)
             cavity = max(1.0 / variance - tau, MIN_CAVITY / variance)
-            off = (fit.mean[lane, first + a] / variance - nu) / cavity - prior.means[own[a]]
-            joint = 1.0 / (1.0 / cavity + 1.0 / prior.precisions[own[a]])
+            off = (fit.mean[lane, first + a] / variance - nu) / cavity - prior.means[columns[a]]
+            joint = 1.0 / (1.0 / cavity + 1.0 / prior.precisions[columns[a]])
             values = 0.5 * (np.log(joint) - joint * off * off)
-        values += prior.log_weights[own[a]]
+        values += prior.log_weights[columns[a]]
         values = np.exp(values - values.max())
         copy_values(values / values.sum(), out[a])
     return out
@@ -237,20 +245,20 @@ def find_shares(
 
 @inner
 def find_shared_evidence(
-    prior: Components, own: np.ndarray, rest: np.ndarray, shift: np.ndarray
+    prior: Components, columns: np.ndarray, rest: np.ndarray, shift: np.ndarray
 ) -> np.ndarray:
     """Return the (C,) log-evidences of the sites of rows under components of all coefficients."""
     out, factor = np.zeros(prior.weights.shape[1]), np.empty(rest.shape)
     for c in range(out.size):
         solved, matrix = shift.copy(), rest.copy()
-        for a in range(own.size):
-            mean, precision = prior.means[own[a], c], prior.precisions[own[a], c]
+        for a in range(columns.size):
+            mean, precision = prior.means[columns[a], c], prior.precisions[columns[a], c]
             matrix[a, a] += precision
             solved[a] += precision * mean
-            out[c] += prior.log_scales[own[a], c] - 0.5 * precision * mean * mean
+            out[c] += prior.log_scales[columns[a], c] - 0.5 * precision * mean * mean
         cholesky_factor(matrix, factor)
         solve_lower(factor, solved)
-        for a in range(own.size):
+        for a in range(columns.size):
             out[c] += 0.5 * solved[a] * solved[a] - math.log(factor[a, a])
     return out
 
@@ -259,16 +267,16 @@ def find_shared_evidence(
 def choose_components(
     rng: Generator,
     prior: Components,
-    shares: np.ndarray,
-    own: np.ndarray,
+    probabilities: np.ndarray,
+    columns: np.ndarray,
     is_prior_draw: bool,
     chosen: np.ndarray,
 ) -> None:
-    """Choose a component of each coefficient, or one of all, by the prior or (size, C) shares."""
+    """Choose a component of each coefficient, or one of all, by prior or given probabilities."""
     c = 0
     for a in range(chosen.size):
         if a == 0 or not prior.is_shared:
-            choices = prior.weights[own[a]] if is_prior_draw else shares[a]
+            choices = prior.weights[columns[a]] if is_prior_draw else probabilities[a]
             level, c = rng.random(), 0
             while c < choices.size - 1 and level >= choices[c]:
                 level -= choices[c]
@@ -278,7 +286,7 @@ def choose_components(
 
 @inner
 def log_components(
-    prior: Components, own: np.ndarray, chosen: np.ndarray, theta: np.ndarray, terms: np.ndarray
+    prior: Components, columns: np.ndarray, chosen: np.ndarray, theta: np.ndarray, terms: np.ndarray
 ) -> tuple[float, float]:
     """Return the prior's log-density of chosen components and coefficients, and of these alone.
 
@@ -286,13 +294,13 @@ def log_components(
     are overwritten.
     """
     both, alone = 0.0, 0.0
-    for a in range(own.size):
-        i = own[a]
+    for a in range(columns.size):
+        i = columns[a]
         for c in range(terms.size):
             before = terms[c] if prior.is_shared and a > 0 else prior.log_weights[i, c]
             off = theta[a] - prior.means[i, c]
             terms[c] = before + prior.log_scales[i, c] - 0.5 * prior.precisions[i, c] * off * off
-        if not prior.is_shared or a == own.size - 1:
+        if not prior.is_shared or a == columns.size - 1:
             top = terms.max()
             both += terms[chosen[a]]
             alone += top + math.log(np.exp(terms - top).sum())
@@ -302,29 +310,31 @@ def log_components(
 @inner
 def add_normal_prior(fit: Fit, index: tuple[int, int], theta: np.ndarray, out: np.ndarray) -> None:
     """Add the log-density of the normal prior, to a constant, of (m, size) draws of a block."""
-    lane, part = index[0], slice(fit.starts[index[1]], fit.starts[index[1] + 1])
+    lane, columns = index[0], find_columns(fit, index[1])
     for j in range(len(theta)):
-        out[j] += log_prior_and_sites(fit, lane, fit.order[part], theta[j])
+        out[j] += log_prior_and_sites(fit, lane, columns, theta[j])
 
 
 @inner
-def fill_tile(data: Data, lane: int, rows: np.ndarray, own: np.ndarray, tile: np.ndarray) -> bool:
+def fill_tile(
+    data: Data, lane: int, rows: np.ndarray, columns: np.ndarray, tile: np.ndarray
+) -> bool:
     """Copy features, counts and sums of some rows; say whether all counts are 1.
 
     Args:
         data: all rows.
         lane: whose.
         rows: (R,) of them.
-        own: (size,) coefficients.
+        columns: (size,) coefficients.
         tile: (size + 2, at least R) receives features, and then counts and sums.
     """
-    for a in range(own.size):
-        gather_values(data.columns[lane, own[a]], rows, tile[a])
-    gather_values(data.counts[lane], rows, tile[own.size])
-    gather_values(data.sums[lane], rows, tile[own.size + 1])
+    for a in range(columns.size):
+        gather_values(data.columns[lane, columns[a]], rows, tile[a])
+    gather_values(data.counts[lane], rows, tile[columns.size])
+    gather_values(data.sums[lane], rows, tile[columns.size + 1])
     num_single = 0
     for j in range(rows.size):
-        num_single += tile[own.size, j] == 1.0
+        num_single += tile[columns.size, j] == 1.0
     return num_single == rows.size
 
 
@@ -358,19 +368,19 @@ def add_likelihood(
     data: Data,
     lane: int,
     all_rows: np.ndarray,
-    own: np.ndarray,
+    columns: np.ndarray,
     theta: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Add to (m,) values the log-likelihoods of (m, size) coefficients `own` over some rows."""
-    tile, work = np.empty((own.size + 2, TILE_ROWS)), np.empty((3, TILE_ROWS))
+    """Add to (m,) values the log-likelihoods of (m, size) coefficients `columns` over some rows."""
+    tile, work = np.empty((columns.size + 2, TILE_ROWS)), np.empty((3, TILE_ROWS))
     for low in range(0, all_rows.size, TILE_ROWS):
         rows = all_rows[low : low + TILE_ROWS]
-        is_single = fill_tile(data, lane, rows, own, tile)
+        is_single = fill_tile(data, lane, rows, columns, tile)
         eta, buffer = work[0][: rows.size], work[1:]  # contiguous, for vector instructions
         for j in range(len(theta)):
             predict_linearly(tile, theta[j], eta)
-            out[j] += sum_log_likelihoods(link, eta, tile[own.size :], is_single, buffer)
+            out[j] += sum_log_likelihoods(link, eta, tile[columns.size :], is_single, buffer)
 
 
 @inner
@@ -425,23 +435,23 @@ def weigh_draws(
     log_weights = np.full((num_lanes, num_blocks, num_draws), -np.inf)
     for lane in range(num_lanes):
         for block in range(num_blocks):
-            length, own = lengths[lane, block], fit.order[fit.starts[block] : fit.starts[block + 1]]
+            length, columns = lengths[lane, block], find_columns(fit, block)
             if length == 0:
                 continue
-            theta = np.empty((length, own.size))
+            theta = np.empty((length, columns.size))
             values = log_weights[lane, block, :length]
             if prior is not None:
                 draw_mixture(rng, prior, fit, (lane, block), theta, values)
             else:
                 draw_block(rng, fit, (lane, block), theta, values)
-            for a in range(own.size):
-                copy_values(theta[:, a], draws[lane, own[a]])
+            for a in range(columns.size):
+                copy_values(theta[:, a], draws[lane, columns[a]])
             is_cheap = features[lane].size <= find_rows(fit, lane, block).size  # to compare arms
             if num_blocks == 1 and is_cheap and have_one_winner(features[lane], theta):
                 continue
             if has_normal_prior:
                 add_normal_prior(fit, (lane, block), theta, values)
-            add_likelihood(link, data, lane, find_rows(fit, lane, block), own, theta, values)
+            add_likelihood(link, data, lane, find_rows(fit, lane, block), columns, theta, values)
     return draws, log_weights
 
 
@@ -471,7 +481,7 @@ def choose_coefficients(
             for i in range(size):
                 winner = np.searchsorted(below, rng.random() * below[-1], side="right")
                 winner = min(winner, num_draws - 1)  # rounding may lead beyond it
-                for a in fit.order[fit.starts[block] : fit.starts[block + 1]]:
+                for a in find_columns(fit, block):
                     chosen[lane, i, a] = draws[lane, a, winner]
     return chosen
 

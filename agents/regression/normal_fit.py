@@ -120,20 +120,26 @@ def find_rows(fit: Fit, lane: int, block: int) -> np.ndarray:
 
 
 @inner
-def read_prior(fit: Fit, own: np.ndarray, a: int, out: np.ndarray) -> float:
-    """Set `out` to row a of the prior of the coefficients `own`; return what it is to be."""
-    for c in range(own.size):
-        out[c] = fit.prior[own[a], own[c]]
-    return fit.prior[own[a], -1]
+def find_columns(fit: Fit, block: int) -> np.ndarray:
+    """Return the coefficients of a block, a view."""
+    return fit.order[fit.starts[block] : fit.starts[block + 1]]
 
 
 @inner
-def log_prior_and_sites(fit: Fit, lane: int, own: np.ndarray, theta: np.ndarray) -> float:
-    """Return the log-density of coefficients `own` under prior and prior sites, to a constant."""
-    total, row = 0.0, np.empty(own.size)
-    for a in range(own.size):
-        off = read_prior(fit, own, a, row) - dot(row, theta)
-        tau, nu = fit.prior_sites[lane, own[a]]
+def read_prior(fit: Fit, columns: np.ndarray, a: int, out: np.ndarray) -> float:
+    """Set `out` to row a of the prior of the coefficients `columns`; return what it is to be."""
+    for c in range(columns.size):
+        out[c] = fit.prior[columns[a], columns[c]]
+    return fit.prior[columns[a], -1]
+
+
+@inner
+def log_prior_and_sites(fit: Fit, lane: int, columns: np.ndarray, theta: np.ndarray) -> float:
+    """Return the log-density of some coefficients under prior and prior sites, to a constant."""
+    total, row = 0.0, np.empty(columns.size)
+    for a in range(columns.size):
+        off = read_prior(fit, columns, a, row) - dot(row, theta)
+        tau, nu = fit.prior_sites[lane, columns[a]]
         total += (nu - 0.5 * tau * theta[a]) * theta[a] - 0.5 * off * off
     return total
 
@@ -155,15 +161,16 @@ def rebuild_block(data: Data, fit: Fit, lane: int, block: int) -> None:
 @inner
 def sum_products(data: Data, fit: Fit, lane: int, block: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the upper half of the precision matrix of a block, and its product with the mean."""
-    own = fit.order[fit.starts[block] : fit.starts[block + 1]]
-    precision, right, x = np.zeros((own.size, own.size)), np.zeros(own.size), np.empty(own.size)
-    for b in range(own.size):
-        add_product(precision, right, x, 1.0, read_prior(fit, own, b, x))
-        tau, nu = fit.prior_sites[lane, own[b]]
+    columns = find_columns(fit, block)
+    size = columns.size
+    precision, right, x = np.zeros((size, size)), np.zeros(size), np.empty(size)
+    for b in range(size):
+        add_product(precision, right, x, 1.0, read_prior(fit, columns, b, x))
+        tau, nu = fit.prior_sites[lane, columns[b]]
         precision[b, b] += tau
         right[b] += nu
     for row in find_rows(fit, lane, block):
-        read_features(data, lane, row, own, x)
+        read_features(data, lane, row, columns, x)
         add_product(precision, right, x, fit.sites[lane, row, 0], fit.sites[lane, row, 1])
     return precision, right
 
@@ -185,19 +192,19 @@ def rotate_all_rows(data: Data, fit: Fit, lane: int, block: int) -> None:
     """Set the root of a block by rotating the rows of prior and sites into it."""
     part = slice(fit.starts[block], fit.starts[block + 1])
     root, shift = fit.root[lane, part, part], fit.shift[lane, part]
-    errors, own = fit.errors[lane, part, part], fit.order[part]
+    errors, columns = fit.errors[lane, part, part], fit.order[part]
     root[:], shift[:], errors[:] = 0.0, 0.0, 0.0
-    x, slopes = np.empty(own.size), np.zeros(own.size)
-    for b in range(own.size):
-        value = read_prior(fit, own, b, x)
+    x, slopes = np.empty(columns.size), np.zeros(columns.size)
+    for b in range(columns.size):
+        value = read_prior(fit, columns, b, x)
         rotate_row(root, shift, errors, x, value)
-        tau, nu = fit.prior_sites[lane, own[b]]
+        tau, nu = fit.prior_sites[lane, columns[b]]
         if tau > 0.0:
             x[:] = 0.0
             x[b] = math.sqrt(tau)
             rotate_row(root, shift, errors, x, nu / x[b])
     for row in find_rows(fit, lane, block):
-        read_features(data, lane, row, own, x)
+        read_features(data, lane, row, columns, x)
         tau, nu = fit.sites[lane, row]
         if tau > MIN_TAU:
             x *= math.sqrt(tau)
@@ -235,10 +242,10 @@ def find_decrement(fit: Fit, lane: int, block: int) -> float:
 
 
 @inner
-def read_features(data: Data, lane: int, row: int, own: np.ndarray, out: np.ndarray) -> None:
+def read_features(data: Data, lane: int, row: int, columns: np.ndarray, out: np.ndarray) -> None:
     """Set `out` to a row's features of some coefficients."""
-    for a in range(own.size):
-        out[a] = data.columns[lane, own[a], row]
+    for a in range(columns.size):
+        out[a] = data.columns[lane, columns[a], row]
 
 
 @inner

@@ -30,6 +30,7 @@ from agents.regression.normal_fit import (
     copy_values,
     describe_block,
     dot,
+    find_columns,
     find_decrement,
     find_rows,
     read_features,
@@ -199,7 +200,7 @@ def join_blocks(data: Data, seen: np.ndarray, labels: np.ndarray) -> bool:
 def find_block(data: Data, fit: Fit, lane: int, row: int) -> int:
     """Return the block of a row, -1 if all its features are 0."""
     for block in range(fit.starts.size - 1):
-        for a in fit.order[fit.starts[block] : fit.starts[block + 1]]:
+        for a in find_columns(fit, block):
             if data.columns[lane, a, row] != 0.0:
                 return block
     return -1
