@@ -180,18 +180,18 @@ def make_thompson_policy(problem: BanditProblem, horizon: int) -> BlockPolicy:
         horizon: T; blocks have fewer pulls.
     """
     kinds, states = group_arms(Arms(problem)), np.tril_indices(horizon)
-    found, kind_of_arm = np.unique(kinds, return_inverse=True)
-    keys = np.concatenate([find_keys(kind, *states, horizon) for kind in found])
+    distinct_kinds, kind_of_arm = np.unique(kinds, return_inverse=True)
+    keys = np.concatenate([find_keys(kind, *states, horizon) for kind in distinct_kinds])
     table = make_posterior_table(problem, kinds, keys, horizon)
     begins = kind_of_arm * len(states[0])
 
     def policy(counts: tuple[int, ...]) -> FloatArray:
         """Return the (K, n_1 + 1, ..., n_K + 1) probabilities that each arm is the best."""
-        rows = [
+        parts = [
             slice(begin + n * (n + 1) // 2, begin + (n + 1) * (n + 2) // 2)
             for begin, n in zip(begins, counts, strict=True)
         ]
-        (shares, below), of_arms = ([part[each] for each in rows] for part in table), []
+        (shares, below), of_arms = ([values[part] for part in parts] for values in table), []
         for arm in range(len(counts) - 1):
             others = reduce(lambda a, b: a[..., None, :] * b, below[:arm] + below[arm + 1 :])
             chances = np.tensordot(shares[arm], others, axes=(-1, -1))

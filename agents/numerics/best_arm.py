@@ -225,8 +225,8 @@ def find_panel(family: int, march: March, u: float, bottom: float, step: float) 
             if end >= u:
                 rate = max(rate, square_rate(a, b, slopes))
             elif end > -np.inf:
-                own = square_rate(a, b, feature_slopes(family, end))
-                left = max(left, end - 0.5 * step / math.sqrt(own))
+                rate_at_end = square_rate(a, b, feature_slopes(family, end))
+                left = max(left, end - 0.5 * step / math.sqrt(rate_at_end))
         left = max(left, u - step / math.sqrt(rate))
         at = 0.5 * (u + left)
     return min(left, u - MIN_PANEL * (1 + abs(u)))
@@ -260,7 +260,7 @@ def fill_densities(family: int, march: March, left: float, u: float, middle: flo
 
 
 @inner
-def add_panel(march: March, num_active: int, half: float, found: np.ndarray) -> float:
+def add_panel(march: March, num_active: int, half: float, out: np.ndarray) -> float:
     """Add a panel's part to (K,) probabilities, and return the chance that all arms are below.
 
     Products of the others' distribution functions run from both sides.
@@ -284,7 +284,7 @@ def add_panel(march: March, num_active: int, half: float, found: np.ndarray) -> 
         product[k] = half * _WEIGHTS[k]
     for j in range(num_active - 1, -1, -1):
         for k in range(_NUM_NODES):
-            found[march.active[j]] += product[k] * march.before[j, k] * march.densities[j, k]
+            out[march.active[j]] += product[k] * march.before[j, k] * march.densities[j, k]
             product[k] *= march.below[j, k]
     return chance
 
@@ -294,19 +294,19 @@ def march_down(
     distributions: MeanDistributions,
     available: np.ndarray,
     step: float,
-    found: np.ndarray,
+    out: np.ndarray,
     missing: np.ndarray,
 ) -> None:
-    """Fill `found` (N, K) with probabilities, and `missing` (N,) with 1 less what they summed to.
+    """Set (N, K) probabilities, and (N,) `missing` to 1 less what they summed to.
 
     Args:
         distributions: (N, K) of the means.
         available: (N, K) arms that may be best; the others get 0.
         step: of panels, see `STEP`.
-        found: receives the probabilities.
-        missing: receives what the sums lacked.
+        out: (N, K), is set to the probabilities.
+        missing: is set.
     """
-    family, (num_lanes, num_arms) = distributions.family, found.shape
+    family, (num_lanes, num_arms) = distributions.family, out.shape
     active, product = np.empty(num_arms, np.int64), np.empty(_NUM_NODES)
     lines = np.empty((5, num_arms))
     densities, below = np.empty((2, num_arms, _NUM_NODES))
@@ -317,17 +317,17 @@ def march_down(
             *(lines[0], lines[1], lines[2], lines[3], lines[4], active),
             *(densities, below, before, product),
         )
-        found[n] = 0.0
+        out[n] = 0.0
         u, bottom = start_march(family, march, available[n])
         middle, chance = u, 1.0
         while u > bottom and chance > MAX_REST:
             left = find_panel(family, march, u, bottom, step)
             num_active = fill_densities(family, march, left, u, middle)
-            chance = add_panel(march, num_active, 0.5 * (u - left), found[n])
+            chance = add_panel(march, num_active, 0.5 * (u - left), out[n])
             u, middle = left, 0.5 * (u + left)
-        total = found[n].sum()
+        total = out[n].sum()
         missing[n] = 1.0 - total
-        found[n] /= total
+        out[n] /= total
 
 
 def conjugate_best_arms(
@@ -342,13 +342,13 @@ def conjugate_best_arms(
     """
     family, first, second = distributions
     mask = np.ones(first.shape, dtype=np.bool_) if available is None else available
-    found, missing = np.empty(first.shape), np.empty(len(first))
-    march_down(distributions, mask, step, found, missing)
+    probabilities, missing = np.empty(first.shape), np.empty(len(first))
+    march_down(distributions, mask, step, probabilities, missing)
     is_off = ~(np.abs(missing) < MAX_MISSING)
     if step > MIN_STEP and is_off.any():
         harder = MeanDistributions(family, first[is_off], second[is_off])
-        found[is_off] = conjugate_best_arms(harder, mask[is_off], step / 2)
-    return found
+        probabilities[is_off] = conjugate_best_arms(harder, mask[is_off], step / 2)
+    return probabilities
 
 
 # -- Any densities ------------------------------------------------------------------------------
@@ -398,11 +398,14 @@ def integrate_best_arms(arms: Arms, available: np.ndarray | None = None) -> np.n
         ends = np.asarray(arms.quantile(levels)).transpose(1, 0, 2)  # (N, M, K)
         if np.isnan(ends).any():
             raise ValueError(message("distributions", "have parameters in range", "NaN quantiles"))
-        found = _integrate_panels(arms, np.sort(ends.reshape(len(ends), -1), axis=1), available)
-        error = max(np.abs(found - last).max(), np.abs(found.sum(axis=1) - 1).max())
+        probabilities = _integrate_panels(
+            arms, np.sort(ends.reshape(len(ends), -1), axis=1), available
+        )
+        change, rest = probabilities - last, probabilities.sum(axis=1) - 1
+        error = max(np.abs(change).max(), np.abs(rest).max())
         if error <= MAX_ERROR:
-            return found / found.sum(axis=1, keepdims=True)
-        last = found
+            return probabilities / probabilities.sum(axis=1, keepdims=True)
+        last = probabilities
     condition = f"have densities whose integrals are found to {MAX_ERROR:g}"
     raise ValueError(message("distributions", condition, f"{error:.1g}"))
 
@@ -459,7 +462,7 @@ def best_arm_probabilities(
         ValueError: if a parameter, a value or a cost is out of range, a floor is above 1 by the
             number of available arms, or 1e-6 is not reached.
     """
-    own, arms, conjugate = _read_arms(distributions)
+    shape, arms, conjugate = _read_arms(distributions)
     value = 1.0 if values is None else check_numbers("values", values)
     cost = 0.0 if costs is None else check_numbers("costs", costs)
     if not (np.all(np.greater(value, 0)) and np.all(np.isfinite(value))):
@@ -467,9 +470,9 @@ def best_arm_probabilities(
     if not np.all(np.isfinite(cost)):
         raise ValueError(message("costs", "be finite", costs))
     try:
-        shape = np.broadcast_shapes(own, np.shape(value), np.shape(cost))
+        shape = np.broadcast_shapes(shape, np.shape(value), np.shape(cost))
     except ValueError:
-        condition = f"have shapes that go with {own}, that of the distributions"
+        condition = f"have shapes that go with {shape}, that of the distributions"
         raise ValueError(
             message("values and costs", condition, (np.shape(value), np.shape(cost)))
         ) from None
@@ -478,11 +481,11 @@ def best_arm_probabilities(
     lanes, num_envs = (1, *shape)[-2:], shape[0] if len(shape) == 2 else None
     mask = None if available is None else check_available(available, shape[-1], num_envs)
     if conjugate is not None and values is None and costs is None:
-        found = conjugate_best_arms(conjugate, mask)
+        probabilities = conjugate_best_arms(conjugate, mask)
     else:
-        found = integrate_best_arms(_value_arms(arms, value, cost, lanes), mask)
-    found = raise_to_floor(found, floor, mask)
-    return found if num_envs else found[0]
+        probabilities = integrate_best_arms(_value_arms(arms, value, cost, lanes), mask)
+    probabilities = raise_to_floor(probabilities, floor, mask)
+    return probabilities if num_envs else probabilities[0]
 
 
 def _read_arms(distributions: Any) -> tuple[tuple[int, ...], Arms, MeanDistributions | None]:
@@ -490,32 +493,33 @@ def _read_arms(distributions: Any) -> tuple[tuple[int, ...], Arms, MeanDistribut
     is_several = isinstance(distributions, Sequence) and len(distributions) > 0
     if is_several and isinstance(distributions[0], str):
         distribution, first, second = _read_named(*distributions)
-        pair = [np.atleast_2d(each) for each in (first, second)]
+        parameters = np.atleast_2d(first), np.atleast_2d(second)
         arms = Arms(
             lambda x: np.exp(distribution.log_density(first, second, x)),
             lambda x: distribution.cdf(first, second, x),
             lambda p: distribution.quantile(first, second, p),
         )
-        return first.shape, arms, MeanDistributions(distribution.code, *pair)
-    each = [*distributions] if is_several else [distributions]
-    for one in each:
+        return first.shape, arms, MeanDistributions(distribution.code, *parameters)
+    distributions = [*distributions] if is_several else [distributions]
+    for one in distributions:
         if not all(hasattr(one, name) for name in ("pdf", "cdf", "ppf")):
             condition = "be a name with parameters, or continuous distributions of scipy.stats"
             raise TypeError(message("distributions", condition, one))
-    shapes = [np.shape(one.ppf(0.5)) for one in each]
+    shapes = [np.shape(one.ppf(0.5)) for one in distributions]
     if not is_several:
-        one = each[0]
+        (one,) = distributions
         return shapes[0], Arms(one.pdf, one.cdf, one.ppf), None
     if any(shapes):
         raise ValueError(message("distributions", "be single ones, in a list", shapes))
 
     def apply(name: str, x: FloatArray) -> FloatArray:
         """Return each arm's function in its own place of the last axis."""
-        x = np.broadcast_to(x, (*x.shape[:-1], len(each)))
-        return np.stack([getattr(one, name)(x[..., i]) for i, one in enumerate(each)], axis=-1)
+        x = np.broadcast_to(x, (*x.shape[:-1], len(distributions)))
+        values = [getattr(one, name)(x[..., i]) for i, one in enumerate(distributions)]
+        return np.stack(values, axis=-1)
 
     arms = Arms(partial(apply, "pdf"), partial(apply, "cdf"), partial(apply, "ppf"))
-    return (len(each),), arms, None
+    return (len(distributions),), arms, None
 
 
 def _read_named(name: str, *parameters: Any) -> tuple[Any, FloatArray, FloatArray]:
@@ -525,7 +529,7 @@ def _read_named(name: str, *parameters: Any) -> tuple[Any, FloatArray, FloatArra
     if len(parameters) != 2:
         condition = f"be ({name!r}, {', '.join(names)})"
         raise ValueError(message("distributions", condition, (name, *parameters)))
-    pair = [check_numbers(*each) for each in zip(names, parameters, strict=True)]
+    pair = [*map(check_numbers, names, parameters)]
     for label, given in zip(names, pair, strict=True):
         is_good = np.isfinite(given) & ((given > 0) | (label == "mean"))
         if not is_good.all():

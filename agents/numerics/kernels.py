@@ -52,7 +52,7 @@ def fill_array(out: np.ndarray, value: float) -> None:
 
 
 @inner
-def compare_means(
+def update_winners(
     rng: Generator, means: np.ndarray, arm: int, best: np.ndarray, winners: np.ndarray
 ) -> None:
     """Let an arm challenge the best of the arms before it, in each of m draws.
@@ -114,7 +114,7 @@ def draw_chunk(
             out = flat[start * num_samples : start * num_samples + size]
             draw_conjugate_means(rng, repeated, out, workspace[2, :size])
             for i in arms:
-                compare_means(rng, means[r], i, best, winners[r])
+                update_winners(rng, means[r], i, best, winners[r])
 
 
 @kernel
@@ -147,7 +147,7 @@ def draw_best_arms(
             if prior.parameters[i, 1] == 0.0:  # an arm without data, and without a posterior
                 for j in range(size):
                     means[i, j] = np.inf if pulls[j] == 0 else means[i, j]
-            compare_means(rng, means, i, best, actions[lanes])
+            update_winners(rng, means, i, best, actions[lanes])
 
 
 @kernel

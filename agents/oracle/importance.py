@@ -155,14 +155,14 @@ def combine_arms(predictors: Sequence[FloatArray], weights: Sequence[FloatArray]
         predictors: for each arm (M,) draws.
         weights: for each arm (M,) weights that sum to one.
     """
-    orders = [np.argsort(each) for each in predictors]
-    positions = [each[order] for each, order in zip(predictors, orders, strict=True)]
-    chances = [each[order] for each, order in zip(weights, orders, strict=True)]
-    steps = [np.concatenate([[0.0], np.cumsum(each)]) for each in chances]
+    orders = [np.argsort(values) for values in predictors]
+    positions = [values[order] for values, order in zip(predictors, orders, strict=True)]
+    masses = [mass[order] for mass, order in zip(weights, orders, strict=True)]
+    steps = [np.concatenate([[0.0], np.cumsum(mass)]) for mass in masses]
     for arm, other in permutations(range(len(predictors)), 2):
         below = np.searchsorted(positions[other], positions[arm])
-        chances[arm] = chances[arm] * steps[other][below]
-    return np.array([each.sum() for each in chances])
+        masses[arm] = masses[arm] * steps[other][below]
+    return np.array([mass.sum() for mass in masses])
 
 
 def average_batches(

@@ -87,7 +87,7 @@ class Panels:
             return self.log_density.max(axis=(0, 1)) - np.log(self.density.max(axis=(0, 1)))
 
     @cached_property
-    def roughness(self) -> FloatArray:
+    def masses_in_doubt(self) -> FloatArray:
         """(P, K) size of the last two Legendre coefficients: the mass that is in doubt."""
         sizes: FloatArray = np.abs(_LAST_COEFFICIENTS @ self.density).sum(axis=1)
         return self.lengths[:, None] * sizes
@@ -168,7 +168,7 @@ def resolve_panels(posteriors: ArmPosteriors, edges: FloatArray, tolerance: floa
         if not is_rough.any():
             return panels
         if len(is_rough) + is_rough.sum() > max_panels:
-            error = float(panels.roughness.sum())
+            error = float(panels.masses_in_doubt.sum())
             raise ToleranceError(
                 f"{len(is_rough)} panels leave a mass of {error:.2g} in doubt; the posteriors are "
                 "too narrow or too rough for this tolerance.",
@@ -179,7 +179,7 @@ def resolve_panels(posteriors: ArmPosteriors, edges: FloatArray, tolerance: floa
 
 def is_unresolved(panels: Panels, tolerance: float) -> BoolArray:
     """Return (P, K) where the polynomial may miss more mass than tolerance and rounding explain."""
-    return np.asarray(panels.roughness > tolerance + 4 * panels.noise)
+    return np.asarray(panels.masses_in_doubt > tolerance + 4 * panels.noise)
 
 
 def bisect_panels(
@@ -281,7 +281,7 @@ def integrate_arms(
         probabilities = best_arm_probabilities(finer)
         total = probabilities.sum()
         change = np.abs(probabilities - best_arm_probabilities(panels)).max()
-        unresolved = np.where(is_unresolved(finer, mass_in_doubt), finer.roughness, 0.0).sum()
+        unresolved = np.where(is_unresolved(finer, mass_in_doubt), finer.masses_in_doubt, 0.0).sum()
         beyond = (posteriors.slope_changes() * finer.masses_beyond(*arms.line.limits)).sum()
         rounding, tails = finer.noise.sum(axis=0), finer.tails().sum()
         error = float(change + abs(1 - total) + unresolved + rounding.max() + tails + beyond)

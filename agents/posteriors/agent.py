@@ -184,12 +184,12 @@ class PosteriorAgent(Agent):
     def _find_errors(self, size: int | None, probabilities: np.ndarray) -> np.ndarray:
         if self.has_exact_probabilities:
             return super()._find_errors(size, probabilities)
-        found = [probabilities]
+        estimates = [probabilities]
         for seed in self.inner.other_seeds:
             self.inner.pool_seed = seed
-            found.append(self._find_probabilities(size))
-        if len(found) > 1:
-            errors = np.std(found, axis=0, ddof=1)
+            estimates.append(self._find_probabilities(size))
+        if len(estimates) > 1:
+            errors = np.std(estimates, axis=0, ddof=1)
         else:
             draws = self._last_belief._count_independent_draws()[:, None]  # type: ignore[union-attr]
             errors = np.sqrt((probabilities * (1 - probabilities) + 1 / draws) / draws)

@@ -180,16 +180,17 @@ def make_cells(problem: BanditProblem) -> PriorCells:
     coordinate = make_coordinate(support, draws)
     signatures = find_arm_signatures(problem, support, draws)
     _, arms, kind_of_arm = np.unique(signatures, axis=0, return_index=True, return_inverse=True)
-    found = []
+    resolved = []
     for arm in arms:
         density = ArmDensity(problem, coordinate, support, int(arm))
-        found.append(resolve_arm(density, draws[:, arm]))
-        _require_decay(found[-1], density)
-    sizes = np.array([len(kind.is_unknown) for kind in found])
+        resolved.append(resolve_arm(density, draws[:, arm]))
+        _require_decay(resolved[-1], density)
+    sizes = np.array([len(kind.is_unknown) for kind in resolved])
     columns = []
-    for column in zip(*found, strict=True):
-        places = np.arange(max(map(len, column)))  # the last of an arm's fills the rest
-        columns.append(np.stack([each[np.minimum(places, len(each) - 1)] for each in column]))
+    for column in zip(*resolved, strict=True):
+        indices = np.arange(max(map(len, column)))  # the last of an arm's fills the rest
+        padded = [values[np.minimum(indices, len(values) - 1)] for values in column]
+        columns.append(np.stack(padded))
     return PriorCells(coordinate, kind_of_arm.ravel(), sizes, *columns)
 
 

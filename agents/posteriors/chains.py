@@ -321,9 +321,9 @@ def move_chains(
                 for k in range(num_arms):
                     tried[k] = centre[k] + (x[k] - centre[k]) * cos + y[k] * sin
                 turned = square * cos * cos + 2 * cross * cos * sin + square_y * sin * sin
-                found = log_ratio(tried, target, lane) + log_correction(turned, num_arms)
-                if found >= level:
-                    x[:], log_density, square = tried, found, turned
+                log_tried = log_ratio(tried, target, lane) + log_correction(turned, num_arms)
+                if log_tried >= level:
+                    x[:], log_density, square = tried, log_tried, turned
                     for i in range(num_arms):
                         z[i] = cos * z[i] + sin * z_y[i]
                     break

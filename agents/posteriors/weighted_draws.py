@@ -225,15 +225,15 @@ def compare_populations(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
     masses = np.zeros((len(means), positions.max() + 1))
     np.add.at(masses, (np.arange(len(means))[:, None], positions), weights)
     num_nodes = (np.count_nonzero(masses, axis=0).max() + 1) // 2
-    nodes, shares = np.polynomial.legendre.leggauss(num_nodes)
-    chances = np.zeros(len(means))
-    for node, share in zip(nodes, shares / 2, strict=True):
+    nodes, node_weights = np.polynomial.legendre.leggauss(num_nodes)
+    probabilities = np.zeros(len(means))
+    for node, node_weight in zip(nodes, node_weights / 2, strict=True):
         below = np.cumsum(masses, axis=1) - masses * (1 - node) / 2
-        for arm, own in enumerate(positions):
-            others = below[:, own]
-            others[arm] = weights[arm]
-            chances[arm] += share * others.prod(axis=0).sum()
-    return chances
+        for arm, positions_of_arm in enumerate(positions):
+            factors = below[:, positions_of_arm]
+            factors[arm] = weights[arm]
+            probabilities[arm] += node_weight * factors.prod(axis=0).sum()
+    return probabilities
 
 
 def draw_particles(rng: Generator, weights: np.ndarray) -> np.ndarray:
