@@ -368,19 +368,19 @@ def add_likelihood(
     data: Data,
     lane: int,
     all_rows: np.ndarray,
-    columns: np.ndarray,
+    own: np.ndarray,
     theta: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Add to (m,) values the log-likelihoods of (m, size) coefficients `columns` over some rows."""
-    tile, work = np.empty((columns.size + 2, TILE_ROWS)), np.empty((3, TILE_ROWS))
+    """Add to (m,) values the log-likelihoods of (m, size) coefficients `own` over some rows."""
+    tile, work = np.empty((own.size + 2, TILE_ROWS)), np.empty((3, TILE_ROWS))
     for low in range(0, all_rows.size, TILE_ROWS):
         rows = all_rows[low : low + TILE_ROWS]
-        is_single = fill_tile(data, lane, rows, columns, tile)
+        is_single = fill_tile(data, lane, rows, own, tile)
         eta, buffer = work[0][: rows.size], work[1:]  # contiguous, for vector instructions
         for j in range(len(theta)):
             predict_linearly(tile, theta[j], eta)
-            out[j] += sum_log_likelihoods(link, eta, tile[columns.size :], is_single, buffer)
+            out[j] += sum_log_likelihoods(link, eta, tile[own.size :], is_single, buffer)
 
 
 @inner
@@ -435,23 +435,23 @@ def weigh_draws(
     log_weights = np.full((num_lanes, num_blocks, num_draws), -np.inf)
     for lane in range(num_lanes):
         for block in range(num_blocks):
-            length, columns = lengths[lane, block], find_columns(fit, block)
+            length, own = lengths[lane, block], fit.order[fit.starts[block] : fit.starts[block + 1]]
             if length == 0:
                 continue
-            theta = np.empty((length, columns.size))
+            theta = np.empty((length, own.size))
             values = log_weights[lane, block, :length]
             if prior is not None:
                 draw_mixture(rng, prior, fit, (lane, block), theta, values)
             else:
                 draw_block(rng, fit, (lane, block), theta, values)
-            for a in range(columns.size):
-                copy_values(theta[:, a], draws[lane, columns[a]])
+            for a in range(own.size):
+                copy_values(theta[:, a], draws[lane, own[a]])
             is_cheap = features[lane].size <= find_rows(fit, lane, block).size  # to compare arms
             if num_blocks == 1 and is_cheap and have_one_winner(features[lane], theta):
                 continue
             if has_normal_prior:
                 add_normal_prior(fit, (lane, block), theta, values)
-            add_likelihood(link, data, lane, find_rows(fit, lane, block), columns, theta, values)
+            add_likelihood(link, data, lane, find_rows(fit, lane, block), own, theta, values)
     return draws, log_weights
 
 
@@ -481,7 +481,7 @@ def choose_coefficients(
             for i in range(size):
                 winner = np.searchsorted(below, rng.random() * below[-1], side="right")
                 winner = min(winner, num_draws - 1)  # rounding may lead beyond it
-                for a in find_columns(fit, block):
+                for a in fit.order[fit.starts[block] : fit.starts[block + 1]]:
                     chosen[lane, i, a] = draws[lane, a, winner]
     return chosen
 
