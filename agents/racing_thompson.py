@@ -204,11 +204,11 @@ class RacingThompson(Thompson):
         if self._has_features:
             raise TypeError(message("race", "be asked where arms have no features", self.problem))
         self.belief()
-        return self.inner.race(self.rng)  # type: ignore[no-any-return]
+        return self._posterior.race(self.rng)  # type: ignore[no-any-return]
 
     def _action_probabilities(self) -> np.ndarray:
         probabilities = super()._action_probabilities()
-        if self._has_features or not self.inner.pulls_first:
+        if self._has_features or not self._posterior.pulls_first:
             return probabilities
-        is_missing = self.inner.proposal.is_missing(self.lane_counts)
+        is_missing = self._posterior.proposal.is_missing(self.lane_counts)
         return favour_missing_arms(is_missing, probabilities, *self._available)

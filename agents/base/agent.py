@@ -477,7 +477,7 @@ class Agent(Lanes, metaclass=AgentMeta):
         twin: Any = type(self)(problem, **self.options())  # type: ignore[call-arg]
         twin._rng = copy.deepcopy(self.rng)
         twin.reset(self.num_envs)
-        for name in {*list_state_names(self)} - {"inner", "_diagnostics"}:
+        for name in {*list_state_names(self)} - {"_posterior", "_diagnostics"}:
             setattr(twin, name, copy.deepcopy(getattr(self, name)))
         if isinstance(problem, ContextualProblem):  # rows know nothing of arms
             twin.evidence.add_features(problem.num_features - self.problem.num_features)  # type: ignore[attr-defined]

@@ -31,14 +31,15 @@ AGENT_FILE_FORMAT, MIN_AGENT_FILE_FORMAT = 6, 5
 NAMES_ADDED_TO_FORMAT_6 = "pool_seed", "seeded_at", "num_discounts", "num_removals"
 """Which files of its first version lack."""
 
-NAMES_OF_FORMAT_5 = {
+FORMER_NAMES = {
     "_ahead": "buffer",
     "_place": "_num_used",
     "_places": "_next_slots",
     "offered": "decision_features",
     "is_unused": "awaits_reward",
+    "inner": "_posterior",
 }
-"""What objects of this project remembered under another name, which has kept its meaning."""
+"""What objects remembered under another name, which has kept its meaning."""
 
 CONTENT_KEY, ARRAY_KEY = "agent", "<array>"
 
@@ -54,7 +55,7 @@ def describe_agent(agent: Any) -> dict[str, Any]:
     return {
         "class": f"{module}:{type(agent).__qualname__}",
         "options": options,
-        "posterior": type(agent.inner).__name__ if is_custom else None,
+        "posterior": type(agent._posterior).__name__ if is_custom else None,
         "problem": describe_problem(agent.problem),
         "prior": type(agent.problem.prior).__name__,
         "num_envs": agent.num_envs,
@@ -150,13 +151,13 @@ def set_state(obj: Any, state: Any, file_format: int = AGENT_FILE_FORMAT) -> Non
     """
     names = list_state_names(obj)
     is_ours, is_old = is_project_class(type(obj)), file_format < AGENT_FILE_FORMAT
-    if is_ours and is_old:
-        state = {NAMES_OF_FORMAT_5.get(name, name): value for name, value in state.items()}
+    renamed = {name: FORMER_NAMES.get(name, name) for name in state if name not in names}
+    state = {renamed.get(name, name): value for name, value in state.items()}
+    if is_ours and not is_old:
+        names = [name for name in names if name in state or name not in NAMES_ADDED_TO_FORMAT_6]
+    elif is_ours:
         state = {name: state[name] for name in names if name in state}
         names = [*state]
-    elif is_ours:
-        names = [name for name in names if name in state or name not in NAMES_ADDED_TO_FORMAT_6]
-    if is_ours and is_old:
         if file_format < (oldest := getattr(obj, "min_file_format", file_format)):
             condition = f"lead to a file of format {oldest} or later for {type(obj).__name__}"
             remedy = "build the agent again, and give it its data by warm_start"

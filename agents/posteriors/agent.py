@@ -39,14 +39,13 @@ class PosteriorAgent(Agent):
         window: see `Agent`.
 
     Attributes:
-        inner: the posterior, if any; `belief` is how rules get at it.
         uses_draws: whether its rule draws from the belief, so that its propensities are exact only
             where best-arm probabilities are.
     """
 
-    state_names: ClassVar[tuple[str, ...]] = ("inner",)
+    state_names: ClassVar[tuple[str, ...]] = ("_posterior",)
     uses_draws: ClassVar[bool] = False
-    inner: Any
+    _posterior: Any  # None if the rule asks none; `belief` is how rules get at it
     _last_belief: Belief | None = None  # that the last decision was made on
 
     def __init__(
@@ -58,26 +57,26 @@ class PosteriorAgent(Agent):
         window: int | None = None,
     ) -> None:
         super().__init__(problem, discount=discount, window=window)
-        self.inner = None
+        self._posterior = None
         if posterior is None:
             return
-        self.inner = make_posterior(check_problem(problem), posterior)
-        if self._has_features and not self.inner.takes_features:
+        self._posterior = make_posterior(check_problem(problem), posterior)
+        if self._has_features and not self._posterior.takes_features:
             condition = "be one of coefficients, which says takes_features = True"
-            raise ValueError(message("posterior", condition, type(self.inner).__name__))
-        if not (self.evidence.is_cumulative or self.inner.can_discount):
-            name = type(self.inner).__name__
+            raise ValueError(message("posterior", condition, type(self._posterior).__name__))
+        if not (self.evidence.is_cumulative or self._posterior.can_discount):
+            name = type(self._posterior).__name__
             condition = "be one that can follow a discount or a window"
             others = "'racing' and 'laplace'" if self._has_features else "tables and 'smc'"
             remedy = f"conjugate posteriors, {others} can"
             raise ValueError(message("posterior", condition, name, remedy))
         if self.uses_draws:
-            self.has_exact_probabilities = self.inner.has_exact_probabilities
+            self.has_exact_probabilities = self._posterior.has_exact_probabilities
 
     @property
     def max_lanes(self) -> int:
         """How many lanes it can be asked for: posteriors may need more memory than statistics."""
-        max_of_posterior = MAX_STATISTICS if self.inner is None else self.inner.max_lanes
+        max_of_posterior = MAX_STATISTICS if self._posterior is None else self._posterior.max_lanes
         return min(super().max_lanes, max_of_posterior)
 
     @atomic
@@ -99,12 +98,12 @@ class PosteriorAgent(Agent):
     def _refuse_learner(self, name: str) -> None:
         if not self.can_warm_start:
             condition = f"be one that does without learn, for {name}, where no reward is known"
-            raise TypeError(message("posterior", condition, type(self.inner).__name__))
+            raise TypeError(message("posterior", condition, type(self._posterior).__name__))
 
     @property
     def can_warm_start(self) -> bool:
         """Whether totals say all that it needs: not where its posterior learns single rewards."""
-        return self.inner is None or type(self.inner).learn is Posterior.learn
+        return self._posterior is None or type(self._posterior).learn is Posterior.learn
 
     def belief(self, features: Any = None) -> Belief:
         """Return what is known after all that was observed, for a rule within a decision.
@@ -118,8 +117,8 @@ class PosteriorAgent(Agent):
         rng = self.rng
         if self._has_features:
             features = self._features(features)
-        self.inner.update(rng, self.evidence)
-        self._last_belief = belief = self.inner.predict(features)
+        self._posterior.update(rng, self.evidence)
+        self._last_belief = belief = self._posterior.predict(features)
         self._diagnostics = None
         if self.uses_draws:
             self.has_exact_probabilities = belief.has_exact_probabilities
@@ -140,7 +139,7 @@ class PosteriorAgent(Agent):
     @atomic
     def posterior(self, observation: Any = None) -> PosteriorSnapshot:
         """Return what is known of the means now, see `Agent.posterior`."""
-        if self.inner is None:
+        if self._posterior is None:
             super().posterior()
         self._require_reset()
         is_asked = self._has_features and observation is not None
@@ -169,24 +168,24 @@ class PosteriorAgent(Agent):
         return super().__getstate__()
 
     def _start(self) -> None:
-        if self.inner is not None:
-            self.inner.start(self.rng, self.num_lanes)
+        if self._posterior is not None:
+            self._posterior.start(self.rng, self.num_lanes)
 
     def _restart(self, mask: np.ndarray) -> None:
-        if self.inner is not None:
+        if self._posterior is not None:
             self._find_diagnostics()  # while the posterior is the one that decided
-            self.inner.restart(self.rng, mask)
+            self._posterior.restart(self.rng, mask)
 
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
-        if self.inner is not None:
-            self.inner.learn(self.rng, lanes, actions, rewards)
+        if self._posterior is not None:
+            self._posterior.learn(self.rng, lanes, actions, rewards)
 
     def _find_errors(self, size: int | None, probabilities: np.ndarray) -> np.ndarray:
         if self.has_exact_probabilities:
             return super()._find_errors(size, probabilities)
         estimates = [probabilities]
-        for seed in self.inner.other_seeds:
-            self.inner.pool_seed = seed
+        for seed in self._posterior.other_seeds:
+            self._posterior.pool_seed = seed
             estimates.append(self._find_probabilities(size))
         if len(estimates) > 1:
             errors = np.std(estimates, axis=0, ddof=1)
@@ -203,12 +202,12 @@ class PosteriorAgent(Agent):
 
     def _prepare_decision(self, size: int | None) -> None:
         super()._prepare_decision(size)
-        if self.inner is not None:
+        if self._posterior is not None:
             self.belief()
-            self.inner.renew_draws(self.rng)
+            self._posterior.renew_draws(self.rng)
 
     def _copy_agent(self, keeps_draws: bool = False) -> Self:
         copied = super()._copy_agent()
-        if self.inner is not None:
-            copied.inner = self.inner.fork_for_decision(self.evidence, keeps_draws)
+        if self._posterior is not None:
+            copied._posterior = self._posterior.fork_for_decision(self.evidence, keeps_draws)
         return copied

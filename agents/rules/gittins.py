@@ -58,7 +58,7 @@ class DiscountedGittins(PosteriorAgent):
         if not is_binary(problem.likelihood):
             condition = "be Bernoulli() for DiscountedGittins"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
-        if self.inner.method in DEPENDENT_METHODS:
+        if self._posterior.method in DEPENDENT_METHODS:
             condition = "have independent arms for DiscountedGittins"
             raise ValueError(message("problem.prior", condition, problem.prior))
         self._num_pulls = 0

@@ -75,7 +75,7 @@ class Greedy(PosteriorAgent):
         super().__init__(problem, posterior=posterior, discount=discount, window=window)
 
     def _scores(self) -> np.ndarray:
-        return empirical_means(self) if self.inner is None else self.belief().mean()
+        return empirical_means(self) if self._posterior is None else self.belief().mean()
 
 
 class EpsilonGreedy(Greedy):

@@ -56,7 +56,7 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
         if not (is_binary(problem.likelihood) or isinstance(problem.likelihood, Gaussian)):
             condition = "be Bernoulli or Gaussian for InformationRelaxation"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
-        if self.inner.method in DEPENDENT_METHODS:
+        if self._posterior.method in DEPENDENT_METHODS:
             condition = "have independent arms for InformationRelaxation"
             raise ValueError(message("problem.prior", condition, problem.prior))
         require_proper_prior(problem.prior)

@@ -48,7 +48,7 @@ class Thompson(PosteriorAgent):
         return self.belief().best_arm_probabilities(*self._available)
 
     def _find_many_probabilities(self, features: np.ndarray) -> np.ndarray:
-        if not self.inner.decides_many or type(self)._choose is not Thompson._choose:
+        if not self._posterior.decides_many or type(self)._choose is not Thompson._choose:
             return super()._find_many_probabilities(features)
         return self._action_probabilities()
 
@@ -57,7 +57,7 @@ class Thompson(PosteriorAgent):
 
     def _choose_many(self, size: int, features: np.ndarray | None) -> np.ndarray:
         """Return (n,) arms: by probabilities if these are exact, with features by one pool."""
-        is_fast = features is not None and self.inner.decides_many
+        is_fast = features is not None and self._posterior.decides_many
         if features is None and size >= MIN_DECISIONS_PER_ARM * self._num_arms:
             is_fast = self.has_exact_probabilities
         if not is_fast or type(self)._choose is not Thompson._choose:
@@ -146,7 +146,7 @@ class ExactThompson(Thompson):
     ) -> None:
         posterior = {"name": "exact", "method": method}
         super().__init__(problem, posterior=posterior, discount=discount, window=window)
-        self.method: str = self.inner.method
+        self.method: str = self._posterior.method
 
 
 class SMCThompson(Thompson):

@@ -69,7 +69,7 @@ class PosteriorSnapshot(ThreadSafe):
         evidence = agent.evidence.copy_totals()
         self.counts, self.sums = view_read_only(evidence.counts), view_read_only(evidence.sums)
         self.has_pulls = not isinstance(self.problem, ContextualProblem)  # of each arm in `counts`
-        self._posterior = agent.inner.fork()
+        self._posterior = agent._posterior.fork()
         # Particles and chains follow the data as the agent itself will.
         self._posterior.update(copy.deepcopy(agent.rng), evidence)
         if self.has_pulls or features is not None:

@@ -173,11 +173,11 @@ def _measure_along_runs(
 
 def find_shares(agent: Any, features: np.ndarray, rng: Generator, num_draws: int) -> np.ndarray:
     """Return (N, K) probabilities of arms: those of an ensemble, or frequencies in D draws."""
-    if not hasattr(agent, "inner"):
+    if not hasattr(agent, "_posterior"):
         return np.asarray(agent.action_probabilities(features))
     shares = np.zeros(features.shape[:2])
     for _ in range(num_rounds := max(1, num_draws // DRAWS_AT_ONCE)):
-        draws = agent.inner.sample_many(rng, DRAWS_AT_ONCE)
+        draws = agent._posterior.sample_many(rng, DRAWS_AT_ONCE)
         best = np.einsum("nkd,snd->nsk", features, draws).argmax(axis=2)
         shares += [np.bincount(arms, minlength=features.shape[1]) for arms in best]
     return shares / (num_rounds * DRAWS_AT_ONCE)

@@ -368,9 +368,9 @@ class Tempered(ExactThompson):
         """Return what is known of the means if each reward has the weight."""
         totals = self.weight * self.lane_counts, self.weight * self.lane_sums
         evidence: Any = CountsAndSums.from_totals(*totals, is_cumulative=False)
-        self.inner.update(self.rng, evidence)
+        self._posterior.update(self.rng, evidence)
         self._found = None
-        return self.inner.predict()
+        return self._posterior.predict()
 
 
 class Wavering(ExactThompson):

@@ -59,12 +59,12 @@ class RacingByDraws(RacingThompson):
 
     def __init__(self, problem: BanditProblem, **options: Any) -> None:
         super().__init__(problem, **options)
-        stop = self.inner.stopping
+        stop = self._posterior.stopping
         assert isinstance(stop, Paper)
         m = np.arange(1.0, stop.max_samples + 1)  # line 12 for averages over m draws, not m + 1
         gaps = 2 * threshold_function(stop.threshold, m, stop.delta) - stop.sigma
         gaps = np.append(np.inf, gaps * m / (m + 1))
-        self.inner.thresholds = self.inner.thresholds._replace(gaps=gaps)
+        self._posterior.thresholds = self._posterior.thresholds._replace(gaps=gaps)
 
 
 class RacingBySupremum(RacingThompson):
@@ -75,9 +75,9 @@ class RacingBySupremum(RacingThompson):
 
     def __init__(self, problem: BanditProblem, **options: Any) -> None:
         super().__init__(problem, **options)
-        has_fallback = not self.inner.pulls_first
-        self.inner.log_weight_bound = find_log_supremum(
-            self.inner.proposal, has_fallback=has_fallback
+        has_fallback = not self._posterior.pulls_first
+        self._posterior.log_weight_bound = find_log_supremum(
+            self._posterior.proposal, has_fallback=has_fallback
         )
 
 

@@ -267,7 +267,7 @@ ALTERED = [
     (place("generator", "bit_generator", "MT19937"), "PCG64"),
     (place("state", {}), "evidence"),
     (place("state", "evidence", "counts", {"<array>": "99"}), "99"),
-    (place("state", "inner", {}), "must name"),
+    (place("state", "_posterior", {}), "must name"),
     (place("state", "more", 1), "must name"),
 ]
 

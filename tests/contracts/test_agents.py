@@ -612,7 +612,7 @@ def test_saved_and_copied_agents_decide_the_same_from_pools_that_are_not_saved(t
         visitors = np.random.default_rng(5).normal(size=(7, *shown(agent).shape))
         expected = agent.decide(visitors)
         for copy in copies:
-            assert not getattr(getattr(copy, "inner", None), "_pools", None), setting
+            assert not getattr(getattr(copy, "_posterior", None), "_pools", None), setting
             assert_same(copy.decide(visitors), expected, setting)
 
 

@@ -138,7 +138,7 @@ def test_an_object_is_copied_so_that_two_agents_share_nothing():
     own = Ensemble(ARMS)
     first, second = (started("greedy", ARMS, 2, posterior=own) for _ in range(2))
     play(first, 3)
-    assert (second.inner.pulls == 3.0).all() and not hasattr(own, "pulls")
+    assert (second._posterior.pulls == 3.0).all() and not hasattr(own, "pulls")
 
 
 def test_what_a_posterior_lacks_is_answered_from_its_draws_and_it_says_so():
@@ -164,9 +164,9 @@ def test_a_posterior_that_holds_few_draws_knows_no_more_than_they_tell():
 @pytest.mark.parametrize("axes", [(0, 2, 1), None])
 def test_draws_of_another_form_are_refused_by_the_name_of_their_method(monkeypatch, axes):
     agent = started("bayes_ucb", ARMS, None, posterior=Ensemble(ARMS))
-    means = agent.inner.weighted_draws().means
+    means = agent._posterior.weighted_draws().means
     answer = means if axes is None else WeightedDraws(means.transpose(axes), np.zeros((1, 20)))
-    monkeypatch.setattr(agent.inner, "weighted_draws", lambda: answer)
+    monkeypatch.setattr(agent._posterior, "weighted_draws", lambda: answer)
     with pytest.raises(ValueError, match="weighted_draws must return WeightedDraws of "):
         agent.act()
 

@@ -524,7 +524,7 @@ def test_evidence_follows_lanes_that_are_pulled_forgotten_and_reset(method, disc
         agent.observe(agent.act(), (rng.random(5) < 0.5).astype(float), mask=rng.random(5) < 0.7)
         if step == 20:
             agent.reset_lanes(np.arange(5) == 2)
-    fresh = started("exact", problem, 5, method=method).inner
+    fresh = started("exact", problem, 5, method=method)._posterior
     fresh.update(rng, agent.evidence)
     np.testing.assert_allclose(agent.posterior().mean(), fresh.mean(), rtol=1e-12)
 

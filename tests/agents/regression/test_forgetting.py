@@ -96,12 +96,12 @@ def test_draws_of_a_discounted_race_are_worth_what_those_of_any_are(discount: fl
         agent.observe(0, float(rng.random() < 0.5), observation=row)
         if i > 290:  # scaled sites, and those of one fit from the prior
             agent.act(np.eye(2))
-    assert agent.inner.fits.shares.min() > 0.75 and not agent.diagnostics()["doubts"]
+    assert agent._posterior.fits.shares.min() > 0.75 and not agent.diagnostics()["doubts"]
     twin = agents.RacingThompson(problem, discount=discount)
     twin.reset(seed=1)
     twin.evidence = agent.evidence
     twin.act(np.eye(2))
-    fit, anew = agent.inner.fits.fit, twin.inner.fits.fit
+    fit, anew = agent._posterior.fits.fit, twin._posterior.fits.fit
     deviation = np.sqrt(np.square(fit.factor[0]).sum(axis=1)).min()
     # One sweep moves what is converged by a hundredth of a deviation at most.
     np.testing.assert_allclose(fit.mean, anew.mean, rtol=0, atol=0.01 * deviation)

@@ -63,7 +63,7 @@ def test_pools_agree_with_many_draws_of_the_posterior(learned):
     agent, _ = learned
     visitors = draw_visitors(np.random.default_rng(4), 20)
     found = agent.action_probabilities(visitors)
-    draws = agent.inner.sample_many(np.random.default_rng(6), 50_000)[:, 0]
+    draws = agent._posterior.sample_many(np.random.default_rng(6), 50_000)[:, 0]
     best = np.argmax(np.einsum("nkd,md->nmk", visitors, draws), axis=2)
     shares = (best[..., None] == np.arange(3)).mean(axis=1)
     # Draws are taken from a pool that is worth 4,096, of independent draws.
