@@ -48,10 +48,8 @@ DIFFERENCE_STEP = 0.01
 MAX_RECENT_TABLES = 8192
 """Statistics, of which one table each is kept to copy from: 14 MB at 64 points."""
 
-_HALF_DEVIATIONS = np.array(
-    [0.7, 1.4, 2.1, 2.8, 3.5, 4.3, 5.2, 6.5, 8.0, 10.0, 13.0, 17.0, 22.0, 28.0]
-)
-LIKELIHOOD_DEVIATIONS = np.concatenate([-_HALF_DEVIATIONS[::-1], [0.0], _HALF_DEVIATIONS])
+_ON_ONE_SIDE = [0.7, 1.4, 2.1, 2.8, 3.5, 4.3, 5.2, 6.5, 8.0, 10.0, 13.0, 17.0, 22.0, 28.0]
+LIKELIHOOD_DEVIATIONS = np.sort([0.0, *_ON_ONE_SIDE, *np.negative(_ON_ONE_SIDE)])
 """Deviations from the likelihood's own mean, at which the posterior is evaluated."""
 
 
@@ -327,7 +325,8 @@ def build_table(
         a bound on the error of its distribution function, inf if it is not known; NaN if the
         posterior is 0 everywhere.
     """
-    evaluations = make_evaluations(cells.edges.shape[1] + LIKELIHOOD_DEVIATIONS.size, len(points))
+    size = cells.edges.shape[1] + LIKELIHOOD_DEVIATIONS.size + MAX_PASSES * len(points)
+    evaluations = Evaluations(np.empty(size), np.empty(size), np.empty(size), np.zeros(size))
     u, value, weights = np.empty(len(points)), np.empty(len(points)), find_weights(cells, data)
     num, error = evaluate_first(cells, kind, data, evaluations), np.inf
     lowest = 0.5 * EXCLUDED_LOG_LIKELIHOOD * (1.0 + data[0])
@@ -402,13 +401,6 @@ def find_recent(keys: np.ndarray, kind: int, pulls: float, total: float) -> int:
 def matches_key(key: np.ndarray, kind: int, pulls: float, total: float) -> bool:
     """Say whether a table of this (3,) key is that of an arm's statistics."""
     return key[0] == kind and key[1] == pulls and key[2] == total
-
-
-@inner
-def make_evaluations(num_first: int, num_points: int) -> Evaluations:
-    """Return space for the evaluations of a table."""
-    size = num_first + MAX_PASSES * num_points
-    return Evaluations(np.empty(size), np.empty(size), np.empty(size), np.zeros(size))
 
 
 @kernel

@@ -35,6 +35,9 @@ UNPULLED_OPTIONS = ("matched", "pull")
 WEIGHTED_DRAWS = 10_000, 40_000, 160_000
 """Numbers of weighted draws for each lane that answers rest on: the first that are worth enough."""
 
+MIN_EFFECTIVE_RACE_SAMPLES = 3.0
+"""Least effective sample size of a race that no other sample checks."""
+
 TAIL_LEVEL = 0.025
 """Level of a quantile that is resolved in any case."""
 
@@ -121,12 +124,13 @@ class RacePosterior(Posterior):
         if self._is_one_sample:
             return np.asarray(self.exact.draw_best(rng, available))  # type: ignore[union-attr]
         races = self.race(rng, available)
+        sizes = races.effective_sample_size()
         is_capped = races.num_samples == self.thresholds.max_samples
         is_capped &= not isinstance(self.stopping, int)
         doubts = self._doubts_of(self.proposal) | Doubt.RACE_CAPPED.value * is_capped
         if not (self.proposal.posterior or self.check.has_exact_second):
-            doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * races.has_few_effective()
-        sizes = races.effective_sample_size()
+            is_few = sizes < np.minimum(MIN_EFFECTIVE_RACE_SAMPLES, 0.9 * races.num_samples)
+            doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * is_few
         self._last_diagnostics = self._report(races.num_samples, sizes, is_capped, doubts)
         return np.argmax(races.totals, axis=1)  # line 16
 

@@ -31,9 +31,6 @@ ROW_COST = 10.0
 FIRST_ROUND_SAMPLES = 16.0
 """Samples expected before line 12 first holds; later, as many again as were drawn so far."""
 
-MIN_EFFECTIVE_RACE_SAMPLES = 3.0
-"""Least effective sample size of a race that no other sample checks."""
-
 MIN_POSITIVE, LOG_ZERO = 5e-324, -1e300
 """Smallest positive float, a divisor in place of 0; and a finite stand-in for log 0."""
 
@@ -156,12 +153,6 @@ class Races(NamedTuple):
         with np.errstate(divide="ignore"):
             logs = np.log(self.weight_sums[:, 0]) + np.log1p(-1.0 / np.maximum(self.num_samples, 1))
         return np.maximum(logs + self.log_scale, LOG_ZERO)
-
-    def has_few_effective(self) -> np.ndarray:
-        """Return (N,) True where the effective sample size is low for the race's length."""
-        return self.effective_sample_size() < np.minimum(
-            MIN_EFFECTIVE_RACE_SAMPLES, 0.9 * self.num_samples
-        )
 
     def _require_weight(self, proposal: Proposal, lanes: np.ndarray) -> None:
         """Raise an error for races that reached their last sample with every weight zero."""
