@@ -74,16 +74,15 @@ class MixturePosterior(ExactPosterior):
         components, weights = prior.shared_components()  # type: ignore[attr-defined]
         self.shape = len(components), problem.num_arms
         self._log_weights, self._constants = np.log(weights), np.zeros(self.shape)
-        component_problems = [replace(problem, prior=component) for component in components]
-        is_named = is_compiled(problem.likelihood) and not by_tables
-        has_conjugates = all(is_conjugate(problem.likelihood, each) for each in components)
-        self._is_conjugate = is_named and has_conjugates
+        self._is_conjugate = is_compiled(problem.likelihood) and not by_tables
+        self._is_conjugate &= all(is_conjugate(problem.likelihood, prior) for prior in components)
+        given = [replace(problem, prior=component) for component in components]
         self.parts: list[Any]
         if self._is_conjugate:
-            priors = [conjugate_posterior(each).prior for each in component_problems]
-            self.parts = [ConjugatePosterior(problem.likelihood, np.stack(priors))]
+            priors = np.stack([conjugate_posterior(problem).prior for problem in given])
+            self.parts = [ConjugatePosterior(problem.likelihood, priors)]
         else:
-            self.parts = [GridPosterior(each) for each in component_problems]
+            self.parts = [GridPosterior(problem) for problem in given]
             self.counts = self.sums = np.zeros((1, problem.num_arms))
             for part in self.parts:
                 part.build_tables(self.counts, self.sums)
@@ -122,9 +121,8 @@ class MixturePosterior(ExactPosterior):
             (part,) = self.parts
             prior = np.moveaxis(part.prior[:, arms], -1, 0)
             gained = [row @ np.array(data) for row in part.update_matrix]
-            found: np.ndarray = part.distribution.evidence_formula(*prior, *gained).T
-            return found
-        rows, found = np.arange(len(lanes)), np.empty((len(lanes), self.shape[0]))
+            return np.asarray(part.distribution.evidence_formula(*prior, *gained).T)
+        log_evidence = np.empty((len(lanes), self.shape[0]))
         for c, part in enumerate(self.parts):
             # Points between even ones are on no end of a cell, where the density may jump.
             odd = 2 * part.tables.points[lanes, arms, 1::2, DENSITY].argmax(axis=1) + 1
@@ -132,13 +130,19 @@ class MixturePosterior(ExactPosterior):
             u, x = high[:, POSITION], part.coordinate.means(high[:, POSITION])
             means = np.repeat(x[:, None], self.shape[1], axis=1)
             with np.errstate(all="ignore"):  # beyond other arms' support
-                prior = part.problem.prior.arm_log_density(means)[rows, arms]
+                prior = part.problem.prior.arm_log_density(means)[np.arange(len(arms)), arms]
             value = prior + self.problem.likelihood.log_likelihood(x, *data)
             density = np.maximum(high[:, DENSITY], _MIN_DIVISOR)
             value += part.coordinate.log_slope(u) - np.log(density)
             is_impossible = np.isnan(part.tables.errors[lanes, arms])
-            found[:, c] = np.where(is_impossible, -np.inf, value)
-        return found - self._constants[:, arms].T
+            log_evidence[:, c] = np.where(is_impossible, -np.inf, value)
+        return log_evidence - self._constants[:, arms].T
+
+    def _take_distributions(self, lanes: np.ndarray, components: np.ndarray) -> MeanDistributions:
+        """Return the (R, K) distributions of lanes given (R,) components that are conjugate."""
+        (part,), given = self.parts, (lanes, components)
+        first, second = part.parameters(part.evidence.counts, part.evidence.sums)  # (N, C, K)
+        return MeanDistributions(part.distribution.code, first[given], second[given])
 
     def draw(self, rng: Generator, lanes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (R, K) draws for (R,) lanes, each of a component of its own, and their best arms.
@@ -151,17 +155,14 @@ class MixturePosterior(ExactPosterior):
         chosen = draw_arms(rng, self.weights[lanes])
         means, best = np.empty((num_draws, num_arms, 1)), np.empty((num_draws, 1), dtype=np.int64)
         if self._is_conjugate:
-            (part,) = self.parts
-            both = part.parameters(part.evidence.counts, part.evidence.sums)
-            first, second = (each[lanes, chosen] for each in both)
-            distributions = MeanDistributions(part.distribution.code, first, second)
+            distributions = self._take_distributions(lanes, chosen)
             draw_chunk(rng, distributions, np.arange(num_draws), means, best)
             return means[..., 0], best[:, 0]
         for c in np.unique(chosen):
-            rows = np.flatnonzero(chosen == c)
-            positions = self.parts[c].positions(rng.random((len(rows), num_arms, 1)), lanes[rows])
-            means[rows] = self.parts[c].coordinate.means(positions)
-            best[rows] = positions.argmax(axis=1)
+            draws, part = np.flatnonzero(chosen == c), self.parts[c]
+            positions = part.positions(rng.random((len(draws), num_arms, 1)), lanes[draws])
+            means[draws] = part.coordinate.means(positions)
+            best[draws] = positions.argmax(axis=1)
         return means[..., 0], best[:, 0]
 
     def sample(self, rng: Generator) -> np.ndarray:
@@ -215,8 +216,8 @@ class MixturePosterior(ExactPosterior):
 
     def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the (N, K) probabilities and partial moments."""
-        found = self._collect(lambda part, most: part.lower_partial_moment(most), level)
-        below, moment = self._mix(found)
+        pair = self._collect(lambda part, most: part.lower_partial_moment(most), level)
+        below, moment = self._mix(pair)
         return below, moment
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
@@ -225,15 +226,12 @@ class MixturePosterior(ExactPosterior):
         given = np.empty((*self.weights.shape, self.counts.shape[1]))
         mask = np.ones(self.counts.shape, dtype=bool) if available is None else available
         if self._is_conjugate:
-            (part,) = self.parts
-            both = part.parameters(part.evidence.counts, part.evidence.sums)  # (N, C, K)
-            pair = (each[lanes, components] for each in both)
-            distributions = MeanDistributions(part.distribution.code, *pair)
+            distributions = self._take_distributions(lanes, components)
             given[lanes, components] = conjugate_best_arms(distributions, mask[lanes])
         else:
             for c in np.unique(components):
-                rows = lanes[components == c]
-                given[rows, c] = compare_arms(self.parts[c].tables.points[rows], mask[rows])[0]
+                some = lanes[components == c]
+                given[some, c] = compare_arms(self.parts[c].tables.points[some], mask[some])[0]
         weights = np.where(self.weights > NEGLIGIBLE_WEIGHT, self.weights, 0.0)
         best = np.einsum("nc,nck->nk", weights, np.where(weights[..., None] > 0, given, 0.0))
         return np.asarray(best / weights.sum(axis=1, keepdims=True))
@@ -244,8 +242,8 @@ class MixturePosterior(ExactPosterior):
         """Return (N, K) probabilities and (N, K, K) conditional means, from tables alone."""
         if self._is_conjugate:
             return super().best_arm_moments(available)
-        found = [part.best_arm_moments(available) for part in self.parts]
-        best, means = (np.stack(each, axis=1) for each in zip(*found, strict=True))
+        pairs = [part.best_arm_moments(available) for part in self.parts]
+        best, means = (np.stack(answers, axis=1) for answers in zip(*pairs, strict=True))
         best *= self.weights[..., None]
         total = best.sum(axis=1)
         expected = np.einsum("nca,ncai->nai", best, means)
@@ -258,15 +256,15 @@ class MixturePosterior(ExactPosterior):
 
     def doubts(self) -> np.ndarray:
         """Return (N,) those of the components that have weight."""
-        found = np.stack([part.is_unreliable() for part in self.parts], axis=1)
-        is_doubted = (found & (self.weights > MIN_DOUBTED_WEIGHT)).any(axis=1)
+        is_unreliable = np.stack([part.is_unreliable() for part in self.parts], axis=1)
+        is_doubted = (is_unreliable & (self.weights > MIN_DOUBTED_WEIGHT)).any(axis=1)
         return np.where(is_doubted, Doubt.BEYOND_TABLE, 0)
 
     def _collect(self, question: Callable[..., Any], *options: np.ndarray) -> np.ndarray:
         """Return (..., N, C, K) answers of all components, given options of (N, K) or (m,)."""
         if self._is_conjugate:
             (part,) = self.parts
-            return np.asarray(question(part, *(each[:, None] for each in options)))
+            return np.asarray(question(part, *(option[:, None] for option in options)))
         return np.stack([question(part, *options) for part in self.parts], axis=-2)
 
     def _mix(self, values: np.ndarray) -> np.ndarray:
@@ -293,14 +291,14 @@ def find_root(
     below, above, x = residual(low), residual(high), low
     was_low = was_high = np.zeros(x.shape, dtype=bool)
     for step in range(1, MAX_QUANTILE_STEPS):
-        share = below / np.minimum(below - above, -_MIN_DIVISOR) if step % 4 else 0.5
-        x = low + np.clip(share, 0.0, 1.0) * (high - low)
-        found = residual(x)
-        is_low, is_high = found <= 0, found >= 0
-        if ((np.abs(found) <= allowed) | (high - low <= LEVEL_ROUNDING * np.abs(x))).all():
+        fraction = below / np.minimum(below - above, -_MIN_DIVISOR) if step % 4 else 0.5
+        x = low + np.clip(fraction, 0.0, 1.0) * (high - low)
+        value = residual(x)
+        is_low, is_high = value <= 0, value >= 0
+        if ((np.abs(value) <= allowed) | (high - low <= LEVEL_ROUNDING * np.abs(x))).all():
             break
-        below = np.where(is_low, found, np.where(is_high & was_high, below / 2, below))
-        above = np.where(is_high, found, np.where(is_low & was_low, above / 2, above))
+        below = np.where(is_low, value, np.where(is_high & was_high, below / 2, below))
+        above = np.where(is_high, value, np.where(is_low & was_low, above / 2, above))
         low, high = np.where(is_low, x, low), np.where(is_high, x, high)
         was_low, was_high = is_low, is_high
     return x
