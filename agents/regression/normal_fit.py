@@ -192,19 +192,19 @@ def rotate_all_rows(data: Data, fit: Fit, lane: int, block: int) -> None:
     """Set the root of a block by rotating the rows of prior and sites into it."""
     part = slice(fit.starts[block], fit.starts[block + 1])
     root, shift = fit.root[lane, part, part], fit.shift[lane, part]
-    errors, columns = fit.errors[lane, part, part], fit.order[part]
+    errors, own = fit.errors[lane, part, part], fit.order[part]
     root[:], shift[:], errors[:] = 0.0, 0.0, 0.0
-    x, slopes = np.empty(columns.size), np.zeros(columns.size)
-    for b in range(columns.size):
-        value = read_prior(fit, columns, b, x)
+    x, slopes = np.empty(own.size), np.zeros(own.size)
+    for b in range(own.size):
+        value = read_prior(fit, own, b, x)
         rotate_row(root, shift, errors, x, value)
-        tau, nu = fit.prior_sites[lane, columns[b]]
+        tau, nu = fit.prior_sites[lane, own[b]]
         if tau > 0.0:
             x[:] = 0.0
             x[b] = math.sqrt(tau)
             rotate_row(root, shift, errors, x, nu / x[b])
     for row in find_rows(fit, lane, block):
-        read_features(data, lane, row, columns, x)
+        read_features(data, lane, row, own, x)
         tau, nu = fit.sites[lane, row]
         if tau > MIN_TAU:
             x *= math.sqrt(tau)
