@@ -110,13 +110,14 @@ class Belief(ABC):
         return np.asarray(self._answer(WeightedDraws.best_arm_probabilities, available))
 
     def priced_probabilities(
-        self, values: np.ndarray, costs: np.ndarray, available: np.ndarray | None
+        self, values: np.ndarray, costs: np.ndarray, top: int, available: np.ndarray | None
     ) -> np.ndarray | None:
-        """Return the (N, K) probabilities that each arm has the largest value * mean - cost.
+        """Return the (N, top, K) probabilities of each place in the order of value * mean - cost.
 
         Args:
             values: (N, K) above 0.
             costs: (N, K).
+            top: how many places.
             available: as for `draw_best`.
 
         Returns:

@@ -203,15 +203,15 @@ class ConjugatePosterior(ExactPosterior):
         return favour_missing_arms(is_missing, probabilities, available)
 
     def priced_probabilities(
-        self, values: np.ndarray, costs: np.ndarray, available: np.ndarray | None
+        self, values: np.ndarray, costs: np.ndarray, top: int, available: np.ndarray | None
     ) -> np.ndarray | None:
-        """Return the (N, K) probabilities, to 1e-6; None where an arm has no posterior."""
+        """Return the (N, top, K) probabilities, to 1e-6; None where an arm has no posterior."""
         from agents.numerics import best_arm
 
         if self._current_parameters()[2].any():
             return None
         arms = best_arm.price_arms(self._find_arms(), values, costs, self.counts.shape)
-        return best_arm.integrate_best_arms(arms, available)
+        return best_arm.integrate_positions(arms, top, available)
 
     def position_probabilities(self, top: int, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, top, K) probabilities, to 1e-6; of draws where an arm has no posterior."""

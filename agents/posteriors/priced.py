@@ -9,25 +9,18 @@ Notation: K arms, N lanes.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.numerics.choices import hide_arms, random_argmax
-from agents.posteriors.base import Belief
+from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief
 from agents.posteriors.weighted_draws import WeightedDraws
+from bandit_gym.numerics.streams import make_generator
 
-
-class Prices(NamedTuple):
-    """The two arrays of (N, K) numbers: values above 0, and costs."""
-
-    values: np.ndarray
-    costs: np.ndarray
-
-    def worth(self, means: np.ndarray) -> np.ndarray:
-        """Return values * means - costs of (..., N, K) means."""
-        return self.values * means - self.costs
+NUM_DRAWS, MAX_NUMBERS = 2**14, 10**7
+"""Draws of a posterior by tables; of all lanes and arms together."""
 
 
 class PricedBelief(Belief):
@@ -35,61 +28,71 @@ class PricedBelief(Belief):
 
     Arguments:
         belief: about the (N, K) means.
-        prices: their values and costs.
+        values: (N, K) above 0.
+        costs: (N, K).
     """
 
-    def __init__(self, belief: Belief, prices: Prices) -> None:
-        self.belief, self.prices, self.source = belief, prices, belief.source
-        self.keeps_state = belief.keeps_state
+    def __init__(self, belief: Belief, values: np.ndarray, costs: np.ndarray) -> None:
+        self.belief, self.values, self.costs = belief, values, costs
+        self.source, self.keeps_state = belief.source, belief.keeps_state
         self.has_exact_probabilities = belief.has_exact_priced_probabilities
+
+    def _map(self, means: np.ndarray) -> np.ndarray:
+        """Return what (..., N, K) means are worth."""
+        return self.values * means - self.costs
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw."""
-        return self.prices.worth(self.belief.sample(rng))
+        return self._map(self.belief.sample(rng))
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws."""
-        return self.prices.worth(self.belief.sample_many(rng, size))
+        return self._map(self.belief.sample_many(rng, size))
 
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) arms that are best in one draw, ties broken at random."""
         return random_argmax(rng, hide_arms(self.sample(rng), available))
 
     def weighted_draws(self) -> WeightedDraws:
-        """Return those of the means, mapped."""
-        draws, (values, costs) = self.belief.weighted_draws(), self.prices
-        means = values[:, None] * draws.means - costs[:, None]
+        """Return those of the means, mapped; of a posterior that is known there are more."""
+        if self.belief.has_exact_probabilities and not self.belief.keeps_state:
+            size = max(NUM_ANSWER_DRAWS, min(NUM_DRAWS, MAX_NUMBERS // self.values.size))
+            means = self.sample_many(make_generator("draws for answers"), size).swapaxes(0, 1)
+            return WeightedDraws(means, np.zeros(means.shape[:2]))
+        draws = self.belief.weighted_draws()
+        means = self.values[:, None] * draws.means - self.costs[:, None]
         return WeightedDraws(means, draws.log_weights, draws.efficiency)
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations."""
-        return self.prices.worth(self.belief.mean())
+        return self._map(self.belief.mean())
 
     def std(self) -> np.ndarray:
         """Return the (N, K) standard deviations."""
-        return self.prices.values * self.belief.std()
+        return self.values * self.belief.std()
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles."""
-        return self.prices.worth(self.belief.quantile(p))
+        return self._map(self.belief.quantile(p))
 
     def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the (N, K) probabilities and partial moments."""
-        values, costs = self.prices
-        below, moment = self.belief.lower_partial_moment((level + costs) / values)
-        return below, values * moment
+        below, moment = self.belief.lower_partial_moment((level + self.costs) / self.values)
+        return below, self.values * moment
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities that an arm is worth most."""
-        known = self.belief.priced_probabilities(*self.prices, available)
-        return super().best_arm_probabilities(available) if known is None else known
+        known = self.belief.priced_probabilities(self.values, self.costs, 1, available)
+        return super().best_arm_probabilities(available) if known is None else known[:, 0]
+
+    def position_probabilities(self, top: int, available: np.ndarray | None = None) -> np.ndarray:
+        """Return the (N, top, K) probabilities of each place."""
+        known = self.belief.priced_probabilities(self.values, self.costs, top, available)
+        return super().position_probabilities(top, available) if known is None else known
 
     def effective_sample_size(self) -> np.ndarray:
-        """Return (N,) those of the belief about the means."""
-        return self.belief.effective_sample_size()
-
-    def _count_independent_draws(self) -> np.ndarray:
-        return self.belief._count_independent_draws()
+        """Return (N,) how many draws answers about best arms are worth."""
+        return np.asarray(self._draws().effective_sample_size())
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why what is held may be wrong."""

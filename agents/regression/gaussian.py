@@ -121,13 +121,15 @@ class NormalBelief(Belief):
         return np.where(available.all(axis=1, keepdims=True), best, available)  # or one of two arms
 
     def priced_probabilities(
-        self, values: np.ndarray, costs: np.ndarray, available: np.ndarray | None
+        self, values: np.ndarray, costs: np.ndarray, top: int, available: np.ndarray | None
     ) -> np.ndarray | None:
-        """Return the (N, K) probabilities, of means that are mapped normals; without pools."""
+        """Return the (N, 1, K) probabilities, of means that are mapped normals; without pools."""
+        if top > 1:
+            return None
         mapped = copy.copy(self)
         mapped._mean, mapped._spread = values * self._mean - costs, values[..., None] * self._spread
         mapped._answers, mapped._posterior = None, None
-        return mapped.best_arm_probabilities(available)
+        return mapped.best_arm_probabilities(available)[:, None]
 
     def _compare_many(self, available: np.ndarray | None) -> np.ndarray:
         """Return (N, K) probabilities of more arms: from a pool, unless these are independent."""

@@ -124,22 +124,24 @@ class PooledBelief(FeatureBelief):
         )
 
     def priced_probabilities(
-        self, values: np.ndarray, costs: np.ndarray, available: np.ndarray | None
-    ) -> np.ndarray:
-        """Return the (N, K) probabilities that each arm has the largest value * mean - cost."""
+        self, values: np.ndarray, costs: np.ndarray, top: int, available: np.ndarray | None
+    ) -> np.ndarray | None:
+        """Return the (N, 1, K) probabilities by pools; None where there are more places."""
+        if top > 1:
+            return None
         posterior, link, shape = self.posterior, self.problem.link, values.shape
         masks = np.ones(shape, dtype=bool) if available is None else available
         out = np.zeros(shape)
         for i, (features, mask) in enumerate(zip(self.features, masks, strict=True)):
-            arms = np.flatnonzero(mask)
-            part, predictors = predict_in_pool(posterior.find_pool(i % posterior.num_lanes), features, mask)
+            arms, pool = np.flatnonzero(mask), posterior.find_pool(i % posterior.num_lanes)
+            part, predictors = predict_in_pool(pool, features, mask)
             worth = values[i, arms, None] * link.mean(predictors) - costs[i, arms, None]
             if len(part.weights) > 1:
                 out[i, arms] = compare_ordered(worth, part.weights)
             else:
                 is_best = worth == worth.max(axis=0)
                 out[i, arms] = (is_best / is_best.sum(axis=0)) @ part.weights[0]
-        return out / out.sum(axis=1, keepdims=True)
+        return out[:, None] / out.sum(axis=1)[:, None, None]
 
     def _count_independent_draws(self) -> np.ndarray:
         posterior, sizes = self.posterior, np.empty(len(self.features))
