@@ -158,6 +158,7 @@ class RacingThompson(Thompson):
             options = {}
         forgetting: Any = {"discount": discount, "window": window}
         super().__init__(problem, posterior=posterior | options, **forgetting)
+        self.takes_values = stopping is None  # a race by a rule compares means
 
     @classmethod
     def paper(

@@ -41,6 +41,7 @@ from bandit_gym.checks import (
     check_file,
     check_integer,
     check_mask,
+    check_per_arm,
     check_played,
     check_probabilities,
     check_returned,
@@ -150,11 +151,16 @@ class Agent(Lanes, metaclass=AgentMeta):
         takes_available: whether `act` and `action_probabilities` take a mask of available arms.
             A rule by `_scores` may say so; one by `_choose` may if this and
             `_action_probabilities` keep to `_available`.
+        takes_values: whether decisions take `values` and `costs` of the arms, as those of rules do
+            that ask nothing but the belief.
+        takes_top: whether `act` and `action_probabilities` take `top`, for the order of one draw.
     """
 
     has_exact_probabilities: bool = True
     takes_features: ClassVar[bool] = False
     takes_available: ClassVar[bool] = False
+    takes_values: bool = False
+    takes_top: ClassVar[bool] = False
     state_names: ClassVar[tuple[str, ...]] = ("evidence", "_diagnostics")
     _options: dict[str, Any]
 
@@ -167,6 +173,7 @@ class Agent(Lanes, metaclass=AgentMeta):
         self._num_arms = self.problem.num_arms  # of the decision at hand: features may be of others
         self._diagnostics: dict[str, np.ndarray] | None = {}  # of the last `act`; None until asked
         self._available: tuple[np.ndarray, ...] = ()  # at the decision at hand: (N, K), if not all
+        self._prices: tuple[np.ndarray, ...] = ()  # (N, K) values and costs at the same, if any
 
     def __repr__(self) -> str:
         """Write the call that builds another one like it."""
@@ -245,7 +252,15 @@ class Agent(Lanes, metaclass=AgentMeta):
             self._restart(mask)
 
     def act(
-        self, observation: Any = None, *, available: Any = None, size: int | None = None
+        self,
+        observation: Any = None,
+        *,
+        available: Any = None,
+        size: int | None = None,
+        values: Any = None,
+        costs: Any = None,
+        floor: float = 0.0,
+        top: int | None = None,
     ) -> Any:
         """Choose an arm in every lane; the posterior stays as it was.
 
@@ -259,23 +274,38 @@ class Agent(Lanes, metaclass=AgentMeta):
                 features and a size, (K,) or (n, K).
             size: n decisions of a single run on the same data, each distributed as one alone. With
                 features, `observe` then needs the observation that a reward is for.
+            values: (K,) above 0, (N, K) or (n, K): the arm is played that is best by values * means
+                - costs, such as prices times probabilities of a sale. None is 1.
+            costs: (K,), (N, K) or (n, K), in the unit of rewards times values. None is 0.
+            floor: least probability of an available arm; above 0 this is `decide`'s choice.
+            top: so many arms in the order of one draw, the best first. Each of them may be
+                observed; with features, with its observation.
 
         Returns:
-            (N,) int64 arms, or one `int` for a single run; (n,) with a size.
+            (N,) int64 arms, or one `int` for a single run; (n,) with a size; (N, top) or (top,).
 
         Raises:
-            TypeError: if features are needed, and there are none; if `available` is not boolean, or
-                the agent's rule takes none.
-            ValueError: if features have another shape, or are NaN or infinite; if `available` has
+            TypeError: if features are needed, and there are none; if `available` is not boolean; or
+                if the agent's rule does not take this, values, costs or top.
+            ValueError: if values are not above 0, costs not finite, or top is above the number of
+                available arms or beside a size or a floor; if features have another shape, or are
+                NaN or infinite; if `available` has
                 another shape, or no arm in a lane; if there are lanes beside a size; or if what was
                 chosen is no arm, which is an error of the agent's; names it.
         """
+        prices = values, costs
+        if top is not None:
+            return self._act_top(observation, available, prices, size, floor, top)
+        if floor:
+            options = {"available": available, "size": size, "values": values, "costs": costs}
+            return self.decide(observation, floor=floor, **options).actions
         with self._lock:
             self._require_reset()
             if size is not None:
-                return self._act_many(observation, available, size)
-            if self._has_features or available is not None or self._available:
-                self._show(observation, available, self.num_envs)
+                return self._act_many(observation, available, size, prices)
+            is_plain = available is None and values is None and costs is None
+            if self._has_features or not is_plain or self._available or self._prices:
+                self._show(observation, available, self.num_envs, prices)
             actions = self._decide()
             return int(actions.item(0)) if self.num_envs is None else actions
 
@@ -285,6 +315,8 @@ class Agent(Lanes, metaclass=AgentMeta):
         *,
         available: Any = None,
         size: int | None = None,
+        values: Any = None,
+        costs: Any = None,
         floor: float = 0.0,
     ) -> Decision:
         """Choose an arm in every lane by the probabilities that are returned with it, to be logged.
@@ -304,6 +336,8 @@ class Agent(Lanes, metaclass=AgentMeta):
             observation: as for `act`; (n, K, d) for a single run are n decisions.
             available: as for `act`.
             size: as for `act`.
+            values: as for `act`.
+            costs: as for `act`.
             floor: least probability of an available arm, from 0 to 1 by their number: max(s p,
                 floor), with the one s with which probabilities sum to 1.
 
@@ -315,7 +349,8 @@ class Agent(Lanes, metaclass=AgentMeta):
             self._require_reset()
             size = self._find_size(observation, size)
             has_many = size is not None and self._has_features
-            self._show(observation, available, size if has_many else self.num_envs)
+            num_decisions = size if has_many else self.num_envs
+            self._show(observation, available, num_decisions, (values, costs))
             check_floor(floor, self._num_arms, *self._available)
             self._prepare_decision(size)
             with self._generator_kept():
@@ -552,7 +587,15 @@ class Agent(Lanes, metaclass=AgentMeta):
 
     @atomic
     def action_probabilities(
-        self, observation: Any = None, *, available: Any = None, return_error: bool = False
+        self,
+        observation: Any = None,
+        *,
+        available: Any = None,
+        values: Any = None,
+        costs: Any = None,
+        floor: float = 0.0,
+        top: int | None = None,
+        return_error: bool = False,
     ) -> Any:
         """Return the probabilities of the next `act`, without moving the agent or its generator.
 
@@ -562,13 +605,18 @@ class Agent(Lanes, metaclass=AgentMeta):
         Args:
             observation: as for `act`; (n, K, d) for a single run are n decisions.
             available: as for `act`; the other arms have probability 0.
+            values: as for `act`.
+            costs: as for `act`.
+            floor: as for `act`.
+            top: as for `act`; the probabilities of each place in the order are then returned.
             return_error: whether to return standard errors too. Where probabilities are shares of
                 draws of coefficients, they are the spread over eight independent pools of draws,
                 which takes eight times as long; where they are computed without draws, 1e-6.
 
         Returns:
             (N, K) probabilities of the arms, each row summing to one; (K,) for a single run, (n, K)
-            for n decisions. If errors are asked for, a pair of these and of the errors.
+            for n decisions; (N, top, K) or (top, K). If errors are asked for, a pair of these and
+            of the errors.
 
         Raises:
             TypeError: if your own class has no `_action_probabilities`.
@@ -577,9 +625,15 @@ class Agent(Lanes, metaclass=AgentMeta):
         self._require_reset()
         copied = self._copy_agent()
         size = copied._find_size(observation, None)
-        copied._show(observation, available, size or self.num_envs)
+        copied._show(observation, available, size or self.num_envs, (values, costs))
+        check_floor(floor, copied._num_arms, *copied._available)
         with self._generator_kept():
+            if top is not None:
+                copied._check_top(top, size, floor or return_error)
+                places = copied._position_probabilities(top)
+                return places[0] if self.num_envs is None else places
             probabilities = copied._find_probabilities(size)
+            probabilities = raise_to_floor(probabilities, floor, *copied._available)
             if not copied.has_exact_probabilities:
                 copied._warn_of_doubts()
             answers = [probabilities]
@@ -634,21 +688,53 @@ class Agent(Lanes, metaclass=AgentMeta):
         Args:
             features: (n, K, d); `_available` is then of (n, K).
         """
-        found, masks = [], self._available
-        for i, shown in enumerate(features):
-            self._show(shown, masks[0][i] if masks else None, None)
-            found.append(np.asarray(self._action_probabilities())[0])
+        masks, prices, probabilities = self._available, self._prices, []
+        for i in range(len(features)):
+            self._show_one(i, features, masks, prices)
+            probabilities.append(np.asarray(self._action_probabilities())[0])
         self.evidence.set_decision(features)
-        self._available = masks
-        return np.array(found)
+        self._available, self._prices = masks, prices
+        return np.array(probabilities)
 
     def _warn_of_doubts(self) -> None:
         """Warn the caller of `action_probabilities` where these are doubted, if that is known."""
 
-    def _act_many(self, observation: Any, available: Any, size: Any) -> np.ndarray:
+    def _act_top(
+        self, observation: Any, available: Any, prices: Any, size: Any, floor: Any, top: int
+    ) -> np.ndarray:
+        """Return the (N, top) arms of `act` with a top."""
+        with self._lock:
+            self._require_reset()
+            self._show(observation, available, self.num_envs, prices)
+            self._check_top(top, size, floor)
+            arms = self._choose_top(top)
+            if self._has_features:
+                self.evidence.mark_rewarded(self._lanes)
+            return arms[0] if self.num_envs is None else arms
+
+    def _check_top(self, top: Any, size: Any, others: Any) -> None:
+        """Refuse a number of places that are not there, and what does not go with it."""
+        if not self.takes_top:
+            condition = f"be left out for {type(self).__name__}, which has no order of all arms"
+            raise TypeError(message("top", condition, top))
+        if size is not None or others:
+            condition = "be alone: without a size, a floor or errors"
+            raise ValueError(message("top", condition, top))
+        num_arms = [self._num_arms, *(int(mask.sum(axis=1).min()) for mask in self._available)]
+        check_integer("top", top, minimum=1, maximum=min(num_arms))
+
+    def _choose_top(self, top: int) -> np.ndarray:
+        """Return (N, top) arms in order, where a class says `takes_top`."""
+        raise NotImplementedError
+
+    def _position_probabilities(self, top: int) -> np.ndarray:
+        """Return the (N, top, K) probabilities of what `_choose_top` returns."""
+        raise NotImplementedError
+
+    def _act_many(self, observation: Any, available: Any, size: Any, prices: Any) -> np.ndarray:
         """Return the (n,) arms of `act` with a size."""
         size = self._find_size(observation, size)
-        self._show(observation, available, size if self._has_features else None)
+        self._show(observation, available, size if self._has_features else None, prices)
         features = self.evidence.decision_features if self._has_features else None
         actions = self._choose_many(size, features)
         check_choices(f"{type(self).__name__}._choose", actions, (size,), self._num_arms)
@@ -672,10 +758,11 @@ class Agent(Lanes, metaclass=AgentMeta):
             size: n.
             features: (n, K, d), where there are any; `_available` is then of (n, K).
         """
-        actions, diagnostics, masks = np.empty(size, dtype=np.int64), [], self._available
+        actions, diagnostics = np.empty(size, dtype=np.int64), []
+        masks, prices = self._available, self._prices
         for i in range(size):
             if features is not None:
-                self._show(features[i], masks[0][i] if masks else None, None)
+                self._show_one(i, features, masks, prices)
             actions[i] = self._decide().item(0)
             diagnostics.append(self._find_diagnostics())
         self._diagnostics = {
@@ -747,8 +834,22 @@ class Agent(Lanes, metaclass=AgentMeta):
             return 0 <= choices.item(0) < self._num_arms
         return bool(choices.view(np.uint64).max() < self._num_arms)  # a negative one is huge
 
-    def _show(self, observation: Any, available: Any, num_decisions: int | None) -> None:
-        """Take the features and the available arms of the decisions at hand; None is one."""
+    def _show_one(self, i: int, features: np.ndarray, masks: Any, prices: Any) -> None:
+        """Take one of n decisions as that at hand."""
+        mask = masks[0][i] if masks else None
+        self._show(features[i], mask, None, [of_arms[i] for of_arms in prices] or (None, None))
+
+    def _show(
+        self, observation: Any, available: Any, num_decisions: int | None, prices: Any
+    ) -> None:
+        """Take the features, the available arms and the prices of the decisions at hand.
+
+        Args:
+            observation: see `act`.
+            available: see `act`.
+            num_decisions: None is one.
+            prices: values and costs, each None where there are none.
+        """
         shape: tuple[int, ...] = ()
         if self._has_features:
             observation = self.problem.place(observation, num_decisions)  # type: ignore[attr-defined]
@@ -758,10 +859,26 @@ class Agent(Lanes, metaclass=AgentMeta):
             if not self.takes_available:
                 self._refuse_available(available)
             mask = check_available(available, num_arms, num_decisions)
+        prices = self._check_prices(*prices, num_arms, num_decisions)
         if self._has_features:
             num_features = self.problem.num_features  # type: ignore[attr-defined]
             self.evidence.set_decision(
                 check_features(observation, num_features, num_decisions, mask=mask)
             )
             self._num_arms = num_arms
-        self._available = () if mask is None else (mask,)
+        self._available, self._prices = () if mask is None else (mask,), prices
+
+    def _check_prices(
+        self, values: Any, costs: Any, num_arms: int, num_decisions: int | None
+    ) -> tuple[np.ndarray, ...]:
+        """Return (N, K) values and costs, or nothing where there are none."""
+        if values is None and costs is None:
+            return ()
+        if not self.takes_values:
+            condition = f"be left out for {type(self).__name__}, whose rule takes none"
+            raise TypeError(message("values and costs", condition, (values, costs)))
+        shape = num_decisions or 1, num_arms
+        return (
+            check_per_arm("values", 1.0 if values is None else values, shape, is_positive=True),
+            check_per_arm("costs", 0.0 if costs is None else costs, shape),
+        )

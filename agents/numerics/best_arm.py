@@ -383,11 +383,20 @@ class Arms(NamedTuple):
 
 
 def integrate_best_arms(arms: Arms, available: np.ndarray | None = None) -> np.ndarray:
-    """Return the (N, K) probabilities that arms are best, by quadrature of any densities.
+    """Return the (N, K) probabilities that arms are best; see `integrate_positions`."""
+    return integrate_positions(arms, 1, available)[:, 0]
+
+
+def integrate_positions(arms: Arms, top: int, available: np.ndarray | None = None) -> np.ndarray:
+    """Return the (N, top, K) probabilities of each place, the largest first, of any densities.
+
+    Arm i has place j where j - 1 others are above it. How many are is a sum of independent events,
+    whose law at u is the product of the polynomials F_k(u) + (1 - F_k(u)) z in z.
 
     Args:
         arms: their distributions.
-        available: (N, K) arms that may be best; None for all.
+        top: how many places.
+        available: (N, K) arms that have one; None for all.
 
     Raises:
         ValueError: if MAX_ERROR is not reached.
@@ -398,20 +407,21 @@ def integrate_best_arms(arms: Arms, available: np.ndarray | None = None) -> np.n
         ends = np.asarray(arms.quantile(levels)).transpose(1, 0, 2)  # (N, M, K)
         if np.isnan(ends).any():
             raise ValueError(message("distributions", "have parameters in range", "NaN quantiles"))
-        probabilities = _integrate_panels(
-            arms, np.sort(ends.reshape(len(ends), -1), axis=1), available
-        )
-        change, rest = probabilities - last, probabilities.sum(axis=1) - 1
+        ends = np.sort(ends.reshape(len(ends), -1), axis=1)
+        probabilities = _integrate_panels(arms, ends, top, available)
+        change, rest = probabilities - last, probabilities.sum(axis=2) - 1
         error = max(np.abs(change).max(), np.abs(rest).max())
         if error <= MAX_ERROR:
-            return probabilities / probabilities.sum(axis=1, keepdims=True)
+            return probabilities / probabilities.sum(axis=2, keepdims=True)
         last = probabilities
     condition = f"have densities whose integrals are found to {MAX_ERROR:g}"
     raise ValueError(message("distributions", condition, f"{error:.1g}"))
 
 
-def _integrate_panels(arms: Arms, ends: FloatArray, available: np.ndarray | None) -> FloatArray:
-    """Return (N, K) integrals between (N, M) ends, in order."""
+def _integrate_panels(
+    arms: Arms, ends: FloatArray, top: int, available: np.ndarray | None
+) -> FloatArray:
+    """Return (N, top, K) integrals between (N, M) ends, in order."""
     half, middle = np.diff(ends) / 2, (ends[:, 1:] + ends[:, :-1]) / 2
     x = (middle[..., None] + half[..., None] * _NODES).reshape(len(ends), -1).T[..., None]
     sizes = (half[..., None] * _WEIGHTS).reshape(len(ends), -1).T[..., None]
@@ -420,12 +430,24 @@ def _integrate_panels(arms: Arms, ends: FloatArray, available: np.ndarray | None
     density = np.where(np.isfinite(density), density, 0.0)  # an end of the support, by rounding
     if available is not None:
         density, below = np.where(available, density, 0.0), np.where(available, below, 1.0)
-    before = np.cumprod(below, axis=2)
-    after = np.flip(np.cumprod(np.flip(below, axis=2), axis=2), axis=2)
-    others = np.ones_like(below)
-    others[..., 1:] *= before[..., :-1]
-    others[..., :-1] *= after[..., 1:]
-    return np.asarray((density * others * sizes).sum(axis=0))
+    before = _multiply_factors(below, top)
+    after = _multiply_factors(below[..., ::-1], top)[..., ::-1]
+    found = np.empty((len(ends), top, below.shape[2]))
+    for j in range(top):
+        others = sum(before[k] * after[j - k] for k in range(j + 1))
+        found[:, j] = (density * others * sizes).sum(axis=0)
+    return found
+
+
+def _multiply_factors(below: FloatArray, top: int) -> FloatArray:
+    """Return the (top, M, N, K) chances that so many of the arms before one are above a place."""
+    chances = np.zeros((top, *below.shape))
+    chances[0, ..., 0] = 1.0
+    for i in range(below.shape[-1] - 1):
+        f = below[..., i]
+        chances[..., i + 1] = f * chances[..., i]
+        chances[1:, ..., i + 1] += (1 - f) * chances[:-1, ..., i]
+    return chances
 
 
 def best_arm_probabilities(
@@ -483,7 +505,7 @@ def best_arm_probabilities(
     if conjugate is not None and values is None and costs is None:
         probabilities = conjugate_best_arms(conjugate, mask)
     else:
-        probabilities = integrate_best_arms(_value_arms(arms, value, cost, lanes), mask)
+        probabilities = integrate_best_arms(price_arms(arms, value, cost, lanes), mask)
     probabilities = raise_to_floor(probabilities, floor, mask)
     return probabilities if num_envs else probabilities[0]
 
@@ -549,7 +571,7 @@ def _read_named(name: str, *parameters: Any) -> tuple[Any, FloatArray, FloatArra
     return distribution, first, second
 
 
-def _value_arms(arms: Arms, value: Any, cost: Any, shape: tuple[int, ...]) -> Arms:
+def price_arms(arms: Arms, value: Any, cost: Any, shape: tuple[int, ...]) -> Arms:
     """Return the distributions of value * mean - cost, for (N, K) arms."""
 
     def means(y: FloatArray) -> FloatArray:

@@ -15,6 +15,7 @@ from agents.base.evidence import MAX_STATISTICS
 from agents.base.threads import atomic
 from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.factory import make_posterior
+from agents.posteriors.priced import PricedBelief
 from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import check_features, message
 from bandit_gym.doubts import Doubt
@@ -59,6 +60,7 @@ class PosteriorAgent(Agent):
         super().__init__(problem, discount=discount, window=window)
         self._posterior = None
         if posterior is None:
+            self.takes_values = False
             return
         self._posterior = make_posterior(check_problem(problem), posterior)
         if self._has_features and not self._posterior.takes_features:
@@ -118,11 +120,14 @@ class PosteriorAgent(Agent):
         if self._has_features:
             features = self._features(features)
         self._posterior.update(rng, self.evidence)
-        self._last_belief = belief = self._posterior.predict(features)
+        belief = self._posterior.predict(features)
+        if self._prices:
+            belief = PricedBelief(belief, *self._prices)
+        self._last_belief = belief
         self._diagnostics = None
         if self.uses_draws:
             self.has_exact_probabilities = belief.has_exact_probabilities
-        return belief  # type: ignore[no-any-return]
+        return belief
 
     def _warn_of_doubts(self) -> None:
         doubts = self._find_diagnostics().get("doubts", np.zeros(1, dtype=np.int64))

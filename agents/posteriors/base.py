@@ -42,12 +42,14 @@ class Belief(ABC):
         source: what its answers are taken from, in words.
         has_exact_probabilities: whether `best_arm_probabilities` are those of `draw_best`, and not
             an approximation of them.
+        has_exact_priced_probabilities: the same of `priced_probabilities`.
         keeps_state: whether it holds more than follows from the evidence, which its own draws move,
             so that a caller who asks in passing asks a copy.
     """
 
     source: str = f"{NUM_ANSWER_DRAWS:,} draws"
     has_exact_probabilities: bool = False
+    has_exact_priced_probabilities: bool = False
     keeps_state: bool = False
     _answers: WeightedDraws | None = None
     _shortages: np.ndarray | int = 0
@@ -106,6 +108,31 @@ class Belief(ABC):
             available: as for `draw_best`; the others have probability 0.
         """
         return np.asarray(self._answer(WeightedDraws.best_arm_probabilities, available))
+
+    def priced_probabilities(
+        self, values: np.ndarray, costs: np.ndarray, top: int, available: np.ndarray | None
+    ) -> np.ndarray | None:
+        """Return the (N, top, K) probabilities of each place in the order of value * mean - cost.
+
+        Args:
+            values: (N, K) above 0.
+            costs: (N, K).
+            top: how many places.
+            available: as for `draw_best`.
+
+        Returns:
+            None where they are those of the weighted draws.
+        """
+        return None
+
+    def position_probabilities(self, top: int, available: np.ndarray | None = None) -> np.ndarray:
+        """Return the (N, top, K) probabilities of each place in the order of one draw, best first.
+
+        Args:
+            top: how many places.
+            available: as for `draw_best`, at least `top` of them.
+        """
+        return np.asarray(self._answer(WeightedDraws.position_probabilities, top, available))
 
     def best_arm_error(self) -> np.ndarray:
         """Return (N,) twice the total variation to expect of `best_arm_probabilities`, by chance.

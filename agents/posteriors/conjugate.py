@@ -50,6 +50,7 @@ class ConjugatePosterior(ExactPosterior):
     method = "conjugate"
     source = "the conjugate posterior"
     state_names = ("buffer",)
+    has_exact_priced_probabilities = True
 
     def __init__(self, likelihood: Likelihood, prior: np.ndarray) -> None:
         self.likelihood = likelihood
@@ -195,15 +196,39 @@ class ConjugatePosterior(ExactPosterior):
 
         first, second, is_missing = self._current_parameters()
         if (code := self.distribution.code) is None:
-            density = partial(self.distribution.log_density, first, second)
-            cdf = partial(self.distribution.cdf, first, second)
-            quantile = partial(self.distribution.quantile, first, second)
-            arms = best_arm.Arms(lambda x: np.exp(density(x)), cdf, quantile)
-            probabilities = best_arm.integrate_best_arms(arms, available)
+            probabilities = best_arm.integrate_best_arms(self._find_arms(), available)
         else:
             distributions = MeanDistributions(code, first, second)
             probabilities = best_arm.conjugate_best_arms(distributions, available)
         return favour_missing_arms(is_missing, probabilities, available)
+
+    def priced_probabilities(
+        self, values: np.ndarray, costs: np.ndarray, top: int, available: np.ndarray | None
+    ) -> np.ndarray | None:
+        """Return the (N, top, K) probabilities, to 1e-6; None where an arm has no posterior."""
+        from agents.numerics import best_arm
+
+        if self._current_parameters()[2].any():
+            return None
+        arms = best_arm.price_arms(self._find_arms(), values, costs, self.counts.shape)
+        return best_arm.integrate_positions(arms, top, available)
+
+    def position_probabilities(self, top: int, available: np.ndarray | None = None) -> np.ndarray:
+        """Return the (N, top, K) probabilities, to 1e-6; of draws where an arm has no posterior."""
+        from agents.numerics import best_arm
+
+        if self._current_parameters()[2].any():
+            return super().position_probabilities(top, available)
+        return best_arm.integrate_positions(self._find_arms(), top, available)
+
+    def _find_arms(self) -> Any:
+        """Return the distributions of the means as functions, see `best_arm.Arms`."""
+        from agents.numerics import best_arm
+
+        row, (first, second, _) = self.distribution, self._current_parameters()
+        density = partial(row.log_density, first, second)
+        cdf, quantile = partial(row.cdf, first, second), partial(row.quantile, first, second)
+        return best_arm.Arms(lambda x: np.exp(density(x)), cdf, quantile)
 
     def _evaluate(self, formula: Callable[..., np.ndarray], *options: Any) -> np.ndarray:
         """Return the (N, K) results of a formula, infinite without a posterior."""

@@ -117,6 +117,19 @@ class WeightedDraws:
         is_best = scores == scores.max(axis=2, keepdims=True)
         return np.einsum("nm,nmk->nk", self.weights / is_best.sum(axis=2), is_best)
 
+    def position_probabilities(self, top: int, available: np.ndarray | None = None) -> np.ndarray:
+        """Return (N, top, K) weights of the draws in which arms have a place, the best first.
+
+        Args:
+            top: how many places.
+            available: (N, K) arms that have one; None for all.
+        """
+        scores = self._scores(available)
+        order = np.argsort(-scores, axis=2, kind="stable")[:, :, :top]
+        arms = np.arange(scores.shape[2])
+        has_place = order[..., None] == arms  # (N, m, top, K)
+        return np.einsum("nm,nmjk->njk", self.weights, has_place)
+
     def best_arm_moments(
         self, available: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:

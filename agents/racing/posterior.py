@@ -96,6 +96,9 @@ class RacePosterior(Posterior):
             self.source = self.exact.source
         self._is_one_sample = self.stopping is None and self.proposal.posterior is not None
         self.has_exact_probabilities = self._is_one_sample
+        self.has_exact_priced_probabilities = (
+            self._is_one_sample and self.exact.has_exact_priced_probabilities  # type: ignore[union-attr]
+        )
 
     @property
     def keeps_state(self) -> bool:  # type: ignore[override]  # what checks found, or draws ahead
@@ -115,6 +118,13 @@ class RacePosterior(Posterior):
         if self.exact is not None:
             self.exact.update(rng, evidence)
             self.exact.predict()  # its answers from draws are of earlier data
+
+    def priced_probabilities(
+        self, values: np.ndarray, costs: np.ndarray, top: int, available: np.ndarray | None
+    ) -> np.ndarray | None:
+        """Return what the posterior says, where it is known."""
+        known = super() if self.exact is None else self.exact
+        return known.priced_probabilities(values, costs, top, available)
 
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) arms that races find; one sample decides where weights are equal.

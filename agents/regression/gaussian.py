@@ -17,6 +17,7 @@ References:
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -119,10 +120,19 @@ class NormalBelief(Belief):
             return best
         return np.where(available.all(axis=1, keepdims=True), best, available)  # or one of two arms
 
+    def priced_probabilities(
+        self, values: np.ndarray, costs: np.ndarray, top: int, available: np.ndarray | None
+    ) -> np.ndarray | None:
+        """Return the (N, 1, K) probabilities, of means that are mapped normals; without pools."""
+        if top > 1:
+            return None
+        mapped = copy.copy(self)
+        mapped._mean, mapped._spread = values * self._mean - costs, values[..., None] * self._spread
+        mapped._answers, mapped._posterior = None, None
+        return mapped.best_arm_probabilities(available)[:, None]
+
     def _compare_many(self, available: np.ndarray | None) -> np.ndarray:
         """Return (N, K) probabilities of more arms: from a pool, unless these are independent."""
-        if self._posterior is None:
-            return super().best_arm_probabilities(available)
         mask = np.ones((1, 1), dtype=bool) if available is None else available
         mask = np.broadcast_to(mask, self._mean.shape)
         spread = self._spread * mask[..., None]
@@ -130,13 +140,18 @@ class NormalBelief(Belief):
         variance = np.diagonal(products, axis1=1, axis2=2)
         is_exact = (products.sum(axis=2) == variance).all(axis=1)
         is_exact &= ((variance > MIN_SPREAD) | ~mask).all(axis=1)
-        out, num_lanes = np.empty(mask.shape), self._posterior.num_lanes
+        out = np.empty(mask.shape)
         if is_exact.any():
             std = np.sqrt(variance[is_exact])
             out[is_exact] = compare_normals(self._mean[is_exact], std, mask[is_exact])
-        for lane in np.unique(np.flatnonzero(~is_exact) % num_lanes):
-            rows = np.flatnonzero(~is_exact)
-            rows = rows[rows % num_lanes == lane]
+        rest = np.flatnonzero(~is_exact)
+        if self._posterior is None:
+            if rest.size:
+                out[rest] = super().best_arm_probabilities(available)[rest]
+            return out
+        num_lanes = self._posterior.num_lanes
+        for lane in np.unique(rest % num_lanes):
+            rows = rest[rest % num_lanes == lane]
             out[rows] = self._posterior.find_probabilities(lane, self._features[rows], mask[rows])
         return out
 

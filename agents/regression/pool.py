@@ -123,6 +123,26 @@ class PooledBelief(FeatureBelief):
             [posterior.find_probabilities(i, *lane) for i, lane in enumerate(lanes)]
         )
 
+    def priced_probabilities(
+        self, values: np.ndarray, costs: np.ndarray, top: int, available: np.ndarray | None
+    ) -> np.ndarray | None:
+        """Return the (N, 1, K) probabilities by pools; None where there are more places."""
+        if top > 1:
+            return None
+        posterior, link, shape = self.posterior, self.problem.link, values.shape
+        masks = np.ones(shape, dtype=bool) if available is None else available
+        out = np.zeros(shape)
+        for i, (features, mask) in enumerate(zip(self.features, masks, strict=True)):
+            arms, pool = np.flatnonzero(mask), posterior.find_pool(i % posterior.num_lanes)
+            part, predictors = predict_in_pool(pool, features, mask)
+            worth = values[i, arms, None] * link.mean(predictors) - costs[i, arms, None]
+            if len(part.weights) > 1:
+                out[i, arms] = compare_ordered(worth, part.weights)
+            else:
+                is_best = worth == worth.max(axis=0)
+                out[i, arms] = (is_best / is_best.sum(axis=0)) @ part.weights[0]
+        return out[:, None] / out.sum(axis=1)[:, None, None]
+
     def _count_independent_draws(self) -> np.ndarray:
         posterior, sizes = self.posterior, np.empty(len(self.features))
         for lane in range(posterior.num_lanes):
@@ -364,11 +384,7 @@ def compare_in_pool(pool: Pool, features: np.ndarray, available: np.ndarray) -> 
     for rows in groups:
         arms, own = np.flatnonzero(available[rows[0]]), uses[rows[0]]
         parts = own[arms] if is_independent[rows[0]] else own.any(axis=0, keepdims=True)
-        key = np.packbits(parts).tobytes()
-        if key not in pool.parts:
-            pool.parts.clear()
-            pool.parts[key] = take_part(pool, parts)
-        part, x = pool.parts[key], features[np.ix_(rows, arms)]
+        part, x = find_part(pool, parts), features[np.ix_(rows, arms)]
         if is_independent[rows[0]]:
             found = compare_independent(x, part)
         else:
@@ -377,6 +393,34 @@ def compare_in_pool(pool: Pool, features: np.ndarray, available: np.ndarray) -> 
             count_best(x, part.theta[0], part.weights[0], found)
         out[np.ix_(rows, arms)] = found
     return out / out.sum(axis=1, keepdims=True)
+
+
+def predict_in_pool(
+    pool: Pool, features: np.ndarray, available: np.ndarray
+) -> tuple[Part, np.ndarray]:
+    """Return what a visitor's A arms use of a pool, and the (A, m) predictors of its draws.
+
+    Args:
+        pool: of the lane.
+        features: (K, d).
+        available: (K,) the A arms that may be best.
+    """
+    uses, is_independent = find_uses(pool.order, pool.starts, features[None], available[None])
+    uses, arms = uses[0, available], features[available]
+    part = find_part(pool, uses if is_independent[0] else uses.any(axis=0, keepdims=True))
+    if not is_independent[0]:
+        return part, arms[:, part.columns[0]] @ part.theta[0]
+    pairs = zip(arms, part.columns, part.theta, strict=True)
+    return part, np.array([x[columns] @ theta[: columns.size] for x, columns, theta in pairs])
+
+
+def find_part(pool: Pool, uses: np.ndarray) -> Part:
+    """Return what arms use of a pool, given (A, B) blocks of each; the last one is kept."""
+    key = np.packbits(uses).tobytes()
+    if key not in pool.parts:
+        pool.parts.clear()
+        pool.parts[key] = take_part(pool, uses)
+    return pool.parts[key]
 
 
 def take_part(pool: Pool, uses: np.ndarray) -> Part:
@@ -431,15 +475,20 @@ def compare_independent(features: np.ndarray, part: Part) -> np.ndarray:
     out, needs_order = np.zeros(spreads.shape), np.zeros(len(x), dtype=np.bool_)
     compare_in_bins(x, own, weights, spreads, out, needs_order)
     for i in np.flatnonzero(needs_order):
-        values = np.einsum("kc,kcm->km", x[i], own)
-        ordered = np.argsort(values, axis=1)
-        below = np.take_along_axis(weights, ordered, axis=1).cumsum(axis=1)
-        below = np.concatenate([np.zeros((len(below), 1)), below], axis=1)
-        ordered = np.take_along_axis(values, ordered, axis=1)
-        for k, each in enumerate(values):
-            others = [b[np.searchsorted(o, each)] for b, o in zip(below, ordered, strict=True)]
-            others[k] = weights[k]
-            out[i, k] = np.prod(others, axis=0).sum()
+        out[i] = compare_ordered(np.einsum("kc,kcm->km", x[i], own), weights)
+    return out
+
+
+def compare_ordered(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return (K,) probabilities that an arm is best, over all combinations of (K, m) draws."""
+    order = np.argsort(values, axis=1)
+    below = np.take_along_axis(weights, order, axis=1).cumsum(axis=1)
+    below = np.concatenate([np.zeros((len(below), 1)), below], axis=1)
+    ordered, out = np.take_along_axis(values, order, axis=1), np.empty(len(values))
+    for k, drawn in enumerate(values):
+        others = [b[np.searchsorted(o, drawn)] for b, o in zip(below, ordered, strict=True)]
+        others[k] = weights[k]
+        out[k] = np.prod(others, axis=0).sum()
     return out
 
 

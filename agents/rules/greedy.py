@@ -52,6 +52,7 @@ class Greedy(PosteriorAgent):
 
     takes_features = True
     takes_available = True
+    takes_values = True
 
     def __init__(
         self,

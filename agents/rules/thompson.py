@@ -43,6 +43,15 @@ class Thompson(PosteriorAgent):
     uses_draws = True
     takes_features = True
     takes_available = True
+    takes_values = True
+    takes_top = True
+
+    def _choose_top(self, top: int) -> np.ndarray:
+        draws = self._hide(self.belief().sample(self.rng))
+        return np.lexsort((self.rng.random(draws.shape), -draws))[:, :top]
+
+    def _position_probabilities(self, top: int) -> np.ndarray:
+        return self.belief().position_probabilities(top, *self._available)
 
     def _action_probabilities(self) -> np.ndarray:
         return self.belief().best_arm_probabilities(*self._available)
@@ -57,7 +66,7 @@ class Thompson(PosteriorAgent):
 
     def _choose_many(self, size: int, features: np.ndarray | None) -> np.ndarray:
         """Return (n,) arms: by probabilities if these are exact, with features by one pool."""
-        is_fast = features is not None and self._posterior.decides_many
+        is_fast = features is not None and self._posterior.decides_many and not self._prices
         if features is None and size >= MIN_DECISIONS_PER_ARM * self._num_arms:
             is_fast = self.has_exact_probabilities
         if not is_fast or type(self)._choose is not Thompson._choose:

@@ -41,6 +41,7 @@ class TopTwoThompson(PosteriorAgent):
     uses_draws = True
     takes_features = True
     takes_available = True
+    takes_values = True
 
     def __init__(
         self,

@@ -171,6 +171,7 @@ class BayesUCB(PosteriorAgent):
 
     takes_features = True
     takes_available = True
+    takes_values = True
 
     def _scores(self) -> np.ndarray:
         level = 1 - 1 / (self.lane_counts.sum(axis=1, keepdims=True) + 1.0)

@@ -16,6 +16,8 @@ from gymnasium.spaces import Discrete
 from bandit_gym.checks.arguments import (
     as_array,
     as_numbers,
+    check_all,
+    check_numbers,
     check_returned,
     message,
     shorten_repr,
@@ -98,6 +100,20 @@ def check_available(available: Any, num_arms: int, num_envs: int | None) -> Bool
     mask = np.broadcast_to(mask, shape).copy()
     _refuse_lane("available", "have an arm", mask.tolist(), mask.sum(axis=1) == 0)
     return mask
+
+
+def check_per_arm(
+    name: str, numbers: Any, shape: tuple[int, int], *, is_positive: bool = False
+) -> FloatArray:
+    """Return finite numbers of arms, one, (K,) or (N, K), as (N, K)."""
+    given = check_numbers(name, numbers)
+    if given.shape not in ((), shape[1:], shape):
+        condition = f"have shape {shape[1:]} or {shape}"
+        raise ValueError(message(name, condition, given.shape))
+    given = np.broadcast_to(given, shape)
+    is_right = np.isfinite(given) & ((given > 0) | (not is_positive))
+    check_all(name, is_right, "be finite" + " and above 0" * is_positive, given)
+    return given
 
 
 def check_played(actions: IntArray, available: BoolArray, mask: BoolArray | None) -> None:

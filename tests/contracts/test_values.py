@@ -1,0 +1,170 @@
+"""Decisions by values * means - costs, and the order of one draw, of all agents that take them."""
+
+import re
+
+import numpy as np
+import pytest
+from surface import shown, started
+
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Beta, HierarchicalBeta, Normal, TruncatedNormal
+from bandit_gym.problem import BanditProblem, ContextualProblem
+
+VALUES, COSTS = [1.0, 2.0, 3.0], [0.0, 0.2, 0.6]
+PRICES = {"values": VALUES, "costs": COSTS}
+MASK = [True, False, True]
+PROBLEMS = {
+    "conjugate": BanditProblem(Bernoulli(), Beta(2.0, 3.0), 3),
+    "normal": BanditProblem(Gaussian(), Normal(0.5, 1.0), 3),
+    "grid": BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3),
+    "mixture": BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 3.0], [3.0, 2.0]), 3),
+    "linear": ContextualProblem(Gaussian(0.5), Normal(0.0, 1.0), 3, 2),
+    "logistic": ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 3, 2),
+}
+CASES = [
+    *((name, kind) for name in ("exact", "racing") for kind in ("conjugate", "normal", "grid")),
+    *(("exact", kind) for kind in ("mixture", "linear")),
+    *((name, "logistic") for name in ("racing", "laplace", "smc", "greedy")),
+    *((name, "conjugate") for name in ("smc", "top_two", "bayes_ucb", "epsilon_greedy")),
+]
+in_each_case = pytest.mark.parametrize(("name", "kind"), CASES)
+NUM_LANES = 1000
+
+
+def taught(name, kind, num_envs):
+    """Return an agent that has seen one reward of each arm, equal in all lanes."""
+    agent, features = started(name, PROBLEMS[kind], num_envs), None
+    if kind in ("linear", "logistic"):
+        features = np.array([[1.0, 0.0], [0.5, 1.0], [-0.5, 1.0]])
+        features = features if num_envs is None else np.tile(features, (num_envs, 1, 1))
+    for arm, reward in ((0, 1.0), (1, 0.0), (2, 1.0)):
+        size = 1 if num_envs is None else np.ones(num_envs, dtype=np.int64)
+        agent.observe(arm * size, reward * size, **given(features))
+    return agent, features
+
+
+def given(features):
+    """Return what `observe` takes of features, nothing where there are none."""
+    return {} if features is None else {"observation": features}
+
+
+def assert_frequent(shares, probabilities, errors):
+    """Four deviations of frequencies in NUM_LANES decisions, and of what is known of the law."""
+    bound = 4 * np.sqrt(probabilities * (1 - probabilities) / NUM_LANES + errors**2) + 1e-9
+    assert (abs(shares - probabilities) <= bound).all(), (shares, probabilities)
+
+
+@in_each_case
+def test_arms_are_played_as_often_as_values_and_costs_say(name, kind):
+    available = MASK if CASES.index((name, kind)) % 2 else None
+    alone, features = taught(name, kind, None)
+    lanes, many = taught(name, kind, NUM_LANES)
+    law, errors = alone.action_probabilities(
+        features, **PRICES, available=available, return_error=True
+    )
+    if name == "smc":  # each lane has particles of its own
+        errors = errors + 0.05
+    actions = lanes.act(many, **PRICES, available=available)
+    assert_frequent(np.bincount(actions, minlength=3) / NUM_LANES, law, errors)
+    assert available is None or not law[1]
+    decided = alone.decide(features, **PRICES, available=available, floor=0.1)
+    assert decided.propensities == decided.probabilities[decided.actions] >= 0.1 - 1e-12
+    assert alone.act(features, **PRICES, available=available, floor=1 / 3) in (0, 1, 2)
+
+
+def test_integer_betas_have_the_law_of_draws():
+    """Four deviations of a million draws."""
+    agent, _ = taught("exact", "conjugate", None)
+    draws = np.random.default_rng(0).beta([3, 2, 3], [3, 4, 3], size=(10**6, 3))
+    worth = draws * VALUES - COSTS
+    law = agent.action_probabilities(**PRICES)
+    shares = np.bincount(worth.argmax(axis=1), minlength=3) / len(worth)
+    assert (abs(shares - law) <= 4 * np.sqrt(law * (1 - law) / len(worth))).all()
+    order = np.argsort(-worth, axis=1)
+    places = agent.action_probabilities(**PRICES, top=3)
+    for place, row in enumerate(places):
+        shares = np.bincount(order[:, place], minlength=3) / len(worth)
+        assert (abs(shares - row) <= 4 * np.sqrt(row * (1 - row) / len(worth))).all()
+    np.testing.assert_allclose(places.sum(axis=0), 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [case for case in CASES if case[0] in ("exact", "racing", "laplace")]
+)
+def test_arms_have_places_as_often_as_their_probabilities_say(name, kind):
+    lanes, many = taught(name, kind, NUM_LANES)
+    alone, features = taught(name, kind, None)
+    order = lanes.act(many, **PRICES, top=2)
+    assert order.shape == (NUM_LANES, 2) and (order[:, 0] != order[:, 1]).all()
+    places = alone.action_probabilities(features, **PRICES, top=2)
+    assert places.shape == (2, 3)
+    for place, law in enumerate(places):  # laws of 1,000 draws are off by as much again
+        shares = np.bincount(order[:, place], minlength=3) / NUM_LANES
+        assert_frequent(shares, law, np.sqrt(law * (1 - law) / 500))
+    assert 1 not in alone.act(features, top=2, available=MASK)
+
+
+def test_many_visitors_have_values_of_their_own():
+    agent, features = taught("racing", "logistic", None)
+    both, costs = np.stack([features, features]), np.array([COSTS, [0.0, 5.0, 5.0]])
+    law = agent.action_probabilities(both, values=VALUES, costs=costs)
+    np.testing.assert_allclose(law[0], agent.action_probabilities(features, **PRICES))
+    assert law[1].tolist() == [1.0, 0.0, 0.0]
+    assert agent.act(both, values=VALUES, costs=costs, size=2)[1] == 0
+    assert agent.decide(both, values=VALUES, costs=costs).actions[1] == 0
+
+
+REFUSALS = {
+    "a value of 0": (
+        lambda agent: agent.act(values=[1.0, 0.0, 2.0]),
+        (ValueError, "values must be finite and above 0, got", "0.0"),
+    ),
+    "a cost that is NaN": (
+        lambda agent: agent.act(costs=[np.nan, 0.0, 0.0]),
+        (ValueError, "costs must have no NaN, got"),
+    ),
+    "costs of other arms": (
+        lambda agent: agent.decide(costs=[0.0, 1.0]),
+        (ValueError, "costs must have shape (3,)", "got (2,)"),
+    ),
+    "more places than arms": (
+        lambda agent: agent.act(top=3, available=MASK),
+        (ValueError, "top must be", "at most 2, got 3"),
+    ),
+    "places with a floor": (
+        lambda agent: agent.act(top=2, floor=0.1),
+        (ValueError, "top must be alone: without a size, a floor or errors, got 2"),
+    ),
+    "a floor that no arm can have": (
+        lambda agent: agent.action_probabilities(floor=0.4),
+        (ValueError, "floor must be", "at most 0.333333, got 0.4"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_no_decision_takes_is_refused_in_a_sentence_and_changes_nothing(case):
+    (agent, _), (call, (error, *parts)) = taught("exact", "conjugate", None), REFUSALS[case]
+    before = agent.rng.bit_generator.state
+    with pytest.raises(error) as refusal:
+        call(agent)
+    assert all(part in str(refusal.value) for part in parts), refusal.value
+    assert agent.rng.bit_generator.state == before
+
+
+def test_rules_that_ask_more_than_the_belief_refuse_values_and_places():
+    for name in ("ucb1", "random", "racing_paper", "information_directed"):
+        agent = started(name, PROBLEMS["conjugate"], None)
+        text = f"values and costs must be left out for {type(agent).__name__}, whose rule takes"
+        with pytest.raises(TypeError, match=re.escape(text)):
+            agent.act(values=VALUES)
+    with pytest.raises(TypeError, match="top must be left out for UCB1, which has no order"):
+        started("ucb1", PROBLEMS["conjugate"], None).act(top=2)
+
+
+def test_rewards_of_the_arms_of_one_draw_are_observed_each():
+    agent, features = taught("racing", "logistic", None)
+    for arm in agent.act(features, top=2):
+        agent.observe(arm, 1.0, observation=features)
+    assert agent.lane_counts.sum() == 5
+    assert shown(agent) is not None
