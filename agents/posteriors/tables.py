@@ -392,6 +392,12 @@ def matches_key(key: np.ndarray, kind: int, pulls: float, total: float) -> bool:
 
 
 @inner
+def set_key(key: np.ndarray, kind: int, pulls: float, total: float) -> None:
+    """Set a (3,) key to that of an arm's statistics."""
+    key[0], key[1], key[2] = kind, pulls, total
+
+
+@inner
 def make_evaluations(num_first: int, num_points: int) -> Evaluations:
     """Return space for the evaluations of a table."""
     size = num_first + MAX_PASSES * num_points
@@ -411,7 +417,7 @@ def update_tables(
             i = find_recent(recent.keys, kind, pulls, total)
             if not matches_key(recent.keys[i], kind, pulls, total):
                 points, key = recent.points[i], recent.keys[i]
-                key[0], key[1], key[2] = kind, pulls, total
+                set_key(key, kind, pulls, total)
                 error = build_table(cells, kind, (pulls, total), points)
                 if np.isnan(error):
                     build_table(cells, kind, (0.0, 0.0), points)
@@ -422,7 +428,8 @@ def update_tables(
                     tables.points[lane, arm, k, column] = recent.points[i, k, column]
             for k in range(tables.guides.shape[2]):
                 tables.guides[lane, arm, k] = recent.guides[i, k]
-            tables.errors[lane, arm], tables.keys[lane, arm] = recent.errors[i], recent.keys[i]
+            tables.errors[lane, arm] = recent.errors[i]
+            set_key(tables.keys[lane, arm], kind, pulls, total)
 
 
 @kernel
