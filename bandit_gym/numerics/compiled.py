@@ -14,7 +14,7 @@ has one file for each signature, and the file's name holds a digest of what the 
 elsewhere compiles nothing anew, and checkouts may share a folder. One process compiles a signature,
 for which others wait. The folder is NUMBA_CACHE_DIR, or where
 Numba would have it: `__pycache__` beside the source, else the user's cache; where none can be
-written to, nothing is kept.
+written to, what is there is read, and nothing is kept.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from typing import Any
 import numba
 import numpy as np
 from filelock import FileLock
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.serialize import dumps
@@ -51,13 +52,12 @@ OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
 def kernel(function: Any) -> Any:
     """Compile a function for Python to call, and keep its machine code on disk if that can be."""
-    options = {**OPTIONS, "pipeline_class": KernelCompiler}
+    options: dict[str, Any] = {**OPTIONS, "pipeline_class": KernelCompiler}
     try:
         compiled: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # numba finds no folder that it may write to
-        text = "No folder for compiled code can be written to; set NUMBA_CACHE_DIR to one that can."
-        warnings.warn(text, RuntimeWarning, stacklevel=1)
-        return numba.njit(**options)(function)
+        compiled = numba.njit(**options)(function)
+        compiled._cache = ReadCache(function)
     if compiled is not function:  # which it is under NUMBA_DISABLE_JIT
         cache = compiled._cache
         folder = Path(os.environ.get("NUMBA_CACHE_DIR") or cache.cache_path)
@@ -70,7 +70,7 @@ def inner(function: Any) -> Any:
     return register_jitable(**OPTIONS)(function)
 
 
-class KernelCompiler(Compiler):  # type: ignore[misc]  # numba is untyped
+class KernelCompiler(Compiler):
     """Numba's compiler, which optimises and emits a kernel once, with all that it calls.
 
     Numba does both for each function that a kernel calls as well, and compiles that again where it
@@ -98,7 +98,7 @@ class KernelCompiler(Compiler):  # type: ignore[misc]  # numba is untyped
         return super().define_pipelines()
 
 
-class KernelPart(JITCodeLibrary):  # type: ignore[misc]  # numba is untyped
+class KernelPart(JITCodeLibrary):
     """A called function's code, to be linked into kernels and not to be run by itself."""
 
     def _optimize_functions(self, module: Any) -> None:
@@ -122,6 +122,21 @@ class KernelPart(JITCodeLibrary):  # type: ignore[misc]  # numba is untyped
 
     def set_env(self, name: str, environment: Any) -> None:
         """Set nothing."""
+
+
+class ReadCache(FunctionCache):
+    """Numba's cache where no folder can be written to: what an image brings along is read."""
+
+    def __init__(self, function: Any) -> None:
+        self._name, self._py_func = repr(function), function
+        self._impl = object.__new__(CompileResultCacheImpl)  # which would look for a folder
+        self._cache_path = Path(inspect.getfile(function)).parent / "__pycache__"
+        self.enable()
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Say that this process compiles for itself alone."""
+        text = "No folder for compiled code can be written to; set NUMBA_CACHE_DIR to one that can."
+        warnings.warn(text, RuntimeWarning, stacklevel=1)
 
 
 class KernelFiles:
@@ -160,7 +175,7 @@ class KernelFiles:
         """
         path = self._path(key)
         try:
-            write_atomically(path, dumps(data))  # type: ignore[no-untyped-call]
+            write_atomically(path, dumps(data))
         except OSError:
             return
         finally:
