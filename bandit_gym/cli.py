@@ -1,4 +1,4 @@
-"""The command `bandit-gym`: list, compare, run, resume, film, report, export, fidelity.
+"""The command `bandit-gym`: list, compare, run, resume, film, report, export, fidelity, compile.
 
 Exit codes: 0 all went well; 1 an agent failed, or results could not be written; 2 bad input, a
 folder in use or a scheduler out of reach; 130 interrupted and 143 stopped by SIGTERM, to be
@@ -8,6 +8,7 @@ continued with `resume`.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -15,9 +16,12 @@ import shlex
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
+
+from numpy.random import SeedSequence
 
 import bandit_gym
 from bandit_gym.checks import (
@@ -35,7 +39,13 @@ from bandit_gym.experiments.execution import (
     progress_on_stderr,
     simulate_experiment,
 )
-from bandit_gym.experiments.experiment import Experiment, Run, load_experiment, read_json
+from bandit_gym.experiments.experiment import (
+    Experiment,
+    Run,
+    load_experiment,
+    make_agent_and_environment,
+    read_json,
+)
 from bandit_gym.experiments.store import MANIFEST, open_store
 from bandit_gym.files import VERSION, replacing
 from bandit_gym.registration import ENV_IDS
@@ -49,6 +59,7 @@ from bandit_gym.results.report import (
     write_report,
 )
 from bandit_gym.results.results import join_results, load_results, read_results
+from bandit_gym.rollout import play_steps
 from bandit_gym.styles import AXIS_SCALES, FILE_STYLES, FORMATS
 
 OK, RUN_FAILED, BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED = 0, 1, 2, 130, 141, 143
@@ -73,6 +84,9 @@ CLICK_RATES = (
     '{"label": "click rates", "prior": {"name": "truncated_normal", "mean": 0.2, "std": 0.1}}'
 )
 """Options of the environment that is played where none is named: its prior is not conjugate."""
+
+COMPILED_STEPS = 50
+"""Of an episode that calls all that is compiled for an agent."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -213,6 +227,24 @@ def _film(options: argparse.Namespace) -> None:
     environment, agent = _parse_environment(options), _parse_agent(options.agent)
     made = film(agent, environment, horizon=options.horizon, seed=options.seed)
     print(f"Film: {made.save(path)}")
+
+
+def _compile(options: argparse.Namespace) -> None:
+    """Play a short episode with each agent, so that the machine code of what it calls is kept."""
+    _import_from()
+    settings: dict[str, Any] = {"horizon": COMPILED_STEPS, "block_size": 1}
+    settings["environments"] = [_parse_environment(options)]
+    settings["agents"] = [_parse_agent(text) for text in options.agents]
+    for run in Experiment.from_dict(settings).runs:
+        start = time.perf_counter()
+        agent, env = make_agent_and_environment(run)
+        with contextlib.closing(env):
+            *_, last = play_steps(agent, env, env_seed=0, agent_seed=SeedSequence(0))
+        if hasattr(agent, "decide"):
+            with contextlib.suppress(TypeError):  # of rules without propensities
+                agent.decide(last.observation)
+        seconds = time.perf_counter() - start
+        print(f"{run.agent.label} in {run.environment.label}: {seconds:.1f} s")
 
 
 def _fidelity(options: argparse.Namespace) -> bool:
@@ -361,6 +393,11 @@ def _make_parser() -> argparse.ArgumentParser:
     add("directory", help=_DIRECTORY)
     add("--csv", help="where to; default: DIR/results.csv", nargs="?", metavar="FILE")
 
+    add = add_command(_compile, "compile for agents in an environment, and keep it for later")
+    _add_environment(add, has_seed=False)
+    who = f"who is compiled for; default: {', '.join(DEFAULT_AGENTS)}"
+    add("--agents", help=who, nargs="+", default=DEFAULT_AGENTS, metavar=_AGENT_SYNTAX)
+
     text = "measure how near agents and samplers are to exact Thompson sampling"
     add = add_command(_fidelity, text)
     samplers = "agents and samplers, by short name or module:name; default: exact"
@@ -382,13 +419,14 @@ _SEED = "of all draws; default: 0"
 _WORKERS = "how many; default: one per core"
 
 
-def _add_environment(add: Callable[..., Any]) -> None:
+def _add_environment(add: Callable[..., Any], has_seed: bool = True) -> None:
     """Add the arguments of a command that plays in one environment."""
     ids = f"{', '.join(ENV_IDS)}; default: {DEFAULT_ENV} with the prior of --env-options"
     add("--env", help=ids)
     options = f"its arguments; default without --env: {CLICK_RATES}"
     add("--env-options", help=options, metavar="JSON")
-    add("--seed", help=_SEED, type=int, default=0)
+    if has_seed:
+        add("--seed", help=_SEED, type=int, default=0)
 
 
 def _add_run_arguments(add: Callable[..., Any]) -> None:

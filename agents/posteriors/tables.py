@@ -403,6 +403,12 @@ def matches_key(key: np.ndarray, kind: int, pulls: float, total: float) -> bool:
     return key[0] == kind and key[1] == pulls and key[2] == total
 
 
+@inner
+def set_key(key: np.ndarray, kind: int, pulls: float, total: float) -> None:
+    """Set a (3,) key to that of an arm's statistics."""
+    key[0], key[1], key[2] = kind, pulls, total
+
+
 @kernel
 def update_tables(
     cells: PriorCells, tables: Tables, recent: Tables, counts: np.ndarray, sums: np.ndarray
@@ -416,7 +422,7 @@ def update_tables(
             i = find_recent(recent.keys, kind, pulls, total)
             if not matches_key(recent.keys[i], kind, pulls, total):
                 points, key = recent.points[i], recent.keys[i]
-                key[0], key[1], key[2] = kind, pulls, total
+                set_key(key, kind, pulls, total)
                 error = build_table(cells, kind, (pulls, total), points)
                 if np.isnan(error):
                     build_table(cells, kind, (0.0, 0.0), points)
@@ -427,7 +433,8 @@ def update_tables(
                     tables.points[lane, arm, k, column] = recent.points[i, k, column]
             for k in range(tables.guides.shape[2]):
                 tables.guides[lane, arm, k] = recent.guides[i, k]
-            tables.errors[lane, arm], tables.keys[lane, arm] = recent.errors[i], recent.keys[i]
+            tables.errors[lane, arm] = recent.errors[i]
+            set_key(tables.keys[lane, arm], kind, pulls, total)
 
 
 @kernel

@@ -33,7 +33,7 @@ from agents.regression.gaussian import join_mean, make_prior_rows
 from agents.regression.likelihoods import make_link_code
 from agents.regression.normal_fit import Components, Data, Fit
 from agents.regression.rows import ForgettingRows, Rows
-from agents.regression.sites import add_rows, join_blocks, rebuild_lanes, refine_blocks
+from agents.regression.sites import join_blocks, rebuild_lanes, update_sites
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, SharedMixture, StudentT
@@ -145,9 +145,13 @@ class CoefficientFits:
         is_split = fit.starts.size > 2
         if is_split and join_blocks(self.data, self.fit.seen, self.labels):
             self._arrange(self.fit.seen, self.fit.sites, self.fit.prior_sites)
-        options = self.fit, self.num_rewards, self.due, self._point
-        if add_rows(self.link, self.data, *options):
+        if self._update_sites(np.zeros((0, 0), dtype=np.bool_)):
             self._renew(self.num_rewards >= self.due)
+
+    def _update_sites(self, is_due: np.ndarray) -> bool:
+        """Give new rows sites, or, if any are given, renew those of (N, B) due blocks."""
+        options = self.fit, self.num_rewards, self.due, self._point
+        return bool(update_sites(self.link, self.data, *options, is_due))
 
     def _follow_forgetting(self, rows: ForgettingRows) -> None:
         """Scale all sites by the discounts since; where rows were removed, begin with the prior."""
@@ -223,7 +227,7 @@ class CoefficientFits:
         """Renew the sites of the (N, B) blocks that are due, and what draws of theirs are worth."""
         for _ in range(NUM_SWEEPS):
             self._match_prior_sites(is_due)
-            refine_blocks(self.link, self.data, self.fit, is_due, self._point)
+            self._update_sites(is_due)
         is_low = is_due & (not self.is_laplace)
         # Few pilots may have missed a component.
         for num_pilots in NUM_PILOTS if self.components is None else NUM_PILOTS[-1:]:

@@ -124,7 +124,6 @@ def exponentiate_row(x: np.ndarray, buffer: np.ndarray) -> None:
 
     x = k log 2 + r with |r| <= log(2) / 2; a polynomial gives e^r, and k goes into the exponent.
     """
-    bits = buffer.view(np.int64)
     for j in range(x.size):
         x[j] = min(max(x[j], -MAX_EXPONENT), MAX_EXPONENT)
         buffer[j] = x[j] * LOG2_E + ROUND_TO_INTEGER
@@ -135,9 +134,8 @@ def exponentiate_row(x: np.ndarray, buffer: np.ndarray) -> None:
         p = 1 / 6 + r * (1 / 24 + r * (1 / 120 + r * p))
         x[j] = 1.0 + r * (1.0 + r * (0.5 + r * p))
     for j in range(x.size):
-        bits[j] = (bits[j] - ROUND_BITS + 1023) << 52
-    for j in range(x.size):
-        x[j] *= buffer[j]
+        bits = np.float64(buffer[j]).view(np.int64) - ROUND_BITS + 1023
+        x[j] *= np.int64(bits << 52).view(np.float64)
 
 
 @inner

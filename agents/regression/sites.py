@@ -27,6 +27,7 @@ from agents.regression.normal_fit import (
     MIN_TAU,
     Data,
     Fit,
+    add_multiple,
     copy_values,
     describe_block,
     dot,
@@ -35,6 +36,7 @@ from agents.regression.normal_fit import (
     find_rows,
     read_features,
     rebuild_block,
+    scale_values,
 )
 from agents.regression.roots import (
     remove_row,
@@ -158,16 +160,16 @@ def update_site(
     fit.sites[lane, row, 0], fit.sites[lane, row, 1] = tau, nu
     change, slope = tau - old_tau, nu - old_nu
     if abs(change) < MIN_TAU:
-        shift += slope * image
+        add_multiple(slope, image, shift)
     elif change > 0.0:
-        x *= math.sqrt(change)
+        scale_values(x, math.sqrt(change))
         value = slope / math.sqrt(change)
         if is_sweep:
             rotate_row_briefly(root, shift, x, value)
         else:
             rotate_row(root, shift, errors, x, value)
     else:
-        image *= math.sqrt(-change)
+        scale_values(image, math.sqrt(-change))
         if not remove_row(root, shift, image, -slope / math.sqrt(-change)):
             rebuild_block(data, fit, lane, block)
     return abs(slope - change * eta) / (1.0 + change * variance) * math.sqrt(variance)
@@ -191,8 +193,9 @@ def join_blocks(data: Data, seen: np.ndarray, labels: np.ndarray) -> bool:
                     if data.columns[lane, a, row] != 0.0:
                         lead = a if lead < 0 else lead
                         low, high = min(labels[a], labels[lead]), max(labels[a], labels[lead])
-                        if low < high:
-                            labels[labels == high], has_changed = low, True
+                        has_changed |= low < high
+                        for c in range(labels.size):
+                            labels[c] = low if labels[c] == high else labels[c]
     return has_changed
 
 
@@ -227,7 +230,7 @@ def sort_rows(data: Data, fit: Fit, lane: int, num_rewards: np.ndarray) -> None:
             num_rewards[lane, block] += fit.seen[lane, row]
 
 
-@kernel
+@inner
 def add_rows(
     link: LinkCode,
     data: Data,
@@ -309,13 +312,33 @@ def rebuild_lanes(
 
 
 @kernel
+def update_sites(
+    link: LinkCode,
+    data: Data,
+    fit: Fit,
+    num_rewards: np.ndarray,
+    due: np.ndarray,
+    point: np.ndarray | None,
+    is_due: np.ndarray,
+) -> bool:
+    """Do as `add_rows`; or, of (N, B) blocks that are due where N > 0, as `refine_blocks`.
+
+    What these share is most of both, and compiled once.
+    """
+    if len(is_due) == 0:
+        return add_rows(link, data, fit, num_rewards, due, point)
+    refine_blocks(link, data, fit, is_due, point)
+    return False
+
+
+@inner
 def refine_blocks(
-    link: LinkCode, data: Data, fit: Fit, due: np.ndarray, point: np.ndarray | None
+    link: LinkCode, data: Data, fit: Fit, is_due: np.ndarray, point: np.ndarray | None
 ) -> None:
     """Match all sites of the (N, B) due blocks; of Laplace approximations, rebuild them alone."""
-    for lane in range(len(due)):
-        for block in range(due.shape[1]):
-            if due[lane, block]:
+    for lane in range(len(is_due)):
+        for block in range(is_due.shape[1]):
+            if is_due[lane, block]:
                 rebuild_block(data, fit, lane, block)
                 if point is None:
                     for row in find_rows(fit, lane, block):

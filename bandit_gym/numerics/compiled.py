@@ -3,7 +3,9 @@
 A first `compare` waits for the compiler, and about half of what a small loop costs there is the
 code by which Python would call it. So only what Python does call is a `kernel`, whose machine code
 is kept on disk; what serves kernels alone is an `inner` function, which Python sees uncompiled
-and which is kept as a part of its kernels. Division by 0 gives inf or NaN, as in NumPy.
+and which is kept as a part of its kernels, optimised with them. Assigned slices, array expressions
+and methods of arrays compile many times as slowly as loops. Division by 0 gives inf or NaN, as in
+NumPy.
 
 Numba's own cache does not see that a function or constant of another module has changed, and two
 processes that compile two signatures of a kernel at once may take each other's file. So a kernel
@@ -12,11 +14,12 @@ has one file for each signature, and the file's name holds a digest of what the 
 elsewhere compiles nothing anew, and checkouts may share a folder. One process compiles a signature,
 for which others wait. The folder is NUMBA_CACHE_DIR, or where
 Numba would have it: `__pycache__` beside the source, else the user's cache; where none can be
-written to, nothing is kept.
+written to, what is there is read, and nothing is kept.
 """
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import pickle
@@ -31,7 +34,11 @@ from typing import Any
 import numba
 import numpy as np
 from filelock import FileLock
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.serialize import dumps
+from numba.core.targetconfig import ConfigStack
 from numba.core.types import NamedTuple, NamedUniTuple
 from numba.extending import register_jitable
 
@@ -40,17 +47,17 @@ from bandit_gym.files import write_atomically
 MAX_WAIT = 300
 """Seconds to wait for another process that compiles the same; the slowest takes a tenth of it."""
 
-INNER_OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
+OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 def kernel(function: Any) -> Any:
     """Compile a function for Python to call, and keep its machine code on disk if that can be."""
+    options: dict[str, Any] = {**OPTIONS, "pipeline_class": KernelCompiler}
     try:
-        compiled: Any = numba.njit(cache=True, error_model="numpy")(function)
+        compiled: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # numba finds no folder that it may write to
-        text = "No folder for compiled code can be written to; set NUMBA_CACHE_DIR to one that can."
-        warnings.warn(text, RuntimeWarning, stacklevel=1)
-        return numba.njit(error_model="numpy")(function)
+        compiled = numba.njit(**options)(function)
+        compiled._cache = ReadCache(function)
     if compiled is not function:  # which it is under NUMBA_DISABLE_JIT
         cache = compiled._cache
         folder = Path(os.environ.get("NUMBA_CACHE_DIR") or cache.cache_path)
@@ -60,7 +67,76 @@ def kernel(function: Any) -> Any:
 
 def inner(function: Any) -> Any:
     """Let kernels call a function, compiled, which in Python stays as it is."""
-    return register_jitable(**INNER_OPTIONS)(function)
+    return register_jitable(**OPTIONS)(function)
+
+
+class KernelCompiler(Compiler):
+    """Numba's compiler, which optimises and emits a kernel once, with all that it calls.
+
+    Numba does both for each function that a kernel calls as well, and compiles that again where it
+    is called by functions of other options: without a wrapper for Python, as they are.
+    """
+
+    def compile_extra(self, function: Any) -> Any:
+        """Compile the kernel's function, and those that it calls as parts of it."""
+        codegen = self.state.targetctx.codegen()
+        self.state.library = JITCodeLibrary(codegen, function.__qualname__)
+        self.state.library.enable_object_caching()
+        before, codegen._library_class = codegen._library_class, KernelPart  # under numba's lock
+        collects_garbage = gc.isenabled()
+        gc.disable()  # of which there is little, and looking for it takes a seventh of the time
+        try:
+            return super().compile_extra(function)
+        finally:
+            codegen._library_class = before
+            if collects_garbage:
+                gc.enable()
+
+    def define_pipelines(self) -> Any:
+        """Return the usual steps; functions that are called see the options of another of them."""
+        ConfigStack.top_or_none().no_cpython_wrapper = True
+        return super().define_pipelines()
+
+
+class KernelPart(JITCodeLibrary):
+    """A called function's code, to be linked into kernels and not to be run by itself."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return 0, numba's pointer where there is none."""
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> KernelPart:
+        """Who is asked to set the environment, that only what is run has."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Set nothing."""
+
+
+class ReadCache(FunctionCache):
+    """Numba's cache where no folder can be written to: what an image brings along is read."""
+
+    def __init__(self, function: Any) -> None:
+        self._name, self._py_func = repr(function), function
+        self._impl = object.__new__(CompileResultCacheImpl)  # which would look for a folder
+        self._cache_path = Path(inspect.getfile(function)).parent / "__pycache__"
+        self.enable()
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Say that this process compiles for itself alone."""
+        text = "No folder for compiled code can be written to; set NUMBA_CACHE_DIR to one that can."
+        warnings.warn(text, RuntimeWarning, stacklevel=1)
 
 
 class KernelFiles:
@@ -99,7 +175,7 @@ class KernelFiles:
         """
         path = self._path(key)
         try:
-            write_atomically(path, dumps(data))  # type: ignore[no-untyped-call]
+            write_atomically(path, dumps(data))
         except OSError:
             return
         finally:
