@@ -12,6 +12,7 @@ from agents import ExactThompson, make_agent
 from bandit_gym.rollout import AGENT_STREAM, rollout
 from bandit_gym.wrappers import DelayedReward
 
+pytestmark = pytest.mark.nightly
 HORIZONS = (4, 7, 11)
 SEED = 5
 
@@ -69,11 +70,7 @@ def policy_returns(policy, env, num_episodes):
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [
-        ("racing", "DummyVecEnv"),
-        ("smc", "DummyVecEnv"),
-        pytest.param("exact", "SubprocVecEnv", marks=pytest.mark.nightly),
-    ],
+    [("racing", "DummyVecEnv"), ("smc", "DummyVecEnv"), ("exact", "SubprocVecEnv")],
 )
 def test_policy_returns_are_those_of_our_own_loop_when_episodes_are_ragged(sb3, name, kind):
     envs = [make() for make in env_functions()]

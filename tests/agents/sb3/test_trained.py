@@ -18,6 +18,7 @@ from bandit_gym.experiments.execution import Workers
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.wrappers import deliver
 
+pytestmark = pytest.mark.nightly
 every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)
 
 
