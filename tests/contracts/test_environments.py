@@ -59,7 +59,9 @@ def test_it_passes_the_check_where_arms_have_features(env_id, options):
 @pytest.mark.filterwarnings("error", "ignore:Your observation  has an unconventional shape")
 def test_it_passes_the_check_of_stable_baselines3():
     sb3_checker = pytest.importorskip("stable_baselines3.common.env_checker")
-    worlds = [(env_id, {"observation": each}) for env_id, each in zip(ALL_ENV_IDS, cycle(OBSERVATIONS))]
+    worlds = [
+        (env_id, {"observation": each}) for env_id, each in zip(ALL_ENV_IDS, cycle(OBSERVATIONS))
+    ]
     for env_id, options in (*worlds, *FEATURE_ENVS):
         sb3_checker.check_env(gym.make(env_id, render_mode="ansi", **options).unwrapped)
 

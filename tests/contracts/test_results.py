@@ -678,6 +678,7 @@ PAPER = r"""\documentclass{article}
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="LaTeX is not installed")
 def test_tables_and_citation_compile(report, page, tmp_path):
     shutil.copy(report / "tables.tex", tmp_path)
