@@ -234,10 +234,9 @@ class ChainPosterior(Posterior):
         axes = np.ascontiguousarray((vectors / np.sqrt(values)[:, None]).swapaxes(1, 2))
         centre = mean + ((axes @ push[..., None]).swapaxes(1, 2) @ axes)[:, 0]
         if is_normal:  # what is left of the posterior is the box
-            return ChainTarget(
-                *(box, centre, axes, np.zeros((*counts.shape, 5))),
-                *(np.broadcast_to(middle, counts.shape), box_precisions),
-            )
+            # Arrays of their own: for read-only ones other kernels would be compiled.
+            none, whole = np.zeros((*counts.shape, 5)), np.zeros(counts.shape)
+            return ChainTarget(box, centre, axes, none, whole + middle, whole + box_precisions)
         coefficients = likelihood_coefficients(likelihood, counts, sums)
         averages = mean + push / np.maximum(precisions, np.finfo(float).tiny)
         return ChainTarget(box, centre, axes, coefficients, averages, precisions)

@@ -145,7 +145,9 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
     def _log_posterior(self, lanes: np.ndarray, data: Data, particles: np.ndarray) -> np.ndarray:
         """Return (R, P) log posterior densities of (R, P, d) particles of lanes, to a constant."""
         log_prior = np.asarray(self.problem.prior.log_density(particles))
-        return log_prior + sum_likelihoods(self._link, data, lanes, particles)
+        # In the order of C, as above: for each order another kernel would be compiled.
+        ordered = np.ascontiguousarray(particles)
+        return log_prior + sum_likelihoods(self._link, data, lanes, ordered)
 
 
 def correlate(first: np.ndarray, second: np.ndarray) -> np.ndarray:

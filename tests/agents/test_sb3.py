@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 WITHOUT_SB3 = """
 import sys
 
@@ -20,6 +22,7 @@ def run_python(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.nightly
 def test_agents_sb3_raises_one_line_that_says_what_to_install_when_sb3_is_absent():
     stderr = run_python(WITHOUT_SB3 + "import agents.sb3").stderr
     assert stderr.count("Traceback") == 1

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import agents
 import bandit_gym
 
@@ -31,6 +33,7 @@ LIGHT = {
 """Parts of a session, in turn -> what is not loaded after each."""
 
 
+@pytest.mark.nightly
 def test_a_short_run_of_few_lanes_and_a_picture_load_nothing_heavy():
     told = "import sys\nprint([name for name in {} if name in sys.modules])\n"
     code = "".join(part + told.format(heavy) for part, heavy in LIGHT.items())

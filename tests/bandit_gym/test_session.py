@@ -69,6 +69,7 @@ def run_session():
 session = pytest.fixture(run_session)
 
 
+@pytest.mark.nightly
 def test_rules_that_see_features_are_compared_in_a_world_of_a_problem_with_them():
     problem = ContextualProblem(Gaussian(0.1), Normal(0.0, 1.0), 3, 2)
     workers = bg.Workers(num_workers=1)
@@ -182,6 +183,7 @@ def test_a_plain_class_plays_features_in_a_comparison():
     assert {*results.frame()["agent"]} == {"First", "random"}
 
 
+@pytest.mark.nightly
 def test_session_code_goes_to_workers_and_draws_the_same_there():
     code = SESSION + (
         f"import bandit_gym as bg; sizes = {SMALL}\n"
@@ -197,6 +199,7 @@ def test_session_code_goes_to_workers_and_draws_the_same_there():
     assert serial == parallel and serial.count("\\n") == 1 + 4 * 4 * 6 and serial.endswith(" 1")
 
 
+@pytest.mark.nightly
 def test_folder_keeps_a_digest_and_says_how_to_run_it_again(session, tmp_path):
     setting = {"agents": {"mine": session["Stubborn"]}, "out": tmp_path / "out", **SERIAL}
     first = bg.compare(**setting)

@@ -224,6 +224,7 @@ def in_python(code, folder):
     return subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.nightly
 def test_a_command_loads_nothing_that_it_does_not_use(tmp_path):
     """Nor what those before it in the same process would have loaded."""
     heavy = ["matplotlib", "scipy.stats", "scipy.optimize", "torch", "joblib"]
@@ -235,6 +236,7 @@ def test_a_command_loads_nothing_that_it_does_not_use(tmp_path):
         assert done.stdout.splitlines().count("0 set()") == len(commands), done
 
 
+@pytest.mark.nightly
 def test_a_reader_that_leaves_ends_the_command_quietly():
     reading, writing = os.pipe()
     os.close(reading)
@@ -408,6 +410,7 @@ def test_all_that_options_name_is_code_that_needs_trust(tmp_path, capsys):
     assert "saved model model.zip" in error and error.count("\n") == 1
 
 
+@pytest.mark.nightly
 def test_reading_imports_nothing_from_the_current_folder(home, out):
     """The folder of results names `mine` too, and nothing of that name is imported."""
     for name in ("agents", "numpy", "mine"):
@@ -425,6 +428,7 @@ def test_other_agents_that_python_finds_first_are_named_and_not_run(tmp_path, mo
     assert f"got '{tmp_path}/agents/__init__.py'" in capsys.readouterr().err
 
 
+@pytest.mark.nightly
 def test_workers_start_without_the_current_folder(home):
     """`python -m joblib...` would take the random.py that lies there."""
     (home / "project" / "random.py").write_text("raise SystemError('this is run')")
@@ -598,6 +602,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.nightly
 def test_a_comparison_needs_nothing_that_only_linux_has(tmp_path):
     command = ["compare", *SIZES, "--agents", "racing", "exact", "--out", "out"]
     arguments = [sys.executable, "-c", ELSEWHERE, *command]

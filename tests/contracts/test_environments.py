@@ -2,7 +2,6 @@
 the other half."""
 
 import pickle
-import warnings
 from functools import partial
 from itertools import cycle, product
 
@@ -45,21 +44,26 @@ def test_make_builds_it_without_a_warning_and_with_the_promised_limit():
 @pytest.mark.parametrize(
     ("env_id", "observation"), [*zip(ALL_ENV_IDS, cycle(OBSERVATIONS), strict=False)]
 )
-def test_it_passes_both_checks_without_a_warning(env_id, observation):
+def test_it_passes_the_check_without_a_warning(env_id, observation):
     env = gym.make(env_id, observation=observation, horizon=9, render_mode="ansi").unwrapped
     check_env(env)
-    pytest.importorskip("stable_baselines3.common.env_checker").check_env(env)
 
 
-@pytest.mark.filterwarnings("ignore:Your observation  has an unconventional shape")
+@pytest.mark.filterwarnings("error")
 @every_feature
-def test_it_passes_both_checks_where_arms_have_features(env_id, options):
+def test_it_passes_the_check_where_arms_have_features(env_id, options):
+    check_env(gym.make(env_id, render_mode="ansi", **options).unwrapped)
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("error", "ignore:Your observation  has an unconventional shape")
+def test_it_passes_the_check_of_stable_baselines3():
     sb3_checker = pytest.importorskip("stable_baselines3.common.env_checker")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", module="gymnasium")
-        env = gym.make(env_id, render_mode="ansi", **options)
-        check_env(env.unwrapped)
-    sb3_checker.check_env(env.unwrapped)
+    worlds = [
+        (env_id, {"observation": each}) for env_id, each in zip(ALL_ENV_IDS, cycle(OBSERVATIONS))
+    ]
+    for env_id, options in (*worlds, *FEATURE_ENVS):
+        sb3_checker.check_env(gym.make(env_id, render_mode="ansi", **options).unwrapped)
 
 
 @every_feature

@@ -107,6 +107,7 @@ def test_little_work_of_ours_starts_no_worker(tmp_path):
         assert (processes == {os.getpid()}) is is_here
 
 
+@pytest.mark.parametrize("backend", ["loky", by_night("dask")], indirect=True)
 def test_calls_may_hold_arrays(backend):
     calls = [(np.full(3, number),) for number in range(6)]
     finished = execution.make_calls(Workers(backend, 1), np.sum, calls)

@@ -2,12 +2,14 @@
 
 import copy
 import pickle
+from itertools import product
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from families import CONJUGATES, typical_mean
 from gymnasium.vector import AutoresetMode
+from pairwise import pairwise
 from scipy import optimize, stats
 from scipy.special import betaln, softmax
 from surface import started
@@ -365,14 +367,15 @@ def test_earlier_data_leave_all_decisions_of_the_horizon(rule):
 
 
 @pytest.mark.usefixtures("_folder")
-@pytest.mark.parametrize("delay", [None, {"name": "uniform", "low": 0, "high": 3}], ids=str)
-@pytest.mark.parametrize("mode", AutoresetMode)
-@every_horizon_rule
-def test_an_act_that_autoreset_ignores_is_no_decision(rule, mode, delay):
+@pytest.mark.parametrize(
+    ("rule", "mode", "is_late"), pairwise(product(WITH_HORIZON, AutoresetMode, (False, True)))
+)
+def test_an_act_that_autoreset_ignores_is_no_decision(rule, mode, is_late):
     """Lane 0 begins anew in the second step; all decide as often as their environment steps."""
+    delay = {"name": "uniform", "low": 0, "high": 3}
     options = {"num_arms": 2, "max_episode_steps": 6, "autoreset_mode": mode}
     env = gym.make_vec("bandit_gym:BernoulliBandit-v0", num_envs=3, **options)
-    env = wrap(env, [] if delay is None else [{"name": "DelayedReward", "delay": delay}])
+    env = wrap(env, [{"name": "DelayedReward", "delay": delay}] * is_late)
     agent, played = with_horizon(rule, 3, 6), np.zeros(3, dtype=int)
     env.reset(seed=0)
     has_ended = np.zeros(3, dtype=bool)
@@ -380,7 +383,7 @@ def test_an_act_that_autoreset_ignores_is_no_decision(rule, mode, delay):
         is_ignored = has_ended & (mode is AutoresetMode.NEXT_STEP)
         actions = agent.act()
         _, rewards, terminated, truncated, info = env.step(actions)
-        if delay is None:
+        if not is_late:
             agent.observe(actions, rewards, mask=~is_ignored)
         else:
             deliver(agent, info)

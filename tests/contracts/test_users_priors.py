@@ -13,6 +13,7 @@ from geometric import Geometric
 from scipy import special, stats
 from surface import list_capabilities, problem_of, started
 
+from agents.oracle import action_probabilities
 from agents.racing.coverage import estimate_bias
 from agents.racing.proposals import draw_weighted
 from bandit_gym.doubts import Doubt
@@ -375,15 +376,10 @@ class Levels:
         top = terms.max(axis=-1)
         return top + np.log(np.exp(terms - top[..., None]).sum(axis=-1))
 
-    def best_arms(self, counts, sums, size=400_000):
-        """Return (K,) best-arm probabilities: a law by its evidence, then conjugate draws."""
-        won, lost = np.array(sums), np.array(counts) - sums
-        own = self.alphas[:, None], self.betas[:, None]
-        evidence = special.betaln(own[0] + won, own[1] + lost) - special.betaln(*own)
-        rng = np.random.default_rng(0)
-        law = rng.choice(36, size=(size, 1), p=special.softmax(evidence.sum(axis=1)))
-        best = rng.beta(self.alphas[law] + won, self.betas[law] + lost).argmax(axis=1)
-        return np.bincount(best, minlength=len(won)) / size
+    def best_arms(self, counts, sums):
+        """Return (K,) best-arm probabilities: the oracle's quadrature, which is told the levels."""
+        known = HierarchicalBeta(self.alphas.tolist(), self.betas.tolist())
+        return action_probabilities(BanditProblem(Bernoulli(), known, len(counts)), counts, sums)
 
 
 class Region:
@@ -448,7 +444,7 @@ DIVIDED = [5] * 10, [1, 0, 2, 1, 0, 0, 1, 3, 0, 1]
 SKEWED = {
     "levels, few": (Levels(), [50, 50, 5], [45, 5, 5], 500),
     "levels, more": (Levels(), [100, 100, 3], [90, 20, 3], 1000),
-    "levels, many": (Levels(), [1000, 1000, 3], [900, 200, 3], 10_000),
+    "levels, many": (Levels(), [1000, 1000, 3], [900, 200, 3], 4000),
     "ordered": (Ordered(), [10] * 4, [8, 6, 4, 2], 2000),
     "one peak": (OnePeak(), *PEAK, 1000),
     "shares": (Shares(), *DIVIDED, 500),

@@ -73,7 +73,6 @@ def transcript(venv, steps):
 
 
 @every_mode
-@settings(max_examples=40)
 @given(
     env_id=st.sampled_from(ALL_ENV_IDS),
     observation=st.sampled_from(OBSERVATIONS),
@@ -87,7 +86,6 @@ def test_native_equals_sync_when_episodes_are_ragged(mode, env_id, observation, 
 
 
 @every_mode
-@settings(max_examples=40)
 @given(world=st.sampled_from(FEATURE_ENVS), limit=st.integers(1, 5), steps=STEPS)
 def test_native_equals_sync_where_arms_have_features(mode, world, limit, steps):
     env_id, options = world[0], world[1] | {"num_features": 2, "max_episode_steps": limit}

@@ -6,7 +6,10 @@ import re
 import token
 import tokenize
 
+import pytest
 from documents import PAGES, ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.pages]  # all that pages name is imported, also SB3
 
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 PATH = re.compile(r"`((?:agents|bandit_gym|docs|scripts|tests)/[\w./-]*)`")

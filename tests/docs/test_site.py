@@ -10,6 +10,8 @@ from documents import ROOT, read
 
 import agents
 
+pytestmark = [pytest.mark.slow, pytest.mark.pages]  # as what they import, SB3 with it, is
+
 
 @pytest.fixture(scope="module")
 def conf():

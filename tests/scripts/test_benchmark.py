@@ -179,6 +179,7 @@ def peer(monkeypatch, tmp_path):
     return write
 
 
+@pytest.mark.nightly
 def test_peer_does_the_rounds_it_is_told_once_it_is_warm_and_says_its_last_words_if_it_fails(peer):
     play = peer("print('noise'); rounds = []; serve(None, lambda: rounds.append(1 / len(rounds)))")
     with pytest.raises(RuntimeError, match="river: ZeroDivisionError"):

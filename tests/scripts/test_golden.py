@@ -38,6 +38,7 @@ def test_numbers_are_those_of_the_results_version(environment):
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not IS_REFERENCE, reason="package versions differ from constraints.txt")
 def test_linear_algebra_of_another_processor_draws_the_same_numbers():
     environment_names = ("Poisson", "DependentPrior", "Contextual")  # sums of products, matrices

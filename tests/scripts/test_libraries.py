@@ -63,6 +63,7 @@ def test_truth_under_the_stated_model_is_that_of_draws_of_its_posterior(label, n
     assert (np.abs(shares - truth) <= 4 * np.sqrt(truth * (1 - truth) / NUM_DRAWS) + 1e-3).all()
 
 
+@pytest.mark.nightly
 def test_adapter_that_fails_in_a_case_or_dies_is_reported(tmp_path, monkeypatch):
     (tmp_path / "some_adapter.py").write_text(
         f"import sys\nsys.path.insert(0, {str(environments.ADAPTERS)!r})\n"

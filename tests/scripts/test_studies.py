@@ -236,11 +236,13 @@ def sb3():
     return import_study("sb3")
 
 
+@pytest.mark.nightly
 def test_training_is_compared_with_what_is_known_exactly(sb3):
     known = {label: round(value, 4) for label, value in sb3.find_reference_returns(SHORT).items()}
     assert known == {"random play": 10.0, "exact Thompson": 12.5489, "best possible": 13.4658}
 
 
+@pytest.mark.nightly
 def test_return_of_a_policy_is_the_exact_one(sb3):
     told = sb3.models.resolve_model_settings(load_settings("sb3"), "PPO, ended")
     model = sb3.models.make_model(told, SHORT, SHORT["horizon"], 0)
@@ -263,6 +265,7 @@ def test_return_of_a_policy_is_the_exact_one(sb3):
     assert sb3.mean_return(SHORT, 10_000, model) == pytest.approx(exact, abs=4 * error)
 
 
+@pytest.mark.nightly
 def test_scaled_counts_are_posterior_means_precisions_and_the_time_left(sb3):
     space = sb3.models.make_training_env(SHORT, 20, "counts", 1).single_observation_space
     counts = [[0.1, 0.4, 0.0, 0.5, 0.75, 0.5, 0.5]]  # 1 of 2, 6 of 8, none of none
@@ -271,6 +274,7 @@ def test_scaled_counts_are_posterior_means_precisions_and_the_time_left(sb3):
     assert found[0].tolist() == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.nightly
 def test_policy_with_memory_sees_what_the_last_pull_said_of_the_coefficients(sb3):
     env = load_settings("sb3")["worlds"][-1]["env"]
     lanes = sb3.models.make_training_env(env, 3, "history", 2)

@@ -12,6 +12,7 @@ from agents import ExactThompson, make_agent
 from bandit_gym.rollout import AGENT_STREAM, rollout
 from bandit_gym.wrappers import DelayedReward
 
+pytestmark = pytest.mark.nightly
 HORIZONS = (4, 7, 11)
 SEED = 5
 
@@ -69,11 +70,7 @@ def policy_returns(policy, env, num_episodes):
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [
-        ("racing", "DummyVecEnv"),
-        ("smc", "DummyVecEnv"),
-        pytest.param("exact", "SubprocVecEnv", marks=pytest.mark.nightly),
-    ],
+    [("racing", "DummyVecEnv"), ("smc", "DummyVecEnv"), ("exact", "SubprocVecEnv")],
 )
 def test_policy_returns_are_those_of_our_own_loop_when_episodes_are_ragged(sb3, name, kind):
     envs = [make() for make in env_functions()]
@@ -99,28 +96,21 @@ def test_policy_refuses_to_go_on_when_rewards_do_not_come_in(sb3):
         evaluate(policy, env, n_eval_episodes=3)
 
 
-def test_policy_refuses_an_environment_of_another_number_of_arms(sb3):
-    env = sb3.GymnasiumVecEnv(make_vec(num_arms=5))
-    policy = sb3.as_policy(make_agent("exact", make_vec(num_arms=3).problem))
+def test_policy_refuses_other_arms_what_is_no_agent_and_dones_that_are_no_truth_values(sb3):
+    env, policy = make_vec(num_arms=5), sb3.as_policy(make_agent("exact", make_vec().problem))
     with pytest.raises(ValueError, match="agent must have as many arms as the environment, 5, got"):
-        evaluate(policy, env, callback=policy.callback)
-
-
-@pytest.mark.parametrize("thing", ["racing", ExactThompson, None], ids=str)
-def test_policy_refuses_what_is_no_agent(sb3, thing):
-    with pytest.raises(TypeError, match="agent must have the methods reset, reset_lanes, act"):
-        sb3.as_policy(thing)
+        evaluate(policy, sb3.GymnasiumVecEnv(env), callback=policy.callback)
+    for thing in ("racing", ExactThompson, None):
+        with pytest.raises(TypeError, match="agent must have the methods reset, reset_lanes, act"):
+            sb3.as_policy(thing)
+    policy = sb3.as_policy(make_agent("exact", make_vec().problem), seed=0)
+    actions, _ = policy.predict(np.zeros((2, 1)))
+    with pytest.raises(TypeError, match="dones must be an array of booleans"):
+        policy.learn(actions, np.zeros(2), ["a", "b"])
+    assert (policy.agent.counts == 0).all()
 
 
 def test_policy_continues_its_stream_when_evaluated_again(sb3):
     env = sb3.GymnasiumVecEnv(make_vec(num_envs=8, max_episode_steps=20))
     policy = sb3.as_policy(make_agent("random", env.get_attr("problem")[0]), seed=SEED)
     assert policy_returns(policy, env, 8) != policy_returns(policy, env, 8)
-
-
-def test_policy_refuses_dones_that_are_no_truth_values(sb3):
-    policy = sb3.as_policy(make_agent("exact", make_vec().problem), seed=0)
-    actions, _ = policy.predict(np.zeros((2, 1)))
-    with pytest.raises(TypeError, match="dones must be an array of booleans"):
-        policy.learn(actions, np.zeros(2), ["a", "b"])
-    assert (policy.agent.counts == 0).all()

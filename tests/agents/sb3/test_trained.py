@@ -3,6 +3,7 @@
 import base64
 import json
 import pickle
+import re
 import zipfile
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +19,7 @@ from bandit_gym.experiments.execution import Workers
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.wrappers import deliver
 
+pytestmark = pytest.mark.nightly
 every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)
 
 
@@ -190,13 +192,32 @@ def test_check_spaces_names_the_space_that_does_not_fit(sb3, models):
         agent.check_spaces(env)
 
 
-def test_sb3_agent_refuses_an_observation_of_another_space(sb3, models):
+SHAPED = "observation must be (2, 7) finite numbers"
+UNMASKED = "available must be left out for SB3Agent, which"
+BAD_CALLS = [
+    *(
+        ("act", (np.full((2, 7), number),), {}, ValueError, SHAPED)
+        for number in (np.nan, np.inf, -0.1, 1.1)
+    ),
+    *(("act", (x,), {}, ValueError, SHAPED) for x in (None, 0, np.zeros((2, 5)), np.zeros((3, 7)))),
+    *(
+        (method, (np.zeros((2, 7)),), {"available": [True] * NUM_ARMS}, TypeError, UNMASKED)
+        for method in ("act", "action_probabilities", "decide")
+    ),
+    ("observe", (np.array([0, NUM_ARMS]), np.zeros(2)), {}, InvalidAction, "from 0 to 2, got 3"),
+    ("load", ("",), {}, ValueError, "path must be a path, as a string or a Path, got ''"),
+    ("load", ("no/model",), {}, FileNotFoundError, "path must lead to a file "),
+]
+
+
+def test_sb3_agent_refuses_bad_calls_in_a_sentence(sb3, models):
     agent = sb3.SB3Agent(models["PPO"])
+    with pytest.raises(ResetNeeded, match=r"call SB3Agent.reset\(\)"):
+        agent.act(np.zeros((2, 7)))
     agent.reset(num_envs=2, seed=0)
-    numbers = (np.full((2, 7), number) for number in (np.nan, np.inf, -0.1, 1.1))
-    for observation in (None, 0, np.zeros((2, 5)), np.zeros((3, 7)), *numbers):
-        with pytest.raises(ValueError, match=r"observation must be \(2, 7\) finite numbers"):
-            agent.act(observation)
+    for method, arguments, options, error, text in BAD_CALLS:
+        with pytest.raises(error, match=re.escape(text)):
+            getattr(agent, method)(*arguments, **options)
 
 
 def test_sb3_agent_refuses_what_is_no_model_that_it_can_be(sb3, models):
@@ -209,42 +230,19 @@ def test_sb3_agent_refuses_what_is_no_model_that_it_can_be(sb3, models):
     ]:
         with pytest.raises(TypeError, match=told):
             sb3.SB3Agent(model, **options)
-    with pytest.raises(ResetNeeded, match=r"call SB3Agent.reset\(\)"):
-        sb3.SB3Agent(models["PPO"]).act(np.zeros((2, 7)))
 
 
-def test_sb3_agent_refuses_a_file_that_is_not_there(sb3, tmp_path):
-    with pytest.raises(FileNotFoundError, match="path must lead to a file .*nothing'; FileNotF"):
-        sb3.SB3Agent.load(tmp_path / "nothing")
-    with pytest.raises(ValueError, match="path must be a path, as a string or a Path, got ''"):
-        sb3.SB3Agent.load("")
-
-
-def test_sb3_agent_refuses_a_file_that_is_no_model(sb3, models, tmp_path):
+def test_a_file_that_is_no_model_or_of_other_arms_is_refused(sb3, models, tmp_path):
     path, other = tmp_path / "model.zip", tmp_path / "other.zip"
     models["PPO"].save(path)
+    with pytest.raises(ValueError, match="path must lead to a model whose action space has 5 arms"):
+        sb3.saved_model(make_vec(num_arms=5).problem, path=path)
     with zipfile.ZipFile(other, "w") as file:
         file.writestr("notes.txt", "hello")
     for content in (b"hello", b"", other.read_bytes(), path.read_bytes()[:3000]):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"path must lead to a file that `save` of a Stable"):
             sb3.SB3Agent.load(path)
-
-
-def test_sb3_agent_refuses_a_mask_and_an_action_that_is_no_arm(sb3, models):
-    agent = sb3.SB3Agent(models["PPO"])
-    agent.reset(num_envs=2, seed=0)
-    for call in (agent.act, agent.action_probabilities, agent.decide):
-        with pytest.raises(TypeError, match="available must be left out for SB3Agent, which"):
-            call(np.zeros((2, 7)), available=[True] * NUM_ARMS)
-    with pytest.raises(InvalidAction):
-        agent.observe(np.array([0, NUM_ARMS]), np.zeros(2))
-
-
-def test_saved_model_refuses_another_number_of_arms(sb3, models, tmp_path):
-    models["PPO"].save(tmp_path / "model")
-    with pytest.raises(ValueError, match="path must lead to a model whose action space has 5 arms"):
-        sb3.saved_model(make_vec(num_arms=5).problem, path=tmp_path / "model")
 
 
 class Planted:

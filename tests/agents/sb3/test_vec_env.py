@@ -14,6 +14,8 @@ from sb3_models import NUM_ARMS, make_vec
 from agents import ExactThompson
 from bandit_gym.envs.observations import OBSERVATIONS
 
+pytestmark = pytest.mark.nightly
+
 
 def reference(env_id, **options):
     """Make SB3's own vector environment over single ones, without its Monitor."""

@@ -9,6 +9,7 @@ from collections import namedtuple
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from numba.core.types import NamedUniTuple, float64
 
 from bandit_gym.numerics.compiled import KernelFiles
@@ -77,6 +78,7 @@ def package(folder, **settings):
     assert process.returncode == 0, (folder / "said").read_text()
 
 
+@pytest.mark.nightly
 def test_compiled_code_is_that_of_what_it_is_made_of_after_any_edit_or_damage(tmp_path):
     with package(tmp_path) as run:
         assert run() + run() == ["18.0 0", "18.0 1"]
@@ -93,6 +95,7 @@ def test_compiled_code_is_that_of_what_it_is_made_of_after_any_edit_or_damage(tm
         assert run() + run() == ["18.0 0", "18.0 1"]
 
 
+@pytest.mark.nightly
 def test_of_processes_at_once_one_compiles_and_leaves_one_file(tmp_path):
     with package(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache")) as run:
         assert sorted(run(at_once=3)) == ["18.0 0", "18.0 1", "18.0 1"]
@@ -117,6 +120,7 @@ def test_a_kernel_that_could_not_be_compiled_is_tried_again_without_waiting(tmp_
     assert files.load(key) == 5 and [path.suffix for path in tmp_path.iterdir()] == [".nbc"]
 
 
+@pytest.mark.nightly
 def test_where_no_folder_can_be_written_to_kernels_work_and_say_so_once(tmp_path):
     (tmp_path / "file").touch()  # below which there can be no folder, for whomever
     nowhere = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
