@@ -138,6 +138,9 @@ class CoefficientFits:
         if isinstance(rows, ForgettingRows):
             self._follow_forgetting(rows)
         fit = self.fit
+        if rows.counts.dtype != fit.seen.dtype:  # since a weight was no integer
+            self.fit = fit = fit._replace(seen=fit.seen.astype(rows.counts.dtype))
+            self.num_rewards, self.due = self.num_rewards + 0.0, self.due + 0.0
         if more := rows.counts.shape[1] - fit.seen.shape[1]:
             extra = (0, 0), (0, more)
             seen, sites = np.pad(fit.seen, extra), np.pad(fit.sites, (*extra, (0, 0)))
@@ -166,11 +169,11 @@ class CoefficientFits:
         rebuild_lanes(self.link, self.data, self.fit, self.due, lanes, self._point)
         self.num_discounts = rows.num_discounts.copy()
 
-    def data_version(self) -> int:
+    def data_version(self) -> float:
         """Return `Rows.data_version` of the data that fits are brought to."""
         if self.num_removals.size:
             return int((self.num_discounts + self.num_removals).sum())
-        return int(self.num_rewards.sum())
+        return float(self.num_rewards.sum())
 
     def has_seen(self, rows: Rows) -> bool:
         """Say whether fits are brought to all rows."""

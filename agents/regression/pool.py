@@ -192,13 +192,14 @@ class SeededPools(PooledPosterior):
 
     state_names: ClassVar[tuple[str, ...]] = ("pool_seed", "seeded_at")
     other_seeds: ClassVar[range] = range(1, NUM_SCRAMBLES)
-    pool_seed, seeded_at = FIXED_SEED, -1
+    pool_seed: int = FIXED_SEED
+    seeded_at: float = -1
 
     def draw_pool(self, lane: int, rng: Generator) -> Pool:
         """Return a new pool of a lane."""
         raise NotImplementedError
 
-    def data_version(self) -> int:
+    def data_version(self) -> float:
         """Return a number of the data in all lanes, another one after each reward."""
         raise NotImplementedError
 

@@ -110,7 +110,7 @@ class FittedCoefficients(SeededPools, CoefficientPosterior):
             self._ahead = self.fork()
         return self._ahead._share()
 
-    def data_version(self) -> int:
+    def data_version(self) -> float:
         """Return a number of the data that fits know, see `SeededPools`."""
         return self.fits.data_version()
 

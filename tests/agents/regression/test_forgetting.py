@@ -14,6 +14,7 @@ from bandit_gym.priors import Normal
 from bandit_gym.problem import ContextualProblem
 
 PRIOR_STD, STD, NUM_REWARDS = 1.5, 0.7, 60
+WEIGHTS = np.tile([1.0, 0.3, 2.0, 1.7], 15)
 
 
 def make_data(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -32,27 +33,29 @@ def find_weights(options: dict[str, Any]) -> np.ndarray:
     return np.asarray(options["discount"] ** age)
 
 
-def learn(agent: Any, features: np.ndarray, rewards: np.ndarray) -> None:
+def learn(agent: Any, features: np.ndarray, rewards: np.ndarray, weights: Any = None) -> None:
     """Let an agent observe, and ask it now and then, as what it keeps depends on that."""
     agent.reset(seed=1)
     for i, (row, reward) in enumerate(zip(features, rewards, strict=True)):
-        agent.observe(0, reward, observation=row)
+        weight = None if weights is None else weights[i]
+        agent.observe(0, reward, observation=row, weight=weight)
         if i % 7 == 0:
             agent.act(np.eye(2))
 
 
-@pytest.mark.parametrize("options", [{"discount": 0.5}, {"discount": 0.9}, {"window": 13}])
+@pytest.mark.parametrize("options", [{}, {"discount": 0.5}, {"discount": 0.9}, {"window": 13}])
 def test_gaussian_rewards_follow_the_weighted_formula(options: dict[str, Any]) -> None:
     features, rewards = make_data()
     problem = ContextualProblem(Gaussian(STD), Normal(0.3, PRIOR_STD), 2, 2)
     agent = agents.Thompson(problem, **options)
-    learn(agent, features, rewards)
+    learn(agent, features, rewards, WEIGHTS)
     belief = agent.posterior(np.eye(2))
     with mpmath.workdps(50):
         precision = mpmath.eye(2) / mpmath.mpf(PRIOR_STD) ** 2
         right = precision * mpmath.matrix([mpmath.mpf(0.3)] * 2)
-        for row, reward, age in zip(features, rewards, range(NUM_REWARDS)[::-1], strict=True):
-            kept = age < options.get("window", NUM_REWARDS)
+        for i, (row, reward) in enumerate(zip(features, rewards, strict=True)):
+            age = NUM_REWARDS - 1 - i
+            kept = mpmath.mpf(WEIGHTS[i]) * (age < options.get("window", NUM_REWARDS))
             weight = kept * mpmath.mpf(options.get("discount", 1)) ** age / mpmath.mpf(STD) ** 2
             x = mpmath.matrix(row.tolist())
             precision += weight * x * x.T
@@ -130,6 +133,30 @@ def test_pools_follow_rewards_also_where_weights_sum_to_the_same(
     np.testing.assert_array_equal(found, anew)
     # Another pool of 4,096 draws: within five standard errors of as many independent ones.
     np.testing.assert_allclose(decided, found, rtol=0, atol=5 * (0.25 / 4096) ** 0.5)
+
+
+@pytest.mark.parametrize("options", [{}, {"window": 13}])
+@pytest.mark.parametrize("name", ["exact", "racing"])
+def test_totals_of_rows_are_as_many_rewards(name: str, options: dict[str, Any]) -> None:
+    """Totals do not leave a window, as they have no order; this one is full twice."""
+    features, noise = make_data()
+    rewards, contexts = (noise > 0).astype(float), np.array([[1.0, 0.5], [-1.0, 0.2]])
+    likelihood: Any = Gaussian(STD) if name == "exact" else Bernoulli()
+    problem = ContextualProblem(likelihood, Normal(0.0, PRIOR_STD), 2, 2)
+    window = options.get("window", 0)
+    told, repeated = agents.make_agent(name, problem, **options), agents.make_agent(name, problem)
+    told.reset(seed=1)
+    told.warm_start([2, 0, 3], [1.0, 0.0, 2.0], observation=features[:3])
+    told.warm_start([[0, 1], [1, 2]], [[0.0, 0.0], [1.0, 1.0]], observation=[contexts, contexts])
+    for row, reward in zip(features[: 2 * window], rewards, strict=False):
+        told.observe(0, reward, observation=row)
+    rows = [*features[[0, 0, 2, 2, 2]], *contexts[[1, 0, 1, 1]], *features[window : 2 * window]]
+    paid = [1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0, *rewards[window : 2 * window]]
+    learn(repeated, np.array(rows), np.array(paid))
+    expected = repeated.posterior(contexts).mean()
+    # The race answers by draws around fits that two orders of rows have matched.
+    rounding = 1e-12 if name == "exact" else 0.05
+    np.testing.assert_allclose(told.posterior(contexts).mean(), expected, atol=rounding)
 
 
 @pytest.mark.parametrize("options", [{"discount": 0.9}, {"window": 13}])
