@@ -137,6 +137,8 @@ class CoefficientFits:
         self.data = Data(rows.columns, rows.counts, rows.sums)
         if isinstance(rows, ForgettingRows):
             self._follow_forgetting(rows)
+        if self.due.all() and self.has_seen(rows):
+            return
         fit = self.fit
         if rows.counts.dtype != fit.seen.dtype:  # since a weight was no integer
             self.fit = fit = fit._replace(seen=fit.seen.astype(rows.counts.dtype))
@@ -186,8 +188,7 @@ class CoefficientFits:
 
     def draw(self, rng: Generator, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, d, m) draws of (N, B) lengths, and their (N, B, m) log-weights."""
-        no_arms = np.empty((len(lengths), 0, self.fit.order.size))
-        options = self.fit, self.components, lengths, self.has_normal_prior, no_arms
+        options = self.fit, self.components, lengths, self.has_normal_prior
         draws, log_weights = weigh_draws(rng, self.link, self.data, *options)
         if not self.has_normal_prior:
             log_weights += self.log_prior(draws)

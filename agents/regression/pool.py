@@ -301,8 +301,7 @@ def draw_fitted_pool(fits: Any, lane: int, rng: Generator) -> Pool:
     if fits.components is not None:
         fit, data = take_lane(fit, fits.data, lane)
         lengths = np.full((1, fits.shares.shape[1]), 2**log_length)
-        no_arms = np.empty((1, 0, fit.order.size))
-        options = fit, fits.components, lengths, fits.has_normal_prior, no_arms
+        options = fit, fits.components, lengths, fits.has_normal_prior
         draws, log_weights = weigh_draws(rng, fits.link, data, *options)
     else:
         draws = np.empty((1, fit.order.size, 2**log_length))
