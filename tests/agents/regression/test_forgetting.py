@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import agents
-from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.likelihoods import Bernoulli, Gaussian, make_likelihood
 from bandit_gym.priors import Normal
 from bandit_gym.problem import ContextualProblem
 
@@ -30,7 +30,7 @@ def find_weights(options: dict[str, Any]) -> np.ndarray:
     age = np.arange(NUM_REWARDS)[::-1]
     if "window" in options:
         return (age < options["window"]).astype(float)
-    return np.asarray(options["discount"] ** age)
+    return np.asarray(options.get("discount", 1.0) ** age)
 
 
 def learn(agent: Any, features: np.ndarray, rewards: np.ndarray, weights: Any = None) -> None:
@@ -67,25 +67,59 @@ def test_gaussian_rewards_follow_the_weighted_formula(options: dict[str, Any]) -
     np.testing.assert_allclose(np.ravel(belief.std()), std, rtol=1e-12)
 
 
-@pytest.mark.parametrize("options", [{"discount": 0.9}, {"window": 13}])
-def test_race_follows_the_weighted_likelihood(options: dict[str, Any]) -> None:
+RACES: Any = [
+    ("bernoulli", {}),
+    ("bernoulli", {"discount": 0.5}),
+    ("bernoulli", {"discount": 0.9}),
+    ("bernoulli", {"discount": 0.99}),
+    ("bernoulli", {"window": 5}),
+    ("bernoulli", {"window": 40}),
+    ("poisson", {"discount": 0.9}),
+    ("poisson", {"window": 13}),
+    ("exponential", {"discount": 0.8}),
+    ("exponential", {"window": 25}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), RACES)
+def test_race_follows_the_weighted_likelihood(name: str, options: dict[str, Any]) -> None:
     features, noise = make_data()
-    rewards = (noise > 0).astype(float)
-    problem = ContextualProblem(Bernoulli(), Normal(0.0, PRIOR_STD), 2, 2)
-    agent = agents.Thompson(problem, posterior="racing", **options)
-    learn(agent, features, rewards)
-    axis = np.linspace(-9.0, 9.0, 601)
+    likelihood = make_likelihood(name)
+    means = likelihood.sample(np.exp(noise) / (1 + np.exp(noise)), np.linspace(0.01, 0.99, 60))
+    rewards = np.asarray(means, dtype=float)
+    problem = ContextualProblem(likelihood, Normal(0.0, PRIOR_STD), 3, 2)
+    num_lanes, num_decisions = 100, 100
+    agent = agents.RacingThompson(problem, **options)
+    agent.reset(num_lanes, seed=1)
+    arms = np.array([[1.0, 0.0], [0.0, 1.0], [-0.5, -0.5]])
+    shown, first = np.tile(arms, (num_lanes, 1, 1)), np.zeros(num_lanes, dtype=np.int64)
+    for i, (row, reward) in enumerate(zip(features, rewards, strict=True)):
+        observation = np.tile(row, (num_lanes, 1))
+        weight = None if name == "poisson" else WEIGHTS[i]
+        agent.observe(first, np.full(num_lanes, reward), observation=observation, weight=weight)
+        if i % 20 == 0:
+            agent.act(shown)
+    played = np.ravel([agent.act(shown) for _ in range(num_decisions)])
+    axis = np.linspace(-9.0, 9.0, 301)
     theta = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
-    eta = theta @ features.T
-    log_density = (find_weights(options) * (rewards * eta - np.logaddexp(0.0, eta))).sum(axis=-1)
-    log_density -= 0.5 * np.square(theta / PRIOR_STD).sum(axis=-1)
-    density = np.exp(log_density - log_density.max())
-    wins = theta[..., 0] - theta[..., 1]
-    truth = float((density * ((wins > 0) + 0.5 * (wins == 0))).sum() / density.sum())
-    size = 40_000
-    arms = agent.act(np.tile(np.eye(2), (size, 1, 1)), size=size)
-    # The race may be off by 0.006; draws of 5 standard errors at most beside it.
-    assert abs(np.mean(np.ravel(arms) == 0) - truth) < 0.006 + 5 * (0.25 / size) ** 0.5
+    log_density = -0.5 * np.square(theta / PRIOR_STD).sum(axis=-1)
+    weights = find_weights(options) * (1.0 if name == "poisson" else WEIGHTS)
+    for row, reward, weight in zip(features, rewards, weights, strict=True):
+        eta = theta @ row
+        log_density += weight * {
+            "bernoulli": reward * eta - np.logaddexp(0.0, eta),
+            "poisson": reward * eta - np.exp(eta),
+            "exponential": -eta - reward * np.exp(-eta),
+        }[name]
+    density, values = np.exp(log_density - log_density.max()), theta @ arms.T
+    is_best = values == values.max(axis=-1, keepdims=True)  # at ties on the axes' grid, shared
+    is_best = is_best / is_best.sum(axis=-1, keepdims=True)
+    truth = (density[..., None] * is_best).sum(axis=(0, 1)) / density.sum()
+    assert truth.max() < 0.99  # else anything would do
+    found = np.bincount(played, minlength=3) / played.size
+    # The race may be off by 0.006; four standard errors of each frequency beside it.
+    error = 0.5 * np.sqrt(truth * (1 - truth) / played.size).sum()
+    assert 0.5 * abs(found - truth).sum() < 0.006 + 4 * error
 
 
 @pytest.mark.parametrize("discount", [0.9, 0.99])
