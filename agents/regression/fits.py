@@ -32,7 +32,7 @@ from agents.regression.draws import MIN_CAVITY, weigh_draws
 from agents.regression.gaussian import join_mean, make_prior_rows
 from agents.regression.likelihoods import make_link_code
 from agents.regression.normal_fit import Components, Data, Fit
-from agents.regression.rows import ForgettingRows, Rows
+from agents.regression.rows import ForgettingRows, Rows, join_rows
 from agents.regression.sites import add_rows, join_blocks, rebuild_lanes, refine_blocks
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
@@ -100,6 +100,7 @@ class CoefficientFits:
         *("num_discounts", "num_removals"),
     )
     fit: Fit
+    _summary: np.ndarray | None = None  # of the rows that the prior knows
     labels: np.ndarray
     shares: np.ndarray
     lengths: np.ndarray
@@ -119,7 +120,13 @@ class CoefficientFits:
     def start(self, num_lanes: int, dtype: Any = np.int64) -> None:
         """Prepare for so many lanes without data, whose counts have a type."""
         self.num_discounts = self.num_removals = np.zeros(0, dtype=np.int64)
-        _, groups = connected_components(self.normal[:, :-1] != 0)
+        self._summary = None
+        self._begin(num_lanes, dtype, self.normal)
+
+    def _begin(self, num_lanes: int, dtype: Any, prior_rows: np.ndarray) -> None:
+        """Begin with (d, d + 1) rows of a prior."""
+        self._prior_rows = prior_rows
+        _, groups = connected_components(prior_rows[:, :-1] != 0)
         _, first, which = np.unique(groups, return_index=True, return_inverse=True)
         self.labels = first[which]  # the lowest coefficient that each depends on
         no_rows = np.zeros((num_lanes, 0), dtype=dtype), np.zeros((num_lanes, 0, 2))
@@ -127,6 +134,8 @@ class CoefficientFits:
 
     def restart(self, mask: np.ndarray) -> None:
         """Remove the data of the (N,) masked lanes."""
+        if self._summary is not None and mask.any():
+            self.start(len(mask))
         for values in (self.fit.seen, self.fit.sites, self.fit.row_starts, self.fit.point):
             values[mask] = 0
         self.fit.prior_sites[mask] = self.first_sites
@@ -135,6 +144,8 @@ class CoefficientFits:
     def update(self, rows: Rows) -> None:
         """Bring all lanes to their data."""
         self.data = Data(rows.columns, rows.counts, rows.sums)
+        if rows.summary is not self._summary:
+            self._take_summary(rows)
         if isinstance(rows, ForgettingRows):
             self._follow_forgetting(rows)
         if self.due.all() and self.has_seen(rows):
@@ -153,6 +164,16 @@ class CoefficientFits:
         options = self.fit, self.num_rewards, self.due, self._point
         if add_rows(self.link, self.data, *options):
             self._renew(self.num_rewards >= self.due)
+
+    def _take_summary(self, rows: Rows) -> None:
+        """Let the prior be that after the rows which a summary stands for; begin anew with it."""
+        summary = self._summary = rows.summary
+        prior_rows = self.normal
+        if summary is not None:
+            prior_rows = join_rows(np.vstack([self.normal, summary]))
+        if not np.array_equal(prior_rows, self.fit.prior):
+            self._begin(len(rows.counts), rows.counts.dtype, prior_rows)
+        self._prior_rows = prior_rows
 
     def _follow_forgetting(self, rows: ForgettingRows) -> None:
         """Scale all sites by the discounts since; where rows were removed, begin with the prior."""
@@ -280,7 +301,7 @@ class CoefficientFits:
             row_starts=np.zeros((num_lanes, num_blocks + 1), dtype=np.int64),
             seen=seen,
             sites=sites,
-            prior=self.normal,
+            prior=self._prior_rows,
             prior_sites=prior_sites,
             point=np.zeros((num_lanes, size)),
             mean=np.zeros((num_lanes, size)),

@@ -13,6 +13,7 @@ import math
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from agents.base.evidence import make_room_for_weights
 from agents.regression.roots import Roots, add_rows_to_roots, make_roots
@@ -48,6 +49,8 @@ class Rows:
         sizes: (N,) distinct rows of each lane.
         decision_features: (N, K, d) features of the arms at the last decision, without any K = 0.
         awaits_reward: (N,) True where no reward was observed for it.
+        summary: (d, d + 1) rows [R | z] that stand for rows of one lane which were removed: the
+            likelihood exp(-|R theta - z|^2 / 2). None if there are none.
         is_cumulative: True; rows are neither discounted nor removed.
         max_lanes: how many lanes there is memory for.
     """
@@ -60,9 +63,11 @@ class Rows:
         "_roots",
         "decision_features",
         "awaits_reward",
+        "summary",
     )
     is_cumulative = True
     _roots: Roots | None = None
+    summary: np.ndarray | None = None
 
     def __init__(self, num_features: int) -> None:
         self.max_lanes = MAX_ROW_VALUES // (MIN_CAPACITY * num_features)
@@ -81,7 +86,7 @@ class Rows:
         self.counts, self.sums = np.zeros(shape, dtype=np.int64), np.zeros(shape)
         self.sizes = np.zeros(num_lanes, dtype=np.int64)
         self._index: list[dict[bytes, int]] = [{} for _ in range(num_lanes)]
-        self._roots = None
+        self._roots = self.summary = None
         self.decision_features = np.zeros((num_lanes, 0, self._num_features))
         self.awaits_reward = np.zeros(num_lanes, dtype=bool)
 
@@ -93,6 +98,8 @@ class Rows:
             self._index[lane] = {}
         for values in self._roots or ():
             values[mask] = 0.0
+        if mask.any():  # of one lane
+            self.summary = None
 
     def add(
         self,
@@ -145,6 +152,9 @@ class Rows:
         if self._roots is not None:
             sizes = [((0, 0), *((0, num_more),) * (values.ndim - 1)) for values in self._roots]
             self._roots = Roots(*map(np.pad, self._roots, sizes))
+        if self.summary is not None:
+            summary = np.insert(self.summary, [-1] * num_more, 0.0, axis=1)
+            self.summary = np.pad(summary, ((0, num_more), (0, 0)))
         self._resume()
 
     def set_decision(self, features: FloatArray) -> None:
@@ -202,6 +212,26 @@ class Rows:
         """Return a number that is another one after each reward: how many there are, by weight."""
         return float(self.counts.sum())
 
+    def replace_rows(self, is_removed: BoolArray, sites: FloatArray) -> Self:
+        """Return those of one lane in which normal factors stand for some rows.
+
+        Args:
+            is_removed: (n,) rows.
+            sites: (n, 2) tau and nu of the factors, see `agents.regression.normal_fit`.
+        """
+        twin, size = copy.copy(self), int(self.sizes[0])
+        root, slope = np.sqrt(sites[is_removed, :1]), sites[is_removed, 1:]
+        removed = np.hstack([root * self.features[0, is_removed], slope / root])
+        before = removed[:0] if self.summary is None else self.summary
+        twin.start(1)
+        twin.summary = join_rows(np.vstack([before, removed]))
+        twin.decision_features, twin.awaits_reward = self.decision_features, self.awaits_reward
+        kept = np.flatnonzero(~is_removed[:size])
+        twin.counts = twin.counts.astype(self.counts.dtype)
+        rows = self.features[0, kept], self.counts[0, kept], self.sums[0, kept]
+        Rows.add_totals(twin, *rows)
+        return twin
+
     def copy_decision(self) -> Self:
         """Return one with the same rows, not copied, and a decision of its own."""
         twin = copy.copy(self)
@@ -243,6 +273,23 @@ class Rows:
         self.columns = np.pad(self.columns, ((0, 0), (0, 0), (0, more)))
         self.counts = np.pad(self.counts, ((0, 0), (0, more)))
         self.sums = np.pad(self.sums, ((0, 0), (0, more)))
+
+
+def join_rows(rows: FloatArray) -> FloatArray:
+    """Return (d, d + 1) rows [R | z] with the |R theta - z|^2 of (n, d + 1), to a constant.
+
+    Coefficients that no row couples stay apart.
+    """
+    size = rows.shape[1] - 1
+    is_used = rows[:, :size] != 0.0
+    _, groups = connected_components(is_used.T.astype(np.float64) @ is_used)
+    out = np.zeros((size, size + 1))
+    for group in range(groups.max() + 1):
+        own = np.flatnonzero(groups == group)
+        block = rows[is_used[:, own].any(axis=1)][:, [*own, size]]
+        root = np.linalg.qr(block, mode="r")[: own.size]
+        out[np.ix_(own[: len(root)], [*own, size])] = root
+    return out
 
 
 class ForgettingRows(Rows):

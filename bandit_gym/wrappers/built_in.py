@@ -1,9 +1,9 @@
 """The wrappers: what they do to lanes, the functions that users call, and wrappers as data.
 
 Rewards arrive later than the pulls that earned them (`DelayedReward`, `BatchedFeedback`) or become
-0 or 1 (`BinaryReward`), means or coefficients move while the episode goes on (`Drift`), or the time limit is
-the end (`EndsAtHorizon`). All that is drawn comes from the lanes' own addressed streams, at the
-lane's step, so that a lane is the same alone and among others.
+0 or 1 (`BinaryReward`), means or coefficients move while the episode goes on (`Drift`), or the time
+limit is the end (`EndsAtHorizon`). All that is drawn comes from the lanes' own addressed streams,
+at the lane's step, so that a lane is the same alone and among others.
 
 Notation: N lanes, M of them, K arms, R places for rewards on their way, W of which may arrive in
 one step.

@@ -106,11 +106,14 @@ def test_race_follows_the_weighted_likelihood(name: str, options: dict[str, Any]
     weights = find_weights(options) * (1.0 if name == "poisson" else WEIGHTS)
     for row, reward, weight in zip(features, rewards, weights, strict=True):
         eta = theta @ row
-        log_density += weight * {
-            "bernoulli": reward * eta - np.logaddexp(0.0, eta),
-            "poisson": reward * eta - np.exp(eta),
-            "exponential": -eta - reward * np.exp(-eta),
-        }[name]
+        log_density += (
+            weight
+            * {
+                "bernoulli": reward * eta - np.logaddexp(0.0, eta),
+                "poisson": reward * eta - np.exp(eta),
+                "exponential": -eta - reward * np.exp(-eta),
+            }[name]
+        )
     density, values = np.exp(log_density - log_density.max()), theta @ arms.T
     is_best = values == values.max(axis=-1, keepdims=True)  # at ties on the axes' grid, shared
     is_best = is_best / is_best.sum(axis=-1, keepdims=True)
