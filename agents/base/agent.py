@@ -47,6 +47,7 @@ from bandit_gym.checks import (
     check_returned,
     check_rewards,
     check_statistics,
+    check_weights,
     find_problem,
     message,
 )
@@ -148,6 +149,7 @@ class Agent(Lanes, metaclass=AgentMeta):
             `act` itself, and not one that the agent approximates.
         takes_features: whether it takes a `ContextualProblem`, of arms with features; those that
             are shown for a decision are `evidence.decision_features`, (N, K, d).
+        takes_weights: whether rewards may have weights: not of rules that need whole numbers.
         takes_available: whether `act` and `action_probabilities` take a mask of available arms.
             A rule by `_scores` may say so; one by `_choose` may if this and
             `_action_probabilities` keep to `_available`.
@@ -158,6 +160,7 @@ class Agent(Lanes, metaclass=AgentMeta):
 
     has_exact_probabilities: bool = True
     takes_features: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = True
     takes_available: ClassVar[bool] = False
     takes_values: bool = False
     takes_top: ClassVar[bool] = False
@@ -370,7 +373,13 @@ class Agent(Lanes, metaclass=AgentMeta):
             return Decision(actions, propensities, probabilities)
 
     def observe(
-        self, action: Any, reward: Any, mask: np.ndarray | None = None, *, observation: Any = None
+        self,
+        action: Any,
+        reward: Any,
+        mask: np.ndarray | None = None,
+        *,
+        observation: Any = None,
+        weight: Any = None,
     ) -> None:
         """Learn what each lane's pulled arm paid. Logged data are as good as the agent's own.
 
@@ -384,12 +393,15 @@ class Agent(Lanes, metaclass=AgentMeta):
                 (N, K, d), or (N, d) of the arms pulled; (K, d) or (d,) for a single run; or the
                 visitors' numbers, as for `act`. None is the last `act`'s, which serve one reward
                 of each lane.
+            weight: (N,) or one number above 0, such as an inverse propensity: a reward of weight 3
+                is three equal ones, but one step of a discount and one place in a window. None is
+                1.
 
         Raises:
             gymnasium.error.InvalidAction: if an action is not an arm.
-            TypeError: if features are needed, and there are none.
-            ValueError: if a reward is NaN, infinite or impossible under the likelihood, or too
-                large for the sum of an arm's rewards to remain finite.
+            TypeError: if features are needed, and there are none, or the agent takes no weights.
+            ValueError: if a weight is not above 0; if a reward is NaN, infinite or impossible under
+                the likelihood, or too large for the sum of an arm's rewards to remain finite.
         """
         with self._lock:
             self._require_reset()
@@ -403,6 +415,7 @@ class Agent(Lanes, metaclass=AgentMeta):
                 num_arms = features.shape[1] if features.ndim == 3 else sys.maxsize
             actions = check_actions(action, num_arms, self.num_envs, mask=mask)
             rewards = check_rewards(reward, self.problem.likelihood, self.num_envs, mask)
+            weights = self._check_weights(weight, self.num_lanes, mask)
             lanes, played = self._lanes, actions if features is None else features
             if played.ndim == 3:
                 if observation is None and self._available:
@@ -411,36 +424,60 @@ class Agent(Lanes, metaclass=AgentMeta):
             if mask is not None:
                 lanes, actions, rewards = lanes[mask], actions[mask], rewards[mask]
                 played = played[mask]
-            self.evidence.add(lanes, played, rewards)
+                weights = None if weights is None else weights[mask]
+            self.evidence.add(lanes, played, rewards, weights)
             if features is not None and observation is None:
                 self.evidence.mark_rewarded(lanes)
             self._learn(lanes, actions, rewards)
 
+    def _check_weights(
+        self, weights: Any, size: int, mask: np.ndarray | None = None
+    ) -> np.ndarray | None:
+        """Return (R,) weights of so many rewards; None of 1, or refuse them."""
+        if not (self.takes_weights and self.can_warm_start):
+            self._refuse_weights(weights)
+        return None if weights is None else check_weights(weights, size, mask)
+
     @atomic
-    def warm_start(self, counts: Any, sums: Any) -> None:
+    def warm_start(self, counts: Any, sums: Any, *, observation: Any = None) -> None:
         """Add earlier data, given as sufficient statistics, to every lane.
 
         It adds to what is known, so it also serves feedback that comes late and in batches. It does
         not check whether the data were given before, nor which rewards made up the sums.
 
         Args:
-            counts: (K,) or (N, K) number of earlier pulls of each arm.
-            sums: (K,) or (N, K) total reward of those pulls, in reward units.
+            counts: (K,) or (N, K) number of earlier pulls of each arm; with features, (R, K) of
+                each arm in R contexts, or (R,) of R rows.
+            sums: total reward of those pulls, in reward units; of the shape of counts.
+            observation: where the problem has features, those of the contexts, (R, K, d), or (R, d)
+                of rows. If it has a layout, the numbers of contexts will do, (R, p).
 
         Raises:
-            TypeError: if arms have features: totals do not contain them.
-            ValueError: if the statistics are impossible under the likelihood; names the arm.
+            TypeError: if features are needed, and there are none.
+            ValueError: if the statistics are impossible under the likelihood, or features are NaN,
+                infinite or of another shape; names the arm or the row.
         """
         self._require_reset()
-        if self._has_features:
-            condition = "be left out where arms have features"
-            remedy = "observe each reward with its observation"
-            raise TypeError(message("warm_start", condition, counts, remedy))
-        shape = self.lane_counts.shape
-        self.evidence.add_totals(*check_statistics(counts, sums, self.problem.likelihood, shape))
+        if not self._has_features:
+            shape, rule = self.lane_counts.shape, self.problem.likelihood
+            self.evidence.add_totals(*check_statistics(counts, sums, rule, shape))
+            return
+        size = len(np.atleast_1d(as_array(counts)))  # type: ignore[arg-type]
+        features = self._check_rows(observation, size)
+        shape = features.shape[:-1]
+        axes = ("row",) if len(shape) == 1 else ("row", "arm")
+        totals = check_statistics(counts, sums, self.problem.likelihood, shape, axes)
+        is_known = totals[0] > 0
+        self.evidence.add_totals(features[is_known], *(each[is_known] for each in totals))
+
+    def _check_rows(self, observation: Any, size: int, arms: Any = None) -> np.ndarray:
+        """Return (R, K, d) or (R, d) features of R rows, placed by the layout; see `place`."""
+        problem: Any = self.problem
+        placed = problem.place(observation, size, arms)
+        return check_features(placed, problem.num_features, size, takes_played=True)
 
     @atomic
-    def observe_log(self, log: Log, *, observation: Any = None) -> None:
+    def observe_log(self, log: Log, *, observation: Any = None, weights: Any = None) -> None:
         """Learn all rows of a log in every lane, as if each had been observed in order.
 
         Nothing changes unless all rows are valid.
@@ -450,6 +487,7 @@ class Agent(Lanes, metaclass=AgentMeta):
             observation: where the problem has features, those of each row: (t, K, d), such as
                 `disjoint(log.features, num_arms)`, or (t, d) of the arms pulled. If it has a
                 layout, (t, p) numbers of visitors will do; None is then the log's own.
+            weights: (t,) of the rewards, such as a column of a table, see `observe`; None is 1.
 
         Raises:
             TypeError: if it is no log, or features are needed, and there are none.
@@ -462,25 +500,27 @@ class Agent(Lanes, metaclass=AgentMeta):
         if log.num_arms != self.problem.num_arms:
             raise ValueError(message("log", f"have {self.problem.num_arms} arms", log.num_arms))
         all_rewards = check_rewards(log.rewards, self.problem.likelihood, len(log))
+        weights = self._check_weights(weights, len(log))
         rows: np.ndarray = log.actions
         if self._has_features:
             problem: Any = self.problem
             if problem.layout is not None and observation is None:
                 observation = log.features
-            rows = problem.place(observation, len(log), log.actions)
-            rows = check_features(rows, problem.num_features, len(log), takes_played=True)
+            rows = self._check_rows(observation, len(log), log.actions)
             if rows.ndim == 3:
                 if rows.shape[1] != log.num_arms:
                     condition = f"have the log's {log.num_arms} arms"
                     raise ValueError(message("observation", condition, rows.shape[1]))
                 rows = rows[np.arange(len(log)), log.actions]
-        elif self.evidence.is_cumulative and self.can_warm_start:
+        elif self.evidence.is_cumulative and self.can_warm_start and weights is None:
             self.warm_start(log.counts, log.sums)
             return
         for i, reward in enumerate(all_rewards):
             actions = np.full(self.num_lanes, log.actions[i])
             rewards = np.full(self.num_lanes, reward)
-            self.evidence.add(self._lanes, np.repeat(rows[i : i + 1], self.num_lanes, 0), rewards)
+            weight = None if weights is None else np.full(self.num_lanes, weights[i])
+            played = np.repeat(rows[i : i + 1], self.num_lanes, 0)
+            self.evidence.add(self._lanes, played, rewards, weight)
             self._learn(self._lanes, actions, rewards)
 
     @atomic

@@ -2,7 +2,8 @@
 
 They may be discounted, or those of a window, for environments that change.
 
-Notation: K arms, N lanes, R of them with a reward, w rewards in a window.
+Notation: K arms, N lanes, R of them with a reward, w rewards in a window. A reward of weight c is c
+equal ones, in one event: one step of a discount and one place in a window.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class CountsAndSums:
         discount: in (0, 1], by which each reward multiplies its lane's earlier counts and sums.
 
     Attributes:
-        counts: (N, K) pulls; integers unless earlier ones are discounted.
+        counts: (N, K) pulls; integers unless earlier ones are discounted, or weights are none.
         sums: (N, K) total rewards, in reward units.
         is_cumulative: whether rewards only add up, so that equal counts mean equal data.
         max_lanes: how many lanes there is memory for.
@@ -65,19 +66,29 @@ class CountsAndSums:
         self.counts[mask] = 0
         self.sums[mask] = 0.0
 
-    def add(self, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray) -> None:
+    def add(
+        self,
+        lanes: np.ndarray,
+        arms: np.ndarray,
+        rewards: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> None:
         """Add one reward in each of (R,) lanes; numbers and flat indices are the fast ones."""
         if self.discount < 1:
             self.counts[lanes] *= self.discount
             self.sums[lanes] *= self.discount
+        added: Any = 1
+        if weights is not None:
+            self.counts, added = make_room_for_weights(self.counts, weights)
+            rewards = rewards * weights
         if len(lanes) == 1:
             lane, arm = lanes.item(0), arms.item(0)
             self.sums[lane, arm] += rewards.item(0)
-            self.counts[lane, arm] += 1
+            self.counts[lane, arm] += added if weights is None else added.item(0)
         else:
             indices = lanes * self.counts.shape[1] + arms
             self.sums.reshape(-1)[indices] += rewards
-            self.counts.reshape(-1)[indices] += 1
+            self.counts.reshape(-1)[indices] += added
 
     def add_totals(self, counts: np.ndarray, sums: np.ndarray) -> None:
         """Add earlier data of which only (N, K) counts and sums are known."""
@@ -110,7 +121,7 @@ class WindowedCountsAndSums(CountsAndSums):
         window: w >= 1.
     """
 
-    state_names = ("_arms", "_rewards", "_next_slots", "_totals")
+    state_names = ("_arms", "_rewards", "_weights", "_next_slots", "_totals")
 
     def __init__(self, num_arms: int, window: int) -> None:
         super().__init__(num_arms)
@@ -122,6 +133,7 @@ class WindowedCountsAndSums(CountsAndSums):
         super().start(num_lanes)
         shape = num_lanes, self.window
         self._arms, self._rewards = np.full(shape, -1, dtype=np.int32), np.zeros(shape)
+        self._weights = np.ones(shape)
         self._next_slots = np.zeros(num_lanes, dtype=np.int64)
         self._totals = np.zeros(self.sums.shape)
 
@@ -142,22 +154,33 @@ class WindowedCountsAndSums(CountsAndSums):
         super().add_totals(counts, sums)
         self._totals += self.sums - before
 
-    def add(self, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray) -> None:
+    def add(
+        self,
+        lanes: np.ndarray,
+        arms: np.ndarray,
+        rewards: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> None:
         """Add one reward in each of (R,) lanes; it takes the place of the lane's oldest."""
-        super().add(lanes, arms, rewards)
+        super().add(lanes, arms, rewards, weights)
         slots = self._next_slots[lanes]
-        oldest_arms = self._arms[lanes, slots].astype(np.int64)
+        oldest = self._arms[lanes, slots].astype(np.int64), self._weights[lanes, slots]
         self._arms[lanes, slots], self._rewards[lanes, slots] = arms, rewards
+        self._weights[lanes, slots] = 1.0 if weights is None else weights
         self._next_slots[lanes] = (slots + 1) % self.window
-        is_full = oldest_arms >= 0
+        is_full = oldest[0] >= 0
         if is_full.any():
-            self._remove_rewards(lanes[is_full], oldest_arms[is_full])
+            self._remove_rewards(lanes[is_full], *(each[is_full] for each in oldest))
 
-    def _remove_rewards(self, lanes: np.ndarray, arms: np.ndarray) -> None:
-        """Remove one reward of an arm in each lane; a difference of sums would add up rounding."""
-        is_of_arm = self._arms[lanes] == arms[:, None]
-        window_sums = np.where(is_of_arm, self._rewards[lanes], 0.0).sum(axis=1)
-        self.counts[lanes, arms] -= 1
+    def _remove_rewards(self, lanes: np.ndarray, arms: np.ndarray, weights: np.ndarray) -> None:
+        """Remove a reward of an arm, of a weight, in each lane; differences would add up rounding.
+
+        Counts of totals are whole numbers, which rounding does not reach.
+        """
+        kept = np.where(self._arms[lanes] == arms[:, None], self._weights[lanes], 0.0)
+        window_counts, window_sums = kept.sum(axis=1), (kept * self._rewards[lanes]).sum(axis=1)
+        totals = np.rint(self.counts[lanes, arms] - window_counts - weights)
+        self.counts[lanes, arms] = totals + window_counts
         self.sums[lanes, arms] = self._totals[lanes, arms] + window_sums
 
 
@@ -183,6 +206,16 @@ def make_evidence(problem: BanditProblem, discount: float, window: int | None) -
     if window is not None:
         return WindowedCountsAndSums(num_arms, window)
     return CountsAndSums(num_arms, discount)
+
+
+def make_room_for_weights(counts: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return counts that weights can be added to, and the weights as they are added.
+
+    Counts stay integers while weights are, which take less time.
+    """
+    if counts.dtype == np.int64 and (weights != np.floor(weights)).any():
+        counts = counts.astype(np.float64)
+    return counts, weights.astype(counts.dtype)
 
 
 def view_read_only(values: np.ndarray) -> np.ndarray:

@@ -76,3 +76,9 @@ class Lanes(ThreadSafe):
         if available is not None:
             condition = f"be left out for {type(self).__name__}, which decides among all arms"
             raise TypeError(message("available", condition, available))
+
+    def _refuse_weights(self, weights: Any) -> None:
+        """Refuse weights of rewards, unless they are None."""
+        if weights is not None:
+            condition = f"be left out for {type(self).__name__}, which takes no weights"
+            raise TypeError(message("weight", condition, weights))

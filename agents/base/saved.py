@@ -28,7 +28,10 @@ PROJECT_PACKAGES = ("agents", "bandit_gym")
 AGENT_FILE_FORMAT, MIN_AGENT_FILE_FORMAT = 6, 5
 """Of the files that are written, and of the oldest that are read."""
 
-NAMES_ADDED_TO_FORMAT_6 = "pool_seed", "seeded_at", "num_discounts", "num_removals"
+NAMES_ADDED_TO_FORMAT_6 = (
+    *("pool_seed", "seeded_at", "num_discounts", "num_removals"),
+    *("_weights", "_window_weights", "_totals", "summary"),
+)
 """Which files of its first version lack."""
 
 FORMER_NAMES = {

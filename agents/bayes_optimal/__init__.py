@@ -79,6 +79,8 @@ class BayesOptimal(HorizonRule):
         ValueError: as `optimal_value`; from `act`, if a lane has no pulls left.
     """
 
+    takes_weights = False
+
     def __init__(self, problem: BanditProblem, *, horizon: int) -> None:
         super().__init__(problem, horizon=horizon)
         self.policy = find_policy(solvable_means(problem, horizon), horizon, problem.num_arms)

@@ -17,9 +17,13 @@ from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.factory import make_posterior
 from agents.posteriors.priced import PricedBelief
 from agents.snapshots.snapshot import PosteriorSnapshot
-from bandit_gym.checks import check_features, message
+from bandit_gym.checks import check_features, check_integer, message
 from bandit_gym.doubts import Doubt
 from bandit_gym.problem import BanditProblem, check_problem
+
+MIN_COMPARED, MAX_COMPACT_ERROR = 100, 0.01
+"""Visitors at whom decisions are compared before rows are left out, and by how much they may differ
+in total variation."""
 
 MAX_RELATIVE_ERROR, MIN_CHECKED = 0.1, 0.001
 """Of probabilities above the second, beyond which there is a warning where errors are asked for."""
@@ -82,20 +86,70 @@ class PosteriorAgent(Agent):
         return min(super().max_lanes, max_of_posterior)
 
     @atomic
-    def warm_start(self, counts: Any, sums: Any) -> None:
+    def warm_start(self, counts: Any, sums: Any, *, observation: Any = None) -> None:
         """Add earlier data to every lane, see `Agent.warm_start`.
 
         Raises:
             TypeError: if the posterior learns from single rewards.
         """
         self._refuse_learner("warm_start")
-        super().warm_start(counts, sums)
+        super().warm_start(counts, sums, observation=observation)
 
     @atomic
     def with_arms(self, num_arms: int, prior: Any = None) -> Self:
         """Return an agent for more arms, see `Agent.with_arms`."""
         self._refuse_learner("with_arms")
         return super().with_arms(num_arms, prior)
+
+    @atomic
+    def compact(self, max_rows: int, *, observation: Any) -> float:
+        """Let a normal approximation stand for the older rows, if decisions stay what they are.
+
+        A single run then needs time and memory for at most so many rows, those that came first in
+        last. It is done if the total variation between the best-arm probabilities before and after
+        is at most 0.01 at each of the visitors that are given, by its upper limit in 10,000 draws,
+        and refused otherwise. Later decisions are not covered: what is left out stays left out,
+        and matters more where rewards to come disagree with those before.
+
+        Args:
+            max_rows: most rows that stay, at least 1.
+            observation: (n, K, d) features of at least 100 visitors, or their numbers, as for
+                `act`: such as will come.
+
+        Returns:
+            The largest upper limit among these visitors.
+
+        Raises:
+            TypeError: if the posterior is no race of coefficients with a normal prior.
+            ValueError: if there are lanes, rewards are forgotten anyway, visitors are too few or
+                the approximation is not good enough.
+        """
+        self._require_reset()
+        size, condition = self._find_size(observation, None) or 0, ""
+        if self.num_envs is not None or self.inner is None or not self._has_features:
+            condition = "be asked of a single run of a race with features"
+        elif not self.evidence.is_cumulative:
+            condition = "be left out beside a discount or a window, which bound rows themselves"
+        if condition:
+            raise ValueError(message("compact", condition, type(self).__name__))
+        if size < MIN_COMPARED:
+            condition = f"be features of at least {MIN_COMPARED} visitors"
+            raise ValueError(message("observation", condition, size))
+        max_rows = check_integer("max_rows", max_rows, minimum=1)
+        problem: Any = self.problem
+        placed = problem.place(observation, size)
+        features = check_features(placed, problem.num_features, size)
+        self.inner.update(self.rng, self.evidence)
+        evidence, error = self.inner.compact(self.evidence, max_rows, features)
+        if not error <= MAX_COMPACT_ERROR:
+            condition = f"be enough for a total variation of at most {MAX_COMPACT_ERROR}"
+            text = f"its upper limit is {error:.2g}"
+            raise ValueError(message("max_rows", condition, max_rows, text))
+        if evidence is not self.evidence:
+            self._find_diagnostics()
+            self.evidence = evidence
+            self.inner.start(self.rng, self.num_lanes)
+        return error  # type: ignore[no-any-return]
 
     def _refuse_learner(self, name: str) -> None:
         if not self.can_warm_start:

@@ -305,6 +305,23 @@ class Posterior(Belief):
         """
         return self.fork() if self.keeps_state else self
 
+    def compact(self, evidence: Any, max_rows: int, features: np.ndarray) -> tuple[Any, float]:
+        """Return evidence in which a normal approximation stands for older rows, and its error.
+
+        Args:
+            evidence: of one lane, that it was brought to.
+            max_rows: which stay.
+            features: (n, K, d) at which decisions are compared.
+
+        Returns:
+            The evidence, and the upper limit of the total variation from decisions before.
+
+        Raises:
+            TypeError: if its kind has no such approximation.
+        """
+        condition = "be a race of coefficients with a normal prior, for compact"
+        raise TypeError(message("posterior", condition, type(self).__name__))
+
     def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
         """Return the (N,) arms with the largest predictor under one draw of coefficients.
 

@@ -201,7 +201,9 @@ class ChainPosterior(Posterior):
         likelihood, data = self.problem.likelihood, (self.counts, self.sums)
         if not isinstance(likelihood, Exponential):
             return np.zeros(len(self.counts), dtype=bool)
-        averages = np.maximum(self.sums / np.maximum(self.counts, 1), np.finfo(float).tiny)
+        averages = np.maximum(
+            self.sums / np.where(self.counts > 0, self.counts, 1), np.finfo(float).tiny
+        )
         deviations = (prior.mean - averages) / np.sqrt(np.diag(prior.covariance))
         usual = np.broadcast_to(np.maximum(prior.mean, averages), averages.shape)
         gain = likelihood.log_likelihood(averages, *data) - likelihood.log_likelihood(usual, *data)
@@ -222,7 +224,7 @@ class ChainPosterior(Posterior):
         middle = np.where(np.isfinite(width), (low + high) / 2, mean)
         box_precisions = np.broadcast_to(12 / np.square(width), counts.shape)
         if is_normal := isinstance(likelihood, Gaussian):
-            averages = np.where(counts > 0, sums / np.maximum(counts, 1), mean)
+            averages = np.where(counts > 0, sums / np.where(counts > 0, counts, 1), mean)
         else:
             margin = BOX_MARGIN * np.minimum(width, 1.0)
             averages = (NUM_PRIOR_PULLS * mean + sums) / (NUM_PRIOR_PULLS + counts)

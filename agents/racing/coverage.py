@@ -122,7 +122,7 @@ class PriorSample:
             is_few = (sizes < MIN_EFFECTIVE_PILOTS) & (part[:, 0] > MIN_DATA_FRACTION)
             part[is_few] /= 2
         weights, log_total = normalise_weights(log_weights)
-        averages = np.where(counts > 0, sums / np.maximum(counts, 1), self.means[0])
+        averages = np.where(counts > 0, sums / np.where(counts > 0, counts, 1), self.means[0])
         best = part * self._log_likelihood(averages[:, None], counts, sums)
         is_unexplained = best[:, 0] - log_total > MAX_UNEXPLAINED + self.problem.num_arms
         levels = (np.arange(MIN_PILOTS_PER_CHECK) + 0.5) / MIN_PILOTS_PER_CHECK

@@ -41,6 +41,9 @@ few degrees, draws in many dimensions are all far out or all close by."""
 PRIOR_SHARE = 0.1
 """Of the draws under a mixture that are from the prior, regardless of data."""
 
+LEAD_ROUNDING = 1e-12
+"""Of an arm's lead, beside its parts, what the order of additions may change."""
+
 PIVOT_ROUNDING = 2.0**-50
 """Of a diagonal entry, what rounding may leave of its pivot."""
 
@@ -384,19 +387,107 @@ def add_likelihood(
 
 
 @inner
-def have_one_winner(features: np.ndarray, theta: np.ndarray) -> bool:
-    """Say whether one arm of (K, d) features, the first of equal ones, is best under all draws."""
-    winner = -1
-    for j in range(len(theta)):
-        best, leader = -np.inf, -1
-        for arm in range(len(features)):
-            value = dot(features[arm], theta[j])
-            if value > best:
-                best, leader = value, arm
-        if j > 0 and leader != winner:
-            return False
-        winner = leader
-    return winner >= 0
+def is_decisive(
+    fit: Fit, features: np.ndarray, draws: np.ndarray, ranges: np.ndarray, asked: int
+) -> bool:
+    """Say whether it matters at a decision which of its draws a block takes.
+
+    An arm that leads is better than another whatever draws are combined if the least values that
+    its lead has in each block sum to more than 0. Of blocks in which it differs from no other arm,
+    any draw will do.
+
+    Args:
+        fit: with the blocks.
+        features: (K, d) of the arms, NaN of those that are not available.
+        draws: (d, m).
+        ranges: (B, 2) first draw that each block may take, and the one after its last.
+        asked: the block.
+    """
+    num_blocks, leader, highest = len(ranges), 0, -np.inf
+    theta = np.empty(fit.order.size)
+    for block in range(num_blocks):
+        for a in fit.order[fit.starts[block] : fit.starts[block + 1]]:
+            theta[a] = draws[a, ranges[block, 0]]
+    for arm in range(len(features)):
+        value = dot(features[arm], theta)
+        if value > highest:
+            leader, highest = arm, value
+    for arm in range(len(features)):
+        gap = features[leader] - features[arm]
+        if has_gap(fit, asked, gap):
+            lead, size = 0.0, 0.0
+            for block in range(num_blocks):
+                if has_gap(fit, block, gap):
+                    least = find_least(fit, block, gap, draws, ranges[block])
+                    lead, size = lead + least, size + abs(least)
+            if lead <= LEAD_ROUNDING * size:
+                return True
+    return False
+
+
+@inner
+def has_gap(fit: Fit, block: int, gap: np.ndarray) -> bool:
+    """Say whether (d,) differences of features are other than 0 in a block; NaN are not."""
+    for a in fit.order[fit.starts[block] : fit.starts[block + 1]]:
+        if abs(gap[a]) > 0.0:
+            return True
+    return False
+
+
+@inner
+def find_least(fit: Fit, block: int, gap: np.ndarray, draws: np.ndarray, ends: np.ndarray) -> float:
+    """Return the least that a block adds to a lead under (d, m) draws between two ends."""
+    least = np.inf
+    for j in range(ends[0], ends[1]):
+        value = 0.0
+        for a in fit.order[fit.starts[block] : fit.starts[block + 1]]:
+            value += gap[a] * draws[a, j]
+        least = min(least, value)
+    return least
+
+
+@inner
+def propose_draws(
+    rng: Generator, fit: Fit, prior: Components | None, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return draws as `weigh_draws`, and of their log-weights what is not of prior and data."""
+    num_lanes, num_blocks = lengths.shape
+    num_draws = lengths.max()
+    draws = np.zeros((num_lanes, fit.order.size, num_draws))
+    log_weights = np.full((num_lanes, num_blocks, num_draws), -np.inf)
+    for lane in range(num_lanes):
+        for block in range(num_blocks):
+            length, own = lengths[lane, block], fit.order[fit.starts[block] : fit.starts[block + 1]]
+            theta = np.empty((length, own.size))
+            values = log_weights[lane, block, :length]
+            if prior is not None:
+                draw_mixture(rng, prior, fit, (lane, block), theta, values)
+            else:
+                draw_block(rng, fit, (lane, block), theta, values)
+            for a in range(own.size):
+                copy_values(theta[:, a], draws[lane, own[a]])
+    return draws, log_weights
+
+
+@inner
+def weigh_block(
+    link: LinkCode,
+    data: Data,
+    fit: Fit,
+    index: tuple[int, int],
+    has_normal_prior: bool,
+    draws: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Add to (m,) log-weights of (d, m) draws what prior and data say of a block."""
+    lane, block = index
+    own = fit.order[fit.starts[block] : fit.starts[block + 1]]
+    theta = np.empty((out.size, own.size))
+    for a in range(own.size):
+        copy_values(draws[own[a], : out.size], theta[:, a])
+    if has_normal_prior:
+        add_normal_prior(fit, index, theta, out)
+    add_likelihood(link, data, lane, find_rows(fit, lane, block), own, theta, out)
 
 
 @kernel
@@ -408,7 +499,6 @@ def weigh_draws(
     prior: Components | None,
     lengths: np.ndarray,
     has_normal_prior: bool,
-    features: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw and weigh coefficients of the blocks that have a length.
 
@@ -421,38 +511,37 @@ def weigh_draws(
             compiled, which would take as long as all the rest.
         lengths: (N, B) draws of each block.
         has_normal_prior: whether weights are to have the normal prior's density, or none.
-        features: (N, K, d) of the arms at a decision. Where all draws of a lane have the same
-            best arm, the decision needs no weights, and prior and data are left out of them. K = 0
-            leaves nothing out.
 
     Returns:
         (N, d, m) draws, in the original order of coefficients, and (N, B, m) log-weights, -inf
         beyond a block's length.
     """
-    num_lanes, num_blocks = lengths.shape
-    num_draws = lengths.max()
-    draws = np.zeros((num_lanes, fit.order.size, num_draws))
-    log_weights = np.full((num_lanes, num_blocks, num_draws), -np.inf)
-    for lane in range(num_lanes):
-        for block in range(num_blocks):
-            length, own = lengths[lane, block], fit.order[fit.starts[block] : fit.starts[block + 1]]
-            if length == 0:
-                continue
-            theta = np.empty((length, own.size))
-            values = log_weights[lane, block, :length]
-            if prior is not None:
-                draw_mixture(rng, prior, fit, (lane, block), theta, values)
-            else:
-                draw_block(rng, fit, (lane, block), theta, values)
-            for a in range(own.size):
-                copy_values(theta[:, a], draws[lane, own[a]])
-            is_cheap = features[lane].size <= find_rows(fit, lane, block).size  # to compare arms
-            if num_blocks == 1 and is_cheap and have_one_winner(features[lane], theta):
-                continue
-            if has_normal_prior:
-                add_normal_prior(fit, (lane, block), theta, values)
-            add_likelihood(link, data, lane, find_rows(fit, lane, block), own, theta, values)
+    draws, log_weights = propose_draws(rng, fit, prior, lengths)
+    for lane in range(len(lengths)):
+        for block in range(lengths.shape[1]):
+            if lengths[lane, block] > 0:
+                out = log_weights[lane, block, : lengths[lane, block]]
+                index = lane, block
+                weigh_block(link, data, fit, index, has_normal_prior, draws[lane], out)
     return draws, log_weights
+
+
+@inner
+def sum_weights(log_weights: np.ndarray, below: np.ndarray) -> None:
+    """Set (m,) `below` to the sums of weights up to each."""
+    top, total = -np.inf, 0.0
+    for j in range(below.size):
+        top = max(top, log_weights[j])
+    for j in range(below.size):
+        total += math.exp(log_weights[j] - top)
+        below[j] = total
+
+
+@inner
+def choose_draw(rng: Generator, below: np.ndarray) -> int:
+    """Return a draw that is taken by its weight, given the (m,) sums of weights up to each."""
+    winner = np.searchsorted(below, rng.random() * below[-1], side="right")
+    return min(winner, below.size - 1)  # rounding may lead beyond it
 
 
 @kernel
@@ -472,15 +561,9 @@ def choose_coefficients(
     chosen, below = np.empty((num_lanes, size, fit.order.size)), np.empty(num_draws)
     for lane in range(num_lanes):
         for block in range(num_blocks):
-            values, top, total = log_weights[lane, block], -np.inf, 0.0
-            for j in range(num_draws):
-                top = max(top, values[j])
-            for j in range(num_draws):
-                total += math.exp(values[j] - top)
-                below[j] = total
+            sum_weights(log_weights[lane, block], below)
             for i in range(size):
-                winner = np.searchsorted(below, rng.random() * below[-1], side="right")
-                winner = min(winner, num_draws - 1)  # rounding may lead beyond it
+                winner = choose_draw(rng, below)
                 for a in fit.order[fit.starts[block] : fit.starts[block + 1]]:
                     chosen[lane, i, a] = draws[lane, a, winner]
     return chosen
@@ -516,11 +599,26 @@ def race_blocks(
 ) -> np.ndarray:
     """Return the (N,) best arms of (N, K, d) features under one draw, for a normal prior.
 
-    The steps above in one call, as each call costs as much as 3,000 logarithms. `True` and 1 in
-    place of the two arguments that can have no other value would be compiled once more.
+    The steps above in one call, as each call costs as much as 3,000 logarithms. Blocks take their
+    draws one after the other; where it does not matter which, draws are not weighed by prior and
+    data. `True` in place of the argument that can have no other value would be compiled once more.
     """
-    options = lengths, has_normal_prior, features
-    draws, log_weights = weigh_draws(rng, link, data, fit, None, *options)
-    num_decisions = len(features) // len(lengths)
-    chosen = choose_coefficients(rng, fit, draws, log_weights, num_decisions)
-    return find_best_arms(rng, features, chosen.reshape(len(chosen), fit.order.size))
+    draws, log_weights = propose_draws(rng, fit, None, lengths)
+    num_lanes, num_blocks, num_draws = log_weights.shape
+    chosen, below = np.empty((num_lanes, fit.order.size)), np.empty(num_draws)
+    ranges = np.zeros((num_blocks, 2), dtype=np.int64)
+    for lane in range(num_lanes):
+        ranges[:, 0], ranges[:, 1] = 0, lengths[lane]
+        for block in range(num_blocks):
+            own = fit.order[fit.starts[block] : fit.starts[block + 1]]
+            # Arms are compared where that takes less time than weights.
+            is_costly = features[lane].size > find_rows(fit, lane, block).size * own.size
+            if is_costly or is_decisive(fit, features[lane], draws[lane], ranges, block):
+                out, index = log_weights[lane, block, : lengths[lane, block]], (lane, block)
+                weigh_block(link, data, fit, index, has_normal_prior, draws[lane], out)
+            sum_weights(log_weights[lane, block], below)
+            winner = choose_draw(rng, below)
+            ranges[block, 0], ranges[block, 1] = winner, winner + 1
+            for a in own:
+                chosen[lane, a] = draws[lane, a, winner]
+    return find_best_arms(rng, features, chosen)

@@ -32,7 +32,7 @@ from agents.regression.draws import MIN_CAVITY, weigh_draws
 from agents.regression.gaussian import join_mean, make_prior_rows
 from agents.regression.likelihoods import make_link_code
 from agents.regression.normal_fit import Components, Data, Fit
-from agents.regression.rows import ForgettingRows, Rows
+from agents.regression.rows import ForgettingRows, Rows, join_rows
 from agents.regression.sites import join_blocks, rebuild_lanes, update_sites
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
@@ -100,6 +100,7 @@ class CoefficientFits:
         *("num_discounts", "num_removals"),
     )
     fit: Fit
+    _summary: np.ndarray | None = None  # of the rows that the prior knows
     labels: np.ndarray
     shares: np.ndarray
     lengths: np.ndarray
@@ -119,7 +120,13 @@ class CoefficientFits:
     def start(self, num_lanes: int, dtype: Any = np.int64) -> None:
         """Prepare for so many lanes without data, whose counts have a type."""
         self.num_discounts = self.num_removals = np.zeros(0, dtype=np.int64)
-        _, groups = connected_components(self.normal[:, :-1] != 0)
+        self._summary = None
+        self._begin(num_lanes, dtype, self.normal)
+
+    def _begin(self, num_lanes: int, dtype: Any, prior_rows: np.ndarray) -> None:
+        """Begin with (d, d + 1) rows of a prior."""
+        self._prior_rows = prior_rows
+        _, groups = connected_components(prior_rows[:, :-1] != 0)
         _, first, which = np.unique(groups, return_index=True, return_inverse=True)
         self.labels = first[which]  # the lowest coefficient that each depends on
         no_rows = np.zeros((num_lanes, 0), dtype=dtype), np.zeros((num_lanes, 0, 2))
@@ -127,6 +134,8 @@ class CoefficientFits:
 
     def restart(self, mask: np.ndarray) -> None:
         """Remove the data of the (N,) masked lanes."""
+        if self._summary is not None and mask.any():
+            self.start(len(mask))
         for values in (self.fit.seen, self.fit.sites, self.fit.row_starts, self.fit.point):
             values[mask] = 0
         self.fit.prior_sites[mask] = self.first_sites
@@ -135,9 +144,16 @@ class CoefficientFits:
     def update(self, rows: Rows) -> None:
         """Bring all lanes to their data."""
         self.data = Data(rows.columns, rows.counts, rows.sums)
+        if rows.summary is not self._summary:
+            self._take_summary(rows)
         if isinstance(rows, ForgettingRows):
             self._follow_forgetting(rows)
+        if self.due.all() and self.has_seen(rows):
+            return
         fit = self.fit
+        if rows.counts.dtype != fit.seen.dtype:  # since a weight was no integer
+            self.fit = fit = fit._replace(seen=fit.seen.astype(rows.counts.dtype))
+            self.num_rewards, self.due = self.num_rewards + 0.0, self.due + 0.0
         if more := rows.counts.shape[1] - fit.seen.shape[1]:
             extra = (0, 0), (0, more)
             seen, sites = np.pad(fit.seen, extra), np.pad(fit.sites, (*extra, (0, 0)))
@@ -152,6 +168,16 @@ class CoefficientFits:
         """Give new rows sites, or, if any are given, renew those of (N, B) due blocks."""
         options = self.fit, self.num_rewards, self.due, self._point
         return bool(update_sites(self.link, self.data, *options, is_due))
+
+    def _take_summary(self, rows: Rows) -> None:
+        """Let the prior be that after the rows which a summary stands for; begin anew with it."""
+        summary = self._summary = rows.summary
+        prior_rows = self.normal
+        if summary is not None:
+            prior_rows = join_rows(np.vstack([self.normal, summary]))
+        if not np.array_equal(prior_rows, self.fit.prior):
+            self._begin(len(rows.counts), rows.counts.dtype, prior_rows)
+        self._prior_rows = prior_rows
 
     def _follow_forgetting(self, rows: ForgettingRows) -> None:
         """Scale all sites by the discounts since; where rows were removed, begin with the prior."""
@@ -170,11 +196,11 @@ class CoefficientFits:
         rebuild_lanes(self.link, self.data, self.fit, self.due, lanes, self._point)
         self.num_discounts = rows.num_discounts.copy()
 
-    def data_version(self) -> int:
+    def data_version(self) -> float:
         """Return `Rows.data_version` of the data that fits are brought to."""
         if self.num_removals.size:
             return int((self.num_discounts + self.num_removals).sum())
-        return int(self.num_rewards.sum())
+        return float(self.num_rewards.sum())
 
     def has_seen(self, rows: Rows) -> bool:
         """Say whether fits are brought to all rows."""
@@ -187,8 +213,7 @@ class CoefficientFits:
 
     def draw(self, rng: Generator, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, d, m) draws of (N, B) lengths, and their (N, B, m) log-weights."""
-        no_arms = np.empty((len(lengths), 0, self.fit.order.size))
-        options = self.fit, self.components, lengths, self.has_normal_prior, no_arms
+        options = self.fit, self.components, lengths, self.has_normal_prior
         draws, log_weights = weigh_draws(rng, self.link, self.data, *options)
         if not self.has_normal_prior:
             log_weights += self.log_prior(draws)
@@ -280,7 +305,7 @@ class CoefficientFits:
             row_starts=np.zeros((num_lanes, num_blocks + 1), dtype=np.int64),
             seen=seen,
             sites=sites,
-            prior=self.normal,
+            prior=self._prior_rows,
             prior_sites=prior_sites,
             point=np.zeros((num_lanes, size)),
             mean=np.zeros((num_lanes, size)),

@@ -216,7 +216,7 @@ class GaussianCoefficients(SeededPools):
         """Forget pools; rows are all there is beside."""
         self._forget_pools()
 
-    def data_version(self) -> int:
+    def data_version(self) -> float:
         """Return a number of the data, see `SeededPools`."""
         return self.evidence.data_version()
 

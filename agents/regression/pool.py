@@ -192,13 +192,14 @@ class SeededPools(PooledPosterior):
 
     state_names: ClassVar[tuple[str, ...]] = ("pool_seed", "seeded_at")
     other_seeds: ClassVar[range] = range(1, NUM_SCRAMBLES)
-    pool_seed, seeded_at = FIXED_SEED, -1
+    pool_seed: int = FIXED_SEED
+    seeded_at: float = -1
 
     def draw_pool(self, lane: int, rng: Generator) -> Pool:
         """Return a new pool of a lane."""
         raise NotImplementedError
 
-    def data_version(self) -> int:
+    def data_version(self) -> float:
         """Return a number of the data in all lanes, another one after each reward."""
         raise NotImplementedError
 
@@ -300,8 +301,7 @@ def draw_fitted_pool(fits: Any, lane: int, rng: Generator) -> Pool:
     if fits.components is not None:
         fit, data = take_lane(fit, fits.data, lane)
         lengths = np.full((1, fits.shares.shape[1]), 2**log_length)
-        no_arms = np.empty((1, 0, fit.order.size))
-        options = fit, fits.components, lengths, fits.has_normal_prior, no_arms
+        options = fit, fits.components, lengths, fits.has_normal_prior
         draws, log_weights = weigh_draws(rng, fits.link, data, *options)
     else:
         draws = np.empty((1, fit.order.size, 2**log_length))

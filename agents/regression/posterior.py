@@ -14,10 +14,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.random import Generator
 
-from agents.posteriors.weighted_draws import WeightedDraws
+from agents.posteriors.weighted_draws import WeightedDraws, normalise_weights
 from agents.racing.stopping import EFFECTIVE_SAMPLES
 from agents.regression.draws import choose_coefficients, find_best_arms, race_blocks
 from agents.regression.fits import MIN_SHARE, CoefficientFits
+from agents.regression.normal_fit import MIN_TAU
 from agents.regression.pool import (
     LOG_NUM_DRAWS,
     Pool,
@@ -27,6 +28,7 @@ from agents.regression.pool import (
     draw_fitted_pool,
     draw_points,
     find_uses,
+    weigh_points,
 )
 from agents.regression.rows import Rows
 from bandit_gym.checks import check_choice, check_real
@@ -38,6 +40,12 @@ MAX_FIT_VALUES = 10**8
 
 NUM_EFFECTIVE = 1000
 """Draws for answers are worth so many of the posterior."""
+
+NUM_COMPARED, LOG_NUM_COMPARED = 10_000, 14
+"""Draws by which decisions are compared before rows are left out, and of the points they are of."""
+
+LIMIT_DEVIATIONS = 1.96
+"""From an estimate to its upper limit."""
 
 NUM_SHARED = 4096
 """Draws that many decisions are taken from are worth so many of the posterior."""
@@ -110,7 +118,7 @@ class FittedCoefficients(SeededPools, CoefficientPosterior):
             self._ahead = self.fork()
         return self._ahead._share()
 
-    def data_version(self) -> int:
+    def data_version(self) -> float:
         """Return a number of the data that fits know, see `SeededPools`."""
         return self.fits.data_version()
 
@@ -147,6 +155,53 @@ class CoefficientRace(FittedCoefficients):
             return super().draw_best_arms(rng, features)
         options = fits.link, fits.data, fits.fit, fits.lengths, fits.has_normal_prior
         return np.asarray(race_blocks(rng, *options, features))
+
+    def compact(self, evidence: Any, max_rows: int, features: np.ndarray) -> tuple[Any, float]:
+        """Return evidence with sites in place of older rows; see `Posterior.compact`.
+
+        Decisions are compared by the same draws, with weights W before and V after. With b_j the
+        best arm of draw j and P_a, Q_a the sums of weights of draws whose best arm is a, the
+        deviation of P_a - Q_a is the root of sum_j (W_j (1{b_j = a} - P_a) - V_j (1{b_j = a} -
+        Q_a))^2.
+        """
+        fits = self.fits
+        if not fits.has_normal_prior:
+            return super().compact(evidence, max_rows, features)
+        sites = fits.fit.sites[0]
+        is_removed = np.arange(len(sites)) < evidence.sizes[0] - max_rows
+        is_removed &= sites[:, 0] > MIN_TAU
+        if not is_removed.any():
+            return evidence, 0.0
+        compacted = evidence.replace_rows(is_removed, sites)
+        twin = self.fork()
+        twin.fits.update(compacted)
+        theta, (before, after) = self._weigh_both(twin.fits)
+        largest = 0.0
+        for x in features:
+            values = x @ theta
+            is_best = values.argmax(axis=0) == np.arange(len(x))[:, None]
+            first, second = is_best @ before, is_best @ after
+            terms = before * (is_best - first[:, None]) - after * (is_best - second[:, None])
+            limits = abs(first - second) + LIMIT_DEVIATIONS * np.sqrt(np.square(terms).sum(axis=1))
+            largest = max(largest, 0.5 * float(limits.sum()))
+        return compacted, largest
+
+    def _weigh_both(self, others: CoefficientFits) -> tuple[np.ndarray, np.ndarray]:
+        """Return (d, m) draws, and (2, m) weights by these fits of one lane and by others."""
+        fits, rng = self.fits, make_generator("draws for compacting")
+        theta = np.empty((fits.fit.order.size, NUM_COMPARED))
+        log_weights = np.zeros((2, NUM_COMPARED))
+        for block, own in enumerate(np.split(fits.fit.order, fits.fit.starts[1:-1])):
+            noise = draw_points(rng, own.size, LOG_NUM_COMPARED, is_normal=False)[:NUM_COMPARED]
+            part = slice(fits.fit.starts[block], fits.fit.starts[block + 1])
+            draws = fits.fit.mean[0, part] + noise @ fits.fit.factor[0, part, part].T
+            theta[own] = draws.T
+            for each, total in zip((fits, others), log_weights, strict=True):
+                values, index = np.empty(NUM_COMPARED), (0, block)
+                options = each.fit, index, True, noise, draws, values
+                weigh_points(each.link, each.data, *options)
+                total += values
+        return theta, normalise_weights(log_weights)[0]
 
     def diagnostics(self) -> dict[str, np.ndarray]:
         """Return (N,) draws to decide from, what those of the worst block are worth, and doubts."""

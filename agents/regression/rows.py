@@ -13,7 +13,9 @@ import math
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
+from agents.base.evidence import make_room_for_weights
 from agents.regression.roots import Roots, add_rows_to_roots, make_roots
 from bandit_gym.checks import check_features, message
 from bandit_gym.checks.typing import BoolArray, FloatArray
@@ -42,11 +44,13 @@ class Rows:
     Attributes:
         columns: (N, d, n) features; zeros beyond a lane's rows. The rows of a column lie side by
             side, as loops over them want it.
-        counts: (N, n) rewards of each row, int64; 0 beyond a lane's rows.
+        counts: (N, n) rewards of each row, int64, or weights, float64; 0 beyond a lane's rows.
         sums: (N, n) total rewards, in reward units.
         sizes: (N,) distinct rows of each lane.
         decision_features: (N, K, d) features of the arms at the last decision, without any K = 0.
         awaits_reward: (N,) True where no reward was observed for it.
+        summary: (d, d + 1) rows [R | z] that stand for rows of one lane which were removed: the
+            likelihood exp(-|R theta - z|^2 / 2). None if there are none.
         is_cumulative: True; rows are neither discounted nor removed.
         max_lanes: how many lanes there is memory for.
     """
@@ -59,9 +63,11 @@ class Rows:
         "_roots",
         "decision_features",
         "awaits_reward",
+        "summary",
     )
     is_cumulative = True
     _roots: Roots | None = None
+    summary: np.ndarray | None = None
 
     def __init__(self, num_features: int) -> None:
         self.max_lanes = MAX_ROW_VALUES // (MIN_CAPACITY * num_features)
@@ -80,7 +86,7 @@ class Rows:
         self.counts, self.sums = np.zeros(shape, dtype=np.int64), np.zeros(shape)
         self.sizes = np.zeros(num_lanes, dtype=np.int64)
         self._index: list[dict[bytes, int]] = [{} for _ in range(num_lanes)]
-        self._roots = None
+        self._roots = self.summary = None
         self.decision_features = np.zeros((num_lanes, 0, self._num_features))
         self.awaits_reward = np.zeros(num_lanes, dtype=bool)
 
@@ -92,25 +98,50 @@ class Rows:
             self._index[lane] = {}
         for values in self._roots or ():
             values[mask] = 0.0
+        if mask.any():  # of one lane
+            self.summary = None
 
-    def add(self, lanes: np.ndarray, features: np.ndarray, rewards: np.ndarray) -> None:
-        """Add one reward in each of (R,) lanes, under (R, d) features.
+    def add(
+        self,
+        lanes: np.ndarray,
+        features: np.ndarray,
+        rewards: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> None:
+        """Add one reward in each of (R,) lanes, under (R, d) features."""
+        if weights is None:
+            self._add_rows(lanes, features, np.ones(len(lanes), dtype=self.counts.dtype), rewards)
+        else:
+            self.counts, weights = make_room_for_weights(self.counts, weights)
+            self._add_rows(lanes, features, weights, weights * rewards)
+
+    def add_totals(self, features: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Add earlier data to every lane: (R,) counts and sums of rewards under (R, d) features."""
+        for lane in range(len(self.counts)):
+            self._add_rows(np.full(len(counts), lane), features, counts, sums)
+
+    def _add_rows(
+        self, lanes: np.ndarray, features: np.ndarray, counts: np.ndarray, sums: np.ndarray
+    ) -> None:
+        """Add (R,) counts and sums to rows of lanes.
 
         Lane by lane, at 3 microseconds each: one lane alone would wait five times as long for
         arrays of indices.
         """
         features = features + 0.0  # turns -0.0 into 0.0, which is equal to it
-        for lane, values, reward in zip(lanes.tolist(), features, rewards.tolist(), strict=True):
+        rows = zip(lanes.tolist(), features, counts.tolist(), sums.tolist(), strict=True)
+        for lane, values, count, total in rows:
             known = self._index[lane]
             row = known.setdefault(values.tobytes(), len(known))
             if row == self.counts.shape[1]:
                 self._grow()
             self.columns[lane, :, row] = values
-            self.counts[lane, row] += 1
-            self.sums[lane, row] += reward
+            self.counts[lane, row] += count
+            self.sums[lane, row] += total
             self.sizes[lane] = len(known)
         if self._roots is not None:
-            add_rows_to_roots(self._roots, lanes, features, rewards, np.ones(len(lanes)))
+            counts = counts.astype(np.float64)
+            add_rows_to_roots(self._roots, lanes, features, sums / counts, counts)
 
     def add_features(self, num_more: int) -> None:
         """Add so many features, last, that were 0 in all rows."""
@@ -121,6 +152,9 @@ class Rows:
         if self._roots is not None:
             sizes = [((0, 0), *((0, num_more),) * (values.ndim - 1)) for values in self._roots]
             self._roots = Roots(*map(np.pad, self._roots, sizes))
+        if self.summary is not None:
+            summary = np.insert(self.summary, [-1] * num_more, 0.0, axis=1)
+            self.summary = np.pad(summary, ((0, num_more), (0, 0)))
         self._resume()
 
     def set_decision(self, features: FloatArray) -> None:
@@ -174,9 +208,29 @@ class Rows:
             add_rows_to_roots(self._roots, lanes, self.features[lanes, rows], means, counts)
         return self._roots
 
-    def data_version(self) -> int:
-        """Return a number that is another one after each reward: how many there are."""
-        return int(self.counts.sum())
+    def data_version(self) -> float:
+        """Return a number that is another one after each reward: how many there are, by weight."""
+        return float(self.counts.sum())
+
+    def replace_rows(self, is_removed: BoolArray, sites: FloatArray) -> Self:
+        """Return those of one lane in which normal factors stand for some rows.
+
+        Args:
+            is_removed: (n,) rows.
+            sites: (n, 2) tau and nu of the factors, see `agents.regression.normal_fit`.
+        """
+        twin, size = copy.copy(self), int(self.sizes[0])
+        root, slope = np.sqrt(sites[is_removed, :1]), sites[is_removed, 1:]
+        removed = np.hstack([root * self.features[0, is_removed], slope / root])
+        before = removed[:0] if self.summary is None else self.summary
+        twin.start(1)
+        twin.summary = join_rows(np.vstack([before, removed]))
+        twin.decision_features, twin.awaits_reward = self.decision_features, self.awaits_reward
+        kept = np.flatnonzero(~is_removed[:size])
+        twin.counts = twin.counts.astype(self.counts.dtype)
+        rows = self.features[0, kept], self.counts[0, kept], self.sums[0, kept]
+        Rows.add_totals(twin, *rows)
+        return twin
 
     def copy_decision(self) -> Self:
         """Return one with the same rows, not copied, and a decision of its own."""
@@ -221,6 +275,23 @@ class Rows:
         self.sums = np.pad(self.sums, ((0, 0), (0, more)))
 
 
+def join_rows(rows: FloatArray) -> FloatArray:
+    """Return (d, d + 1) rows [R | z] with the |R theta - z|^2 of (n, d + 1), to a constant.
+
+    Coefficients that no row couples stay apart.
+    """
+    size = rows.shape[1] - 1
+    is_used = rows[:, :size] != 0.0
+    _, groups = connected_components(is_used.T.astype(np.float64) @ is_used)
+    out = np.zeros((size, size + 1))
+    for group in range(groups.max() + 1):
+        own = np.flatnonzero(groups == group)
+        block = rows[is_used[:, own].any(axis=1)][:, [*own, size]]
+        root = np.linalg.qr(block, mode="r")[: own.size]
+        out[np.ix_(own[: len(root)], [*own, size])] = root
+    return out
+
+
 class ForgettingRows(Rows):
     """Rows whose earlier rewards are discounted, or leave a window; what is said by a prior stays.
 
@@ -242,7 +313,9 @@ class ForgettingRows(Rows):
         "num_removals",
         "_window_rows",
         "_window_rewards",
+        "_window_weights",
         "_next_slots",
+        "_totals",
     )
     is_cumulative = False
 
@@ -258,6 +331,8 @@ class ForgettingRows(Rows):
         self.counts = self.counts.astype(np.float64)
         shape = num_lanes, self.window or 0
         self._window_rows, self._window_rewards = np.full(shape, -1), np.zeros(shape)
+        self._window_weights = np.ones(shape)
+        self._totals = np.zeros((num_lanes, 2, self.counts.shape[1]))  # counts and sums that stay
         self._next_slots, self.num_discounts = np.zeros((2, num_lanes), dtype=np.int64)
         self.num_removals = np.ones(num_lanes, dtype=np.int64)
 
@@ -265,10 +340,16 @@ class ForgettingRows(Rows):
         """Remove the data of the (N,) masked lanes, and what was offered there."""
         super().restart(mask)
         self._window_rows[mask], self._window_rewards[mask] = -1, 0.0
-        self._next_slots[mask] = 0
+        self._next_slots[mask], self._totals[mask] = 0, 0.0
         self.num_removals[mask] += 1
 
-    def add(self, lanes: np.ndarray, features: np.ndarray, rewards: np.ndarray) -> None:
+    def add(
+        self,
+        lanes: np.ndarray,
+        features: np.ndarray,
+        rewards: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> None:
         """Add one reward in each of (R,) lanes, under (R, d) features; earlier ones count less."""
         features = features + 0.0
         for lane in lanes[self.sizes[lanes] == self.counts.shape[1]].tolist():
@@ -286,13 +367,23 @@ class ForgettingRows(Rows):
                 self._roots.root[lanes] *= math.sqrt(self.discount)
                 self._roots.shift[lanes] *= math.sqrt(self.discount)
                 self._roots.errors[lanes] *= self.discount
-        super().add(lanes, features, rewards)
+        super().add(lanes, features, rewards, weights)
         if self.window is not None:
-            for lane, values, reward in zip(lanes.tolist(), features, rewards, strict=True):
-                slot = self._next_slots[lane]
-                self._window_rows[lane, slot] = self._index[lane][values.tobytes()]
-                self._window_rewards[lane, slot] = reward
-                self._next_slots[lane] = (slot + 1) % self.window
+            slots = self._next_slots[lanes]
+            of_lanes = zip(lanes.tolist(), features, strict=True)
+            rows = [self._index[lane][values.tobytes()] for lane, values in of_lanes]
+            self._window_rows[lanes, slots], self._window_rewards[lanes, slots] = rows, rewards
+            self._window_weights[lanes, slots] = 1.0 if weights is None else weights
+            self._next_slots[lanes] = (slots + 1) % self.window
+
+    def add_totals(self, features: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Add earlier data to every lane, which do not leave a window, as they have no order."""
+        super().add_totals(features, counts, sums)
+        if self.window is not None:
+            for lane, known in enumerate(self._index):
+                rows = [known[values.tobytes()] for values in features + 0.0]
+                np.add.at(self._totals[lane].T, rows, np.column_stack([counts, sums]))
+        self.num_removals += 1
 
     def data_version(self) -> int:
         """Return how often a lane's rewards were discounted, or some removed."""
@@ -305,8 +396,12 @@ class ForgettingRows(Rows):
         if row >= 0:
             self._window_rows[lane, slot] = -1
             is_of_row = self._window_rows[lane] == row
-            self.counts[lane, row] = np.count_nonzero(is_of_row)
-            self.sums[lane, row] = self._window_rewards[lane, is_of_row].sum()
+            weights, rewards = (
+                self._window_weights[lane, is_of_row],
+                self._window_rewards[lane, is_of_row],
+            )
+            self.counts[lane, row] = self._totals[lane, 0, row] + weights.sum()
+            self.sums[lane, row] = self._totals[lane, 1, row] + (weights * rewards).sum()
 
     def _forget_rows(self, lane: int) -> None:
         """Remove the rows of least weight; make room if they are few."""
@@ -315,7 +410,7 @@ class ForgettingRows(Rows):
         limit = MAX_FORGOTTEN * weights.sum() if self.window is None else 0.0
         kept = np.sort(order[np.cumsum(weights[order]) > limit])
         size = len(kept)
-        for values in (self.columns[lane], self.counts[lane], self.sums[lane]):
+        for values in (self.columns[lane], self.counts[lane], self.sums[lane], self._totals[lane]):
             values[..., :size] = values[..., kept]
             values[..., size:] = 0.0
         places = np.full(len(weights) + 1, -1)  # the last is of what is no row
@@ -327,3 +422,14 @@ class ForgettingRows(Rows):
         self._index[lane] = {row.tobytes(): place for place, row in enumerate(rows)}
         if size > MAX_FULL * len(weights):
             self._grow()
+
+    def _resume(self) -> None:
+        """Index the rows of a saved agent, whose file may be from before totals."""
+        super()._resume()
+        more = self.counts.shape[1] - self._totals.shape[2]
+        self._totals = np.pad(self._totals, ((0, 0), (0, 0), (0, more)))
+
+    def _grow(self) -> None:
+        """Make room for twice as many rows."""
+        self._totals = np.pad(self._totals, ((0, 0), (0, 0), (0, self.counts.shape[1])))
+        super()._grow()

@@ -51,6 +51,7 @@ class DiscountedGittins(PosteriorAgent):
 
     state_names = ("_num_pulls",)
     takes_available = True
+    takes_weights = False
 
     def __init__(self, problem: BanditProblem, *, discount: float = 0.99) -> None:
         self.discount = check_real("discount", discount, above=0.0, maximum=0.995)

@@ -64,11 +64,11 @@ class HorizonRule(Agent):
             return actions
 
     def observe(
-        self, action: Any, reward: Any, mask: np.ndarray | None = None, *, observation: Any = None
+        self, action: Any, reward: Any, mask: np.ndarray | None = None, **options: Any
     ) -> None:
         """Learn what each lane's pulled arm paid, in the lanes where `mask` is True."""
         with self._lock:
-            super().observe(action, reward, mask, observation=observation)
+            super().observe(action, reward, mask, **options)
             if mask is not None and self._is_new.any():
                 is_first = self._is_new & (self.lane_decisions == 1)
                 # `deliver` gives the action -1 to a lane that has acted, but whose reward is late.

@@ -204,7 +204,13 @@ class SB3Agent(Lanes):
 
     @atomic
     def observe(
-        self, action: Any, reward: Any, mask: np.ndarray | None = None, *, observation: Any = None
+        self,
+        action: Any,
+        reward: Any,
+        mask: np.ndarray | None = None,
+        *,
+        observation: Any = None,
+        weight: Any = None,
     ) -> None:
         """End the step: a recurrent model keeps what it made of the last observation.
 
@@ -213,8 +219,10 @@ class SB3Agent(Lanes):
             reward: not used; a frozen model knows only what its observations show.
             mask: (N,) bool, the lanes to move on; None means all.
             observation: not looked at either.
+            weight: refused; a frozen model learns nothing.
         """
         self._require_reset()
+        self._refuse_weights(weight)
         lanes = np.ones(self.num_lanes, bool)
         if mask is not None:
             lanes = check_mask("mask", mask, self.num_lanes)

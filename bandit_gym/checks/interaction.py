@@ -170,8 +170,30 @@ def check_rewards(
     return values
 
 
+def check_weights(weights: Any, num_lanes: int, mask: BoolArray | None = None) -> FloatArray:
+    """Return (N,) weights of rewards, of which one number may stand for all, or refuse them.
+
+    Args:
+        weights: (N,), or a number.
+        num_lanes: N, or how many rows there are.
+        mask: (N,) lanes to check; the others come back as 1.
+    """
+    name, condition = "weight", "be a number above 0 and at most 2**53"
+    alone = np.ndim(as_array(weights)) == 0  # type: ignore[arg-type]
+    values = _read_lanes(name, condition, weights, "iuf", None if alone else num_lanes)
+    values = np.broadcast_to(values.astype(np.float64), num_lanes).copy()
+    if mask is not None:
+        values[~mask] = 1.0
+    _refuse_lane(name, condition, values, ~((values > 0) & (values <= MAX_PULLS_PER_ARM)))
+    return values
+
+
 def check_statistics(
-    counts: Any, sums: Any, rule: Any, shape: tuple[int, ...]
+    counts: Any,
+    sums: Any,
+    rule: Any,
+    shape: tuple[int, ...],
+    axes: tuple[str, ...] = ("lane", "arm"),
 ) -> tuple[IntArray, FloatArray]:
     """Return pull counts and reward sums as arrays of one shape, (..., K).
 
@@ -180,6 +202,7 @@ def check_statistics(
         sums: total reward of those pulls, in reward units; anything that broadcasts to `shape`.
         rule: the likelihood, which says what sums are possible.
         shape: (..., K), the shape to return.
+        axes: what a message calls an entry of the last two axes, or of the one.
 
     Returns:
         `shape` counts and `shape` sums, both writable.
@@ -198,10 +221,10 @@ def check_statistics(
     sum_array = _broadcast("sums", sums, shape)
     is_whole = (count_array == np.floor(count_array)) & (count_array <= MAX_PULLS_PER_ARM)
     is_wrong = ~(is_whole & (count_array >= 0))
-    _refuse_arm("counts", "be whole numbers from 0 to 2**53", count_array, is_wrong)
+    _refuse_arm("counts", "be whole numbers from 0 to 2**53", count_array, is_wrong, axes=axes)
     is_wrong = ~rule.is_possible_sum(count_array, sum_array)
     condition = f"be possible totals of so many {rule.name} rewards"
-    _refuse_arm("sums", condition, sum_array, is_wrong)
+    _refuse_arm("sums", condition, sum_array, is_wrong, axes=axes)
     return count_array.astype(np.int64), sum_array
 
 
@@ -318,12 +341,17 @@ def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
 
 
 def _refuse_arm(
-    name: str, condition: str, values: FloatArray, is_wrong: BoolArray, remedy: str = ""
+    name: str,
+    condition: str,
+    values: FloatArray,
+    is_wrong: BoolArray,
+    remedy: str = "",
+    axes: tuple[str, ...] = ("lane", "arm"),
 ) -> None:
     if is_wrong.any():
         *lane, arm = (int(index[0]) for index in np.nonzero(is_wrong))
         is_alone = len(lane) != 1 or len(values) == 1  # and a single run speaks of no lane
-        place = f" for arm {arm}" + ("" if is_alone else f" of lane {lane[0]}")
+        place = f" for {axes[-1]} {arm}" + ("" if is_alone else f" of {axes[0]} {lane[0]}")
         raise ValueError(message(name, condition, values[is_wrong][0], remedy, place))
 
 

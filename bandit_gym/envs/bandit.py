@@ -112,6 +112,19 @@ class BanditLanes:
         """Change the (N, K) means; for wrappers."""
         self._means, self._gaps = means.copy(), compute_gaps(means)
 
+    @property
+    def parameters(self) -> FloatArray:
+        """(N, P) what the prior is of and means follow from, here they themselves; a copy."""
+        return self.means
+
+    def set_parameters(self, parameters: FloatArray) -> None:
+        """Change the (N, P) parameters, and so the means; for wrappers."""
+        self.set_means(parameters)
+
+    def parameter_support(self) -> FloatArray:
+        """Return the (P, 2) lowest and highest value of each parameter."""
+        return self.problem.arm_support()
+
     def check_can_step(self) -> None:
         """Refuse a step before the first reset."""
         if not self._has_begun:

@@ -31,6 +31,7 @@ from bandit_gym.envs.bandit import (
 from bandit_gym.likelihoods import Likelihood, make_likelihood
 from bandit_gym.numerics.streams import FEATURES, MEANS
 from bandit_gym.priors import UnknownPrior
+from bandit_gym.priors.independent import get_stated_support
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
 LikelihoodLike = Likelihood | Mapping[str, Any] | str
@@ -104,6 +105,22 @@ class DrawnLanes(FeatureLanes):
         self._is_fixed = contexts == "fixed"
         self._theta = np.zeros((len(self.streams.seeds), num_features))
         self._show_features(num_features, -MAX_FEATURE, MAX_FEATURE)
+
+    @property
+    def parameters(self) -> FloatArray:
+        """(N, d) coefficients; a copy."""
+        return self._theta.copy()
+
+    def set_parameters(self, parameters: FloatArray) -> None:
+        """Change the (N, d) coefficients, and so the means of the features that are shown."""
+        means = self.problem.means(parameters, self.features)
+        check_size("means of features", means)
+        self._theta = parameters.copy()
+        self.set_means(means)
+
+    def parameter_support(self) -> FloatArray:
+        """Return the (d, 2) lowest and highest value of each coefficient."""
+        return get_stated_support(self.problem.prior, self.problem.num_features)
 
     def _start(self, lane: int, rng: Generator) -> None:
         self._theta[lane] = draw_means(self.problem.prior, rng, self.problem.num_features)

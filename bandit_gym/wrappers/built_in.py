@@ -1,9 +1,9 @@
 """The wrappers: what they do to lanes, the functions that users call, and wrappers as data.
 
 Rewards arrive later than the pulls that earned them (`DelayedReward`, `BatchedFeedback`) or become
-0 or 1 (`BinaryReward`), the means move while the episode goes on (`Drift`), or the time limit is
-the end (`EndsAtHorizon`). All that is drawn comes from the lanes' own addressed streams, at the
-lane's step, so that a lane is the same alone and among others.
+0 or 1 (`BinaryReward`), means or coefficients move while the episode goes on (`Drift`), or the time
+limit is the end (`EndsAtHorizon`). All that is drawn comes from the lanes' own addressed streams,
+at the lane's step, so that a lane is the same alone and among others.
 
 Notation: N lanes, M of them, K arms, R places for rewards on their way, W of which may arrive in
 one step.
@@ -35,6 +35,7 @@ from bandit_gym.envs.bandit import BanditLanes, draw_means
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.numerics.streams import BINARY, DELAYS, MOVES, SWITCHES
 from bandit_gym.numerics.variates import standard_normal
+from bandit_gym.priors import UnknownPrior
 from bandit_gym.wrappers.base import Effect, put_around
 
 # -- Late rewards ----------------------------------------------------------------------------------
@@ -239,7 +240,7 @@ class Termination(Effect):
 
 
 class NonStationary(Effect):
-    """Means move before each pull but the first."""
+    """Means, or with features the coefficients, move before each pull but the first."""
 
     kind = "means"
 
@@ -251,8 +252,8 @@ class NonStationary(Effect):
         probability: float | None,
     ) -> None:
         super().__init__(env)
-        if env.features is not None:
-            raise ValueError(message("env", "have no features where means move", env))
+        if env.has_features and isinstance(env.problem.prior, UnknownPrior):
+            raise ValueError(message("env", "have means or coefficients that can move", env))
         given = std, period, probability
         if sum(value is None for value in given) != 2:  # an array equals nothing at once
             names = "std, period and probability"
@@ -262,7 +263,8 @@ class NonStationary(Effect):
         self._probability = probability
         if probability is not None:
             self._probability = check_real("probability", probability, above=0.0, maximum=1.0)
-        self._low, self._high = env.problem.arm_support().T
+        self._low, self._high = env.parameter_support().T
+        self._num_parameters = len(self._low)
         self._shown = np.zeros((self.num_lanes, self.num_arms))
         self._rngs: dict[int, np.random.Generator] = {}
 
@@ -273,28 +275,28 @@ class NonStationary(Effect):
         self._rngs |= dict(zip(lanes.tolist(), fresh, strict=True))
 
     def before_step(self, lanes: IntArray, actions: IntArray) -> None:
-        """Move the means of the lanes that have played before."""
+        """Move what means follow from in the lanes that have played before."""
         movers = lanes[self.steps[lanes] > 0]
-        means = self.env.means
+        values, size = self.env.parameters, self._num_parameters
         if self._std is not None:
-            means[movers] = self._add_random_step(means[movers], movers)
+            values[movers] = self._add_random_step(values[movers], movers)
         else:
             for lane in movers[self._is_switching(movers)].tolist():
-                means[lane] = draw_means(self.env.problem.prior, self._rngs[lane], self.num_arms)
+                values[lane] = draw_means(self.env.problem.prior, self._rngs[lane], size)
         if len(movers):
-            self.env.set_means(means)
-        self._shown = means
+            self.env.set_parameters(values)
+        self._shown = self.env.means
 
     def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> RewardsAndInfo:
         """Report the means that were played on."""
         return super().after_step(lanes, actions, rewards)[0], {"means": self._shown}
 
-    def _add_random_step(self, means: FloatArray, lanes: IntArray) -> FloatArray:
-        """Return (M, K) means after a step, turned back at the ends of what the prior allows."""
-        first = (self.steps[lanes] - 1) * self.num_arms
-        uniforms = self.env.streams.uniforms(MOVES, lanes, first, self.num_arms).T
+    def _add_random_step(self, values: FloatArray, lanes: IntArray) -> FloatArray:
+        """Return (M, P) values after a step, turned back at the ends of what the prior allows."""
+        first = (self.steps[lanes] - 1) * self._num_parameters
+        uniforms = self.env.streams.uniforms(MOVES, lanes, first, self._num_parameters).T
         steps: Any = standard_normal(uniforms)
-        return reflect_at_ends(means + self._std * steps, self._low, self._high)
+        return reflect_at_ends(values + self._std * steps, self._low, self._high)
 
     def _is_switching(self, lanes: IntArray) -> BoolArray:
         now = self.steps[lanes]
@@ -372,16 +374,16 @@ def DelayedReward(env: Any, delay: int | Mapping[str, Any] = 10) -> Any:
 def Drift(
     env: Any, std: float | None = None, period: int | None = None, probability: float | None = None
 ) -> Any:
-    """The means of the arms move while an episode goes on.
+    """The means of the arms, or with features the coefficients, move while an episode goes on.
 
     They begin as the environment has drawn them, and move before each pull but the first. Info:
     `regret` compares with the arm that is best now; `means`, (K,), those that were played on.
 
     Args:
-        env: an environment of bandit_gym's.
-        std: deviation of a random walk's step, > 0, in reward units; where the prior has an end the
-            walk turns back.
-        period: steps after which all means are drawn anew from the prior, over and over.
+        env: an environment of bandit_gym's that draws means or coefficients, and no table.
+        std: deviation of a random walk's step, > 0, in reward units, or those of coefficients;
+            where the prior has an end the walk turns back.
+        period: steps after which all of them are drawn anew from the prior, over and over.
         probability: in (0, 1], of drawing all of them anew before a pull. One of the three.
     """
     return put_around(env, "Drift", NonStationary, std=std, period=period, probability=probability)

@@ -227,10 +227,10 @@ class EnsembleSampling(Agent):
         noise = self.rng.standard_normal((len(lanes), self.num_models))
         self.shifts[lanes, :, actions] += np.sqrt(self.noise[actions])[:, None] * noise
 
-    def warm_start(self, counts: Any, sums: Any) -> None:
+    def warm_start(self, counts: Any, sums: Any, **options: Any) -> None:
         """Add earlier data; the noise of so many rewards is drawn at once."""
         before = self.lane_counts.copy()
-        super().warm_start(counts, sums)
+        super().warm_start(counts, sums, **options)
         spread = np.sqrt((self.lane_counts - before) * self.noise)[:, None]
         self.shifts += spread * self.rng.standard_normal(self.shifts.shape)
 

@@ -163,9 +163,11 @@ def test_a_run_takes_any_number_of_arms_at_each_step():
 NAN = np.where(np.eye(4, 3, dtype=bool), np.nan, X[0])
 SHAPE = "be features of shape (K, 3)"
 GIVEN, ROW = {"observation": X[0]}, {"observation": X[0, 0, :2]}
+GIVEN_ROWS = {"observation": X[0]}
 FINITE = "observation must have finite features, got nan."
 NEEDED = "observation must be given where"
-WARM = "warm_start must be left out where arms have features, got [1, 0, 0, 0]; observe each"
+ROWS, TOTALS = "be features of shape (4, K, 3), or (4, 3) of the arm pulled", [1.0, 0, 0, 0]
+WEIGHT = "weight must be a number above 0 and at most 2**53, got "
 BAD_FEATURES = [
     ("act", (), {}, TypeError, f"observation must {SHAPE}, got None."),
     ("act", (X[0].T,), {}, ValueError, f"observation must {SHAPE}, got shape (3, 4)."),
@@ -179,7 +181,20 @@ BAD_FEATURES = [
     ("observe", (0, np.nan), GIVEN, ValueError, "reward must be a finite"),
     ("observe", (0, 0.5), ROW, ValueError, f"{SHAPE}, or (3,) of the arm pulled, got shape (2,)."),
     ("observe", (0, 0.5), {}, TypeError, NEEDED),
-    ("warm_start", ([1, 0, 0, 0], [1.0, 0, 0, 0]), {}, TypeError, WARM),
+    ("warm_start", ([1, 0, 0, 0], TOTALS), {}, TypeError, f"observation must {ROWS}, got None."),
+    ("warm_start", ([1, 0, -2, 0], TOTALS), GIVEN_ROWS, ValueError, "got -2.0 for row 2."),
+    ("warm_start", ([0, 0, 0, 0], TOTALS), GIVEN_ROWS, ValueError, "got 1.0 for row 0."),
+    ("warm_start", ([[1, 1]], [[0.0, 1]]), GIVEN_ROWS, ValueError, "got shape (4, 3)."),
+    ("observe", (0, 0.5), GIVEN | {"weight": 0.0}, ValueError, f"{WEIGHT}0.0."),
+    ("observe", (0, 0.5), GIVEN | {"weight": np.nan}, ValueError, f"{WEIGHT}nan."),
+    ("observe", (0, 0.5), GIVEN | {"weight": "2"}, TypeError, f"{WEIGHT}'2'."),
+    (
+        "observe",
+        (0, 0.5),
+        GIVEN | {"weight": [1.0, 2.0]},
+        ValueError,
+        "weight must have shape (1,), got",
+    ),
 ]
 
 

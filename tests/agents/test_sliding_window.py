@@ -122,6 +122,18 @@ def test_totals_have_no_order_and_stay_in_a_window():
     assert agent.sums.tolist() == [[2.0, 0.0, 1.0, 1.0], [3.0, 0.0, 0.0, 0.0]]
 
 
+def test_a_weight_is_one_place_in_a_window_and_one_step_of_a_discount():
+    agent = started("sliding_window", PROBLEM, 1, window=2)
+    agent.warm_start([3, 0, 0, 0], [2.0, 0, 0, 0])
+    for weight in (0.1, 0.2, 0.4, 1.0):
+        agent.observe([0], [1.0], weight=weight)
+    assert agent.counts[0, 0] == 3 + (0.4 + 1.0) and agent.sums[0, 0] == 2 + (0.4 + 1.0)
+    agent = started("exact", PROBLEM, 1, discount=0.5)
+    for weight in (4.0, 3.0):
+        agent.observe([0], [1.0], weight=weight)
+    assert agent.counts[0, 0] == 5.0 and agent.sums[0, 0] == 5.0
+
+
 def test_window_refuses_more_rewards_than_memory_holds():
     agent = SlidingWindow(PROBLEM, window=10**6)
     with pytest.raises(ValueError, match="num_envs must be at most 100, got 1000"):

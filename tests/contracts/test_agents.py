@@ -302,6 +302,31 @@ def test_a_warm_start_equals_the_same_rewards_one_by_one():
         assert_same(agent.act(), twin.act(), name)
 
 
+def test_a_weight_is_as_many_equal_rewards_or_is_refused_in_words():
+    """Fractions of 0.25 and 2.75 sum to 3 exactly, and counts of each are real numbers."""
+    refused = []
+    for name in ALL_AGENTS:
+        agent, whole, parts = (started(name, CONJUGATE, 2) for _ in range(3))
+        if not agent.takes_weights:
+            with pytest.raises(TypeError, match="weight must be left out for .* no weights, got 2"):
+                agent.observe([0, 1], [1.0, 0.0], weight=2)
+            refused.append(name)
+            continue
+        for arm, reward in [(0, 1.0), (1, 0.0), (0, 0.0), (3, 1.0)]:
+            for _ in range(3):
+                agent.observe([arm, 0], [reward, 1.0])
+            whole.observe([arm, 0], [reward, 1.0], weight=3)
+            for weight in ([0.25, 2.75], [2.75, 0.25]):
+                parts.observe([arm, 0], [reward, 1.0], weight=weight)
+        assert_same(agent.act(), whole.act(), name)
+        assert_same(agent.lane_counts, parts.lane_counts, name)
+        assert_same(agent.lane_sums, parts.lane_sums, name)
+        if agent.has_exact_probabilities and not name.startswith("smc"):
+            expected = agent.action_probabilities()
+            np.testing.assert_allclose(parts.action_probabilities(), expected, atol=1e-12)
+    assert refused == ["discounted_gittins"]
+
+
 TOTALS = "sums must be possible totals of so many bernoulli rewards, got "
 BAD_CALLS = [
     ("observe", ([0, 4], [1.0, 0.0]), InvalidAction, "from 0 to 3, got 4"),

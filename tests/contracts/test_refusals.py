@@ -342,7 +342,6 @@ WRAPPERS = [
     ("DelayedReward", {"delay": 3, "observation": "counts", "horizon": 7}, "observation='const"),
     ("Drift", {}, r"std, period and probability must be a number and None twice, got \(None,"),
     ("Drift", {"std": 0.1, "period": 3}, r"None twice, got \(0.1, 3, None\)"),
-    ("Drift", {"std": 0.1, "env": "ContextualBandit-v0"}, "env must have no features where means"),
     ("Drift", {"std": 0.0}, "std must be a finite number above 0"),
     ("Drift", {"period": 0}, "period must be a positive integer, got 0"),
     ("BinaryReward", {"observation": "counts", "horizon": 9}, "others show rewards as they were"),

@@ -1,0 +1,96 @@
+"""Normal approximations in place of older rows: near what decided before, or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import agents
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Beta, Laplace, Normal
+from bandit_gym.problem import BanditProblem, ContextualProblem
+
+PROBLEM = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 2, 6, layout="disjoint")
+VISITORS = np.random.default_rng(1).standard_normal((100, 2))
+
+
+def make_agent(num_rewards: int = 400, problem: Any = PROBLEM, **options: Any) -> Any:
+    """Return an agent after rewards of arms that differ."""
+    agent: Any = agents.Thompson(problem, **{"posterior": "racing"} | options)
+    agent.reset(seed=1)
+    rng = np.random.default_rng(2)
+    visitors, arms = rng.standard_normal((num_rewards, 2)), rng.integers(2, size=num_rewards)
+    rewards = (rng.random(num_rewards) < np.where(arms == 0, 0.6, 0.4)).astype(float)
+    for visitor, arm, reward in zip(visitors, arms, rewards, strict=True):
+        agent.observe(arm, reward, observation=visitor)
+    return agent
+
+
+def test_decisions_stay_near_and_nothing_else_is_lost(tmp_path: Any) -> None:
+    agent, twin = make_agent(), make_agent()
+    twin.act(VISITORS[0])
+    assert agent.compact(400, observation=VISITORS) == 0.0
+    assert 0 < agent.compact(100, observation=VISITORS) <= 0.01
+    assert agent.evidence.sizes.tolist() == [100]
+    for step in range(40):
+        for each in (agent, twin):
+            each.observe(step % 2, 1.0, observation=VISITORS[step])
+    found, expected = (each.action_probabilities(VISITORS) for each in (agent, twin))
+    # Pools of 4,096 draws each, of which two are compared: within five standard errors.
+    np.testing.assert_allclose(found, expected, rtol=0, atol=0.01 + 5 * (0.5 / 4096) ** 0.5)
+    agent.save(tmp_path / "agent")
+    loaded = agents.load(tmp_path / "agent")
+    assert loaded.decide(VISITORS).actions.tolist() == agent.decide(VISITORS).actions.tolist()
+    more = agent.with_arms(3).action_probabilities(VISITORS)[:, :2]
+    alone = more / more.sum(axis=1, keepdims=True)
+    assert abs(alone - expected)[more.sum(axis=1) > 0.99].max(initial=0.0) < 0.1
+    agent.reset(seed=1)
+    fresh = agents.Thompson(PROBLEM, posterior="racing")
+    fresh.reset(seed=1)
+    np.testing.assert_array_equal(
+        agent.action_probabilities(VISITORS), fresh.action_probabilities(VISITORS)
+    )
+
+
+def test_the_summary_is_the_normal_factor_of_the_rows_that_went() -> None:
+    """Gaussian likelihoods are such factors, so that nothing changes but by rounding."""
+    problem = ContextualProblem(Gaussian(0.5), Normal(0.2, 1.0), 2, 6, layout="disjoint")
+    agent, twin = make_agent(problem=problem), make_agent(problem=problem)
+    agent.compact(300, observation=VISITORS)
+    agent.compact(1, observation=VISITORS)
+    for each in (agent, twin):
+        each.act(VISITORS[0])
+    np.testing.assert_allclose(agent.inner.fits.fit.mean, twin.inner.fits.fit.mean, atol=1e-12)
+    np.testing.assert_allclose(
+        abs(agent.inner.fits.fit.factor), abs(twin.inner.fits.fit.factor), atol=1e-12
+    )
+
+
+def test_compacting_is_refused_in_words_and_then_changes_nothing() -> None:
+    vague = ContextualProblem(Bernoulli(), Normal(0.0, 9.0), 2, 6, layout="disjoint")
+    agent, other = make_agent(9, vague), make_agent(9, vague)
+    with pytest.raises(ValueError, match="max_rows must be enough .* got 1; its upper limit is"):
+        agent.compact(1, observation=VISITORS)
+    assert agent.evidence.sizes.tolist() == [9]
+    found, expected = agent.decide(VISITORS), other.decide(VISITORS)
+    assert found.actions.tolist() == expected.actions.tolist()
+    linear = ContextualProblem(Gaussian(), Normal(0.0, 1.0), 2, 6, layout="disjoint")
+    tailed = ContextualProblem(Bernoulli(), Laplace(0.0, 1.0), 2, 6, layout="disjoint")
+    plain = agents.Thompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2))
+    lanes = agents.Thompson(PROBLEM, posterior="racing")
+    plain.reset()
+    lanes.reset(2)
+    for agent, observation, text in [
+        (make_agent(3, discount=0.9), VISITORS, "compact must be left out beside a discount or a"),
+        (make_agent(3, window=5), VISITORS, "compact must be left out beside a discount or a"),
+        (make_agent(3, linear, posterior="exact"), VISITORS, "got 'GaussianCoefficients'"),
+        (make_agent(3, posterior="laplace"), VISITORS, "posterior must be a race of coefficients"),
+        (make_agent(3, tailed), VISITORS, "posterior must be a race of coefficients with a normal"),
+        (plain, VISITORS, "compact must be asked of a single run of a race with features, got"),
+        (lanes, VISITORS, "compact must be asked of a single run of a race with features, got"),
+        (make_agent(3), VISITORS[:99], "features of at least 100 visitors, got 99"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=text):
+            agent.compact(1, observation=observation)
