@@ -3,6 +3,7 @@
 They exchange one value per lane, features of arms, or statistics per arm.
 """
 
+import inspect
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,6 +17,9 @@ from gymnasium.spaces import Discrete
 from bandit_gym.checks.arguments import (
     as_array,
     as_numbers,
+    check_all,
+    check_numbers,
+    check_real,
     check_returned,
     message,
     shorten_repr,
@@ -98,6 +102,20 @@ def check_available(available: Any, num_arms: int, num_envs: int | None) -> Bool
     mask = np.broadcast_to(mask, shape).copy()
     _refuse_lane("available", "have an arm", mask.tolist(), mask.sum(axis=1) == 0)
     return mask
+
+
+def check_per_arm(
+    name: str, numbers: Any, shape: tuple[int, int], *, is_positive: bool = False
+) -> FloatArray:
+    """Return finite numbers of arms, one, (K,) or (N, K), as (N, K)."""
+    given = check_numbers(name, numbers)
+    if given.shape not in ((), shape[1:], shape):
+        condition = f"have shape {shape[1:]} or {shape}"
+        raise ValueError(message(name, condition, given.shape))
+    given = np.broadcast_to(given, shape)
+    is_right = np.isfinite(given) & ((given > 0) | (not is_positive))
+    check_all(name, is_right, "be finite" + " and above 0" * is_positive, given)
+    return given
 
 
 def check_played(actions: IntArray, available: BoolArray, mask: BoolArray | None) -> None:
@@ -349,6 +367,39 @@ def check_fit(agent: Any, env: Any, *, warns: bool = True) -> None:
     if misspecification:
         text = f"agent {misspecification}; its results are those of a misspecified agent."
         warnings.warn(text, stacklevel=3)  # the caller of what checks
+
+
+def check_act_options(
+    agent: Any,
+    num_arms: int,
+    num_envs: int | None,
+    values: Any = None,
+    costs: Any = None,
+    floor: Any = 0.0,
+) -> dict[str, Any]:
+    """Return what an agent's `act` is given beside the observation, of the last three.
+
+    Returns:
+        Values and costs are (N, K), or (K,) for a single run; what says nothing is left out.
+
+    Raises:
+        TypeError: if the agent does not take them.
+        ValueError: if a value, a cost or the floor is out of range.
+    """
+    given, shape = {"values": values, "costs": costs}, (num_envs or 1, num_arms)
+    options: dict[str, Any] = {
+        name: check_per_arm(name, numbers, shape, is_positive=name == "values")
+        for name, numbers in given.items()
+        if numbers is not None
+    }
+    if num_envs is None:
+        options = {name: numbers[0] for name, numbers in options.items()}
+    takes_prices = not options or getattr(agent, "takes_values", True)
+    if least := check_real("floor", floor, minimum=0.0, maximum=1 / num_arms):
+        options["floor"] = least
+    if options and not (takes_prices and {*options} <= {*inspect.signature(agent.act).parameters}):
+        raise TypeError(message("agent", f"take {' and '.join(options)} in act", agent))
+    return options
 
 
 def find_problem(env: Any) -> Any:
