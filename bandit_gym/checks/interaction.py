@@ -397,7 +397,9 @@ def check_act_options(
     takes_prices = not options or getattr(agent, "takes_values", True)
     if least := check_real("floor", floor, minimum=0.0, maximum=1 / num_arms):
         options["floor"] = least
-    if options and not (takes_prices and {*options} <= {*inspect.signature(agent.act).parameters}):
+    parameters = inspect.signature(agent.act).parameters
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    if options and not (takes_prices and (takes_any or {*options} <= {*parameters})):
         raise TypeError(message("agent", f"take {' and '.join(options)} in act", agent))
     return options
 

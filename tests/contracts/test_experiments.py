@@ -284,7 +284,7 @@ def test_rewards_and_regret_are_those_of_values_and_costs(tmp_path):
     plain, priced = play(tmp_path / "plain", **settings), play(tmp_path / "p", **settings, **prices)
     assert priced["reward"].tolist() == (2.0 * plain["reward"] - 0.5 * plain["step"]).tolist()
     for name in ("cumulative_regret", "realised_regret", "uniform_regret", "simple_regret"):
-        assert priced[name].to_numpy() == pytest.approx(2.0 * plain[name].to_numpy(), abs=1e-9), (
+        assert priced[name].to_numpy() == pytest.approx(2.0 * plain[name].to_numpy(), abs=1e-13), (
             name
         )
     for name in ("optimal_pulls", "best_arm_found", "action"):
