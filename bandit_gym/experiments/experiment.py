@@ -24,6 +24,7 @@ from numpy.random import SeedSequence
 
 from bandit_gym.checks import (
     NAME_PATTERN,
+    as_array,
     check_act_options,
     check_choice,
     check_fit,
@@ -197,11 +198,12 @@ class Experiment:
         if not isinstance(self.propensities, bool) and self.propensities != DECIDE:
             condition = f"be True, False or {DECIDE!r}"
             raise TypeError(message("propensities", condition, self.propensities))
-        prices: dict[str, Any] = {"values": self.values, "costs": self.costs}
-        shape = 1, max(map(np.size, prices.values()))  # how many arms there are, environments know
-        for name, given in prices.items():
-            if given is not None:
-                [numbers] = check_per_arm(name, given, shape, is_positive=name == "values")
+        for name in ("values", "costs"):
+            if (given := getattr(self, name)) is not None:
+                shape = getattr(as_array(given), "shape", ())
+                if len(shape) != 1:
+                    raise ValueError(message(name, "be a list of one number for each arm", given))
+                [numbers] = check_per_arm(name, given, (1, *shape), is_positive=name == "values")
                 object.__setattr__(self, name, tuple(numbers.tolist()))
         floor = check_real("floor", self.floor, minimum=0.0, maximum=1.0)
         object.__setattr__(self, "floor", floor)

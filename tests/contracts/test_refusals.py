@@ -504,6 +504,7 @@ def test_rollouts():
 
 COMPARISONS = [
     ({"values": [1, -1]}, ValueError, "values must be finite and above 0, got -1.0"),
+    ({"costs": 0.5}, ValueError, "costs must be a list of one number for each arm, got 0.5"),
     ({"costs": [1, 2, 3]}, ValueError, r"costs must have shape \(10,\) or .*, got \(3,\)"),
     ({"floor": 0.2}, ValueError, "floor must be a finite number .* at most 0.1, got 0.2"),
     ({"top": 2}, TypeError, "unexpected keyword argument 'top'"),
