@@ -445,13 +445,15 @@ def _observe_rewards(
 
 
 def _read_info(name: str, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray | None:
-    """Collect (N, ...) values of what a step reports, as pseudo-regrets; None if it does not."""
+    """Collect (N,) or (N, K) values that a step reports, as pseudo-regrets; None if it does not."""
     sources = [part for part in _list_infos(info) if name in part]
     if not sources:
         return None
     values = np.full(shape, np.nan)
     for part in sources:
-        is_reported = np.reshape(part.get(f"_{name}", True), (-1,) + (1,) * (len(shape) - 1))
+        is_reported = part.get(f"_{name}", True)
+        if len(shape) > 1:
+            is_reported = np.reshape(is_reported, (-1, 1))
         np.copyto(values, part[name], where=is_reported)
     return values
 
