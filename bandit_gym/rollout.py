@@ -297,7 +297,8 @@ def play_steps(
         env_seed: what `env.reset` is given; one seed per lane is possible.
         agent_seed: what `agent.reset` is given.
         propensities: whether to ask the agent, before it acts, for the probabilities of its action;
-            "decide" plays `decide` in place of `act`, which draws from those that it returns.
+            "decide" plays `decide` in place of `act`, which draws from those that it returns; with
+            a floor, with which `act` plays it too, True is the same.
         act_options: what these are given beside the observation, see `check_act_options`.
 
     Raises:
@@ -306,6 +307,7 @@ def play_steps(
     """
     options = act_options or {}
     has_prices = not options.keys().isdisjoint(("values", "costs"))
+    is_decided = propensities == DECIDE or (propensities and "floor" in options)
     asked: Any = agent  # those that have propensities have more methods than the loop needs
     get_diagnostics: Callable[[], dict[str, Any]] = getattr(agent, "diagnostics", dict)
     num_envs = _count_lanes(env)
@@ -323,14 +325,14 @@ def play_steps(
         num_taken += 1
         is_watched = num_taken.bit_count() == 1 and not is_trusted
         watch = partial(_watch_generators, agent) if is_watched else contextlib.nullcontext
-        if propensities is True:
+        if propensities and not is_decided:
             with watch(), warnings.catch_warnings():  # that they are not exact is recorded beside
                 warnings.filterwarnings("ignore", message=r"\w+\.action_probabilities rests on")
                 probabilities = np.atleast_2d(asked.action_probabilities(observation, **options))
         seen = observation
         with watch():
             start = perf_counter()
-            if propensities == DECIDE:
+            if is_decided:
                 action, played, _ = asked.decide(observation, **options)
             else:
                 action = asked.act(observation, **options)
@@ -352,6 +354,7 @@ def play_steps(
             rewards = values[lanes, actions] * rewards - costs[lanes, actions]
             now = values * _read_info("means", info, values.shape) - costs if is_moving else means
             regrets = None if now is None else now.max(axis=1) - now[lanes, actions]
+        is_exact = bool(is_decided or asked.has_exact_probabilities) if propensities else None
         yield Step(
             actions=actions,
             rewards=rewards,
@@ -361,7 +364,7 @@ def play_steps(
             means=None if is_moving else means,
             agent_seconds=seconds,
             propensities=None if played is None else np.atleast_1d(played),
-            has_exact_probabilities=_are_exact(asked, propensities, options),
+            has_exact_probabilities=is_exact,
             observation=seen,
         )
         has_ended = np.logical_or(terminated, truncated)
@@ -370,16 +373,6 @@ def play_steps(
             # A vector environment that resets no lane by itself must not step one that has ended.
             if is_alive.any() and env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED:
                 observation, _ = env.reset(options={"reset_mask": has_ended})
-
-
-def _are_exact(agent: Any, propensities: bool | str, act_options: Mapping[str, Any]) -> bool | None:
-    """Say whether propensities are those of the action itself; None where none are asked for.
-
-    With a floor, `act` is `decide` too.
-    """
-    if not propensities:
-        return None
-    return propensities == DECIDE or "floor" in act_options or bool(agent.has_exact_probabilities)
 
 
 def _reset(agent: BanditAgent, num_envs: int | None, seed: SeedSequence) -> bool:

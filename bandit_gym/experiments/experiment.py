@@ -342,7 +342,8 @@ def make_agent_and_environment(
             target = run.environment.target
             raise ValueError(f"env must have a `problem` for agents, got {target!r}.")
         agent = make_entry_agent(run.agent, problem, [*run.earlier_horizons, run.horizon])
-        asked = DECIDE if run.propensities == DECIDE else "action_probabilities"
+        is_decided = run.propensities == DECIDE or run.floor > 0
+        asked = DECIDE if is_decided else "action_probabilities"
         if run.propensities and not hasattr(agent, asked):
             condition = f"have the method {asked} where propensities are recorded"
             raise ValueError(message("agent", condition, run.agent.target))
