@@ -40,6 +40,7 @@ from bandit_gym.experiments.execution import (
     simulate_experiment,
 )
 from bandit_gym.experiments.experiment import (
+    ACT_OPTIONS,
     Experiment,
     Run,
     load_experiment,
@@ -125,7 +126,7 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _compare(options: argparse.Namespace) -> bool:
-    sizes = ("replications", "horizon", "seed", "propensities")
+    sizes = ("replications", "horizon", "seed", "propensities", *ACT_OPTIONS)
     settings: dict[str, Any] = {name: getattr(options, name) for name in sizes}
     settings["environments"] = [_parse_environment(options)]
     settings["agents"] = [_parse_agent(text) for text in options.agents]
@@ -182,6 +183,8 @@ def _run_experiment(experiment: Experiment, name: str, options: argparse.Namespa
 def _describe_optimum(run: Run) -> str:
     """Return the least possible regret in a run's environment, or why it is not known."""
     env: Any = make_environment(run.environment, run.block_size, run.horizon)
+    if run.values or run.costs:
+        return "unknown; it is for rewards without values and costs."
     if env is not env.unwrapped or not getattr(env, "draws_means", False):
         return "unknown; it is for environments that draw their means, unwrapped."
     try:
@@ -357,6 +360,10 @@ def _make_parser() -> argparse.ArgumentParser:
         "store every step, with the probability of its action; 'decide' draws it from that"
     )
     add("--propensities", help=propensities, nargs="?", const=True, default=False, metavar="decide")
+    worth = "of each arm what a reward of 1 is worth; regret is then of values * means - costs"
+    add("--values", help=worth, type=float, nargs="+")
+    add("--costs", help="of each arm what a pull costs", type=float, nargs="+")
+    add("--floor", help="least probability of an arm; default: 0", type=float, default=0.0)
     add("--out", help=_OUT)
     _add_run_arguments(add)
 

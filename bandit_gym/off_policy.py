@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from bandit_gym.checks import (
+    check_act_options,
     check_all,
     check_callback,
     check_choice,
@@ -224,7 +225,15 @@ def _find_size(weights: FloatArray) -> float:
     return float(weights.sum() ** 2 / (weights @ weights))
 
 
-def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) -> PolicyValue:
+def replay(
+    make_agent: Callable[[], Any],
+    log: Log,
+    *,
+    observation: Any = None,
+    values: Any = None,
+    costs: Any = None,
+    floor: float = 0.0,
+) -> PolicyValue:
     """Estimate the mean reward of a learning agent from a log of uniformly random actions.
 
     The agent acts on each row; where it chooses the logged arm, it observes the reward, and all
@@ -234,6 +243,10 @@ def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) 
         make_agent: returns an agent of one run, reset.
         log: whose propensities are 1 / K in every row.
         observation: as for `evaluate`.
+        values: (K,) or (t, K) above 0: what a reward of 1 is worth, by arm, and row; None is 1.
+            With values or costs, the mean is that of values * reward - costs.
+        costs: (K,) or (t, K): what a pull costs; None is 0.
+        floor: least probability of an arm, as for the `act` of an agent.
 
     References:
         Li, Chu, Langford and Wang, "Unbiased offline evaluation of contextual-bandit-based news
@@ -259,18 +272,23 @@ def replay(make_agent: Callable[[], Any], log: Log, *, observation: Any = None) 
     observation = _find_observation(observation, log, agent)
     if observation is not None:
         shown = observation[:, None]
+    shape, floors = (len(log), num_arms), check_act_options(agent, num_arms, None, floor=floor)
+    prices = check_act_options(agent, num_arms, len(log), values, costs)
+    worth = prices.get("values", 1.0) * log.rewards[:, None] - prices.get("costs", 0.0)
+    earned = np.broadcast_to(worth, shape)[np.arange(len(log)), log.actions]
     rows = zip(shown, log.actions.tolist(), log.rewards.tolist(), strict=True)
-    for features, action, reward in rows:
+    for row, (features, action, reward) in enumerate(rows):
         clock = getattr(agent, "lane_decisions", None)
-        if agent.act(*features) == action:
+        options = floors | {name: numbers[row] for name, numbers in prices.items()}
+        if agent.act(*features, **options) == action:
             agent.observe(action, reward)
-            rewards.append(reward)
+            rewards.append(earned[row])
         elif clock is not None:
             agent.lane_decisions = clock  # a skipped row is no decision of a rule with a horizon
     if not rewards:
         raise ValueError(message("log", "have a row with an arm that the agent plays", len(log)))
-    values, size = np.array(rewards), float(len(rewards))
-    return PolicyValue(*_find_interval(values, values, size), size, len(rewards))
+    played, size = np.array(rewards), float(len(rewards))
+    return PolicyValue(*_find_interval(played, played, size), size, len(rewards))
 
 
 def _find_interval(

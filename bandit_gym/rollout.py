@@ -24,6 +24,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.random import SeedSequence
 
 from bandit_gym.checks import (
+    check_act_options,
     check_actions,
     check_fit,
     check_integer,
@@ -187,7 +188,10 @@ def make_rollout_agent(
 
 
 class Step(NamedTuple):
-    """What happened in one step. Where `is_alive` is False the lane's entries are padding."""
+    """What happened in one step. Where `is_alive` is False the lane's entries are padding.
+
+    With values or costs, rewards, means and regrets are those of values * reward - costs.
+    """
 
     actions: IntArray  # (N,)
     rewards: FloatArray  # (N,) of these actions, whenever they arrive
@@ -204,6 +208,8 @@ class Step(NamedTuple):
 @dataclass(frozen=True)
 class Rollout:
     """One episode per lane. Past a lane's length actions are -1 and everything else is 0.
+
+    With values or costs, rewards and regret are those of values * reward - costs.
 
     Attributes:
         actions: (N, T) actions played.
@@ -222,7 +228,14 @@ class Rollout:
 
 
 def rollout(
-    agent: BanditAgent | type, env: Environment, *, seed: int, horizon: int | None = None
+    agent: BanditAgent | type,
+    env: Environment,
+    *,
+    seed: int,
+    horizon: int | None = None,
+    values: Any = None,
+    costs: Any = None,
+    floor: float = 0.0,
 ) -> Rollout:
     """Play one episode per lane and keep every step of it.
 
@@ -240,14 +253,19 @@ def rollout(
         seed: integer >= 0 of the whole episode.
         horizon: number of steps T, at most; None plays to the environment's own time limit, or to
             the last row of a table.
+        values: (K,) or (N, K) above 0: what a reward of 1 is worth, by arm; None is 1.
+        costs: (K,) or (N, K): what a pull costs; None is 0.
+        floor: least probability of an arm, as for the `act` of an agent.
 
     Returns:
         The episodes, N = 1 for a single `Env`.
 
     Raises:
-        TypeError: if the actions are not discrete, or seed or horizon not an integer.
-        ValueError: if the horizon is missing, not positive, or beyond the environment's limit, or
-            the agent was made for another number of arms or other observations.
+        TypeError: if the actions are not discrete, seed or horizon not an integer, or the agent
+            takes no values, costs or floor, and there are some.
+        ValueError: if the horizon is missing, not positive, or beyond the environment's limit, the
+            agent was made for another number of arms or other observations, or a value, a cost or
+            the floor is out of range.
     """
     if isinstance(agent, type):
         problem = check_object("env.problem", find_problem(env), BanditProblem)
@@ -256,7 +274,9 @@ def rollout(
     seed = check_integer("seed", seed, minimum=0)
     num_steps = find_num_steps(env, horizon)
     agent_seed = SeedSequence(seed, spawn_key=(AGENT_STREAM,))
-    steps = play_steps(agent, env, env_seed=seed, agent_seed=agent_seed)
+    num_arms = int(getattr(env, "single_action_space", env.action_space).n)  # type: ignore[union-attr]
+    options = check_act_options(agent, num_arms, _count_lanes(env), values, costs, floor)
+    steps = play_steps(agent, env, env_seed=seed, agent_seed=agent_seed, act_options=options)
     return _stack_steps(list(islice(steps, num_steps)))
 
 
@@ -267,6 +287,7 @@ def play_steps(
     env_seed: int | Sequence[int],
     agent_seed: SeedSequence,
     propensities: bool | str = False,
+    act_options: Mapping[str, Any] | None = None,
 ) -> Iterator[Step]:
     """Yield the steps of one episode per lane until all have ended: the loop of everything here.
 
@@ -276,35 +297,45 @@ def play_steps(
         env_seed: what `env.reset` is given; one seed per lane is possible.
         agent_seed: what `agent.reset` is given.
         propensities: whether to ask the agent, before it acts, for the probabilities of its action;
-            "decide" plays `decide` in place of `act`, which draws from those that it returns.
+            "decide" plays `decide` in place of `act`, which draws from those that it returns; with
+            a floor, with which `act` plays it too, True is the same.
+        act_options: what these are given beside the observation, see `check_act_options`.
 
     Raises:
         ValueError: if the agent draws from the generator of the whole process, and its `reset` does
             not seed that. Steps are watched ever more seldom.
     """
+    options = act_options or {}
+    has_prices = not options.keys().isdisjoint(("values", "costs"))
+    is_decided = propensities == DECIDE or (propensities and "floor" in options)
     asked: Any = agent  # those that have propensities have more methods than the loop needs
     get_diagnostics: Callable[[], dict[str, Any]] = getattr(agent, "diagnostics", dict)
-    num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
+    num_envs = _count_lanes(env)
     observation, info = env.reset(seed=env_seed)  # type: ignore[arg-type]
     is_trusted = _reset(agent, num_envs, agent_seed)
     means = np.atleast_2d(info["means"]) if "means" in info else None
     is_alive = np.ones(num_envs or 1, dtype=bool)
-    num_taken, probabilities, played = 0, None, None
+    lanes = np.arange(len(is_alive))
+    if has_prices:  # (N, K) each
+        given = options.get("values", 1.0), options.get("costs", 0.0), is_alive[:, None]
+        values, costs, _ = np.broadcast_arrays(*given)
+        means = None if means is None else values * means - costs
+    num_taken, is_moving, probabilities, played = 0, False, None, None
     while np.count_nonzero(is_alive):  # a quarter of the time of any() and all()
         num_taken += 1
         is_watched = num_taken.bit_count() == 1 and not is_trusted
         watch = partial(_watch_generators, agent) if is_watched else contextlib.nullcontext
-        if propensities is True:
+        if propensities and not is_decided:
             with watch(), warnings.catch_warnings():  # that they are not exact is recorded beside
                 warnings.filterwarnings("ignore", message=r"\w+\.action_probabilities rests on")
-                probabilities = np.atleast_2d(asked.action_probabilities(observation))
+                probabilities = np.atleast_2d(asked.action_probabilities(observation, **options))
         seen = observation
         with watch():
             start = perf_counter()
-            if propensities == DECIDE:
-                action, played, _ = asked.decide(observation)
+            if is_decided:
+                action, played, _ = asked.decide(observation, **options)
             else:
-                action = agent.act(observation)
+                action = asked.act(observation, **options)
             chosen = perf_counter()
         observation, reward, terminated, truncated, info = env.step(action)
         with watch():
@@ -312,21 +343,28 @@ def play_steps(
             _observe_rewards(agent, action, reward, info, is_alive)
             seconds = (chosen - start) + (perf_counter() - paid)
         if num_taken == 1 and "means" in _list_infos(info)[-1]:
-            means = None  # they move
+            is_moving = True
         actions = np.array(action, dtype=np.int64, ndmin=1)
         if probabilities is not None:
-            played = probabilities[np.arange(len(actions)), actions]
+            played = probabilities[lanes, actions]
         earned = _read_info("pull_reward", info, is_alive.shape)  # whenever it arrives
+        rewards = np.array(reward, dtype=np.float64, ndmin=1) if earned is None else earned
+        regrets = _read_info("regret", info, is_alive.shape)
+        if has_prices:
+            rewards = values[lanes, actions] * rewards - costs[lanes, actions]
+            now = values * _read_info("means", info, values.shape) - costs if is_moving else means
+            regrets = None if now is None else now.max(axis=1) - now[lanes, actions]
+        is_exact = bool(is_decided or asked.has_exact_probabilities) if propensities else None
         yield Step(
             actions=actions,
-            rewards=np.array(reward, dtype=np.float64, ndmin=1) if earned is None else earned,
-            regrets=_read_info("regret", info, is_alive.shape),
+            rewards=rewards,
+            regrets=regrets,
             diagnostics={name: np.atleast_1d(value) for name, value in get_diagnostics().items()},
             is_alive=is_alive,
-            means=means,
+            means=None if is_moving else means,
             agent_seconds=seconds,
             propensities=None if played is None else np.atleast_1d(played),
-            has_exact_probabilities=_are_exact(asked, propensities),
+            has_exact_probabilities=is_exact,
             observation=seen,
         )
         has_ended = np.logical_or(terminated, truncated)
@@ -335,13 +373,6 @@ def play_steps(
             # A vector environment that resets no lane by itself must not step one that has ended.
             if is_alive.any() and env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED:
                 observation, _ = env.reset(options={"reset_mask": has_ended})
-
-
-def _are_exact(agent: Any, propensities: bool | str) -> bool | None:
-    """Say whether propensities are those of the action itself; None where none are asked for."""
-    if not propensities:
-        return None
-    return propensities == DECIDE or bool(agent.has_exact_probabilities)
 
 
 def _reset(agent: BanditAgent, num_envs: int | None, seed: SeedSequence) -> bool:
@@ -357,6 +388,11 @@ def _reset(agent: BanditAgent, num_envs: int | None, seed: SeedSequence) -> bool
         with _watch_generators(agent):
             agent.reset(num_envs=num_envs, seed=again)
     return is_seeding
+
+
+def _count_lanes(env: Environment) -> int | None:
+    """Return N, or None for a single environment."""
+    return env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
 
 
 def find_num_steps(env: Environment, horizon: int | None) -> int:
@@ -402,13 +438,16 @@ def _observe_rewards(
 
 
 def _read_info(name: str, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray | None:
-    """Collect (N,) values of what a step reports, such as pseudo-regrets; None if it does not."""
+    """Collect (N,) or (N, K) values that a step reports, as pseudo-regrets; None if it does not."""
     sources = [part for part in _list_infos(info) if name in part]
     if not sources:
         return None
     values = np.full(shape, np.nan)
     for part in sources:
-        np.copyto(values, part[name], where=part.get(f"_{name}", True))
+        is_reported = part.get(f"_{name}", True)
+        if len(shape) > 1:
+            is_reported = np.reshape(is_reported, (-1, 1))
+        np.copyto(values, part[name], where=is_reported)
     return values
 
 

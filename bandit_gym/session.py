@@ -106,6 +106,9 @@ def compare(
     recording: str = "log",
     block_size: int = 50,
     propensities: bool | str = False,
+    values: Any = None,
+    costs: Any = None,
+    floor: float = 0.0,
     out: str | Path | None = None,
     workers: Workers | None = None,
     progress: bool = True,
@@ -131,6 +134,10 @@ def compare(
         block_size: replications simulated together.
         propensities: whether to store the probability of each action, and every step; "decide"
             plays `agent.decide`, see `Experiment`.
+        values: (K,) above 0: what a reward of 1 is worth, by arm; None is 1. With values or costs,
+            rewards and regret are those of values * reward - costs.
+        costs: (K,): what a pull costs; None is 0.
+        floor: least probability of an arm, as for the `act` of an agent.
         workers: what simulates; None takes every core of this machine.
         progress: whether to show a progress bar.
 
@@ -148,6 +155,9 @@ def compare(
             "recording": recording,
             "block_size": block_size,
             "propensities": propensities,
+            "values": values,
+            "costs": costs,
+            "floor": floor,
         }
     )
     with contextlib.ExitStack() as stack:

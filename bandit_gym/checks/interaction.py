@@ -3,6 +3,7 @@
 They exchange one value per lane, features of arms, or statistics per arm.
 """
 
+import inspect
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +19,7 @@ from bandit_gym.checks.arguments import (
     as_numbers,
     check_all,
     check_numbers,
+    check_real,
     check_returned,
     message,
     shorten_repr,
@@ -393,6 +395,41 @@ def check_fit(agent: Any, env: Any, *, warns: bool = True) -> None:
     if misspecification:
         text = f"agent {misspecification}; its results are those of a misspecified agent."
         warnings.warn(text, stacklevel=3)  # the caller of what checks
+
+
+def check_act_options(
+    agent: Any,
+    num_arms: int,
+    num_envs: int | None,
+    values: Any = None,
+    costs: Any = None,
+    floor: Any = 0.0,
+) -> dict[str, Any]:
+    """Return what an agent's `act` is given beside the observation, of the last three.
+
+    Returns:
+        Values and costs are (N, K), or (K,) for a single run; what says nothing is left out.
+
+    Raises:
+        TypeError: if the agent does not take them.
+        ValueError: if a value, a cost or the floor is out of range.
+    """
+    given, shape = {"values": values, "costs": costs}, (num_envs or 1, num_arms)
+    options: dict[str, Any] = {
+        name: check_per_arm(name, numbers, shape, is_positive=name == "values")
+        for name, numbers in given.items()
+        if numbers is not None
+    }
+    if num_envs is None:
+        options = {name: numbers[0] for name, numbers in options.items()}
+    takes_prices = not options or getattr(agent, "takes_values", True)
+    if least := check_real("floor", floor, minimum=0.0, maximum=1 / num_arms):
+        options["floor"] = least
+    parameters = inspect.signature(agent.act).parameters
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    if options and not (takes_prices and (takes_any or {*options} <= {*parameters})):
+        raise TypeError(message("agent", f"take {' and '.join(options)} in act", agent))
+    return options
 
 
 def find_problem(env: Any) -> Any:

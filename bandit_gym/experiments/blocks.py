@@ -216,7 +216,12 @@ def record_block(
     seconds, num_decisions = 0.0, 0
     seeds, agent_seed = run.environment_seeds(block), run.agent_seed(block)
     episodes = play_steps(
-        agent, env, env_seed=seeds, agent_seed=agent_seed, propensities=run.propensities
+        agent,
+        env,
+        env_seed=seeds,
+        agent_seed=agent_seed,
+        propensities=run.propensities,
+        act_options=run.act_options,
     )
     numbered = enumerate(islice(episodes, run.horizon))
     while chunk := list(islice(numbered, STEPS_PER_CHUNK)):

@@ -24,11 +24,15 @@ from numpy.random import SeedSequence
 
 from bandit_gym.checks import (
     NAME_PATTERN,
+    as_array,
+    check_act_options,
     check_choice,
     check_fit,
     check_integer,
     check_keys,
     check_path,
+    check_per_arm,
+    check_real,
     find_problem,
     message,
 )
@@ -51,6 +55,7 @@ NAMING_VERSION = 3
 """Which settings enter the name of a run, and how."""
 
 RECORDINGS = ("log", "every")
+ACT_OPTIONS = ("values", "costs", "floor")
 NUM_LOG_STEPS = 200
 SB3_LOADER = "agents.sb3:saved_model"
 MAX_ROWS_PER_BLOCK = 2 * 10**7
@@ -73,6 +78,9 @@ class Run:
     block_size: int
     propensities: bool | str = False
     earlier_horizons: tuple[int, ...] = ()
+    values: tuple[float, ...] | None = None
+    costs: tuple[float, ...] | None = None
+    floor: float = 0.0
 
     @cached_property
     def name(self) -> str:
@@ -90,7 +98,7 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """What names it, as JSON can hold it."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        for name in ("propensities", "earlier_horizons"):
+        for name in ("propensities", "earlier_horizons", *ACT_OPTIONS):
             if not plain[name]:  # so that runs without keep their names
                 del plain[name]
         return plain | {"environment": self.environment.settings, "agent": self.agent.settings}
@@ -103,6 +111,12 @@ class Run:
             return np.arange(1, self.horizon + 1)
         spaced = np.geomspace(1, self.horizon, NUM_LOG_STEPS)
         return np.union1d(np.rint(spaced), self.earlier_horizons).astype(np.int64)
+
+    @property
+    def act_options(self) -> dict[str, Any]:
+        """What `act` is given beside the observation."""
+        given = {name: getattr(self, name) for name in ACT_OPTIONS}
+        return {name: value for name, value in given.items() if value}
 
     def sources(self) -> dict[str, dict[str, str]]:
         """Return what the results depend on beside the settings: part -> file -> digest."""
@@ -152,6 +166,10 @@ class Experiment:
         block_size: replications simulated together, N lanes in lockstep.
         propensities: whether to store the probability of each action, and every step; "decide"
             plays `agent.decide`, whose actions have exactly these probabilities, in place of `act`.
+        values: (K,) above 0: what a reward of 1 is worth, by arm; None is 1. With values or costs,
+            rewards and regret are those of values * reward - costs, in all tables and figures.
+        costs: (K,): what a pull costs; None is 0.
+        floor: least probability of an arm, as for the `act` of an agent.
     """
 
     environments: tuple[Entry, ...]
@@ -162,6 +180,9 @@ class Experiment:
     recording: str = "log"
     block_size: int = 50
     propensities: bool | str = False
+    values: tuple[float, ...] | None = None
+    costs: tuple[float, ...] | None = None
+    floor: float = 0.0
 
     def __post_init__(self) -> None:
         environments = read_entries("environments", "env", self.environments)
@@ -177,6 +198,15 @@ class Experiment:
         if not isinstance(self.propensities, bool) and self.propensities != DECIDE:
             condition = f"be True, False or {DECIDE!r}"
             raise TypeError(message("propensities", condition, self.propensities))
+        for name in ("values", "costs"):
+            if (given := getattr(self, name)) is not None:
+                shape = getattr(as_array(given), "shape", ())
+                if len(shape) != 1:
+                    raise ValueError(message(name, "be a list of one number for each arm", given))
+                [numbers] = check_per_arm(name, given, (1, *shape), is_positive=name == "values")
+                object.__setattr__(self, name, tuple(numbers.tolist()))
+        floor = check_real("floor", self.floor, minimum=0.0, maximum=1.0)
+        object.__setattr__(self, "floor", floor)
         _check_rows(self.block_size, last, "every" if self.propensities else self.recording)
 
     @property
@@ -194,6 +224,7 @@ class Experiment:
         """Every agent in every environment, environments outermost."""
         *earlier, last = self.horizons
         settings = (self.seed, self.recording, self.block_size, self.propensities, tuple(earlier))
+        settings += tuple(getattr(self, name) for name in ACT_OPTIONS)
         return tuple(
             Run(env, agent, last, *settings)
             for env, agent in itertools.product(self.environments, self.agents)
@@ -311,11 +342,13 @@ def make_agent_and_environment(
             target = run.environment.target
             raise ValueError(f"env must have a `problem` for agents, got {target!r}.")
         agent = make_entry_agent(run.agent, problem, [*run.earlier_horizons, run.horizon])
-        asked = DECIDE if run.propensities == DECIDE else "action_probabilities"
+        is_decided = run.propensities == DECIDE or run.floor > 0
+        asked = DECIDE if is_decided else "action_probabilities"
         if run.propensities and not hasattr(agent, asked):
             condition = f"have the method {asked} where propensities are recorded"
             raise ValueError(message("agent", condition, run.agent.target))
         check_fit(agent, env, warns=warns and PRIOR_OPTION not in run.agent.options)
+        check_act_options(agent, problem.num_arms, None, **run.act_options)
         max_lanes = getattr(agent, "max_lanes", run.block_size)
         if run.block_size > max_lanes:
             condition = f"be at most {max_lanes}, for all that this agent keeps of each lane"

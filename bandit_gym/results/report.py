@@ -51,6 +51,7 @@ LATEX_ESCAPES = {
 """Signs that mean something to LaTeX, alone or with those beside them, and how it shows them."""
 
 MARKDOWN_SIGN = re.compile(r"[\\`*_{}\[\]<>|$~#&]")
+PRICES_NOTE = "Rewards and means are those of values * reward - costs."
 NEGATIVE_NUMBER = re.compile(r"(?<![\w-])-(?=\d)")
 
 
@@ -324,6 +325,7 @@ def _make_estimates(
     *earlier, _ = experiment.horizons
     last = max(run.steps[-1] for run in results.usable(environment))
     regret, definition, over = describe_regret(environment)
+    prices = [PRICES_NOTE] if experiment.values or experiment.costs else []
     regrets = {f"after {step} steps": f"cumulative_regret_{step}" for step in earlier}
     title = (
         f"{environment.label}: {max_length} replication{'s' * (max_length != 1)} of "
@@ -346,6 +348,7 @@ def _make_estimates(
     ]
     notes = [
         f"{regret.capitalize()}: sum over steps of {definition}, averaged over {over}.",
+        *prices,
         *(f"{COLUMNS[name].title.capitalize()}: {COLUMNS[name].meaning}." for name in columns),
         *interval_notes(rows, (*regrets.values(), "cumulative_regret", "difference", *columns)),
         *_flag_notes(rows),

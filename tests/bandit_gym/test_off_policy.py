@@ -227,7 +227,8 @@ class Always:
     def __init__(self, arm):
         self.arm, self.seen = arm, []
 
-    def act(self):
+    def act(self, **options):
+        self.told = options
         return self.arm
 
     def observe(self, action, reward):
@@ -252,6 +253,24 @@ def test_replay_shows_an_agent_the_rows_of_its_own_arms_alone():
             replay(lambda each=each: each, uniform)
     with pytest.raises(ValueError, match="log.propensities must be 1 / 3 in each row"):
         replay(lambda: agent, log)
+
+
+def test_replay_is_worth_values_and_costs_of_all_rows_or_each():
+    log, agent = make_log(), Always(2)
+    uniform = Log(log.actions, log.rewards, log.arms, np.full(len(log), 1 / 3))
+    found = replay(lambda: agent, uniform, values=[1, 2, 3], costs=[0, 0, 0.5], floor=0.1)
+    assert found.value == pytest.approx(3 * log.sums[2] / log.counts[2] - 0.5)
+    told = {name: np.asarray(part).tolist() for name, part in agent.told.items()}
+    assert told == {"values": [1.0, 2.0, 3.0], "costs": [0.0, 0.0, 0.5], "floor": 0.1}
+    costs = np.tile(np.arange(len(log)) % 2, (3, 1)).T
+    of_rows = costs[log.actions == 2, 2].mean()
+    found = replay(lambda: agent, uniform, costs=costs)
+    assert found.value == pytest.approx(log.sums[2] / log.counts[2] - of_rows)
+    assert agent.told["costs"].tolist() == costs[-1].tolist()
+    rule = MOSS(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3), horizon=2000)
+    rule.reset(seed=0)
+    with pytest.raises(TypeError, match="agent must take values in act, got MOSS"):
+        replay(lambda: rule, uniform, values=[1, 2, 3])
 
 
 def test_agents_with_features_are_shown_those_of_each_row():

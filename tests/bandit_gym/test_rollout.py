@@ -260,6 +260,38 @@ def test_rollout_plays_one_episode_per_lane_when_lengths_differ(mode):
     ]
 
 
+class Priced(Tape):
+    """Plays the same arms whatever they are worth."""
+
+    def act(self, observation=None, *, values=None, costs=None, floor=0.0):
+        self.told = values, costs, floor
+        return super().act(observation)
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_rewards_and_regret_are_those_of_values_and_costs(mode):
+    agent, values, costs = Priced(), [2.0, 1.0, 1.0], [0.0, 0.5, 2.0]
+    single = rollout(
+        agent, CountdownBandit(4), seed=0, horizon=9, values=values, costs=costs, floor=0.1
+    )
+    assert single.rewards.tolist() == [[0.0, 0.5, 0.0, 0.0]]
+    assert single.regret.tolist() == [[0.5, 0.0, 0.5, 0.5]]
+    assert [np.asarray(part).tolist() for part in agent.told] == [values, costs, 0.1]
+    lanes = make_vector_env([4, 2], mode)
+    result = rollout(agent, lanes, seed=0, horizon=9, values=[values, [1.0, 1.0, 1.0]])
+    assert result.rewards.tolist() == [[0.0, 1.0, 2.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
+    assert result.regret.tolist() == [[2.0, 1.0, 0.0, 2.0], [2.0, 1.0, 0.0, 0.0]]
+    options = {"num_arms": 3, "max_episode_steps": 20, "autoreset_mode": mode}
+    for name, wrappers in (("BernoulliBandit-v0", LATE), ("ContextualBandit-v0", ())):
+        env = wrap(gym.make_vec(name, 2, **options), wrappers)
+        plain, priced = (
+            rollout(agent, env, seed=0, **prices)
+            for prices in ({}, {"values": [2.0] * 3, "costs": [0.5] * 3})
+        )
+        assert priced.rewards.tolist() == (2.0 * plain.rewards - 0.5).tolist()
+        assert priced.regret == pytest.approx(2.0 * plain.regret, abs=1e-14)  # of sums below 4
+
+
 def test_rollout_gives_the_agent_a_stream_that_no_lane_of_the_environment_has():
     agent = Tape()
     rollout(agent, make_vector_env([1] * 5, "NextStep"), seed=7, horizon=1)

@@ -214,6 +214,16 @@ def test_compare_stores_propensities_and_other_priors_where_asked(tmp_path, caps
     assert (table["propensity_is_exact"] == is_exact).all()
 
 
+def test_compare_decides_by_values_and_costs_where_asked(tmp_path, capsys):
+    prices = ["--values", *"1234567891", "--costs", *["-0.5"] * 10, "--floor", "0.05", "--optimal"]
+    assert compare(tmp_path, "--agents", "exact", "racing", *prices, "--propensities") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Rewards and means are those of values * reward - costs." in printed
+    assert "unknown; it is for rewards without values and costs." in printed
+    table = pd.read_parquet(tmp_path / "blocks")
+    assert (table["propensity"] >= 0.05).all() and (table["propensity_is_exact"] == 1).all()
+
+
 # -- In processes of their own ------------------------------------------------------------------
 
 

@@ -278,6 +278,26 @@ def test_recording_propensities_changes_no_other_number(tmp_path):
     assert first["propensity"].to_numpy() == pytest.approx(1 / 3)
 
 
+def test_rewards_and_regret_are_those_of_values_and_costs(tmp_path):
+    settings = {"environments": [{"env": ENV, "num_arms": 3}], "agents": ["stub_agents:Priced"]}
+    prices = {"values": [2, 2, 2], "costs": np.full(3, 0.5), "floor": 0.1}
+    plain, priced = play(tmp_path / "plain", **settings), play(tmp_path / "p", **settings, **prices)
+    assert priced["reward"].tolist() == (2.0 * plain["reward"] - 0.5 * plain["step"]).tolist()
+    for name in ("cumulative_regret", "realised_regret", "uniform_regret", "simple_regret"):
+        assert priced[name].to_numpy() == pytest.approx(2.0 * plain[name].to_numpy(), abs=1e-13), (
+            name
+        )
+    for name in ("optimal_pulls", "best_arm_found", "action"):
+        assert priced[name].equals(plain[name]), name
+    experiment = load_results(tmp_path / "p").experiment
+    assert experiment == Experiment.from_dict(experiment.to_dict())
+    assert (experiment.values, experiment.costs, experiment.floor) == ((2.0,) * 3, (0.5,) * 3, 0.1)
+    assert experiment.runs[0].settings["values"] == (2.0,) * 3
+    refused = {**settings, "agents": ["stub_agents:Constant"], "costs": [1, 1, 1]}
+    with pytest.raises(ValueError, match="able to play .* agent must take costs in act"):
+        play(tmp_path / "refused", **refused)
+
+
 def test_runs_in_wrappers_are_the_same_again_and_blocks_differ(tmp_path):
     late = {"name": "DelayedReward", "delay": {"name": "uniform", "low": 0, "high": 3}}
     wrappers = [{"name": "Drift", "probability": 0.2}, late]

@@ -468,6 +468,15 @@ THREE, TWO = UniformRandom(PROBLEM), UniformRandom(BanditProblem(Bernoulli(), Be
 SHORT = gym.make("CartPole-v1", max_episode_steps=5)
 SYNC = gym.make_vec(ENV, vectorization_mode="sync", num_arms=3, max_episode_steps=5)
 UNLIMITED = gym.make_vec(ENV, num_arms=3, max_episode_steps=-1)
+EXACT = make_agent("exact", PROBLEM)
+PRICES = [
+    ({"values": [1, 0, 1]}, "values must be finite and above 0, got 0.0"),
+    ({"values": [1, np.nan, 1]}, "values must have no NaN"),
+    ({"costs": [0, np.inf, 1]}, "costs must be finite, got inf"),
+    ({"costs": [1, 1]}, r"costs must have shape \(3,\) or \(1, 3\), got \(2,\)"),
+    ({"floor": 0.4}, "floor must be a finite number at least 0 and at most 0.333333, got 0.4"),
+    ({"top": 2}, "unexpected keyword argument 'top'"),
+]
 ROLLOUTS = [
     ((THREE, Endless()), {}, "horizon must be given for an environment without"),
     ((TWO, SHORT), {"horizon": 6}, "at most the environment's max_episode_steps=.*got 6"),
@@ -480,6 +489,8 @@ ROLLOUTS = [
     ((plain(), Endless()), {}, "env.problem must be a BanditProblem, got None"),
     ((THREE, ENV), {}, "env must be a Gymnasium environ"),
     ((THREE, Continuous()), {"horizon": 1}, "env must have Discrete actions"),
+    *(((EXACT, UNLIMITED), {"horizon": 2} | prices, text) for prices, text in PRICES),
+    ((plain(**LATE)(), UNLIMITED), {"horizon": 2, "costs": [1] * 3}, "agent must take costs in"),
 ]
 
 
@@ -491,6 +502,11 @@ def test_rollouts():
 
 
 COMPARISONS = [
+    ({"values": [1, -1]}, ValueError, "values must be finite and above 0, got -1.0"),
+    ({"costs": 0.5}, ValueError, "costs must be a list of one number for each arm, got 0.5"),
+    ({"costs": [1, 2, 3]}, ValueError, r"costs must have shape \(10,\) or .*, got \(3,\)"),
+    ({"floor": 0.2}, ValueError, "floor must be a finite number .* at most 0.1, got 0.2"),
+    ({"top": 2}, TypeError, "unexpected keyword argument 'top'"),
     ({"agents": {"a": 7}}, TypeError, "agent must be a name, a class, a function"),
     ({"env": 7}, TypeError, "env must be an id, a BanditProblem"),
     ({"workers": 2}, TypeError, "workers must be a Workers"),

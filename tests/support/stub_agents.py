@@ -32,6 +32,13 @@ class Constant:
         return {}
 
 
+class Priced(Constant):
+    """Plays its arm whatever it is worth."""
+
+    def act(self, observation=None, *, values=None, costs=None, floor=0.0):
+        return super().act(observation)
+
+
 class Raising(Constant):
     """Raises in a step of its choice, after the harness has built and tried it."""
 
