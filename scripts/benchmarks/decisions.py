@@ -41,6 +41,7 @@ def measurements(effort: Effort) -> Iterator[timing.Measurement]:
     yield from _measure_exact(effort)
     yield from _measure_races(effort)
     yield _measure_particles(effort)
+    yield from _measure_propensities(effort)
     for key, (num_features, num_rows, num_lanes) in VISITOR_SIZES.items():
         rows = effort.length(num_rows, minimum=NUM_ARMS)
         title = f"racing, d = {num_features}, {rows:,} rows, {num_lanes} lanes"
@@ -244,6 +245,104 @@ def _start_plain_particles(problem: BanditProblem) -> tuple[Callable, Callable]:
         np.add(log_weights, log_likelihoods[reward][arm], out=log_weights)
 
     return choose, learn
+
+
+# -- Propensities ---------------------------------------------------------------------------------
+
+
+NUM_DRAWS, MIN_COUNTED = 1024, 0.001
+"""Draws by which propensities are counted, and the least whose relative error is noted."""
+
+COUNTED = f"{NUM_DRAWS:,} draws"
+
+
+def _measure_propensities(effort: Effort) -> Iterator[timing.Measurement]:
+    """Yield `action_probabilities` against counts of the best arm in draws, and note their error.
+
+    One lane is asked at moments of an episode in turn: the same one would be foreseen by a core.
+    """
+    wide = effort.width(1000)
+    for key, title, problem, num_lanes in (
+        ("propensities.one", "ten Beta arms, one lane", UNIFORM, 1),
+        ("propensities.many", f"ten Beta arms, {wide:,} lanes", UNIFORM, wide),
+        ("propensities.tables", "ten tables, one lane", TRUNCATED, 1),
+    ):
+        make = partial(_make_propensities, problem, num_lanes)
+        compared = timing.match(f"propensities, {title}: ", {key: (COUNTED, "ours")}, make)
+        yield timing.Measurement((key,), partial(_take_and_note, compared, problem))
+
+
+def _take_and_note(
+    compared: timing.Measurement, problem: BanditProblem, effort: Effort
+) -> Iterator[timing.ResultRow]:
+    error = find_error_of_draws(problem)
+    for row in compared.take(effort):
+        yield replace(row, note=f"draws up to {error:.0%} off where p > {MIN_COUNTED}")
+
+
+def _make_propensities(problem: BanditProblem, num_lanes: int) -> dict[str, timing.Contestant]:
+    """Return both ways to propensities, in one lane after the other or in all at once."""
+    counts, sums = play_histories(max(num_lanes, BLOCK_SIZE))
+    if num_lanes == 1:
+        agents = [start_after(problem, None, *each) for each in zip(counts, sums, strict=True)]
+    else:
+        agents = [start_after(problem, num_lanes, counts, sums)]
+    drawn = np.linspace(0, len(counts) - 1, BLOCK_SIZE).astype(int)  # a moment costs as another
+    draws = make_draws(problem, counts[drawn], sums[drawn])
+    return {
+        "ours": timing.make_contestant(
+            lambda: [agent.action_probabilities() for agent in agents], len(agents) * num_lanes
+        ),
+        COUNTED: timing.make_contestant(
+            lambda: [count_best_arms(draw()) for draw in draws], len(draws)
+        ),
+    }
+
+
+def start_after(
+    problem: BanditProblem, num_lanes: int | None, counts: np.ndarray, sums: np.ndarray
+) -> ExactThompson:
+    """Return an agent that knows these pulls and total rewards."""
+    agent = ExactThompson(problem)
+    agent.reset(num_lanes, seed=0)
+    agent.warm_start(counts, sums)
+    return agent
+
+
+def make_draws(
+    problem: BanditProblem, counts: np.ndarray, sums: np.ndarray
+) -> list[Callable[[], np.ndarray]]:
+    """Return what draws (NUM_DRAWS, K) means, for each of N posteriors; tables by their quantiles.
+
+    A user's own tables would be as long as these.
+    """
+    rng = np.random.default_rng(0)
+    if problem is UNIFORM:
+        pairs = zip(1 + sums, 1 + counts - sums, strict=True)
+        return [partial(rng.beta, *pair, (NUM_DRAWS, NUM_ARMS)) for pair in pairs]
+    levels = np.linspace(0.0005, 0.9995, 500)
+    tables = start_after(problem, len(counts), counts, sums).posterior().quantile(levels)
+
+    def draw(lane: int) -> np.ndarray:
+        uniforms = rng.random((NUM_ARMS, NUM_DRAWS))
+        arms = zip(uniforms, tables[:, lane].T, strict=True)
+        return np.array([np.interp(u, levels, table) for u, table in arms]).T
+
+    return [partial(draw, lane) for lane in range(len(counts))]
+
+
+def count_best_arms(draws: np.ndarray) -> np.ndarray:
+    """Return (K,) shares of (M, K) draws in which each arm has the largest mean."""
+    return np.bincount(draws.argmax(axis=1), minlength=draws.shape[1]) / len(draws)
+
+
+def find_error_of_draws(problem: BanditProblem) -> float:
+    """Return the largest relative error of shares of draws, at moments of an episode."""
+    counts, sums = play_histories(BLOCK_SIZE)
+    exact = start_after(problem, BLOCK_SIZE, counts, sums).action_probabilities()
+    shares = np.array([count_best_arms(draw()) for draw in make_draws(problem, counts, sums)])
+    is_counted = exact > MIN_COUNTED
+    return float(np.abs(shares[is_counted] / exact[is_counted] - 1).max())
 
 
 # -- Features --------------------------------------------------------------------------------------
