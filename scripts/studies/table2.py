@@ -11,23 +11,35 @@ Notation: K arms, R runs, d draws of a race, D deltas, S sigmas.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.random import Generator
+from scipy import stats
 
 from agents.racing.stopping import threshold_function
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.compiled import kernel
+from bandit_gym.results.report import markdown_rows
+from bandit_gym.styles import line_style
+from scripts.studies.claims import ClaimMeasure, skewed_interval
+from scripts.studies.study import Found, StudyTask, parts_of
 
 VALUE, WEIGHT, SUPREMUM = SCALES = "value", "weight", "supremum"
 MAX_DRAWS = 5000
 """Of a race; at delta = sigma = .1 the printed bound ends any at 1,566."""
 
-PRINTED_DIGIT = 0.1
-"""The paper's last decimal of counts: rounding adds PRINTED_DIGIT^2 / 12 to their variance."""
+NUM_PAPER_RUNS, LAST_DIGIT = 10, 0.1
+"""Runs of which the paper's numbers are averages, and their rounding."""
+
+BY_K, OF_1A = "Table 2, K = ", "Figure 1a by reading"
+STOP_AT_ONCE = np.full(2, -np.inf)
+"""Bars after one draw: from the posterior itself that is exact Thompson sampling."""
 
 
 class Reading(NamedTuple):
@@ -134,39 +146,207 @@ def _play(
     return found
 
 
-def play_table(
-    reading: Reading,
-    num_arms: int,
-    first_stops: Sequence[int],
-    settings: Mapping[str, Any],
-    *,
-    num_runs: int,
-    horizon: int,
-) -> list[dict[str, Any]]:
+# -- What is played -----------------------------------------------------------------------------
+
+
+def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
+    """Return a part for each K and reading, for the chosen ones, and for Figure 1a."""
+    settings = task.settings["table2"]
+    found: dict[str, Callable[[], Any]] = {"Table 2: exact": partial(play_exact, task)}
+    for num_arms, name in product(settings["runs"], settings["readings"]):
+        found[f"{BY_K}{num_arms}: {name}"] = partial(play_table, task, name, int(num_arms))
+    found["Table 2: chosen"] = partial(judge_chosen, task)
+    return found | {f"{OF_1A}: {name}": partial(play_1a, task, name) for name in settings["readings"]}
+
+
+def _count_runs(task: StudyTask, full: int) -> int:
+    return max(4, round(task.scale * full))
+
+
+def play_exact(task: StudyTask) -> dict[str, list[float]]:
+    """Return K -> the mean regret of exact Thompson sampling, and its standard error."""
+    num_runs, found = _count_runs(task, task.settings["table2"]["runs_exact"]), {}
+    for num_arms in task.settings["table2"]["runs"]:
+        regrets = _play_exact(np.full((num_runs, 2, int(num_arms)), 5.0), task, int(num_arms))
+        found[num_arms] = [float(regrets.mean()), float(stats.sem(regrets))]
+    return found
+
+
+def _play_exact(priors: FloatArray, task: StudyTask, number: int) -> FloatArray:
+    horizon, seed = task.size("horizon_table2"), [task.settings["seed"], number]
+    exact = Reading("printed", VALUE, is_matched=True)
+    return play_reading(exact, STOP_AT_ONCE, priors, horizon, seed)[1]
+
+
+def play_table(task: StudyTask, name: str, num_arms: int) -> list[dict[str, Any]]:
     """Return samples and regrets of all cells of Table 2, for each number of draws before a stop.
 
     Returns:
-        for each of `first_stops` the (D, S) means and the standard deviations of runs.
+        for each number the (D, S) means, and standard deviations over runs.
     """
-    levels = [*product(settings["deltas"], settings["sigmas"])]
-    priors = np.full((num_runs, 2, num_arms), 5.0)
-    seed, played = [settings["seed"], num_arms], {}
-    tables = []
+    settings = task.settings
+    num_runs = _count_runs(task, settings["table2"]["runs"][str(num_arms)])
+    first_stops = sorted({*settings["table2"]["first_stops"], num_arms})
+    seed, reading = [settings["seed"], num_arms], Reading(**settings["table2"]["readings"][name])
+    tables: list[dict[str, Any]] = []
+    for first_stop, cells in _play_cells(task, reading, num_arms, first_stops, num_runs, seed):
+        table: dict[str, Any] = {"first stop": first_stop}
+        for which, numbers in zip(("samples", "regrets"), np.moveaxis(cells, 2, 0), strict=True):
+            table[which] = _round(numbers.mean(axis=-1))
+            table[f"{which} std"] = _round(numbers.std(axis=-1, ddof=1))
+        tables.append(table | {"runs": num_runs})
+    return tables
+
+
+def _play_cells(
+    task: StudyTask,
+    reading: Reading,
+    num_arms: int,
+    first_stops: Sequence[int],
+    num_runs: int,
+    seed: list[int],
+) -> Iterator[tuple[int, FloatArray]]:
+    """Yield numbers of draws before a stop, with (D, S, 2, R) samples and regrets of all cells."""
+    deltas, sigmas = task.settings["deltas"], task.settings["sigmas"]
+    priors, horizon = np.full((num_runs, 2, num_arms), 5.0), task.size("horizon_table2")
+    played: dict[tuple[float, float], FloatArray] = {}
     for first_stop in first_stops:
-        for level in levels:
+        for number, level in enumerate(product(deltas, sigmas)):
             if level in played and played[level][2].min() >= first_stop:
                 continue  # no race was so short: the same runs
             bars = reading.find_bars(*level, first_stop)
-            played[level] = play_reading(reading, bars, priors, horizon, seed)
-        cells = np.array([played[level][:2] for level in levels])
-        cells = cells.reshape(len(settings["deltas"]), len(settings["sigmas"]), 2, num_runs)
-        table: dict[str, Any] = {"first stop": first_stop}
-        for number, which in enumerate(("samples", "regrets")):
-            table[which] = _round(cells[:, :, number].mean(axis=-1))
-            table[f"{which} std"] = _round(cells[:, :, number].std(axis=-1, ddof=1))
-        tables.append(table)
-    return tables
+            played[level] = play_reading(reading, bars, priors, horizon, [*seed, number])
+        cells = np.array([played[level][:2] for level in product(deltas, sigmas)])
+        yield first_stop, cells.reshape(len(deltas), len(sigmas), 2, num_runs)
 
 
 def _round(numbers: FloatArray) -> Any:
     return np.vectorize(lambda x: float(f"{x:.5g}"))(numbers).tolist()
+
+
+def judge_chosen(task: StudyTask) -> dict[str, Any]:
+    """Play the chosen K and reading once more, under another seed, and judge all cells.
+
+    Returns:
+        (D, S) means and verdicts of samples and regrets, and for both how much larger they are at
+        the largest delta or sigma than at the smallest, with intervals.
+    """
+    settings, chosen = task.settings, task.settings["table2"]["chosen"]
+    reading = Reading(**settings["table2"]["readings"][chosen["reading"]])
+    num_runs, seed = _count_runs(task, chosen["runs"]), [chosen["seed"], chosen["arms"]]
+    options = chosen["arms"], [chosen["first_stop"]], num_runs, seed
+    ((_, cells),) = _play_cells(task, reading, *options)
+    level = settings["level"] / (2 * cells[..., 0, 0].size + 4)
+    found: dict[str, Any] = {"runs": num_runs, "rises": {}}
+    for which, numbers in zip(("samples", "regrets"), np.moveaxis(cells, 2, 0), strict=True):
+        paper = np.array(settings[which])[: len(numbers), : numbers.shape[1]]
+        margin = 0.1 * paper if which == "samples" else np.full_like(paper, settings["ten_runs"])
+        found[which] = _round(numbers.mean(axis=-1))
+        found[f"{which} std"] = _round(numbers.std(axis=-1, ddof=1))
+        found[f"{which} verdicts"] = [
+            [ClaimMeasure(*cell).verdict(level) for cell in zip(*row, strict=True)]
+            for row in zip(numbers, paper - margin, paper + margin, strict=True)
+        ]
+        for axis, name in enumerate("δσ"):
+            averages = numbers.mean(axis=1 - axis)
+            rise = [*skewed_interval(averages[-1] - averages[0], level)]
+            printed = paper.mean(axis=1 - axis)
+            found["rises"][f"{which} by {name}"] = [*rise, float(printed[-1] - printed[0])]
+    return found
+
+
+def play_1a(task: StudyTask, name: str) -> list[dict[str, Any]]:
+    """Return samples and regret in problems of Figure 1a, beside exact Thompson sampling's.
+
+    Returns:
+        for each number of draws before a stop the mean samples, the ratio of mean regrets, and the
+        standard error of the difference over exact's mean.
+    """
+    reading = Reading(**task.settings["table2"]["readings"][name])
+    num_runs = _count_runs(task, task.settings["table2"]["runs_1a"])
+    priors = np.random.default_rng(2017).uniform(1.0, 10.0, size=(num_runs, 2, 10)).round(4)
+    exact = _play_exact(priors, task, 0)
+    played, rows = None, []
+    for first_stop in [*task.settings["table2"]["first_stops"], 10]:
+        if played is None or played[2].min() < first_stop:
+            bars = reading.find_bars(0.1, 0.1, first_stop)
+            seed = [task.settings["seed"], 0]
+            played = play_reading(reading, bars, priors, task.size("horizon_table2"), seed)
+        samples, regrets, _ = played
+        row = {"first stop": first_stop, "samples": float(samples.mean()), "runs": num_runs}
+        row["ratio"] = float(regrets.mean() / exact.mean())
+        rows.append(row | {"error": float(stats.sem(regrets - exact) / exact.mean())})
+    return rows
+
+
+# -- What fits the paper ------------------------------------------------------------------------
+
+
+class Fit(NamedTuple):
+    """How far a reading's table is from the paper's, in units of the noise of ten runs.
+
+    Attributes:
+        reading: its name.
+        first_stop: draws before a stop is tested: 1, 2, 3 or K, as a text.
+        num_arms: K, that whose regrets are nearest to the paper's.
+        regrets: root mean square over all cells.
+        fitted: of samples over the cells of the smallest delta, by which readings are chosen.
+        judged: of samples over the other cells.
+        within: how many of the others' samples are within 10 % of the paper's.
+    """
+
+    reading: str
+    first_stop: str
+    num_arms: int
+    regrets: float
+    fitted: float
+    judged: float
+    within: int
+
+
+def find_distances(
+    settings: Mapping[str, Any], table: Mapping[str, Any], which: str
+) -> FloatArray:
+    """Return (D, S) differences from the paper's numbers, over their noise and ours.
+
+    Ten runs have a variance of s^2 / 10, s the standard deviation of ours.
+    """
+    ours, std = np.array(table[which]), np.array(table[f"{which} std"])
+    paper = np.array(settings[which])[: len(ours), : ours.shape[1]]
+    variance = std**2 * (1 / NUM_PAPER_RUNS + 1 / table["runs"]) + LAST_DIGIT**2 / 12
+    return np.asarray((ours - paper) / np.sqrt(variance))
+
+
+def find_fits(found: Found) -> list[Fit]:
+    """Return each reading at the K that its regrets choose, those with the nearest counts first."""
+    settings, fits = found["settings"], []
+    tables = {
+        (name, int(num_arms)): {table["first stop"]: table for table in played}
+        for num_arms in settings["table2"]["runs"]
+        for name, played in parts_of(found, f"{BY_K}{num_arms}").items()
+    }
+    stops = [*map(str, settings["table2"]["first_stops"]), "K"]
+    for name, stop in product(settings["table2"]["readings"], stops):
+        at_k = {
+            num_arms: own[num_arms if stop == "K" else int(stop)]
+            for (reading, num_arms), own in tables.items()
+            if reading == name
+        }
+        regrets = {k: _rms(find_distances(settings, at_k[k], "regrets")) for k in at_k}
+        best = min(regrets, key=lambda k: regrets[k])
+        counts = find_distances(settings, at_k[best], "samples")
+        ratios = np.array(at_k[best]["samples"])[1:] / np.array(settings["samples"])[1:]
+        within = int(np.count_nonzero(abs(ratios - 1) <= 0.1))
+        fits.append(
+            Fit(name, stop, best, regrets[best], _rms(counts[:1]), _rms(counts[1:]), within)
+        )
+    return sorted(fits, key=lambda fit: fit.fitted)
+
+
+def _rms(distances: FloatArray) -> float:
+    return float(np.sqrt(np.mean(distances**2)))
+
+
+def is_within_noise(rms: float, count: int) -> bool:
+    """Say whether so many independent normal distances have such a mean square once in 20 times."""
+    return bool(count * rms**2 <= stats.chi2.isf(0.05, count))
