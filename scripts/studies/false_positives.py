@@ -24,9 +24,7 @@ from bandit_gym.rollout import rollout
 from scripts.studies.claims import ClaimMeasure
 from scripts.studies.figures import (
     MAIN_AGENTS,
-    REPLICATIONS_PER_PROBLEM,
-    make_drawn_beta_problem,
-    make_topics_problem,
+    make_problem,
     measure_claim,
 )
 from scripts.studies.study import DOCS, FAILS, HOLDS, UNDECIDED, StudyTask, parts_of
@@ -114,15 +112,19 @@ class NullRuns(NamedTuple):
 
 
 def play_pages(task: StudyTask) -> dict[str, Any]:
-    """Return how many claims of null pages had each verdict, and how many pages had a wrong one."""
+    """Return how many claims of null pages had each verdict, and how many pages had a wrong one.
+
+    Each page has one problem of Figure 1a and one of Figure 2, and its own seeds.
+    """
     sizes, pages = task.settings["false_positives"], []
     settings = {**task.settings, "early": sizes["early"]}
     own = VariantTask(StudyTask(settings, 1.0, task.folder, task.workers), settings["main"])
     for page in range(max(2, round(task.scale * sizes["pages"]))):
         words: list[tuple[str, str]] = []
         for name, figure in settings["figures"].items():
+            problem = make_problem(name, figure, page)
             curves = {
-                label: _play_racing(figure, sizes, [settings["seed"], page, number])
+                label: _play_racing(problem, sizes, 4 * page + number)
                 for number, label in enumerate(MAIN_AGENTS)
             }
             for claim in figure["claims"]:
@@ -146,26 +148,14 @@ def _measure_part(
     return measure_claim(settings, claim, NullRuns({k: v[:count] for k, v in curves.items()}))
 
 
-def _play_racing(figure: Mapping[str, Any], sizes: Mapping[str, int], key: list[int]) -> FloatArray:
-    """Return (C, T) pseudo-regret so far of racing in the environments of a figure."""
-    clusters, lanes = sizes["clusters"], REPLICATIONS_PER_PROBLEM
-    if figure["of"] == "1b":
-        problems = [{"env": "BernoulliBandit-v0", "prior": figure["prior"]}]
-        lanes = clusters
-    else:
-        make = make_drawn_beta_problem if figure["of"] == "1a" else make_topics_problem
-        problems = [make(number) for number in range(clusters)]
-    curves = []
-    for number, problem in enumerate(problems):
-        options = {name: value for name, value in problem.items() if name not in ("env", "label")}
-        env = gym.make_vec(f"bandit_gym:{problem['env']}", lanes, num_arms=10, **options)
-        agent = RacingThompson(env.unwrapped.problem)  # type: ignore[attr-defined]
-        seed = int(np.random.SeedSequence(key + [number]).generate_state(1)[0])
-        played = rollout(agent, env, seed=seed, horizon=sizes["horizon"])
-        assert played.regret is not None
-        so_far = played.regret.cumsum(axis=1)
-        curves.append(so_far if figure["of"] == "1b" else so_far.mean(axis=0, keepdims=True))
-    return np.concatenate(curves)
+def _play_racing(problem: Mapping[str, Any], sizes: Mapping[str, int], seed: int) -> FloatArray:
+    """Return (C, T) pseudo-regret so far of racing in an environment."""
+    options = {name: value for name, value in problem.items() if name not in ("env", "label")}
+    env = gym.make_vec(f"bandit_gym:{problem['env']}", sizes["replications"], **options)
+    agent = RacingThompson(env.unwrapped.problem)  # type: ignore[attr-defined]
+    played = rollout(agent, env, seed=seed, horizon=sizes["horizon"])
+    assert played.regret is not None
+    return played.regret.cumsum(axis=1)
 
 
 def write_table(found: Mapping[str, Any], level: float) -> str:

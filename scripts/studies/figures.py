@@ -106,30 +106,34 @@ def _play_environments(
     figure = own.settings["figures"][name]
     sizes = {"horizon": own.size(f"horizon_{figure['of']}"), "seed": own.settings["seed"]}
     if figure["of"] == "1b":
-        environment = {"env": "BernoulliBandit-v0", "prior": figure["prior"], "label": name}
+        environment = make_problem(name, figure, 0)
         sizes |= {"replications": own.size("replications", look), "block_size": BLOCK_SIZE}
         return list(play_agents(own.task, [environment], agents, **sizes).values())
-    make = make_drawn_beta_problem if figure["of"] == "1a" else make_topics_problem
     sizes["replications"] = sizes["block_size"] = REPLICATIONS_PER_PROBLEM
     count = math.ceil(own.size("replications", look) / REPLICATIONS_PER_PROBLEM)
     found: list[dict[str, RunResults]] = []
     for first in range(0, count, PROBLEMS_AT_ONCE):  # a later look goes on with those before
-        problems = [make(n) for n in range(first, min(first + PROBLEMS_AT_ONCE, count))]
+        numbers = range(first, min(first + PROBLEMS_AT_ONCE, count))
+        problems = [make_problem(name, figure, number) for number in numbers]
         found += play_agents(own.task, problems, agents, **sizes).values()
     return found
 
 
-def make_drawn_beta_problem(number: int) -> dict[str, Any]:
-    """Return an environment of Figure 1a: ten Beta(a, b), a and b uniform on (1, 10)."""
+def make_problem(name: str, figure: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Return an environment of a figure; only Figure 1b has the same prior in each.
+
+    That of Figure 1a is ten Beta(a, b), a and b uniform on (1, 10); in Figure 2 the u_i are uniform
+    on the sphere in 10 dimensions.
+    """
+    if figure["of"] == "1b":
+        return {"env": "BernoulliBandit-v0", "prior": figure["prior"], "label": name}
+    if figure["of"] == "2":
+        label = f"topics {number}"
+        return {"env": "DependentPriorBandit-v0", "arm_seed": number, "label": label}
     rng = np.random.default_rng(2017)
     alpha, beta = rng.uniform(1.0, 10.0, size=(number + 1, 2, 10))[-1].round(4).tolist()
     prior = {"name": "beta", "alpha": alpha, "beta": beta}
     return {"env": "BernoulliBandit-v0", "prior": prior, "label": f"prior {number}"}
-
-
-def make_topics_problem(number: int) -> dict[str, Any]:
-    """Return an environment of Figure 2, the u_i uniform on the sphere in 10 dimensions."""
-    return {"env": "DependentPriorBandit-v0", "arm_seed": number, "label": f"topics {number}"}
 
 
 def judge_figure(own: VariantTask, name: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from scipy import stats
 
 from agents.racing.stopping import threshold_function
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.numerics.compiled import kernel
+from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.styles import line_style
 from scripts.studies.claims import ClaimMeasure, skewed_interval
@@ -106,6 +106,7 @@ def _play(
         counted = np.ones((2, num_arms))  # Beta(1 + ones, 1 + zeros), or the posterior
         if is_matched:
             counted[:] = prior
+        is_alike = not is_matched and np.ptp(prior[0]) == np.ptp(prior[1]) == 0.0
         supremum = 0.0  # of log w, at the mode of each arm's prior
         if not is_matched:
             for k in range(num_arms):
@@ -119,14 +120,20 @@ def _play(
             best, second, d, is_over = 0, 0.0, 0, False  # line 6
             while not is_over:  # line 7
                 d += 1
-                winner, top, log_weight = 0, -1.0, 0.0
+                winner, top, log_weight, product_1, product_0 = 0, -1.0, 0.0, 1.0, 1.0
                 for k in range(num_arms):  # line 8
-                    x = rng.beta(counted[0, k], counted[1, k])
+                    ones, zeros = draw_gamma(rng, counted[0, k]), draw_gamma(rng, counted[1, k])
+                    x = ones / (ones + zeros)
                     if x > top:
                         winner, top = k, x
-                    if not is_matched:
+                    if is_alike:
+                        product_1, product_0 = product_1 * x, product_0 * (1 - x)
+                    elif not is_matched:
                         log_weight += (prior[0, k] - 1) * math.log(x)
                         log_weight += (prior[1, k] - 1) * math.log1p(-x)
+                if is_alike:
+                    log_weight = (prior[0, 0] - 1) * math.log(product_1)
+                    log_weight += (prior[1, 0] - 1) * math.log(product_0)
                 log_value = log_weight + eps[winner]
                 size = log_weight if scale == 1 else log_value
                 if size > log_scale:
@@ -144,6 +151,22 @@ def _play(
             found[1, run] += mean.max() - mean[best]
             found[2, run] = min(found[2, run], d)
     return found
+
+
+@inner
+def draw_gamma(rng: Generator, shape: float) -> float:
+    """Return a gamma variate of a shape >= 1 (Marsaglia and Tsang 2000)."""
+    d = shape - 1 / 3
+    c = 1 / math.sqrt(9 * d)
+    while True:
+        normal = rng.standard_normal()
+        v = 1 + c * normal
+        if v > 0.0:
+            v, square, u = v * v * v, normal * normal, rng.random()
+            if u < 1 - 0.0331 * square * square:
+                return d * v
+            if math.log(u) < square / 2 + d * (1 - v + math.log(v)):
+                return d * v
 
 
 # -- What is played -----------------------------------------------------------------------------
