@@ -31,6 +31,8 @@ from scripts.studies.study import DOCS, FAILS, HOLDS, UNDECIDED, StudyTask, part
 from scripts.studies.variants import VariantTask
 
 PREFIX = "False positives"
+
+
 class Rule(NamedTuple):
     """A claim about how much more regret another agent has, and what is no difference.
 
@@ -122,11 +124,7 @@ def play_pages(task: StudyTask) -> dict[str, Any]:
     for page in range(max(2, round(task.scale * sizes["pages"]))):
         words: list[tuple[str, str]] = []
         for name, figure in settings["figures"].items():
-            problem = make_problem(name, figure, page)
-            curves = {
-                label: _play_racing(problem, sizes, 4 * page + number)
-                for number, label in enumerate(MAIN_AGENTS)
-            }
+            curves = _play_racing(make_problem(name, figure, page), sizes, page)
             for claim in figure["claims"]:
                 if claim != "samples":
                     measure = partial(_measure_part, settings, claim, curves)
@@ -148,14 +146,19 @@ def _measure_part(
     return measure_claim(settings, claim, NullRuns({k: v[:count] for k, v in curves.items()}))
 
 
-def _play_racing(problem: Mapping[str, Any], sizes: Mapping[str, int], seed: int) -> FloatArray:
-    """Return (C, T) pseudo-regret so far of racing in an environment."""
+def _play_racing(
+    problem: Mapping[str, Any], sizes: Mapping[str, int], page: int
+) -> dict[str, FloatArray]:
+    """Return label -> (C, T) pseudo-regret so far of racing, under a seed for each label."""
     options = {name: value for name, value in problem.items() if name not in ("env", "label")}
     env = gym.make_vec(f"bandit_gym:{problem['env']}", sizes["replications"], **options)
-    agent = RacingThompson(env.unwrapped.problem)  # type: ignore[attr-defined]
-    played = rollout(agent, env, seed=seed, horizon=sizes["horizon"])
-    assert played.regret is not None
-    return played.regret.cumsum(axis=1)
+    agent, curves = RacingThompson(env.unwrapped.problem), {}  # type: ignore[attr-defined]
+    for number, label in enumerate(MAIN_AGENTS):
+        seed = len(MAIN_AGENTS) * page + number
+        regret = rollout(agent, env, seed=seed, horizon=sizes["horizon"]).regret
+        assert regret is not None
+        curves[label] = regret.cumsum(axis=1)
+    return curves
 
 
 def write_table(found: Mapping[str, Any], level: float) -> str:
@@ -170,4 +173,5 @@ def write_table(found: Mapping[str, Any], level: float) -> str:
     pages = found["pages"]
     whole = f"{pages['wrong pages']} of {pages['pages']}"
     last = {"wrong verdicts of": "a whole page", "equal": whole, "equal, skew kept": ""}
-    return markdown_rows([*rows, last | {"differ by the margin": "", "promised": f"{100 * level:g} %"}])
+    last |= {"differ by the margin": "", "promised": f"{100 * level:g} %"}
+    return markdown_rows([*rows, last])

@@ -81,9 +81,7 @@ def import_study(name: str) -> ModuleType:
     return import_module(f"scripts.studies.{name}")
 
 
-def measure_study(
-    study: str, scale: float, folder: Path, workers: Workers, only: str = ""
-) -> Path:
+def measure_study(study: str, scale: float, folder: Path, workers: Workers, only: str = "") -> Path:
     """Measure the parts that are not kept from before; write numbers, pictures and page.
 
     Args:

@@ -17,18 +17,18 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.random import Generator
 from scipy import stats
 
 from agents.racing.stopping import threshold_function
+from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.styles import line_style
 from scripts.studies.claims import ClaimMeasure, skewed_interval
-from scripts.studies.study import Found, StudyTask, parts_of
+from scripts.studies.study import HOLDS, Found, StudyTask, parts_of, verdict
 
 VALUE, WEIGHT, SUPREMUM = SCALES = "value", "weight", "supremum"
 MAX_DRAWS = 5000
@@ -99,58 +99,83 @@ def _play(
 ) -> np.ndarray:
     found = np.zeros((3, len(priors)))
     found[2] = np.inf
-    num_arms = priors.shape[2]
-    eps, totals = np.empty(num_arms), np.empty(num_arms)
     for run in range(len(priors)):
         prior, mean = priors[run], means[run]
-        counted = np.ones((2, num_arms))  # Beta(1 + ones, 1 + zeros), or the posterior
-        if is_matched:
-            counted[:] = prior
-        is_alike = not is_matched and np.ptp(prior[0]) == np.ptp(prior[1]) == 0.0
-        supremum = 0.0  # of log w, at the mode of each arm's prior
-        if not is_matched:
-            for k in range(num_arms):
-                a, b = prior[0, k] - 1, prior[1, k] - 1
-                supremum += a * math.log(a / (a + b)) if a > 0 else 0.0
-                supremum += b * math.log(b / (a + b)) if b > 0 else 0.0
+        weight = np.zeros_like(prior) if is_matched else prior - 1  # log w has these coefficients
+        counted = prior - weight  # Beta(1 + ones, 1 + zeros), or the posterior
+        supremum = find_log_supremum(weight)
         for _ in range(horizon):
-            for k in range(num_arms):
-                eps[k], totals[k] = -math.log(rng.standard_exponential()), 0.0  # line 5
-            log_scale = supremum + eps.max() if scale == 2 else -np.inf
-            best, second, d, is_over = 0, 0.0, 0, False  # line 6
-            while not is_over:  # line 7
-                d += 1
-                winner, top, log_weight, product_1, product_0 = 0, -1.0, 0.0, 1.0, 1.0
-                for k in range(num_arms):  # line 8
-                    ones, zeros = draw_gamma(rng, counted[0, k]), draw_gamma(rng, counted[1, k])
-                    x = ones / (ones + zeros)
-                    if x > top:
-                        winner, top = k, x
-                    if is_alike:
-                        product_1, product_0 = product_1 * x, product_0 * (1 - x)
-                    elif not is_matched:
-                        log_weight += (prior[0, k] - 1) * math.log(x)
-                        log_weight += (prior[1, k] - 1) * math.log1p(-x)
-                if is_alike:
-                    log_weight = (prior[0, 0] - 1) * math.log(product_1)
-                    log_weight += (prior[1, 0] - 1) * math.log(product_0)
-                log_value = log_weight + eps[winner]
-                size = log_weight if scale == 1 else log_value
-                if size > log_scale:
-                    totals *= math.exp(log_scale - size)
-                    second *= math.exp(log_scale - size)
-                    log_scale = size
-                totals[winner] += math.exp(log_value - log_scale)  # line 10
-                if winner != best:  # line 11
-                    second = max(second, min(totals[winner], totals[best]))
-                    best = winner if totals[winner] > totals[best] else best
-                is_over = totals[best] - second > bars[d] or d == len(bars) - 1  # line 12
+            best, d = _race(rng, bars, scale, weight, counted, supremum)
             reward = rng.random() < mean[best]  # line 17
             counted[0 if reward else 1, best] += 1
             found[0, run] += d / horizon
             found[1, run] += mean.max() - mean[best]
             found[2, run] = min(found[2, run], d)
     return found
+
+
+@inner
+def _race(
+    rng: Generator,
+    bars: np.ndarray,
+    scale: int,
+    weight: np.ndarray,
+    counted: np.ndarray,
+    supremum: float,
+) -> tuple[int, int]:
+    """Return the arm that lines 5 to 16 choose, and the draws of the race."""
+    num_arms = weight.shape[1]
+    eps, totals = np.empty(num_arms), np.zeros(num_arms)
+    for k in range(num_arms):
+        eps[k] = -math.log(rng.standard_exponential())  # line 5
+    log_scale = supremum + eps.max() if scale == 2 else -np.inf
+    is_alike = np.ptp(weight[0]) == np.ptp(weight[1]) == 0.0
+    best, second, d, is_over = 0, 0.0, 0, False  # line 6
+    while not is_over:  # line 7
+        d += 1
+        winner, log_weight = _draw(rng, weight, counted, is_alike)  # line 8
+        log_value = log_weight + eps[winner]
+        size = log_weight if scale == 1 else log_value
+        if size > log_scale:
+            totals *= math.exp(log_scale - size)
+            second *= math.exp(log_scale - size)
+            log_scale = size
+        totals[winner] += math.exp(log_value - log_scale)  # line 10
+        if winner != best:  # line 11
+            second = max(second, min(totals[winner], totals[best]))
+            best = winner if totals[winner] > totals[best] else best
+        is_over = totals[best] - second > bars[d] or d == len(bars) - 1  # line 12
+    return best, d
+
+
+@inner
+def _draw(
+    rng: Generator, weight: np.ndarray, counted: np.ndarray, is_alike: bool
+) -> tuple[int, float]:
+    """Return the best arm of a draw of all means, and the log of its weight."""
+    winner, top, log_weight, product_1, product_0 = 0, -1.0, 0.0, 1.0, 1.0
+    for k in range(weight.shape[1]):
+        ones, zeros = draw_gamma(rng, counted[0, k]), draw_gamma(rng, counted[1, k])
+        x = ones / (ones + zeros)
+        if x > top:
+            winner, top = k, x
+        if is_alike:
+            product_1, product_0 = product_1 * x, product_0 * (1 - x)
+        else:
+            log_weight += weight[0, k] * math.log(x) + weight[1, k] * math.log1p(-x)
+    if is_alike and (weight[0, 0] or weight[1, 0]):
+        log_weight = weight[0, 0] * math.log(product_1) + weight[1, 0] * math.log(product_0)
+    return winner, log_weight
+
+
+@inner
+def find_log_supremum(weight: np.ndarray) -> float:
+    """Return the largest log w, at x = a / (a + b) of each arm, a and b its coefficients."""
+    supremum = 0.0
+    for a, b in weight.T:
+        supremum += a * math.log(a / (a + b)) if a > 0 else 0.0
+        supremum += b * math.log(b / (a + b)) if b > 0 else 0.0
+    return supremum
 
 
 @inner
@@ -179,7 +204,9 @@ def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     for num_arms, name in product(settings["runs"], settings["readings"]):
         found[f"{BY_K}{num_arms}: {name}"] = partial(play_table, task, name, int(num_arms))
     found["Table 2: chosen"] = partial(judge_chosen, task)
-    return found | {f"{OF_1A}: {name}": partial(play_1a, task, name) for name in settings["readings"]}
+    for name in settings["readings"]:
+        found[f"{OF_1A}: {name}"] = partial(play_1a, task, name)
+    return found
 
 
 def _count_runs(task: StudyTask, full: int) -> int:
@@ -282,23 +309,27 @@ def play_1a(task: StudyTask, name: str) -> list[dict[str, Any]]:
     """Return samples and regret in problems of Figure 1a, beside exact Thompson sampling's.
 
     Returns:
-        for each number of draws before a stop the mean samples, the ratio of mean regrets, and the
-        standard error of the difference over exact's mean.
+        for the paper's K = 10 and the chosen K, and each number of draws before a stop, the mean
+        samples, the ratio of mean regrets, and the standard error of the difference over exact's.
     """
-    reading = Reading(**task.settings["table2"]["readings"][name])
-    num_runs = _count_runs(task, task.settings["table2"]["runs_1a"])
-    priors = np.random.default_rng(2017).uniform(1.0, 10.0, size=(num_runs, 2, 10)).round(4)
-    exact = _play_exact(priors, task, 0)
-    played, rows = None, []
-    for first_stop in [*task.settings["table2"]["first_stops"], 10]:
-        if played is None or played[2].min() < first_stop:
-            bars = reading.find_bars(0.1, 0.1, first_stop)
-            seed = [task.settings["seed"], 0]
-            played = play_reading(reading, bars, priors, task.size("horizon_table2"), seed)
-        samples, regrets, _ = played
-        row = {"first stop": first_stop, "samples": float(samples.mean()), "runs": num_runs}
-        row["ratio"] = float(regrets.mean() / exact.mean())
-        rows.append(row | {"error": float(stats.sem(regrets - exact) / exact.mean())})
+    settings, rows = task.settings["table2"], []
+    reading, num_runs = (
+        Reading(**settings["readings"][name]),
+        _count_runs(task, settings["runs_1a"]),
+    )
+    horizon, seed = task.size("horizon_table2"), [task.settings["seed"], 0]
+    for num_arms in (10, settings["chosen"]["arms"]):
+        shape = num_runs, 2, num_arms
+        priors = np.random.default_rng(2017).uniform(1.0, 10.0, size=shape).round(4)
+        exact, played = _play_exact(priors, task, 0), None
+        for first_stop in sorted({*settings["first_stops"], num_arms}):
+            if played is None or played[2].min() < first_stop:
+                bars = reading.find_bars(0.1, 0.1, first_stop)
+                played = play_reading(reading, bars, priors, horizon, seed)
+            samples, regrets, _ = played
+            row = {"arms": num_arms, "first stop": first_stop, "samples": float(samples.mean())}
+            row["ratio"] = float(regrets.mean() / exact.mean())
+            rows.append(row | {"error": float(stats.sem(regrets - exact) / exact.mean())})
     return rows
 
 
@@ -327,9 +358,7 @@ class Fit(NamedTuple):
     within: int
 
 
-def find_distances(
-    settings: Mapping[str, Any], table: Mapping[str, Any], which: str
-) -> FloatArray:
+def find_distances(settings: Mapping[str, Any], table: Mapping[str, Any], which: str) -> FloatArray:
     """Return (D, S) differences from the paper's numbers, over their noise and ours.
 
     Ten runs have a variance of s^2 / 10, s the standard deviation of ours.
@@ -373,3 +402,142 @@ def _rms(distances: FloatArray) -> float:
 def is_within_noise(rms: float, count: int) -> bool:
     """Say whether so many independent normal distances have such a mean square once in 20 times."""
     return bool(count * rms**2 <= stats.chi2.isf(0.05, count))
+
+
+# -- The page -----------------------------------------------------------------------------------
+
+CAN_BE_MET, CANNOT = "can be met (K inferred)", "not met by any reading tried"
+
+
+def find_chosen(found: Found) -> Fit:
+    """Return what the counts of the first row choose, each reading at the K of its regrets.
+
+    Raises:
+        ValueError: if the settings name another one, which was then played again.
+    """
+    best, chosen = find_fits(found)[0], found["settings"]["table2"]["chosen"]
+    stop = best.num_arms if best.first_stop == "K" else int(best.first_stop)
+    if (best.reading, best.num_arms, stop) != tuple(
+        chosen[name] for name in ("reading", "arms", "first_stop")
+    ):
+        raise ValueError(message("table2.chosen", f"be {best}, the nearest", chosen))
+    return best
+
+
+def find_verdicts(found: Found) -> dict[str, str]:
+    """Return claim -> what K and the reading chosen come to, when played again."""
+    settings, again = found["settings"], found["numbers"]["Table 2: chosen"]
+    find_chosen(found)
+    counts = find_distances(settings, again, "samples")[1:]
+    regrets = find_distances(settings, again, "regrets")
+    rises, words = again["rises"], {"samples": "more samples", "regrets": "smaller the regret"}
+    verdicts = {}
+    for name, which in product("δσ", words):
+        _, low, high, printed = rises[f"{which} by {name}"]
+        sign = -1 if which == "samples" else 1
+        ends = sorted((sign * low, sign * high))
+        word = verdict(ends[0] > 0, ends[1] < 0.5 * sign * printed)
+        inferred = CAN_BE_MET if word == HOLDS else word
+        verdicts[f"the smaller {name}, the {words[which]}"] = inferred
+    is_met = is_within_noise(_rms(counts), counts.size)
+    verdicts["samples of the 12 cells below δ = 0.1"] = CAN_BE_MET if is_met else CANNOT
+    is_met = is_within_noise(_rms(regrets), regrets.size)
+    verdicts["regrets of all 16 cells"] = CAN_BE_MET if is_met else CANNOT
+    return verdicts
+
+
+def write_verdicts(found: Found) -> str:
+    """Return the verdicts with what was measured."""
+    settings, again = found["settings"], found["numbers"]["Table 2: chosen"]
+    rows = []
+    for claim, word in find_verdicts(found).items():
+        if claim.startswith("the smaller"):
+            name, which = claim[12], "samples" if "samples" in claim else "regrets"
+            mean, low, high, printed = again["rises"][f"{which} by {name}"]
+            measured = f"{mean:.1f} [{low:.1f} to {high:.1f}] more at the largest {name}"
+            paper = f"{printed:.1f} more"
+        else:
+            which = claim.partition(" ")[0]
+            rows_judged = slice(1, None) if which == "samples" else slice(None)
+            distances = find_distances(settings, again, which)[rows_judged]
+            size, far = distances.size, int(np.count_nonzero(abs(distances) > 2))
+            measured = f"{_rms(distances):.1f} times the noise; {far} of {size} above 2"
+            paper = f"by chance up to {math.sqrt(stats.chi2.isf(0.05, size) / size):.1f}"
+        rows.append(
+            {"claim": claim, "verdict": f"**{word}**", "measured": measured, "the paper": paper}
+        )
+    return markdown_rows(rows)
+
+
+def write_cells(found: Found) -> str:
+    """Return Table 2 at the chosen K and reading, with the paper's numbers."""
+    settings, again, rows = found["settings"], found["numbers"]["Table 2: chosen"], []
+    for i, delta in enumerate(settings["deltas"]):
+        row = {"samples / regret (paper)": f"δ = {delta}"}
+        for j, sigma in enumerate(settings["sigmas"]):
+            ours = " / ".join(f"{again[which][i][j]:.1f}" for which in ("samples", "regrets"))
+            paper = " / ".join(f"{settings[which][i][j]}" for which in ("samples", "regrets"))
+            row[f"σ = {sigma}"] = f"{ours} ({paper})"
+        rows.append(row)
+    return markdown_rows(rows)
+
+
+def write_arms(found: Found) -> str:
+    """Return how far the regrets of all readings are from the paper's, for each K."""
+    settings, rows = found["settings"], []
+    for num_arms in settings["table2"]["runs"]:
+        tables = [
+            (_rms(find_distances(settings, table, "regrets")), np.mean(table["regrets"]))
+            for played in parts_of(found, f"{BY_K}{num_arms}").values()
+            for table in played
+        ]
+        distances, means = zip(*tables, strict=True)
+        mean, error = found["numbers"]["Table 2: exact"][num_arms]
+        rows.append(
+            {
+                "K": num_arms,
+                "regret of exact Thompson": f"{mean:.1f} ± {1.96 * error:.1f}",
+                "of the readings (paper: 23.7)": f"{min(means):.1f} to {max(means):.1f}",
+                "distance of 16 regrets": f"{min(distances):.1f} to {max(distances):.1f}",
+                "readings nearest here": str(
+                    sum(fit.num_arms == int(num_arms) for fit in find_fits(found))
+                ),
+            }
+        )
+    return markdown_rows(rows)
+
+
+def write_readings(found: Found) -> str:
+    """Return the eight readings whose counts of the first row are nearest."""
+    rows = [
+        {
+            "reading": fit.reading,
+            "stops from draw": fit.first_stop,
+            "K": str(fit.num_arms),
+            "regrets": f"{fit.regrets:.1f}",
+            "samples, δ = 0.1": f"{fit.fitted:.1f}",
+            "samples, others": f"{fit.judged:.1f}",
+            "within 10 %": f"{fit.within} of 12",
+        }
+        for fit in find_fits(found)[:8]
+    ]
+    return markdown_rows(rows)
+
+
+def draw(found: Found) -> Figure:
+    """Draw samples and regrets at the chosen K and reading, beside the paper's."""
+    figure, settings = Figure(figsize=(8.4, 3.4), layout="constrained"), found["settings"]
+    again, sigmas = found["numbers"]["Table 2: chosen"], settings["sigmas"]
+    for axes, which in zip(figure.subplots(1, 2), ("samples", "regrets"), strict=True):
+        for number, delta in enumerate(settings["deltas"]):
+            style = line_style(number)
+            noise = 1.96 * np.array(again[f"{which} std"][number]) / math.sqrt(NUM_PAPER_RUNS)
+            ours, shifted = again[which][number], np.array(sigmas) + 0.012 * (number - 1.5)
+            axes.errorbar(shifted, ours, noise, label=f"ours, δ = {delta}", **style.line)
+            axes.plot(shifted, settings[which][number], "o", color=style.colour, fillstyle="none")
+        axes.set(xlabel="σ", ylabel=which, xticks=sigmas)
+    figure.axes[0].set(yscale="log", ylim=(1, None), ylabel="samples of a decision")
+    figure.axes[1].set(ylim=(0, None), ylabel="regret of 1,000 steps")
+    figure.axes[0].plot([], [], "o", color="0.4", fillstyle="none", label="the paper's")
+    figure.axes[0].legend(frameon=False, fontsize="x-small")
+    return figure

@@ -5,7 +5,6 @@ Notation: R races, K arms.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
