@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,6 +27,13 @@ EXACT_AGENT = {"agent": "exact", "label": EXACT}
 THOMPSON_AGENT = {"agent": "exact", "prior": "reference", "label": THOMPSON}
 BLOCK_SIZE, REPLICATIONS_PER_PROBLEM, PROBLEMS_AT_ONCE = 50, 5, 50
 QUANTILES = (0.05, 0.5, 0.95)
+
+
+class Regrets(Protocol):
+    """What is asked of runs to judge a claim about regret."""
+
+    def regrets(self, label: str, step: int | None = None) -> FloatArray:
+        """Return an agent's (C,) pseudo-regrets at a step, or else at the horizon."""
 
 
 class PlayedRuns(NamedTuple):
@@ -150,6 +157,8 @@ def judge_figure(own: VariantTask, name: str) -> dict[str, Any]:
         return PlayedRuns([a | b | c for a, b, c in zip(raced, others, smc, strict=True)])
 
     def measure(share: float, claim: str) -> ClaimMeasure:
+        if claim == "samples":
+            return ClaimMeasure(look(share).samples(), 300.0, 500.0)
         return measure_claim(settings, claim, look(share))
 
     try:
@@ -183,10 +192,8 @@ def _describe_runs(played: PlayedRuns, margin: float) -> dict[str, Any]:
     return found | {"parting": step_of_parting(played, margin)}
 
 
-def measure_claim(settings: Mapping[str, Any], claim: str, look: PlayedRuns) -> ClaimMeasure:
-    """Return the quantity of a claim and its limits."""
-    if claim == "samples":
-        return ClaimMeasure(look.samples(), 300.0, 500.0)
+def measure_claim(settings: Mapping[str, Any], claim: str, look: Regrets) -> ClaimMeasure:
+    """Return the quantity of a claim about regret, and its limits."""
     step = settings["early"] if claim == "early" else None
     racing, exact = look.regrets(RACING, step), look.regrets(EXACT, step)
     margin = settings["margin"] * exact

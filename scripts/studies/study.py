@@ -108,7 +108,7 @@ def measure_study(study: str, scale: float, folder: Path, workers: Workers, only
         raise ValueError(message("only", f"begin the name of one of {[*parts]}", only))
     numbers: dict[str, Any] = {}
     for number, (name, part) in enumerate(((name, parts[name]) for name in chosen), start=1):
-        file = own / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
+        file = _part_file(own, name)
         if not file.exists():
             write_atomically(file, to_json(part()))
         print(f"{number} of {len(chosen)}: {name}", flush=True)
@@ -129,6 +129,15 @@ def measure_study(study: str, scale: float, folder: Path, workers: Workers, only
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"{study}.json", to_json(found))
     return _write_study_page(study, folder, found)
+
+
+def _part_file(folder: Path, name: str) -> Path:
+    return folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
+
+
+def read_part(task: StudyTask, name: str) -> Any:
+    """Return the numbers of a part that was measured before the one that asks."""
+    return json.loads(_part_file(task.folder, name).read_text(encoding="utf-8"))
 
 
 def play_agents(

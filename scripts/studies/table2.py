@@ -22,13 +22,12 @@ from numpy.random import Generator
 from scipy import stats
 
 from agents.racing.stopping import threshold_function
-from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.styles import line_style
-from scripts.studies.claims import ClaimMeasure, skewed_interval
-from scripts.studies.study import HOLDS, Found, StudyTask, parts_of, verdict
+from scripts.studies.claims import skewed_interval
+from scripts.studies.study import HOLDS, Found, StudyTask, parts_of, read_part, verdict
 
 VALUE, WEIGHT, SUPREMUM = SCALES = "value", "weight", "supremum"
 MAX_DRAWS = 5000
@@ -37,7 +36,8 @@ MAX_DRAWS = 5000
 NUM_PAPER_RUNS, LAST_DIGIT = 10, 0.1
 """Runs of which the paper's numbers are averages, and their rounding."""
 
-BY_K, OF_1A = "Table 2, K = ", "Figure 1a by reading"
+BY_K, EXACT, NEAREST = "Table 2, K = ", "Table 2: exact", "Table 2: nearest"
+OF_1A = "Figure 1a by reading"
 STOP_AT_ONCE = np.full(2, -np.inf)
 """Bars after one draw: from the posterior itself that is exact Thompson sampling."""
 
@@ -200,17 +200,17 @@ def draw_gamma(rng: Generator, shape: float) -> float:
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for each K and reading, for the chosen ones, and for Figure 1a."""
     settings = task.settings["table2"]
-    found: dict[str, Callable[[], Any]] = {"Table 2: exact": partial(play_exact, task)}
+    found: dict[str, Callable[[], Any]] = {EXACT: partial(play_exact, task)}
     for num_arms, name in product(settings["runs"], settings["readings"]):
         found[f"{BY_K}{num_arms}: {name}"] = partial(play_table, task, name, int(num_arms))
-    found["Table 2: chosen"] = partial(judge_chosen, task)
-    for name in settings["readings"]:
+    found[NEAREST] = partial(play_nearest, task, [*found])
+    for name in settings["readings_1a"]:
         found[f"{OF_1A}: {name}"] = partial(play_1a, task, name)
     return found
 
 
-def _count_runs(task: StudyTask, full: int) -> int:
-    return max(4, round(task.scale * full))
+def _count_runs(task: StudyTask, full: float) -> int:
+    return max(2, round(task.scale * full))
 
 
 def play_exact(task: StudyTask) -> dict[str, list[float]]:
@@ -235,7 +235,9 @@ def play_table(task: StudyTask, name: str, num_arms: int) -> list[dict[str, Any]
         for each number the (D, S) means, and standard deviations over runs.
     """
     settings = task.settings
-    num_runs = _count_runs(task, settings["table2"]["runs"][str(num_arms)])
+    full = settings["table2"]["runs"][str(num_arms)]
+    is_slow = settings["table2"]["readings"][name]["scale"] == SUPREMUM
+    num_runs = _count_runs(task, full * (settings["table2"]["supremum"] if is_slow else 1.0))
     first_stops = sorted({*settings["table2"]["first_stops"], num_arms})
     seed, reading = [settings["seed"], num_arms], Reading(**settings["table2"]["readings"][name])
     tables: list[dict[str, Any]] = []
@@ -274,42 +276,46 @@ def _round(numbers: FloatArray) -> Any:
     return np.vectorize(lambda x: float(f"{x:.5g}"))(numbers).tolist()
 
 
-def judge_chosen(task: StudyTask) -> dict[str, Any]:
-    """Play the chosen K and reading once more, under another seed, and judge all cells.
+def play_nearest(task: StudyTask, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Play the readings that are nearest once more, with more runs and another seed.
 
     Returns:
-        (D, S) means and verdicts of samples and regrets, and for both how much larger they are at
-        the largest delta or sigma than at the smallest, with intervals.
+        for each, its name, draws before a stop and K; the (D, S) means of samples and regrets and
+        their standard deviations over runs; and how much larger both are at the largest delta or
+        sigma than at the smallest, with intervals, beside the paper's. The first is the nearest by
+        the samples at the smallest delta.
     """
-    settings, chosen = task.settings, task.settings["table2"]["chosen"]
-    reading = Reading(**settings["table2"]["readings"][chosen["reading"]])
-    num_runs, seed = _count_runs(task, chosen["runs"]), [chosen["seed"], chosen["arms"]]
-    options = chosen["arms"], [chosen["first_stop"]], num_runs, seed
-    ((_, cells),) = _play_cells(task, reading, *options)
-    level = settings["level"] / (2 * cells[..., 0, 0].size + 4)
-    found: dict[str, Any] = {"runs": num_runs, "rises": {}}
+    settings, again = task.settings, task.settings["table2"]["again"]
+    numbers = {name: read_part(task, name) for name in names}
+    tables = []
+    for fit in find_fits({"settings": settings, "numbers": numbers})[: again["readings"]]:
+        stop = fit.num_arms if fit.first_stop == "K" else int(fit.first_stop)
+        reading = Reading(**settings["table2"]["readings"][fit.reading])
+        num_runs, seed = _count_runs(task, again["runs"]), [again["seed"], fit.num_arms]
+        ((_, cells),) = _play_cells(task, reading, fit.num_arms, [stop], num_runs, seed)
+        table: dict[str, Any] = {"reading": fit.reading, "arms": fit.num_arms, "first stop": stop}
+        tables.append(table | {"runs": num_runs} | _describe_cells(settings, cells))
+    return sorted(tables, key=lambda table: _rms(find_distances(settings, table, "samples")[:1]))
+
+
+def _describe_cells(settings: Mapping[str, Any], cells: FloatArray) -> dict[str, Any]:
+    level, found, rises = settings["level"] / 4, {}, {}
     for which, numbers in zip(("samples", "regrets"), np.moveaxis(cells, 2, 0), strict=True):
-        paper = np.array(settings[which])[: len(numbers), : numbers.shape[1]]
-        margin = 0.1 * paper if which == "samples" else np.full_like(paper, settings["ten_runs"])
         found[which] = _round(numbers.mean(axis=-1))
         found[f"{which} std"] = _round(numbers.std(axis=-1, ddof=1))
-        found[f"{which} verdicts"] = [
-            [ClaimMeasure(*cell).verdict(level) for cell in zip(*row, strict=True)]
-            for row in zip(numbers, paper - margin, paper + margin, strict=True)
-        ]
         for axis, name in enumerate("δσ"):
             averages = numbers.mean(axis=1 - axis)
-            rise = [*skewed_interval(averages[-1] - averages[0], level)]
-            printed = paper.mean(axis=1 - axis)
-            found["rises"][f"{which} by {name}"] = [*rise, float(printed[-1] - printed[0])]
-    return found
+            printed = np.array(settings[which]).mean(axis=1 - axis)
+            rise = skewed_interval(averages[-1] - averages[0], level)
+            rises[f"{which} by {name}"] = [*rise, float(printed[-1] - printed[0])]
+    return found | {"rises": rises}
 
 
 def play_1a(task: StudyTask, name: str) -> list[dict[str, Any]]:
     """Return samples and regret in problems of Figure 1a, beside exact Thompson sampling's.
 
     Returns:
-        for the paper's K = 10 and the chosen K, and each number of draws before a stop, the mean
+        for each K that is tried, and each number of draws before a stop, the mean
         samples, the ratio of mean regrets, and the standard error of the difference over exact's.
     """
     settings, rows = task.settings["table2"], []
@@ -318,7 +324,7 @@ def play_1a(task: StudyTask, name: str) -> list[dict[str, Any]]:
         _count_runs(task, settings["runs_1a"]),
     )
     horizon, seed = task.size("horizon_table2"), [task.settings["seed"], 0]
-    for num_arms in (10, settings["chosen"]["arms"]):
+    for num_arms in settings["arms_1a"]:
         shape = num_runs, 2, num_arms
         priors = np.random.default_rng(2017).uniform(1.0, 10.0, size=shape).round(4)
         exact, played = _play_exact(priors, task, 0), None
@@ -409,25 +415,9 @@ def is_within_noise(rms: float, count: int) -> bool:
 CAN_BE_MET, CANNOT = "can be met (K inferred)", "not met by any reading tried"
 
 
-def find_chosen(found: Found) -> Fit:
-    """Return what the counts of the first row choose, each reading at the K of its regrets.
-
-    Raises:
-        ValueError: if the settings name another one, which was then played again.
-    """
-    best, chosen = find_fits(found)[0], found["settings"]["table2"]["chosen"]
-    stop = best.num_arms if best.first_stop == "K" else int(best.first_stop)
-    if (best.reading, best.num_arms, stop) != tuple(
-        chosen[name] for name in ("reading", "arms", "first_stop")
-    ):
-        raise ValueError(message("table2.chosen", f"be {best}, the nearest", chosen))
-    return best
-
-
 def find_verdicts(found: Found) -> dict[str, str]:
-    """Return claim -> what K and the reading chosen come to, when played again."""
-    settings, again = found["settings"], found["numbers"]["Table 2: chosen"]
-    find_chosen(found)
+    """Return claim -> what the nearest reading comes to at the K that was inferred."""
+    settings, again = found["settings"], found["numbers"][NEAREST][0]
     counts = find_distances(settings, again, "samples")[1:]
     regrets = find_distances(settings, again, "regrets")
     rises, words = again["rises"], {"samples": "more samples", "regrets": "smaller the regret"}
@@ -448,7 +438,7 @@ def find_verdicts(found: Found) -> dict[str, str]:
 
 def write_verdicts(found: Found) -> str:
     """Return the verdicts with what was measured."""
-    settings, again = found["settings"], found["numbers"]["Table 2: chosen"]
+    settings, again = found["settings"], found["numbers"][NEAREST][0]
     rows = []
     for claim, word in find_verdicts(found).items():
         if claim.startswith("the smaller"):
@@ -471,7 +461,7 @@ def write_verdicts(found: Found) -> str:
 
 def write_cells(found: Found) -> str:
     """Return Table 2 at the chosen K and reading, with the paper's numbers."""
-    settings, again, rows = found["settings"], found["numbers"]["Table 2: chosen"], []
+    settings, again, rows = found["settings"], found["numbers"][NEAREST][0], []
     for i, delta in enumerate(settings["deltas"]):
         row = {"samples / regret (paper)": f"δ = {delta}"}
         for j, sigma in enumerate(settings["sigmas"]):
@@ -492,7 +482,7 @@ def write_arms(found: Found) -> str:
             for table in played
         ]
         distances, means = zip(*tables, strict=True)
-        mean, error = found["numbers"]["Table 2: exact"][num_arms]
+        mean, error = found["numbers"][EXACT][num_arms]
         rows.append(
             {
                 "K": num_arms,
@@ -527,7 +517,7 @@ def write_readings(found: Found) -> str:
 def draw(found: Found) -> Figure:
     """Draw samples and regrets at the chosen K and reading, beside the paper's."""
     figure, settings = Figure(figsize=(8.4, 3.4), layout="constrained"), found["settings"]
-    again, sigmas = found["numbers"]["Table 2: chosen"], settings["sigmas"]
+    again, sigmas = found["numbers"][NEAREST][0], settings["sigmas"]
     for axes, which in zip(figure.subplots(1, 2), ("samples", "regrets"), strict=True):
         for number, delta in enumerate(settings["deltas"]):
             style = line_style(number)
