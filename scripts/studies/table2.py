@@ -103,7 +103,7 @@ def _play(
         prior, mean = priors[run], means[run]
         weight = np.zeros_like(prior) if is_matched else prior - 1  # log w has these coefficients
         counted = prior - weight  # Beta(1 + ones, 1 + zeros), or the posterior
-        supremum = find_log_supremum(weight)
+        supremum = _find_log_supremum(weight)
         for _ in range(horizon):
             best, d = _race(rng, bars, scale, weight, counted, supremum)
             reward = rng.random() < mean[best]  # line 17
@@ -169,7 +169,7 @@ def _draw(
 
 
 @inner
-def find_log_supremum(weight: np.ndarray) -> float:
+def _find_log_supremum(weight: np.ndarray) -> float:
     """Return the largest log w, at x = a / (a + b) of each arm, a and b its coefficients."""
     supremum = 0.0
     for a, b in weight.T:
