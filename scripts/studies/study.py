@@ -26,6 +26,7 @@ from typing import Any
 
 import matplotlib
 
+from bandit_gym.checks import message
 from bandit_gym.experiments.execution import Workers, progress_on_stderr
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.files import RESULTS_VERSION, to_json, write_atomically
@@ -80,7 +81,7 @@ def import_study(name: str) -> ModuleType:
     return import_module(f"scripts.studies.{name}")
 
 
-def measure_study(study: str, scale: float, folder: Path, workers: Workers) -> Path:
+def measure_study(study: str, scale: float, folder: Path, workers: Workers, only: str = "") -> Path:
     """Measure the parts that are not kept from before; write numbers, pictures and page.
 
     Args:
@@ -88,34 +89,55 @@ def measure_study(study: str, scale: float, folder: Path, workers: Workers) -> P
         scale: 1 is the full size.
         folder: for the page and what belongs to it.
         workers: who computes.
+        only: how the names of the parts begin that are measured; the others stay as the page's
+            numbers have them, with the command, version and date of their own.
 
     Returns:
         the page.
+
+    Raises:
+        ValueError: if no part begins so.
     """
     settings = load_settings(study)
     origin = f"{json.dumps(settings, sort_keys=True)} {scale} {RESULTS_VERSION}"
     own = BUILD / study / "parts" / hashlib.sha256(origin.encode()).hexdigest()[:16]
     own.mkdir(parents=True, exist_ok=True)
     parts = import_study(study).parts(StudyTask(settings, scale, own, workers))
+    chosen = [name for name in parts if name.startswith(only)]
+    if not chosen:
+        raise ValueError(message("only", f"begin the name of one of {[*parts]}", only))
     numbers: dict[str, Any] = {}
-    for number, (name, part) in enumerate(parts.items(), start=1):
-        file = own / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
+    for number, (name, part) in enumerate(((name, parts[name]) for name in chosen), start=1):
+        file = _part_file(own, name)
         if not file.exists():
             write_atomically(file, to_json(part()))
-        print(f"{number} of {len(parts)}: {name}", flush=True)
+        print(f"{number} of {len(chosen)}: {name}", flush=True)
         numbers[name] = json.loads(file.read_text(encoding="utf-8"))
-    chosen = "" if scale == settings["scale"] else f" --scale {scale}"
-    found = {
-        "command": f"python -m scripts.studies {study}{chosen}",
+    options = "" if scale == settings["scale"] else f" --scale {scale}"
+    options += f' --only "{only}"' if only else ""
+    origin_of = {
+        "command": f"python -m scripts.studies {study}{options}",
         "results_version": RESULTS_VERSION,
         "date": datetime.now(UTC).date().isoformat(),
-        "scale": scale,
-        "settings": settings,
-        "numbers": numbers,
     }
+    found: dict[str, Any] = origin_of | {"scale": scale, "settings": settings, "numbers": numbers}
+    if only:
+        stored = json.loads((DOCS / f"{study}.json").read_text(encoding="utf-8"))
+        later = stored.get("later", {}) | {only: origin_of}
+        kept = {name: stored["numbers"][name] for name in parts if name in stored["numbers"]}
+        found = stored | {"later": later, "settings": settings, "numbers": kept | numbers}
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"{study}.json", to_json(found))
     return _write_study_page(study, folder, found)
+
+
+def _part_file(folder: Path, name: str) -> Path:
+    return folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
+
+
+def read_part(task: StudyTask, name: str) -> Any:
+    """Return the numbers of a part that was measured before the one that asks."""
+    return json.loads(_part_file(task.folder, name).read_text(encoding="utf-8"))
 
 
 def play_agents(
@@ -161,10 +183,16 @@ def _write_study_page(study: str, folder: Path, found: Found) -> Path:
 
 def made(found: Found) -> str:
     """Say how the numbers came about, and where to read what today's code would draw otherwise."""
-    version = str(found["results_version"])
-    if version != str(RESULTS_VERSION):
-        version += f" ([today {RESULTS_VERSION}](project/changelog.md))"
-    return f"Measured by `{found['command']}` at results version {version}, {found['date']}."
+    sentences = []
+    for number, origin in enumerate((found, *found.get("later", {}).values())):
+        version = str(origin["results_version"])
+        if version != str(RESULTS_VERSION):
+            version += f" ([today {RESULTS_VERSION}](project/changelog.md))"
+        words = "later, by" if number else "Measured by"
+        sentences.append(f"{words} `{origin['command']}` at {version}, {origin['date']}")
+    first, *others = sentences
+    first = first.replace("` at ", "` at results version ")
+    return "; ".join([first, *others]) + "."
 
 
 def fill_blocks(page: str, blocks: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ import sys
 from importlib.metadata import version
 
 import golden
+import moved
 import pytest
 from golden import CASES, ENVIRONMENTS, ENVIRONMENTS_WITH_FEATURES
 
@@ -72,6 +73,14 @@ def test_adding_plays_new_cases_alone_and_leaves_those_that_are_stored(tmp_path,
     golden.DIGESTS_FILE.write_text(json.dumps(stored | {"digests": others}))
     assert golden.main(["--add"]) == 0
     assert golden.load_digests()["digests"] == others | {name: golden.digest(*CASES[0])}
+
+
+def test_what_a_page_plays_is_compared_and_nothing_else():
+    settled = "BernoulliBandit-v0 {} racing_paper {}", 'BernoulliBandit-v0 {} exact {"prior": "x"}'
+    others = "PoissonBandit-v0 {} exact {}", "BernoulliBandit-v0 {} moss {}"
+    old = dict.fromkeys((*settled, *others), "0")
+    new = old | {settled[1]: "1", others[0]: "1", others[1]: "1"}
+    assert moved.find_moved("paper", old, new) == ([settled[1]], 2)
 
 
 def test_renewing_is_refused_where_a_number_changed_and_the_version_did_not():

@@ -3,6 +3,7 @@
 import json
 import re
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,7 +17,8 @@ from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Beta, Gamma, InverseGamma, TruncatedNormal
 from bandit_gym.problem import BanditProblem
-from scripts.studies import distance, optimal, paper
+from bandit_gym.rollout import rollout
+from scripts.studies import distance, figures, optimal, paper, table2, theorem1, variants
 from scripts.studies import study as studies
 from scripts.studies.__main__ import main
 from scripts.studies.claims import ClaimMeasure, share_interval, skewed_interval
@@ -56,6 +58,9 @@ FEWER = {
         ("early = 100", "early = 5"),
         ("races = 16000", "races = 1000"),
         ("races_others = 4000", "races_others = 1000"),
+        ("runs = { 2 = 10, 3 = 10, 4 = 10, 5 = 10, 10 = 2 }", "runs = { 2 = 10, 4 = 10 }"),
+        ("replications = 100\nhorizon = 20", "replications = 16\nhorizon = 10"),
+        ("flips = 10000", "flips = 400"),
         *((f'\n"{name}" = ', f'\n# "{name}" = ') for name in SIMILAR),
         ('[variants."shortened, weight, by draws"]', "[another_variant]"),
         *(
@@ -350,7 +355,7 @@ def test_a_claim_is_measured_until_it_is_decided(later, word, looks):
 
     settings = load_settings("paper") | {"looks": [1, 2, 4]}
     task = studies.StudyTask(settings, 0.3, DOCS, studies.Workers("serial"))
-    cell = paper.VariantTask(task, settings["main"]).decide(measure)
+    cell = variants.VariantTask(task, settings["main"]).decide(measure)
     assert (cell["verdict"], cell["count"], asked) == (word, 20 * looks[-1], looks)
     assert ("needed" in cell) == (word == "undecided")
 
@@ -374,18 +379,18 @@ def test_smc_parts_at_the_step_after_which_it_stays_behind():
     zeros, steps = np.zeros_like(curve), np.array([1, 2, 4, 8])
     runs = {"Racing": Run(zeros, steps), "SMC": Run(curve, steps)}
     runs["exact Thompson"] = Run(zeros + 20.0, steps)
-    assert paper.step_of_parting(paper.PlayedRuns([runs]), 0.1) == [8.0, 8.0, 8.0]
-    assert paper.step_of_parting(paper.PlayedRuns([runs]), 0.2) is None
+    assert figures.step_of_parting(figures.PlayedRuns([runs]), 0.1) == [8.0, 8.0, 8.0]
+    assert figures.step_of_parting(figures.PlayedRuns([runs]), 0.2) is None
 
 
 def test_every_variant_is_another_agent():
     settings = load_settings("paper")
     task = studies.StudyTask(settings, 1.0, DOCS, studies.Workers("serial"))
-    entries = [paper.VariantTask(task, name).make_entry() for name in settings["variants"]]
+    entries = [variants.VariantTask(task, name).make_entry() for name in settings["variants"]]
     assert len({json.dumps(each, sort_keys=True) for each in entries}) == len(entries) == 11
 
 
-@pytest.mark.parametrize("make", [RacingThompson, paper.RacingByDraws])
+@pytest.mark.parametrize("make", [RacingThompson, variants.RacingByDraws])
 def test_race_divides_by_its_draws_or_by_one_more(make):
     """All d draws have the weight 1 and the same winner, so that its average is e^eps d / m."""
     options = {"threshold": "printed", "scale": "weight", "delta": 0.1, "sigma": 0.1}
@@ -394,7 +399,7 @@ def test_race_divides_by_its_draws_or_by_one_more(make):
     agent.warm_start([1000, 1000], [1000, 0])
     race = agent.race()
     d = np.arange(1, 500)
-    m = d if make is paper.RacingByDraws else d + 1
+    m = d if make is variants.RacingByDraws else d + 1
     averages = np.exp(race.gumbels[:, :1]) * d / m
     ends = d[(averages > 2 * threshold_function("printed", m, 0.1) - 0.1).argmax(axis=1)]
     assert race.num_samples.tolist() == ends.tolist()
@@ -402,17 +407,103 @@ def test_race_divides_by_its_draws_or_by_one_more(make):
 
 
 def test_posteriors_of_table_1_follow_from_its_priors_two_of_which_are_jeffreys():
-    for row in paper.TABLE_1_ROWS:
-        assert paper.quantile_error(*row[:2]) < 1e-6, row
+    for row in theorem1.TABLE_1_ROWS:
+        assert theorem1.quantile_error(*row[:2]) < 1e-6, row
         is_jeffreys = row[0].name in ("gaussian", "poisson")
-        assert (paper.distance_from_jeffreys(row[0]) < 1e-6) == is_jeffreys, row
+        assert (theorem1.distance_from_jeffreys(row[0]) < 1e-6) == is_jeffreys, row
 
 
 def test_worlds_of_their_own_are_clusters_and_replications_of_one_world_are():
     runs = {"x": Run(np.array([[1.0, 2.0], [3.0, 6.0]]))}
-    assert paper.PlayedRuns([runs]).regrets("x").tolist() == [2.0, 6.0]
-    assert paper.PlayedRuns([runs, runs]).regrets("x").tolist() == [4.0, 4.0]
-    assert paper.PlayedRuns([runs]).regrets("x", step=1).tolist() == [1.0, 3.0]
+    assert figures.PlayedRuns([runs]).regrets("x").tolist() == [2.0, 6.0]
+    assert figures.PlayedRuns([runs, runs]).regrets("x").tolist() == [4.0, 4.0]
+    assert figures.PlayedRuns([runs]).regrets("x", step=1).tolist() == [1.0, 3.0]
+
+
+READINGS = [
+    (RacingThompson, table2.Reading("shortened", "value"), {"scale": "value"}),
+    (
+        RacingThompson,
+        table2.Reading("shortened", "weight", is_matched=True),
+        {"proposal": "matched"},
+    ),
+    (variants.RacingByDraws, table2.Reading("shortened", "weight", by_draws=True), {}),
+    (variants.RacingBySupremum, table2.Reading("shortened", "supremum"), {}),
+]
+
+
+@pytest.mark.parametrize(("make", "reading", "options"), READINGS)
+def test_table_2_is_played_as_the_papers_race_plays(make, reading, options):
+    """Samples and regret of 150 runs of 20 steps, which differ by at most 4 standard errors."""
+    priors, found = np.full((150, 2, 3), 5.0), []
+    bars = reading.find_bars(0.1, 0.5, 1)
+    found.append(table2.play_reading(reading, bars, priors, 20, 0)[:2])
+    prior = {"name": "beta", "alpha": 5.0, "beta": 5.0}
+    env = gym.make_vec("bandit_gym:BernoulliBandit-v0", 150, num_arms=3, prior=prior)
+    options = {"scale": "weight", "threshold": "shortened", "sigma": 0.5} | options
+    played = rollout(make.paper(env.unwrapped.problem, **options), env, seed=0, horizon=20)
+    samples = played.diagnostics["num_samples"].mean(axis=1)
+    found.append(np.array([samples, played.regret.sum(axis=1)]))
+    means, errors = (np.array([f(each, axis=1) for each in found]) for f in (np.mean, stats.sem))
+    assert (abs(means[0] - means[1]) <= 4 * np.hypot(*errors)).all(), means
+
+
+def test_a_posteriors_first_draw_is_exact_thompson_sampling_and_later_stops_draw_more():
+    exact = table2.Reading("printed", "value", is_matched=True)
+    assert table2.play_reading(exact, table2.STOP_AT_ONCE, np.ones((3, 2, 2)), 5, 0)[2].max() == 1
+    reading, priors = table2.Reading("shortened", "value"), np.full((3, 2, 2), 5.0)
+    for first_stop in (1, 2, 3):  # the bound is so low that each race stops where it may
+        bars = reading.find_bars(0.7, 0.7, first_stop)
+        assert table2.play_reading(reading, bars, priors, 50, 0)[2].min() == first_stop
+
+
+def test_regrets_choose_k_and_the_first_row_of_samples_chooses_the_reading():
+    settings = load_settings("paper")
+    settings["table2"] |= {"runs": {"3": 10, "4": 10}, "readings": {"near": {}, "far": {}}}
+
+    def make_table(samples, regrets, first_stop):
+        spread = {f"{name} std": np.full((4, 4), 2.0) for name in ("samples", "regrets")}
+        numbers = {"samples": samples * np.array(settings["samples"])}
+        numbers["regrets"] = regrets + np.array(settings["regrets"])
+        return {"first stop": first_stop, "runs": 10} | spread | numbers
+
+    rows = np.array([1.0, 1.0, 1.0, 1.5])[:, None]  # the last row is no part of the choice
+    numbers = {
+        "Table 2, K = 3: near": [make_table(1.0, 3.0, stop) for stop in (1, 2, 3)],
+        "Table 2, K = 4: near": [make_table(rows, 1.0, stop) for stop in (1, 2, 3, 4)],
+        "Table 2, K = 3: far": [make_table(1.2, 0.0, stop) for stop in (1, 2, 3)],
+        "Table 2, K = 4: far": [make_table(1.0, 1.0, stop) for stop in (1, 2, 3, 4)],
+    }
+    fits = table2.find_fits({"settings": settings, "numbers": numbers})
+    assert {(fit.reading, fit.num_arms) for fit in fits} == {("near", 4), ("far", 3)}
+    # Regrets are 1 from the paper's, over sqrt(2^2 (1/10 + 1/10) + 0.1^2 / 12).
+    assert fits[0].regrets == pytest.approx(1.0 / (0.8 + 0.01 / 12) ** 0.5)
+    assert (fits[0].reading, fits[0].fitted, fits[0].within) == ("near", 0.0, 8)
+    assert fits[0].judged > fits[-1].judged / 10 > 0
+
+
+def test_the_first_rule_asks_outperformers_for_the_margin():
+    cells = {"competitive": {"verdict": HOLDS, "limits": [None, 6.0]}}
+    for ends, word in [([7.0, 9.0], HOLDS), ([1.0, 9.0], UNDECIDED), ([-1.0, 5.0], FAILS)]:
+        cells["late"] = {"verdict": HOLDS, "ends": ends}
+        assert paper.find_first_verdict("late", cells) == word
+    assert paper.find_first_verdict("competitive", cells) == HOLDS
+
+
+def test_parts_are_measured_anew_and_the_others_stay_with_their_version(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stored = {"command": "x", "date": "2026-01-01", "results_version": 1, "numbers": {"old: a": 1}}
+    (tmp_path / "exact.json").write_text(json.dumps(stored))
+    monkeypatch.setattr(studies, "DOCS", tmp_path)
+    monkeypatch.setattr(studies, "_write_study_page", lambda study, folder, found: found)
+    measured = {"old: a": lambda: 2, "new: b": lambda: 3}
+    monkeypatch.setattr(import_study("exact"), "parts", lambda task: measured)
+    options = load_settings("exact")["scale"], tmp_path, studies.Workers("serial")
+    found = studies.measure_study("exact", *options, only="new")
+    assert found["numbers"] == {"old: a": 1, "new: b": 3}
+    assert "at results version 1 (" in made(found) and '--only "new"`' in made(found)
+    with pytest.raises(ValueError, match="only must begin the name of one of"):
+        studies.measure_study("exact", *options, only="newer")
 
 
 class Run:
@@ -428,7 +519,7 @@ class Run:
 def test_a_race_under_the_supremum_is_never_shorter_than_under_the_largest_seen():
     """Of the same samples: values are smaller in its units, so that the same bars are met later."""
     problem, lengths = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 3), []
-    for kind in (RacingThompson, paper.RacingBySupremum):
+    for kind in (RacingThompson, variants.RacingBySupremum):
         agent = kind.paper(problem, sigma=0.3)
         for seed in range(40):
             agent.reset(1)
@@ -446,11 +537,11 @@ def test_no_weight_is_above_the_supremum_also_where_another_proposal_stands_in()
         proposal.update(make_generator("unused"), np.array([counts]), np.zeros((1, 3)))
         draws = proposal.draw(make_generator("weights"), np.arange(1), 10_000)
         log_weights = find_log_weights(proposal, np.arange(1), draws.means)
-        assert log_weights.max() <= paper.find_log_supremum(proposal, has_fallback=True) + 1e-9, (
-            counts
-        )
+        assert (
+            log_weights.max() <= variants.find_log_supremum(proposal, has_fallback=True) + 1e-9
+        ), counts
     # At 0; of 10,000 normal draws about 20 are within 0.2, where the log-weight is 0.02 lower.
-    assert paper.find_log_supremum(proposal, has_fallback=False) - log_weights.max() < 0.02
+    assert variants.find_log_supremum(proposal, has_fallback=False) - log_weights.max() < 0.02
 
 
 def test_a_weight_without_a_known_supremum_is_refused():
@@ -463,4 +554,4 @@ def test_a_weight_without_a_known_supremum_is_refused():
         (Gaussian(), Gamma(2.0, 1.0), "q_0 is bounded"),
     ]:
         with pytest.raises(ValueError, match=text):
-            paper.RacingBySupremum.paper(BanditProblem(likelihood, prior, 4))
+            variants.RacingBySupremum.paper(BanditProblem(likelihood, prior, 4))
