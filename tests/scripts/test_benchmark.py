@@ -29,7 +29,7 @@ NEEDS_PEERS = {
 
 
 ADAPTERS = environments.ADAPTERS
-MEASURED = "control environment exact racing smc features"
+MEASURED = "control environment exact racing smc propensities features"
 
 
 def run_families(folder: Path, *families: str) -> dict:
