@@ -899,7 +899,8 @@ class Agent(Lanes, metaclass=AgentMeta):
             if not self.takes_available:
                 self._refuse_available(available)
             mask = check_available(available, num_arms, num_decisions)
-        prices = self._check_prices(*prices, num_arms, num_decisions)
+        values, costs = prices
+        prices = self._check_prices(values, costs, num_arms, num_decisions)
         if self._has_features:
             num_features = self.problem.num_features  # type: ignore[attr-defined]
             self.evidence.set_decision(

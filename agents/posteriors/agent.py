@@ -126,7 +126,7 @@ class PosteriorAgent(Agent):
         """
         self._require_reset()
         size, condition = self._find_size(observation, None) or 0, ""
-        if self.num_envs is not None or self.inner is None or not self._has_features:
+        if self.num_envs is not None or self._posterior is None or not self._has_features:
             condition = "be asked of a single run of a race with features"
         elif not self.evidence.is_cumulative:
             condition = "be left out beside a discount or a window, which bound rows themselves"
@@ -139,8 +139,8 @@ class PosteriorAgent(Agent):
         problem: Any = self.problem
         placed = problem.place(observation, size)
         features = check_features(placed, problem.num_features, size)
-        self.inner.update(self.rng, self.evidence)
-        evidence, error = self.inner.compact(self.evidence, max_rows, features)
+        self._posterior.update(self.rng, self.evidence)
+        evidence, error = self._posterior.compact(self.evidence, max_rows, features)
         if not error <= MAX_COMPACT_ERROR:
             condition = f"be enough for a total variation of at most {MAX_COMPACT_ERROR}"
             text = f"its upper limit is {error:.2g}"
@@ -148,7 +148,7 @@ class PosteriorAgent(Agent):
         if evidence is not self.evidence:
             self._find_diagnostics()
             self.evidence = evidence
-            self.inner.start(self.rng, self.num_lanes)
+            self._posterior.start(self.rng, self.num_lanes)
         return error  # type: ignore[no-any-return]
 
     def _refuse_learner(self, name: str) -> None:

@@ -123,8 +123,9 @@ class RacePosterior(Posterior):
         self, values: np.ndarray, costs: np.ndarray, top: int, available: np.ndarray | None
     ) -> np.ndarray | None:
         """Return what the posterior says, where it is known."""
-        known = super() if self.exact is None else self.exact
-        return known.priced_probabilities(values, costs, top, available)
+        if self.exact is None:
+            return None
+        return self.exact.priced_probabilities(values, costs, top, available)
 
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) arms that races find; one sample decides where weights are equal.

@@ -55,12 +55,13 @@ class HorizonRule(Agent):
         self._is_new = self._is_new | mask
 
     def act(
-        self, observation: Any = None, *, available: Any = None, size: int | None = None
+        self, observation: Any = None, *, size: int | None = None, floor: float = 0.0, **others: Any
     ) -> Any:
         """Choose an arm in every lane, which is a decision in each; a size is as many."""
         with self._lock:
-            actions = super().act(observation, available=available, size=size)
-            self._count_decisions(size or 1)
+            actions = super().act(observation, size=size, floor=floor, **others)
+            if not floor:  # `decide` has counted them
+                self._count_decisions(size or 1)
             return actions
 
     def observe(
