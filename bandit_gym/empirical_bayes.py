@@ -139,6 +139,9 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
         Efron, "Large-Scale Inference" (2010), chapter 1.
     """
     check_object("likelihood", likelihood, Likelihood)  # type: ignore[type-abstract]
+    if likelihood.needs_squares:
+        condition = "have a known std, or a prior that is given and not fitted"
+        raise ValueError(message("likelihood", condition, likelihood))
     if isinstance(likelihood, Bernoulli) and likelihood.graded:
         condition = "have rewards of 0 or 1 for fit_prior, as graded ones vary less"
         raise ValueError(message("likelihood", condition, likelihood))

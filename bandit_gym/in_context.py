@@ -115,6 +115,9 @@ def in_context_dataset(
     problem = find_problem(env)
     if not isinstance(problem, BanditProblem):
         raise TypeError(message("env", "be an environment with a BanditProblem", env))
+    if problem.likelihood.needs_squares:
+        condition = "have rewards of a known std, as counts and sums are all that labels go by"
+        raise ValueError(message("env", condition, problem.likelihood))
     if {effect.kind for effect in list_effects(env)} & {"delays", "means"}:
         raise ValueError(message("env", MEANS_CONDITION, env))
     num_steps = find_num_steps(env, horizon)

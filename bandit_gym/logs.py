@@ -108,6 +108,12 @@ class Log:
         """(K,) total reward of each arm."""
         return np.bincount(self.actions, self.rewards, minlength=self.num_arms).astype(np.float64)
 
+    @property
+    def squares(self) -> FloatArray:
+        """(K,) squares of each arm's rewards around their average, added up."""
+        off = self.rewards - (self.sums / np.maximum(self.counts, 1))[self.actions]
+        return np.bincount(self.actions, off * off, minlength=self.num_arms).astype(np.float64)
+
 
 def read_log(
     source: Any,

@@ -19,7 +19,13 @@ from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.contexts import BLOCKS, add_intercept, count_coefficients, count_numbers, lay_out
 from bandit_gym.likelihoods import LIKELIHOODS, LINKS, Likelihood, Link, likelihood_from_dict
 from bandit_gym.likelihoods.checker import check_values
-from bandit_gym.priors import Prior, UnknownPrior, make_prior, prior_from_dict
+from bandit_gym.priors import (
+    NormalInverseGamma,
+    Prior,
+    UnknownPrior,
+    make_prior,
+    prior_from_dict,
+)
 from bandit_gym.priors.base import BUILT_IN, offers
 from bandit_gym.priors.checker import check_draws
 from bandit_gym.priors.independent import get_stated_support
@@ -70,6 +76,15 @@ class BanditProblem:
         if isinstance(prior_size, int) and prior_size != size:
             condition = f"have {size} values in its lists of parameters, as {name} says"
             raise ValueError(message("prior", condition, prior_size))
+        if isinstance(self.prior, UnknownPrior):
+            return
+        is_joint = isinstance(self.prior, NormalInverseGamma)
+        if self.likelihood.needs_squares and not is_joint:
+            condition = "be a NormalInverseGamma where the std of rewards is None"
+            raise ValueError(message("prior", condition, self.prior))
+        if is_joint and not self.likelihood.needs_squares:
+            condition = "be Gaussian(std=None) under a NormalInverseGamma prior"
+            raise ValueError(message("likelihood", condition, self.likelihood))
 
     def offers(self, capability: str) -> bool:
         """Say whether the prior has a capability, one of `bandit_gym.priors.CAPABILITIES`."""
@@ -138,8 +153,13 @@ class ContextualProblem(BanditProblem):
             raise TypeError(message("likelihood", condition, self.likelihood))
         object.__setattr__(self, "num_arms", check_integer("num_arms", self.num_arms, minimum=2))
         self._check_prior("num_features", minimum=1)
-        if not isinstance(self.prior, UnknownPrior):
-            check_draws(self.prior, None, self.num_features)
+        prior: Any = self.prior
+        is_joint = isinstance(prior, NormalInverseGamma)
+        if is_joint and (np.ndim(prior.shape) or np.ndim(prior.scale)):
+            condition = "have one shape and one scale where coefficients share a deviation"
+            raise ValueError(message("prior", condition, prior))
+        if not isinstance(prior, UnknownPrior):
+            check_draws(prior, None, self.num_features)
         if self.layout is not None:
             check_choice("layout", self.layout, BLOCKS)
             count_numbers(self.layout, self.num_arms, self.num_features)

@@ -46,6 +46,7 @@ from bandit_gym.checks import (
     check_probabilities,
     check_returned,
     check_rewards,
+    check_squares,
     check_statistics,
     check_weights,
     find_problem,
@@ -119,6 +120,11 @@ class AgentMeta(type):
             condition = f"have no features for {cls.__name__}"
             remedy = "RacingThompson, Greedy, BayesUCB and LinUCB are among those that take them"
             raise ValueError(message("problem", condition, problem, remedy))
+        needs_squares = isinstance(problem, BanditProblem) and problem.likelihood.needs_squares
+        if needs_squares and not cls.takes_squares:  # type: ignore[attr-defined]
+            condition = f"have rewards of known std for {cls.__name__}, which has no takes_squares"
+            remedy = "ExactThompson, BayesUCB, Greedy and TopTwoThompson are among those that have"
+            raise ValueError(message("problem", condition, problem.likelihood, remedy))
         agent = super().__call__(problem, *others, **options)
         agent._options = dict(zip(names[1:], others, strict=False)) | options
         return agent
@@ -156,6 +162,8 @@ class Agent(Lanes, metaclass=AgentMeta):
         takes_values: whether decisions take `values` and `costs` of the arms, as those of rules do
             that ask nothing but the belief.
         takes_top: whether `act` and `action_probabilities` take `top`, for the order of one draw.
+        takes_squares: whether it plays rewards of unknown deviation; `evidence.squares` then has
+            (N, K) squares of rewards around their arm's average.
     """
 
     has_exact_probabilities: bool = True
@@ -164,6 +172,7 @@ class Agent(Lanes, metaclass=AgentMeta):
     takes_available: ClassVar[bool] = False
     takes_values: bool = False
     takes_top: ClassVar[bool] = False
+    takes_squares: ClassVar[bool] = False
     state_names: ClassVar[tuple[str, ...]] = ("evidence", "_diagnostics")
     _options: dict[str, Any]
 
@@ -439,7 +448,9 @@ class Agent(Lanes, metaclass=AgentMeta):
         return None if weights is None else check_weights(weights, size, mask)
 
     @atomic
-    def warm_start(self, counts: Any, sums: Any, *, observation: Any = None) -> None:
+    def warm_start(
+        self, counts: Any, sums: Any, *, observation: Any = None, squares: Any = None
+    ) -> None:
         """Add earlier data, given as sufficient statistics, to every lane.
 
         It adds to what is known, so it also serves feedback that comes late and in batches. It does
@@ -451,6 +462,8 @@ class Agent(Lanes, metaclass=AgentMeta):
             sums: total reward of those pulls, in reward units; of the shape of counts.
             observation: where the problem has features, those of the contexts, (R, K, d), or (R, d)
                 of rows. If it has a layout, the numbers of contexts will do, (R, p).
+            squares: (K,) or (N, K) sums of the squares of these rewards, where the std of rewards
+                is None, and only there.
 
         Raises:
             TypeError: if features are needed, and there are none.
@@ -458,15 +471,22 @@ class Agent(Lanes, metaclass=AgentMeta):
                 infinite or of another shape; names the arm or the row.
         """
         self._require_reset()
+        rule = self.problem.likelihood
         if not self._has_features:
-            shape, rule = self.lane_counts.shape, self.problem.likelihood
-            self.evidence.add_totals(*check_statistics(counts, sums, rule, shape))
+            totals = check_statistics(counts, sums, rule, self.lane_counts.shape)
+            centred = check_squares(squares, *totals, rule)
+            self.evidence.add_totals(*totals, *([] if centred is None else [centred]))
             return
+        if rule.needs_squares:
+            condition = "be left out where arms have features and the std of rewards is None"
+            remedy = "observe each reward with its observation"
+            raise TypeError(message("warm_start", condition, counts, remedy))
         size = len(np.atleast_1d(as_array(counts)))  # type: ignore[arg-type]
         features = self._check_rows(observation, size)
         shape = features.shape[:-1]
         axes = ("row",) if len(shape) == 1 else ("row", "arm")
-        totals = check_statistics(counts, sums, self.problem.likelihood, shape, axes)
+        totals = check_statistics(counts, sums, rule, shape, axes)
+        check_squares(squares, *totals, rule)
         is_known = totals[0] > 0
         self.evidence.add_totals(features[is_known], *(each[is_known] for each in totals))
 
@@ -513,7 +533,10 @@ class Agent(Lanes, metaclass=AgentMeta):
                     raise ValueError(message("observation", condition, rows.shape[1]))
                 rows = rows[np.arange(len(log)), log.actions]
         elif self.evidence.is_cumulative and self.can_warm_start and weights is None:
-            self.warm_start(log.counts, log.sums)
+            if self.problem.likelihood.needs_squares:
+                self.evidence.add_totals(log.counts, log.sums, log.squares)
+            else:
+                self.warm_start(log.counts, log.sums)
             return
         for i, reward in enumerate(all_rewards):
             actions = np.full(self.num_lanes, log.actions[i])

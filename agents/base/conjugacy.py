@@ -134,6 +134,8 @@ TABLE_1: dict[type, ConjugateRow] = {
 def find_row(likelihood: Likelihood) -> Any:
     """Return a likelihood's row: Table 1's, or the one that its own class states, or None."""
     kind = type(likelihood)
+    if likelihood.needs_squares:  # see `agents.posteriors.student`
+        return None
     return TABLE_1.get(kind, vars(kind).get("conjugate_row"))
 
 
@@ -145,7 +147,7 @@ def is_compiled(likelihood: Likelihood) -> bool:
 
 def find_update_matrix(likelihood: Likelihood) -> np.ndarray:
     """Return (2, 2) what a pull and a unit of reward add to the first and second parameter."""
-    variance = likelihood.std**2 if isinstance(likelihood, likelihoods.Gaussian) else 1.0
+    variance = likelihood.known_std**2 if isinstance(likelihood, likelihoods.Gaussian) else 1.0
     return np.array(find_row(likelihood).update_matrix, dtype=np.float64) / variance
 
 
@@ -173,7 +175,7 @@ def reference_prior(likelihood: Likelihood) -> Prior:
     """
     row = find_row(likelihood)
     if row is None or row.reference is None:
-        name = likelihood.name
-        condition = f"be an object or a dict for {name} rewards, which have no reference prior"
+        rewards = f"{likelihood.name} rewards" + " of unknown std" * likelihood.needs_squares
+        condition = f"be an object or a dict for {rewards}, which have no reference prior"
         raise ValueError(message("prior", condition, REFERENCE))
     return row.reference

@@ -1,6 +1,12 @@
 """What an agent keeps of its data: the count and the sum of each arm's rewards.
 
-They may be discounted, or those of a window, for environments that change.
+They may be discounted, or those of a window, for environments that change. Where the deviation of
+rewards is unknown, the sum of their squares around the arm's average is kept beside them. Of two
+sets of n_i rewards with the sums s_i and the squares q_i it is
+
+    q = q_1 + q_2 + n_1 n_2 / (n_1 + n_2) (s_1 / n_1 - s_2 / n_2)^2,
+
+in which no large terms cancel (Chan, Golub and LeVeque 1979), and n_i may be weights.
 
 Notation: K arms, N lanes, R of them with a reward, w rewards in a window. A reward of weight c is c
 equal ones, in one event: one step of a discount and one place in a window.
@@ -8,6 +14,7 @@ equal ones, in one event: one step of a discount and one place in a window.
 
 from __future__ import annotations
 
+import copy
 from importlib import import_module
 from typing import Any, ClassVar, Self
 
@@ -23,36 +30,57 @@ MAX_REWARDS = 10**8
 """In the windows of all lanes: 1.2 GB."""
 
 
+def merge_squares(
+    counts: Any, sums: Any, squares: Any, more_counts: Any, more_sums: Any, more_squares: Any = 0.0
+) -> np.ndarray:
+    """Return the centred squares q of two sets of rewards together, by the formula above."""
+    total = np.add(counts, more_counts)
+    averages = [s / np.where(n > 0, n, 1) for n, s in ((counts, sums), (more_counts, more_sums))]
+    between = np.square(averages[0] - averages[1]) * (more_counts / np.where(total > 0, total, 1))
+    return np.asarray(squares + more_squares + counts * between)
+
+
 class CountsAndSums:
     """The pulls and the total reward of each arm, all that a likelihood of means needs.
 
     Arguments:
         num_arms: K.
         discount: in (0, 1], by which each reward multiplies its lane's earlier counts and sums.
+        keeps_squares: whether the deviation of rewards is unknown.
 
     Attributes:
         counts: (N, K) pulls; integers unless earlier ones are discounted, or weights are none.
         sums: (N, K) total rewards, in reward units.
+        squares: (N, K) squares of rewards around their arm's average; None if they are not kept.
         is_cumulative: whether rewards only add up, so that equal counts mean equal data.
         max_lanes: how many lanes there is memory for.
     """
 
-    state_names: ClassVar[tuple[str, ...]] = ("counts", "sums")
+    state_names: ClassVar[tuple[str, ...]] = ("counts", "sums", "squares")
     is_cumulative: bool = True
+    squares: np.ndarray | None = None
 
-    def __init__(self, num_arms: int, discount: float = 1.0) -> None:
+    def __init__(
+        self, num_arms: int, discount: float = 1.0, *, keeps_squares: bool = False
+    ) -> None:
         self.max_lanes = MAX_STATISTICS // num_arms
         self.discount, self.is_cumulative = discount, discount == 1
         self.counts = np.zeros((0, num_arms), dtype=np.int64 if discount == 1 else np.float64)
         self.sums = np.zeros((0, num_arms))
+        self.squares = self.sums.copy() if keeps_squares else None
 
     @classmethod
     def from_totals(
-        cls, counts: np.ndarray, sums: np.ndarray, *, is_cumulative: bool = True
+        cls,
+        counts: np.ndarray,
+        sums: np.ndarray,
+        squares: np.ndarray | None = None,
+        *,
+        is_cumulative: bool = True,
     ) -> Self:
-        """Return evidence that has (N, K) counts and sums, which are not copied."""
+        """Return evidence that has (N, K) counts, sums and squares, which are not copied."""
         evidence = cls.__new__(cls)
-        evidence.counts, evidence.sums = counts, sums
+        evidence.counts, evidence.sums, evidence.squares = counts, sums, squares
         evidence.is_cumulative = is_cumulative
         return evidence
 
@@ -60,11 +88,14 @@ class CountsAndSums:
         """Prepare for so many lanes without data."""
         shape = num_lanes, self.counts.shape[1]
         self.counts, self.sums = np.zeros(shape, dtype=self.counts.dtype), np.zeros(shape)
+        self.squares = None if self.squares is None else np.zeros(shape)
 
     def restart(self, mask: np.ndarray) -> None:
         """Remove the data of the (N,) masked lanes."""
         self.counts[mask] = 0
         self.sums[mask] = 0.0
+        if self.squares is not None:
+            self.squares[mask] = 0.0
 
     def add(
         self,
@@ -81,6 +112,11 @@ class CountsAndSums:
         if weights is not None:
             self.counts, added = make_room_for_weights(self.counts, weights)
             rewards = rewards * weights
+        if self.squares is not None:
+            self.squares[lanes] *= self.discount  # around an average that stays
+            at = lanes, arms
+            known = self.counts[at], self.sums[at], self.squares[at]
+            self.squares[at] = merge_squares(*known, added, rewards)
         if len(lanes) == 1:
             lane, arm = lanes.item(0), arms.item(0)
             self.sums[lane, arm] += rewards.item(0)
@@ -90,8 +126,13 @@ class CountsAndSums:
             self.sums.reshape(-1)[indices] += rewards
             self.counts.reshape(-1)[indices] += added
 
-    def add_totals(self, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Add earlier data of which only (N, K) counts and sums are known."""
+    def add_totals(
+        self, counts: np.ndarray, sums: np.ndarray, squares: np.ndarray | None = None
+    ) -> None:
+        """Add earlier data of which only (N, K) counts, sums and centred squares are known."""
+        if self.squares is not None:
+            known = self.counts, self.sums, self.squares
+            self.squares = merge_squares(*known, counts, sums, squares)
         self.counts += counts
         self.sums += sums
 
@@ -99,6 +140,7 @@ class CountsAndSums:
         """Make room for so many more arms, which have no data."""
         padding = (0, 0), (0, num_arms)
         self.counts, self.sums = np.pad(self.counts, padding), np.pad(self.sums, padding)
+        self.squares = None if self.squares is None else np.pad(self.squares, padding)
 
     def copy_decision(self) -> Self:
         """Return a copy for a decision that is only asked about, in a tenth of deepcopy's time."""
@@ -108,9 +150,9 @@ class CountsAndSums:
         return twin
 
     def copy_totals(self) -> CountsAndSums:
-        """Return the present counts and sums, which stay as they are."""
-        counts, sums = self.counts.copy(), self.sums.copy()
-        return CountsAndSums.from_totals(counts, sums, is_cumulative=self.is_cumulative)
+        """Return the present counts, sums and squares, which stay as they are."""
+        totals = copy.deepcopy((self.counts, self.sums, self.squares))
+        return CountsAndSums.from_totals(*totals, is_cumulative=self.is_cumulative)
 
 
 class WindowedCountsAndSums(CountsAndSums):
@@ -121,10 +163,11 @@ class WindowedCountsAndSums(CountsAndSums):
         window: w >= 1.
     """
 
-    state_names = ("_arms", "_rewards", "_weights", "_next_slots", "_totals")
+    state_names = ("_arms", "_rewards", "_weights", "_next_slots", "_totals", "_total_squares")
+    _total_squares: np.ndarray | None = None
 
-    def __init__(self, num_arms: int, window: int) -> None:
-        super().__init__(num_arms)
+    def __init__(self, num_arms: int, window: int, *, keeps_squares: bool = False) -> None:
+        super().__init__(num_arms, keeps_squares=keeps_squares)
         self.window, self.is_cumulative = window, False
         self.max_lanes = min(self.max_lanes, MAX_REWARDS // window)
 
@@ -136,22 +179,35 @@ class WindowedCountsAndSums(CountsAndSums):
         self._weights = np.ones(shape)
         self._next_slots = np.zeros(num_lanes, dtype=np.int64)
         self._totals = np.zeros(self.sums.shape)
+        self._total_squares = copy.copy(self.squares)
 
     def restart(self, mask: np.ndarray) -> None:
         """Remove the data of the (N,) masked lanes."""
         super().restart(mask)
         self._arms[mask], self._rewards[mask] = -1, 0.0
         self._next_slots[mask], self._totals[mask] = 0, 0.0
+        if self._total_squares is not None:
+            self._total_squares[mask] = 0.0
 
     def add_arms(self, num_arms: int) -> None:
         """Make room for so many more arms, which have no data."""
         super().add_arms(num_arms)
-        self._totals = np.pad(self._totals, ((0, 0), (0, num_arms)))
+        padding = (0, 0), (0, num_arms)
+        self._totals = np.pad(self._totals, padding)
+        if self._total_squares is not None:
+            self._total_squares = np.pad(self._total_squares, padding)
 
-    def add_totals(self, counts: np.ndarray, sums: np.ndarray) -> None:
+    def add_totals(
+        self, counts: np.ndarray, sums: np.ndarray, squares: np.ndarray | None = None
+    ) -> None:
         """Add earlier data, which stay as the prior does."""
+        if self._total_squares is not None:
+            is_of_arm = self._arms[..., None] == np.arange(self.counts.shape[1])
+            in_window = np.where(is_of_arm, self._weights[..., None], 0.0).sum(axis=1)
+            known = np.rint(self.counts - in_window), self._totals, self._total_squares
+            self._total_squares = merge_squares(*known, counts, sums, squares)
         before = self.sums.copy()
-        super().add_totals(counts, sums)
+        super().add_totals(counts, sums, squares)
         self._totals += self.sums - before
 
     def add(
@@ -182,6 +238,12 @@ class WindowedCountsAndSums(CountsAndSums):
         totals = np.rint(self.counts[lanes, arms] - window_counts - weights)
         self.counts[lanes, arms] = totals + window_counts
         self.sums[lanes, arms] = self._totals[lanes, arms] + window_sums
+        if self.squares is not None and self._total_squares is not None:
+            average = window_sums / np.where(window_counts > 0, window_counts, 1.0)
+            squares = (kept * np.square(self._rewards[lanes] - average[:, None])).sum(axis=1)
+            earlier = totals, self._totals[lanes, arms], self._total_squares[lanes, arms]
+            known = window_counts, window_sums, squares
+            self.squares[lanes, arms] = merge_squares(*known, *earlier)
 
 
 def make_evidence(problem: BanditProblem, discount: float, window: int | None) -> Any:
@@ -197,15 +259,17 @@ def make_evidence(problem: BanditProblem, discount: float, window: int | None) -
         window = check_integer("window", window, minimum=1, maximum=MAX_REWARDS)
         if discount < 1.0:
             raise ValueError(message("window", "be None beside a discount", window))
+    keeps_squares = problem.likelihood.needs_squares
     if isinstance(problem, ContextualProblem):
         # By name: it is a layer above, and loads for problems with features alone.
         rows: Any = import_module("agents.regression.rows")
+        sizes = problem.num_features, keeps_squares
         if discount == 1.0 and window is None:
-            return rows.Rows(problem.num_features)
-        return rows.ForgettingRows(problem.num_features, discount, window)
+            return rows.Rows(*sizes)
+        return rows.ForgettingRows(*sizes, discount, window)
     if window is not None:
-        return WindowedCountsAndSums(num_arms, window)
-    return CountsAndSums(num_arms, discount)
+        return WindowedCountsAndSums(num_arms, window, keeps_squares=keeps_squares)
+    return CountsAndSums(num_arms, discount, keeps_squares=keeps_squares)
 
 
 def make_room_for_weights(counts: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

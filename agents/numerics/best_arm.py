@@ -373,12 +373,12 @@ class Arms(NamedTuple):
 
     Attributes:
         density: at places.
-        cdf: at places.
+        cdf: at places; None to integrate the density, where that takes less time.
         quantile: at levels (M, 1, 1).
     """
 
     density: Callable[[FloatArray], FloatArray]
-    cdf: Callable[[FloatArray], FloatArray]
+    cdf: Callable[[FloatArray], FloatArray] | None
     quantile: Callable[[FloatArray], FloatArray]
 
 
@@ -426,8 +426,9 @@ def _integrate_panels(
     x = (middle[..., None] + half[..., None] * _NODES).reshape(len(ends), -1).T[..., None]
     sizes = (half[..., None] * _WEIGHTS).reshape(len(ends), -1).T[..., None]
     with np.errstate(all="ignore"):
-        density, below = np.asarray(arms.density(x)), arms.cdf(x)
-    density = np.where(np.isfinite(density), density, 0.0)  # an end of the support, by rounding
+        density = np.asarray(arms.density(x))
+        density = np.where(np.isfinite(density), density, 0.0)  # an end of the support, by rounding
+        below = _integrate_up(density, half) if arms.cdf is None else arms.cdf(x)
     if available is not None:
         density, below = np.where(available, density, 0.0), np.where(available, below, 1.0)
     before = _multiply_factors(below, top)
@@ -448,6 +449,17 @@ def _multiply_factors(below: FloatArray, top: int) -> FloatArray:
         chances[..., i + 1] = f * chances[..., i]
         chances[1:, ..., i + 1] += (1 - f) * chances[:-1, ..., i]
     return chances
+
+
+def _integrate_up(density: FloatArray, half: FloatArray) -> FloatArray:
+    """Return (M, N, K) integrals up to the nodes of panels with (N, P) half lengths."""
+    panels = (
+        density.reshape(half.shape[1], _NUM_NODES, *density.shape[1:]) * half.T[:, None, :, None]
+    )
+    masses = np.tensordot(_WEIGHTS, panels, (0, 1))  # (P, N, K)
+    to_right = np.tensordot(_TO_RIGHT, panels, (0, 1)).swapaxes(0, 1)  # (P, Q, N, K)
+    above = np.flip(np.cumsum(np.flip(masses, axis=0), axis=0), axis=0) - masses
+    return np.clip(1.0 - above[:, None] - to_right, 0.0, 1.0).reshape(density.shape)
 
 
 def best_arm_probabilities(
@@ -579,6 +591,6 @@ def price_arms(arms: Arms, value: Any, cost: Any, shape: tuple[int, ...]) -> Arm
 
     return Arms(
         lambda y: arms.density(means(y)) / value,
-        lambda y: arms.cdf(means(y)),
+        lambda y: arms.cdf(means(y)),  # type: ignore[misc]  # no arms lack it here
         lambda p: np.broadcast_to(value * arms.quantile(p) - cost, (len(p), *shape)),
     )

@@ -29,7 +29,7 @@ from agents.oracle.chains import means_probabilities
 from agents.oracle.contextual import contextual_probabilities
 from agents.oracle.dependent import joint_probabilities, make_mixture_solver
 from agents.oracle.panels import ToleranceError, integrate_arms
-from bandit_gym.checks import check_arms, check_real, check_statistics
+from bandit_gym.checks import check_arms, check_real, check_squares, check_statistics
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 
@@ -40,7 +40,12 @@ QUADRATURE_TOLERANCE, SAMPLING_TOLERANCE = 1e-6, 2e-3
 
 
 def action_probabilities(
-    problem: BanditProblem, counts: Any, sums: Any, *, tolerance: float | None = None
+    problem: BanditProblem,
+    counts: Any,
+    sums: Any,
+    *,
+    squares: Any = None,
+    tolerance: float | None = None,
 ) -> FloatArray:
     """Return the probability that each arm has the largest mean, given the data.
 
@@ -55,6 +60,8 @@ def action_probabilities(
             pair of (t, d) features and (t,) rewards.
         sums: (..., K) total reward of each arm, in reward units. For a `ContextualProblem` the
             (K, d) features of this decision.
+        squares: (..., K) sums of the squares of the rewards, where their std is None and arms have
+            no features, and only there.
         tolerance: largest error of a probability that is accepted. Default 1e-6 by quadrature,
             otherwise 2e-3, where the cost grows like 1 / tolerance^2. With features that of the
             total variation distance: 1e-4 for d <= 3, otherwise 1e-3.
@@ -68,11 +75,17 @@ def action_probabilities(
         ToleranceError: if the tolerance is out of reach, as for a posterior that does not
             integrate, or one whose modes draws do not meet; says which error was achieved.
     """
-    return action_probabilities_with_error(problem, counts, sums, tolerance=tolerance)[0]
+    options: dict[str, Any] = {"squares": squares, "tolerance": tolerance}
+    return action_probabilities_with_error(problem, counts, sums, **options)[0]
 
 
 def action_probabilities_with_error(
-    problem: BanditProblem, counts: Any, sums: Any, *, tolerance: float | None = None
+    problem: BanditProblem,
+    counts: Any,
+    sums: Any,
+    *,
+    squares: Any = None,
+    tolerance: float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return `action_probabilities` and, for each row, an estimate of its largest error.
 
@@ -93,7 +106,8 @@ def action_probabilities_with_error(
         return best, np.array(error)
     shape = check_arms("counts", counts, num_arms)
     num_pulls, totals = check_statistics(counts, sums, problem.likelihood, shape)
-    solve: Callable[[FloatArray, FloatArray], Any]  # the probabilities, their error, and more
+    centred = check_squares(squares, num_pulls, totals, problem.likelihood)
+    solve: Callable[..., Any]  # the probabilities, their error, and more
     if problem.offers("arm_log_density"):
         solve = partial(integrate_arms, Arms(problem), tolerance or QUADRATURE_TOLERANCE)
     elif problem.offers("shared_components"):
@@ -102,7 +116,8 @@ def action_probabilities_with_error(
         solve = partial(means_probabilities, problem, tolerance or SAMPLING_TOLERANCE)
     else:
         solve = partial(joint_probabilities, problem, tolerance or SAMPLING_TOLERANCE)
-    rows = np.stack([num_pulls, totals], axis=-2).reshape(-1, 2, num_arms)
+    statistics = [num_pulls, totals] + ([] if centred is None else [centred])
+    rows = np.stack(statistics, axis=-2).reshape(-1, len(statistics), num_arms)
     answers = [solve(*row) for row in rows]
     probabilities, errors = (np.array([answer[i] for answer in answers]) for i in (0, 1))
     return probabilities.reshape(shape), errors.reshape(shape[:-1])

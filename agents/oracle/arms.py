@@ -152,6 +152,8 @@ class Arms:
         Such a density has one mode, or one at either end, and nothing that hides.
         """
         has_features = type(self.problem.likelihood) in (Bernoulli, Exponential, Gaussian, Poisson)
+        if self.problem.likelihood.needs_squares:
+            return False
         return self.problem.offers("natural_parameters") and has_features
 
     @cached_property
@@ -200,11 +202,13 @@ class ArmPosteriors:
         arms: what is known before any data.
         counts: (K,) pulls.
         sums: (K,) total rewards.
+        squares: (K,) squares of rewards around their average, where their deviation is unknown.
     """
 
     arms: Arms
     counts: FloatArray
     sums: FloatArray
+    squares: FloatArray | None = None
 
     @property
     def line(self) -> Line:
@@ -213,9 +217,14 @@ class ArmPosteriors:
 
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (M, K) log-densities, up to a constant per arm, at (M, K) means."""
-        prior, likelihood = self.arms.log_prior(means), self.arms.problem.likelihood
+        prior = self.arms.log_prior(means)
+        known: Any = self.arms.problem.likelihood
+        data_of_arms = [self.counts, self.sums]
+        if self.squares is not None:  # the deviation is integrated out
+            known = self.arms.problem.prior
+            data_of_arms.append(self.squares)
         with np.errstate(all="ignore"):
-            data = likelihood.log_likelihood(means, self.counts, self.sums)
+            data = known.log_likelihood(means, *data_of_arms)
             # No data say nothing, even at means whose squares overflow.
             values = np.where((prior == -np.inf) | (self.counts == 0), prior, prior + data)
         require_density("the log-density of a posterior", values, means)

@@ -132,8 +132,8 @@ class PosteriorTarget:
         full[..., self.chosen] = theta
         return np.asarray(prior.arm_log_density(full)[..., self.chosen].sum(axis=-1))  # type: ignore[attr-defined]
 
-    def log_likelihood(self, predictors: FloatArray) -> FloatArray:
-        """Return the (...) log-likelihoods of (..., n) linear predictors."""
+    def log_likelihood(self, predictors: FloatArray, theta: FloatArray) -> FloatArray:
+        """Return the (...) log-likelihoods of (..., n) predictors, those of (..., d) theta."""
         likelihood, data = self.problem.likelihood, (self.counts, self.sums)
         if isinstance(self.problem, ContextualProblem):
             std = getattr(likelihood, "std", 1.0)
@@ -147,7 +147,7 @@ class PosteriorTarget:
         """Return the (M,) log-likelihoods of (M, d) coefficients, a part of them at a time."""
         step = max(1, MAX_PREDICTORS // max(1, len(self.rows)))
         parts = np.split(theta, range(step, len(theta), step))
-        return np.concatenate([self.log_likelihood(part @ self.rows.T) for part in parts])
+        return np.concatenate([self.log_likelihood(part @ self.rows.T, part) for part in parts])
 
     def log_density(self, theta: FloatArray, power: float = 1.0) -> FloatArray:
         """Return (M,) log-densities of (M, d) coefficients, the likelihood raised to a power."""
@@ -160,7 +160,8 @@ class PosteriorTarget:
         def density(log_radius: FloatArray) -> FloatArray:
             radius = np.exp(log_radius)
             theta = radius[..., None] * rays[:, None]
-            parts = self.log_prior(theta) + self.log_likelihood(radius[..., None] * slopes[:, None])
+            predictors = radius[..., None] * slopes[:, None]
+            parts = self.log_prior(theta) + self.log_likelihood(predictors, theta)
             return parts + rays.shape[1] * log_radius
 
         return density

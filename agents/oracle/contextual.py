@@ -18,11 +18,13 @@ Notation: K arms, d features, t rewards, S simplices, R rays, M points.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
+from numpy.random import Generator
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
@@ -72,6 +74,45 @@ REACHES = 1e-7 * 3.0 ** np.arange(19.0)
 
 MAX_VALUES = 1 << 21
 """Predictors of all rows that are held at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class StudentTarget(PosteriorTarget):
+    """The posterior of coefficients with the unknown deviation of rewards integrated out.
+
+    With the prior InverseGamma(a, b) of s^2, n rewards and the sum of squares C of these and of the
+    coefficients' own normal prior, its density is in proportion to (b + C / 2)^-(a + (n + d) / 2).
+
+    Attributes:
+        squares: of the rewards around their row's average.
+    """
+
+    squares: float = 0.0
+
+    def compress(self) -> StudentTarget:
+        """Return the target itself: the number of rewards counts."""
+        return self
+
+    def sample_prior(self, rng: Generator, size: int) -> FloatArray:
+        """Return (size, d) draws of the prior."""
+        shape, prior = (size, self._num_all), self.problem.prior
+        return np.asarray(prior.sample_with_stds(rng, shape, is_shared=True)[0] / self.units)  # type: ignore[attr-defined]
+
+    def log_prior(self, theta: FloatArray) -> FloatArray:
+        """Return the (...) log-densities of (..., d) coefficients under the prior."""
+        return self._log_density(theta, 0.0, 0.0)
+
+    def log_likelihood(self, predictors: FloatArray, theta: FloatArray) -> FloatArray:
+        """Return the (...) log-likelihoods of (..., n) predictors, those of (..., d) theta."""
+        off = np.square(self.sums / self.counts - predictors)
+        of_data = self._log_density(theta, self.counts.sum(), off @ self.counts + self.squares)
+        return of_data - self.log_prior(theta)
+
+    def _log_density(self, theta: FloatArray, num_rewards: float, squares: Any) -> FloatArray:
+        prior: Any = self.problem.prior
+        off = np.square(theta * self.units - prior.mean) * np.asarray(prior.precision)
+        power = prior.shape + (num_rewards + self._num_all) / 2
+        return np.asarray(-power * np.log(prior.scale + (off.sum(axis=-1) + squares) / 2))
 
 
 def contextual_probabilities(
@@ -134,7 +175,11 @@ def _prepare(
     copies = (np.eye(len(distinct)) / sizes)[which.ravel()]
     rows, order, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
     sums = np.bincount(order.ravel(), rewards, len(rows)).astype(np.float64)
-    return PosteriorTarget(problem, rows, counts.astype(np.float64), sums), distinct, copies
+    target = PosteriorTarget(problem, rows, counts.astype(np.float64), sums)
+    if problem.likelihood.needs_squares:
+        off = rewards - (sums / counts)[order.ravel()]
+        target = StudentTarget(**vars(target), squares=float(off @ off))
+    return target, distinct, copies
 
 
 def find_blocks(target: PosteriorTarget, arms: FloatArray) -> list[IntArray]:
@@ -144,6 +189,8 @@ def find_blocks(target: PosteriorTarget, arms: FloatArray) -> list[IntArray]:
     """
     if len(arms) == 1 or not target.problem.offers("arm_log_density"):
         return []
+    if isinstance(target, StudentTarget):
+        return []  # the deviation is one of all
     used = np.concatenate([target.rows, arms]) != 0
     _, labels = connected_components(used.T.astype(int) @ used.astype(int))
     blocks = [np.flatnonzero(np.isin(labels, labels[arm != 0])) for arm in arms]

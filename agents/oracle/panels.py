@@ -266,14 +266,18 @@ class ArmIntegrals(NamedTuple):
 
 
 def integrate_arms(
-    arms: Arms, tolerance: float, counts: FloatArray, sums: FloatArray
+    arms: Arms,
+    tolerance: float,
+    counts: FloatArray,
+    sums: FloatArray,
+    squares: FloatArray | None = None,
 ) -> ArmIntegrals:
     """Return the integrals; raise if the error of a probability misses `tolerance`.
 
     The error adds up what halving all panels once more changes, what the sum misses, what is not
     resolved, what rounding may have done, and the mass beyond the ends and what it rests on there.
     """
-    posteriors = ArmPosteriors(arms, counts, sums)
+    posteriors = ArmPosteriors(arms, counts, sums, squares)
     error, edges = np.inf, find_first_edges(posteriors)
     for mass_in_doubt in (1e-2 * tolerance, 1e-4 * tolerance):
         panels = resolve_panels(posteriors, edges, mass_in_doubt)

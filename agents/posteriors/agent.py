@@ -86,14 +86,16 @@ class PosteriorAgent(Agent):
         return min(super().max_lanes, max_of_posterior)
 
     @atomic
-    def warm_start(self, counts: Any, sums: Any, *, observation: Any = None) -> None:
+    def warm_start(
+        self, counts: Any, sums: Any, *, observation: Any = None, squares: Any = None
+    ) -> None:
         """Add earlier data to every lane, see `Agent.warm_start`.
 
         Raises:
             TypeError: if the posterior learns from single rewards.
         """
         self._refuse_learner("warm_start")
-        super().warm_start(counts, sums, observation=observation)
+        super().warm_start(counts, sums, observation=observation, squares=squares)
 
     @atomic
     def with_arms(self, num_arms: int, prior: Any = None) -> Self:

@@ -251,6 +251,7 @@ class Posterior(Belief):
         min_file_format: of the oldest files of agents that have these.
         max_lanes: how many lanes there is memory for.
         takes_features: whether its parameters are the d coefficients of features.
+        takes_squares: whether it takes rewards of unknown deviation, with `evidence.squares`.
         can_discount: whether it can follow evidence that is discounted or leaves a window.
         other_seeds: of pools of draws that state the error of answers by the first.
         decides_many: whether its belief of one lane under (n, K, d) features draws n best arms.
@@ -262,6 +263,7 @@ class Posterior(Belief):
     state_names: ClassVar[tuple[str, ...]] = ()
     min_file_format: ClassVar[int] = 5
     takes_features: ClassVar[bool] = False
+    takes_squares: ClassVar[bool] = False
     can_discount: ClassVar[bool] = False
     decides_many: ClassVar[bool] = False
     other_seeds: ClassVar[range] = range(0)

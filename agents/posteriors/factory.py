@@ -47,6 +47,8 @@ EXPECTED_POSTERIOR = "be a name, a dict with the key 'name', or a Posterior with
 
 def find_methods(problem: BanditProblem) -> list[str]:
     """Return the EXACT_METHODS that can treat the problem, the best first."""
+    if problem.likelihood.needs_squares:  # and has the one prior that goes with it
+        return ["conjugate"]
     if isinstance(problem, ContextualProblem):
         is_normal = type(problem.prior) in (Normal, MultivariateNormal)
         return ["conjugate"] if is_normal and isinstance(problem.likelihood, Gaussian) else []
@@ -71,6 +73,11 @@ def exact_posterior(problem: BanditProblem, *, method: str = "auto") -> Posterio
     """
     check_choice("method", method, ("auto", *EXACT_METHODS))
     wanted = EXACT_METHODS if method == "auto" else (method,)
+    if problem.likelihood.needs_squares:
+        check_choice("method", method, ("auto", "conjugate"))
+        from agents.posteriors.student import StudentPosterior
+
+        return StudentPosterior(problem)
     suitable = [name for name in find_methods(problem) if name in wanted]
     if not suitable:
         needs = ", or ".join(METHOD_NEEDS[name] for name in wanted)
@@ -101,7 +108,7 @@ POSTERIORS = {
 """What rules call a posterior, and where its factory is."""
 
 POSTERIORS_WITH_FEATURES = {
-    "exact": "agents.regression.gaussian:GaussianCoefficients",
+    "exact": "agents.regression.student:exact_coefficients",
     "smc": "agents.regression.particles:ParticleCoefficients",
     "racing": "agents.regression.posterior:CoefficientRace",
     "laplace": "agents.regression.posterior:LaplaceCoefficients",
@@ -129,6 +136,7 @@ def make_posterior(problem: BanditProblem, posterior: Any) -> Posterior:
         if its_problem != problem:
             condition = f"be of the agent's own problem, {problem!r}, as its attribute problem says"
             raise ValueError(message("posterior", condition, its_problem))
+        _require_squares(problem, type(posterior))
         return posterior.fork()
     if isinstance(posterior, str):
         posterior = {"name": posterior}
@@ -139,9 +147,21 @@ def make_posterior(problem: BanditProblem, posterior: Any) -> Posterior:
     has_features = isinstance(problem, ContextualProblem)
     known = POSTERIORS_WITH_FEATURES if has_features else POSTERIORS
     target = name if is_users else known[check_choice("posterior", name, known)]
-    make = partial(load_named("posterior", target), problem)
+    loaded = load_named("posterior", target)
+    if isinstance(loaded, type):
+        _require_squares(problem, loaded)
+    make = partial(loaded, problem)
     check_arguments(f"posterior {name}", make, posterior)
     made = make(**options)
     if not isinstance(made, Posterior):
         raise TypeError(message("posterior", EXPECTED_POSTERIOR, made))
+    _require_squares(problem, type(made))
     return made
+
+
+def _require_squares(problem: BanditProblem, kind: Any) -> None:
+    """Refuse a kind of posterior that cannot do with rewards of unknown deviation."""
+    if problem.likelihood.needs_squares and not getattr(kind, "takes_squares", False):
+        condition = "be of a kind that takes rewards of unknown std, as takes_squares says"
+        remedy = "ExactThompson has one, and other rules do by posterior='exact'"
+        raise ValueError(message("posterior", condition, kind.__name__, remedy))

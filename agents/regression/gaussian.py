@@ -99,13 +99,32 @@ class NormalBelief(Belief):
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means."""
-        return np.asarray(self._mean + np.maximum(self.std(), MIN_SPREAD) * special.ndtri(p))
+        return np.asarray(self._mean + self._width() * self._quantile(p))
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities of the means at (M,) places."""
-        std = np.maximum(self.std(), MIN_SPREAD)
-        z = (x[:, None, None] - self._mean) / std
-        return np.asarray(np.exp(-0.5 * z * z) / (np.sqrt(2 * np.pi) * std))
+        width = self._width()
+        return np.asarray(self._density((x[:, None, None] - self._mean) / width) / width)
+
+    def _width(self) -> np.ndarray:
+        """Return the (N, K) spreads of the means."""
+        return np.asarray(np.maximum(np.linalg.norm(self._spread, axis=2), MIN_SPREAD))
+
+    def _quantile(self, p: Any) -> Any:
+        """Return quantiles of z, the standard variable of a mean or a difference of means."""
+        return special.ndtri(p)
+
+    def _cdf(self, z: np.ndarray) -> Any:
+        """Return distribution functions of z."""
+        return special.ndtr(z)
+
+    def _density(self, z: np.ndarray) -> Any:
+        """Return densities of z."""
+        return np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
+
+    def _tail(self, z: np.ndarray) -> Any:
+        """Return the part of the expectation of z that is above a value."""
+        return self._density(z)
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean; ties are shared."""
@@ -114,7 +133,7 @@ class NormalBelief(Belief):
         gaps = self._mean - self._mean[:, ::-1]
         std = np.linalg.norm(self._spread - self._spread[:, ::-1], axis=2)
         is_certain = std < MIN_SPREAD
-        best = special.ndtr(gaps / np.where(is_certain, 1.0, std))
+        best = self._cdf(gaps / np.where(is_certain, 1.0, std))
         best = np.where(is_certain, argmax_probabilities(self._mean), best)
         if available is None:
             return best
@@ -142,8 +161,7 @@ class NormalBelief(Belief):
         is_exact &= ((variance > MIN_SPREAD) | ~mask).all(axis=1)
         out = np.empty(mask.shape)
         if is_exact.any():
-            std = np.sqrt(variance[is_exact])
-            out[is_exact] = compare_normals(self._mean[is_exact], std, mask[is_exact])
+            out[is_exact] = self._compare_independent(is_exact, np.sqrt(variance), mask)
         rest = np.flatnonzero(~is_exact)
         if self._posterior is None:
             if rest.size:
@@ -155,6 +173,12 @@ class NormalBelief(Belief):
             out[rows] = self._posterior.find_probabilities(lane, self._features[rows], mask[rows])
         return out
 
+    def _compare_independent(
+        self, chosen: np.ndarray, spread: np.ndarray, available: np.ndarray
+    ) -> np.ndarray:
+        """Return the probabilities of the (N,) chosen rows, of arms without covariances."""
+        return compare_normals(self._mean[chosen], spread[chosen], available[chosen])
+
     def expected_loss(self) -> np.ndarray:
         """Return the (N, K) expected regrets of stopping with each arm; of two, by a formula."""
         if not self.has_exact_probabilities:
@@ -162,8 +186,7 @@ class NormalBelief(Belief):
         gaps = self._mean[:, ::-1] - self._mean
         std = np.linalg.norm(self._spread - self._spread[:, ::-1], axis=2)
         z = gaps / np.maximum(std, MIN_SPREAD)
-        density = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
-        return np.asarray(np.maximum(gaps * special.ndtr(z) + std * density, 0.0))
+        return np.asarray(np.maximum(gaps * self._cdf(z) + std * self._tail(z), 0.0))
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) what best-arm probabilities are worth; inf for formulas."""
@@ -203,10 +226,13 @@ class GaussianCoefficients(SeededPools):
             condition = "have Gaussian rewards and a normal prior for an exact posterior"
             remedy = "RacingThompson takes any, and other rules do by posterior='racing'"
             raise ValueError(message("problem", condition, problem, remedy))
-        self._std = float(problem.likelihood.std)  # type: ignore[attr-defined]
-        self._prior_rows = make_prior_rows(problem)
+        self._set_prior()
         self.max_lanes = MAX_PRODUCTS // problem.num_features**2
         self.has_exact_probabilities = problem.num_arms == 2
+
+    def _set_prior(self) -> None:
+        self._std = float(self.problem.likelihood.std)  # type: ignore[attr-defined]
+        self._prior_rows = make_prior_rows(self.problem)
 
     def update(self, rng: Generator, evidence: Rows) -> None:  # type: ignore[override]
         """Take note of the rows."""
@@ -224,9 +250,13 @@ class GaussianCoefficients(SeededPools):
         """Return a new pool of a lane, whose draws have equal weights."""
         size = self.problem.num_features
         belief = self._describe(np.broadcast_to(np.eye(size), (self.num_lanes, size, size)))
-        noise = draw_points(rng, size, LOG_NUM_DRAWS, is_normal=True)
+        noise = self._draw_points(rng, lane)
         theta = belief._mean[lane] + noise @ belief._spread[lane].T
         return Pool(theta.T, np.zeros((1, len(theta))), np.arange(size), np.array([0, size]), {})
+
+    def _draw_points(self, rng: Generator, lane: int) -> np.ndarray:
+        """Return (m, d) standard variables of a lane."""
+        return draw_points(rng, self.problem.num_features, LOG_NUM_DRAWS, is_normal=True)
 
     def predict(self, features: np.ndarray) -> Belief:  # type: ignore[override]  # asked at features
         """Return the belief of the means of arms with (N, K, d) features."""

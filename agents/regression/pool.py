@@ -274,7 +274,9 @@ def find_stretches(degrees: float, length: int) -> np.ndarray:
     return np.sqrt(0.5 * degrees / special.gammaincinv(0.5 * degrees, levels))
 
 
-def draw_points(rng: Generator, size: int, log_length: int, is_normal: bool) -> np.ndarray:
+def draw_points(
+    rng: Generator, size: int, log_length: int, is_normal: bool, degrees: float | None = None
+) -> np.ndarray:
     """Return (2^log_length, size) standard normal or t variables, of scrambled Sobol points.
 
     Their order is random, so that several such arrays are independent of each other.
@@ -283,7 +285,7 @@ def draw_points(rng: Generator, size: int, log_length: int, is_normal: bool) -> 
     bits = rng.permutation(find_sobol_bits(size + 1, log_length)) ^ shift
     points = special.ndtri((bits[:, 1:] + 0.5) / 2**32)
     if not is_normal:
-        degrees = FEW_DEGREES if size < MANY_FEATURES else MANY_DEGREES
+        degrees = degrees or (FEW_DEGREES if size < MANY_FEATURES else MANY_DEGREES)
         stretches = find_stretches(degrees, len(points))
         points *= stretches[bits[:, 0] >> np.uint32(32 - log_length)][:, None]
     return points

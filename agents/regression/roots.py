@@ -11,6 +11,9 @@ W'W = S_0^-1. A new row [x | y] is rotated into the root, one feature after the 
 
     (r, x) -> (c r + s x, c x - s r)    with c = r_aa / h, s = x_a / h, h^2 = r_aa^2 + x_a^2.
 
+What the rotations leave of y is orthogonal to all features: its squares add up to the residual,
+the least sum of w_i (y_i - x_i . theta)^2.
+
 Of columns that depend on each other up to a share 1 / k, sums of products lose 2 log10(k) digits
 and rotations log10(k); two time stamps have k = 1e7. The units of columns do not matter to
 rotations, nor do rows of very different sizes, as those of a vague prior are.
@@ -61,24 +64,26 @@ class Roots(NamedTuple):
         root: (N, d, d) R, upper triangular.
         shift: (N, d) z.
         errors: (N, d, d) variances of the rounding errors of R.
+        residual: (N,) least weighted sums of squares.
     """
 
     root: np.ndarray
     shift: np.ndarray
     errors: np.ndarray
+    residual: np.ndarray
 
 
 def make_roots(num_lanes: int, num_features: int) -> Roots:
     """Return roots of no rows."""
     shape = num_lanes, num_features, num_features
-    return Roots(np.zeros(shape), np.zeros(shape[:2]), np.zeros(shape))
+    return Roots(np.zeros(shape), np.zeros(shape[:2]), np.zeros(shape), np.zeros(num_lanes))
 
 
 @inner
 def rotate_row(
     root: np.ndarray, shift: np.ndarray, errors: np.ndarray, row: np.ndarray, value: float
-) -> None:
-    """Rotate a row [x | y] into a (d, d) root and its (d,) shift.
+) -> float:
+    """Rotate a row [x | y] into a (d, d) root and its (d,) shift, and return what is left of y.
 
     Args:
         root: R; is changed, as are `shift` and `errors`.
@@ -110,6 +115,7 @@ def rotate_row(
             rounding = (ROUNDING * (abs(kept) + abs(left))) ** 2
             row_errors[k] = c * c * row_error + s * s * error + rounding
         shift[a], value = c * shift[a] + s * value, c * value - s * shift[a]
+    return value
 
 
 @inner
@@ -279,7 +285,8 @@ def add_rows_to_roots(
         for a in range(row.size):
             row[a] = scale * features[i, a]
         root, shift, errors = roots.root[lane], roots.shift[lane], roots.errors[lane]
-        rotate_row(root, shift, errors, row, scale * rewards[i])
+        left = rotate_row(root, shift, errors, row, scale * rewards[i])
+        roots.residual[lane] += left * left
 
 
 @kernel
@@ -292,12 +299,13 @@ def join_prior(roots: Roots, std: float, prior_rows: np.ndarray) -> Roots:
         prior_rows: (d, d + 1) [W | W m_0].
     """
     root, shift, errors = roots.root / std, roots.shift / std, roots.errors / std / std
-    size = shift.shape[1]
+    size, residual = shift.shape[1], roots.residual / std / std
     for lane in range(len(root)):
         for a in range(size):
             row, value = prior_rows[a, :size].copy(), prior_rows[a, size]
-            rotate_row(root[lane], shift[lane], errors[lane], row, value)
-    return Roots(root, shift, errors)
+            left = rotate_row(root[lane], shift[lane], errors[lane], row, value)
+            residual[lane] += left * left
+    return Roots(root, shift, errors, residual)
 
 
 @kernel

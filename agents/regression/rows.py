@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from agents.base.evidence import make_room_for_weights
+from agents.base.evidence import make_room_for_weights, merge_squares
 from agents.regression.roots import Roots, add_rows_to_roots, make_roots
 from bandit_gym.checks import check_features, message
 from bandit_gym.checks.typing import BoolArray, FloatArray
@@ -40,12 +40,14 @@ class Rows:
 
     Arguments:
         num_features: d.
+        keeps_squares: whether the deviation of rewards is unknown.
 
     Attributes:
         columns: (N, d, n) features; zeros beyond a lane's rows. The rows of a column lie side by
             side, as loops over them want it.
         counts: (N, n) rewards of each row, int64, or weights, float64; 0 beyond a lane's rows.
         sums: (N, n) total rewards, in reward units.
+        squares: (N, n) squares of rewards around their row's average; None if they are not kept.
         sizes: (N,) distinct rows of each lane.
         decision_features: (N, K, d) features of the arms at the last decision, without any K = 0.
         awaits_reward: (N,) True where no reward was observed for it.
@@ -59,6 +61,7 @@ class Rows:
         "columns",
         "counts",
         "sums",
+        "squares",
         "sizes",
         "_roots",
         "decision_features",
@@ -69,7 +72,8 @@ class Rows:
     _roots: Roots | None = None
     summary: np.ndarray | None = None
 
-    def __init__(self, num_features: int) -> None:
+    def __init__(self, num_features: int, keeps_squares: bool = False) -> None:
+        self.squares = np.zeros((0, MIN_CAPACITY)) if keeps_squares else None
         self.max_lanes = MAX_ROW_VALUES // (MIN_CAPACITY * num_features)
         self._num_features = num_features
         self.start(0)
@@ -84,6 +88,7 @@ class Rows:
         shape = num_lanes, MIN_CAPACITY
         self.columns = np.zeros((num_lanes, self._num_features, MIN_CAPACITY))
         self.counts, self.sums = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        self.squares = None if self.squares is None else np.zeros(shape)
         self.sizes = np.zeros(num_lanes, dtype=np.int64)
         self._index: list[dict[bytes, int]] = [{} for _ in range(num_lanes)]
         self._roots = self.summary = None
@@ -94,6 +99,8 @@ class Rows:
         """Remove the data of the (N,) masked lanes, and what was offered there."""
         for values in (self.columns, self.counts, self.sums, self.sizes, self.awaits_reward):
             values[mask] = 0
+        if self.squares is not None:
+            self.squares[mask] = 0.0
         for lane in np.flatnonzero(mask):
             self._index[lane] = {}
         for values in self._roots or ():
@@ -136,6 +143,9 @@ class Rows:
             if row == self.counts.shape[1]:
                 self._grow()
             self.columns[lane, :, row] = values
+            if self.squares is not None:
+                known_row = self.counts[lane, row], self.sums[lane, row], self.squares[lane, row]
+                self.squares[lane, row] = merge_squares(*known_row, count, total)
             self.counts[lane, row] += count
             self.sums[lane, row] += total
             self.sizes[lane] = len(known)
@@ -206,6 +216,8 @@ class Rows:
             counts = self.counts[lanes, rows].astype(np.float64)
             means = self.sums[lanes, rows] / counts
             add_rows_to_roots(self._roots, lanes, self.features[lanes, rows], means, counts)
+            if self.squares is not None:
+                self._roots.residual[:] += self.squares.sum(axis=1)
         return self._roots
 
     def data_version(self) -> float:
@@ -257,7 +269,8 @@ class Rows:
             ValueError: if they have other features than the problem.
         """
         if self._roots is not None:
-            self._roots = Roots(*self._roots)
+            no_residual = [np.zeros(len(self.counts))] * (len(self._roots) == 3)  # as files had it
+            self._roots = Roots(*self._roots, *no_residual)
         num_features = self.columns.shape[1]
         if num_features != self._num_features:
             condition = f"have {num_features} features, as the rows of the agent do"
@@ -273,6 +286,8 @@ class Rows:
         self.columns = np.pad(self.columns, ((0, 0), (0, 0), (0, more)))
         self.counts = np.pad(self.counts, ((0, 0), (0, more)))
         self.sums = np.pad(self.sums, ((0, 0), (0, more)))
+        if self.squares is not None:
+            self.squares = np.pad(self.squares, ((0, 0), (0, more)))
 
 
 def join_rows(rows: FloatArray) -> FloatArray:
@@ -297,6 +312,7 @@ class ForgettingRows(Rows):
 
     Arguments:
         num_features: d.
+        keeps_squares: whether the deviation of rewards is unknown.
         discount: in (0, 1], by which each reward multiplies its lane's earlier counts and sums.
         window: w >= 1, the rewards of a lane that count; None for all.
 
@@ -319,9 +335,11 @@ class ForgettingRows(Rows):
     )
     is_cumulative = False
 
-    def __init__(self, num_features: int, discount: float, window: int | None) -> None:
+    def __init__(
+        self, num_features: int, keeps_squares: bool, discount: float, window: int | None
+    ) -> None:
         self.discount, self.window = discount, window
-        super().__init__(num_features)
+        super().__init__(num_features, keeps_squares)
         if window is not None:
             self.max_lanes = min(self.max_lanes, MAX_ROW_VALUES // (window * num_features))
 
@@ -363,10 +381,13 @@ class ForgettingRows(Rows):
             self.num_discounts[lanes] += 1
             self.counts[lanes] *= self.discount
             self.sums[lanes] *= self.discount
+            if self.squares is not None:
+                self.squares[lanes] *= self.discount
             if self._roots is not None:
                 self._roots.root[lanes] *= math.sqrt(self.discount)
                 self._roots.shift[lanes] *= math.sqrt(self.discount)
                 self._roots.errors[lanes] *= self.discount
+                self._roots.residual[lanes] *= self.discount
         super().add(lanes, features, rewards, weights)
         if self.window is not None:
             slots = self._next_slots[lanes]
@@ -402,6 +423,9 @@ class ForgettingRows(Rows):
             )
             self.counts[lane, row] = self._totals[lane, 0, row] + weights.sum()
             self.sums[lane, row] = self._totals[lane, 1, row] + (weights * rewards).sum()
+            if self.squares is not None:
+                average = (weights * rewards).sum() / (weights.sum() or 1.0)
+                self.squares[lane, row] = (weights * np.square(rewards - average)).sum()
 
     def _forget_rows(self, lane: int) -> None:
         """Remove the rows of least weight; make room if they are few."""
@@ -410,9 +434,11 @@ class ForgettingRows(Rows):
         limit = MAX_FORGOTTEN * weights.sum() if self.window is None else 0.0
         kept = np.sort(order[np.cumsum(weights[order]) > limit])
         size = len(kept)
-        for values in (self.columns[lane], self.counts[lane], self.sums[lane], self._totals[lane]):
-            values[..., :size] = values[..., kept]
-            values[..., size:] = 0.0
+        for values in (self.columns, self.counts, self.sums, self.squares, self._totals):
+            if values is not None:
+                of_lane = values[lane]
+                of_lane[..., :size] = of_lane[..., kept]
+                of_lane[..., size:] = 0.0
         places = np.full(len(weights) + 1, -1)  # the last is of what is no row
         places[kept] = np.arange(size)
         self._window_rows[lane] = places[self._window_rows[lane]]

@@ -58,6 +58,7 @@ class InformationDirected(PosteriorAgent):
 
     takes_features = True
     takes_available = True
+    takes_squares = True
 
     def __init__(
         self, problem: BanditProblem, *, gain: str = "variance", posterior: Any = "exact"

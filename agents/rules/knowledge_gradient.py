@@ -90,7 +90,8 @@ class KnowledgeGradient(HorizonRule, PosteriorAgent):
         """Return the (N, K) largest v_i(m) / m over m up to (N,) `max_pulls`; 0 where that is 0."""
         lookaheads = list_lookaheads(max_pulls)
         if isinstance(self.problem.likelihood, Gaussian):
-            return find_normal_gains(mean, std, levels, lookaheads, self.problem.likelihood.std)
+            known = self.problem.likelihood.known_std
+            return find_normal_gains(mean, std, levels, lookaheads, known)
         from agents.numerics.kernels import find_best_gains
 
         gains = np.empty_like(mean)

@@ -45,6 +45,7 @@ class Thompson(PosteriorAgent):
     takes_available = True
     takes_values = True
     takes_top = True
+    takes_squares = True
 
     def _choose_top(self, top: int) -> np.ndarray:
         draws = self._hide(self.belief().sample(self.rng))

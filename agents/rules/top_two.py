@@ -42,6 +42,7 @@ class TopTwoThompson(PosteriorAgent):
     takes_features = True
     takes_available = True
     takes_values = True
+    takes_squares = True
 
     def __init__(
         self,

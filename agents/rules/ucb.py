@@ -172,6 +172,7 @@ class BayesUCB(PosteriorAgent):
     takes_features = True
     takes_available = True
     takes_values = True
+    takes_squares = True
 
     def _scores(self) -> np.ndarray:
         level = 1 - 1 / (self.lane_counts.sum(axis=1, keepdims=True) + 1.0)

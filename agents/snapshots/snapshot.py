@@ -188,11 +188,13 @@ class PosteriorSnapshot(ThreadSafe):
         Raises:
             ValueError: if an arm has no proper posterior.
         """
-        means, rng = self._draw(size, seed)
+        needs_squares = self.problem.likelihood.needs_squares
+        drawn, rng = self._draw(size, seed, has_stds=needs_squares)
+        means, *stds = drawn if needs_squares else [drawn]
         if np.isinf(means).any():
             arm = int(np.argwhere(np.isinf(means))[0, -1])
             raise ValueError(f"predictive must have proper posteriors, got none of arm {arm}.")
-        return np.asarray(self.problem.likelihood.sample(means, rng.random(means.shape)))
+        return np.asarray(self.problem.likelihood.sample(means, rng.random(means.shape), *stds))
 
     @atomic
     def plot(self, ax: Axes | None = None, *, lane: int = 0) -> Axes:
@@ -260,12 +262,15 @@ class PosteriorSnapshot(ThreadSafe):
             return answers[..., 0, :] if of_arms else answers[0]
         return answers
 
-    def _draw(self, size: int, seed: int | None) -> tuple[np.ndarray, Generator]:
-        """Return draws of the means, and the generator that goes on after them."""
+    def _draw(
+        self, size: int, seed: int | None, has_stds: bool = False
+    ) -> tuple[np.ndarray, Generator]:
+        """Return draws of the means, or of them and deviations, and the generator after that."""
         rng = np.random.default_rng(check_seed("seed", seed))
         max_size = MAX_DRAWN_VALUES // self.counts.size
         size = check_integer("size", size, minimum=1, maximum=max_size)
-        return self._ask("sample_many", rng, size, num=(size,)), rng
+        question, num = ("sample_with_stds", (2, size)) if has_stds else ("sample_many", (size,))
+        return self._ask(question, rng, size, num=num), rng
 
 
 MAX_CURVES = 10

@@ -29,6 +29,9 @@ from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 MAX_PULLS_PER_ARM = 2**53
 """Pulls of an arm at most: larger numbers are no longer exact as floats."""
 
+MAX_SQUARE_ROUNDING = 1e-9
+"""Of a sum of squared rewards, as a share, by which it may be below sums^2 / counts."""
+
 MAX_SUM_ERROR = 0.01
 """From one, of the sum of probabilities that an agent finds; those here are off by some 1e-6."""
 
@@ -228,6 +231,32 @@ def check_statistics(
     condition = f"be possible totals of so many {rule.name} rewards"
     _refuse_arm("sums", condition, sum_array, is_wrong, axes=axes)
     return count_array.astype(np.int64), sum_array
+
+
+def check_squares(squares: Any, counts: IntArray, sums: FloatArray, rule: Any) -> FloatArray | None:
+    """Return (..., K) sums of squared rewards less s^2 / n, or None where they are not needed.
+
+    Args:
+        squares: sums of squared rewards; anything that broadcasts to the shape of counts.
+        counts: (..., K) pulls.
+        sums: (..., K) total rewards.
+        rule: the likelihood, which says whether squares are needed.
+
+    Raises:
+        ValueError: if they are needed and not given, or the other way round, or are below s^2 / n.
+    """
+    if (squares is None) == rule.needs_squares:
+        what = "be given where" if squares is None else "be left out unless"
+        raise ValueError(message("squares", f"{what} the std of rewards is None", squares))
+    if squares is None:
+        return None
+    values = _broadcast("squares", squares, counts.shape)
+    centred = values - sums * (sums / np.maximum(counts, 1))
+    is_wrong = ~(centred >= -MAX_SQUARE_ROUNDING * values) | ~np.isfinite(values)
+    is_wrong |= (counts == 0) & (values != 0)
+    condition = "be sums of squared rewards, finite and at least sums^2 / counts"
+    _refuse_arm("squares", condition, values, is_wrong)
+    return np.maximum(centred, 0.0)
 
 
 def check_arms(name: str, values: Any, num_arms: int) -> tuple[int, ...]:

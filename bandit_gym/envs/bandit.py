@@ -60,11 +60,13 @@ class BanditLanes:
         problem: the likelihood and the prior.
         streams: the numbers of the lanes' episodes, for wrappers that draw some too.
         features: (N, K, d) features of the arms that an agent sees now, or None.
+        stds: (N, K) deviations of rewards, where these are drawn too, or None.
         reset_options: what `reset` can be reported beside a mask.
         draws_means: whether episodes are played on means from the problem's prior.
     """
 
     features: FloatArray | None = None
+    stds: FloatArray | None = None
     has_features: ClassVar[bool] = False
     reset_options: ClassVar[tuple[str, ...]] = ("means",)
 
@@ -96,6 +98,8 @@ class BanditLanes:
         self._has_begun = False
         self._means = np.zeros((num_lanes, problem.num_arms))
         self._gaps = self._means.copy()
+        if hasattr(problem.prior, "sample_with_stds"):
+            self.stds = np.ones((num_lanes, problem.num_arms))
         self._set_observation_space(self._record.space)
 
     @property
@@ -153,11 +157,15 @@ class BanditLanes:
         Any other draws from a generator at the beginning of the lane's stream; one whose draws cost
         more one by one may offer `sample_each(rngs)`, equal to the last bit.
         """
-        if instance is not None:
+        if instance is not None and self.stds is None:
             return np.tile(instance, (len(lanes), 1))
         prior: Any = self.problem.prior
         num_arms = self.problem.num_arms
-        if self.problem.offers("quantile"):
+        if self.stds is not None:
+            rngs = self.streams.generators(MEANS, lanes)
+            draws = [prior.sample_with_stds(rng, (num_arms,)) for rng in rngs]
+            means, self.stds[lanes] = np.array(draws).swapaxes(0, 1)
+        elif self.problem.offers("quantile"):
             uniforms = self.streams.uniforms(MEANS, lanes, np.zeros_like(lanes), num_arms)
             means = prior.quantile(np.maximum(uniforms, LEAST_UNIFORM).T)
         elif self.problem.offers("sample_each"):
@@ -166,19 +174,24 @@ class BanditLanes:
             rngs = self.streams.generators(MEANS, lanes)
             means = np.stack([draw_means(prior, rng, num_arms) for rng in rngs])
         check_size("prior.sample", means)
-        return means
+        return means if instance is None else np.tile(instance, (len(lanes), 1))
 
     def _pull_arms(self, actions: IntArray, uniforms: FloatArray) -> RewardsAndInfo:
         """Return the (N,) rewards of a pull in each lane, and what a step reports of it."""
-        rewards = self._pay(take_arms(self._means, actions), uniforms)
+        stds = [] if self.stds is None else [take_arms(self.stds, actions)]
+        rewards = self._pay(take_arms(self._means, actions), uniforms, *stds)
         regrets = take_arms(self._gaps, actions)
         if self._is_recorded:
             self._record.add(actions, rewards, regrets)
         return rewards, {"regret": regrets}
 
-    def _pay(self, means: FloatArray, uniforms: FloatArray) -> FloatArray:
-        """Return the (N,) rewards of arms of these means."""
-        return self.problem.likelihood.sample(means, uniforms)
+    def _pay(self, means: FloatArray, uniforms: FloatArray, *stds: FloatArray) -> FloatArray:
+        """Return the (N,) rewards of arms of these means, and deviations if they are drawn."""
+        return self.problem.likelihood.sample(means, uniforms, *stds)
+
+    def _report_stds(self) -> dict[str, FloatArray]:
+        """Return what `reset` reports of (N, K) deviations."""
+        return {} if self.stds is None else {"stds": self.stds}
 
     def _observe(self) -> NDArray[Any]:
         """Return what an agent sees in each lane."""
@@ -217,7 +230,8 @@ class BanditEnv(BanditLanes, gym.Env[Any, Any]):
         Of the problem's likelihood, with the mean of the pulled arm.
 
     Info:
-        `reset` gives `means`, the (K,) true means, and `optimal_action`. `step` gives `regret`, the
+        `reset` gives `means`, the (K,) true means, and `optimal_action`; and `stds`, the (K,)
+        deviations of rewards, where the agent does not know them. `step` gives `regret`, the
         pseudo-regret of this pull: max(means) - means[action].
 
     Episode end:
@@ -229,7 +243,7 @@ class BanditEnv(BanditLanes, gym.Env[Any, Any]):
             place: a dict like `{"name": "beta", "alpha": 5, "beta": 5}`, an object of
             `bandit_gym.priors`, or None for the default of the id.
         means: list of K true means, the same in every episode, while agents are still given the
-            prior. None draws them from the prior at each reset.
+            prior. None draws them from the prior at each reset, as unknown deviations always are.
         observation: "constant", "counts" or "history".
         horizon: pulls after which the time left, which "counts" and "history" show, is 0. None is
             the time limit of `gym.make`; a `BanditEnv` made directly has none.
@@ -269,6 +283,7 @@ class BanditEnv(BanditLanes, gym.Env[Any, Any]):
         [self._noise] = self.streams.generators(NOISE, LANE)
         self._has_begun = True
         info = {"means": self._means[0].copy(), "optimal_action": int(best[0])}
+        info |= {name: stds[0].copy() for name, stds in self._report_stds().items()}
         return unbatch(self._observe())[0], info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
@@ -409,7 +424,8 @@ class BanditVectorEnv(BanditLanes, VectorEnv[Any, Any, Any]):
         if self._waiting is not None:
             waiting = self._waiting & ~mask
             self._waiting = waiting if waiting.any() else None
-        return add_info(info, mask, {"means": self._means, "optimal_action": actions})
+        truth = {"means": self._means, "optimal_action": actions, **self._report_stds()}
+        return add_info(info, mask, truth)
 
     def _end_in_same_step(self, truncated: BoolArray, reported: Mapping[str, np.ndarray]) -> Info:
         final_obs = np.full(self.num_envs, None, dtype=object)

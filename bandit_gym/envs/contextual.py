@@ -123,7 +123,13 @@ class DrawnLanes(FeatureLanes):
         return get_stated_support(self.problem.prior, self.problem.num_features)
 
     def _start(self, lane: int, rng: Generator) -> None:
-        self._theta[lane] = draw_means(self.problem.prior, rng, self.problem.num_features)
+        prior: Any = self.problem.prior
+        num_features = self.problem.num_features
+        if self.stds is None:
+            self._theta[lane] = draw_means(prior, rng, num_features)
+        else:
+            drawn = prior.sample_with_stds(rng, (num_features,), is_shared=True)
+            self._theta[lane], self.stds[lane] = drawn
         if self._is_fixed:
             shape = self.features.shape[1:]
             [self.features[lane]] = self._draw_features([self._rngs[lane]], *shape)
@@ -223,7 +229,7 @@ class TableLanes(FeatureLanes):
         self.features[lanes] = self._rows.place(rows)
         return self._rows.rewards[rows]
 
-    def _pay(self, means: FloatArray, uniforms: FloatArray) -> FloatArray:
+    def _pay(self, means: FloatArray, uniforms: FloatArray, *_: FloatArray) -> FloatArray:
         return means
 
 

@@ -78,14 +78,17 @@ def exponential(num_arms: int = 10, prior: PriorLike = None, **options: Any) -> 
 
 
 def gaussian(
-    num_arms: int = 10, prior: PriorLike = None, *, std: float = 1.0, **options: Any
+    num_arms: int = 10, prior: PriorLike = None, *, std: float | None = 1.0, **options: Any
 ) -> AnyBandit:
-    """Gaussian bandit. Rewards are normal, with a standard deviation that the agent is given.
+    """Gaussian bandit. Rewards are normal, with a known standard deviation or without.
 
     Arguments:
         num_arms: K >= 2.
-        prior: of the means; None is Normal(0, 1), which is conjugate.
-        std: the standard deviation of every arm's rewards, > 0.
+        prior: of the means; None is Normal(0, 1), which is conjugate. Without a known standard
+            deviation also of these, see `NormalInverseGamma`; None is one of mean 0, precision 1,
+            shape 3 and scale 2: means have variance 1, and that of rewards is 1 on average.
+        std: the standard deviation of every arm's rewards, > 0; or None: each reset draws that of
+            each arm too, and reports it as `stds`, which agents are not given.
         **options: those of `bandit_gym.envs.BanditEnv`.
     """
     likelihood = {"name": "gaussian", "std": std}

@@ -210,8 +210,11 @@ def compute_intervals(
     """Return (K, C) bars over the 95 % likelihood intervals of arms with (K,) counts and sums.
 
     These hold the means mu with 2 (l(s / n) - l(mu)) <= 3.84. Unlike s / n +- 1.96 standard errors
-    they stay inside the support, and do not shrink to a point when all rewards are equal.
+    they stay inside the support, and do not shrink to a point when all rewards are equal. There
+    are none if the deviation of rewards is unknown.
     """
+    if likelihood.needs_squares:
+        return np.zeros((len(counts), NUM_CELLS))
     peaks = likelihood.log_likelihood(sums / np.maximum(counts, 1), counts, sums)
     values = likelihood.log_likelihood(find_middles(cells), counts[:, None], sums[:, None])
     has_interval = (counts > 0) & np.isfinite(peaks)
@@ -256,7 +259,8 @@ def find_range(centre: FloatArray, likelihood: Likelihood, before: Range | None 
         return lowest, highest
     ends = centre[np.isfinite(centre)]
     low, high = (ends.min(), ends.max()) if len(ends) else (0.0, 0.0)
-    margin = (high - low) / 2 or float(likelihood.reward_std(low)) or 1.0
+    std = 1.0 if likelihood.needs_squares else float(likelihood.reward_std(low))
+    margin = (high - low) / 2 or std or 1.0
     low, high = max(low - margin, lowest), min(high + margin, highest)
     return (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
 

@@ -43,6 +43,9 @@ __all__ = [
 
 Settings = Mapping[str, Any] | None
 
+MAX_SQUARED = 1e150
+"""Of rewards whose squares are added up."""
+
 _STEP = 0.005
 """Of numerical derivatives, in units of what the derivative varies over."""
 
@@ -60,6 +63,8 @@ class Likelihood(ABC):
         support: lowest and highest mean.
         reward_rule: what rewards are possible, in words that follow "must be".
         has_whole_rewards: whether all rewards are whole numbers, and therefore their sums.
+        needs_squares: whether the deviation of rewards is unknown beside the mean, so that agents
+            also need the squares of rewards.
         default_prior: settings of the prior of environments that are given none, if there is one.
     """
 
@@ -67,6 +72,7 @@ class Likelihood(ABC):
     support: ClassVar[tuple[float, float]]
     reward_rule: ClassVar[str] = "possible"
     has_whole_rewards: ClassVar[bool] = False
+    needs_squares: ClassVar[bool] = False
     default_prior: ClassVar[Settings] = None
 
     @abstractmethod
@@ -277,24 +283,55 @@ class Exponential(Likelihood):
 
 @dataclass(frozen=True)
 class Gaussian(Likelihood):
-    """Normal reward with a known standard deviation.
+    """Normal reward, with a standard deviation that is known or not.
+
+    An unknown one needs a `NormalInverseGamma` prior, of mean and deviation. Each arm then has its
+    own; arms with features share one.
 
     Args:
-        std: observation standard deviation, > 0, in reward units.
+        std: observation standard deviation, > 0, in reward units; None if it is not known.
     """
 
-    std: float = 1.0
+    std: float | None = 1.0
 
     name: ClassVar[str] = "gaussian"
     support: ClassVar[tuple[float, float]] = (-inf, inf)
-    reward_rule: ClassVar[str] = "a finite number"
-    default_prior: ClassVar[Settings] = {"name": "normal", "mean": 0.0, "std": 1.0}
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "std", check_real("std", self.std, above=0.0))
+        if self.std is not None:
+            object.__setattr__(self, "std", check_real("std", self.std, above=0.0))
+
+    @property
+    def needs_squares(self) -> bool:  # type: ignore[override]  # of this object
+        """Whether the deviation is unknown."""
+        return self.std is None
+
+    @property
+    def reward_rule(self) -> str:  # type: ignore[override]
+        """What rewards are possible, in words that follow "must be"."""
+        limits = f"from -{MAX_SQUARED:g} to {MAX_SQUARED:g}"
+        return f"a number {limits}" if self.needs_squares else "a finite number"
+
+    @property
+    def default_prior(self) -> Settings:  # type: ignore[override]
+        """Settings of the prior of environments that are given none: means of variance 1."""
+        if self.needs_squares:
+            variance = {"shape": 3.0, "scale": 2.0}
+            return {"name": "normal_inverse_gamma", "mean": 0.0, "precision": 1.0, **variance}
+        return {"name": "normal", "mean": 0.0, "std": 1.0}
+
+    @property
+    def known_std(self) -> float:
+        """The standard deviation; refused in words where it is unknown."""
+        if self.std is None:
+            condition = "have a known std where its density is asked for"
+            raise ValueError(message("likelihood", condition, self))
+        return self.std
 
     def is_possible(self, rewards: RealArray) -> BoolArray:
-        """Return whether the reward is finite."""
+        """Return whether the reward is finite, and its square too if std is unknown."""
+        if self.needs_squares:
+            return np.abs(rewards) <= MAX_SQUARED
         return np.isfinite(rewards)
 
     def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
@@ -304,16 +341,24 @@ class Gaussian(Likelihood):
         """
         with np.errstate(all="ignore"):  # an overflow to -inf is right, and outside all is
             averages = np.divide(sums, np.where(np.equal(counts, 0), 1, counts))  # may fade below 1
-            value = -0.5 * np.multiply(counts, np.square((averages - means) / self.std))
+            value = -0.5 * np.multiply(counts, np.square((averages - means) / self.known_std))
         return self._where_possible(means, value)
 
-    def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
-        """Return mean + std * z, with z the standard normal quantile."""
-        return np.add(means, self.std * standard_normal(uniforms))
+    def sample(
+        self, means: RealArray, uniforms: RealArray, stds: RealArray | None = None
+    ) -> FloatArray:
+        """Return mean + std * z, with z the standard normal quantile.
+
+        Args:
+            means: of the rewards.
+            uniforms: see `Likelihood.sample`.
+            stds: deviations of the rewards where `std` is None.
+        """
+        return np.add(means, (self.known_std if stds is None else stds) * standard_normal(uniforms))
 
     def reward_std(self, means: RealArray) -> FloatArray:
         """Return `std`, in the shape of `means`."""
-        return np.full(np.shape(means), self.std)
+        return np.full(np.shape(means), self.known_std)
 
 
 @dataclass(frozen=True)

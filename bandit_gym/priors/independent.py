@@ -25,11 +25,14 @@ __all__ = [
     "InverseGamma",
     "Laplace",
     "Normal",
+    "NormalInverseGamma",
     "StudentT",
     "TruncatedNormal",
 ]
 
-POSITIVE_PARAMETERS = frozenset({"alpha", "beta", "shape", "rate", "scale", "std", "df"})
+POSITIVE_PARAMETERS = frozenset(
+    {"alpha", "beta", "shape", "rate", "scale", "std", "df", "precision"}
+)
 
 
 @dataclass(frozen=True)
@@ -348,6 +351,70 @@ class StudentT(IndependentPrior):
 
 
 @dataclass(frozen=True)
+class NormalInverseGamma(IndependentPrior):
+    """Of the mean x and the deviation s of Gaussian rewards, `Gaussian(std=None)`.
+
+    s^2 is InverseGamma(shape, scale), and x given s is Normal(mean, s / sqrt(precision)), as if
+    `precision` rewards of the average `mean` were known. Without features each arm has an x and
+    an s of its own. With features the x are coefficients, given one s that all rewards have; then
+    shape and scale are one number each. Densities are of x, Student's t.
+    """
+
+    mean: Parameter = 0.0
+    precision: Parameter = 1.0
+    shape: Parameter = 3.0
+    scale: Parameter = 2.0
+
+    name: ClassVar[str] = "normal_inverse_gamma"
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw means of the given shape."""
+        return self.sample_with_stds(rng, shape)[0]
+
+    def sample_with_stds(
+        self, rng: Generator, shape: tuple[int, ...], *, is_shared: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
+        """Draw means of the given shape, and the deviations of rewards.
+
+        Args:
+            rng: the only source of randomness.
+            shape: of the means, whose last axis is the K arms or the d coefficients.
+            is_shared: whether one deviation is that of the last axis, which then is 1 long in it.
+        """
+        mean, precision, _, _ = self._arrays()
+        of_stds = (*shape[:-1], 1) if is_shared else shape
+        stds = np.sqrt(InverseGamma(self.shape, self.scale).sample(rng, of_stds))
+        return np.asarray(mean + stds / np.sqrt(precision) * rng.standard_normal(shape)), stds
+
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (..., K) normalised log-densities of the means."""
+        mean, precision, shape, scale = self._arrays()
+        width = np.sqrt(scale / (shape * precision))
+        marginal = StudentT(*(each.tolist() for each in (2 * shape, mean, width)))
+        return marginal.arm_log_density(means)
+
+    def log_likelihood(
+        self, means: FloatArray, counts: FloatArray, sums: FloatArray, squares: FloatArray
+    ) -> FloatArray:
+        """Return the log-likelihood of the (..., K) means, the deviation integrated out.
+
+        Given x, s^2 is InverseGamma(shape + 1/2, B) with B = scale + precision (x - mean)^2 / 2,
+        so that of n rewards of sum S and squares q around their average it is, up to a constant,
+        -(shape + 1/2 + n / 2) log(1 + C / B) - n / 2 log B with C = (q + n (S / n - x)^2) / 2.
+
+        Args:
+            means: x.
+            counts: n.
+            sums: S.
+            squares: q.
+        """
+        mean, precision, shape, scale = self._arrays()
+        b = scale + precision * np.square(means - mean) / 2
+        c = (squares + counts * np.square(sums / np.maximum(counts, 1) - means)) / 2
+        return np.asarray(-(shape + 0.5 + counts / 2) * np.log1p(c / b) - counts / 2 * np.log(b))
+
+
+@dataclass(frozen=True)
 class Laplace(IndependentPrior):
     """Laplace: density proportional to exp(-abs(x - mean) / scale)."""
 
@@ -366,7 +433,7 @@ class Laplace(IndependentPrior):
         return np.asarray(-np.abs(means - mean) / scale - np.log(2 * scale))
 
 
-BUILT_IN = Beta, Gamma, InverseGamma, Normal, TruncatedNormal, StudentT, Laplace
+BUILT_IN = Beta, Gamma, InverseGamma, Normal, TruncatedNormal, StudentT, Laplace, NormalInverseGamma
 """Every prior of independent arms that is a standard family."""
 
 

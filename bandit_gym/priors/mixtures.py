@@ -331,5 +331,8 @@ def join_priors(present: tuple[Any, int], new: Any, size: int, size_of_arm: int 
     parameters = {}
     for parameter in fields(new):
         values = getattr(prior, parameter.name), getattr(new, parameter.name)
-        parameters[parameter.name] = np.concatenate([*map(np.resize, values, sizes)]).tolist()
+        if np.ndim(values[0]) == 0 and values[0] == values[1]:
+            parameters[parameter.name] = values[0]
+        else:
+            parameters[parameter.name] = np.concatenate([*map(np.resize, values, sizes)]).tolist()
     return type(prior)(**parameters)

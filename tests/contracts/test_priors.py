@@ -22,6 +22,7 @@ from bandit_gym.priors import (
     LogitNormal,
     Mixture,
     Normal,
+    NormalInverseGamma,
     PerArm,
     Prior,
     SharedMixture,
@@ -41,6 +42,7 @@ OF_SCIPY = (
     Gamma([0.3, 1.0, 50.0], [1e-3, 1.0, 1e3]),
     InverseGamma(2.5, [1e-3, 1.0, 1e3]),
     Normal([-1e3, 0.0, 1e3], [1e-3, 1.0, 1e3]),
+    NormalInverseGamma([-1e3, 0.0, 1e3], [1e3, 1.0, 1e-3], [0.3, 2.0, 50.0], [1e-3, 1.0, 1e3]),
     TruncatedNormal([-5.0, 0.5, 7.0], 0.1),
     TruncatedNormal(0.3, [1e-3, 0.3, 1e4]),
     TruncatedNormal([0.0, 2.0, 4.0], 1.0, [-1.0, 2.0, 1.0], [np.pi, 2.01, 1e6]),
@@ -57,6 +59,11 @@ OF_OURS = {
 ARMWISE = (*OF_SCIPY, *OF_OURS.values())
 ALL = (*dict.fromkeys((*ARMWISE, *ALL_PRIORS, *map(prior_from_dict, NAMED.values()))),)
 OF_EACH_KIND = (*OF_OURS.values(), *map(prior_from_dict, NAMED.values()))
+
+
+def gaussian_rewards(prior):
+    """Return rewards that go with a prior: with one of deviations too, of an unknown one."""
+    return Gaussian(None if isinstance(prior, NormalInverseGamma) else 0.5)
 
 
 def arm_distribution(prior, arm):
@@ -144,7 +151,7 @@ def test_support_encloses_every_arm_and_outside_the_density_is_zero(rng):
     for prior in ALL:
         inside = prior.sample(rng, (1000, NUM_ARMS))
         assert np.isfinite(prior.log_density(inside)).all(), prior
-        limits = BanditProblem(Gaussian(), prior, NUM_ARMS).arm_support()
+        limits = BanditProblem(gaussian_rewards(prior), prior, NUM_ARMS).arm_support()
         assert prior.support == (limits[:, 0].min(), limits[:, 1].max()), prior
         for arm, side in np.argwhere(np.isfinite(limits)):
             outside = inside[0].copy()
@@ -158,7 +165,9 @@ def test_draws_keep_inside_when_nearly_all_mass_is_at_the_ends(rng):
         (low, high), draws = prior.support, prior.sample(rng, (1000, 2))
         assert ((draws > low) & (draws < high)).all(), prior
         if draws.max() < 1e150:  # worlds refuse means of which rewards would overflow
-            means = make_env(BanditProblem(Gaussian(), prior, 2), 500).reset(seed=0)[1]["means"]
+            means = make_env(BanditProblem(gaussian_rewards(prior), prior, 2), 500).reset(seed=0)[
+                1
+            ]["means"]
             assert ((means > low) & (means < high)).all(), prior
 
 
@@ -189,7 +198,7 @@ def test_it_is_made_again_of_what_it_says_of_itself_as_json():
         made = prior_from_dict(written)
         assert made == prior == make_prior(written) and made.to_dict() == written
         assert hash(made) == hash(prior), prior
-        problem = BanditProblem(Gaussian(0.5), prior, NUM_ARMS)
+        problem = BanditProblem(gaussian_rewards(prior), prior, NUM_ARMS)
         assert problem_from_dict(json.loads(json.dumps(problem.to_dict()))) == problem
 
 
@@ -210,7 +219,7 @@ def test_zero_is_refused_where_a_parameter_must_be_above_0():
 def test_means_of_lanes_and_of_episodes_are_those_of_the_prior(prior):
     """Ranks among draws of `sample`: the law, and no dependence between lanes and episodes."""
     num_lanes = 1000
-    world = make_env(BanditProblem(Gaussian(), prior, NUM_ARMS), num_lanes)
+    world = make_env(BanditProblem(gaussian_rewards(prior), prior, NUM_ARMS), num_lanes)
     episodes = [world.reset(seed=0)[1]["means"], world.reset()[1]["means"]]
     fair = prior.sample(np.random.default_rng(0), (num_lanes, NUM_ARMS))
     assert stats.ks_2samp(episodes[0], fair, axis=0).pvalue.min() > 1e-3 / 6
@@ -223,7 +232,7 @@ def test_means_of_lanes_and_of_episodes_are_those_of_the_prior(prior):
 
 def test_means_of_a_lane_are_those_of_a_single_environment_of_its_seed():
     for prior in OF_EACH_KIND:
-        problem = BanditProblem(Gaussian(), prior, NUM_ARMS)
+        problem = BanditProblem(gaussian_rewards(prior), prior, NUM_ARMS)
         world, single = make_env(problem, 3), make_env(problem)
         world.reset(seed=5), world.reset(options={"reset_mask": np.array([True, False, True])})
         found = world.reset()[1]["means"]
@@ -242,7 +251,7 @@ class Halved(Beta):
 
 @pytest.mark.parametrize("prior", [LogitNormal(0.0, 1.0), Halved(2.0, 2.0)], ids=repr)
 def test_means_of_a_prior_of_ones_own_are_drawn_from_the_beginning_of_a_stream(prior):
-    env = make_env(BanditProblem(Gaussian(), prior, NUM_ARMS))
+    env = make_env(BanditProblem(gaussian_rewards(prior), prior, NUM_ARMS))
     env.reset(seed=11)
     expected = prior.sample(lane_stream(11, episode=1, purpose="means"), (NUM_ARMS,))
     assert env.reset()[1]["means"].tolist() == expected.tolist()

@@ -265,6 +265,8 @@ NAMED = {
     "gamma": {"name": "gamma", "shape": 2, "rate": [1, 2, 3]},
     "inverse_gamma": {"name": "inverse_gamma", "shape": 3, "scale": 2},
     "normal": {"name": "normal", "mean": [0, 1, 2], "std": 1},
+    "normal_inverse_gamma": {"name": "normal_inverse_gamma", "mean": [0, 1, 2], "precision": 2}
+    | {"shape": 3, "scale": 1},
     "truncated_normal": CUT,
     "truncated_multivariate_normal": {"name": "truncated_multivariate_normal", **DEPENDENT},
     "student_t": {"name": "student_t", "df": 3, "mean": [0, 1, 2], "scale": 1},
@@ -293,12 +295,16 @@ SCIPY = {
     "gamma": lambda shape, rate: stats.gamma(shape, scale=1 / rate),
     "inverse_gamma": lambda shape, scale: stats.invgamma(shape, scale=scale),
     "normal": lambda mean, std: stats.norm(mean, std),
+    "normal_inverse_gamma": lambda mean, precision, shape, scale: stats.t(
+        2 * shape, mean, np.sqrt(scale / (shape * precision))
+    ),
     "truncated_normal": truncated_normal,
 }
 POSITIVE = {
     "beta": ("alpha", "beta"),
     "gamma": ("shape", "rate"),
     "inverse_gamma": ("shape", "scale"),
+    "normal_inverse_gamma": ("precision", "shape", "scale"),
     "hierarchical_beta": ("alphas", "betas", "weights"),
     **dict.fromkeys(("normal", "truncated_normal", "logit_normal"), ("std",)),
     **dict.fromkeys(("mixture", "camps"), ("weights",)),
