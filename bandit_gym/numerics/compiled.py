@@ -101,8 +101,14 @@ class KernelCompiler(Compiler):
 class KernelPart(JITCodeLibrary):
     """A called function's code, to be linked into kernels and not to be run by itself."""
 
-    def _optimize_functions(self, module: Any) -> None:
-        module.data_layout = self._codegen._data_layout
+    @classmethod
+    def _unserialize(cls, codegen: Any, state: Any) -> Any:
+        """Load a kernel that is called by another, and is run by itself too."""
+        codegen._library_class = JITCodeLibrary
+        try:
+            return JITCodeLibrary._unserialize(codegen, state)
+        finally:
+            codegen._library_class = cls
 
     def _optimize_final_module(self) -> None:
         pass

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -31,6 +33,28 @@ while perf_counter() < start + float(sys.argv[1]):
 print((perf_counter() - start) / (process_time() - busy))
 """
 
+COLD_SCRIPT = """
+import sys
+import bandit_gym as bg
+from agents import RacingThompson
+
+prior = {"name": "truncated_normal", "mean": 0.5, "std": 0.1}
+if sys.argv[1] == "means":
+    env, horizon = bg.make("BernoulliBandit-v0", num_arms=10, prior=prior), 1000
+else:
+    env, horizon = bg.make("ContextualBandit-v0", num_arms=10, num_features=5), 200
+observation, info = env.reset(seed=0)
+agent = RacingThompson(env)
+agent.reset(seed=0)
+for _ in range(horizon):
+    action = agent.act(observation)
+    observation, reward, _, _, info = env.step(action)
+    agent.observe(action, reward)
+if sys.argv[1] == "features":
+    agent.action_probabilities(observation)
+"""
+"""README's two examples."""
+
 ENV_ID = "bandit_gym:BernoulliBandit-v0"
 HARNESS_KEY, HARNESS_AGENT = "harness.racing", "racing_paper"
 
@@ -40,6 +64,8 @@ def measurements(effort: Effort) -> Iterator[timing.Measurement]:
     yield timing.Measurement((CONTROL_KEY,), _measure_load)
     yield from _measure_steps(effort)
     yield timing.Measurement((HARNESS_KEY,), _measure_share)
+    if effort.name == "full":  # as it compiles for half a minute
+        yield timing.Measurement(("cold.means", "cold.features"), _measure_cold_start)
 
 
 def _measure_load(effort: Effort) -> Iterator[timing.ResultRow]:
@@ -55,6 +81,19 @@ def _measure_load(effort: Effort) -> Iterator[timing.ResultRow]:
         turns.append(max(float(loop.communicate()[0]) for loop in loops))
     title = f"load: wall clock / processor time of {cores} loops at once"
     yield timing.summarise_turns(CONTROL_KEY, title, turns)
+
+
+def _measure_cold_start(effort: Effort) -> Iterator[timing.ResultRow]:
+    """Yield the processor time of README's two examples where nothing has been compiled yet."""
+    for name in ("means", "features"):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        with tempfile.TemporaryDirectory() as folder:
+            environment = os.environ | {"NUMBA_CACHE_DIR": folder}
+            subprocess.run([sys.executable, "-c", COLD_SCRIPT, name], env=environment, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        title = f"README's example with {name}, nothing compiled yet: processor time"
+        yield timing.ResultRow(f"cold.{name}", title, seconds, unit="s", turns=(seconds,))
 
 
 # -- Environments ----------------------------------------------------------------------------------

@@ -104,6 +104,15 @@ def test_of_processes_at_once_one_compiles_and_leaves_one_file(tmp_path):
         assert run() == ["18.0 1"]
 
 
+def test_a_kernel_that_is_loaded_while_another_is_compiled_can_be_called(tmp_path):
+    with package(tmp_path) as run:
+        assert run() == ["18.0 0"]
+        loops = tmp_path / "tiny" / "loops.py"
+        outer = "@kernel\ndef outer(pair):\n    return loop(pair)\n\nouter(Pair(1.0, 2.0))\n"
+        loops.write_text(f"{loops.read_text()}\nfrom tiny.records import Pair\n\n{outer}")
+        assert run() == ["18.0 1"]
+
+
 def test_tuples_of_other_fields_have_a_file_each(tmp_path):
     files = KernelFiles(tmp_path, fill_uniforms)
     pairs = namedtuple("Pair", "first second"), namedtuple("Pair", "second first")
