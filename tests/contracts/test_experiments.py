@@ -172,6 +172,8 @@ CHANGES = [
     {"block_size": 7},
     {"propensities": True},
     {"propensities": "decide"},
+    {"values": [1.0] * 10},
+    {"floor": 0.05},
 ]
 
 
@@ -575,7 +577,7 @@ BAD_SETTINGS = [
     ({"seed": -1}, "seed must be a non-negative integer, got -1"),
     ({"block_size": 0}, "block_size must be a positive integer, got 0"),
     ({"recording": "each"}, "recording must be one of 'log', 'every', got 'each'"),
-    ({"propensities": 1}, "propensities must be a bool, got 1"),
+    ({"propensities": 1}, "propensities must be True, False or .decide., got 1"),
     ({"horizon": 10**15, "recording": "every"}, "block_size, horizon and recording must be"),
 ]
 
