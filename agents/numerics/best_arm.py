@@ -391,7 +391,7 @@ def integrate_positions(arms: Arms, top: int, available: np.ndarray | None = Non
     """Return the (N, top, K) probabilities of each place, the largest first, of any densities.
 
     Arm i has place j where j - 1 others are above it. How many are is a sum of independent events,
-    whose law at u is the product of the polynomials F_k(u) + (1 - F_k(u)) z in z.
+    and its probabilities at u are the coefficients of the product of all F_k(u) + (1 - F_k(u)) z.
 
     Args:
         arms: their distributions.

@@ -3,7 +3,7 @@
 A first `compare` waits for the compiler, and about half of what a small loop costs there is the
 code by which Python would call it. So only what Python does call is a `kernel`, whose machine code
 is kept on disk; what serves kernels alone is an `inner` function, which Python sees uncompiled
-and which is kept as a part of its kernels, optimised with them. Assigned slices, array expressions
+and which is kept as a part of its kernels. Assigned slices, array expressions
 and methods of arrays compile many times as slowly as loops. Division by 0 gives inf or NaN, as in
 NumPy.
 
@@ -19,7 +19,6 @@ written to, what is there is read, and nothing is kept.
 
 from __future__ import annotations
 
-import gc
 import inspect
 import os
 import pickle
@@ -35,10 +34,7 @@ import numba
 import numpy as np
 from filelock import FileLock
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
 from numba.core.serialize import dumps
-from numba.core.targetconfig import ConfigStack
 from numba.core.types import NamedTuple, NamedUniTuple
 from numba.extending import register_jitable
 
@@ -47,16 +43,15 @@ from bandit_gym.files import write_atomically
 MAX_WAIT = 300
 """Seconds to wait for another process that compiles the same; the slowest takes a tenth of it."""
 
-OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 def kernel(function: Any) -> Any:
     """Compile a function for Python to call, and keep its machine code on disk if that can be."""
-    options: dict[str, Any] = {**OPTIONS, "pipeline_class": KernelCompiler}
     try:
-        compiled: Any = numba.njit(cache=True, **options)(function)
+        compiled: Any = numba.njit(cache=True, **OPTIONS)(function)
     except RuntimeError:  # numba finds no folder that it may write to
-        compiled = numba.njit(**options)(function)
+        compiled = numba.njit(**OPTIONS)(function)
         compiled._cache = ReadCache(function)
     if compiled is not function:  # which it is under NUMBA_DISABLE_JIT
         cache = compiled._cache
@@ -70,66 +65,6 @@ def inner(function: Any) -> Any:
     return register_jitable(**OPTIONS)(function)
 
 
-class KernelCompiler(Compiler):
-    """Numba's compiler, which optimises and emits a kernel once, with all that it calls.
-
-    Numba does both for each function that a kernel calls as well, and compiles that again where it
-    is called by functions of other options: without a wrapper for Python, as they are.
-    """
-
-    def compile_extra(self, function: Any) -> Any:
-        """Compile the kernel's function, and those that it calls as parts of it."""
-        codegen = self.state.targetctx.codegen()
-        self.state.library = JITCodeLibrary(codegen, function.__qualname__)
-        self.state.library.enable_object_caching()
-        before, codegen._library_class = codegen._library_class, KernelPart  # under numba's lock
-        collects_garbage = gc.isenabled()
-        gc.disable()  # of which there is little, and looking for it takes a seventh of the time
-        try:
-            return super().compile_extra(function)
-        finally:
-            codegen._library_class = before
-            if collects_garbage:
-                gc.enable()
-
-    def define_pipelines(self) -> Any:
-        """Return the usual steps; functions that are called see the options of another of them."""
-        ConfigStack.top_or_none().no_cpython_wrapper = True
-        return super().define_pipelines()
-
-
-class KernelPart(JITCodeLibrary):
-    """A called function's code, to be linked into kernels and not to be run by itself."""
-
-    @classmethod
-    def _unserialize(cls, codegen: Any, state: Any) -> Any:
-        """Load a kernel that is called by another, and is run by itself too."""
-        codegen._library_class = JITCodeLibrary
-        try:
-            return JITCodeLibrary._unserialize(codegen, state)
-        finally:
-            codegen._library_class = cls
-
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:
-        """Return 0, numba's pointer where there is none."""
-        self._ensure_finalized()
-        return 0
-
-    @property
-    def codegen(self) -> KernelPart:
-        """Who is asked to set the environment, that only what is run has."""
-        return self
-
-    def set_env(self, name: str, environment: Any) -> None:
-        """Set nothing."""
-
-
 class ReadCache(FunctionCache):
     """Numba's cache where no folder can be written to: what an image brings along is read."""
 
@@ -137,7 +72,7 @@ class ReadCache(FunctionCache):
         self._name, self._py_func = repr(function), function
         self._impl = object.__new__(CompileResultCacheImpl)  # which would look for a folder
         self._cache_path = Path(inspect.getfile(function)).parent / "__pycache__"
-        self.enable()
+        self.enable()  # type: ignore[no-untyped-call]
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Say that this process compiles for itself alone."""
