@@ -412,8 +412,10 @@ def is_decisive(
         value = dot(features[arm], theta)
         if value > highest:
             leader, highest = arm, value
+    gap = theta  # its values are not needed any more
     for arm in range(len(features)):
-        gap = features[leader] - features[arm]
+        for a in range(gap.size):
+            gap[a] = features[leader, a] - features[arm, a]
         if has_gap(fit, asked, gap):
             lead, size = 0.0, 0.0
             for block in range(num_blocks):
@@ -483,8 +485,9 @@ def weigh_block(
     lane, block = index
     own = fit.order[fit.starts[block] : fit.starts[block + 1]]
     theta = np.empty((out.size, own.size))
-    for a in range(own.size):
-        copy_values(draws[own[a], : out.size], theta[:, a])
+    for j in range(out.size):
+        for a in range(own.size):
+            theta[j, a] = draws[own[a], j]
     if has_normal_prior:
         add_normal_prior(fit, index, theta, out)
     add_likelihood(link, data, lane, find_rows(fit, lane, block), own, theta, out)
@@ -608,7 +611,8 @@ def race_blocks(
     chosen, below = np.empty((num_lanes, fit.order.size)), np.empty(num_draws)
     ranges = np.zeros((num_blocks, 2), dtype=np.int64)
     for lane in range(num_lanes):
-        ranges[:, 0], ranges[:, 1] = 0, lengths[lane]
+        for block in range(num_blocks):
+            ranges[block, 0], ranges[block, 1] = 0, lengths[lane, block]
         for block in range(num_blocks):
             own = fit.order[fit.starts[block] : fit.starts[block + 1]]
             # Arms are compared where that takes less time than weights.
