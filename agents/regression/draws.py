@@ -403,16 +403,12 @@ def is_decisive(
         ranges: (B, 2) first draw that each block may take, and the one after its last.
         asked: the block.
     """
-    num_blocks, leader, highest = len(ranges), 0, -np.inf
+    num_blocks = len(ranges)
     theta = np.empty(fit.order.size)
     for block in range(num_blocks):
         for a in fit.order[fit.starts[block] : fit.starts[block + 1]]:
             theta[a] = draws[a, ranges[block, 0]]
-    for arm in range(len(features)):
-        value = dot(features[arm], theta)
-        if value > highest:
-            leader, highest = arm, value
-    gap = theta  # its values are not needed any more
+    leader, gap = find_leader(features, theta), theta  # which is not needed any more
     for arm in range(len(features)):
         for a in range(gap.size):
             gap[a] = features[leader, a] - features[arm, a]
@@ -425,6 +421,17 @@ def is_decisive(
             if lead <= LEAD_ROUNDING * size:
                 return True
     return False
+
+
+@inner
+def find_leader(features: np.ndarray, theta: np.ndarray) -> int:
+    """Return the arm of (K, d) features, the first of equal ones, that is best under a draw."""
+    leader, highest = 0, -np.inf
+    for arm in range(len(features)):
+        value = dot(features[arm], theta)
+        if value > highest:
+            leader, highest = arm, value
+    return leader
 
 
 @inner
