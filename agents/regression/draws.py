@@ -403,17 +403,15 @@ def is_decisive(
         ranges: (B, 2) first draw that each block may take, and the one after its last.
         asked: the block.
     """
-    num_blocks, leader, highest = len(ranges), 0, -np.inf
+    num_blocks = len(ranges)
     theta = np.empty(fit.order.size)
     for block in range(num_blocks):
         for a in fit.order[fit.starts[block] : fit.starts[block + 1]]:
             theta[a] = draws[a, ranges[block, 0]]
+    leader, gap = find_leader(features, theta), theta  # which is not needed any more
     for arm in range(len(features)):
-        value = dot(features[arm], theta)
-        if value > highest:
-            leader, highest = arm, value
-    for arm in range(len(features)):
-        gap = features[leader] - features[arm]
+        for a in range(gap.size):
+            gap[a] = features[leader, a] - features[arm, a]
         if has_gap(fit, asked, gap):
             lead, size = 0.0, 0.0
             for block in range(num_blocks):
@@ -423,6 +421,17 @@ def is_decisive(
             if lead <= LEAD_ROUNDING * size:
                 return True
     return False
+
+
+@inner
+def find_leader(features: np.ndarray, theta: np.ndarray) -> int:
+    """Return the arm of (K, d) features, the first of equal ones, that is best under a draw."""
+    leader, highest = 0, -np.inf
+    for arm in range(len(features)):
+        value = dot(features[arm], theta)
+        if value > highest:
+            leader, highest = arm, value
+    return leader
 
 
 @inner
@@ -483,8 +492,9 @@ def weigh_block(
     lane, block = index
     own = fit.order[fit.starts[block] : fit.starts[block + 1]]
     theta = np.empty((out.size, own.size))
-    for a in range(own.size):
-        copy_values(draws[own[a], : out.size], theta[:, a])
+    for j in range(out.size):
+        for a in range(own.size):
+            theta[j, a] = draws[own[a], j]
     if has_normal_prior:
         add_normal_prior(fit, index, theta, out)
     add_likelihood(link, data, lane, find_rows(fit, lane, block), own, theta, out)
@@ -608,7 +618,8 @@ def race_blocks(
     chosen, below = np.empty((num_lanes, fit.order.size)), np.empty(num_draws)
     ranges = np.zeros((num_blocks, 2), dtype=np.int64)
     for lane in range(num_lanes):
-        ranges[:, 0], ranges[:, 1] = 0, lengths[lane]
+        for block in range(num_blocks):
+            ranges[block, 0], ranges[block, 1] = 0, lengths[lane, block]
         for block in range(num_blocks):
             own = fit.order[fit.starts[block] : fit.starts[block + 1]]
             # Arms are compared where that takes less time than weights.

@@ -62,9 +62,11 @@ def test_the_summary_is_the_normal_factor_of_the_rows_that_went() -> None:
     agent.compact(1, observation=VISITORS)
     for each in (agent, twin):
         each.act(VISITORS[0])
-    np.testing.assert_allclose(agent.inner.fits.fit.mean, twin.inner.fits.fit.mean, atol=1e-12)
     np.testing.assert_allclose(
-        abs(agent.inner.fits.fit.factor), abs(twin.inner.fits.fit.factor), atol=1e-12
+        agent._posterior.fits.fit.mean, twin._posterior.fits.fit.mean, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        abs(agent._posterior.fits.fit.factor), abs(twin._posterior.fits.fit.factor), atol=1e-12
     )
 
 
