@@ -24,6 +24,7 @@ class UniformRandom(Agent):
 
     takes_features = True
     takes_available = True
+    takes_values = True
     takes_squares = True
 
     def _choose(self) -> np.ndarray:

@@ -116,7 +116,7 @@ class KernelFiles:
         """
         path = self._path(key)
         try:
-            write_atomically(path, dumps(data))
+            write_atomically(path, dumps(data))  # type: ignore[no-untyped-call]
         except OSError:
             return
         finally:

@@ -153,7 +153,7 @@ def test_what_no_decision_takes_is_refused_in_a_sentence_and_changes_nothing(cas
 
 
 def test_rules_that_ask_more_than_the_belief_refuse_values_and_places():
-    for name in ("ucb1", "random", "racing_paper", "information_directed"):
+    for name in ("ucb1", "racing_paper", "information_directed"):
         agent = started(name, PROBLEMS["conjugate"], None)
         text = f"values and costs must be left out for {type(agent).__name__}, whose rule takes"
         with pytest.raises(TypeError, match=re.escape(text)):
