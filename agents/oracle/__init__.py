@@ -29,7 +29,13 @@ from agents.oracle.chains import means_probabilities
 from agents.oracle.contextual import contextual_probabilities
 from agents.oracle.dependent import joint_probabilities, make_mixture_solver
 from agents.oracle.panels import ToleranceError, integrate_arms
-from bandit_gym.checks import check_arms, check_real, check_squares, check_statistics
+from bandit_gym.checks import (
+    check_arms,
+    check_per_arm,
+    check_real,
+    check_squares,
+    check_statistics,
+)
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 
@@ -45,6 +51,8 @@ def action_probabilities(
     sums: Any,
     *,
     squares: Any = None,
+    values: Any = None,
+    costs: Any = None,
     tolerance: float | None = None,
 ) -> FloatArray:
     """Return the probability that each arm has the largest mean, given the data.
@@ -62,6 +70,8 @@ def action_probabilities(
             (K, d) features of this decision.
         squares: (..., K) sums of the squares of the rewards, where their std is None and arms have
             no features, and only there.
+        values: (K,) above 0: the arm is sought that has the largest value * mean - cost. None is 1.
+        costs: (K,); None is 0. With values or costs, features are answered by sampling.
         tolerance: largest error of a probability that is accepted. Default 1e-6 by quadrature,
             otherwise 2e-3, where the cost grows like 1 / tolerance^2. With features that of the
             total variation distance: 1e-4 for d <= 3, otherwise 1e-3.
@@ -75,7 +85,8 @@ def action_probabilities(
         ToleranceError: if the tolerance is out of reach, as for a posterior that does not
             integrate, or one whose modes draws do not meet; says which error was achieved.
     """
-    options: dict[str, Any] = {"squares": squares, "tolerance": tolerance}
+    options: dict[str, Any] = {"squares": squares, "values": values, "costs": costs}
+    options["tolerance"] = tolerance
     return action_probabilities_with_error(problem, counts, sums, **options)[0]
 
 
@@ -85,6 +96,8 @@ def action_probabilities_with_error(
     sums: Any,
     *,
     squares: Any = None,
+    values: Any = None,
+    costs: Any = None,
     tolerance: float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return `action_probabilities` and, for each row, an estimate of its largest error.
@@ -101,21 +114,27 @@ def action_probabilities_with_error(
     num_arms = check_problem(problem).num_arms
     if tolerance is not None:
         check_real("tolerance", tolerance, above=0.0, below=1.0)
+    prices = None
+    if values is not None or costs is not None:
+        num_priced = len(sums) if isinstance(problem, ContextualProblem) else num_arms
+        shape = 1, num_priced
+        worth = check_per_arm("values", 1.0 if values is None else values, shape, is_positive=True)
+        prices = worth[0], check_per_arm("costs", 0.0 if costs is None else costs, shape)[0]
     if isinstance(problem, ContextualProblem):
-        best, error = contextual_probabilities(problem, counts, sums, tolerance)
+        best, error = contextual_probabilities(problem, counts, sums, tolerance, prices)
         return best, np.array(error)
     shape = check_arms("counts", counts, num_arms)
     num_pulls, totals = check_statistics(counts, sums, problem.likelihood, shape)
     centred = check_squares(squares, num_pulls, totals, problem.likelihood)
     solve: Callable[..., Any]  # the probabilities, their error, and more
     if problem.offers("arm_log_density"):
-        solve = partial(integrate_arms, Arms(problem), tolerance or QUADRATURE_TOLERANCE)
+        solve = partial(integrate_arms, Arms(problem, prices), tolerance or QUADRATURE_TOLERANCE)
     elif problem.offers("shared_components"):
-        solve = make_mixture_solver(problem, tolerance or QUADRATURE_TOLERANCE)
+        solve = make_mixture_solver(problem, tolerance or QUADRATURE_TOLERANCE, prices)
     elif problem.offers("normal_box"):
-        solve = partial(means_probabilities, problem, tolerance or SAMPLING_TOLERANCE)
+        solve = partial(means_probabilities, problem, tolerance or SAMPLING_TOLERANCE, prices)
     else:
-        solve = partial(joint_probabilities, problem, tolerance or SAMPLING_TOLERANCE)
+        solve = partial(joint_probabilities, problem, tolerance or SAMPLING_TOLERANCE, prices)
     statistics = [num_pulls, totals] + ([] if centred is None else [centred])
     rows = np.stack(statistics, axis=-2).reshape(-1, len(statistics), num_arms)
     answers = [solve(*row) for row in rows]

@@ -138,12 +138,29 @@ def _min_end_distance(end: float) -> float:
 class Arms:
     """What is known of the arms before any data.
 
+    Arms are compared by values * means - costs; that is what stands on the line.
+
     Arguments:
         problem: likelihood, and a prior with `arm_log_density`.
+        prices: (K,) values above 0 and (K,) costs; None where arms have none.
     """
 
-    def __init__(self, problem: BanditProblem) -> None:
-        self.problem = problem
+    def __init__(
+        self, problem: BanditProblem, prices: tuple[FloatArray, FloatArray] | None = None
+    ) -> None:
+        self.problem, self._has_prices = problem, prices is not None
+        self._values, self._costs = prices or (
+            np.ones(problem.num_arms),
+            np.zeros(problem.num_arms),
+        )
+
+    def worth(self, means: FloatArray) -> FloatArray:
+        """Return what (..., K) means are worth."""
+        return self._values * means - self._costs
+
+    def means(self, worth: FloatArray) -> FloatArray:
+        """Return the (..., K) means that are worth so much."""
+        return (worth + self._costs) / self._values
 
     @cached_property
     def is_smooth(self) -> bool:
@@ -152,14 +169,14 @@ class Arms:
         Such a density has one mode, or one at either end, and nothing that hides.
         """
         has_features = type(self.problem.likelihood) in (Bernoulli, Exponential, Gaussian, Poisson)
-        if self.problem.likelihood.needs_squares:
+        if self.problem.likelihood.needs_squares or self._has_prices:
             return False
         return self.problem.offers("natural_parameters") and has_features
 
     @cached_property
     def support(self) -> FloatArray:
-        """(K, 2) interval of each arm's mean."""
-        return self.problem.arm_support()
+        """(K, 2) interval of what each arm's mean is worth."""
+        return self.worth(self.problem.arm_support().T).T
 
     @cached_property
     def draws(self) -> FloatArray:
@@ -171,7 +188,7 @@ class Arms:
         parts, rng = find_components(self.problem.prior), make_generator("draws of the oracle")
         num_draws = MIN_ORACLE_DRAWS if self.is_smooth else NUM_ORACLE_DRAWS // len(parts)
         shape = (max(num_draws, MIN_ORACLE_DRAWS), self.problem.num_arms)
-        draws = np.concatenate([part.sample(rng, shape) for part in parts])
+        draws = self.worth(np.concatenate([part.sample(rng, shape) for part in parts]))
         return np.sort(np.clip(draws, *self.support.T), axis=0)
 
     @cached_property
@@ -183,12 +200,13 @@ class Arms:
         scale = max(float(np.median(np.abs(self.draws - origin))), 1e-100)
         return Line(low, high, centre, scale)
 
-    def log_prior(self, means: FloatArray) -> FloatArray:
-        """Return the log-density of each arm at (M, K) means, -inf outside its support."""
+    def log_prior(self, worth: FloatArray) -> FloatArray:
+        """Return each arm's log-density, to a constant, at (M, K) places, -inf off its support."""
         prior: Any = self.problem.prior
+        means = self.means(worth)
         with np.errstate(all="ignore"):
             values = np.asarray(prior.arm_log_density(means), dtype=np.float64)
-        is_inside = (means >= self.support[:, 0]) & (means <= self.support[:, 1])
+        is_inside = (worth >= self.support[:, 0]) & (worth <= self.support[:, 1])
         values = np.where(is_inside, values, -np.inf)
         require_density("problem.prior.arm_log_density", values, means)
         return values
@@ -215,9 +233,9 @@ class ArmPosteriors:
         """The coordinate shared by all arms."""
         return self.arms.line
 
-    def log_density(self, means: FloatArray) -> FloatArray:
-        """Return the (M, K) log-densities, up to a constant per arm, at (M, K) means."""
-        prior = self.arms.log_prior(means)
+    def log_density(self, worth: FloatArray) -> FloatArray:
+        """Return the (M, K) log-densities, up to a constant per arm, at (M, K) places."""
+        prior, means = self.arms.log_prior(worth), self.arms.means(worth)
         known: Any = self.arms.problem.likelihood
         data_of_arms = [self.counts, self.sums]
         if self.squares is not None:  # the deviation is integrated out
@@ -313,9 +331,9 @@ def find_first_edges(posteriors: ArmPosteriors) -> FloatArray:
 
 
 def _average_rewards(posteriors: ArmPosteriors) -> FloatArray:
-    """Return the average rewards of the arms that were pulled."""
-    pulled = posteriors.counts > 0
-    return np.asarray(posteriors.sums[pulled] / posteriors.counts[pulled])
+    """Return what the average rewards are worth of the arms that were pulled."""
+    averages = posteriors.sums / np.maximum(posteriors.counts, np.finfo(float).tiny)
+    return posteriors.arms.worth(averages)[posteriors.counts > 0]
 
 
 def _search_peaks(posteriors: ArmPosteriors) -> FloatArray:

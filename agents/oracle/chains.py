@@ -23,16 +23,17 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import scipy
 from numpy.random import Generator
 
-from agents.oracle.arms import Density, require_density
+from agents.oracle.arms import Arms, Density, require_density
 from agents.oracle.panels import ToleranceError
 from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray, IntArray
@@ -68,6 +69,10 @@ MIN_ANGLE = 1e-12
 
 MAX_PREDICTORS = 1 << 18
 """That are held at once: 2 MB, which stay in the cache."""
+
+
+Compared = FloatArray | Callable[[FloatArray], FloatArray]
+"""What arms are compared by, see `find_wins`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +173,11 @@ class PosteriorTarget:
 
 
 def means_probabilities(
-    problem: BanditProblem, tolerance: float, counts: FloatArray, sums: FloatArray
+    problem: BanditProblem,
+    tolerance: float,
+    prices: Any,
+    counts: FloatArray,
+    sums: FloatArray,
 ) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities that each arm is the best, and two standard errors.
 
@@ -177,6 +186,7 @@ def means_probabilities(
     Args:
         problem: its prior is a `TruncatedMultivariateNormal`.
         tolerance: largest error accepted.
+        prices: see `agents.oracle.arms.Arms`.
         counts: (K,) pulls.
         sums: (K,) total rewards.
 
@@ -190,7 +200,8 @@ def means_probabilities(
     values = target.log_likelihoods(draws)
     is_finite = np.isfinite(values)
     require_digits(values[is_finite] if is_finite.mean() >= 0.5 else values)
-    return chain_probabilities(target, arms, tolerance)
+    compared = arms if prices is None else Arms(problem, prices).worth
+    return chain_probabilities(target, compared, tolerance)
 
 
 def require_digits(log_likelihoods: FloatArray) -> None:
@@ -209,7 +220,7 @@ def require_digits(log_likelihoods: FloatArray) -> None:
 
 
 def chain_probabilities(
-    target: PosteriorTarget, arms: FloatArray, tolerance: float
+    target: PosteriorTarget, arms: Compared, tolerance: float
 ) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities that each arm is the best, and two standard errors.
 
@@ -218,7 +229,7 @@ def chain_probabilities(
 
     Args:
         target: posterior of d coefficients, or of means.
-        arms: (K, d) features.
+        arms: see `find_wins`.
         tolerance: largest error accepted.
 
     Raises:
@@ -229,10 +240,10 @@ def chain_probabilities(
     theta, batch = temper_draws(rng, target), 1
     while True:
         chains = iterate_chains(rng, target.log_density, theta)
-        wins = np.zeros((NUM_BATCHES, NUM_CHAINS, len(arms)))
+        wins = np.zeros((NUM_BATCHES, *find_wins(theta, arms).shape))
         for batch_wins in wins:
             for theta in islice(chains, batch):
-                batch_wins[np.arange(NUM_CHAINS), (theta @ arms.T).argmax(axis=1)] += 1
+                batch_wins += find_wins(theta, arms)
         error, ratio = monte_carlo_error(wins / batch)
         agrees = ratio <= MAX_VARIANCE_RATIO
         if agrees and error <= tolerance and batch > 1:
@@ -243,6 +254,19 @@ def chain_probabilities(
             raise ToleranceError(message("tolerance", condition, tolerance, reached), error)
         growth = GROWTH_MARGIN * (error / tolerance) ** 2 if agrees else 2.0
         batch = min(math.ceil(np.clip(growth, GROWTH_MARGIN, MAX_GROWTH) * batch), MAX_BATCH)
+
+
+def find_wins(theta: FloatArray, arms: Compared) -> FloatArray:
+    """Return (M, K) ones where an arm is the best under (M, d) coefficients.
+
+    Args:
+        theta: the coefficients.
+        arms: (K, d) features, whose predictors are compared, or a function of theta that returns
+            (M, K) numbers to compare in their place.
+    """
+    compared = arms(theta) if callable(arms) else theta @ arms.T
+    best = compared.argmax(axis=1)
+    return np.asarray(best[:, None] == np.arange(compared.shape[1]), dtype=np.float64)
 
 
 def temper_draws(

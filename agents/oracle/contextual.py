@@ -116,7 +116,11 @@ class StudentTarget(PosteriorTarget):
 
 
 def contextual_probabilities(
-    problem: ContextualProblem, evidence: Any, features: Any, tolerance: float | None
+    problem: ContextualProblem,
+    evidence: Any,
+    features: Any,
+    tolerance: float | None,
+    prices: Any = None,
 ) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities that each arm is the best, and their total variation error.
 
@@ -127,11 +131,22 @@ def contextual_probabilities(
         evidence: (t, d) features and (t,) rewards.
         features: (K, d) of this decision.
         tolerance: largest total variation error that is accepted.
+        prices: (K,) values and (K,) costs; arms are not best in cones then, and all is by sampling.
 
     Raises:
         ToleranceError: if the error is larger.
     """
     target, distinct, copies = _prepare(problem, evidence, features)
+    if prices is not None:
+        (values, costs), arms = prices, np.asarray(features, dtype=np.float64)
+
+        def find_worth(theta: FloatArray) -> FloatArray:
+            return np.asarray(values * problem.link.mean(theta @ arms.T) - costs)
+
+        tolerance = tolerance or SAMPLING_TOLERANCE
+        probabilities, error = one_posterior(target.compress(), find_worth, tolerance)
+        require_tolerance(error, tolerance)
+        return probabilities, error
     is_polar = problem.num_features <= MAX_POLAR
     tolerance = tolerance or (POLAR_TOLERANCE if is_polar else SAMPLING_TOLERANCE)
     if is_polar:

@@ -24,8 +24,14 @@ from numpy.random import Generator
 from scipy.special import softmax
 
 from agents.oracle.arms import Arms, Line
-from agents.oracle.chains import PosteriorTarget, require_digits, temper_draws
-from agents.oracle.importance import BATCH_SIZE, average_batches, find_wins, weigh_mixture
+from agents.oracle.chains import (
+    Compared,
+    PosteriorTarget,
+    find_wins,
+    require_digits,
+    temper_draws,
+)
+from agents.oracle.importance import BATCH_SIZE, average_batches, weigh_mixture
 from agents.oracle.panels import integrate_arms, require_tolerance
 from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray
@@ -45,7 +51,7 @@ Solve = Callable[[FloatArray, FloatArray], tuple[FloatArray, float]]
 # -- Shared mixtures -------------------------------------------------------------------------------
 
 
-def make_mixture_solver(problem: BanditProblem, tolerance: float) -> Solve:
+def make_mixture_solver(problem: BanditProblem, tolerance: float, prices: Any = None) -> Solve:
     """Return a function of (K,) counts and sums that returns (K,) probabilities and their error.
 
     A relative error of an evidence changes the probabilities by at most as much, times the
@@ -54,13 +60,14 @@ def make_mixture_solver(problem: BanditProblem, tolerance: float) -> Solve:
     Args:
         problem: its prior has `shared_components`.
         tolerance: largest error accepted.
+        prices: see `Arms`.
     """
     prior: Any = problem.prior
     components, weights = prior.shared_components()
     no_data = np.zeros(problem.num_arms)
     parts = []
     for component, weight in zip(components, weights, strict=True):
-        arms = Arms(replace(problem, prior=component))
+        arms = Arms(replace(problem, prior=component), prices)
         before = integrate_arms(arms, tolerance, no_data, no_data)  # its density need not be normed
         parts.append((arms, np.log(weight) - before.log_evidence, before.evidence_error))
 
@@ -123,7 +130,11 @@ class MeansTarget(PosteriorTarget):
 
 
 def joint_probabilities(
-    problem: BanditProblem, tolerance: float, counts: FloatArray, sums: FloatArray
+    problem: BanditProblem,
+    tolerance: float,
+    prices: Any,
+    counts: FloatArray,
+    sums: FloatArray,
 ) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities that each arm is the best, and their error.
 
@@ -133,6 +144,7 @@ def joint_probabilities(
     Args:
         problem: any.
         tolerance: largest error accepted.
+        prices: see `Arms`.
         counts: (K,) pulls.
         sums: (K,) total rewards.
 
@@ -140,6 +152,12 @@ def joint_probabilities(
         ToleranceError: if the error is larger.
     """
     arms, rows, pulled = Arms(problem), np.eye(problem.num_arms), counts > 0
+    priced = Arms(problem, prices)
+
+    def find_worth(theta: FloatArray) -> FloatArray:
+        return priced.worth(arms.line.means(theta))
+
+    compared: Compared = rows if prices is None else find_worth
     data = rows[pulled], counts[pulled], sums[pulled]
     target = MeansTarget(problem, *data, line=arms.line, support=arms.support)
     rng = make_generator("importance sampling of the oracle")
@@ -152,18 +170,20 @@ def joint_probabilities(
         require_digits(values.max(keepdims=True))
         is_best = theta == theta.max(axis=1, keepdims=True)
         unknown = float(weights[is_best.sum(axis=1) > 1].sum())
-        probabilities, error = average_batches(partial(estimate_from_prior, rng, target), tolerance)
+        probabilities, error = average_batches(
+            partial(estimate_from_prior, rng, target, compared), tolerance
+        )
     else:
         theta = temper_draws(rng, target)
         require_digits(target.log_likelihoods(theta))
         first, last = target.line.limits + [END_LENGTH, -END_LENGTH]
         unknown = float(((theta < first) | (theta > last)).any(axis=1).mean())
-        probabilities, error = weigh_mixture(rng, target, theta, rows, tolerance)
+        probabilities, error = weigh_mixture(rng, target, theta, compared, tolerance)
     require_tolerance(error + unknown, tolerance)
     return probabilities, error + unknown
 
 
-def estimate_from_prior(rng: Generator, target: MeansTarget) -> FloatArray:
+def estimate_from_prior(rng: Generator, target: MeansTarget, compared: Compared) -> FloatArray:
     """Return (K,) probabilities from a batch, less the bias that a ratio of averages has.
 
     The bias is inversely proportional to the number of draws, so halves have twice as much of it.
@@ -171,5 +191,5 @@ def estimate_from_prior(rng: Generator, target: MeansTarget) -> FloatArray:
     theta = target.sample_prior(rng, BATCH_SIZE)
     weights = softmax(target.log_likelihoods(theta))
     halves = weights.reshape(2, -1) / weights.reshape(2, -1).sum(axis=1, keepdims=True)
-    wins = find_wins(theta, np.eye(theta.shape[1]))
+    wins = find_wins(theta, compared)
     return np.asarray((2 * weights - halves.ravel() / 2) @ wins)

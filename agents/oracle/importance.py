@@ -21,7 +21,7 @@ import scipy
 from numpy.random import Generator
 from scipy.special import logsumexp
 
-from agents.oracle.chains import PosteriorTarget, temper_draws
+from agents.oracle.chains import Compared, PosteriorTarget, find_wins, temper_draws
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.streams import make_generator
 
@@ -84,7 +84,7 @@ class TMixture:
 
 
 def one_posterior(
-    target: PosteriorTarget, arms: FloatArray, tolerance: float
+    target: PosteriorTarget, arms: Compared, tolerance: float
 ) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities of arms that share coefficients, and their error."""
     rng = make_generator("importance sampling of the oracle")
@@ -95,7 +95,7 @@ def weigh_mixture(
     rng: Generator,
     target: PosteriorTarget,
     chains: FloatArray,
-    arms: FloatArray,
+    arms: Compared,
     tolerance: float,
 ) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities from draws of a mixture that is fitted to (L, d) chains.
@@ -196,9 +196,3 @@ def _draw(
     theta = mixture.sample(rng, BATCH_SIZE)
     log_ratios = target.log_density(theta) - mixture.log_density(theta)
     return theta, scipy.special.softmax(log_ratios), float(log_ratios.max())
-
-
-def find_wins(theta: FloatArray, arms: FloatArray) -> FloatArray:
-    """Return (M, K) ones where an arm is the best under (M, d) coefficients."""
-    best = (theta @ arms.T).argmax(axis=1)
-    return np.asarray(best[:, None] == np.arange(len(arms)), dtype=np.float64)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from surface import shown, started
 
+from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, HierarchicalBeta, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem, ContextualProblem
@@ -102,6 +103,19 @@ def test_arms_have_places_as_often_as_their_probabilities_say(name, kind):
         shares = np.bincount(order[:, place], minlength=3) / NUM_LANES
         assert_frequent(shares, law, np.sqrt(law * (1 - law) / 500))
     assert 1 not in alone.act(features, top=2, available=MASK)
+
+
+@pytest.mark.parametrize("kind", ["conjugate", "normal", "grid", "logistic"])
+def test_the_oracle_has_the_same_probabilities(kind):
+    """Within 1e-5 where both integrate, else 4 deviations of their draws."""
+    agent, features = taught("racing", kind, None)
+    if features is None:
+        data = agent.counts, agent.sums
+    else:
+        data = (features, np.array([1.0, 0.0, 1.0])), features
+    law, errors = agent.action_probabilities(features, **PRICES, return_error=True)
+    error = 1e-5 if kind in ("conjugate", "normal") else 4 * errors.max() + 2e-3
+    assert abs(action_probabilities(PROBLEMS[kind], *data, **PRICES) - law).max() <= error
 
 
 def test_many_visitors_have_values_of_their_own():
