@@ -286,7 +286,7 @@ def _make_propensities(problem: BanditProblem, num_lanes: int) -> dict[str, timi
     if num_lanes == 1:
         agents = [start_after(problem, None, *each) for each in zip(counts, sums, strict=True)]
     else:
-        agents = [start_after(problem, num_lanes, counts, sums)]
+        agents = [start_after(problem, num_lanes, counts[:num_lanes], sums[:num_lanes])]
     drawn = np.linspace(0, len(counts) - 1, BLOCK_SIZE).astype(int)  # a moment costs as another
     draws = make_draws(problem, counts[drawn], sums[drawn])
     return {
