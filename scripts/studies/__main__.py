@@ -2,7 +2,7 @@
 
     python -m scripts.studies exact                 # docs/exact.json, exact.md and its picture
     python -m scripts.studies exact --scale 0.001   # smaller, into build/studies/exact
-    python -m scripts.studies paper --only "Table 2, K"    # these parts, and the stored others
+    python -m scripts.studies paper --only "Table 2"    # these parts, and the stored others
     python -m scripts.studies --tell                # the pages again, from their numbers
 
 Run it from the project's root. A study that is stopped goes on where it was.
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("name", nargs="?", default="", help=", ".join(NAMES))
     parser.add_argument("--scale", type=float, help="default: that of the page")
     parser.add_argument("--workers", type=int, help="processes; default: one per core")
-    parser.add_argument("--only", default="", help="how names of the parts to measure begin")
+    parser.add_argument("--only", nargs="+", default=(), help="how names of parts to measure begin")
     parser.add_argument("--tell", action="store_true", help="write the pages anew from their JSON")
     options = parser.parse_args(arguments)
     if options.tell:

@@ -131,7 +131,7 @@ def _verdict_rows(found: Found, main: Mapping[str, Any]) -> Iterator[Mapping[str
         for claim, cell in cells.items():
             text = settings["claims"][claim]
             yield _verdict_row(text, where, cell, find_first_verdict(claim, cells), size)
-    for claim, word in table2.find_verdicts(found).items():
+    for claim, (word, *_) in table2.find_verdicts(found).items():
         yield {"claim": claim, "where": "Table 2"} | dict(
             zip(("verdict", "first rule", "after"), (f"**{word}**", "the same", ""), strict=True)
         )
@@ -265,9 +265,11 @@ def _draw_readings(axes: Axes, found: Found) -> None:
     rows = [parts_of(found, name)["Figure 1a"] for name in found["settings"]["variants"]]
     tried = [row for part in parts_of(found, table2.OF_1A).values() for row in part]
     later = [row for row in tried if row["first stop"] > 1 and row["arms"] == 10]
+    fewer = [row for row in tried if row["arms"] != 10]
     for label, points, mark in (
         ("a stop tested at the first draw", rows, "o"),
         ("at the second, third or tenth", later, "^"),
+        ("with four arms", fewer, "s"),
     ):
         xs, ys = ([point[name] for point in points] for name in ("samples", "ratio"))
         axes.plot(xs, ys, mark, alpha=0.6, markeredgewidth=0, label=label)

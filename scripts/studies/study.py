@@ -81,7 +81,9 @@ def import_study(name: str) -> ModuleType:
     return import_module(f"scripts.studies.{name}")
 
 
-def measure_study(study: str, scale: float, folder: Path, workers: Workers, only: str = "") -> Path:
+def measure_study(
+    study: str, scale: float, folder: Path, workers: Workers, only: Sequence[str] = ()
+) -> Path:
     """Measure the parts that are not kept from before; write numbers, pictures and page.
 
     Args:
@@ -89,8 +91,8 @@ def measure_study(study: str, scale: float, folder: Path, workers: Workers, only
         scale: 1 is the full size.
         folder: for the page and what belongs to it.
         workers: who computes.
-        only: how the names of the parts begin that are measured; the others stay as the page's
-            numbers have them, with the command, version and date of their own.
+        only: how the names of the parts begin that are measured, if not all; the others stay as
+            the page's numbers have them, with the command, version and date of their own.
 
     Returns:
         the page.
@@ -103,9 +105,11 @@ def measure_study(study: str, scale: float, folder: Path, workers: Workers, only
     own = BUILD / study / "parts" / hashlib.sha256(origin.encode()).hexdigest()[:16]
     own.mkdir(parents=True, exist_ok=True)
     parts = import_study(study).parts(StudyTask(settings, scale, own, workers))
-    chosen = [name for name in parts if name.startswith(only)]
+    chosen = [name for name in parts if name.startswith(tuple(only) or "")]
     if not chosen:
-        raise ValueError(message("only", f"begin the name of one of {[*parts]}", only))
+        raise ValueError(
+            message("only", f"begin the name of a part, as of {next(iter(parts))!r}", [*only])
+        )
     numbers: dict[str, Any] = {}
     for number, (name, part) in enumerate(((name, parts[name]) for name in chosen), start=1):
         file = _part_file(own, name)
@@ -114,7 +118,7 @@ def measure_study(study: str, scale: float, folder: Path, workers: Workers, only
         print(f"{number} of {len(chosen)}: {name}", flush=True)
         numbers[name] = json.loads(file.read_text(encoding="utf-8"))
     options = "" if scale == settings["scale"] else f" --scale {scale}"
-    options += f' --only "{only}"' if only else ""
+    options += " ".join([" --only", *(f'"{start}"' for start in only)]) if only else ""
     origin_of = {
         "command": f"python -m scripts.studies {study}{options}",
         "results_version": RESULTS_VERSION,
@@ -123,7 +127,7 @@ def measure_study(study: str, scale: float, folder: Path, workers: Workers, only
     found: dict[str, Any] = origin_of | {"scale": scale, "settings": settings, "numbers": numbers}
     if only:
         stored = json.loads((DOCS / f"{study}.json").read_text(encoding="utf-8"))
-        later = stored.get("later", {}) | {only: origin_of}
+        later = stored.get("later", {}) | {" ".join(only): origin_of}
         kept = {name: stored["numbers"][name] for name in parts if name in stored["numbers"]}
         found = stored | {"later": later, "settings": settings, "numbers": kept | numbers}
     folder.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,6 @@ from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.styles import line_style
-from scripts.studies.claims import skewed_interval
 from scripts.studies.study import HOLDS, Found, StudyTask, parts_of, read_part, verdict
 
 VALUE, WEIGHT, SUPREMUM = SCALES = "value", "weight", "supremum"
@@ -198,7 +197,7 @@ def draw_gamma(rng: Generator, shape: float) -> float:
 
 
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
-    """Return a part for each K and reading, for the chosen ones, and for Figure 1a."""
+    """Return a part for each K and reading, for the nearest ones, and for Figure 1a."""
     settings = task.settings["table2"]
     found: dict[str, Callable[[], Any]] = {EXACT: partial(play_exact, task)}
     for num_arms, name in product(settings["runs"], settings["readings"]):
@@ -242,11 +241,7 @@ def play_table(task: StudyTask, name: str, num_arms: int) -> list[dict[str, Any]
     seed, reading = [settings["seed"], num_arms], Reading(**settings["table2"]["readings"][name])
     tables: list[dict[str, Any]] = []
     for first_stop, cells in _play_cells(task, reading, num_arms, first_stops, num_runs, seed):
-        table: dict[str, Any] = {"first stop": first_stop}
-        for which, numbers in zip(("samples", "regrets"), np.moveaxis(cells, 2, 0), strict=True):
-            table[which] = _round(numbers.mean(axis=-1))
-            table[f"{which} std"] = _round(numbers.std(axis=-1, ddof=1))
-        tables.append(table | {"runs": num_runs})
+        tables.append({"first stop": first_stop} | _describe_cells(cells) | {"runs": num_runs})
     return tables
 
 
@@ -280,10 +275,9 @@ def play_nearest(task: StudyTask, names: Sequence[str]) -> list[dict[str, Any]]:
     """Play the readings that are nearest once more, with more runs and another seed.
 
     Returns:
-        for each, its name, draws before a stop and K; the (D, S) means of samples and regrets and
-        their standard deviations over runs; and how much larger both are at the largest delta or
-        sigma than at the smallest, with intervals, beside the paper's. The first is the nearest by
-        the samples at the smallest delta.
+        for each, its name, K, draws before a stop, and the (D, S) means of samples and regrets and
+        their standard deviations over runs. The first is the nearest by the samples at the smallest
+        delta.
     """
     settings, again = task.settings, task.settings["table2"]["again"]
     numbers = {name: read_part(task, name) for name in names}
@@ -293,22 +287,18 @@ def play_nearest(task: StudyTask, names: Sequence[str]) -> list[dict[str, Any]]:
         reading = Reading(**settings["table2"]["readings"][fit.reading])
         num_runs, seed = _count_runs(task, again["runs"]), [again["seed"], fit.num_arms]
         ((_, cells),) = _play_cells(task, reading, fit.num_arms, [stop], num_runs, seed)
-        table: dict[str, Any] = {"reading": fit.reading, "arms": fit.num_arms, "first stop": stop}
-        tables.append(table | {"runs": num_runs} | _describe_cells(settings, cells))
+        table = {"reading": fit.reading, "arms": fit.num_arms, "first stop": stop}
+        tables.append(table | _describe_cells(cells) | {"runs": num_runs})
     return sorted(tables, key=lambda table: _rms(find_distances(settings, table, "samples")[:1]))
 
 
-def _describe_cells(settings: Mapping[str, Any], cells: FloatArray) -> dict[str, Any]:
-    level, found, rises = settings["level"] / 4, {}, {}
+def _describe_cells(cells: FloatArray) -> dict[str, Any]:
+    """Return means and deviations of (D, S, 2, R) samples and regrets over runs."""
+    table: dict[str, Any] = {}
     for which, numbers in zip(("samples", "regrets"), np.moveaxis(cells, 2, 0), strict=True):
-        found[which] = _round(numbers.mean(axis=-1))
-        found[f"{which} std"] = _round(numbers.std(axis=-1, ddof=1))
-        for axis, name in enumerate("δσ"):
-            averages = numbers.mean(axis=1 - axis)
-            printed = np.array(settings[which]).mean(axis=1 - axis)
-            rise = skewed_interval(averages[-1] - averages[0], level)
-            rises[f"{which} by {name}"] = [*rise, float(printed[-1] - printed[0])]
-    return found | {"rises": rises}
+        table[which] = _round(numbers.mean(axis=-1))
+        table[f"{which} std"] = _round(numbers.std(axis=-1, ddof=1))
+    return table
 
 
 def play_1a(task: StudyTask, name: str) -> list[dict[str, Any]]:
@@ -367,11 +357,13 @@ class Fit(NamedTuple):
 def find_distances(settings: Mapping[str, Any], table: Mapping[str, Any], which: str) -> FloatArray:
     """Return (D, S) differences from the paper's numbers, over their noise and ours.
 
-    Ten runs have a variance of s^2 / 10, s the standard deviation of ours.
+    Ten runs have a variance of s^2 / 10, s the standard deviation of ours. That of regrets is about
+    the same in all cells, which are pooled.
     """
     ours, std = np.array(table[which]), np.array(table[f"{which} std"])
     paper = np.array(settings[which])[: len(ours), : ours.shape[1]]
-    variance = std**2 * (1 / NUM_PAPER_RUNS + 1 / table["runs"]) + LAST_DIGIT**2 / 12
+    squares = np.mean(std**2) if which == "regrets" else std**2
+    variance = squares * (1 / NUM_PAPER_RUNS + 1 / table["runs"]) + LAST_DIGIT**2 / 12
     return np.asarray((ours - paper) / np.sqrt(variance))
 
 
@@ -405,67 +397,84 @@ def _rms(distances: FloatArray) -> float:
     return float(np.sqrt(np.mean(distances**2)))
 
 
-def is_within_noise(rms: float, count: int) -> bool:
-    """Say whether so many independent normal distances have such a mean square once in 20 times."""
-    return bool(count * rms**2 <= stats.chi2.isf(0.05, count))
-
-
 # -- The page -----------------------------------------------------------------------------------
 
 CAN_BE_MET, CANNOT = "can be met (K inferred)", "not met by any reading tried"
 
 
-def find_verdicts(found: Found) -> dict[str, str]:
-    """Return claim -> what the nearest reading comes to at the K that was inferred."""
-    settings, again = found["settings"], found["numbers"][NEAREST][0]
-    counts = find_distances(settings, again, "samples")[1:]
-    regrets = find_distances(settings, again, "regrets")
-    rises, words = again["rises"], {"samples": "more samples", "regrets": "smaller the regret"}
-    verdicts = {}
-    for name, which in product("δσ", words):
-        _, low, high, printed = rises[f"{which} by {name}"]
+class Rise(NamedTuple):
+    """How much larger a number is at the largest delta or sigma than at the smallest.
+
+    Attributes:
+        mean: over the other parameter.
+        half: half the width of its interval.
+        paper: the paper's.
+    """
+
+    mean: float
+    half: float
+    paper: float
+
+
+def find_rise(found: Found, which: str, axis: int) -> Rise:
+    """Return the rise of samples or regrets along an axis of the nearest table.
+
+    Cells have seeds of their own, so that the variances of their means add. Four rises share the
+    level.
+    """
+    settings, table = found["settings"], found["numbers"][NEAREST][0]
+    ends = [np.take(np.array(table[name]), [0, -1], axis) for name in (which, f"{which} std")]
+    averages, paper = (
+        np.mean(each, axis=1 - axis) for each in (ends[0], np.take(settings[which], [0, -1], axis))
+    )
+    variance = np.sum(ends[1] ** 2) / table["runs"] / (ends[1].size / 2) ** 2
+    half = float(stats.norm.isf(settings["level"] / 8) * math.sqrt(variance))
+    return Rise(float(np.diff(averages)[0]), half, float(np.diff(paper)[0]))
+
+
+def find_verdicts(found: Found) -> dict[str, tuple[str, str, str]]:
+    """Return claim -> verdict of the nearest reading, what was measured, and the paper's."""
+    settings, table, verdicts = found["settings"], found["numbers"][NEAREST][0], {}
+    words = {"samples": "more samples", "regrets": "smaller the regret"}
+    for (axis, name), which in product(enumerate("δσ"), words):
+        rise = find_rise(found, which, axis)
         sign = -1 if which == "samples" else 1
-        ends = sorted((sign * low, sign * high))
-        word = verdict(ends[0] > 0, ends[1] < 0.5 * sign * printed)
-        inferred = CAN_BE_MET if word == HOLDS else word
-        verdicts[f"the smaller {name}, the {words[which]}"] = inferred
-    is_met = is_within_noise(_rms(counts), counts.size)
-    verdicts["samples of the 12 cells below δ = 0.1"] = CAN_BE_MET if is_met else CANNOT
-    is_met = is_within_noise(_rms(regrets), regrets.size)
-    verdicts["regrets of all 16 cells"] = CAN_BE_MET if is_met else CANNOT
+        low, high = sign * rise.mean - rise.half, sign * rise.mean + rise.half
+        word = verdict(low > 0, high < sign * rise.paper / 2)
+        measured = f"{rise.mean:.1f} ± {rise.half:.1f} from the smallest {name} to the largest"
+        met = CAN_BE_MET if word == HOLDS else word
+        verdicts[f"the smaller {name}, the {words[which]}"] = met, measured, f"{rise.paper:.1f}"
+    for claim, which, judged in (
+        ("samples of the 12 cells that did not choose", "samples", slice(1, None)),
+        ("regrets of all 16 cells", "regrets", slice(None)),
+    ):
+        distances = find_distances(settings, table, which)[judged]
+        size, far = distances.size, int(np.count_nonzero(abs(distances) > 2))
+        chance = math.sqrt(stats.chi2.isf(0.05, size) / size)
+        measured = f"{_rms(distances):.1f} times the noise; {far} of {size} above 2"
+        met = CAN_BE_MET if _rms(distances) <= chance else CANNOT
+        verdicts[claim] = met, measured, f"by chance up to {chance:.1f}"
     return verdicts
 
 
 def write_verdicts(found: Found) -> str:
     """Return the verdicts with what was measured."""
-    settings, again = found["settings"], found["numbers"][NEAREST][0]
-    rows = []
-    for claim, word in find_verdicts(found).items():
-        if claim.startswith("the smaller"):
-            name, which = claim[12], "samples" if "samples" in claim else "regrets"
-            mean, low, high, printed = again["rises"][f"{which} by {name}"]
-            measured = f"{mean:.1f} [{low:.1f} to {high:.1f}] more at the largest {name}"
-            paper = f"{printed:.1f} more"
-        else:
-            which = claim.partition(" ")[0]
-            rows_judged = slice(1, None) if which == "samples" else slice(None)
-            distances = find_distances(settings, again, which)[rows_judged]
-            size, far = distances.size, int(np.count_nonzero(abs(distances) > 2))
-            measured = f"{_rms(distances):.1f} times the noise; {far} of {size} above 2"
-            paper = f"by chance up to {math.sqrt(stats.chi2.isf(0.05, size) / size):.1f}"
-        rows.append(
-            {"claim": claim, "verdict": f"**{word}**", "measured": measured, "the paper": paper}
-        )
-    return markdown_rows(rows)
+    titles = "verdict", "measured", "the paper"
+    return markdown_rows(
+        [
+            {"claim": claim} | dict(zip(titles, (f"**{word}**", *details), strict=True))
+            for claim, (word, *details) in find_verdicts(found).items()
+        ]
+    )
 
 
 def write_cells(found: Found) -> str:
-    """Return Table 2 at the chosen K and reading, with the paper's numbers."""
-    settings, again, rows = found["settings"], found["numbers"][NEAREST][0], []
+    """Return the nearest table, with the paper's numbers."""
+    settings, nearest, rows = found["settings"], found["numbers"][NEAREST][0], []
     for i, delta in enumerate(settings["deltas"]):
         row = {"samples / regret (paper)": f"δ = {delta}"}
         for j, sigma in enumerate(settings["sigmas"]):
-            ours = " / ".join(f"{again[which][i][j]:.1f}" for which in ("samples", "regrets"))
+            ours = " / ".join(f"{nearest[which][i][j]:.1f}" for which in ("samples", "regrets"))
             paper = " / ".join(f"{settings[which][i][j]}" for which in ("samples", "regrets"))
             row[f"σ = {sigma}"] = f"{ours} ({paper})"
         rows.append(row)
@@ -515,14 +524,14 @@ def write_readings(found: Found) -> str:
 
 
 def draw(found: Found) -> Figure:
-    """Draw samples and regrets at the chosen K and reading, beside the paper's."""
+    """Draw samples and regrets of the nearest table, beside the paper's."""
     figure, settings = Figure(figsize=(8.4, 3.4), layout="constrained"), found["settings"]
-    again, sigmas = found["numbers"][NEAREST][0], settings["sigmas"]
+    nearest, sigmas = found["numbers"][NEAREST][0], settings["sigmas"]
     for axes, which in zip(figure.subplots(1, 2), ("samples", "regrets"), strict=True):
         for number, delta in enumerate(settings["deltas"]):
             style = line_style(number)
-            noise = 1.96 * np.array(again[f"{which} std"][number]) / math.sqrt(NUM_PAPER_RUNS)
-            ours, shifted = again[which][number], np.array(sigmas) + 0.012 * (number - 1.5)
+            noise = 1.96 * np.array(nearest[f"{which} std"][number]) / math.sqrt(NUM_PAPER_RUNS)
+            ours, shifted = nearest[which][number], np.array(sigmas) + 0.012 * (number - 1.5)
             axes.errorbar(shifted, ours, noise, label=f"ours, δ = {delta}", **style.line)
             axes.plot(shifted, settings[which][number], "o", color=style.colour, fillstyle="none")
         axes.set(xlabel="σ", ylabel=which, xticks=sigmas)

@@ -499,11 +499,13 @@ def test_parts_are_measured_anew_and_the_others_stay_with_their_version(tmp_path
     measured = {"old: a": lambda: 2, "new: b": lambda: 3}
     monkeypatch.setattr(import_study("exact"), "parts", lambda task: measured)
     options = load_settings("exact")["scale"], tmp_path, studies.Workers("serial")
-    found = studies.measure_study("exact", *options, only="new")
+    found = studies.measure_study("exact", *options, only=["new"])
     assert found["numbers"] == {"old: a": 1, "new: b": 3}
     assert "at results version 1 (" in made(found) and '--only "new"`' in made(found)
-    with pytest.raises(ValueError, match="only must begin the name of one of"):
-        studies.measure_study("exact", *options, only="newer")
+    with pytest.raises(
+        ValueError, match=r"only must begin the name of a part, as of 'old: a', got \['newer'\]"
+    ):
+        studies.measure_study("exact", *options, only=["newer"])
 
 
 class Run:
