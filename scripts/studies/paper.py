@@ -143,7 +143,7 @@ def _verdict_rows(found: Found, main: Mapping[str, Any]) -> Iterator[Mapping[str
         "where": "Theorem 1",
         "verdict": f"**{word}**",
         "first rule": "the same",
-        "after": f"{settings['sizes']['races'] * own[0]['look']:,.0f} races each",
+        "after": f"{min(cell['count'] for cell in own):,} races each",
     }
 
 

@@ -277,7 +277,7 @@ def play_nearest(task: StudyTask, names: Sequence[str]) -> list[dict[str, Any]]:
     Returns:
         for each, its name, K, draws before a stop, and the (D, S) means of samples and regrets and
         their standard deviations over runs. The first is the nearest by the samples at the smallest
-        delta.
+        delta, and of equal ones that with the later stop.
     """
     settings, again = task.settings, task.settings["table2"]["again"]
     numbers = {name: read_part(task, name) for name in names}
@@ -289,7 +289,11 @@ def play_nearest(task: StudyTask, names: Sequence[str]) -> list[dict[str, Any]]:
         ((_, cells),) = _play_cells(task, reading, fit.num_arms, [stop], num_runs, seed)
         table = {"reading": fit.reading, "arms": fit.num_arms, "first stop": stop}
         tables.append(table | _describe_cells(cells) | {"runs": num_runs})
-    return sorted(tables, key=lambda table: _rms(find_distances(settings, table, "samples")[:1]))
+
+    def rank(table: dict[str, Any]) -> tuple[float, int]:
+        return _rms(find_distances(settings, table, "samples")[:1]), -table["first stop"]
+
+    return sorted(tables, key=rank)
 
 
 def _describe_cells(cells: FloatArray) -> dict[str, Any]:
@@ -368,7 +372,7 @@ def find_distances(settings: Mapping[str, Any], table: Mapping[str, Any], which:
 
 
 def find_fits(found: Found) -> list[Fit]:
-    """Return each reading at the K that its regrets choose, those with the nearest counts first."""
+    """Return each reading at the K that its regrets choose, the nearest by samples first."""
     settings, fits = found["settings"], []
     tables = {
         (name, int(num_arms)): {table["first stop"]: table for table in played}
@@ -390,7 +394,7 @@ def find_fits(found: Found) -> list[Fit]:
         fits.append(
             Fit(name, stop, best, regrets[best], _rms(counts[:1]), _rms(counts[1:]), within)
         )
-    return sorted(fits, key=lambda fit: fit.fitted)
+    return sorted(fits, key=lambda fit: (fit.fitted, -stops.index(fit.first_stop)))
 
 
 def _rms(distances: FloatArray) -> float:
@@ -399,7 +403,7 @@ def _rms(distances: FloatArray) -> float:
 
 # -- The page -----------------------------------------------------------------------------------
 
-CAN_BE_MET, CANNOT = "can be met (K inferred)", "not met by any reading tried"
+CAN_BE_MET, CANNOT = "can be met (K inferred)", "not met (K inferred)"
 
 
 class Rise(NamedTuple):
