@@ -8,7 +8,10 @@ import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = tuple(sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")}))
+GENERATED = "docs/reference/agents/*.md", "docs/reference/environments/*.md"
+PAGES = {*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")}
+PAGES = tuple(sorted(PAGES - {page for kind in GENERATED for page in ROOT.glob(kind)}))
+"""All that are written by hand; the build of the site writes others."""
 
 
 def read(path):
