@@ -273,7 +273,9 @@ def _draw_readings(axes: Axes, found: Found) -> None:
     ):
         xs, ys = ([point[name] for point in points] for name in ("samples", "ratio"))
         axes.plot(xs, ys, mark, alpha=0.6, markeredgewidth=0, label=label)
-    axes.plot(400, 1.0, "*", color="black", markersize=12, label="the paper's text")
+    axes.plot(
+        *(400, 1.0, "*"), color="black", markersize=14, fillstyle="none", label="the paper's text"
+    )
     axes.axvspan(300, 500, color="0.85", zorder=0)
     axes.set(xscale="log", xlabel="samples of a decision", ylabel="regret over exact's")
     axes.set_title("Figure 1a, each reading a dot", fontsize=9)
