@@ -116,10 +116,9 @@ def action_probabilities_with_error(
         check_real("tolerance", tolerance, above=0.0, below=1.0)
     prices = None
     if values is not None or costs is not None:
-        num_priced = len(sums) if isinstance(problem, ContextualProblem) else num_arms
-        shape = 1, num_priced
-        worth = check_per_arm("values", 1.0 if values is None else values, shape, is_positive=True)
-        prices = worth[0], check_per_arm("costs", 0.0 if costs is None else costs, shape)[0]
+        row = 1, len(sums) if isinstance(problem, ContextualProblem) else num_arms
+        worth = check_per_arm("values", 1.0 if values is None else values, row, is_positive=True)
+        prices = worth[0], check_per_arm("costs", 0.0 if costs is None else costs, row)[0]
     if isinstance(problem, ContextualProblem):
         best, error = contextual_probabilities(problem, counts, sums, tolerance, prices)
         return best, np.array(error)
