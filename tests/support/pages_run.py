@@ -31,7 +31,7 @@ EXCEPTIONS = {
     r"pytest": "this run",
     r"python scripts/benchmark\.py (.* )?--with-peers.*": "installs other people's libraries",
     r"python scripts/benchmark\.py( --check| --only harness)?": "minutes, by the clock",
-    r"python -m scripts\.studies .*": "minutes",
+    r"python (-m scripts\.studies|scripts/(moved|inverse_propensities)\.py) .*": "minutes",
     r"python (-m sphinx|scripts/(golden|make_suite)\.py).*": "the gate's; takes minutes",
 }
 """Commands that are not run, as patterns of the whole command, and why; ten at most."""
