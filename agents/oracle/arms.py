@@ -145,14 +145,9 @@ class Arms:
         prices: (K,) values above 0 and (K,) costs; None where arms have none.
     """
 
-    def __init__(
-        self, problem: BanditProblem, prices: tuple[FloatArray, FloatArray] | None = None
-    ) -> None:
+    def __init__(self, problem: BanditProblem, prices: tuple[Any, Any] | None = None) -> None:
         self.problem, self._has_prices = problem, prices is not None
-        self._values, self._costs = prices or (
-            np.ones(problem.num_arms),
-            np.zeros(problem.num_arms),
-        )
+        self._values, self._costs = prices or (1.0, 0.0)
 
     def worth(self, means: FloatArray) -> FloatArray:
         """Return what (..., K) means are worth."""
