@@ -147,7 +147,8 @@ class Arms:
 
     def __init__(self, problem: BanditProblem, prices: tuple[Any, Any] | None = None) -> None:
         self.problem, self._has_prices = problem, prices is not None
-        self._values, self._costs = prices or (1.0, 0.0)
+        plain: tuple[Any, Any] = 1.0, 0.0
+        self._values, self._costs = prices or plain
 
     def worth(self, means: FloatArray) -> FloatArray:
         """Return what (..., K) means are worth."""
