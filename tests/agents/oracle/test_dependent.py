@@ -222,7 +222,7 @@ def test_a_batch_of_draws_of_the_prior_has_no_bias_of_a_ratio(monkeypatch):
     counts, sums, arms = np.array([3.0, 3.0]), np.array([3.0, 1.0]), Arms(problem)
     data = np.eye(2), counts, sums
     target = module.MeansTarget(problem, *data, line=arms.line, support=arms.support)
-    arms = np.eye(target.problem.num_arms)
-    estimates = np.array([module.estimate_from_prior(rng, target, arms)[0] for _ in range(4000)])
+    batches = [module.estimate_from_prior(rng, target, data[0]) for _ in range(4000)]
+    estimates = np.array(batches)[:, 0]
     bias = estimates.mean() - action_probabilities(problem, counts, sums)[0]
     assert abs(bias) < 4 * estimates.std() / np.sqrt(len(estimates))
