@@ -301,14 +301,14 @@ class Agent(Lanes, metaclass=AgentMeta):
                 if the agent's rule does not take this, values, costs or top.
             ValueError: if values are not above 0, costs not finite, or top is above the number of
                 available arms or beside a size or a floor; if features have another shape, or are
-                NaN or infinite; if `available` has
-                another shape, or no arm in a lane; if there are lanes beside a size; or if what was
-                chosen is no arm, which is an error of the agent's; names it.
+                NaN or infinite; if `available` has another shape, or no arm in a lane; if there are
+                lanes beside a size; or if what was chosen is no arm, which is an error of the
+                agent's; names it.
         """
         prices = values, costs
         if top is not None:
             return self._act_top(observation, available, prices, size, floor, top)
-        if floor:
+        if floor != 0:
             options = {"available": available, "size": size, "values": values, "costs": costs}
             return self.decide(observation, floor=floor, **options).actions
         with self._lock:

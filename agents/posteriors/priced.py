@@ -75,11 +75,6 @@ class PricedBelief(Belief):
         """Return the (N, K) quantiles."""
         return self._map(self.belief.quantile(p))
 
-    def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the (N, K) probabilities and partial moments."""
-        below, moment = self.belief.lower_partial_moment((level + self.costs) / self.values)
-        return below, self.values * moment
-
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities that an arm is worth most."""
         known = self.belief.priced_probabilities(self.values, self.costs, 1, available)

@@ -149,6 +149,10 @@ REFUSALS = {
         lambda agent: agent.act(top=2, floor=0.1),
         (ValueError, "top must be alone: without a size, a floor or errors, got 2"),
     ),
+    "no floor at all": (
+        lambda agent: agent.act(floor=None),
+        (TypeError, "floor must be a finite number", "got None"),
+    ),
     "a floor that no arm can have": (
         lambda agent: agent.action_probabilities(floor=0.4),
         (ValueError, "floor must be", "at most 0.333333, got 0.4"),
