@@ -4,6 +4,7 @@
     python -m scripts.studies exact --scale 0.001   # smaller, into build/studies/exact
     python -m scripts.studies paper --only "Table 2"    # these parts, and the stored others
     python -m scripts.studies --tell                # the pages again, from their numbers
+    python -m scripts.studies --check               # is any table not what its numbers say?
 
 Run it from the project's root. A study that is stopped goes on where it was.
 """
@@ -16,7 +17,15 @@ from collections.abc import Sequence
 
 from bandit_gym.checks import check_choice, check_real
 from bandit_gym.experiments.execution import Workers
-from scripts.studies.study import BUILD, DOCS, NAMES, load_settings, measure_study, write_pages
+from scripts.studies.study import (
+    BUILD,
+    DOCS,
+    NAMES,
+    find_edited_tables,
+    load_settings,
+    measure_study,
+    write_pages,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, help="processes; default: one per core")
     parser.add_argument("--only", nargs="+", default=(), help="how names of parts to measure begin")
     parser.add_argument("--tell", action="store_true", help="write the pages anew from their JSON")
+    parser.add_argument("--check", action="store_true", help="name tables that were edited by hand")
     options = parser.parse_args(arguments)
+    if options.check:
+        edited = find_edited_tables()
+        print(*(f"{name} is not what the stored numbers say\n" for name in edited), sep="", end="")
+        return int(bool(edited))
     if options.tell:
         print("\n".join(map(str, write_pages())))
         return 0

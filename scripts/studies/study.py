@@ -167,21 +167,35 @@ def play_agents(
 
 def write_pages() -> list[Path]:
     """Write all pages and pictures anew whose numbers are stored, and return the pages."""
-    return [
-        _write_study_page(name, DOCS, json.loads((DOCS / f"{name}.json").read_text()))
-        for name in NAMES
-        if (DOCS / f"{name}.json").exists()
-    ]
+    return [_write_study_page(name, DOCS, found) for name, found in _read_stored().items()]
+
+
+def find_edited_tables() -> list[str]:
+    """Return the names of tables that do not say what the stored numbers do, as PAGE: TABLE."""
+    edited = []
+    for study, found in _read_stored().items():
+        page = (DOCS / f"{study}.md").read_text(encoding="utf-8")
+        filled = fill_blocks(page, _write_blocks(study, found))
+        places = zip(STUDY_BLOCK.finditer(page), STUDY_BLOCK.finditer(filled), strict=True)
+        edited += [f"docs/{study}.md: {old[2]}" for old, new in places if old[0] != new[0]]
+    return edited
+
+
+def _read_stored() -> dict[str, Found]:
+    files = {name: DOCS / f"{name}.json" for name in NAMES}
+    return {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
+
+
+def _write_blocks(study: str, found: Found) -> dict[str, str]:
+    return import_study(study).write_tables(found) | {"made": made(found)}
 
 
 def _write_study_page(study: str, folder: Path, found: Found) -> Path:
-    module = import_study(study)
     with matplotlib.rc_context(STYLE):
-        for name, figure in module.draw(found).items():
+        for name, figure in import_study(study).draw(found).items():
             save_figure(figure, folder / name, ["svg"])
-    page, tables = folder / f"{study}.md", module.write_tables(found) | {"made": made(found)}
-    text = (DOCS / f"{study}.md").read_text(encoding="utf-8")
-    write_atomically(page, fill_blocks(text, tables).encode())
+    page, text = folder / f"{study}.md", (DOCS / f"{study}.md").read_text(encoding="utf-8")
+    write_atomically(page, fill_blocks(text, _write_blocks(study, found)).encode())
     return page
 
 
