@@ -26,7 +26,7 @@ from numpy.random import Generator
 from agents.base.evidence import MAX_STATISTICS, CountsAndSums
 from agents.numerics.choices import hide_arms, random_argmax, share_evenly
 from agents.posteriors.weighted_draws import MAX_BEST_ARM_ERROR, WeightedDraws, best_arm_error
-from bandit_gym.checks import check_returned, message
+from bandit_gym.checks import check_all, check_returned, message
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
@@ -341,6 +341,7 @@ class Posterior(Belief):
         """Return (N, K) linear predictors of arms with (N, K, d) features under one draw."""
         name = f"{type(self).__name__}.sample"
         coefficients = check_returned(name, self.sample(rng), features[:, 0].shape)
+        check_all(name, np.isfinite(coefficients), "return finite numbers", coefficients)
         return np.asarray(self.problem.predictors(coefficients, features))  # type: ignore[attr-defined]
 
     def predict(self, features: np.ndarray | None = None) -> Belief:

@@ -42,7 +42,9 @@ DISTANCE_COLUMNS = (
 )
 """Of the table of distances; `docs/exact.md` says what they are."""
 
-MAX_MARKS = 7
+MARKERS = "os^"
+"""Of agents, in turn when colours begin again."""
+
 MIN_COST_LIMIT, MAX_COST_LIMIT = 0.1, 1e5
 """Microseconds that the axis of costs reaches at least, so that pictures can be compared."""
 
@@ -227,16 +229,18 @@ def describe_verdicts(distances: pd.DataFrame) -> str:
 
 
 def draw_leaderboard(board: pd.DataFrame) -> NotebookFigure:
-    """Draw distance against cost with a mark for each agent, the first seven at most."""
-    figure = NotebookFigure(figsize=(6.4, 4.2), layout="constrained")
+    """Draw distance against cost with a mark for each agent that decided in some case."""
+    figure = NotebookFigure(figsize=(7.6, 4.2), layout="constrained")
     axes = figure.subplots()
-    shown = board[board["decided"] > 0].head(MAX_MARKS)
-    for (_, row), colour in zip(shown.iterrows(), COLOURS, strict=False):
+    shown = board[board["decided"] > 0]
+    for number, (_, row) in enumerate(shown.iterrows()):
+        turn, place = divmod(number, len(COLOURS))
+        style = {"fmt": MARKERS[turn % len(MARKERS)], "color": COLOURS[place]}
         below, above = row["excess"] - row["excess_low"], row["excess_high"] - row["excess"]
         errors = [[below], [above]]
         name = escape_formula(str(row["agent"]))
         point = row["microseconds"], row["excess"]
-        axes.errorbar(*point, errors, fmt="o", color=colour, capsize=2, lw=1, label=name)
+        axes.errorbar(*point, errors, **style, capsize=2, lw=1, label=name)
     axes.axhline(0, color="#888888", lw=0.8, ls=":")
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=0.01)
@@ -245,7 +249,7 @@ def draw_leaderboard(board: pd.DataFrame) -> NotebookFigure:
     axes.margins(y=0.15)
     axes.set_ylim(top=1.0)
     if len(shown):
-        axes.legend(fontsize="small")
+        figure.legend(fontsize="small", loc="outside right upper", frameon=False)
     axes.set_xlabel("processor time of a decision, µs (median over cases)")
     axes.set_ylabel("distance from exact Thompson sampling\n(TV over noise, mean over cases)")
     axes.spines[["top", "right"]].set_visible(False)

@@ -288,7 +288,7 @@ def read_diagnostics(agent: Any, num_lanes: int) -> tuple[BoolArray, IntArray, F
 
 
 def make_suite_agent(entry: Entry, problem: BanditProblem, horizon: int) -> Any:
-    """Make an agent, of a sampler if that is what the entry names.
+    """Make an agent, of a sampler or a posterior if that is what the entry names.
 
     Args:
         entry: the agent.
@@ -298,6 +298,9 @@ def make_suite_agent(entry: Entry, problem: BanditProblem, horizon: int) -> Any:
     code: Any = load_agent(entry.target, entry.pickles)
     if is_sampler(code):
         return SamplerAgent(problem, partial(code, **entry.arguments))
+    if hasattr(code, "sample") and not hasattr(code, "act"):
+        thompson: Any = load_agent(agent_names()["thompson"])
+        return thompson(problem, posterior=code(problem, **entry.arguments))
     return make_entry_agent(entry, problem, [horizon])
 
 

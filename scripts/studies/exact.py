@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from bandit_gym.fidelity import run_suite
 from bandit_gym.fidelity.benchmark import draw_leaderboard, format_leaderboard
-from bandit_gym.fidelity.trial import WRONG
+from bandit_gym.fidelity.trial import FLAGGED, FLAGGED_SHARE, REFUSED, RIGHT, WRONG
 from bandit_gym.results.report import markdown_rows
 from scripts.studies.study import Found, StudyTask, parts_of, verdict
 
@@ -50,13 +50,12 @@ def _to_json(rows: pd.DataFrame) -> list[dict[str, Any]]:
 def write_tables(found: Found) -> dict[str, str]:
     """Return the tables of the page."""
     board, cases, hard = _read_leaderboard(found), _cases(found, OPEN), _cases(found, HARD)
-    counts = hard.groupby(["agent", "verdict"], sort=False).size().unstack(fill_value=0)
     failures = [line for part in found["numbers"].values() for line in part["failures"]]
     return {
         "verdicts": markdown_rows([_claim_distance(found, board), _never_wrong(hard)]),
         "leaderboard": _tabulate_board(board),
         "kinds": _by_kind(cases, board),
-        "counts": markdown_rows(counts.astype(str).reset_index().to_dict("records")),
+        "counts": markdown_rows(count_verdicts(hard)),
         "hard": _by_case(hard),
         "failed": "\n".join(f"- {line}" for line in failures) or "Nothing.",
     }
@@ -109,6 +108,28 @@ def _never_wrong(hard: pd.DataFrame) -> dict[str, str]:
         "verdict": verdict(wrong.empty, not wrong.empty),
         "evidence": "; ".join(details) or f"none in {hard['case'].nunique()} cases",
     }
+
+
+def count_verdicts(hard: pd.DataFrame) -> list[dict[str, str]]:
+    """Return a row per agent: how many cases have each verdict, and how many flags are in vain.
+
+    A flag is in vain in a case that is right although the agent flags it, in `FLAGGED_SHARE` of its
+    decisions.
+    """
+    rows = []
+    for agent, cases in hard.groupby("agent", sort=False):
+        is_right = cases["verdict"] == RIGHT
+        is_vain = is_right & (cases["flagged"] >= FLAGGED_SHARE)
+        counts = {
+            "right, without a flag": is_right & ~is_vain,
+            "flagged in vain": is_vain,
+            "flagged rightly": cases["verdict"] == FLAGGED,
+            "refused": cases["verdict"] == REFUSED,
+            "WRONG": cases["verdict"] == WRONG,
+        }
+        numbers = {name: str(int(chosen.sum())) for name, chosen in counts.items()}
+        rows.append({"agent": str(agent)} | numbers)
+    return rows
 
 
 def _by_kind(cases: pd.DataFrame, board: pd.DataFrame) -> str:

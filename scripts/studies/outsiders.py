@@ -269,7 +269,7 @@ class LogisticEnsemble(Agent):
         problem: Any = self.problem
         shape = self.num_lanes, self.num_models, problem.num_features
         self.models = problem.prior.sample(self.rng, shape)
-        covariance = problem.prior.std**2 * np.eye(shape[-1])
+        covariance = np.square(problem.prior.std) * np.eye(shape[-1])
         self.covariances = np.tile(covariance, (*shape[:2], 1, 1))
 
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:

@@ -1,0 +1,567 @@
+"""Which approximate Thompson sampling is Thompson sampling? Distance, regret and worth of a log.
+
+Each sampler is measured on the same decisions of the suite `contextual-v1`, and plays the same
+instances. Its *policy* is its action probabilities given the data: shares of many draws of its
+coefficients, or what the rule or the models of an ensemble give.
+
+Notation: N lanes, K arms, V visitors, S draws, d coefficients, L logs.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from importlib.util import find_spec
+from time import process_time
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import PercentFormatter
+from numpy.random import Generator, SeedSequence
+from scipy import special, stats
+
+from agents import RacingThompson
+from agents.numerics.choices import raise_to_floor
+from agents.rules.thompson import Thompson
+from bandit_gym.contexts import DEVIATION, make_contexts
+from bandit_gym.experiments.entries import Entry, read_entries
+from bandit_gym.fidelity import load_suite
+from bandit_gym.fidelity.distance import noise_floor, total_variation
+from bandit_gym.fidelity.suite import Case
+from bandit_gym.fidelity.trial import make_suite_agent
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.numerics.compiled import kernel
+from bandit_gym.numerics.streams import make_generator
+from bandit_gym.priors import Normal
+from bandit_gym.results.report import markdown_rows
+from bandit_gym.results.statistics import mean_interval
+from bandit_gym.styles import COLOURS
+from scripts.studies.samplers import FeelGood
+from scripts.studies.study import Found, StudyTask, parts_of, play_agents
+
+REFERENCE = "racing"
+NUM_LANES_THAT_KEEP = 10
+"""Of an ensemble in the suite, whose distance is that of single runs."""
+
+DRAWS_AT_ONCE, VISITORS_AT_ONCE = 4000, 100
+HALF_WIDTH = 1.96
+PROPENSITIES = "own", "few", "exact", "1 / K"
+LONG_TITLES = "d = 5", "d = 20"
+MARKERS = "osD^vP*Xhp"
+
+Row = Mapping[str, Any]
+
+
+def draw_with_intercept(rng: Generator, num_arms: int, num_features: int) -> np.ndarray:
+    """Return (K, d) features: 1, and normal ones that move predictors as much as usual."""
+    features = rng.standard_normal((num_arms, num_features)) * DEVIATION / (num_features - 1) ** 0.5
+    features[:, 0] = 1.0
+    return features
+
+
+def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
+    """Return a part for each sampler in the suite and in each environment, and for long runs."""
+    settings, found = task.settings, {}
+    absent = [package for package in settings["needs"] if find_spec(package) is None]
+    left_out = {label for package in absent for label in settings["needs"][package]}
+    for label in [label for label in settings["agents"] if label not in left_out]:
+        if label not in settings["unsuited"]:
+            found[f"suite: {label}"] = partial(_measure_suite, task, label)
+        for title in settings["environments"]:
+            found[f"{title}: {label}"] = partial(_measure_in_environment, task, title, label)
+    for title in LONG_TITLES:
+        for label in settings["long"]:
+            found[f"long, {title}: {label}"] = partial(_play, task, title, label, "_long")
+    return found
+
+
+def _read_agent(task: StudyTask, label: str) -> Entry:
+    (entry,) = read_entries("agents", "agent", [task.settings["agents"][label] | {"label": label}])
+    return entry
+
+
+def _count_draws(task: StudyTask, label: str) -> int:
+    return max(100, round(task.settings["fewer"].get(label, 1) * task.size("draws")))
+
+
+# -- Policies --------------------------------------------------------------------------------------
+
+
+def draw_coefficients(agent: Any, rng: Generator, size: int) -> np.ndarray | None:
+    """Return (N, S, d) draws that an agent's policy is made of; None of a rule that has none.
+
+    An ensemble has its models, whatever the size.
+    """
+    if hasattr(agent, "models"):
+        return np.asarray(agent.models)
+    if not isinstance(agent, Thompson):
+        return None
+    sizes = [DRAWS_AT_ONCE] * (size // DRAWS_AT_ONCE) + [size % DRAWS_AT_ONCE]
+    drawn = [agent._posterior.sample_many(rng, each) for each in sizes if each]
+    return np.concatenate(drawn).swapaxes(0, 1)
+
+
+def find_policy(agent: Any, draws: np.ndarray | None, features: np.ndarray) -> np.ndarray:
+    """Return (N, V, K) action probabilities at (N, V, K, d) features, by draws if there are any."""
+    if draws is None:
+        answers = [agent.action_probabilities(features[:, v]) for v in range(features.shape[1])]
+        return np.stack(answers, axis=1)
+    return share_draws(draws, features)
+
+
+def share_draws(
+    draws: np.ndarray, features: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the (N, V, K) weights of the draws under which an arm is best.
+
+    Args:
+        draws: (N, S, d), of coefficients.
+        features: (N, V, K, d).
+        weights: (N, S), which sum to 1; None is equal ones.
+    """
+    shares = np.zeros(features.shape[:3])
+    if weights is None:
+        weights = np.full(draws.shape[:2], 1 / draws.shape[1])
+    for theta, own, visitors, out in zip(draws, weights, features, shares, strict=True):
+        for v in range(0, len(visitors), VISITORS_AT_ONCE):
+            x = visitors[v : v + VISITORS_AT_ONCE]
+            values = theta @ x.reshape(-1, x.shape[-1]).T
+            _add_best(values.reshape(len(theta), *x.shape[:2]), own, out[v : v + len(x)])
+    return shares
+
+
+@kernel
+def _add_best(values: np.ndarray, weights: np.ndarray, shares: np.ndarray) -> None:
+    """Add the (S,) weights of draws to the (V, K) arms of the largest (S, V, K) values."""
+    for s in range(values.shape[0]):
+        for v in range(values.shape[1]):
+            best = 0
+            for k in range(1, values.shape[2]):
+                if values[s, v, k] > values[s, v, best]:
+                    best = k
+            shares[v, best] += weights[s]
+
+
+# -- The suite -------------------------------------------------------------------------------------
+
+
+def _measure_suite(task: StudyTask, label: str) -> list[dict[str, Any]]:
+    """Return a sampler's row in each case of contextual-v1 that it takes."""
+    entry, rows = _read_agent(task, label), []
+    for case in load_suite("contextual-v1").cases:
+        problem: Any = case.problem
+        is_small = problem.num_features <= task.settings["max_features"]
+        if is_small and (_is_logistic(case) or not _keeps_models(label)):
+            try:
+                agent = make_suite_agent(entry, problem, 1)
+            except ValueError:  # it is not for this likelihood or prior
+                continue
+            rows.append(_measure_case(task, label, agent, case))
+    return rows
+
+
+def _keeps_models(label: str) -> bool:
+    return label.startswith("ensemble")
+
+
+def _measure_case(task: StudyTask, label: str, agent: Any, case: Any) -> dict[str, Any]:
+    """Return the distance of a policy in a case, beyond what as many exact draws would have."""
+    is_kept, size = _keeps_models(label), _count_draws(task, label)
+    num_lanes = NUM_LANES_THAT_KEEP if is_kept else 1
+    seed = SeedSequence(task.settings["seed"], spawn_key=(zlib.crc32(case.name.encode()),))
+    agent.reset(num_lanes, seed)
+    rng, lanes = np.random.default_rng(seed.spawn(1)[0]), np.zeros(num_lanes, dtype=np.int64)
+    if is_kept:  # it reads the features of the last decision
+        for row, reward in zip(case.rows, case.rewards, strict=True):
+            agent.act(np.tile(row, (num_lanes, 2, 1)))
+            agent.observe(lanes, lanes + reward)
+    else:
+        agent.warm_start(np.ones(len(case.rows)), case.rewards, observation=case.rows)
+    features = np.tile(case.features, (num_lanes, 1, 1))
+    agent.act(features)
+    draws = draw_coefficients(agent, rng, size)
+    policy = find_policy(agent, draws, features[:, None])[:, 0]
+    truth, distances = case.probabilities, total_variation(policy, case.probabilities)
+    noise, std = 0.0, float(distances.std() / len(distances) ** 0.5)
+    if draws is not None and not is_kept:
+        noise = noise_floor(truth, size)[0]
+        resampled = rng.multinomial(size, policy[0], 400) / size
+        std = float(total_variation(resampled, truth).std())
+    lean = policy[:, truth.argmax()].mean() - truth.max()
+    distance = float(distances.mean() - noise)
+    return {"case": case.name, "distance": distance, "std": std, "lean": float(lean)}
+
+
+# -- Environments ----------------------------------------------------------------------------------
+
+
+def _play(task: StudyTask, title: str, label: str, suffix: str = "") -> list[float]:
+    """Return a sampler's regret in each replication."""
+    environment = task.settings["environments"][title] | {"label": title}
+    sizes = {"replications": task.size("replications"), "horizon": task.size(f"horizon{suffix}")}
+    sizes |= {"seed": task.settings["seed"], "block_size": 100}
+    runs = play_agents(task, [environment], [_read_agent(task, label)], **sizes)
+    regret: np.ndarray = runs[title][label].final("cumulative_regret")
+    return regret.round(3).tolist()
+
+
+def _measure_in_environment(task: StudyTask, title: str, label: str) -> dict[str, Any]:
+    """Return the regret of a sampler, distances along runs of its own, and the worth of a log."""
+    return {"regret": _play(task, title, label)} | _measure_along_runs(task, title, label)
+
+
+def _measure_along_runs(task: StudyTask, title: str, label: str) -> dict[str, Any]:
+    """Play some runs beside a race that is given the same rewards; compare policies on the way."""
+    settings, num_lanes = task.settings, task.size("lanes")
+    options = {k: v for k, v in settings["environments"][title].items() if k != "env"}
+    env: Any = gym.make_vec("ContextualBandit-v0", num_envs=num_lanes, **options)
+    problem, seed = env.unwrapped.problem, SeedSequence(settings["seed"])
+    race, agent = RacingThompson(problem), make_suite_agent(_read_agent(task, label), problem, 1)
+    rng, seconds = np.random.default_rng(seed.spawn(1)[0]), 0.0
+    found: dict[str, Any] = {"distances": [], "leans": [], "own": []}
+    observation, _ = env.reset(seed=settings["seed"])
+    for each in (race, agent):
+        each.reset(num_lanes, seed.spawn(1)[0])
+    full, size = max(settings["steps"]), _count_draws(task, label)
+    steps = [max(1, step * task.size("horizon") // full) for step in settings["steps"]]
+    for step in range(1, steps[-1] + 1):
+        start = process_time()
+        actions = agent.act(observation)
+        seconds += process_time() - start
+        if step in steps:
+            race.act(observation)
+            exact = [draw_coefficients(race, rng, n) for n in (settings["references"], size)]
+            draws = draw_coefficients(agent, rng, size)
+            _compare(found, agent, draws, exact, observation[:, None])
+        if step < steps[-1]:
+            observed = observation
+            observation, rewards, *_ = env.step(actions)
+            race.observe(actions, rewards, observation=observed)
+            agent.observe(actions, rewards)
+    found["microseconds"] = 1e6 * seconds / (num_lanes * steps[-1])
+    visit = make_contexts(options.get("contexts", "normal"), *_sizes(problem), problem.link.name)
+    rngs = [make_generator("visitors of a log")] * task.size("visitors")
+    visitors = np.broadcast_to(
+        visit(rngs, *_sizes(problem)), (num_lanes, len(rngs), *_sizes(problem))
+    )
+    policies = {
+        "own": find_policy(agent, draws, visitors),
+        "exact": share_draws(exact[0][:, :DRAWS_AT_ONCE], visitors),
+    }
+    policies["few"] = policies["own"]
+    if draws is not None:
+        chosen = rng.integers(draws.shape[1], size=task.size("few"))
+        policies["few"] = share_draws(draws[:, chosen], visitors)
+    means = problem.means(env.unwrapped.parameters[:, None], visitors)
+    return found | _judge_log(task, policies, means)
+
+
+def _sizes(problem: Any) -> tuple[int, int]:
+    return problem.num_arms, problem.num_features
+
+
+def _compare(found: dict[str, Any], agent: Any, draws: Any, exact: Any, features: Any) -> None:
+    """Add how far a policy is from exact, beyond the noise of draws, and what the favourite gets.
+
+    Of feel-good Thompson sampling also how far it is from what it aims at: exact draws, of the
+    weights that it gives them.
+
+    Args:
+        found: what is added to.
+        agent: whose policy it is.
+        draws: (N, S, d) that it is made of, or None.
+        exact: two arrays of exact draws, for the truth, and as many as the agent's for the noise.
+        features: (N, 1, K, d).
+    """
+    policy, (truth, again) = (
+        find_policy(agent, draws, features),
+        (share_draws(each, features) for each in exact),
+    )
+    is_drawn = draws is not None and not hasattr(agent, "models")
+    noise = total_variation(again, truth).mean() if is_drawn else 0.0
+    excess = np.take_along_axis(policy - truth, truth.argmax(axis=2)[..., None], axis=2)
+    found["distances"].append(float(total_variation(policy, truth).mean() - noise))
+    found["leans"].append(float(excess.mean()))
+    posterior = getattr(agent, "_posterior", None)
+    if isinstance(posterior, FeelGood):
+        batches = np.array_split(exact[0], exact[0].shape[1] // 500, axis=1)
+        tilts = np.concatenate([posterior.tilts(each)[0] for each in batches], axis=1)
+        aim = share_draws(exact[0], features, special.softmax(tilts, axis=1))
+        found["own"].append(float(total_variation(policy, aim).mean() - noise))
+
+
+def _judge_log(
+    task: StudyTask, policies: Mapping[str, np.ndarray], means: np.ndarray
+) -> dict[str, Any]:
+    """Return what inverse propensity scores make of logs, by each kind of propensities.
+
+    A log has V visitors, played by the policy "own". With propensities q, the estimate of the mean
+    reward of uniform choices is the mean of r / (K q_a). Its expectation needs no log.
+
+    Args:
+        task: sizes and the least probability of an arm.
+        policies: (N, V, K) by name.
+        means: (N, V, K) of rewards.
+
+    Returns:
+        by name the root mean square over runs of the bias, and the coverage of 95 % intervals.
+    """
+    floor, num_arms = task.settings["floor"], means.shape[-1]
+    raised = {k: raise_to_floor(p.reshape(-1, num_arms), floor) for k, p in policies.items()}
+    raised = {name: p.reshape(means.shape) for name, p in raised.items()}
+    raised["1 / K"] = np.full(means.shape, 1 / num_arms)
+    value = means.mean(axis=(1, 2))
+    rng, shape = make_generator("logs"), (task.size("logs"), means.shape[1])
+    covered: dict[str, list[float]] = {name: [] for name in PROPENSITIES}
+    for lane, own in enumerate(raised["own"]):
+        arms = (rng.random((*shape, 1)) > own.cumsum(axis=1)[:, :-1]).sum(axis=-1)
+        places = np.arange(shape[1]), arms
+        rewards = rng.random(shape) < means[lane][places]
+        for name in PROPENSITIES:
+            scores = rewards / (num_arms * raised[name][lane][places])
+            half = HALF_WIDTH * scores.std(axis=1) / shape[1] ** 0.5
+            covered[name].append(float((abs(scores.mean(axis=1) - value[lane]) <= half).mean()))
+    bias = {
+        name: ((raised["own"] * means / raised[name]).mean(axis=(1, 2)) - value) / value
+        for name in PROPENSITIES
+    }
+    return {
+        "bias": {name: float(np.sqrt(np.square(each).mean())) for name, each in bias.items()},
+        "covered": {name: float(np.mean(each)) for name, each in covered.items()},
+    }
+
+
+# -- The page --------------------------------------------------------------------------------------
+
+
+def write_tables(found: Found) -> dict[str, str]:
+    """Return the tables of the page."""
+    titles, labels = [*found["settings"]["environments"]], _list_labels(found)
+    tables = {
+        "court": [_court_cells(found, label) for label in labels],
+        "regret": [_regret_cells(found, label, titles) for label in labels],
+        "logs": [_log_cells(found, label) for label in labels],
+        "ranks": [*_rank_cells(found)],
+        "long": [*_long_cells(found)],
+        "others": [*_other_cells(found)],
+        "aims": [*_aim_cells(found)],
+    }
+    filled = {name: markdown_rows(rows) if rows else "None." for name, rows in tables.items()}
+    return filled | {"unplayed": _list_unplayed(found)}
+
+
+def _list_labels(found: Found) -> list[str]:
+    """Return the samplers that played some environment, those nearest to exact first."""
+    titles = found["settings"]["environments"]
+    played = {label for title in titles for label in parts_of(found, title)}
+    return sorted(played, key=lambda label: np.nan_to_num(average_distance(found, label)[0], nan=1))
+
+
+def _common_cases() -> set[str]:
+    """Return the names of the cases that every sampler takes: clicks and a normal prior."""
+    cases = load_suite("contextual-v1").cases
+    return {case.name for case in cases if _is_logistic(case)}
+
+
+def _is_logistic(case: Case) -> bool:
+    return type(case.problem.likelihood) is Bernoulli and type(case.problem.prior) is Normal
+
+
+def average_distance(found: Found, label: str, *, is_common: bool = True) -> list[float]:
+    """Return the mean distance in cases, ends of its interval, and the largest; NaN if none.
+
+    Args:
+        found: numbers of the study.
+        label: of the sampler.
+        is_common: whether cases are those that all samplers take, or the others.
+    """
+    rows = _select_rows(found, label, is_common)
+    if not rows:
+        return [np.nan] * 4
+    distances, stds = (np.array([row[name] for row in rows]) for name in ("distance", "std"))
+    half = HALF_WIDTH * np.sqrt(np.square(stds).sum()) / len(rows)
+    mean = distances.mean()
+    return [float(each) for each in (mean, mean - half, mean + half, distances.max())]
+
+
+def _select_rows(found: Found, label: str, is_common: bool) -> list[Row]:
+    common, rows = _common_cases(), parts_of(found, "suite").get(label, [])
+    return [row for row in rows if (row["case"] in common) == is_common]
+
+
+def find_lost(found: Found, title: str, label: str) -> np.ndarray | None:
+    """Return (R,) regrets beyond racing's in the same instances, as shares of its mean."""
+    runs = parts_of(found, title)
+    if label not in runs or REFERENCE not in runs:
+        return None
+    own, reference = (np.array(runs[each]["regret"]) for each in (label, REFERENCE))
+    return np.asarray((own - reference) / reference.mean())
+
+
+def _court_cells(found: Found, label: str) -> dict[str, str]:
+    mean, low, high, worst = average_distance(found, label)
+    rows = _select_rows(found, label, True)
+    cells = {"sampler": label, "distance": "", "largest": "", "where": "", "favourite": ""}
+    if rows:
+        cells["distance"] = f"{mean:z.3f} [{low:z.3f}, {high:z.3f}]"
+        cells["largest"] = f"{worst:.3f}"
+        cells["where"] = max(rows, key=lambda row: row["distance"])["case"].partition(", ")[2]
+        cells["favourite"] = f"{np.mean([row['lean'] for row in rows]):+.3f}"
+    costs = [each[label]["microseconds"] for each in _runs(found) if label in each]
+    return cells | {"µs a decision": f"{np.median(costs):,.0f}"}
+
+
+def _runs(found: Found) -> list[Mapping[str, Any]]:
+    return [parts_of(found, title) for title in found["settings"]["environments"]]
+
+
+def _regret_cells(found: Found, label: str, titles: list[str]) -> dict[str, str]:
+    cells = {"sampler": label}
+    for title in titles:
+        runs, lost = parts_of(found, title), find_lost(found, title, label)
+        if lost is None:
+            cells[title] = "not played"
+        elif label == REFERENCE:
+            cells[title] = f"{np.mean(runs[label]['regret']):.1f}"
+        else:
+            cells[title] = "{:+.0%} [{:+.0%}, {:+.0%}]".format(*mean_interval(lost))
+    return cells
+
+
+def _log_cells(found: Found, label: str) -> dict[str, str]:
+    """Return bias and coverage, averaged over environments, by each kind of propensities."""
+    runs = [each[label] for each in _runs(found) if label in each]
+    cells = {"sampler": label}
+    for name in PROPENSITIES:
+        bias, covered = (np.mean([run[of][name] for run in runs]) for of in ("bias", "covered"))
+        cells[name if name != "few" else "1,000 draws"] = f"{bias:.1%}, {covered:.0%}"
+    return cells
+
+
+def _rank_cells(found: Found) -> Iterator[dict[str, str]]:
+    """Yield how distances along runs, and what the favourite gets, rank with regret."""
+    steps = found["settings"]["steps"]
+    titles = [title for title in found["settings"]["environments"] if parts_of(found, title)]
+    for title in titles:
+        cells = {"environment": title}
+        for number, step in enumerate(steps):
+            interval = correlate_ranks(found, title, "distances", number)
+            cells[f"distance at {step}"] = "{:+.2f} [{:+.2f}, {:+.2f}]".format(*interval)
+        interval = correlate_ranks(found, title, "leans", len(steps) - 1)
+        cells[f"favourite at {steps[-1]}"] = "{:+.2f} [{:+.2f}, {:+.2f}]".format(*interval)
+        yield cells | {"samplers": str(len(parts_of(found, title)))}
+
+
+def correlate_ranks(found: Found, title: str, name: str, number: int) -> tuple[float, float, float]:
+    """Return Spearman's rank correlation with the mean regret, and a 95 % interval.
+
+    Families of samplers and replications are resampled together. Distances below the tie are 0.
+
+    Args:
+        found: numbers of the study.
+        title: of the environment.
+        name: "distances" or "leans", along runs.
+        number: of the step.
+    """
+    settings, runs = found["settings"], parts_of(found, title)
+    values = {label: run[name][number] for label, run in runs.items()}
+    if name == "distances":
+        values = {k: value * (value >= settings["tie"]) for k, value in values.items()}
+    families = [
+        [each for each in family if each in runs] for family in settings["families"].values()
+    ]
+    families, rng = [family for family in families if family], make_generator("ranks")
+    num_runs = len(runs[REFERENCE]["regret"])
+    everyone = [label for family in families for label in family]
+
+    def correlate(labels: list[str], chosen: Any) -> float:
+        regrets = [np.mean(np.array(runs[label]["regret"])[chosen]) for label in labels]
+        return float(stats.spearmanr([values[label] for label in labels], regrets).statistic)
+
+    resampled = []
+    for _ in range(settings["resamples"]):
+        drawn = [families[i] for i in rng.integers(len(families), size=len(families))]
+        labels = [label for family in drawn for label in family]
+        if len({values[label] for label in labels}) > 1:  # else there are no ranks
+            resampled.append(correlate(labels, rng.integers(num_runs, size=num_runs)))
+    low, high = np.quantile(resampled or [np.nan], [0.025, 0.975])
+    return correlate(everyone, slice(None)), float(low), float(high)
+
+
+def _long_cells(found: Found) -> Iterator[dict[str, str]]:
+    for title in LONG_TITLES:
+        runs = parts_of(found, f"long, {title}")
+        for label, regret in runs.items():
+            lost = (np.array(regret) - runs[REFERENCE]) / np.mean(runs[REFERENCE])
+            share = "{:+.0%} [{:+.0%}, {:+.0%}]".format(*mean_interval(lost))
+            mean = "{:.1f} [{:.1f}, {:.1f}]".format(*mean_interval(np.array(regret)))
+            cells = {"environment": title, "sampler": label, "regret": mean}
+            yield cells | {"beside racing": "" if label == REFERENCE else share}
+
+
+def _other_cells(found: Found) -> Iterator[dict[str, str]]:
+    """Yield the distances in the cases that not every sampler takes."""
+    for label in _list_labels(found):
+        mean, low, high, worst = average_distance(found, label, is_common=False)
+        if not np.isnan(mean):
+            number = str(len(_select_rows(found, label, False)))
+            text = f"{mean:z.3f} [{low:z.3f}, {high:z.3f}]"
+            yield {"sampler": label, "cases": number, "distance": text, "largest": f"{worst:.3f}"}
+
+
+def _aim_cells(found: Found) -> Iterator[dict[str, str]]:
+    """Yield how far feel-good Thompson sampling is from exact, and from what it aims at."""
+    steps = found["settings"]["steps"]
+    for title in found["settings"]["environments"]:
+        for label, run in parts_of(found, title).items():
+            if run["own"]:
+                cells = {"environment": title, "sampler": label}
+                for number, step in enumerate(steps):
+                    pair = run["distances"][number], run["own"][number]
+                    cells[f"at {step}"] = "{:z.3f}, {:z.3f}".format(*pair)
+                yield cells
+
+
+def _list_unplayed(found: Found) -> str:
+    """Return lines of what was not measured."""
+    settings, lines = found["settings"], []
+    for label in settings["agents"]:
+        missing = [
+            title for title in settings["environments"] if label not in parts_of(found, title)
+        ]
+        if missing:
+            lines.append(f"- {label}: {'; '.join(missing)}")
+        if label not in settings["unsuited"] and label not in parts_of(found, "suite"):
+            lines.append(f"- {label}: the suite")
+    return "\n".join(lines) or "All was measured."
+
+
+def draw(found: Found) -> dict[str, Figure]:
+    """Draw what is lost beside racing against the distance from exact at the last decision."""
+    settings = found["settings"]
+    figure = Figure(figsize=(8.2, 7.2), layout="constrained")
+    colours = dict(zip(settings["families"], COLOURS * 2, strict=False))
+    for axes, title in zip(figure.subplots(2, 2).flat, settings["environments"], strict=True):
+        for number, (family, labels) in enumerate(settings["families"].items()):
+            for label in labels:
+                lost = find_lost(found, title, label)
+                if lost is not None:
+                    distance = parts_of(found, title)[label]["distances"][-1]
+                    share, low, high = mean_interval(lost)
+                    style = {"color": colours[family], "fmt": MARKERS[number], "capsize": 2}
+                    axes.errorbar(distance, share, [[share - low], [high - share]], ms=4, **style)
+        axes.axhline(0, color="#888888", lw=0.8, ls=":")
+        axes.set_xscale("symlog", linthresh=0.02)
+        axes.set_yscale("symlog", linthresh=0.2)
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        axes.set(title=title, xlabel="distance from exact at decision 200", ylabel="regret lost")
+    handles = [
+        Line2D([], [], color=colours[family], marker=MARKERS[number], ls="", label=family)
+        for number, family in enumerate(settings["families"])
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
+    return {"court": figure}

@@ -1,0 +1,238 @@
+"""Samplers of the court, their densities by hand, and what is made of distances and logs."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from agents.regression.posterior import CoefficientRace
+from agents.regression.rows import Rows
+from agents.rules.thompson import Thompson
+from bandit_gym.fidelity import run_suite
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import Normal, StudentT
+from bandit_gym.problem import ContextualProblem
+from scripts.studies import court
+from scripts.studies.samplers import (
+    Bootstrap,
+    CoefficientSampler,
+    FeelGood,
+    Hamiltonian,
+    LinearThompson,
+    Maillard,
+    PolyaGamma,
+    StochasticLangevin,
+    Variational,
+)
+
+CLICKS = ContextualProblem(Bernoulli(), Normal([0.5, -0.5], 1.5), num_arms=3, num_features=2)
+LIKELIHOODS = Bernoulli(), Gaussian(0.7), Poisson(), Exponential()
+SIZE = 4000
+
+
+def make_rows(problem, num_rows=25):
+    """Rows of one lane, with rewards that the likelihood allows."""
+    rng, rows = np.random.default_rng(0), Rows(problem.num_features)
+    rows.start(1)
+    for x in rng.standard_normal((num_rows, problem.num_features)):
+        mean = problem.link.mean(0.3 * x.sum())
+        rows.add(np.array([0]), x[None], problem.likelihood.sample(np.array([mean]), rng.random(1)))
+    rows.set_decision(rng.standard_normal((1, problem.num_arms, problem.num_features)))
+    return rows
+
+
+def fit(sampler, rows):
+    """Bring a sampler to rows, and return it."""
+    sampler.start(np.random.default_rng(0), 1)
+    sampler.update(np.random.default_rng(0), rows)
+    return sampler
+
+
+def find_moments(sampler, rows=None):
+    rows = make_rows(CLICKS) if rows is None else rows
+    draws = fit(sampler, rows).sample_many(np.random.default_rng(1), SIZE)[:, 0]
+    return draws.mean(axis=0), np.cov(draws.T)
+
+
+EXACT = {
+    "Metropolis": lambda: Hamiltonian(CLICKS, step=0.9),
+    "preconditioned": lambda: Hamiltonian(CLICKS, step=0.9, is_preconditioned=True),
+    "several leaps": lambda: Hamiltonian(CLICKS, step=0.3, num_leaps=10, num_moves=5),
+    "Gibbs": lambda: PolyaGamma(CLICKS, num_sweeps=20),
+}
+
+
+@pytest.mark.parametrize("make", EXACT.values(), ids=EXACT)
+def test_chains_that_are_exact_in_the_limit_have_the_moments_of_the_race(make):
+    if make is EXACT["Gibbs"]:
+        pytest.importorskip("polyagamma")
+    truth, own = find_moments(CoefficientRace(CLICKS)), find_moments(make())
+    deviations = np.sqrt(np.diag(truth[1]))
+    np.testing.assert_array_less(np.abs(own[0] - truth[0]) / deviations, 5 * np.sqrt(2 / SIZE))
+    np.testing.assert_allclose(np.sqrt(np.diag(own[1])) / deviations, 1, atol=5 / np.sqrt(SIZE))
+
+
+def test_unadjusted_chain_is_too_wide_by_what_its_step_says():
+    # u <- (1 - e^2 / 2) u + e p has the variance 1 / (1 - e^2 / 4)
+    problem, step = ContextualProblem(Gaussian(1.0), Normal(0.0, 1.0), 3, 2), 0.8
+    rows = make_rows(problem)
+    options = {"is_adjusted": False, "is_preconditioned": True}
+    wide, plain = Hamiltonian(problem, step=step, **options), CoefficientRace(problem)
+    ratios = np.diag(find_moments(wide, rows)[1]) / np.diag(find_moments(plain, rows)[1])
+    np.testing.assert_allclose(ratios, 1 / (1 - step**2 / 4), rtol=5 * np.sqrt(4 / SIZE))
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: each.name)
+@pytest.mark.parametrize("prior", [Normal(0.3, 0.8), StudentT(3.0, 0.2, 0.9)], ids=["normal", "t"])
+def test_slopes_are_those_of_the_density(likelihood, prior):
+    problem = ContextualProblem(likelihood, prior, num_arms=3, num_features=2)
+    check_slopes(fit(Hamiltonian(problem, step=0.5), make_rows(problem)))
+
+
+def test_slopes_of_feel_good_sampling_are_those_of_its_density():
+    sampler = FeelGood(CLICKS, weight=2.0, step=0.5)
+    for number in (1, 2, 3):
+        rows = make_rows(CLICKS, number)
+        if number == 1:
+            fit(sampler, rows)
+        sampler.update(np.random.default_rng(0), rows)
+    assert sampler.shown.shape == (1, 2, 3, 2)  # the decisions that have had a reward
+    theta = np.array([[[0.4, -0.3]]])
+    best = 1 / (1 + np.exp(-(sampler.shown[0] @ theta[0, 0]).max(axis=1)))
+    np.testing.assert_allclose(sampler.tilts(theta)[0], 2.0 * best.sum())
+    check_slopes(sampler)
+
+
+def check_slopes(sampler, step=1e-5):
+    theta, unit = np.array([[[0.4, -0.3]]]), np.eye(2)
+    for j in range(2):
+        above, below = (sampler.log_density(theta + h * unit[j]) for h in (step, -step))
+        slope = (above - below)[0, 0] / (2 * step)
+        assert sampler.slopes(theta)[0, 0, j] == pytest.approx(slope, rel=1e-4, abs=1e-4)
+
+
+def test_variational_bound_is_at_its_fixed_point():
+    sampler = fit(Variational(CLICKS, num_rounds=200), make_rows(CLICKS))
+    x, covariance = sampler.x[0].T, np.linalg.inv(sampler.precisions[0, 0])
+    mean = sampler.centre[0, 0]
+    xi = np.sqrt(np.einsum("ni,ij,nj->n", x, covariance + np.outer(mean, mean), x))
+    precision = np.eye(2) / 1.5**2 + (x.T * np.tanh(xi / 2) / (2 * xi)) @ x
+    np.testing.assert_allclose(sampler.precisions[0, 0], precision, rtol=1e-6)
+
+
+def test_bootstrap_draws_are_modes_and_without_data_draws_of_the_prior():
+    sampler = fit(Bootstrap(CLICKS), make_rows(CLICKS, 0))
+    draws = sampler.sample_many(np.random.default_rng(1), SIZE)[:, 0]
+    np.testing.assert_allclose(draws.mean(axis=0), [0.5, -0.5], atol=5 * 1.5 / np.sqrt(SIZE))
+    np.testing.assert_allclose(draws.std(axis=0), 1.5, rtol=5 / np.sqrt(2 * SIZE))
+
+
+def test_linear_sampling_is_ridge_regression_with_a_width():
+    rows = make_rows(CLICKS)
+    x, y = rows.features[0, :25], rows.sums[0, :25]
+    precision = np.eye(2) + x.T @ x
+    for is_inflated in (False, True):
+        width = 0.5 * (np.sqrt(18 * np.log(26 / 0.05)) if is_inflated else 1.0)
+        mean, covariance = find_moments(LinearThompson(CLICKS, is_inflated=is_inflated), rows)
+        expected = width**2 * np.linalg.inv(precision)
+        np.testing.assert_allclose(covariance, expected, atol=0.12 * expected.max())
+        error = np.abs(mean - np.linalg.solve(precision, x.T @ y))
+        assert (error < 5 * np.sqrt(np.diag(expected) / SIZE)).all()
+
+
+def test_stochastic_langevin_reads_all_rows_in_the_mean():
+    whole = Hamiltonian(CLICKS, step=np.sqrt(0.02), is_adjusted=False)
+    parts = StochasticLangevin(CLICKS, step=0.01, batch=25)
+    rows = make_rows(CLICKS)
+    (one, _), (other, spread) = find_moments(whole, rows), find_moments(parts, rows)
+    assert (np.abs(one - other) < 6 * np.sqrt(2 * np.diag(spread) / SIZE)).all()
+
+
+def test_maillard_weighs_arms_by_their_gaps():
+    agent = Maillard(CLICKS)
+    agent.reset(1, seed=0)
+    features = np.array([[[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]])
+    # without data: means 0.5, -0.5, 0.5; the difference has the variance 2 * 1.5^2
+    weight = np.exp(-1 / (2 * 2 * 1.5**2))
+    expected = np.array([1.0, weight, 1.0]) / (2 + weight)
+    np.testing.assert_allclose(agent.action_probabilities(features)[0], expected)
+
+
+def test_what_a_sampler_is_not_for_is_refused():
+    problem = ContextualProblem(Gaussian(1.0), Normal(0.0, 1.0), 3, 2)
+    for kind in (Variational, Bootstrap, LinearThompson, StochasticLangevin):
+        with pytest.raises(ValueError, match=f"Bernoulli rewards .* for {kind.__name__}"):
+            kind(problem)
+
+
+class Broken(CoefficientSampler):
+    """Returns what it should not."""
+
+    def __init__(self, problem, *, returned):
+        super().__init__(problem)
+        self.returned = np.asarray(returned)
+
+    def draw(self, rng, size):
+        return self.returned
+
+
+@pytest.mark.parametrize("returned", [[[[np.nan, 1.0]]], [[[1.0]]]], ids=["NaN", "too few"])
+def test_a_broken_sampler_is_refused_by_name(returned):
+    agent = Thompson(CLICKS, posterior=Broken(CLICKS, returned=returned))
+    agent.reset(1, seed=0)
+    with pytest.raises(ValueError, match="Broken"):
+        agent.act(np.ones((1, 3, 2)))
+
+
+def test_a_posterior_is_put_to_the_suite_by_its_name():
+    named = {"linear": {"agent": "scripts.studies.samplers:LinearThompson", "is_inflated": True}}
+    options = {"suite": "contextual-v1", "only": "Bernoulli, d = 2, 10 rows"}
+    found = run_suite(named, **options, scale=0.1, workers=1).distances
+    assert found["status"].tolist() == ["measured"]
+    assert found["excess"].min() > 0.1
+
+
+# -- Measures --------------------------------------------------------------------------------------
+
+
+def test_shares_are_weights_of_the_draws_under_which_an_arm_is_best():
+    draws = np.array([[[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]]])
+    features = np.array([[[[1.0, 0.0], [0.0, 1.0]], [[-1.0, -1.0], [0.0, 0.0]]]])
+    np.testing.assert_allclose(court.share_draws(draws, features)[0], [[1 / 3, 2 / 3], [0, 1]])
+    weighted = court.share_draws(draws, features, np.array([[0.5, 0.25, 0.25]]))
+    np.testing.assert_allclose(weighted[0], [[0.5, 0.5], [0, 1]])
+
+
+class Task:
+    """A study's task, as far as the judge of logs asks it."""
+
+    settings = {"floor": 0.01}
+
+    def size(self, name):
+        return {"logs": 400}[name]
+
+
+def test_own_propensities_have_no_bias_and_others_the_one_by_hand():
+    own, few = np.array([[[0.7, 0.3]] * 500]), np.array([[[0.5, 0.5]] * 500])
+    means = np.array([[[0.6, 0.2]] * 500])
+    found = court._judge_log(Task(), {"own": own, "few": few, "exact": own}, means)
+    # the uniform policy has 0.4; scores have (0.7 * 0.6 + 0.3 * 0.2) / (2 * 0.5) = 0.48
+    assert found["bias"]["own"] == pytest.approx(0, abs=1e-12)
+    assert found["bias"]["few"] == pytest.approx(0.2)
+    assert found["covered"]["own"] == pytest.approx(0.95, abs=4 * np.sqrt(0.95 * 0.05 / 400))
+    assert found["covered"]["few"] < 0.2
+
+
+def test_ranks_are_spearmans_with_small_distances_as_ties():
+    distances = {"racing": 0.001, "a": 0.009, "b": 0.1, "c": 0.3}
+    regrets = {"racing": 1.0, "a": 2.0, "b": 3.0, "c": 4.0}
+    rng = np.random.default_rng(0)
+    run = {
+        f"here: {label}": {"distances": [distances[label]], "regret": regret + rng.random(20) / 9}
+        for label, regret in regrets.items()
+    }
+    settings = {"tie": 0.01, "resamples": 50, "families": {label: [label] for label in regrets}}
+    found = {"settings": settings, "numbers": run}
+    estimate, low, high = court.correlate_ranks(found, "here", "distances", 0)
+    expected = stats.spearmanr([0, 0, 0.1, 0.3], [1, 2, 3, 4]).statistic
+    assert estimate == pytest.approx(expected)
+    assert low <= estimate <= high
