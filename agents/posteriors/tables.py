@@ -438,14 +438,6 @@ def update_tables(
 
 
 @kernel
-def evaluate_posterior(
-    cells: PriorCells, kind: int, data: tuple[float, float], u: np.ndarray, value: np.ndarray
-) -> None:
-    """Set the log-densities of a posterior at u (m,), in order, up to a constant."""
-    evaluate_log_density(cells, kind, find_weights(cells, data), u, value)
-
-
-@kernel
 def invert_tables(tables: Tables, lanes: np.ndarray, levels: np.ndarray) -> None:
     """Turn levels (R, K, m) of R lanes into u at which the distribution functions are those."""
     for r in range(lanes.size):
