@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.choices import hide_arms, random_argmax
 from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief
 from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.numerics.streams import make_generator
@@ -48,10 +47,6 @@ class PricedBelief(Belief):
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws."""
         return self._map(self.belief.sample_many(rng, size))
-
-    def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
-        """Return the (N,) arms that are best in one draw, ties broken at random."""
-        return random_argmax(rng, hide_arms(self.sample(rng), available))
 
     def weighted_draws(self) -> WeightedDraws:
         """Return those of the means, mapped; of a posterior that is known there are more."""

@@ -155,14 +155,7 @@ def merge_evaluations(evaluations: Evaluations, num: int, u: np.ndarray, value: 
 @inner
 def find_cell(edges: np.ndarray, size: int, u: float) -> int:
     """Return the cell that u is in."""
-    first, last = 0, size - 1
-    while first < last:
-        middle = (first + last + 1) // 2
-        if edges[middle] <= u:
-            first = middle
-        else:
-            last = middle - 1
-    return first
+    return min(max(np.searchsorted(edges[:size], u, side="right") - 1, 0), size - 1)
 
 
 @inner
@@ -388,16 +381,6 @@ def invert_table(points: np.ndarray, guide: np.ndarray, level: float) -> float:
 
 
 @inner
-def find_recent(keys: np.ndarray, kind: int, pulls: float, total: float) -> int:
-    """Return which of R recent tables may be that of an arm's statistics.
-
-    Few neighbouring whole numbers share one.
-    """
-    fraction = (pulls / 512.0 + total * 37.0 / 16384.0 + 0.45 * kind) % 1.0
-    return min(int(fraction * len(keys)), len(keys) - 1)
-
-
-@inner
 def matches_key(key: np.ndarray, kind: int, pulls: float, total: float) -> bool:
     """Say whether a table of this (3,) key is that of an arm's statistics."""
     return key[0] == kind and key[1] == pulls and key[2] == total
@@ -419,7 +402,9 @@ def update_tables(
             kind, pulls, total = cells.kind_of_arm[arm], float(counts[lane, arm]), sums[lane, arm]
             if matches_key(tables.keys[lane, arm], kind, pulls, total):
                 continue
-            i = find_recent(recent.keys, kind, pulls, total)
+            # Few neighbouring whole numbers share one.
+            fraction = (pulls / 512.0 + total * 37.0 / 16384.0 + 0.45 * kind) % 1.0
+            i = min(int(fraction * len(recent.keys)), len(recent.keys) - 1)
             if not matches_key(recent.keys[i], kind, pulls, total):
                 points, key = recent.points[i], recent.keys[i]
                 set_key(key, kind, pulls, total)
