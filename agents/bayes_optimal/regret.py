@@ -107,8 +107,8 @@ def _expected_rewards(means: FloatArray, policy: BlockPolicy, horizon: int) -> F
     for pull in range(horizon):
         later: dict[Counts, FloatArray] = {}
         for counts, mass in masses.items():
-            for arm, share in enumerate(policy(counts)):
-                flow = np.moveaxis(mass * share, arm, -1)
+            for arm, probability in enumerate(policy(counts)):
+                flow = np.moveaxis(mass * probability, arm, -1)
                 successes = flow * means[arm, counts[arm], : counts[arm] + 1]
                 rewards[pull] += successes.sum()
                 reached = (*counts[:arm], counts[arm] + 1, *counts[arm + 1 :])

@@ -181,7 +181,7 @@ class GridPosterior(ExactPosterior):
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities."""
-        return compare_arms(self.tables.points, available)[0]
+        return table_best_arms(self.tables.points, available)[0]
 
     def best_arm_moments(
         self, available: np.ndarray | None = None
@@ -190,7 +190,7 @@ class GridPosterior(ExactPosterior):
         self.mean()  # flags those that rest on what lies beyond the tables
         x = self._means()
         totals = np.pad(self._parts(x).cumsum(axis=-1), [(0, 0), (0, 0), (1, 0)])
-        return compare_arms(self.tables.points, available, self.coordinate.ends, x, totals)
+        return table_best_arms(self.tables.points, available, self.coordinate.ends, x, totals)
 
     def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and partial moments, of the parabolas between points."""
@@ -352,7 +352,7 @@ def add_node(
 
 
 @kernel
-def compare_tables(
+def integrate_tables(
     ends: np.ndarray,
     points: np.ndarray,
     positions: np.ndarray,
@@ -404,10 +404,10 @@ def compare_tables(
                 means[lane, a, i] = min(max(value, ends[0]), ends[1])  # parabolas may dip below
 
 
-def compare_arms(
+def table_best_arms(
     points: np.ndarray, available: np.ndarray | None = None, *moments: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `compare_tables` finds, (N, K) probabilities and conditional means.
+    """Return what `integrate_tables` finds, (N, K) probabilities and conditional means.
 
     Distribution functions of arms that are not available are 1 everywhere. Their points stand where
     those of an available arm do, and add no step to the integrals.
@@ -428,5 +428,5 @@ def compare_arms(
     positions = np.hstack([*points[:, :, ::2, POSITION].swapaxes(0, 1)])
     positions.sort(axis=1)
     lowest = points[:, :, 0, POSITION].max(axis=1, keepdims=True)
-    compare_tables(ends, points, np.maximum(positions, lowest), x, totals, best, means)
+    integrate_tables(ends, points, np.maximum(positions, lowest), x, totals, best, means)
     return best, means

@@ -34,7 +34,7 @@ from agents.numerics.distributions import MeanDistributions
 from agents.numerics.kernels import draw_chunk
 from agents.posteriors.base import ExactPosterior
 from agents.posteriors.conjugate import ConjugatePosterior, conjugate_posterior
-from agents.posteriors.grid import GridPosterior, compare_arms
+from agents.posteriors.grid import GridPosterior, table_best_arms
 from agents.posteriors.tables import DENSITY, POSITION
 from agents.posteriors.weighted_draws import normalise_weights
 from bandit_gym.doubts import Doubt
@@ -237,7 +237,7 @@ class MixturePosterior(ExactPosterior):
         else:
             for c in np.unique(components):
                 some = lanes[components == c]
-                given[some, c] = compare_arms(self.parts[c].tables.points[some], mask[some])[0]
+                given[some, c] = table_best_arms(self.parts[c].tables.points[some], mask[some])[0]
         weights = np.where(self.weights > NEGLIGIBLE_WEIGHT, self.weights, 0.0)
         best = np.einsum("nc,nck->nk", weights, np.where(weights[..., None] > 0, given, 0.0))
         return np.asarray(best / weights.sum(axis=1, keepdims=True))

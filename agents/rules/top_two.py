@@ -93,10 +93,10 @@ class TopTwoThompson(PosteriorAgent):
 def _closeness(posterior: Belief, leaders: np.ndarray) -> np.ndarray:
     """Return (N, K) costs of taking an arm for the (N,) leaders; -inf for the leaders."""
     mean, variance = posterior.mean(), np.square(posterior.std())
-    rows = np.arange(len(leaders))
+    lanes = np.arange(len(leaders))
     with np.errstate(invalid="ignore", divide="ignore"):
-        gaps = mean[rows, leaders][:, None] - mean
-        scores = gaps / np.sqrt(variance[rows, leaders][:, None] + variance)
+        gaps = mean[lanes, leaders][:, None] - mean
+        scores = gaps / np.sqrt(variance[lanes, leaders][:, None] + variance)
     scores = np.nan_to_num(scores, nan=0.0)  # of infinite moments, which are uninformative
-    scores[rows, leaders] = np.inf
+    scores[lanes, leaders] = np.inf
     return -scores
