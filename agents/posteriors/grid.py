@@ -52,9 +52,9 @@ MAX_TABLE_BYTES = 4e9
 _GAUSS_NODES, _GAUSS_WEIGHTS = (half / 2 for half in np.polynomial.legendre.leggauss(3))
 _GAUSS_NODES = _GAUSS_NODES + 0.5
 
-MAX_TAIL_SHARES = {1: 1e-5, 2: 1e-3}
-"""Of a mean and of a variance: largest shares beyond a table's ends up to which they are right to a
-thousandth, and unflagged."""
+MAX_TAIL_SHARES = {1: 2e-5, 2: 1e-3}
+"""Of a mean and of a variance: largest shares beyond a table's ends up to which they are right to
+two thousandths, and unflagged."""
 MIN_DECAY_RATE = 1e-9
 """Of decay along u, below which an integral is infinite."""
 MIN_RELATIVE_DENSITY = 1e-9
