@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from scipy.optimize.elementwise import find_root
 from scipy.special import ndtri
 
 from agents.base.conjugacy import is_compiled, is_conjugate
@@ -195,6 +194,8 @@ class MixturePosterior(ExactPosterior):
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles, which lie between those of the components."""
+        from scipy.optimize.elementwise import find_root  # takes 0.4 s to import
+
         levels = np.broadcast_to(p, self.counts.shape)
         ends = self._collect(lambda part, p: part.quantile(p), levels)
         ends = np.clip(ends, -_MAX_QUANTILE, _MAX_QUANTILE)  # between infinite ones is no middle
