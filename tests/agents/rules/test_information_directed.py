@@ -3,7 +3,7 @@ import pytest
 from surface import started
 
 from agents import InformationDirected
-from agents.rules.information_directed import minimise_information_ratio
+from agents.rules.lookahead import minimise_information_ratio
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal
 from bandit_gym.problem import BanditProblem

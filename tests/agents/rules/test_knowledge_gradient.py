@@ -4,7 +4,7 @@ from scipy import integrate, stats
 
 from agents import KnowledgeGradient
 from agents.numerics.kernels import find_best_gains
-from agents.rules.knowledge_gradient import find_normal_gains, list_lookaheads
+from agents.rules.lookahead import find_normal_gains, list_lookaheads
 from bandit_gym.likelihoods import Poisson
 from bandit_gym.priors import Gamma
 from bandit_gym.problem import BanditProblem
