@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from agents.rules.greedy import EpsilonGreedy as EpsilonGreedy
     from agents.rules.greedy import Greedy as Greedy
     from agents.rules.greedy import UniformRandom as UniformRandom
-    from agents.rules.information_directed import InformationDirected as InformationDirected
-    from agents.rules.information_relaxation import InformationRelaxation as InformationRelaxation
-    from agents.rules.knowledge_gradient import KnowledgeGradient as KnowledgeGradient
     from agents.rules.linear import LaplaceThompson as LaplaceThompson
     from agents.rules.linear import LinUCB as LinUCB
+    from agents.rules.lookahead import InformationDirected as InformationDirected
+    from agents.rules.lookahead import InformationRelaxation as InformationRelaxation
+    from agents.rules.lookahead import KnowledgeGradient as KnowledgeGradient
     from agents.rules.thompson import ExactThompson as ExactThompson
     from agents.rules.thompson import SlidingWindow as SlidingWindow
     from agents.rules.thompson import SMCThompson as SMCThompson
     from agents.rules.thompson import Thompson as Thompson
-    from agents.rules.top_two import TopTwoThompson as TopTwoThompson
+    from agents.rules.thompson import TopTwoThompson as TopTwoThompson
     from agents.rules.ucb import KLUCB as KLUCB
     from agents.rules.ucb import MOSS as MOSS
     from agents.rules.ucb import UCB1 as UCB1
@@ -47,7 +47,7 @@ _TARGETS = {
         "exact": "rules.thompson:ExactThompson",
         "smc": "rules.thompson:SMCThompson",
         "smc_paper": "rules.thompson:SMCThompson.paper",
-        "top_two": "rules.top_two:TopTwoThompson",
+        "top_two": "rules.thompson:TopTwoThompson",
         "thompson": "rules.thompson:Thompson",
         "sliding_window": "rules.thompson:SlidingWindow",
     },
@@ -66,9 +66,9 @@ _TARGETS = {
     },
     "with features": {"laplace": "rules.linear:LaplaceThompson", "lin_ucb": "rules.linear:LinUCB"},
     "looking ahead": {
-        "knowledge_gradient": "rules.knowledge_gradient:KnowledgeGradient",
-        "information_directed": "rules.information_directed:InformationDirected",
-        "information_relaxation": "rules.information_relaxation:InformationRelaxation",
+        "knowledge_gradient": "rules.lookahead:KnowledgeGradient",
+        "information_directed": "rules.lookahead:InformationDirected",
+        "information_relaxation": "rules.lookahead:InformationRelaxation",
         "optimal": "bayes_optimal:BayesOptimal",
     },
 }

@@ -32,7 +32,7 @@ from agents import make_agent
 from agents.base import Agent
 from agents.oracle import action_probabilities
 from agents.oracle.arms import ArmPosteriors, Arms
-from agents.oracle.panels import make_panels
+from agents.oracle.panels import exclusive_products, make_panels
 from agents.oracle.predictive import (
     SUMS_PER_BATCH,
     OneArm,
@@ -107,8 +107,8 @@ def _expected_rewards(means: FloatArray, policy: BlockPolicy, horizon: int) -> F
     for pull in range(horizon):
         later: dict[Counts, FloatArray] = {}
         for counts, mass in masses.items():
-            for arm, share in enumerate(policy(counts)):
-                flow = np.moveaxis(mass * share, arm, -1)
+            for arm, probability in enumerate(policy(counts)):
+                flow = np.moveaxis(mass * probability, arm, -1)
                 successes = flow * means[arm, counts[arm], : counts[arm] + 1]
                 rewards[pull] += successes.sum()
                 reached = (*counts[:arm], counts[arm] + 1, *counts[arm + 1 :])
@@ -282,13 +282,6 @@ def thompson_probabilities(
 
 def _integrate_states(shares: FloatArray, below: FloatArray, states: IntArray) -> FloatArray:
     """Return (U, K) probabilities of the best arm, from (R, G) tables and (U, K) rows of them."""
-    arms = range(states.shape[1])
-    one = np.ones((len(states), below.shape[1]))
-    before = [one]  # (U, G) probability that all arms before one are below a node
-    for arm in arms[:-1]:
-        before.append(before[-1] * below[states[:, arm]])
-    after, probabilities = one, np.empty(states.shape)
-    for arm in reversed(arms):
-        probabilities[:, arm] = np.einsum("ug,ug->u", before[arm] * after, shares[states[:, arm]])
-        after = after * below[states[:, arm]]
-    return probabilities / probabilities.sum(axis=1, keepdims=True)
+    others = exclusive_products(below[states].swapaxes(1, 2))  # (U, G, K) all others are below
+    probabilities = np.einsum("ugk,ukg->uk", others, shares[states])
+    return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))

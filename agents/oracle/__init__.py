@@ -27,7 +27,7 @@ import numpy as np
 from agents.oracle.arms import Arms
 from agents.oracle.chains import means_probabilities
 from agents.oracle.contextual import contextual_probabilities
-from agents.oracle.dependent import joint_probabilities, make_mixture_solver
+from agents.oracle.importance import joint_probabilities, make_mixture_solver
 from agents.oracle.panels import ToleranceError, integrate_arms
 from bandit_gym.checks import (
     check_arms,

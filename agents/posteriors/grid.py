@@ -12,8 +12,7 @@ lie between points of the tables of all arms. From one even point of a table to 
 is a parabola through three points, as in Simpson's rule, and so is the density times x.
 
 A table ends where a density is e^-21 of its top, which may leave out most of a heavy-tailed mean or
-variance. Such a moment is integrated over the whole line, up to means of 1e150. Beyond, its
-integrand keeps its rate of decay, which is exact for power tails such as an InverseGamma's.
+variance. Such a moment is flagged, and infinite where its integrand does not decay there.
 
 Notation: K arms, N lanes, M + 1 points, m places.
 """
@@ -38,7 +37,6 @@ from agents.posteriors.tables import (
     POSITION,
     Tables,
     count_points,
-    evaluate_posterior,
     invert_tables,
     make_empty_tables,
     update_tables,
@@ -54,15 +52,13 @@ MAX_TABLE_BYTES = 4e9
 _GAUSS_NODES, _GAUSS_WEIGHTS = (half / 2 for half in np.polynomial.legendre.leggauss(3))
 _GAUSS_NODES = _GAUSS_NODES + 0.5
 
-MAX_TAIL_SHARE, MAX_GUESSED_SHARE = 1e-5, 1e-3
-"""Largest shares of a moment beyond a table's ends, and, unflagged, beyond the line's."""
+MAX_TAIL_SHARES = {1: 2e-5, 2: 1e-3}
+"""Of a mean and of a variance: largest shares beyond a table's ends up to which they are right to
+two thousandths, and unflagged."""
 MIN_DECAY_RATE = 1e-9
 """Of decay along u, below which an integral is infinite."""
 MIN_RELATIVE_DENSITY = 1e-9
 """Density over the highest, below which a table's points are too few for moments."""
-NUM_MOMENT_STEPS = 1024
-"""Of the line, 0.7 long where it is unbounded; a table's points lie between them."""
-
 MIN_PROBABILITY_LEFT = 1e-12
 """Probability that the best mean is even lower, at which a lane is done."""
 
@@ -185,16 +181,16 @@ class GridPosterior(ExactPosterior):
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities."""
-        return compare_arms(self.tables.points, available)[0]
+        return table_best_arms(self.tables.points, available)[0]
 
     def best_arm_moments(
         self, available: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and (N, K, K) conditional means, see the module."""
+        self.mean()  # flags those that rest on what lies beyond the tables
         x = self._means()
-        self._is_guessed |= ~np.isclose(self._integral(x), self.mean(), 1e-3).all(axis=1)
         totals = np.pad(self._parts(x).cumsum(axis=-1), [(0, 0), (0, 0), (1, 0)])
-        return compare_arms(self.tables.points, available, self.coordinate.ends, x, totals)
+        return table_best_arms(self.tables.points, available, self.coordinate.ends, x, totals)
 
     def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and partial moments, of the parabolas between points."""
@@ -212,58 +208,37 @@ class GridPosterior(ExactPosterior):
         return np.where(is_beyond | self._is_guessed, Doubt.BEYOND_TABLE, 0)
 
     def _moments(self, power: int, centre: np.ndarray) -> np.ndarray:
-        """Return the (N, K) expectations of (mean - centre)^power, given (N, K) centres."""
+        """Return the (N, K) expectations of (mean - centre)^power, given (N, K) centres.
+
+        They are flagged where much may lie beyond the tables' ends, and infinite where all may.
+        """
         with np.errstate(all="ignore"):
             moments = self._integral((self._means() - centre[..., None]) ** power)
-            moments = np.where(np.isfinite(centre), moments, np.inf)
             low, high, _, scale = self.coordinate.ends
             if np.isfinite(high - low):
                 return moments
             size = np.abs(moments) + scale * (power == 1)  # the mean may be 0
-            lanes, arms = np.nonzero(self._tails(power, centre) > MAX_TAIL_SHARE * size)
-            keys = self.tables.keys[lanes, arms]
-            _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-            pairs = zip(lanes[first], arms[first], strict=True)
-            integrals = [self._integrate_moment(pair, power, centre[pair]) for pair in pairs]
-            moments[lanes, arms], is_guessed = np.reshape(integrals, (-1, 2))[which.ravel()].T
-        self._is_guessed[lanes[is_guessed > 0]] = True
-        return moments
+            tails = self._tails(power, centre)
+            self._is_guessed |= ~(tails <= MAX_TAIL_SHARES[power] * size).all(axis=1)
+            return np.where(np.isfinite(centre + tails), moments, np.inf)
 
     def _tails(self, power: int, centre: np.ndarray) -> np.ndarray:
-        """Return about what tables leave out of (N, K) moments."""
+        """Return about what tables leave out of (N, K) moments.
+
+        From the first and the last point on that has a density, the integrand keeps its rate of
+        decay: exactly so for a power of the mean.
+        """
         density = self.tables.points[..., DENSITY]
         is_seen = density > MIN_RELATIVE_DENSITY * density.max(axis=-1, keepdims=True)
         first, last = is_seen.argmax(-1), is_seen.shape[-1] - 1 - is_seen[..., ::-1].argmax(-1)
-        ends = np.stack([first + 2, first, last - 2, last], axis=-1)
-        points = np.take_along_axis(self.tables.points, ends[..., None], axis=2)
+        indices = np.stack([first, last, first + 2, last - 2], axis=-1)
+        points = np.take_along_axis(self.tables.points, indices[..., None], axis=2)
         off = np.abs(self.coordinate.means(points[..., POSITION]) - centre[..., None])
-        weighted = off**power * points[..., DENSITY]
-        return integrate_tails(weighted, points[..., POSITION]).sum(axis=-1)
-
-    def _integrate_moment(
-        self, pair: tuple[int, int], power: int, centre: float
-    ) -> tuple[float, bool]:
-        """Return a moment of a lane's arm from all of the line, and whether much lies beyond.
-
-        By Simpson's rule on cells' edges, equal steps and the table's points.
-        """
-        kind, table = self.cells.kind_of_arm[pair[1]], self.tables.points[pair]
-        edges = self.cells.edges[kind, : self.cells.sizes[kind] + 1]
-        steps = np.linspace(edges[0], edges[-1], NUM_MOMENT_STEPS)
-        ends = np.unique(np.concatenate([edges, steps, table[:, POSITION]]))
-        u = np.sort(np.concatenate([ends, (ends[1:] + ends[:-1]) / 2]))
-        log_density = np.empty(len(u))
-        data = tuple(self.tables.keys[pair][1:])
-        evaluate_posterior(self.cells, kind, data, u, log_density)
-        density = np.exp(log_density - log_density.max())
-        weighted = density * (self.coordinate.means(u) - centre) ** power
-        both = np.stack([density, weighted])
-        mass, moment = (both[:, :-2:2] + 4 * both[:, 1::2] + both[:, 2::2]) @ np.diff(ends) / 6
-        tails = integrate_tails(np.abs(weighted[[2, 0, -3, -1]]), u[[2, 0, -3, -1]])
-        tails = np.where(u[[0, -1]] == self.coordinate.limits, tails, 0.0)
-        moment += np.copysign(tails, weighted[[0, -1]]).sum()
-        is_guessed = tails.sum() > MAX_GUESSED_SHARE * abs(moment)
-        return (np.inf, True) if np.isnan(moment) else (moment / mass, is_guessed)
+        ends, inside = np.split(off**power * points[..., DENSITY], 2, axis=-1)
+        lengths = np.abs(np.subtract(*np.split(points[..., POSITION], 2, axis=-1)))
+        rates = np.log(inside / ends) / lengths
+        tails = ends / np.where(rates > MIN_DECAY_RATE, rates, 0.0)
+        return np.asarray(np.where(ends == 0.0, 0.0, tails).sum(axis=-1))
 
     def _means(self) -> np.ndarray:
         """Return the (N, K, M + 1) means at the points."""
@@ -284,18 +259,6 @@ class GridPosterior(ExactPosterior):
         three = weighted[..., :-2:2], weighted[..., 1::2], weighted[..., 2::2]
         length = np.diff(self.tables.points[..., ::2, POSITION], axis=-1)
         return np.asarray(length * evaluate_parabola(*three, fractions)[1])
-
-
-def integrate_tails(sizes: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Return the (..., 2) integrals beyond two ends, at the rate of decay there, or inf.
-
-    Args:
-        sizes: (..., 4) integrands before the left end, at it, before the right end, at it.
-        u: (..., 4) where.
-    """
-    ends = sizes[..., 1::2]
-    rates = np.log(sizes[..., ::2] / ends) / np.abs(u[..., ::2] - u[..., 1::2])
-    return np.where(ends == 0.0, 0.0, ends / np.where(rates > MIN_DECAY_RATE, rates, 0.0))
 
 
 def _table_density(points: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -389,7 +352,7 @@ def add_node(
 
 
 @kernel
-def compare_tables(
+def integrate_tables(
     ends: np.ndarray,
     points: np.ndarray,
     positions: np.ndarray,
@@ -441,10 +404,10 @@ def compare_tables(
                 means[lane, a, i] = min(max(value, ends[0]), ends[1])  # parabolas may dip below
 
 
-def compare_arms(
+def table_best_arms(
     points: np.ndarray, available: np.ndarray | None = None, *moments: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `compare_tables` finds, (N, K) probabilities and conditional means.
+    """Return what `integrate_tables` finds, (N, K) probabilities and conditional means.
 
     Distribution functions of arms that are not available are 1 everywhere. Their points stand where
     those of an available arm do, and add no step to the integrals.
@@ -465,5 +428,5 @@ def compare_arms(
     positions = np.hstack([*points[:, :, ::2, POSITION].swapaxes(0, 1)])
     positions.sort(axis=1)
     lowest = points[:, :, 0, POSITION].max(axis=1, keepdims=True)
-    compare_tables(ends, points, np.maximum(positions, lowest), x, totals, best, means)
+    integrate_tables(ends, points, np.maximum(positions, lowest), x, totals, best, means)
     return best, means

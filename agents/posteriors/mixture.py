@@ -33,7 +33,7 @@ from agents.numerics.distributions import MeanDistributions
 from agents.numerics.kernels import draw_chunk
 from agents.posteriors.base import ExactPosterior
 from agents.posteriors.conjugate import ConjugatePosterior, conjugate_posterior
-from agents.posteriors.grid import GridPosterior, compare_arms
+from agents.posteriors.grid import GridPosterior, table_best_arms
 from agents.posteriors.tables import DENSITY, POSITION
 from agents.posteriors.weighted_draws import normalise_weights
 from bandit_gym.doubts import Doubt
@@ -43,8 +43,8 @@ NEGLIGIBLE_WEIGHT = 1e-9
 """Weight of a component up to which its best arms are left out."""
 MIN_DOUBTED_WEIGHT = 1e-6
 """Weight of a component from which on its doubts count."""
-MAX_QUANTILE_STEPS, LEVEL_TOLERANCE, LEVEL_ROUNDING = 100, 1e-12, 2e-15
-"""Of the search for a quantile; what its level may be off by, in normal deviations and at all."""
+LEVEL_TOLERANCE = 1e-12
+"""Of the level of a quantile, in normal deviations."""
 MAX_NORMAL_SCORE = 37.0
 """Normal deviations of levels that are 0 or 1 to rounding."""
 _MIN_DIVISOR, _MAX_QUANTILE = 1e-300, 1e100
@@ -194,6 +194,8 @@ class MixturePosterior(ExactPosterior):
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles, which lie between those of the components."""
+        from scipy.optimize.elementwise import find_root  # takes 0.4 s to import
+
         levels = np.broadcast_to(p, self.counts.shape)
         ends = self._collect(lambda part, p: part.quantile(p), levels)
         ends = np.clip(ends, -_MAX_QUANTILE, _MAX_QUANTILE)  # between infinite ones is no middle
@@ -201,14 +203,19 @@ class MixturePosterior(ExactPosterior):
         low = np.where(has_weight, ends, np.inf).min(axis=1)
         high = np.where(has_weight, ends, -np.inf).max(axis=1)
         goal = np.clip(ndtri(levels), -MAX_NORMAL_SCORE, MAX_NORMAL_SCORE)
-        allowed = LEVEL_TOLERANCE + LEVEL_ROUNDING * np.sqrt(2 * np.pi) * np.exp(goal**2 / 2)
 
-        def residual(x: np.ndarray) -> np.ndarray:
-            """Return how far the level at x is from the goal: nearly straight in x."""
-            score = ndtri(self.lower_partial_moment(x)[0])
-            return np.asarray(np.clip(score, -MAX_NORMAL_SCORE, MAX_NORMAL_SCORE) - goal)
+        def residual(x: np.ndarray, index: np.ndarray) -> np.ndarray:
+            """Return how far levels are from their goals, in scores: nearly straight in x."""
+            places = low.copy()
+            places.flat[index] = x
+            score = ndtri(self.lower_partial_moment(places)[0])
+            off = np.clip(score, -MAX_NORMAL_SCORE, MAX_NORMAL_SCORE) - goal
+            return np.asarray(off.flat[index])
 
-        return find_root(residual, low, high, allowed)
+        index, tolerances = np.arange(low.size).reshape(low.shape), {"fatol": LEVEL_TOLERANCE}
+        found = find_root(residual, (low, high), args=(index,), tolerances=tolerances)
+        end = np.where(residual(low, index) > 0, low, high)  # by rounding, no root lies between
+        return np.where(found.success, found.x, end)
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (m, N, K) densities at (m,) places."""
@@ -231,7 +238,7 @@ class MixturePosterior(ExactPosterior):
         else:
             for c in np.unique(components):
                 some = lanes[components == c]
-                given[some, c] = compare_arms(self.parts[c].tables.points[some], mask[some])[0]
+                given[some, c] = table_best_arms(self.parts[c].tables.points[some], mask[some])[0]
         weights = np.where(self.weights > NEGLIGIBLE_WEIGHT, self.weights, 0.0)
         best = np.einsum("nc,nck->nk", weights, np.where(weights[..., None] > 0, given, 0.0))
         return np.asarray(best / weights.sum(axis=1, keepdims=True))
@@ -272,33 +279,3 @@ class MixturePosterior(ExactPosterior):
         weights = self.weights[..., None]
         with np.errstate(invalid="ignore"):  # infinite, and of no weight
             return np.asarray(np.where(weights > 0, weights * values, 0.0).sum(axis=-2))
-
-
-def find_root(
-    residual: Callable[[np.ndarray], np.ndarray],
-    low: np.ndarray,
-    high: np.ndarray,
-    allowed: np.ndarray,
-) -> np.ndarray:
-    """Return where rising functions are 0: by regula falsi (Illinois), and by halves now and then.
-
-    Args:
-        residual: x -> functions there; arguments and results are arrays of one shape.
-        low: where they are at most 0.
-        high: where they are at least 0.
-        allowed: what they may be off by.
-    """
-    below, above, x = residual(low), residual(high), low
-    was_low = was_high = np.zeros(x.shape, dtype=bool)
-    for step in range(1, MAX_QUANTILE_STEPS):
-        fraction = below / np.minimum(below - above, -_MIN_DIVISOR) if step % 4 else 0.5
-        x = low + np.clip(fraction, 0.0, 1.0) * (high - low)
-        value = residual(x)
-        is_low, is_high = value <= 0, value >= 0
-        if ((np.abs(value) <= allowed) | (high - low <= LEVEL_ROUNDING * np.abs(x))).all():
-            break
-        below = np.where(is_low, value, np.where(is_high & was_high, below / 2, below))
-        above = np.where(is_high, value, np.where(is_low & was_low, above / 2, above))
-        low, high = np.where(is_low, x, low), np.where(is_high, x, high)
-        was_low, was_high = is_low, is_high
-    return x

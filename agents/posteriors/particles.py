@@ -9,8 +9,8 @@ leave, as in a window, a population begins anew from the prior.
 
 Notation: K arms, N lanes, P particles. A *population* is one set of P particles. If arms are
 independent, each arm has a population of dimension D = 1, so that R = N K. Otherwise each lane has
-one population of dimension D = K, so that R = N. The *cell* of a lane and an arm is the flat index
-lane K + arm; it belongs to population cell // D. Arrays have P + 1 columns. The last one is a
+one population of dimension D = K, so that R = N. The mean of an arm in a lane is *entry* lane K +
+arm, which belongs to population entry // D. Arrays have P + 1 columns. The last one is a
 *reference*: a fixed point without weight, at which log-likelihoods are evaluated for comparison.
 
 References:
@@ -34,11 +34,11 @@ from agents.posteriors.base import Posterior
 from agents.posteriors.populations import Genealogy, PopulationData, move_particles, step_directions
 from agents.posteriors.weighted_draws import (
     WeightedDraws,
-    compare_populations,
     draw_particle,
     draw_particles,
     find_particles,
     normalise_weights,
+    particle_best_arms,
     scale_weights,
     systematic_resample,
 )
@@ -66,16 +66,16 @@ LOG_LIKELIHOODS_PER_BLOCK = 65_536
 """Log-likelihoods computed per block, so that they fit in the cache. With 1,000 particles in 500
 lanes, a decision takes 5.7 us per lane, and 15.5 us without blocks."""
 
-MIN_LOG2_SHARE = -100
+MIN_LOG2_STEP = -100
 """Base 2 logarithm of the smallest power of the likelihood that a stage adds."""
 
-MIN_EFFECTIVE_SHARE = 0.5
+MIN_EFFECTIVE_FRACTION = 0.5
 """Fraction of P; a population is resampled if its effective sample size falls below it."""
 
-MIN_UNSTAGED_SHARE = 0.2
+MIN_UNSTAGED_FRACTION = 0.2
 """Fraction of the resampling threshold; new data that reduce the size below it need stages."""
 
-MIN_KEPT_SHARE = 0.5
+MIN_KEPT_FRACTION = 0.5
 """Of an arm's pulls since its population began, below which it begins anew, as in a window."""
 
 SWEEPS_PER_RESAMPLING = 3
@@ -119,8 +119,8 @@ class ParticlePosterior(Posterior):
         moves = check_choice("move", move, MOVE_OPTIONS) != "none"
         self._num_moves, self._is_renewed = SWEEPS_PER_RESAMPLING * moves, is_renewed
         self._schedule = np.array(schedule)
-        self._min_effective_size = MIN_EFFECTIVE_SHARE * float(self._schedule[0])
-        self._min_unstaged_size = MIN_UNSTAGED_SHARE * self._min_effective_size
+        self._min_effective_size = MIN_EFFECTIVE_FRACTION * float(self._schedule[0])
+        self._min_unstaged_size = MIN_UNSTAGED_FRACTION * self._min_effective_size
         is_split = is_renewed and problem.offers("arm_log_density")
         self._size = 1 if is_split else problem.num_arms  # D
         self._keeps_gains = is_binary(problem.likelihood) and not is_renewed
@@ -129,13 +129,13 @@ class ParticlePosterior(Posterior):
     def start(self, rng: Generator, num_lanes: int) -> None:
         """Allocate the particles of all lanes, and draw them from the prior."""
         num_means, size, num_particles = self._num_means, self._size, self._schedule.max()
-        num_rows = num_lanes * num_means // size
+        num_populations = num_lanes * num_means // size
         self.counts, self.sums, self._peaks = np.zeros((3, num_lanes, num_means))
         self._means = np.empty((num_lanes * num_means, num_particles + 1))
-        self._log_weights = np.zeros((num_rows, num_particles + 1))
-        self._weights = np.empty((num_rows, num_particles))
-        self._max_log_weights = np.empty(num_rows)
-        self.lineage = Genealogy((num_rows, num_particles, size))
+        self._log_weights = np.zeros((num_populations, num_particles + 1))
+        self._weights = np.empty((num_populations, num_particles))
+        self._max_log_weights = np.empty(num_populations)
+        self.lineage = Genealogy((num_populations, num_particles, size))
         super().start(rng, num_lanes)
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
@@ -145,22 +145,22 @@ class ParticlePosterior(Posterior):
         self.counts[mask] = self.sums[mask] = 0.0
         self._begin(rng, np.flatnonzero(mask.repeat(self._num_means // self._size)))
 
-    def _begin(self, rng: Generator, rows: np.ndarray) -> None:
+    def _begin(self, rng: Generator, which: np.ndarray) -> None:
         """Draw populations from the prior; their weights are by no data."""
         num_means, num_particles = self._num_means, self._schedule.max()
-        cells = self._cells_of(rows).ravel()
-        lanes, lane_of_cell = np.unique(cells // num_means, return_inverse=True)
+        entries = self._entries_of(which).ravel()
+        lanes, lane_of_entry = np.unique(entries // num_means, return_inverse=True)
         draws = self.problem.prior.sample(rng, (len(lanes), num_particles, num_means))
-        self._means[cells, :-1] = draws[lane_of_cell, :, cells % num_means]
-        self._peaks.reshape(-1)[cells] = 0.0
+        self._means[entries, :-1] = draws[lane_of_entry, :, entries % num_means]
+        self._peaks.reshape(-1)[entries] = 0.0
         # The reference is an average: inside the support, while a draw may be at its end.
-        self._means[cells, -1] = self._means[cells, :16].mean(axis=1)
-        self.lineage.restart(rows, self._particles()[rows])
-        self._set_log_weights(rows, np.zeros((len(rows), num_particles + 1)))
+        self._means[entries, -1] = self._means[entries, :16].mean(axis=1)
+        self.lineage.restart(which, self._particles()[which])
+        self._set_log_weights(which, np.zeros((len(which), num_particles + 1)))
 
-    def _cells_of(self, rows: np.ndarray) -> np.ndarray:
-        """Return the (R, D) cells of the given populations."""
-        return rows[:, None] * self._size + np.arange(self._size)
+    def _entries_of(self, which: np.ndarray) -> np.ndarray:
+        """Return the (R, D) entries of the given populations."""
+        return which[:, None] * self._size + np.arange(self._size)
 
     def _resume(self) -> None:
         """Recompute the weights and their sums from the log-weights."""
@@ -171,23 +171,23 @@ class ParticlePosterior(Posterior):
         counts, sums, self._is_cumulative = evidence.counts, evidence.sums, evidence.is_cumulative
         new_counts = counts - self.counts
         is_new = new_counts if self._is_cumulative else (new_counts != 0) | (sums != self.sums)
-        (cells,) = is_new.reshape(-1).nonzero()
-        if not cells.size:
+        (entries,) = is_new.reshape(-1).nonzero()
+        if not entries.size:
             return
         before, self._shortages = (self.counts, self.sums), 0
         self.counts, self.sums = counts.copy(), sums.copy()
-        first = cells.item(0)
-        is_one = len(counts) == cells.size == new_counts.item(first) == 1
+        first = entries.item(0)
+        is_one = len(counts) == entries.size == new_counts.item(first) == 1
         if self._keeps_gains and self._is_cumulative and is_one:
             self._add_one_reward(first, sums.item(first) - before[1].item(first))
             return
         totals = np.array([before, (counts, sums)]).reshape(2, 2, -1)
-        num_blocks = math.ceil(cells.size * self._weights.shape[1] / LOG_LIKELIHOODS_PER_BLOCK)
+        num_blocks = math.ceil(entries.size * self._weights.shape[1] / LOG_LIKELIHOODS_PER_BLOCK)
         block_size = math.ceil(len(self._weights) / num_blocks)  # in populations
         if self._is_renewed and not self._is_cumulative:
-            cells = self._begin_wider(rng, cells, totals)
+            entries = self._begin_wider(rng, entries, totals)
         ends = np.arange(block_size, len(self._weights), block_size) * self._size
-        for block in np.split(cells, cells.searchsorted(ends)):
+        for block in np.split(entries, entries.searchsorted(ends)):
             if block.size:
                 self._add_data(rng, block, totals)
 
@@ -213,7 +213,7 @@ class ParticlePosterior(Posterior):
         weights = self._populations().weights.reshape(means.shape)
         for lane in range(num_lanes):
             arms = slice(None) if available is None else available[lane]
-            probabilities[lane, arms] = compare_populations(means[lane][arms], weights[lane][arms])
+            probabilities[lane, arms] = particle_best_arms(means[lane][arms], weights[lane][arms])
         return probabilities
 
     def effective_sample_size(self) -> np.ndarray:
@@ -293,29 +293,29 @@ class ParticlePosterior(Posterior):
         active = self._schedule[pulls.astype(np.int64)]
         return active.repeat(self._num_means // self._size)
 
-    def _active_log_weights(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> np.ndarray:
+    def _active_log_weights(self, which: np.ndarray | slice, log_weights: np.ndarray) -> np.ndarray:
         """Return (R, P) log-weights of the given populations, -inf for particles not in use."""
         if len(self._schedule) == 1:
             return log_weights[:, :-1]
-        is_in = np.arange(self._weights.shape[1]) < self._num_active()[rows, None]
+        is_in = np.arange(self._weights.shape[1]) < self._num_active()[which, None]
         return np.where(is_in, log_weights[:, :-1], -np.inf)
 
-    def _set_log_weights(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> None:
+    def _set_log_weights(self, which: np.ndarray | slice, log_weights: np.ndarray) -> None:
         """Set the (R, P + 1) log-weights of the given populations."""
         if not self._is_cumulative:  # discounted data of likelihood 0 still rule a particle out
             log_weights[np.isnan(log_weights)] = -np.inf
-        self._log_weights[rows] = log_weights
-        active = self._active_log_weights(rows, log_weights)
-        self._weights[rows], self._max_log_weights[rows] = scale_weights(active)
+        self._log_weights[which] = log_weights
+        active = self._active_log_weights(which, log_weights)
+        self._weights[which], self._max_log_weights[which] = scale_weights(active)
 
-    def _effective_sizes(self, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+    def _effective_sizes(self, which: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return (R,) effective sample sizes of the given populations."""
-        weights = self._weights[rows]
+        weights = self._weights[which]
         return weights.sum(axis=1) ** 2 / np.vecdot(weights, weights)
 
-    def _log_totals(self, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+    def _log_totals(self, which: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return (R,) logarithms of the weights of the given populations, summed up."""
-        return self._max_log_weights[rows] + np.log(self._weights[rows].sum(axis=1))
+        return self._max_log_weights[which] + np.log(self._weights[which].sum(axis=1))
 
     def _max_log_likelihood(self) -> np.ndarray:
         """Return (R,) maximal log-likelihoods, less the expected overfit of 1/2 per arm.
@@ -348,31 +348,31 @@ class ParticlePosterior(Posterior):
         log_weights = self._active_log_weights(slice(None), self._log_weights)
         self._weights, self._max_log_weights = scale_weights(log_weights)
 
-    def _begin_wider(self, rng: Generator, cells: np.ndarray, totals: np.ndarray) -> np.ndarray:
-        """Begin anew in populations that have lost much of their data; return the other cells."""
+    def _begin_wider(self, rng: Generator, entries: np.ndarray, totals: np.ndarray) -> np.ndarray:
+        """Begin anew in populations that have lost much of their data; return the other entries."""
         self._peaks = np.maximum(self._peaks, self.counts)
-        has_less = self.counts < MIN_KEPT_SHARE * self._peaks
+        has_less = self.counts < MIN_KEPT_FRACTION * self._peaks
         has_lost = np.any(has_less.reshape(-1, self._size), axis=1)
         if has_lost.any():
             self._begin_anew(rng, np.flatnonzero(has_lost), totals)
-        return cells[~has_lost[cells // self._size]]
+        return entries[~has_lost[entries // self._size]]
 
-    def _begin_anew(self, rng: Generator, rows: np.ndarray, totals: np.ndarray) -> None:
+    def _begin_anew(self, rng: Generator, which: np.ndarray, totals: np.ndarray) -> None:
         """Draw populations from the prior and add all present data, as to new lanes.
 
         Where data leave, a posterior gets wider. Particles cannot come back to where resampling
         has left none, and weights do not show what is missing there.
         """
-        self._begin(rng, rows)
-        cells = self._cells_of(rows).ravel()
-        totals[0][:, cells] = 0.0
-        if (known := cells[totals[1, 0, cells] > 0]).size:
+        self._begin(rng, which)
+        entries = self._entries_of(which).ravel()
+        totals[0][:, entries] = 0.0
+        if (known := entries[totals[1, 0, entries] > 0]).size:
             self._add_data(rng, known, totals, is_new=True)
 
     def _add_data(
-        self, rng: Generator, cells: np.ndarray, totals: Any, *, is_new: bool = False
+        self, rng: Generator, entries: np.ndarray, totals: Any, *, is_new: bool = False
     ) -> None:
-        """Reweight by the new data of (C,) cells, in stages where these are very informative.
+        """Reweight by the new data of (C,) entries, in stages where these are very informative.
 
         The likelihood of the new data is raised to powers that rise to 1, each the largest that
         leaves enough effective particles (Jasra et al. 2011). Between stages particles are
@@ -380,70 +380,72 @@ class ParticlePosterior(Posterior):
 
         Args:
             rng: source of randomness.
-            cells: those with new data, in whole populations.
-            totals: (2, 2, N K) counts and sums of all cells, before and now.
+            entries: those with new data, in whole populations.
+            totals: (2, 2, N K) counts and sums of all entries, before and now.
             is_new: whether the populations know no data yet.
         """
-        owners = cells // self._size
-        rows = np.unique(owners) if np.count_nonzero(owners[1:] == owners[:-1]) else owners
-        power = np.zeros(len(rows))
+        owners = entries // self._size
+        which = np.unique(owners) if np.count_nonzero(owners[1:] == owners[:-1]) else owners
+        power = np.zeros(len(which))
         for stages_left in reversed(range(self._num_stages)):
-            gain = (1 - power[:, None]) * self._log_likelihood_gain(rows, cells, totals)
-            old = self._log_weights[rows]
-            self._set_log_weights(rows, old + gain)
+            gain = (1 - power[:, None]) * self._log_likelihood_gain(which, entries, totals)
+            old = self._log_weights[which]
+            self._set_log_weights(which, old + gain)
             if not self._is_renewed:
                 return
-            sizes, share = self._effective_sizes(rows), np.ones(len(rows))  # of the power left
+            sizes, step = self._effective_sizes(which), np.ones(len(which))  # of the power left
             is_due = sizes < self._min_effective_size
             if is_due.any() and not (self._is_cumulative or is_new):
-                self._begin_anew(rng, rows[is_due], totals)
+                self._begin_anew(rng, which[is_due], totals)
                 return
             needs_stages = sizes < self._min_unstaged_size
             if not stages_left:
-                self.lineage.is_capped[rows] |= needs_stages
+                self.lineage.is_capped[which] |= needs_stages
             elif needs_stages.any():
                 old, gain = old[needs_stages], gain[needs_stages]
-                share[needs_stages] = self._affordable_share(old[:, :-1], gain[:, :-1])
-                self._set_log_weights(rows[needs_stages], old + share[needs_stages, None] * gain)
-            power += share * (1 - power)
+                step[needs_stages] = self._find_step(old[:, :-1], gain[:, :-1])
+                self._set_log_weights(which[needs_stages], old + step[needs_stages, None] * gain)
+            power += step * (1 - power)
             if is_due.any():
-                self._renew(rng, rows[is_due], totals, power[is_due])
-            rows, power = rows[share < 1], power[share < 1]
-            if not rows.size:
+                self._renew(rng, which[is_due], totals, power[is_due])
+            which, power = which[step < 1], power[step < 1]
+            if not which.size:
                 return
-            cells = cells[np.isin(cells // self._size, rows)]
+            entries = entries[np.isin(entries // self._size, which)]
 
-    def _log_likelihood_gain(self, rows: np.ndarray, cells: np.ndarray, totals: Any) -> np.ndarray:
-        """Return (R, P + 1) log-likelihoods of the new data of (C,) cells, summed by population.
+    def _log_likelihood_gain(
+        self, which: np.ndarray, entries: np.ndarray, totals: Any
+    ) -> np.ndarray:
+        """Return (R, P + 1) log-likelihoods of the new data of (C,) entries, summed by population.
 
-        One Bernoulli reward per cell takes a third of the time of the general case.
+        One Bernoulli reward per entry takes a third of the time of the general case.
         """
-        before, now = totals[:, :, cells, None]
+        before, now = totals[:, :, entries, None]
         counts, sums = now - before
         is_fast = self._is_cumulative and is_binary(self.problem.likelihood)
         if is_fast and not np.count_nonzero(counts != 1):  # of a window, 1 may be 2 - 1
-            gain = self._bernoulli_gain(cells, sums)
+            gain = self._bernoulli_gain(entries, sums)
         else:
-            log_likelihood, means = self.problem.likelihood.log_likelihood, self._means[cells]
+            log_likelihood, means = self.problem.likelihood.log_likelihood, self._means[entries]
             if self._is_cumulative:
                 gain = log_likelihood(means, counts, sums)
             else:  # of a window, sums may change where counts do not: no statistics of rewards
                 with np.errstate(invalid="ignore"):
                     gain = log_likelihood(means, *now) - log_likelihood(means, *before)
                 gain[np.isnan(gain)] = 0.0  # ruled out before and now
-        if len(rows) == len(cells):
+        if len(which) == len(entries):
             return gain
-        return np.add.reduceat(gain, (cells // self._size).searchsorted(rows))
+        return np.add.reduceat(gain, (entries // self._size).searchsorted(which))
 
-    def _bernoulli_gain(self, cells: np.ndarray, sums: np.ndarray) -> np.ndarray:
-        """Return (C, P + 1) log-likelihoods of (C, 1) Bernoulli rewards, one per cell."""
-        gain = self._means[cells]
+    def _bernoulli_gain(self, entries: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """Return (C, P + 1) log-likelihoods of (C, 1) Bernoulli rewards, one per entry."""
+        gain = self._means[entries]
         gain -= sums == 0
         with np.errstate(divide="ignore"):
             np.log(np.abs(gain, out=gain), out=gain)
         return gain
 
-    def _affordable_share(self, old: np.ndarray, gain: np.ndarray) -> np.ndarray:
+    def _find_step(self, old: np.ndarray, gain: np.ndarray) -> np.ndarray:
         """Return (R,) largest powers of the new likelihood that keep enough effective particles.
 
         By bisection of the power's logarithm.
@@ -452,41 +454,46 @@ class ParticlePosterior(Posterior):
             old: (R, P) log-weights.
             gain: (R, P) log-likelihoods of all new data.
         """
-        low, high = np.full(len(old), float(MIN_LOG2_SHARE)), np.zeros(len(old))  # base 2
-        log2_share = high
+        low, high = np.full(len(old), float(MIN_LOG2_STEP)), np.zeros(len(old))  # base 2
+        log2_step = high
         for _ in range(20):
-            weights, _ = normalise_weights(old + np.exp2(log2_share)[:, None] * gain)
+            weights, _ = normalise_weights(old + np.exp2(log2_step)[:, None] * gain)
             is_enough = np.vecdot(weights, weights) * self._min_effective_size <= 1
-            low, high = np.where(is_enough, log2_share, low), np.where(is_enough, high, log2_share)
-            log2_share = (low + high) / 2
+            low, high = np.where(is_enough, log2_step, low), np.where(is_enough, high, log2_step)
+            log2_step = (low + high) / 2
         return np.exp2(low)
 
-    def _renew(self, rng: Generator, rows: np.ndarray, totals: Any, power: np.ndarray) -> None:
+    def _renew(self, rng: Generator, which: np.ndarray, totals: Any, power: np.ndarray) -> None:
         """Resample and move populations that know the new likelihood raised to (R,) powers."""
-        weights, _ = normalise_weights(self._log_weights[rows, :-1])
+        weights, _ = normalise_weights(self._log_weights[which, :-1])
         chosen = systematic_resample(rng, weights)
-        copies = np.take_along_axis(self._particles()[rows], chosen[:, :, None], axis=1)
-        self._particles()[rows] = copies
-        self._move(rng, rows, chosen, totals, power)
-        reference = self._log_weights[rows, -1:]
-        self._set_log_weights(rows, np.hstack([np.zeros(chosen.shape), reference]))
+        copies = np.take_along_axis(self._particles()[which], chosen[:, :, None], axis=1)
+        self._particles()[which] = copies
+        self._move(rng, which, chosen, totals, power)
+        reference = self._log_weights[which, -1:]
+        self._set_log_weights(which, np.hstack([np.zeros(chosen.shape), reference]))
 
     def _move(
-        self, rng: Generator, rows: np.ndarray, chosen: np.ndarray, totals: Any, power: np.ndarray
+        self,
+        rng: Generator,
+        which: np.ndarray,
+        chosen: np.ndarray,
+        totals: Any,
+        power: np.ndarray,
     ) -> None:
         """Move populations that are copies of the (R, P) chosen particles, and note their past.
 
         Log-likelihoods are linear in counts and sums, up to a term free of the mean.
         """
-        old, new = totals.reshape(2, 2, -1, self._size)[:, :, rows]
-        arms = self._cells_of(rows) % self.problem.num_arms
+        old, new = totals.reshape(2, 2, -1, self._size)[:, :, which]
+        arms = self._entries_of(which) % self.problem.num_arms
         data = PopulationData(arms, *(old + power[:, None] * (new - old)))
-        particles = self._particles()[rows]
+        particles = self._particles()[which]
         for move in range(self._num_moves):
             directions = step_directions(particles, uses_principal_axes=move % 2 == 0)
             particles = move_particles(rng, self.problem, particles, data, directions)
-        self.lineage.resample(rows, chosen, self._log_totals(rows), particles)
-        self._particles()[rows] = particles
+        self.lineage.resample(which, chosen, self._log_totals(which), particles)
+        self._particles()[which] = particles
 
 
 def check_schedule(num_particles: int | Sequence[int], resampling: str) -> list[int]:

@@ -12,7 +12,7 @@ no particle is. Three more things are kept in mind here:
 
 Moves are Metropolis steps that leave a posterior as it is.
 
-Notation: K arms, R populations (rows) of P particles, each of the means of D arms.
+Notation: K arms, R populations of P particles, each of the means of D arms.
 """
 
 from __future__ import annotations
@@ -67,47 +67,47 @@ class Genealogy:
         self._worth, self._num_families = np.empty((2, shape[0]))
         self._log_evidence, self._log_narrowing = np.empty((2, shape[0]))
 
-    def restart(self, rows: np.ndarray, particles: np.ndarray) -> None:
+    def restart(self, which: np.ndarray, particles: np.ndarray) -> None:
         """Begin anew in some populations, with (R, P, D) draws of the prior."""
-        self.is_capped[rows] = False
-        self._worth[rows] = self._num_families[rows] = self._num_particles
-        self._log_evidence[rows] = self._log_narrowing[rows] = 0.0
-        self._families[rows] = np.arange(self._num_particles)
-        self._log_scales[rows] = _log_scales(particles)
+        self.is_capped[which] = False
+        self._worth[which] = self._num_families[which] = self._num_particles
+        self._log_evidence[which] = self._log_narrowing[which] = 0.0
+        self._families[which] = np.arange(self._num_particles)
+        self._log_scales[which] = _log_scales(particles)
 
     def resample(
-        self, rows: np.ndarray, chosen: np.ndarray, log_total: np.ndarray, particles: np.ndarray
+        self, which: np.ndarray, chosen: np.ndarray, log_total: np.ndarray, particles: np.ndarray
     ) -> None:
         """Update what is kept in mind after a renewal.
 
         Args:
-            rows: the populations.
+            which: of the populations.
             chosen: (R, P) which particles went on.
             log_total: (R,) of the weights before, summed up.
             particles: (R, P, D) where the copies have moved to.
         """
-        ancestors = np.take_along_axis(self._families[rows], chosen, axis=1)
-        self._families[rows] = ancestors
+        ancestors = np.take_along_axis(self._families[which], chosen, axis=1)
+        self._families[which] = ancestors
         worth = count_effective_draws(ancestors, label_particles(particles))
-        self._worth[rows], self._num_families[rows] = worth
-        self._log_evidence[rows] += log_total - np.log(self._num_particles)
-        narrowing = self._log_scales[rows] - _log_scales(particles)
-        self._log_narrowing[rows] = np.maximum(narrowing, 0.0).sum(axis=1)
+        self._worth[which], self._num_families[which] = worth
+        self._log_evidence[which] += log_total - np.log(self._num_particles)
+        narrowing = self._log_scales[which] - _log_scales(particles)
+        self._log_narrowing[which] = np.maximum(narrowing, 0.0).sum(axis=1)
 
-    def update_worth(self, rows: np.ndarray, sizes: np.ndarray, correlation: np.ndarray) -> None:
+    def update_worth(self, which: np.ndarray, sizes: np.ndarray, correlation: np.ndarray) -> None:
         """Update the worth after a renewal without families, by how far particles have moved.
 
         Of the variance of before, moved particles keep the square of their correlation with the
         copies that they had been. The rest is that of independent draws.
 
         Args:
-            rows: (R,) the populations.
+            which: (R,) of the populations.
             sizes: (R,) effective sample sizes before.
             correlation: (R,) of moved particles with the copies that they had been.
         """
-        before = 1 / self._worth[rows] + 1 / sizes - 1 / self._num_particles
+        before = 1 / self._worth[which] + 1 / sizes - 1 / self._num_particles
         kept = np.square(correlation)
-        self._worth[rows] = 1 / (kept * before + (1 - kept) / self._num_particles)
+        self._worth[which] = 1 / (kept * before + (1 - kept) / self._num_particles)
 
     def is_worth_less(self, num_draws: np.ndarray) -> np.ndarray:
         """Return (R,) whether particles were worth fewer independent draws after their moves."""
@@ -166,11 +166,11 @@ def count_effective_draws(
         ancestors: (R, P) which draw of the prior, below P, equally weighted particles descend from.
         labels: (R, P) from 0.
     """
-    num_rows, num_particles = ancestors.shape
+    num_populations, num_particles = ancestors.shape
     num_labels = int(labels.max()) + 1
-    cells = (np.arange(num_rows)[:, None] * num_particles + ancestors) * num_labels + labels
-    counts = np.bincount(cells.ravel(), minlength=num_rows * num_particles * num_labels)
-    shares = counts.reshape(num_rows, num_particles, num_labels) / num_particles
+    flat = (np.arange(num_populations)[:, None] * num_particles + ancestors) * num_labels + labels
+    counts = np.bincount(flat.ravel(), minlength=num_populations * num_particles * num_labels)
+    shares = counts.reshape(num_populations, num_particles, num_labels) / num_particles
     sizes, probabilities = shares.sum(axis=2), shares.sum(axis=1)
     variance = np.square(shares - sizes[..., None] * probabilities[:, None]).sum(axis=(1, 2))
     spread = (probabilities * (1 - probabilities)).sum(axis=1)

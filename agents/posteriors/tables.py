@@ -110,7 +110,7 @@ def evaluate_first(
 ) -> int:
     """Evaluate at cells' edges and around the likelihood's own mean; return the count."""
     (pulls, total), edges, num = data, cells.edges[kind], cells.sizes[kind] + 1
-    weights, num_deviations = find_weights(cells, data), 0
+    factors, num_deviations = find_factors(cells, data), 0
     u, value = np.empty(LIKELIHOOD_DEVIATIONS.size), np.empty(LIKELIHOOD_DEVIATIONS.size)
     centre, width = edges[0], 0.0
     if pulls > 0.0:
@@ -118,22 +118,22 @@ def evaluate_first(
     if edges[0] + DIFFERENCE_STEP < centre < edges[num - 1] - DIFFERENCE_STEP:
         for j in range(3):
             u[j] = centre + (j - 1) * DIFFERENCE_STEP
-        evaluate_log_density(cells, kind, (0.0, weights[1], weights[2]), u[:3], value)
+        evaluate_log_density(cells, kind, (0.0, factors[1], factors[2]), u[:3], value)
         bend = 2.0 * value[1] - value[0] - value[2]
         width = DIFFERENCE_STEP / math.sqrt(bend) if bend > 0.0 else 0.0
     for j in range(LIKELIHOOD_DEVIATIONS.size):
         u[num_deviations] = centre + width * LIKELIHOOD_DEVIATIONS[j]
         num_deviations += width > 0.0 and edges[0] < u[num_deviations] < edges[num - 1]
-    evaluate_log_density(cells, kind, weights, u[:num_deviations], value)
+    evaluate_log_density(cells, kind, factors, u[:num_deviations], value)
     for edge in range(num):
         evaluations.u[edge] = edges[edge]
-    evaluate_log_density(cells, kind, weights, evaluations.u[:num], evaluations.value[:num])
+    evaluate_log_density(cells, kind, factors, evaluations.u[:num], evaluations.value[:num])
     return merge_evaluations(evaluations, num, u[:num_deviations], value)
 
 
 @inner
-def find_weights(cells: PriorCells, data: tuple[float, float]) -> tuple[float, float, float]:
-    """Return the coefficients of the prior, f_1 and f_2 in the log-density."""
+def find_factors(cells: PriorCells, data: tuple[float, float]) -> tuple[float, float, float]:
+    """Return what the prior, f_1 and f_2 are multiplied by in the log-density, see `cells`."""
     typical = cells.coordinate.typical
     return 1.0, (data[1] - data[0] * typical[0]) / typical[1], data[0]
 
@@ -155,14 +155,7 @@ def merge_evaluations(evaluations: Evaluations, num: int, u: np.ndarray, value: 
 @inner
 def find_cell(edges: np.ndarray, size: int, u: float) -> int:
     """Return the cell that u is in."""
-    first, last = 0, size - 1
-    while first < last:
-        middle = (first + last + 1) // 2
-        if edges[middle] <= u:
-            first = middle
-        else:
-            last = middle - 1
-    return first
+    return min(max(np.searchsorted(edges[:size], u, side="right") - 1, 0), size - 1)
 
 
 @inner
@@ -196,25 +189,25 @@ def set_point_shares(evaluations: Evaluations, num: int) -> tuple[int, int]:
     References:
         de Boor (2001), "A Practical Guide to Splines", revised edition.
     """
-    u, value, share = evaluations.u, evaluations.value, evaluations.point_share
+    u, value, point_share = evaluations.u, evaluations.value, evaluations.point_share
     first, last, top = find_mass_range(value, num)
     num_high, rank, total_bend, bend = 0.0, 0.0, 0.0, 0.0
-    share[first], left = 0.0, math.exp(value[first] - top)  # share is the mass up to u for now
+    below, left = np.zeros(num), math.exp(value[first] - top)  # masses up to each u
     for k in range(first, last):  # log f is straight in between
         right, rise = math.exp(value[k + 1] - top), value[k + 1] - value[k]
         mean = (right - left) / rise if abs(rise) > 0.01 else 0.5 * (right + left)
-        share[k + 1], left = share[k] + mean * (u[k + 1] - u[k]), right
+        below[k + 1], left = below[k] + mean * (u[k + 1] - u[k]), right
         num_high += max(value[k], value[k + 1]) > top - 0.5 * LOG_REACH
         total_bend += evaluations.root_bend[k]
-    mass = share[last]
+    point_share[first] = 0.0
     for k in range(first + 1, last + 1):
-        below = share[k] / mass
-        low, high = math.sqrt(math.sqrt(below)), math.sqrt(math.sqrt(max(1.0 - below, 0.0)))
+        part = below[k] / below[last]
+        low, high = math.sqrt(math.sqrt(part)), math.sqrt(math.sqrt(max(1.0 - part, 0.0)))
         rank += max(value[k - 1], value[k]) > top - 0.5 * LOG_REACH
-        share[k] = 0.8 * low / (low + high) + 0.2 * rank / num_high
+        point_share[k] = 0.8 * low / (low + high) + 0.2 * rank / num_high
         if total_bend > 0.0:
             bend += evaluations.root_bend[k - 1]
-            share[k] = 0.3 * share[k] + 0.7 * bend / total_bend
+            point_share[k] = 0.3 * point_share[k] + 0.7 * bend / total_bend
     return first, last
 
 
@@ -238,13 +231,13 @@ def distribute_points(evaluations: Evaluations, first: int, last: int, u: np.nda
 def evaluate_log_density(
     cells: PriorCells,
     kind: int,
-    weights: tuple[float, float, float],
+    factors: tuple[float, float, float],
     u: np.ndarray,
     value: np.ndarray,
 ) -> float:
     """Set the log-densities at u (m,), in order; return the largest."""
     edges, last, top, j = cells.edges[kind], cells.sizes[kind] - 1, -np.inf, 0
-    prior, first, second = weights
+    prior, first, second = factors
     cell = find_cell(edges, last + 1, u[0]) if u.size > 0 else 0
     while j < u.size:
         while cell < last and edges[cell + 1] <= u[j]:
@@ -327,13 +320,13 @@ def build_table(
     """
     size = cells.edges.shape[1] + LIKELIHOOD_DEVIATIONS.size + MAX_PASSES * len(points)
     evaluations = Evaluations(np.empty(size), np.empty(size), np.empty(size), np.zeros(size))
-    u, value, weights = np.empty(len(points)), np.empty(len(points)), find_weights(cells, data)
+    u, value, factors = np.empty(len(points)), np.empty(len(points)), find_factors(cells, data)
     num, error = evaluate_first(cells, kind, data, evaluations), np.inf
     lowest = 0.5 * EXCLUDED_LOG_LIKELIHOOD * (1.0 + data[0])
     for attempt in range(MAX_PASSES):
         first, last = set_point_shares(evaluations, num)
         distribute_points(evaluations, first, last, u)
-        top = evaluate_log_density(cells, kind, weights, u, value)
+        top = evaluate_log_density(cells, kind, factors, u, value)
         if not lowest < top < np.inf:
             return np.nan
         error = accumulate_masses(u, value, top, points)
@@ -388,16 +381,6 @@ def invert_table(points: np.ndarray, guide: np.ndarray, level: float) -> float:
 
 
 @inner
-def find_recent(keys: np.ndarray, kind: int, pulls: float, total: float) -> int:
-    """Return which of R recent tables may be that of an arm's statistics.
-
-    Few neighbouring whole numbers share one.
-    """
-    fraction = (pulls / 512.0 + total * 37.0 / 16384.0 + 0.45 * kind) % 1.0
-    return min(int(fraction * len(keys)), len(keys) - 1)
-
-
-@inner
 def matches_key(key: np.ndarray, kind: int, pulls: float, total: float) -> bool:
     """Say whether a table of this (3,) key is that of an arm's statistics."""
     return key[0] == kind and key[1] == pulls and key[2] == total
@@ -419,7 +402,9 @@ def update_tables(
             kind, pulls, total = cells.kind_of_arm[arm], float(counts[lane, arm]), sums[lane, arm]
             if matches_key(tables.keys[lane, arm], kind, pulls, total):
                 continue
-            i = find_recent(recent.keys, kind, pulls, total)
+            # Few neighbouring whole numbers share one.
+            fraction = (pulls / 512.0 + total * 37.0 / 16384.0 + 0.45 * kind) % 1.0
+            i = min(int(fraction * len(recent.keys)), len(recent.keys) - 1)
             if not matches_key(recent.keys[i], kind, pulls, total):
                 points, key = recent.points[i], recent.keys[i]
                 set_key(key, kind, pulls, total)
@@ -435,14 +420,6 @@ def update_tables(
                 tables.guides[lane, arm, k] = recent.guides[i, k]
             tables.errors[lane, arm] = recent.errors[i]
             set_key(tables.keys[lane, arm], kind, pulls, total)
-
-
-@kernel
-def evaluate_posterior(
-    cells: PriorCells, kind: int, data: tuple[float, float], u: np.ndarray, value: np.ndarray
-) -> None:
-    """Set the log-densities of a posterior at u (m,), in order, up to a constant."""
-    evaluate_log_density(cells, kind, find_weights(cells, data), u, value)
 
 
 @kernel

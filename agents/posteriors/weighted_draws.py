@@ -193,9 +193,9 @@ def best_arm_error(probabilities: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         probabilities: (N, K) frequencies.
         sizes: (N,) numbers of draws; inf where the probabilities are not from draws.
     """
-    share = 1 / (1 + sizes[:, None])
-    p = np.minimum(probabilities + share * (1 / probabilities.shape[1] - probabilities), 1.0)
-    return np.asarray(np.sqrt(2 / np.pi * share * p * (1 - p)).sum(axis=1))
+    pseudo = 1 / (1 + sizes[:, None])  # the weight of the pseudo-draw
+    p = np.minimum(probabilities + pseudo * (1 / probabilities.shape[1] - probabilities), 1.0)
+    return np.asarray(np.sqrt(2 / np.pi * pseudo * p * (1 - p)).sum(axis=1))
 
 
 def systematic_resample(rng: Generator, weights: np.ndarray) -> np.ndarray:
@@ -227,7 +227,7 @@ def find_particles(weights: np.ndarray, positions: np.ndarray) -> np.ndarray:
     return np.array([np.searchsorted(row, levels, side="right") for row, levels in rows])
 
 
-def compare_populations(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def particle_best_arms(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return (K,) probabilities that an arm has the largest mean, from (K, P) populations.
 
     Populations are independent. Ties are broken at random: each tied arm gets a uniform variable,
@@ -264,9 +264,9 @@ def draw_particles(rng: Generator, weights: np.ndarray) -> np.ndarray:
     columns = starts[block, None] + np.arange(min(WEIGHTS_PER_BLOCK, size))
     part = np.where(columns < size, weights[rows[:, None], np.minimum(columns, size - 1)], 0.0)
     inside, block_sums = part.cumsum(axis=1), sums[rows, block]
-    share = (levels[:, 0] - below[rows, block]) / block_sums + 1
-    share = np.clip(share, 0.0, BELOW_ONE)[:, None]  # rounding may lead out
-    chosen: np.ndarray = starts[block] + (inside > share * inside[:, -1:]).argmax(axis=1)
+    level = (levels[:, 0] - below[rows, block]) / block_sums + 1  # of the block's own sum
+    level = np.clip(level, 0.0, BELOW_ONE)[:, None]  # rounding may lead out
+    chosen: np.ndarray = starts[block] + (inside > level * inside[:, -1:]).argmax(axis=1)
     return chosen
 
 
@@ -278,5 +278,5 @@ def draw_particle(rng: Generator, weights: np.ndarray) -> int:
     block = bisect_right(below, level) % len(below)
     first = WEIGHTS_PER_BLOCK * block
     inside = list(accumulate(weights[first : first + WEIGHTS_PER_BLOCK].tolist()))
-    share = min(max((level - below[block]) / sums[block] + 1, 0.0), BELOW_ONE)
-    return first + bisect_right(inside, share * inside[-1]) % len(inside)
+    level = min(max((level - below[block]) / sums[block] + 1, 0.0), BELOW_ONE)
+    return first + bisect_right(inside, level * inside[-1]) % len(inside)

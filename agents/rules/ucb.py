@@ -79,7 +79,7 @@ class UCBTuned(Agent):
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
 
     def _scores(self) -> np.ndarray:
-        pulls = np.where(self.lane_counts > 0, self.lane_counts, 1)
+        pulls = positive_counts(self)
         averages = self.lane_sums / pulls
         log_t = np.log(np.maximum(self.lane_counts.sum(axis=1, keepdims=True), 1))
         variances = averages * (1 - averages) + np.sqrt(2 * log_t / pulls)  # V_j(s) in the paper
@@ -110,7 +110,7 @@ class MOSS(HorizonRule):
 
     def _scores(self) -> np.ndarray:
         remaining_pulls(self)  # refuses to play on after the horizon
-        pulls = np.where(self.lane_counts > 0, self.lane_counts, 1)
+        pulls = positive_counts(self)
         num_arms: Any = self.problem.num_arms
         if self._available:
             num_arms = self._available[0].sum(axis=1, keepdims=True)

@@ -98,79 +98,41 @@ def compute_thresholds(threshold, delta, sigma, most):
     return 2 * np.sqrt(np.maximum(radicand, 0.0)) - sigma
 
 
-def test_compiled_races_end_as_algorithm_2_does_line_by_line(rng):
+READINGS = [
+    ("printed", "value", 0.1, 0.1),
+    ("printed", "weight", 0.1, 0.3),
+    ("shortened", "value", 0.2, 0.2),
+    ("shortened", "weight", 0.7, 0.3),
+]
+
+
+@pytest.mark.parametrize(("threshold", "scale", "delta", "sigma"), READINGS)
+def test_compiled_races_end_as_algorithm_2_does_line_by_line(threshold, scale, delta, sigma, rng):
     """The same arm after the same number of samples; a tenth of the samples have no weight."""
-    num_races, most = 300, 5000
-    thresholds = Paper(max_samples=most).thresholds()
+    num_races, most, options = 150, 5000, {"delta": delta, "sigma": sigma}
+    stop = Paper(threshold=threshold, scale=scale, max_samples=most, **options).thresholds()
+    level = compute_thresholds(threshold, delta, sigma, most)
     for _ in range(num_races):
-        samples_of_race = rng.beta(*rng.uniform(1, 6, (2, 5)), (most, 5))
-        log_weights = -rng.exponential(3) * abs(samples_of_race - 0.4).sum(axis=1)
+        means = rng.beta(*rng.uniform(1, 6, (2, 5)), (most, 5))
+        log_weights = -rng.exponential(3) * abs(means - 0.4).sum(axis=1)
         log_weights[rng.random(most) < 0.1] = -np.inf
-        races = Races.start(rng, thresholds, np.array([most]), 5)
-        winners = samples_of_race.argmax(axis=1)
+        races, winners = Races.start(rng, stop, np.array([most]), 5), means.argmax(axis=1)
         update_races(races, np.arange(1), log_weights[None], winners[None])
-        remaining = iter(zip(samples_of_race, log_weights, strict=True))
-        current = {}
-
-        def draw(remaining=remaining, current=current):
-            current["mu"], current["log_weight"] = next(remaining)
-            return current["mu"]
-
-        def log_weight(mu, current=current):
-            return current["log_weight"]
-
-        found = run_algorithm_2(draw, log_weight, races.gumbels[0], max_samples=most)
-        assert found == (races.totals[0].argmax(), races.num_samples[0])
+        expected = races.totals[0].argmax(), races.num_samples[0]
+        assert literal_race(winners, log_weights, races.gumbels[0], level, scale) == expected
+        if (threshold, scale) == ("printed", "value"):
+            draws, weights = iter(means), iter(log_weights)
+            options["max_samples"] = most
+            raced = run_algorithm_2(
+                lambda d=draws: next(d), lambda _, w=weights: next(w), races.gumbels[0], **options
+            )
+            assert raced == expected
 
 
 def test_the_page_has_the_lines_of_algorithm_2_as_the_code_has_them():
     code = inspect.getsource(run_algorithm_2)
     body = textwrap.dedent(code[code.index("    m, log_scale") :])
     assert body in Path("docs/racing-thompson.md").read_text()
-
-
-READINGS = [
-    ("printed", "value", 0.1, 0.3),
-    ("printed", "weight", 0.1, 0.3),
-    ("shortened", "value", 0.2, 0.2),
-    ("shortened", "weight", 0.3, 0.3),
-]
-
-
-@pytest.mark.parametrize(("threshold", "scale", "delta", "sigma"), READINGS)
-def test_a_race_stops_as_line_12_says_it_does(threshold, scale, delta, sigma, rng):
-    """In law: 1,000 races by the definition have the same lengths and arms as the agent's."""
-    num_lanes, most = 1000, 400
-    options = {"threshold": threshold, "scale": scale, "delta": delta, "sigma": sigma}
-    raced, told = race(CUT, num_lanes, name="racing_paper", max_samples=most, **options)
-    winners, log_weights = samples(rng, num_lanes, most)
-    gumbels = rng.gumbel(size=(num_lanes, 4))
-    level = compute_thresholds(threshold, delta, sigma, most)
-    found = np.array(
-        [
-            literal_race(winners[n], log_weights[n], gumbels[n], level, scale)
-            for n in range(num_lanes)
-        ]
-    )
-    assert_same_shares(raced, found[:, 0])
-    for each in (25, 50, 75):  # shares of races at most as long as a quarter, half, three quarters
-        end = np.percentile(found[:, 1], each)
-        shares = [np.mean(lengths <= end) for lengths in (found[:, 1], told["num_samples"])]
-        middle = sum(shares) / 2
-        assert abs(shares[0] - shares[1]) <= 4 * np.sqrt(2 * middle * (1 - middle) / num_lanes)
-    assert (told["is_capped"] == (told["num_samples"] == most)).all()
-
-
-@pytest.mark.parametrize("threshold", ["printed", "shortened"])
-@pytest.mark.parametrize(("delta", "sigma"), [(0.1, 0.1), (0.1, 0.5), (0.3, 0.2), (0.7, 0.1)])
-def test_where_one_arm_wins_all_samples_the_length_is_that_by_hand(threshold, delta, sigma):
-    """Values are 1 for the winner: averages are d / (d + 1) and 0 after d samples."""
-    data = [10**6] * 4, [9e5, 1e5, 1e5, 1e5]
-    options = {"threshold": threshold, "delta": delta, "sigma": sigma}
-    _, told = race(UNIFORM, 20, data, name="racing_paper", **options)
-    d = np.arange(2001)
-    expected = (d / (d + 1) > compute_thresholds(threshold, delta, sigma, 2000))[1:].argmax() + 1
-    assert (told["num_samples"] == expected).all()
 
 
 @pytest.mark.parametrize("effective_samples", [20.0, 100.0])
@@ -277,6 +239,7 @@ def test_draws_of_the_posterior_itself_are_exact_thompson_sampling(problem, stop
 def test_diagnostics_say_why_a_race_is_doubted_and_when_it_was_checked():
     _, told = race(CUT, 200, name="racing_paper", max_samples=50)
     assert told["is_capped"].any()
+    assert (told["is_capped"] == (told["num_samples"] == 50)).all()
     assert ((told["doubts"] & Doubt.RACE_CAPPED > 0) == told["is_capped"]).all()
     assert ((told["doubts"] != 0) == told["is_unreliable"]).all()
     assert (told["last_checked"] == sum(DATA[0])).all()

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from agents import RacingThompson
-from agents.racing.matching import reference_proposal
+from agents.racing.posterior import reference_proposal
 from agents.racing.proposals import find_log_weights
 from agents.racing.stopping import threshold_function
 from bandit_gym.fidelity.suite import DensityOnly

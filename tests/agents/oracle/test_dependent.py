@@ -6,7 +6,7 @@ from families import DensityOnly, OnlyArmDensities
 from scipy import stats
 
 from agents.oracle import ToleranceError, action_probabilities, action_probabilities_with_error
-from agents.oracle import dependent as module
+from agents.oracle import importance as module
 from agents.oracle.arms import Arms
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
 from bandit_gym.priors import Beta, Gamma, HierarchicalBeta, Normal, SharedMixture, TruncatedNormal
