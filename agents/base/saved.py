@@ -20,6 +20,7 @@ import numpy as np
 
 from agents.base.conjugacy import REFERENCE, reference_prior
 from bandit_gym.checks import message
+from bandit_gym.contexts import find_layout
 from bandit_gym.files import replacing
 from bandit_gym.likelihoods import likelihood_from_dict
 from bandit_gym.problem import BanditProblem, problem_from_dict
@@ -187,6 +188,30 @@ def list_state_names(obj: Any) -> list[str]:
             remedy = "list what changes beside counts, sums and its parents' own, () if none"
             raise TypeError(message(kind.__name__, "have state_names to be saved", kind, remedy))
     return names
+
+
+def copy_with_arms(agent: Any, num_arms: int, prior: Any) -> Any:
+    """Return an agent for more arms that remembers what another does; see `Agent.with_arms`."""
+    if agent._has_features and agent.problem.layout is None:
+        layout = find_layout(agent.evidence.decision_features)
+        if layout is not None:
+            condition = f"have a layout for with_arms where features are {layout}"
+            remedy = f"build the agent with ContextualProblem(..., layout={layout!r})"
+            raise ValueError(message("problem", condition, None, remedy))
+    problem = agent.problem.with_arms(num_arms, prior)
+    twin = type(agent)(problem, **agent.options())
+    twin._rng = copy.deepcopy(agent.rng)
+    twin.reset(agent.num_envs)
+    for name in {*list_state_names(agent)} - {"_posterior", "_diagnostics"}:
+        setattr(twin, name, copy.deepcopy(getattr(agent, name)))
+    if agent._has_features:  # rows know nothing of arms
+        twin.evidence.add_features(problem.num_features - agent.problem.num_features)
+    else:
+        twin.evidence.add_arms(problem.num_arms - agent.problem.num_arms)
+    if hasattr(twin, "_resume"):
+        twin._resume()
+    twin._available = copy.deepcopy(agent._available)
+    return twin
 
 
 def describe_problem(problem: BanditProblem) -> dict[str, Any] | None:

@@ -23,7 +23,7 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.save_util import load_from_zip_file, open_path
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.base.agent import Decision
+from agents.base.decisions import Decision
 from agents.base.lanes import Lanes
 from agents.base.threads import atomic
 from agents.numerics.choices import check_floor, draw_arms, raise_to_floor
