@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 COLOURS = (
@@ -17,8 +19,27 @@ DARK_COLOURS = (
 )
 """The same hues on a dark page, lighter than it as the others are darker than a white one."""
 
-DASHES = ("-", "--", "-.", ":")
+GROUND, INK, GREY, SHADE = "#ffffff", "#000000", "#888888", "#dddddd"
+"""Of a light page: what is below all, text and axes, lines for reference, and areas for it."""
+
+DARK = dict(zip(COLOURS, DARK_COLOURS, strict=True)) | {GROUND: "#131416", SHADE: "#33363a"}
+"""What stands for each colour on a dark page; `GREY` is read on both."""
+
+DASHES, MARKERS = ("-", "--", "-.", ":"), "osD^vPX*"
 """They repeat what the colours say."""
+
+AGENT_NUMBERS = {
+    **{"racing": 0, "exact": 1, "exact thompson": 1, "thompson sampling": 1, "thompson": 1},
+    **{"conjugate shortcut": 2, "thompson, beta(1,1)": 2, "exact, reference prior": 2},
+    **{"exact, prior": 2, "smc_paper": 3, "paper's smc": 3, "smc, 1,000 particles": 3},
+    **{"ucb1": 4, "ucb": 4, "racing_paper": 5, "paper's race": 5, "greedy": 6, "laplace": 7},
+    **{"smc": 8, "lin_ucb": 9, "ensemble of 30": 10, "moment-matched normal": 11},
+    **{"diagonal laplace": 12, "bayes_ucb": 13, "bayes-ucb": 13, "kl_ucb": 14, "kl-ucb": 14},
+    "random": 15,
+}
+"""Of `line_style`, by labels and names of agents: the same on all pages."""
+
+FIRST_FREE = max(AGENT_NUMBERS.values()) + 1
 
 MAX_LINE_LENGTH = 37
 """Characters, which fit across a figure even where all are capitals."""
@@ -34,15 +55,26 @@ AXIS_SCALES = ("linear", "log")
 FILE_STYLES = ("screen", "paper")
 """Those of `STYLES` that figures in files have."""
 
+MAX_WIDTH = 5.2
+"""Inches of a figure; a phone shows it 350 pixels wide, and so its texts of 10 points at 9."""
+
+SCREEN: dict[str, Any] = {
+    "figure.figsize": (MAX_WIDTH, 4.0),
+    "axes.titlesize": "medium",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+}
 STYLES: dict[str, Any] = {
-    "screen": {"figure.figsize": (5.2, 4.0)},
-    "page": {"figure.figsize": (5.2, 4.0), "svg.fonttype": "none", "savefig.transparent": True},
+    "screen": SCREEN,
+    "page": SCREEN | {"svg.fonttype": "none", "savefig.transparent": True},
     "paper": {
         "figure.figsize": (3.33, 2.8),  # a column of a two-column paper
         "font.family": ["serif", "sans-serif"],  # which has scripts that the first lacks
         "mathtext.fontset": "dejavuserif",
         "font.size": 8,
         "axes.labelsize": "small",
+        "legend.fontsize": "small",
         "lines.linewidth": 1.1,
         "axes.linewidth": 0.6,
     },
@@ -51,10 +83,11 @@ STYLES: dict[str, Any] = {
 
 
 class LineStyle(NamedTuple):
-    """A colour, and a dash by matplotlib's name."""
+    """A colour, and a dash and a marker by matplotlib's names."""
 
     colour: str
     dash: str
+    marker: str
 
     @property
     def line(self) -> dict[str, Any]:
@@ -63,9 +96,37 @@ class LineStyle(NamedTuple):
 
 
 def line_style(number: int) -> LineStyle:
-    """Return how agent `number` of an experiment is drawn: 8 x 4 ways, then again."""
-    count = len(COLOURS)
-    return LineStyle(COLOURS[number % count], DASHES[(number + number // count) % len(DASHES)])
+    """Return how agent `number` is drawn: 8 x 4 lines and 8 x 8 marks, then again."""
+    turned = number + number // len(COLOURS)
+    return LineStyle(
+        COLOURS[number % len(COLOURS)], DASHES[turned % len(DASHES)], MARKERS[turned % len(MARKERS)]
+    )
+
+
+def agent_styles(agents: Sequence[Sequence[str]]) -> list[LineStyle]:
+    """Return how agents are drawn that stand beside each other.
+
+    Each is drawn as on other pages by the first of its names that `AGENT_NUMBERS` has. An agent
+    without one, or whose number another has before it, takes the next that is free.
+
+    Args:
+        agents: names of each, the most telling first.
+    """
+    numbers: list[int] = []
+    free = count(FIRST_FREE)
+    for names in agents:
+        known = [AGENT_NUMBERS[name.lower()] for name in names if name.lower() in AGENT_NUMBERS]
+        numbers.append(known[0] if known and known[0] not in numbers else next(free))
+    return [line_style(number) for number in numbers]
+
+
+def dark_rules(part: str = "") -> str:
+    """Return rules of CSS that give a figure in SVG, or those in a part, the colours of `DARK`."""
+    rules = [f"{part or 'svg'} {{ fill: {DARK[INK]}; }}"]  # of text, which has no colour there
+    for light, dark in DARK.items():
+        for what in ("fill", "stroke"):
+            rules.append(f'{part} [style*="{what}: {light}"] {{ {what}: {dark} !important; }}')
+    return "\n".join(rules)
 
 
 def escape_formula(text: str) -> str:

@@ -30,7 +30,7 @@ from bandit_gym.fidelity.trial import (
 )
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.plots import NotebookFigure, save_figure
-from bandit_gym.styles import COLOURS, escape_formula
+from bandit_gym.styles import GREY, MAX_WIDTH, agent_styles, escape_formula
 
 NUM_DECISIONS, MIN_DECISIONS = 10_000, 1000
 """Of a case, at scale 1 and at any scale."""
@@ -41,9 +41,6 @@ DISTANCE_COLUMNS = (
     *("flagged", "doubts", "num_samples", "microseconds"),
 )
 """Of the table of distances; `docs/exact.md` says what they are."""
-
-MARKERS = "os^"
-"""Of agents, in turn when colours begin again."""
 
 MIN_COST_LIMIT, MAX_COST_LIMIT = 0.1, 1e5
 """Microseconds that the axis of costs reaches at least, so that pictures can be compared."""
@@ -229,19 +226,21 @@ def describe_verdicts(distances: pd.DataFrame) -> str:
 
 
 def draw_leaderboard(board: pd.DataFrame) -> NotebookFigure:
-    """Draw distance against cost with a mark for each agent that decided in some case."""
-    figure = NotebookFigure(figsize=(7.6, 4.2), layout="constrained")
-    axes = figure.subplots()
+    """Draw distance against cost with a mark for each agent that decided."""
     shown = board[board["decided"] > 0]
-    for number, (_, row) in enumerate(shown.iterrows()):
-        turn, place = divmod(number, len(COLOURS))
-        style = {"fmt": MARKERS[turn % len(MARKERS)], "color": COLOURS[place]}
+    rows = (len(shown) + 1) // 2
+    figure = NotebookFigure(figsize=(MAX_WIDTH, 3.6 + 0.19 * rows), layout="constrained")
+    axes = figure.subplots()
+    styles = agent_styles([(str(agent),) for agent in shown["agent"]])
+    for (_, row), style in zip(shown.iterrows(), styles, strict=True):
         below, above = row["excess"] - row["excess_low"], row["excess_high"] - row["excess"]
         errors = [[below], [above]]
         name = escape_formula(str(row["agent"]))
         point = row["microseconds"], row["excess"]
-        axes.errorbar(*point, errors, **style, capsize=2, lw=1, label=name)
-    axes.axhline(0, color="#888888", lw=0.8, ls=":")
+        axes.errorbar(
+            *point, errors, fmt=style.marker, color=style.colour, capsize=2, lw=1, label=name
+        )
+    axes.axhline(0, color=GREY, lw=0.8, ls=":")
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=0.01)
     low, high = axes.get_xlim()
@@ -249,7 +248,7 @@ def draw_leaderboard(board: pd.DataFrame) -> NotebookFigure:
     axes.margins(y=0.15)
     axes.set_ylim(top=1.0)
     if len(shown):
-        figure.legend(fontsize="small", loc="outside right upper", frameon=False)
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
     axes.set_xlabel("processor time of a decision, µs (median over cases)")
     axes.set_ylabel("distance from exact Thompson sampling\n(TV over noise, mean over cases)")
     axes.spines[["top", "right"]].set_visible(False)

@@ -34,7 +34,7 @@ from bandit_gym.results.report import (
     write_p_value,
     write_part,
 )
-from bandit_gym.styles import COLOURS, DARK_COLOURS, STYLES
+from bandit_gym.styles import STYLES, dark_rules
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,8 +53,7 @@ SECURITY_POLICY = (
 """By which a browser itself sees to it that the page asks no network for anything."""
 
 STYLESHEET = """
-:root { LIGHT }
-@media screen and (prefers-color-scheme: dark) { :root { DARK } }
+@media screen and (prefers-color-scheme: dark) { DARK }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 0 1rem 2rem; max-width: 80rem; overflow-wrap: anywhere;
   font: 1rem/1.5 system-ui, sans-serif; }
@@ -64,7 +63,7 @@ h2 { margin: 2.5rem 0 .3rem; }
 .scroll { overflow-x: auto; }
 .charts { display: flex; flex-wrap: wrap; gap: 1rem; }
 figure { margin: 1rem 0; width: 35rem; max-width: 100%; }
-.plot svg { display: block; width: 100%; height: auto; fill: INK; }
+.plot svg { display: block; width: 100%; height: auto; }
 table { border-collapse: collapse; font-size: .8125rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .5rem; text-align: right; overflow-wrap: normal; font-weight: normal; }
 td { white-space: nowrap; }
@@ -169,16 +168,8 @@ def _write_html_page(results: StoredResults) -> Iterator[str]:
 
 
 def _write_stylesheet() -> str:
-    """Return the rules of the page, with the colours of agents under names that figures use."""
-    style = STYLESHEET.replace("INK", _name_colour(COLOURS.index("#000000")))
-    for name, colours in (("LIGHT", COLOURS), ("DARK", DARK_COLOURS)):
-        named = (f"--colour-{number}: {each};" for number, each in enumerate(colours))
-        style = style.replace(name, " ".join(named))
-    return style
-
-
-def _name_colour(number: int) -> str:
-    return f"var(--colour-{number})"
+    """Return the rules of the page, with those for its figures where it is dark."""
+    return STYLESHEET.replace("DARK", dark_rules(".plot svg"))
 
 
 def _write_answer(results: StoredResults, environment: Entry) -> str:
@@ -252,7 +243,7 @@ def _write_figure(title: str, text: str, figure: Figure, table: Table) -> str:
 
 
 def _write_svg(figure: Figure) -> str:
-    """Write a figure as SVG that stands in a page, and takes its colours from there."""
+    """Write a figure as SVG that stands in a page, whose rules change its colours in the dark."""
     import matplotlib
 
     file = io.StringIO()
@@ -263,8 +254,6 @@ def _write_svg(figure: Figure) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.S)
     svg = re.sub(r' id="\w+_\d+"', "", svg)  # which nothing refers to
     svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"\.(\d\d)\d+", r".\1", path[0]), svg)
-    for number, colour in enumerate(COLOURS):
-        svg = re.sub(rf"(stroke|fill): {colour}", rf"\1: {_name_colour(number)}", svg)
     return svg
 
 

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.entries import Entry, short_name
 from bandit_gym.files import replacing
 from bandit_gym.results.data import (
     RunResults,
@@ -30,7 +30,7 @@ from bandit_gym.results.data import (
     paired_differences,
 )
 from bandit_gym.results.statistics import MIN_REPLICATIONS, mean_interval
-from bandit_gym.styles import FORMATS, STYLES, LineStyle, line_style, wrap_text
+from bandit_gym.styles import FORMATS, STYLES, LineStyle, agent_styles, dark_rules, wrap_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +39,14 @@ SHOWN_DPI = 100
 LEGEND_ROW = 0.019  # inches, for each point of the font size
 NUM_SPANS = 40
 LEVELS = np.linspace(0, 1, 101)
+
+NUM_MARKERS = 5
+"""Of a curve, each at another place than those of the others, which it may coincide with."""
+
 UNKNOWN_REGRETS = np.full(MIN_REPLICATIONS, np.nan)
+
+DARK_STYLE = f"@media (prefers-color-scheme: dark) {{\n{dark_rules()}\n}}</style>".encode()
+"""What a file in SVG has for dark pages; no other format has the place of it."""
 
 MAX_AGENTS = 14
 """Of a figure; of more only the first are drawn, and the legend says how many are left out."""
@@ -148,11 +155,12 @@ def chart_per_step(results: StoredResults, environment: Entry) -> Chart | None:
 def chart_distribution(results: StoredResults, environment: Entry) -> Chart | None:
     """Return quantiles of each agent's regret at the horizon, with a dot where the mean is."""
     curves, runs = [], results.usable(environment)
+    agents, styles = results.experiment.agents, style_entries(results.experiment.agents)
     for run in runs:
         values, agent = run.final("cumulative_regret"), run.run.agent
         quantiles = np.quantile(values, LEVELS)
         dot = int(np.abs(quantiles - values.mean()).argmin())
-        style = line_style(results.experiment.agents.index(agent))
+        style = styles[agents.index(agent)]
         curves.append(Curve(agent.label, style, LEVELS, quantiles, dots=[dot]))
     return Chart(
         "Distribution of the regret",
@@ -209,12 +217,12 @@ def chart_parameter(results: StoredResults, environment: Entry, name: str) -> Ch
     if environment != runs[0].run.environment or max(map(len, measured.values())) < 2:
         return None
     x = sorted({value for points in measured.values() for value in points if value is not None})
-    curves = []
+    styles, curves = style_entries(experiment.agents), []
     for (entry, _), points in measured.items():
         along = [points.get(value, points.get(None)) for value in x]
         finals = [run.final("cumulative_regret") if run else UNKNOWN_REGRETS for run in along]
         means, *band = np.array([mean_interval(values) for values in finals]).T
-        style = line_style(experiment.agents.index(next(iter(points.values())).run.agent))
+        style = styles[experiment.agents.index(next(iter(points.values())).run.agent)]
         dots = () if None in points else range(len(x))
         curves.append(Curve(entry.label, style, np.array(x), means, _keep_known(band), dots))
     y_title = f"{describe_regret(environment)[0]} at the horizon"
@@ -265,14 +273,15 @@ def _make_chart(
 ) -> Chart | None:
     """Return the means of what is measured of each run; None if there are none."""
     runs, agents = results.usable(environment), results.experiment.agents
-    curves = []
+    styles, curves = style_entries(agents), []
     for run in runs:
         steps, values = measure(run)
         if len(values):
-            number, dots = agents.index(run.run.agent), [0] if len(steps) == 1 else []  # no line
+            dots = [0] if len(steps) == 1 else []  # no line
             means, *band = mean_interval(values)
+            style = styles[agents.index(run.run.agent)]
             shown = means, _keep_known(band), dots
-            curves.append(Curve(agents[number].label, line_style(number), steps, *shown))
+            curves.append(Curve(run.run.agent.label, style, steps, *shown))
     if not curves:
         return None
     return Chart(name, environment.label, _describe_bands(runs), y_title, curves, **axes)
@@ -366,7 +375,7 @@ def draw_figure(chart: Chart, style: str = "screen", xscale: str | None = None) 
         draw_chart(axes, chart, xscale)
         if style == "screen":
             figure.suptitle(wrap_text(chart.environment), fontsize="medium", parse_math=False)
-            axes.set_title(chart.subtitle, fontsize="small")
+            axes.set_title(chart.subtitle)
         size, columns, num_rows = _lay_out_legend(figure, chart)
         figure.set_figheight(figure.get_figheight() + LEGEND_ROW * size * max(0, num_rows - 2))
         add_legend(figure, chart, loc="outside lower center", ncols=columns, frameon=False)
@@ -376,10 +385,11 @@ def draw_figure(chart: Chart, style: str = "screen", xscale: str | None = None) 
 def draw_chart(axes: Axes, chart: Chart, xscale: str | None = None) -> None:
     """Draw the curves of a chart on axes of matplotlib's, without a title or a legend."""
     is_log = "x" in chart.log if xscale is None else xscale == "log"
-    for curve in chart.curves[:MAX_AGENTS]:
-        dots = list(curve.dots)
-        (line,) = axes.plot(curve.x, curve.y, label=curve.label, **curve.line_style.line)
-        line.set(marker="o" if dots else "", markevery=dots, clip_on=not dots)
+    for number, curve in enumerate(shown := chart.curves[:MAX_AGENTS]):
+        style, dots = curve.line_style, list(curve.dots)
+        (line,) = axes.plot(curve.x, curve.y, label=curve.label, **style.line)
+        marked = dots or _place_markers(curve.x, (number + 0.5) / len(shown), is_log)
+        line.set(marker=style.marker, markersize=4.5, markevery=marked, clip_on=not dots)
         if curve.band is not None:
             look: dict[str, Any] = {"color": curve.line_style.colour, "alpha": 0.2, "linewidth": 0}
             axes.fill_between(curve.x, *curve.band, **look)
@@ -400,26 +410,45 @@ def draw_chart(axes: Axes, chart: Chart, xscale: str | None = None) -> None:
             axis.set_minor_formatter(NullFormatter())
 
 
+def _place_markers(x: np.ndarray, offset: float, is_log: bool) -> list[int]:
+    """Return indices whose places divide an axis evenly, moved by a share of their distance."""
+    axis = np.log(x) if is_log and x[0] > 0 else x
+    shares = (np.arange(NUM_MARKERS) + offset) / NUM_MARKERS
+    places = axis[0] + (axis[-1] - axis[0]) * shares
+    return sorted({int(np.abs(axis - place).argmin()) for place in places})
+
+
+def style_entries(agents: Sequence[Entry]) -> list[LineStyle]:
+    """Return how the agents of an experiment are drawn in all of its figures."""
+    names = [short_name(each.target) for each in agents]
+    return agent_styles(
+        [
+            (each.label, name if "prior" not in each.options else f"{name}, prior")
+            for each, name in zip(agents, names, strict=True)
+        ]
+    )
+
+
 def draw_forest(results: StoredResults, environment: Entry, style: str = "screen") -> Figure:
     """Draw each agent's regret at the horizon, its interval, and its verdict as text."""
     rows = [row for row in results.estimates if row["env"] == environment.label]
     rows = [row for row in rows if not row["failed"]]
     agents = [agent.label for agent in results.experiment.agents]
+    styles = style_entries(results.experiment.agents)
     with matplotlib.rc_context(STYLES[style]):
         figure = NotebookFigure(layout="constrained", figsize=(5.2, 0.8 + 0.26 * len(rows)))
         axes = figure.subplots()
         for level, row in enumerate(rows):
             low, middle, high = (row[f"cumulative_regret{end}"] for end in ("_low", "", "_high"))
-            colour = line_style(agents.index(row["agent"])).colour
-            axes.plot([low, high], [level, level], color=colour)
-            axes.plot(middle, level, "o", color=colour)
+            style = styles[agents.index(row["agent"])]
+            axes.plot([low, high], [level, level], color=style.colour)
+            axes.plot(middle, level, style.marker, color=style.colour)
             axes.annotate(
                 row["verdict"],
                 (np.fmax(middle, high), level),
                 (6, 0),
                 textcoords="offset points",
                 verticalalignment="center",
-                fontsize="small",
             )
         labels = [wrap_text(row["agent"]) for row in rows]
         axes.set(yticks=range(len(rows)), ylim=(len(rows) - 0.5, -0.5))
@@ -428,7 +457,6 @@ def draw_forest(results: StoredResults, environment: Entry, style: str = "screen
         axes.set_xlabel(f"{describe_regret(environment)[0]} at the horizon")
         axes.margins(x=0.2)
         axes.set_xlim(left=min(0.0, axes.get_xlim()[0] if axes.dataLim.x0 < 0 else 0.0))
-        axes.spines[["top", "right"]].set_visible(False)
         return figure
 
 
@@ -437,7 +465,7 @@ def add_legend(owner: Figure | Axes, chart: Chart, **options: Any) -> None:
     axes = owner.axes[0] if isinstance(owner, Figure) else owner
     lines = axes.lines[-min(MAX_AGENTS, len(chart.curves)) :]
     names = [str(number) for number in range(len(lines))]
-    legend = owner.legend(lines, names, fontsize="small", **options)
+    legend = owner.legend(lines, names, **options)
     for text, line in zip(legend.get_texts(), lines, strict=True):
         label = wrap_text(str(line.get_label()))
         text.set(text=label, parse_math=False)  # no legend takes one that begins with "_" before
@@ -460,6 +488,8 @@ def save_figure(figure: Figure, path: Path, formats: Sequence[str] = ("png", "sv
     files = [path.with_name(f"{path.name}.{suffix}") for suffix in formats]
     with matplotlib.rc_context({"svg.hashsalt": path.name, "pdf.fonttype": 42}):
         for file, suffix in zip(files, formats, strict=True):
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format=suffix, **FORMATS[suffix])
             with replacing(file) as opened:
-                figure.savefig(opened, format=suffix, **FORMATS[suffix])
+                opened.write(drawn.getvalue().replace(b"</style>", DARK_STYLE, 1))
     return files

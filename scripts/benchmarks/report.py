@@ -18,11 +18,11 @@ from matplotlib.ticker import EngFormatter
 from bandit_gym.experiments.provenance import versions
 from bandit_gym.results.plots import save_figure
 from bandit_gym.results.report import markdown_rows
-from bandit_gym.styles import COLOURS
+from bandit_gym.styles import COLOURS, GREY, GROUND, MAX_WIDTH, STYLES
 from benchmarks.thresholds import TARGETS, judge_row
 from benchmarks.timing import Effort, ResultRow
 from scripts.studies.environments import read_pins
-from scripts.studies.study import STYLE, fill_blocks
+from scripts.studies.study import fill_blocks
 
 PEER_NAMES = ("gymnax", "mabwiser", "river", "particles")
 OWN_CONTESTANTS = ("ours", "native", "grid")
@@ -83,26 +83,41 @@ def write_markdown(found: dict[str, Any], rows: Sequence[ResultRow], path: Path)
     ]
     text = "\n\n".join([describe(found), *map(markdown_rows, filter(None, tables))])
     path.write_text(fill_blocks(path.read_text(), {"rows": text}))
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(STYLES["screen"]):
         figure = draw([row for row in rows if row.costs])
         save_figure(figure, path.with_suffix(""), ["svg"])
 
 
 def draw(rows: Sequence[ResultRow]) -> Figure:
-    """Draw what each contestant of each row costs; the one that is judged is filled."""
-    figure = Figure(figsize=(7.0, 0.55 * len(rows) + 0.6), layout="constrained")
+    """Draw what each contestant costs; ours are filled. Rows of one title are drawn as one."""
+    costs: dict[str, dict[str, float]] = {}
+    for row in rows:
+        costs.setdefault(row.title.partition(":")[0], {}).update(row.costs)
+    figure = Figure(figsize=(MAX_WIDTH, 0.75 * len(costs) + 0.5), layout="constrained")
     axes = figure.subplots()
-    for position, row in enumerate(rows):
-        costs = np.array(list(row.costs.values())) * 1e6
-        axes.plot(costs, np.full(len(costs), position), color="0.7", zorder=0)
-        for name, cost in zip(row.costs, costs, strict=True):
+    for position, (title, contestants) in enumerate(costs.items()):
+        values = 1e6 * np.array(list(contestants.values()))
+        axes.plot(values, np.full(len(values), position), color=GREY, linewidth=1, zorder=0)
+        axes.annotate(
+            title,
+            (0.0, position),
+            (0, 16),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            fontweight="bold",
+        )
+        for index, name in enumerate(sorted(contestants, key=contestants.__getitem__)):
+            cost = 1e6 * contestants[name]
             is_ours = name.startswith(OWN_CONTESTANTS)
-            fill, height = (COLOURS[0], position - 0.17) if is_ours else ("white", position + 0.36)
-            axes.plot(cost, position, "o", color=COLOURS[0], markerfacecolor=fill)
-            axes.annotate(name, (cost, height), ha="center", fontsize=8)
-    axes.set_yticks(range(len(rows)), [row.title.partition(":")[0] for row in rows], fontsize=8)
-    axes.set(xscale="log", xlabel="µs", ylim=(len(rows) - 0.5, -0.6))
-    axes.margins(x=0.15)
+            axes.plot(cost, position, "o", color=COLOURS[0], mfc=COLOURS[0] if is_ours else GROUND)
+            side = {"ha": "right" if index == 0 else "left", "va": "center"}
+            if 0 < index < len(contestants) - 1:
+                side = {"ha": "center", "va": "bottom"}
+            shift = {"right": (-6, 0), "left": (6, 0), "center": (0, 5)}[side["ha"]]
+            axes.annotate(name, (cost, position), shift, textcoords="offset points", **side)
+    axes.set(xscale="log", xlabel="µs", yticks=(), ylim=(len(costs) - 0.6, -0.7))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.margins(x=0.35)
     return figure
 
 

@@ -26,7 +26,7 @@ from bandit_gym.fidelity.trial import decide_in_lanes, make_suite_agent, shares_
 from bandit_gym.results.data import RunResults
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.statistics import Interval, mean_interval
-from bandit_gym.styles import COLOURS
+from bandit_gym.styles import GREY, MAX_WIDTH, LineStyle, agent_styles, line_style
 from scripts.studies.study import Found, StudyTask, parts_of, play_agents, verdict
 
 NEAR, LESS, MORE = "within 0.02", "too little for the favourite", "too much for the favourite"
@@ -266,26 +266,30 @@ def _feature_cells(title: str, label: str, row: Row, steps: list[int]) -> dict[s
 
 def draw(found: Found) -> dict[str, Figure]:
     """Draw what is lost against the favourite's excess, without and with features."""
-    figure = Figure(figsize=(8.2, 5.2), layout="constrained")
-    plain, contextual = figure.subplots(1, 2)
-    for colour, (claim, rows, interval) in zip(COLOURS, find_claims(found), strict=False):
-        _draw_point(plain, average(rows)["lean"], interval, colour, claim)
+    figure = Figure(figsize=(MAX_WIDTH, 7.6), layout="constrained")
+    plain, contextual = figure.subplots(2)
+    for number, (claim, rows, interval) in enumerate(find_claims(found)):
+        style = line_style(number)
+        _draw_point(plain, average(rows)["lean"], interval, style, claim)
     for number, rows in enumerate(parts_of(found, "features").values()):
-        for colour, (label, row) in zip(COLOURS, rows.items(), strict=False):
+        styles = agent_styles([(label,) for label in rows])
+        for style, (label, row) in zip(styles, rows.items(), strict=True):
             lean, name = np.mean(row["leans"]), "" if number else label
-            _draw_point(contextual, lean, row["lost"], colour, name)
+            _draw_point(contextual, lean, row["lost"], style, name)
     for axes, title in ((plain, "without features"), (contextual, "with features")):
-        axes.axhline(0, color="#888888", lw=0.8, ls=":")
-        axes.axvline(0, color="#888888", lw=0.8, ls=":")
+        axes.axhline(0, color=GREY, lw=0.8, ls=":")
+        axes.axvline(0, color=GREY, lw=0.8, ls=":")
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.set(title=title, xlabel="favourite's excess", ylabel="regret lost")
         axes.locator_params(axis="x", nbins=4)
-        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18)}
-        axes.legend(frameon=False, fontsize="small", **place)
+        axes.margins(x=0.25)
+        axes.legend(loc="center right" if axes is plain else "upper right")
     return {"distance": figure}
 
 
-def _draw_point(axes: Axes, lean: Any, interval: Iterable[float], colour: str, label: str) -> None:
+def _draw_point(
+    axes: Axes, lean: Any, interval: Iterable[float], style: LineStyle, label: str
+) -> None:
     share, low, high = interval
-    ends = [[share - low], [high - share]]
-    axes.errorbar(lean, share, ends, fmt="o", color=colour, capsize=2, label=label)
+    look = {"fmt": style.marker, "color": style.colour, "capsize": 2, "label": label}
+    axes.errorbar(lean, share, [[share - low], [high - share]], **look)

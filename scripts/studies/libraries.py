@@ -33,7 +33,7 @@ from bandit_gym.priors import Gamma, Normal
 from bandit_gym.problem import BanditProblem, ContextualProblem, problem_from_dict
 from bandit_gym.results.plots import NotebookFigure
 from bandit_gym.results.report import markdown_rows
-from bandit_gym.styles import COLOURS
+from bandit_gym.styles import COLOURS, GREY, MAX_WIDTH
 from scripts.studies.environments import ask_adapter, install_library
 from scripts.studies.study import Found, StudyTask, parts_of
 
@@ -356,7 +356,7 @@ def draw(found: Found) -> dict[str, Figure]:
         suite: [name for name in reversed(samplers) if samplers[name]["suite"] == suite]
         for suite in titles
     }
-    figure = NotebookFigure(figsize=(7.2, 7.6), layout="constrained")
+    figure = NotebookFigure(figsize=(MAX_WIDTH, 8.4), layout="constrained")
     heights = [len(names) + 1 for names in chosen.values()]
     panels = figure.subplots(2, sharex=True, height_ratios=heights)
     for axes, (suite, names) in zip(panels, chosen.items(), strict=True):
@@ -368,8 +368,8 @@ def draw(found: Found) -> dict[str, Figure]:
                 axes.plot(middle, place, "o", color=colour, mfc=face, label="" if place else title)
         axes.set_yticks(range(len(names)), [name.removesuffix(f", {suite}") for name in names])
         axes.set_xscale("symlog", linthresh=0.01)
-        axes.axvline(0.0, color="#888888", lw=0.8, ls=":")
-        axes.set_title(titles[suite], loc="left", fontsize="medium")
-    panels[0].legend(fontsize="small")
-    panels[1].set_xlabel("distance (TV over noise, mean over cases)")
+        axes.axvline(0.0, color=GREY, lw=0.8, ls=":")
+        axes.set_title(titles[suite], loc="left")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    panels[1].set_xlabel("distance (TV over noise, mean)")
     return {"libraries": figure}

@@ -8,6 +8,7 @@ from time import process_time
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from agents import make_agent
 from agents.bayes_optimal import expected_regret, optimal_bracket, optimal_regret
@@ -17,7 +18,7 @@ from bandit_gym.priors import prior_from_dict
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.statistics import mean_interval
-from bandit_gym.styles import COLOURS
+from bandit_gym.styles import GREY, MAX_WIDTH, agent_styles
 from scripts.studies.study import Found, StudyTask, parts_of, play_agents
 
 ARMS = (2, 3, 5)
@@ -60,7 +61,7 @@ def _cost(task: StudyTask, label: str) -> dict[str, Any]:
     """Return an agent's regret over the least with two uniform arms, and what a decision costs."""
     environment, horizon = make_problem(UNIFORM, 2), task.size("horizon_costs")
     options = dict(task.settings["agents"][label])
-    is_drawn, name = options.pop("is_drawn", False), options.pop("agent")
+    name = options.pop("agent")
     if "horizon" in options:
         options["horizon"] = horizon
     agent = make_agent(name, environment, **options)
@@ -74,7 +75,6 @@ def _cost(task: StudyTask, label: str) -> dict[str, Any]:
         "rule": label,
         "ratio": float(regret / optimal_regret(environment, horizon)),
         "microseconds": 1e6 * min(seconds[1:]) / (task.settings["lanes"] * horizon),
-        "is_drawn": is_drawn,
     }
 
 
@@ -144,15 +144,17 @@ def _write_range(ends: list[float], form: str) -> str:
 
 def draw(found: Found) -> dict[str, Figure]:
     """Draw regret over the least against the cost of a decision."""
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-    axes = figure.subplots()
-    for row in parts_of(found, "agent").values():
-        if row["is_drawn"]:
-            point = row["microseconds"], row["ratio"]
-            axes.plot(*point, "o", color=COLOURS[0], markersize=7)
-            axes.annotate(row["rule"], point, xytext=(7, 4), textcoords="offset points")
-    axes.axhline(1.0, color="0.7", linewidth=1, zorder=0)
-    axes.set(xscale="log", xlabel="microseconds per decision", ylabel="regret, times the least")
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.margins(x=0.25, y=0.1)
+    figure = Figure(figsize=(MAX_WIDTH, 5.0), layout="constrained")
+    axes, rows = figure.subplots(), list(parts_of(found, "agent").values())
+    styles = agent_styles([(row["rule"],) for row in rows])
+    for row, style in zip(rows, styles, strict=True):
+        point = row["microseconds"], row["ratio"]
+        axes.plot(*point, style.marker, color=style.colour, markersize=7, label=row["rule"])
+    axes.axhline(1.0, color=GREY, linewidth=1, zorder=0)
+    axes.set(xscale="log", yscale="log", yticks=(1, 2, 5), ylim=(0.9, 10.0))
+    axes.set(xlabel="microseconds per decision", ylabel="regret, times the least")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())
+    figure.legend(loc="outside lower center", ncols=3, columnspacing=1.0, handletextpad=0.2)
     return {"optimal": figure}

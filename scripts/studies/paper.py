@@ -19,10 +19,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bandit_gym.results.plots import Chart, Curve, add_legend, draw_chart
 from bandit_gym.results.report import markdown_rows
-from bandit_gym.styles import line_style as find_style
+from bandit_gym.styles import INK, MAX_WIDTH, SHADE, agent_styles, line_style
 from scripts.studies import false_positives, table2
-from scripts.studies.figures import judge_figure, judge_table_2
+from scripts.studies.figures import SMC, judge_figure, judge_table_2
 from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, StudyTask, parts_of, verdict
 from scripts.studies.theorem1 import MAX_ERROR_PROBABILITY, compare_table_1, judge_theorem_1
 from scripts.studies.variants import RACING, VariantTask
@@ -30,6 +31,8 @@ from scripts.studies.variants import RACING, VariantTask
 VERDICTS = [HOLDS, FAILS, UNDECIDED]
 NAMES = {RACING: "the paper's race"}
 """Of agents on the page, where their labels say less."""
+DRAWN_AS = {RACING: "racing_paper", SMC: "smc_paper"}
+"""Agents elsewhere that are drawn alike."""
 
 # -- The page -----------------------------------------------------------------------------------
 
@@ -231,33 +234,38 @@ def _run_rows(name: str, details: Mapping[str, Any]) -> Iterator[dict[str, str]]
 
 
 def draw(found: Found) -> dict[str, Figure]:
-    """Draw regret over time for each figure, and beside what the paper prints."""
+    """Draw regret over time for each figure, and beneath Figure 1a what its readings give."""
     settings = found["settings"]
     main, figures = parts_of(found, settings["main"]), {}
     for of in ("1a", "1b", "2"):
         names = [n for n in settings["figures"] if n.startswith(f"Figure {of}")]
-        figure = Figure(figsize=(8.4 if of == "1a" else max(6.0, 4.2 * len(names)), 3.2))
-        figure.set_layout_engine("constrained")
-        panels = figure.subplots(1, 2 if of == "1a" else len(names), squeeze=False)[0]
+        count = 2 if of == "1a" else len(names)
+        figure = Figure(figsize=(MAX_WIDTH, 0.6 + 2.7 * count), layout="constrained")
+        panels = figure.subplots(count, squeeze=False)[:, 0]
         for axes, name in zip(panels, names, strict=False):
-            _draw_regret(axes, main[name])
-            axes.set_title(name, fontsize=9)
+            chart = _chart_regret(name, main[name])
+            draw_chart(axes, chart)
+            axes.set_title(name)
         if of == "1a":
             _draw_readings(panels[1], found)
+            add_legend(panels[0], chart, loc="lower right")
+        else:
+            add_legend(figure, chart, loc="outside lower center", ncols=2)
         figures[f"paper-{of}"] = figure
     return figures | {"paper-table2": table2.draw(found)}
 
 
-def _draw_regret(axes: Axes, details: Mapping[str, Any]) -> None:
-    """Draw the mean regrets with their 95 % bands."""
-    for number, (label, agent) in enumerate(details["agents"].items()):
+def _chart_regret(name: str, details: Mapping[str, Any]) -> Chart:
+    """Return the mean regrets with their 95 % bands."""
+    labels = {label: NAMES.get(label, label) for label in details["agents"]}
+    styles = agent_styles([(DRAWN_AS.get(label, label),) for label in labels])
+    curves = []
+    for (label, agent), style in zip(details["agents"].items(), styles, strict=True):
         mean, half = np.array(agent["means"]), 1.96 * np.array(agent["errors"])
-        name = NAMES.get(label, label)
-        (line,) = axes.plot(details["steps"], mean, label=name, **find_style(number).line)
-        ends = mean - half, mean + half
-        axes.fill_between(details["steps"], *ends, color=line.get_color(), alpha=0.2, linewidth=0)
-    axes.set(xlabel="step", ylabel="Bayesian pseudo-regret so far", ylim=(0, None))
-    axes.legend(frameon=False, fontsize="x-small")
+        band = mean - half, mean + half
+        curves.append(Curve(labels[label], style, np.array(details["steps"]), mean, band))
+    y_title = "Bayesian pseudo-regret so far"
+    return Chart(name, name, "", y_title, curves, bottom=0.0)
 
 
 def _draw_readings(axes: Axes, found: Found) -> None:
@@ -266,17 +274,19 @@ def _draw_readings(axes: Axes, found: Found) -> None:
     tried = [row for part in parts_of(found, table2.OF_1A).values() for row in part]
     later = [row for row in tried if row["first stop"] > 1 and row["arms"] == 10]
     fewer = [row for row in tried if row["arms"] != 10]
-    for label, points, mark in (
-        ("a stop tested at the first draw", rows, "o"),
-        ("at the second, third or tenth", later, "^"),
-        ("with four arms", fewer, "s"),
-    ):
+    kinds = {"a stop tested at the first draw": rows, "at the second, third or tenth": later}
+    kinds["with four arms"] = fewer
+    for number, (label, points) in enumerate(kinds.items()):
+        style = line_style(number)
         xs, ys = ([point[name] for point in points] for name in ("samples", "ratio"))
-        axes.plot(xs, ys, mark, alpha=0.6, markeredgewidth=0, label=label)
+        look = {"color": style.colour, "alpha": 0.6, "markeredgewidth": 0, "label": label}
+        axes.plot(xs, ys, style.marker, **look)
     axes.plot(
-        *(400, 1.0, "*"), color="black", markersize=14, fillstyle="none", label="the paper's text"
+        *(400, 1.0, "*"), color=INK, markersize=14, fillstyle="none", label="the paper's text"
     )
-    axes.axvspan(300, 500, color="0.85", zorder=0)
-    axes.set(xscale="log", xlabel="samples of a decision", ylabel="regret over exact's")
-    axes.set_title("Figure 1a, each reading a dot", fontsize=9)
-    axes.legend(frameon=False, fontsize="x-small")
+    axes.axvspan(300, 500, color=SHADE, zorder=0)
+    axes.set(
+        xscale="log", xlabel="samples of a decision", ylabel="regret over exact's", ylim=(0, None)
+    )
+    axes.set_title("Figure 1a, each reading a dot")
+    axes.legend(loc="lower left")

@@ -17,7 +17,7 @@ from agents.sb3 import SB3Agent
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.rollout import rollout
-from bandit_gym.styles import COLOURS
+from bandit_gym.styles import GREY, MAX_WIDTH, line_style
 from scripts.studies import models
 from scripts.studies.study import Found, StudyTask, parts_of, play_agents
 
@@ -155,16 +155,20 @@ def _return_cells(row: Mapping[str, Any]) -> dict[str, str]:
 
 def draw(found: Found) -> dict[str, Figure]:
     """Draw the mean return of each variant against the pulls that it was trained on."""
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    figure = Figure(figsize=(MAX_WIDTH, 4.8), layout="constrained")
     axes = figure.subplots()
     for label, value in found["numbers"]["bounds"].items():
-        axes.axhline(value, color="0.4", linewidth=1, linestyle="--")
-        axes.annotate(f"{label}, {value:.1f}", (1.02, value), xycoords=("axes fraction", "data"))
-    for (label, parts), colour in zip(parts_of(found, "learning").items(), COLOURS, strict=False):
+        axes.axhline(value, color=GREY, linewidth=1, linestyle="--")
+        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        above = label == "best possible"
+        place |= {"va": "bottom" if above else "top", "xytext": (0, 2 if above else -2)}
+        axes.annotate(f"{label}, {value:.1f}", (0.01, value), **place)
+    for number, (label, parts) in enumerate(parts_of(found, "learning").items()):
+        style, pulls = line_style(number), parts[0]["pulls"]
         returns = np.array([part["returns"] for part in parts])
-        pulls = parts[0]["pulls"]
-        axes.plot(pulls, returns.mean(axis=0), color=colour, label=label)
-        axes.fill_between(pulls, returns.min(axis=0), returns.max(axis=0), color=colour, alpha=0.2)
-    axes.set(xscale="log", xlabel="pulls trained on", ylabel="mean return")
-    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
+        axes.plot(pulls, returns.mean(axis=0), label=label, marker=style.marker, **style.line)
+        ends = returns.min(axis=0), returns.max(axis=0)
+        axes.fill_between(pulls, *ends, color=style.colour, alpha=0.2, linewidth=0)
+    axes.set(xscale="log", xlabel="pulls trained on", ylabel="mean return", ylim=(0, 15))
+    figure.legend(loc="outside lower center", ncols=2)
     return {"sb3": figure}

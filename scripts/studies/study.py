@@ -33,14 +33,12 @@ from bandit_gym.files import RESULTS_VERSION, to_json, write_atomically
 from bandit_gym.results.data import RunResults
 from bandit_gym.results.plots import save_figure
 from bandit_gym.session import run_experiment
+from bandit_gym.styles import STYLES
 
 STUDIES_FOLDER = Path(__file__).parent
 DOCS, BUILD = STUDIES_FOLDER.parents[1] / "docs", Path("build/studies")
 NAMES = tuple(sorted(path.stem for path in STUDIES_FOLDER.glob("*.toml")))
 STUDY_BLOCK = re.compile(r"(<!-- study: (\w+) -->\n).*?(<!-- study: end -->)", re.S)
-STYLE: Any = {"axes.spines.top": False, "axes.spines.right": False, "savefig.transparent": True}
-"""Of figures on pages."""
-
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 
 Found = Mapping[str, Any]
@@ -191,7 +189,7 @@ def _write_blocks(study: str, found: Found) -> dict[str, str]:
 
 
 def _write_study_page(study: str, folder: Path, found: Found) -> Path:
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(STYLES["screen"]):
         for name, figure in import_study(study).draw(found).items():
             save_figure(figure, folder / name, ["svg"])
     page, text = folder / f"{study}.md", (DOCS / f"{study}.md").read_text(encoding="utf-8")

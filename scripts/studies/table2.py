@@ -25,7 +25,7 @@ from agents.racing.stopping import threshold_function
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.results.report import markdown_rows
-from bandit_gym.styles import line_style
+from bandit_gym.styles import COLOURS, MAX_WIDTH, line_style
 from scripts.studies.study import HOLDS, Found, StudyTask, parts_of, read_part, verdict
 
 VALUE, WEIGHT, SUPREMUM = SCALES = "value", "weight", "supremum"
@@ -529,18 +529,22 @@ def write_readings(found: Found) -> str:
 
 def draw(found: Found) -> Figure:
     """Draw samples and regrets of the nearest table, beside the paper's."""
-    figure, settings = Figure(figsize=(8.4, 3.4), layout="constrained"), found["settings"]
+    figure, settings = Figure(figsize=(MAX_WIDTH, 7.4), layout="constrained"), found["settings"]
     nearest, sigmas = found["numbers"][NEAREST][0], settings["sigmas"]
-    for axes, which in zip(figure.subplots(1, 2), ("samples", "regrets"), strict=True):
+    ours, theirs = COLOURS[:2]
+    for axes, which in zip(figure.subplots(2), ("samples", "regrets"), strict=True):
         for number, delta in enumerate(settings["deltas"]):
-            style = line_style(number)
+            style, shifted = line_style(number), np.array(sigmas) + 0.012 * (number - 1.5)
             noise = 1.96 * np.array(nearest[f"{which} std"][number]) / math.sqrt(NUM_PAPER_RUNS)
-            ours, shifted = nearest[which][number], np.array(sigmas) + 0.012 * (number - 1.5)
-            axes.errorbar(shifted, ours, noise, label=f"ours, δ = {delta}", **style.line)
-            axes.plot(shifted, settings[which][number], "o", color=style.colour, fillstyle="none")
+            look = {"color": ours, "linestyle": style.dash, "label": f"ours, δ = {delta}"}
+            axes.errorbar(shifted, nearest[which][number], noise, fmt=style.marker, **look)
+            look = {"color": theirs, "fillstyle": "none", "label": f"the paper's, δ = {delta}"}
+            axes.plot(shifted, settings[which][number], style.marker, **look)
         axes.set(xlabel="σ", ylabel=which, xticks=sigmas)
     figure.axes[0].set(yscale="log", ylim=(1, None), ylabel="samples of a decision")
     figure.axes[1].set(ylim=(0, None), ylabel="regret of 1,000 steps")
-    figure.axes[0].plot([], [], "o", color="0.4", fillstyle="none", label="the paper's")
-    figure.axes[0].legend(frameon=False, fontsize="x-small")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    order = np.argsort([label.startswith("ours") for label in labels], kind="stable")
+    parts = [handles[i] for i in order], [labels[i] for i in order]
+    figure.legend(*parts, loc="outside lower center", ncols=2)
     return figure
