@@ -35,7 +35,7 @@ AGENT_NUMBERS = {
     **{"ucb1": 4, "ucb": 4, "racing_paper": 5, "paper's race": 5, "greedy": 6, "laplace": 7},
     **{"smc": 8, "lin_ucb": 9, "ensemble of 30": 10, "moment-matched normal": 11},
     **{"diagonal laplace": 12, "bayes_ucb": 13, "bayes-ucb": 13, "kl_ucb": 14, "kl-ucb": 14},
-    "random": 15,
+    **{"exact thompson sampling": 1, "random": 15},
 }
 """Of `line_style`, by labels and names of agents: the same on all pages."""
 
@@ -110,7 +110,7 @@ def agent_styles(agents: Sequence[Sequence[str]]) -> list[LineStyle]:
     without one, or whose number another has before it, takes the next that is free.
 
     Args:
-        agents: names of each, the most telling first.
+        agents: names of each, the best known first.
     """
     numbers: list[int] = []
     free = count(FIRST_FREE)

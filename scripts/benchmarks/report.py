@@ -22,7 +22,7 @@ from bandit_gym.styles import COLOURS, GREY, GROUND, MAX_WIDTH, STYLES
 from benchmarks.thresholds import TARGETS, judge_row
 from benchmarks.timing import Effort, ResultRow
 from scripts.studies.environments import read_pins
-from scripts.studies.study import fill_blocks
+from scripts.studies.study import fill_blocks, fold, fold_rows
 
 PEER_NAMES = ("gymnax", "mabwiser", "river", "particles")
 OWN_CONTESTANTS = ("ours", "native", "grid")
@@ -77,11 +77,10 @@ def write_markdown(found: dict[str, Any], rows: Sequence[ResultRow], path: Path)
         ValueError: if the document has no place for them; see `fill_blocks`.
     """
     reasons = {f"`{row.key}`": TARGETS[row.key].reason for row in rows if row.key in TARGETS}
-    tables = [
-        [_write_cells(row) for row in rows],
-        [{"row": key, "why its bar lies there": reason} for key, reason in reasons.items()],
-    ]
-    text = "\n\n".join([describe(found), *map(markdown_rows, filter(None, tables))])
+    table = fold_rows([_write_cells(row) for row in rows])
+    why = [{"row": key, "why its bar lies there": reason} for key, reason in reasons.items()]
+    whys = [fold("Why each bar lies where it does", markdown_rows(why))] if why else []
+    text = "\n\n".join([describe(found), table, *whys])
     path.write_text(fill_blocks(path.read_text(), {"rows": text}))
     with matplotlib.rc_context(STYLES["screen"]):
         figure = draw([row for row in rows if row.costs])

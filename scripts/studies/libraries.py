@@ -32,10 +32,9 @@ from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
 from bandit_gym.priors import Gamma, Normal
 from bandit_gym.problem import BanditProblem, ContextualProblem, problem_from_dict
 from bandit_gym.results.plots import NotebookFigure
-from bandit_gym.results.report import markdown_rows
 from bandit_gym.styles import COLOURS, GREY, MAX_WIDTH
 from scripts.studies.environments import ask_adapter, install_library
-from scripts.studies.study import Found, StudyTask, parts_of
+from scripts.studies.study import Found, StudyTask, fold_rows, parts_of
 
 LINKS = {"bernoulli": "logit", "poisson": "log"}
 PLAIN, FEATURES = "fidelity-v1", "contextual-v1"
@@ -304,9 +303,9 @@ def write_tables(found: Found) -> dict[str, str]:
     failed += [f"- {label} is not measured" for label in sorted(settings.keys() - samplers.keys())]
     return {
         "answer": _write_answer(verdicts),
-        "plain": markdown_rows(tables[PLAIN]),
-        "features": markdown_rows(tables[FEATURES]),
-        "worst": markdown_rows(worst),
+        "plain": fold_rows(tables[PLAIN]),
+        "features": fold_rows(tables[FEATURES]),
+        "worst": fold_rows(worst),
         "failed": "\n".join(failed) or "Nothing.",
     }
 

@@ -19,7 +19,7 @@ from bandit_gym.problem import BanditProblem
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.styles import GREY, MAX_WIDTH, agent_styles
-from scripts.studies.study import Found, StudyTask, parts_of, play_agents
+from scripts.studies.study import Found, StudyTask, fold_rows, parts_of, play_agents
 
 ARMS = (2, 3, 5)
 UNIFORM = {"name": "beta", "alpha": 1.0, "beta": 1.0}
@@ -105,8 +105,8 @@ def write_tables(found: Found) -> dict[str, str]:
     rows = [row for part in parts_of(found, "prior").values() for row in part]
     costs = sorted(parts_of(found, "agent").values(), key=lambda row: row["ratio"])
     return {
-        "ratios": markdown_rows([_ratio_cells(row) for row in rows]),
-        "costs": markdown_rows([_cost_cells(row) for row in costs]),
+        "ratios": fold_rows([_ratio_cells(row) for row in rows]),
+        "costs": fold_rows([_cost_cells(row) for row in costs]),
         "played": markdown_rows([_played_cells(row) for row in parts_of(found, "played").values()]),
     }
 

@@ -32,6 +32,7 @@ from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.files import RESULTS_VERSION, to_json, write_atomically
 from bandit_gym.results.data import RunResults
 from bandit_gym.results.plots import save_figure
+from bandit_gym.results.report import markdown_rows
 from bandit_gym.session import run_experiment
 from bandit_gym.styles import STYLES
 
@@ -39,6 +40,9 @@ STUDIES_FOLDER = Path(__file__).parent
 DOCS, BUILD = STUDIES_FOLDER.parents[1] / "docs", Path("build/studies")
 NAMES = tuple(sorted(path.stem for path in STUDIES_FOLDER.glob("*.toml")))
 STUDY_BLOCK = re.compile(r"(<!-- study: (\w+) -->\n).*?(<!-- study: end -->)", re.S)
+MAX_ROWS = 12
+"""Of a table before the rest is folded."""
+
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 
 Found = Mapping[str, Any]
@@ -221,6 +225,18 @@ def fill_blocks(page: str, blocks: Mapping[str, str]) -> str:
     if sorted(block_names) != sorted(blocks):
         raise ValueError(f"page must have the places {sorted(blocks)}, got {sorted(block_names)}.")
     return STUDY_BLOCK.sub(lambda place: f"{place[1]}{blocks[place[2]]}\n{place[3]}", page)
+
+
+def fold_rows(rows: Sequence[Mapping[str, str]]) -> str:
+    """Return a table, of which a page shows the first `MAX_ROWS` rows, and the others if asked."""
+    first, rest = markdown_rows(rows[:MAX_ROWS]), rows[MAX_ROWS:]
+    more = [fold(f"{len(rest)} more rows", markdown_rows(rest))] if rest else []
+    return "\n\n".join([first, *more])
+
+
+def fold(summary: str, text: str) -> str:
+    """Return Markdown that a page shows if its summary is clicked."""
+    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
 
 
 def parts_of(found: Found, kind: str) -> dict[str, Any]:

@@ -1,9 +1,15 @@
 """The README: short, true of the gate, and whole where links into the repository lead nowhere."""
 
 import re
+import shlex
 import tomllib
 
+import pytest
 from documents import blocks, read
+
+from bandit_gym import load_results
+from bandit_gym.cli import main
+from bandit_gym.results.report import write_estimate
 
 HOOKS = tomllib.loads(read("pyproject.toml"))["tool"]["hatch"]["metadata"]["hooks"]
 TARGET = re.compile(r"\]\(([^)]*)\)")
@@ -29,3 +35,28 @@ def test_readme_install_commands_are_those_of_the_gate():
     readme, gate = read("README.md"), read(".ci/run")
     assert 'constraint constraints.txt ".[dev]" && pytest\n' in readme
     assert 'constraint constraints.txt ".[dev]"\n' in gate and "\nstep pytest\n" in gate
+
+
+def test_numbers_of_the_first_picture_are_those_of_its_page():
+    shown = " ".join(read("README.md#Install and run").split())
+    page = read("docs/features.md")
+    for number in re.findall(r"[\d.]+ \[[\d.]+, [\d.]+\](?= more)", shown):
+        assert f"| {number} |" in page, number
+    assert "23.2 samples" in shown and "23.2 for racing" in page
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_the_first_command_draws_what_the_readme_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (command,) = re.findall(
+        "^bandit-gym (compare .*? --out .*?)\n", blocks("README.md", "bash")[0], re.M | re.S
+    )
+    assert main(shlex.split(command.replace("\\\n", ""))) == 0
+    results = load_results("results/products")
+    racing, laplace, diagonal = results.estimates
+    shown = " ".join(read("README.md#Install and run").split())
+    assert f"regret is {racing['cumulative_regret']:.1f}." in shown
+    for row in (laplace, diagonal):
+        assert row["verdict"] == "worse"
+        assert f"{write_estimate(row, 'difference')} more" in shown

@@ -105,7 +105,7 @@ def run_python(example):
 
 def run_shell(example):
     """Run a block of commands, or one in a line of prose, and remember what each prints."""
-    for line in example.parsed.splitlines():
+    for line in example.parsed.replace("\\\n", "").splitlines():
         for command in shlex.join(shlex.split(line, comments=True)).split(" '&&' "):
             printed = run_command(command, example.namespace["shared"])
             example.namespace.setdefault("outputs", {})[command] = printed
