@@ -103,9 +103,10 @@ def _played(task: StudyTask, num_arms: int, horizon: int, replications: int) -> 
 def write_tables(found: Found) -> dict[str, str]:
     """Return the three tables of the page."""
     rows = [row for part in parts_of(found, "prior").values() for row in part]
+    longest = {(row["prior"], row["arms"]): row for row in rows}  # the last horizon is the longest
     costs = sorted(parts_of(found, "agent").values(), key=lambda row: row["ratio"])
     return {
-        "ratios": fold_rows([_ratio_cells(row) for row in rows]),
+        "ratios": markdown_rows([_ratio_cells(row) for row in longest.values()]),
         "costs": fold_rows([_cost_cells(row) for row in costs]),
         "played": markdown_rows([_played_cells(row) for row in parts_of(found, "played").values()]),
     }
