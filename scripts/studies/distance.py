@@ -284,6 +284,7 @@ def draw(found: Found) -> dict[str, Figure]:
         axes.locator_params(axis="x", nbins=4)
         axes.margins(x=0.25)
         axes.legend(loc="center right" if axes is plain else "upper right")
+    plain.set_xlim(right=0.2)  # beside the points is room for the legend
     return {"distance": figure}
 
 
