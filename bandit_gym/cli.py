@@ -350,21 +350,7 @@ def _make_parser() -> argparse.ArgumentParser:
     add("what", help=kinds, nargs="*", metavar="KIND")
 
     add = add_command(_compare, "run agents in one environment and report")
-    _add_environment(add)
-    horizons = "steps; of several, the last, and the tables show the regret at each; default: 2000"
-    add("--horizon", help=horizons, type=int, nargs="+", default=2000)
-    reference = f"first the reference of the differences; default: {', '.join(DEFAULT_AGENTS)}"
-    add("--agents", help=reference, nargs="+", default=DEFAULT_AGENTS, metavar=_AGENT_SYNTAX)
-    add("--replications", help="episodes of each agent; default: 200", type=int, default=200)
-    propensities = (
-        "store every step, with the probability of its action; 'decide' draws it from that"
-    )
-    add("--propensities", help=propensities, nargs="?", const=True, default=False, metavar="decide")
-    worth = "of each arm what a reward of 1 is worth; regret is then of values * means - costs"
-    add("--values", help=worth, type=float, nargs="+")
-    add("--costs", help="of each arm what a pull costs", type=float, nargs="+")
-    add("--floor", help="least probability of an arm; default: 0", type=float, default=0.0)
-    add("--out", help=_OUT)
+    _add_comparison(add)
     _add_run_arguments(add)
 
     add = add_command(_run, "run an experiment file (TOML or JSON) and report")
@@ -383,7 +369,50 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--horizon", help="steps; default: 50", type=int, default=50)
     add("--agent", help="who plays; default: racing", default="racing", metavar=_AGENT_SYNTAX)
 
-    add = add_command(_report, "tables and figures of what is stored so far")
+    _add_report(add_command(_report, "tables and figures of what is stored so far"))
+
+    add = add_command(_export, "write all stored rows into one file")
+    add("directory", help=_DIRECTORY)
+    add("--csv", help="where to; default: DIR/results.csv", nargs="?", metavar="FILE")
+
+    add = add_command(_compile, "compile for agents in an environment, and keep it for later")
+    _add_environment(add, has_seed=False)
+    who = f"who is compiled for; default: {', '.join(DEFAULT_AGENTS)}"
+    add("--agents", help=who, nargs="+", default=DEFAULT_AGENTS, metavar=_AGENT_SYNTAX)
+
+    text = "measure how near agents and samplers are to exact Thompson sampling"
+    _add_suite(add_command(_fidelity, text))
+    return parser
+
+
+_AGENT_SYNTAX = "NAME[:OPTION=VALUE,...]"
+_DIRECTORY = "DIR, the folder of an experiment"
+_OUT = "folder; default: results/NAME-CONTENT"
+_SEED = "of all draws; default: 0"
+_WORKERS = "how many; default: one per core"
+
+
+def _add_comparison(add: Callable[..., Any]) -> None:
+    """Add the settings of a comparison, but for who runs it."""
+    _add_environment(add)
+    horizons = "steps; of several, the last, and the tables show the regret at each; default: 2000"
+    add("--horizon", help=horizons, type=int, nargs="+", default=2000)
+    reference = f"first the reference of the differences; default: {', '.join(DEFAULT_AGENTS)}"
+    add("--agents", help=reference, nargs="+", default=DEFAULT_AGENTS, metavar=_AGENT_SYNTAX)
+    add("--replications", help="episodes of each agent; default: 200", type=int, default=200)
+    propensities = (
+        "store every step, with the probability of its action; 'decide' draws it from that"
+    )
+    add("--propensities", help=propensities, nargs="?", const=True, default=False, metavar="decide")
+    worth = "of each arm what a reward of 1 is worth; regret is then of values * means - costs"
+    add("--values", help=worth, type=float, nargs="+")
+    add("--costs", help="of each arm what a pull costs", type=float, nargs="+")
+    add("--floor", help="least probability of an arm; default: 0", type=float, default=0.0)
+    add("--out", help=_OUT)
+
+
+def _add_report(add: Callable[..., Any]) -> None:
+    """Add which folders a report is of, and what it is written as."""
     add("directories", help="folders, for one report", nargs="+", metavar="DIR")
     _add_columns(add)
     add("--out", help="folder of tables and figures; default: DIR/report")
@@ -396,17 +425,9 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--latex", help="tables.tex too, for booktabs", action="store_true")
     add("--markdown", help="tables.md too", action="store_true")
 
-    add = add_command(_export, "write all stored rows into one file")
-    add("directory", help=_DIRECTORY)
-    add("--csv", help="where to; default: DIR/results.csv", nargs="?", metavar="FILE")
 
-    add = add_command(_compile, "compile for agents in an environment, and keep it for later")
-    _add_environment(add, has_seed=False)
-    who = f"who is compiled for; default: {', '.join(DEFAULT_AGENTS)}"
-    add("--agents", help=who, nargs="+", default=DEFAULT_AGENTS, metavar=_AGENT_SYNTAX)
-
-    text = "measure how near agents and samplers are to exact Thompson sampling"
-    add = add_command(_fidelity, text)
+def _add_suite(add: Callable[..., Any]) -> None:
+    """Add who is put to which suite."""
     samplers = "agents and samplers, by short name or module:name; default: exact"
     add("--agents", help=samplers, nargs="+", default=["exact"], metavar=_AGENT_SYNTAX)
     add("--out", help="folder; default: results/fidelity", default="results/fidelity")
@@ -416,14 +437,6 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--scale", help="share of 10,000 decisions a case; default: 1", type=float, default=1.0)
     add("--seed", help=_SEED, type=int, default=0)
     add("--workers", help=_WORKERS, type=int)
-    return parser
-
-
-_AGENT_SYNTAX = "NAME[:OPTION=VALUE,...]"
-_DIRECTORY = "DIR, the folder of an experiment"
-_OUT = "folder; default: results/NAME-CONTENT"
-_SEED = "of all draws; default: 0"
-_WORKERS = "how many; default: one per core"
 
 
 def _add_environment(add: Callable[..., Any], has_seed: bool = True) -> None:

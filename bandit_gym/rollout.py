@@ -307,8 +307,8 @@ def play_steps(
     """
     options = act_options or {}
     has_prices = not options.keys().isdisjoint(("values", "costs"))
-    is_decided = propensities == DECIDE or (propensities and "floor" in options)
-    asked: Any = agent  # those that have propensities have more methods than the loop needs
+    if propensities and "floor" in options:
+        propensities = DECIDE
     get_diagnostics: Callable[[], dict[str, Any]] = getattr(agent, "diagnostics", dict)
     num_envs = _count_lanes(env)
     observation, info = env.reset(seed=env_seed)  # type: ignore[arg-type]
@@ -320,33 +320,21 @@ def play_steps(
         given = options.get("values", 1.0), options.get("costs", 0.0), is_alive[:, None]
         values, costs, _ = np.broadcast_arrays(*given)
         means = None if means is None else values * means - costs
-    num_taken, is_moving, probabilities, played = 0, False, None, None
+    num_taken, is_moving = 0, False
     while np.count_nonzero(is_alive):  # a quarter of the time of any() and all()
         num_taken += 1
         is_watched = num_taken.bit_count() == 1 and not is_trusted
         watch = partial(_watch_generators, agent) if is_watched else contextlib.nullcontext
-        if propensities and not is_decided:
-            with watch(), warnings.catch_warnings():  # that they are not exact is recorded beside
-                warnings.filterwarnings("ignore", message=r"\w+\.action_probabilities rests on")
-                probabilities = np.atleast_2d(asked.action_probabilities(observation, **options))
         seen = observation
-        with watch():
-            start = perf_counter()
-            if is_decided:
-                action, played, _ = asked.decide(observation, **options)
-            else:
-                action = asked.act(observation, **options)
-            chosen = perf_counter()
+        action, known, seconds = _decide(agent, seen, options, propensities, watch)
         observation, reward, terminated, truncated, info = env.step(action)
         with watch():
             paid = perf_counter()
             _observe_rewards(agent, action, reward, info, is_alive)
-            seconds = (chosen - start) + (perf_counter() - paid)
+            seconds += perf_counter() - paid
         if num_taken == 1 and "means" in _list_infos(info)[-1]:
             is_moving = True
         actions = np.array(action, dtype=np.int64, ndmin=1)
-        if probabilities is not None:
-            played = probabilities[lanes, actions]
         earned = _read_info("pull_reward", info, is_alive.shape)  # whenever it arrives
         rewards = np.array(reward, dtype=np.float64, ndmin=1) if earned is None else earned
         regrets = _read_info("regret", info, is_alive.shape)
@@ -354,7 +342,6 @@ def play_steps(
             rewards = values[lanes, actions] * rewards - costs[lanes, actions]
             now = values * _read_info("means", info, values.shape) - costs if is_moving else means
             regrets = None if now is None else now.max(axis=1) - now[lanes, actions]
-        is_exact = bool(is_decided or asked.has_exact_probabilities) if propensities else None
         yield Step(
             actions=actions,
             rewards=rewards,
@@ -363,8 +350,8 @@ def play_steps(
             is_alive=is_alive,
             means=None if is_moving else means,
             agent_seconds=seconds,
-            propensities=None if played is None else np.atleast_1d(played),
-            has_exact_probabilities=is_exact,
+            propensities=known if known is None or known.ndim == 1 else known[lanes, actions],
+            has_exact_probabilities=_are_exact(agent, propensities),
             observation=seen,
         )
         has_ended = np.logical_or(terminated, truncated)
@@ -373,6 +360,37 @@ def play_steps(
             # A vector environment that resets no lane by itself must not step one that has ended.
             if is_alive.any() and env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED:
                 observation, _ = env.reset(options={"reset_mask": has_ended})
+
+
+def _decide(
+    agent: Any, seen: Any, options: Mapping[str, Any], propensities: bool | str, watch: Any
+) -> tuple[Any, FloatArray | None, float]:
+    """Let an agent act, or decide.
+
+    Returns:
+        The action; the (N, K) probabilities before it, or the (N,) propensities with which it was
+        decided, where they are asked for; and the seconds that it took, without those of the first.
+    """
+    known = None
+    if propensities is True:
+        with watch(), warnings.catch_warnings():  # that they are not exact is recorded beside
+            warnings.filterwarnings("ignore", message=r"\w+\.action_probabilities rests on")
+            known = np.atleast_2d(agent.action_probabilities(seen, **options))
+    with watch():
+        start = perf_counter()
+        if propensities == DECIDE:
+            action, played, _ = agent.decide(seen, **options)
+            known = np.atleast_1d(played)
+        else:
+            action = agent.act(seen, **options)
+        return action, known, perf_counter() - start
+
+
+def _are_exact(agent: Any, propensities: bool | str) -> bool | None:
+    """Say whether propensities are those of the actions; None where there are none."""
+    if not propensities:
+        return None
+    return bool(propensities == DECIDE or agent.has_exact_probabilities)
 
 
 def _reset(agent: BanditAgent, num_envs: int | None, seed: SeedSequence) -> bool:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,13 +19,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def search_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the folders that commands import from out of other tests."""
     monkeypatch.setattr(sys, "path", sys.path.copy())
-
-
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that all processes of this test run have in common."""
-    base = tmp_path_factory.getbasetemp()
-    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
 
 
 @pytest.fixture

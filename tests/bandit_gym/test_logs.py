@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import check_refusals
 
 from agents import ExactThompson, RacingThompson
 from bandit_gym import BanditProblem
@@ -35,29 +36,27 @@ def test_rows_without_a_reward_are_counted_aloud():
 def test_what_is_wrong_is_named():
     table = TABLE.assign(wrong=[0.0, 0.5, 0.5, 0.5], day=pd.Timestamp("2026-01-01"), both=1j)
     table.insert(0, "month", pd.Period("2026-01", "M"))
-    for options, words in [
-        ({"arms": ["a", "c"]}, "got 'b'"),
-        ({"propensity": "wrong"}, r"in \(0, 1\], got 0.0"),
-        ({"features": pd.Index(["click", "colour"])}, "'both', got 'colour'"),
-        ({"features": ["month"]}, "column 'month' must have finite numbers only, got Period"),
-        ({"features": ["day"]}, "column 'day' must have finite numbers only, got .*2026"),
-        ({"features": ["both"]}, "column 'both' must have finite numbers only, got 1j"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            read_log(table, arm="ad", reward="click", **options)
-    with pytest.raises(ValueError, match="one of 'month', 'wrong', 'day', 'both', got 'ad'"):
-        read_log(pd.concat([TABLE, table], axis=1), arm="ad", reward="click")
-    for column, values, words in [
-        ("actions", [-1, 0], r"log.actions must be integers from 0 to 1, got -1"),
-        ("actions", ["b", "a"], r"log.actions must be integers, got .*'b'"),
-        ("rewards", [[0.0], [1.0]], r"log.rewards must have shape \(t,\), t = 2 .*, got \(2, 1\)"),
+    twice, both = pd.concat([TABLE, table], axis=1), "column 'both' must have finite numbers only"
+    rows = [
+        (table, {"arms": ["a", "c"]}, "got 'b'"),
+        (table, {"propensity": "wrong"}, "in (0, 1], got 0.0"),
+        (table, {"features": pd.Index(["click", "colour"])}, "'both', got 'colour'"),
+        (table, {"features": ["month"]}, "'month' must have finite numbers only, got Period"),
+        (table, {"features": ["day"]}, "'day' must have finite numbers only, got", "2026"),
+        (table, {"features": ["both"]}, both, "got 1j"),
+        (twice, {}, "one of 'month', 'wrong', 'day', 'both', got 'ad'"),
+    ]
+    check_refusals(lambda table, given: read_log(table, arm="ad", reward="click", **given), rows)
+    columns = [
+        ("actions", [-1, 0], "log.actions must be integers from 0 to 1, got -1"),
+        ("actions", ["b", "a"], TypeError, "log.actions must be integers, got", "'b'"),
+        ("rewards", [[0.0], [1.0]], "log.rewards must have shape (t,), t = 2", "got (2, 1)"),
         ("features", [[0.0], [np.inf]], "log.features must be finite numbers, got inf"),
-        ("features", [[0.0]], r"log.features must have shape \(t, d\), t = 2 .*, got \(1, 1\)"),
-        ("propensities", [0.5, 50.0], r"log.propensities must be in \(0, 1\], got 50"),
-    ]:
-        given = {"actions": [0, 1], "rewards": [0, 1], column: values}
-        with pytest.raises((TypeError, ValueError), match=words):
-            Log(arms=("a", "b"), **{name: np.array(each) for name, each in given.items()})
+        ("features", [[0.0]], "log.features must have shape (t, d), t = 2", "got (1, 1)"),
+        ("propensities", [0.5, 50.0], "log.propensities must be in (0, 1], got 50"),
+    ]
+    given = {"actions": [0, 1], "rewards": [0, 1], "arms": ("a", "b")}
+    check_refusals(lambda name, column: Log(**given | {name: np.array(column)}), columns)
 
 
 def test_probabilities_of_all_arms_are_read_by_label_and_normalised():
@@ -70,30 +69,26 @@ def test_probabilities_of_all_arms_are_read_by_label_and_normalised():
     np.testing.assert_allclose(log.propensities, [0.5, 0.49995 / 0.99995, 1, 0.8])
     assert fit_propensities(log).probabilities is None
     names = {"a": "pa", "b": "pb"}
-    for change, options, words in [
+    rows = [
         ({"pb": [0.5, 0.6, 1, 0.8]}, {}, "probabilities must sum to 1, got 1.09995 in row 3"),
-        ({"pa": [0.5, 0.5, 1, 0.2], "pb": [0.5, 0.5, None, 0.8]}, {}, r"chosen, got 0.0 in row 4"),
-        (
-            {"pa": [1.5, 0.5, 0, 0.2], "pb": [-0.5, 0.5, 1, 0.8]},
-            {},
-            "at least 0, got -0.5 in row 2",
-        ),
+        ({"pa": [0.5, 0.5, 1, 0.2], "pb": [0.5, 0.5, None, 0.8]}, {}, "chosen, got 0.0 in row 4"),
+        ({"pa": [1.5, 0.5, 0, 0.2], "pb": [-0.5, 0.5, 1, 0.8]}, {}, "0, got -0.5 in row 2"),
         ({"pb": ["x", 0.5, 1, 0.8]}, {}, "column 'pb' must have finite numbers only, got 'x'"),
-        ({}, {"arms": ["a", "b", "c"]}, r"a column for each of the arms, \('a', 'b', 'c'\)"),
+        ({}, {"arms": ["a", "b", "c"]}, "a column for each of the arms, ('a', 'b', 'c')"),
         ({}, {"probabilities": {"a": "pa", "b": "pc"}}, "'pb', got 'pc'; the nearest"),
-        (
-            {},
-            {"propensity": "ad"},
-            "propensity must be None where probabilities are given, got 'ad'",
-        ),
-    ]:
-        changed = table.assign(**change)
-        with pytest.raises(ValueError, match=words):
-            read_log(changed, arm="ad", reward="click", **{"probabilities": names, **options})
-    with pytest.raises(ValueError, match=r"shape \(t, K\), K = 2 arms, got \(1, 3\)"):
-        Log([0], [1.0], ("a", "b"), probabilities=[[0.5, 0.25, 0.25]])
-    with pytest.raises(ValueError, match="be the actions' own log.probabilities, got 0.3 in row 0"):
-        Log([0], [1.0], ("a", "b"), [0.3], probabilities=[[0.5, 0.5]])
+        ({}, {"propensity": "ad"}, "propensity must be None where", "are given, got 'ad'"),
+    ]
+
+    def read(change, options):
+        options = {"probabilities": names} | options
+        return read_log(table.assign(**change), arm="ad", reward="click", **options)
+
+    check_refusals(read, rows)
+    rows = [
+        (None, [[0.5, 0.25, 0.25]], "shape (t, K), K = 2 arms, got (1, 3)"),
+        ([0.3], [[0.5, 0.5]], "be the actions' own log.probabilities, got 0.3 in row 0"),
+    ]
+    check_refusals(lambda own, all: Log([0], [1.0], ("a", "b"), own, probabilities=all), rows)
 
 
 def test_fitted_propensities_are_shares_of_a_group():

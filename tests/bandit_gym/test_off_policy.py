@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import check_refusals
 
 from agents import MOSS, ExactThompson, LinUCB
 from bandit_gym.contexts import disjoint
@@ -58,15 +59,14 @@ def test_the_doubly_robust_estimate_has_no_noise_where_its_model_is_right():
 
 
 def test_a_log_without_propensities_and_what_is_no_policy_are_refused():
-    for policy, log, text in [
-        ([0.5, 0.5], Log(np.array([0, 1]), np.array([0.0, 1.0]), (0, 1)), "fit_propensities"),
+    rows = [
+        ([0.5, 0.5], Log([0, 1], [0.0, 1.0], (0, 1)), "fit_propensities"),
         ([1.5, -0.5, 0.0], make_log(), "policy must be probabilities of at least 0, got -0.5"),
         (ExactThompson, make_log(), "policy must be an agent, not its class, got"),
         (pd.Series(TARGET, ["0", "1", "2"]), make_log(), "policy must have the labels"),
         (TARGET, pd.DataFrame(), "log must be a Log, got Empty DataFrame"),
-    ]:
-        with pytest.raises((TypeError, ValueError), match=text):
-            evaluate(policy, log)
+    ]
+    check_refusals(lambda policy, log: evaluate(policy, log), rows)
 
 
 def test_a_learned_policy_and_a_log_of_one_are_warned_of():

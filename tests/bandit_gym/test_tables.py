@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from refusals import check_refusals
 
 from agents import ExactThompson
 from bandit_gym.contexts import disjoint, hierarchical
@@ -137,32 +138,31 @@ REFUSALS = [
     (
         "banner;click;age;p\nred;1;30;0,5\n",
         {},
-        ["separated by ';'", "pandas.read_csv(path, sep=';')"],
+        "separated by ';'",
+        "pandas.read_csv(path, sep=';')",
     ),
-    ("banner\tclick\nred\t1\n", {}, [r"separated by '\t'", "pandas.read_csv"]),
-    (f"{HEADER}{ROWS}red,1,30,.5,left\n", {}, ["row 5 has 5 cells", "the header 4", "name each"]),
-    (f"{HEADER}{ROWS},1,30,.5\n", {}, ["column 'banner'", "a label", "row 5", "fill it in"]),
-    (f"{HEADER}{ROWS}green,1,30,.5\n", {"arms": ["red", "blue"]}, ["'green' in row 5", "name all"]),
-    ("banner,click\n07,1\n8,0\n", {"arms": [7, 8]}, ["got '07' in row 2", "arms has 7", "alike"]),
-    ("banner,click\n7,1\n8,0\n", {"arms": ["7", "8"]}, ["got 7 in row 2", "arms has '7'", "alike"]),
-    (f"{HEADER}{ROWS}red,yes,30,.5\n", {}, ["column 'click'", "'yes', first in row 5", "numbers"]),
-    (f"{HEADER}{ROWS}red,1,NA,.5\n", FULL, ["column 'age'", "nan in row 5", "fill it in"]),
-    (f"{HEADER}{ROWS}red,1,inf,.5\n", FULL, ["column 'age'", "inf in row 5", "fill it in"]),
-    (f"{HEADER}{ROWS}red,1,30,1.5\n", FULL, ["column 'p'", "(0, 1]", "1.5 in row 5", "chance of"]),
+    ("banner\tclick\nred\t1\n", {}, r"separated by '\t'", "pandas.read_csv"),
+    (f"{HEADER}{ROWS}red,1,30,.5,left\n", {}, "row 5 has 5 cells", "the header 4", "name each"),
+    (f"{HEADER}{ROWS},1,30,.5\n", {}, "column 'banner'", "a label", "row 5", "fill it in"),
+    (f"{HEADER}{ROWS}green,1,30,.5\n", {"arms": ["red", "blue"]}, "'green' in row 5", "name all"),
+    ("banner,click\n07,1\n8,0\n", {"arms": [7, 8]}, "got '07' in row 2", "arms has 7", "alike"),
+    ("banner,click\n7,1\n8,0\n", {"arms": ["7", "8"]}, "got 7 in row 2", "arms has '7'", "alike"),
+    (f"{HEADER}{ROWS}red,yes,30,.5\n", {}, "column 'click'", "'yes', first in row 5", "numbers"),
+    (f"{HEADER}{ROWS}red,1,NA,.5\n", FULL, "column 'age'", "nan in row 5", "fill it in"),
+    (f"{HEADER}{ROWS}red,1,inf,.5\n", FULL, "column 'age'", "inf in row 5", "fill it in"),
+    (f"{HEADER}{ROWS}red,1,30,1.5\n", FULL, "column 'p'", "(0, 1]", "1.5 in row 5", "chance of"),
     (
         f"{HEADER}{ROWS}red,1,old,.5\nred,1,young,.5\nblue,1,old,.5\nred,1,-,.5\nred,1,+,.5\n",
         FULL,
-        ["column 'age'", "'old', 'young', '-', first in row 5", "pandas.get_dummies"],
+        "column 'age'",
+        "'old', 'young', '-', first in row 5",
+        "pandas.get_dummies",
     ),
 ]
 
 
-@pytest.mark.parametrize(("text", "options", "parts"), REFUSALS)
-def test_a_refusal_names_the_row_and_what_to_do(write, text, options, parts):
-    with pytest.raises(ValueError) as error:
-        read_log(write(text), **COLUMNS, **options)
-    for part in parts:
-        assert part in str(error.value)
+def test_a_refusal_names_the_row_and_what_to_do(write):
+    check_refusals(lambda text, given: read_log(write(text), **COLUMNS, **given), REFUSALS)
 
 
 def test_times_are_no_numbers():

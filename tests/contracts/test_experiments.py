@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from fixed_instance import FIXED
 from numpy.random import SeedSequence
+from refusals import check_refusals
 from surface import CUMULATIVE_REGRET, SERIAL, failures_of, files_of, metadata_of, timings_of
 
 from bandit_gym import load_results, run_experiment
@@ -528,16 +529,16 @@ def test_an_agent_that_is_told_a_prior_plays_as_in_an_environment_of_that_prior(
 
 UNTELLABLE = [
     ({"name": "bta"}, "the nearest known one is 'beta'"),
-    (5, r"prior must be a prior such as Normal\(0, 1\)"),
+    (5, "prior must be a prior such as Normal(0, 1)"),
 ]
 
 
 def test_what_cannot_be_told_is_said_before_the_run(tmp_path):
-    for prior, text in UNTELLABLE:
-        agents = [{"agent": "exact", "prior": prior}]
-        with pytest.raises(ValueError, match=text):
-            play(tmp_path / "out", environments=[{"env": ENV, "num_arms": 3}], agents=agents)
-        assert not (tmp_path / "out").exists()
+    def tell(prior):
+        play(tmp_path / "out", environments=[ENV], agents=[{"agent": "exact", "prior": prior}])
+
+    check_refusals(tell, UNTELLABLE)
+    assert not (tmp_path / "out").exists()
 
 
 # -- Bad calls ----------------------------------------------------------------------------------
@@ -559,7 +560,7 @@ BAD_SETTINGS = [
     ({"agents": ["random", "random"]}, "agents must have different labels and settings, got"),
     (
         {"agents": ["random", {"agent": "random", "label": "dice"}]},
-        r"different labels and settings, got \['random', 'dice'\]; remove one",
+        "different labels and settings, got ['random', 'dice']; remove one",
     ),
     (labelled("\ud800"), "label must have 1 to 200 char"),
     (labelled("\u202elive"), "characters that can be printed"),
@@ -571,38 +572,35 @@ BAD_SETTINGS = [
     ({"agents": [{"delta": 0.1}]}, "agent must be a name, a class, a function, or a dict"),
     ({"agents": [{"agent": "racing_paper", "delta": float("nan")}]}, "must be JSON-able"),
     ({"replications": 1.5}, "replications must be a positive integer, got 1.5"),
-    ({"horizon": []}, r"horizon must be a positive integer, got \[\]"),
+    ({"horizon": []}, "horizon must be a positive integer, got []"),
     ({"horizon": [0, 9]}, "horizon must be a positive integer, got 0"),
-    ({"horizon": [5, 5]}, r"horizon must be in increasing order, each once, got \[5, 5\]"),
+    ({"horizon": [5, 5]}, "horizon must be in increasing order, each once, got [5, 5]"),
     ({"seed": -1}, "seed must be a non-negative integer, got -1"),
     ({"block_size": 0}, "block_size must be a positive integer, got 0"),
     ({"recording": "each"}, "recording must be one of 'log', 'every', got 'each'"),
-    ({"propensities": 1}, "propensities must be True, False or .decide., got 1"),
+    ({"propensities": 1}, "propensities must be True, False or 'decide', got 1"),
     ({"horizon": 10**15, "recording": "every"}, "block_size, horizon and recording must be"),
 ]
 
 
 def test_experiment_refuses_bad_settings_in_one_sentence():
-    for changes, message in BAD_SETTINGS:
-        with pytest.raises((TypeError, ValueError), match=message) as caught:
-            make_experiment(**changes)
-        assert "\n" not in str(caught.value)
+    check_refusals(lambda changes: make_experiment(**changes), BAD_SETTINGS)
 
 
 NO_EXPERIMENTS = [
-    ("a.toml", "replications = = 7", "path must lead to valid TOML or JSON, got .*a.toml"),
+    ("a.toml", "replications = = 7", "path must lead to valid TOML or JSON", "a.toml"),
     ("a.json", "null", "experiment must be a dict"),
     ("a.json", '{"environments": [5], "agents": ["random"]}', "env must be an id, a Bandit"),
-    ("a.json", '{"seed": 1, "seed": 2}', "TOML or JSON, got .*; 'seed' must stand once"),
+    ("a.json", '{"seed": 1, "seed": 2}', "TOML or JSON", "'seed' must stand once"),
     ("", None, "directory"),
     ("nothing.toml", None, "nothing.toml"),
 ]
 
 
 def test_a_file_of_no_experiment_is_refused_in_one_sentence(tmp_path):
-    for name, text, message in NO_EXPERIMENTS:
+    def read(name, text):
         if text is not None:
             (tmp_path / name).write_text(text)
-        with pytest.raises((OSError, TypeError, ValueError), match=message) as caught:
-            load_experiment(tmp_path / name)
-        assert "\n" not in str(caught.value)
+        load_experiment(tmp_path / name)
+
+    check_refusals(read, NO_EXPERIMENTS)

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import check_refusals
 from scipy import stats
 from stub_agents import Constant
 from surface import SERIAL, adversarial_verdict, verdict_of
@@ -393,8 +394,8 @@ NO_OPTION = "options of draw must have no keys but 'level', "
 BAD_ARGUMENTS = [
     ({"scale": 0}, "scale must be"),
     ({"seed": -1}, "seed must be"),
-    ({"suite": "fidelity-v0"}, "suite must be .* nearest known one is 'fidelity-v1'"),
-    ({"suite": ["x"]}, r"suite must be one of .*, got \['x'\]"),
+    ({"suite": "fidelity-v0"}, "suite must be", "nearest known one is 'fidelity-v1'"),
+    ({"suite": ["x"]}, "suite must be one of", "got ['x']"),
     ({"only": "nothing like it"}, "only must be part of a case's name in fidelity-v1"),
     ({"agents": []}, "agents must have at least one entry"),
     ({"agents": [3]}, "agent must be a name"),
@@ -404,9 +405,7 @@ BAD_ARGUMENTS = [
 
 
 def test_bad_arguments_are_refused():
-    for options, words in BAD_ARGUMENTS:
-        with pytest.raises((TypeError, ValueError), match=words):
-            run_suite(**{"agents": ["exact"], **SMALL} | options)
+    check_refusals(lambda given: run_suite(**{"agents": ["exact"]} | SMALL | given), BAD_ARGUMENTS)
 
 
 # -- The command --------------------------------------------------------------------------------
@@ -432,23 +431,31 @@ class Dies(Quits):
 """
 
 
-def test_command_keeps_what_others_found_and_exits_1(tmp_path, monkeypatch, capsys):
+STARTS = {
+    "draw": "ValueError: what the sampler returns must be finite numbers of shape (10, 10)",
+    "Quits": "SystemExit: 0",
+    "Dies": "WorkerDied: ",
+}
+
+
+@pytest.mark.parametrize(
+    ("backend", "names"),
+    [("serial", ["draw", "Quits"]), pytest.param("loky", [*STARTS], marks=pytest.mark.nightly)],
+)
+def test_command_keeps_what_others_found_and_exits_1(backend, names, tmp_path, monkeypatch, capsys):
     (tmp_path / "bad_agents.py").write_text(OTHERS)
     monkeypatch.chdir(tmp_path)
-    bad = [f"bad_agents:{name}" for name in ("draw", "Quits", "Dies")]
+    monkeypatch.setattr(Workers.__init__, "__defaults__", (backend, None, None))
+    bad = [f"bad_agents:{name}" for name in names]
     options = ["--only", "Beta(5, 5), 100 pulls", "--scale", "0.001", "--workers", "1"]
     assert main(["fidelity", "--agents", "exact", *bad, *options, "--out", "new"]) == 1
     printed = capsys.readouterr()
-    assert printed.out.count("1 of 1") == 1 and printed.out.count("0 of 1") == 3
-    for words in (
-        "draw failed in Bernoulli, Beta(5, 5), 100 pulls: ValueError: what the sampler returns",
-        "must be finite numbers of shape (10, 10)",
-        "Quits failed in Bernoulli, Beta(5, 5), 100 pulls: SystemExit: 0",
-        "Dies failed in Bernoulli, Beta(5, 5), 100 pulls: WorkerDied: ",
-    ):
+    assert printed.out.count("1 of 1") == 1 and printed.out.count("0 of 1") == len(names)
+    for name in names:
+        words = f"{name} failed in Bernoulli, Beta(5, 5), 100 pulls: {STARTS[name]}"
         assert words in printed.err
     table = pd.read_parquet(tmp_path / "new" / "distances.parquet")
-    assert table["status"].tolist() == ["measured", *["failed"] * 3]
+    assert table["status"].tolist() == ["measured", *["failed"] * len(names)]
 
 
 @pytest.mark.parametrize(

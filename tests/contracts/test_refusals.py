@@ -6,7 +6,6 @@ family; wrong priors and likelihoods of users in `test_users_priors.py`.
 
 import re
 from functools import partial
-from inspect import signature
 from itertools import product
 
 import gymnasium as gym
@@ -18,6 +17,7 @@ from gymnasium.error import InvalidAction
 from gymnasium.spaces import Box
 from gymnasium.vector import SyncVectorEnv, VectorWrapper
 from gymnasium.wrappers.vector import TransformReward
+from refusals import check_refusals
 from stub_agents import Constant
 from surface import make_env
 from wrapped_envs import make_env as make_wrapped
@@ -61,16 +61,16 @@ def refused(error, text):
 OPTIONS = [
     ({"num_arms": 1}, ValueError, "num_arms must be an integer of at least 2, got 1"),
     ({"num_arms": 2.0}, TypeError, "num_arms must be an integer of at least 2, got 2.0"),
-    ({"means": [0.5] * 3}, ValueError, "means must have num_arms=10 entries.*pass num_arms=3"),
+    ({"means": [0.5] * 3}, ValueError, "means must have num_arms=10 entries", "pass num_arms=3"),
     ({"means": 0.5}, TypeError, "means must be a list"),
     ({"means": [0.5] * 9 + [np.nan]}, ValueError, "means must be finite"),
     ({"means": [0.5] * 9 + ["a"]}, TypeError, "means must be"),
     ({"means": [0.5] * 9 + [1.1]}, ValueError, "means must be possible for"),
-    ({"observation": "count"}, ValueError, "observation must be one of.*nearest .* 'counts'"),
+    ({"observation": "count"}, ValueError, "observation must be one of", "'counts'"),
     ({"horizon": 0}, ValueError, "horizon must be a positive integer, got 0"),
     ({"render_mode": "ascii"}, ValueError, "render_mode must be one of 'ansi', 'rgb_array'"),
     ({"num_arm": 5}, TypeError, "the nearest known one is 'num_arms'"),
-    ({"prior": {"name": "betta", "alpha": 1, "beta": 1}}, ValueError, "nearest .* 'beta'"),
+    ({"prior": BETA | {"name": "betta"}}, ValueError, "nearest known one is 'beta'"),
 ]
 
 
@@ -83,18 +83,17 @@ def test_another_number_of_arms_than_that_of_the_distributions():
 
 @pytest.mark.filterwarnings("ignore:.*render")
 def test_options_of_any_environment():
-    for make, (options, error, text) in product((bg.make, bg.make_vec), OPTIONS):
-        with refused(error, text):
-            make(ENV, **options)
+    for make in (bg.make, bg.make_vec):
+        check_refusals(lambda options, make=make: make(ENV, **options), OPTIONS)
 
 
 ENDLESS_COUNTS = {"observation": "counts", "max_episode_steps": -1}
 ENVIRONMENTS = [
     ("Exponential", {"num_arms": 2, "means": [0.5, 0.0]}, "means must be possible for"),
-    ("Bernoulli", {"num_arms": 99, "means": [2] * 99}, r"from 0 to 1, got \[2, .{96}\.{4}$"),
-    ("DependentPrior", {"dimension": 9}, "dimension must be an integer of at least 10, .*got 9"),
+    ("Bernoulli", {"num_arms": 99, "means": [2] * 99}, "from 0 to 1, got [2, ", "2, ...."),
+    ("DependentPrior", {"dimension": 9}, "dimension must be an integer of at least 10, got 9"),
     ("DependentPrior", {"dimension": 12, "prior": BETA}, "dimension must be None where prior is"),
-    ("Bernoulli", ENDLESS_COUNTS, "horizon must be .*, got None; it is the time limit"),
+    ("Bernoulli", ENDLESS_COUNTS, "horizon must be", "got None; it is the time limit"),
     ("Gaussian", {"std": 0.0}, "std must be a finite number above 0"),
     ("Custom", {"likelihood": "poison"}, "got 'poison'; the nearest known one is 'poisson'"),
     ("Custom", {"likelihood": {"name": "gaussian", "sd": 1}}, "the nearest known one is 'std'"),
@@ -103,12 +102,6 @@ ENVIRONMENTS = [
     ("Custom", {"likelihood": "geometric:Geometric"}, "prior must be given for users_geometric"),
     ("Custom", {"likelihood": GEOMETRIC | {"p": 1}, "prior": PRIOR}, "no keys but 'name', got 'p'"),
 ]
-
-
-def test_options_of_one_environment_in_which_long_values_are_cut():
-    for family, options, text in ENVIRONMENTS:
-        with refused(REFUSALS, text):
-            gym.make(f"bandit_gym:{family}Bandit-v0", **options)
 
 
 UNKNOWN = [
@@ -326,12 +319,10 @@ LANES = [
 ]
 
 
-def test_statistics_that_agents_are_told():
+def warm_start(statistics):
     agent = UniformRandom(BanditProblem(Gaussian(), Normal(0.0, 1.0), 2))
     agent.reset(2, seed=0)
-    for statistics, text in LANES:
-        with refused(REFUSALS, re.escape(text)):
-            agent.warm_start(*statistics)
+    agent.warm_start(*statistics)
 
 
 WRAPPERS = [
@@ -340,8 +331,8 @@ WRAPPERS = [
     ("DelayedReward", {"delay": {"name": "unifrm"}}, "nearest known one is 'uniform'"),
     ("DelayedReward", {"delay": {"name": "uniform", "low": 3, "high": 2}}, "of at least 3, got 2"),
     ("DelayedReward", {"delay": 3, "observation": "counts", "horizon": 7}, "observation='const"),
-    ("Drift", {}, r"std, period and probability must be a number and None twice, got \(None,"),
-    ("Drift", {"std": 0.1, "period": 3}, r"None twice, got \(0.1, 3, None\)"),
+    ("Drift", {}, "std, period and probability must be a number and None twice, got (None,"),
+    ("Drift", {"std": 0.1, "period": 3}, "None twice, got (0.1, 3, None)"),
     ("Drift", {"std": 0.0}, "std must be a finite number above 0"),
     ("Drift", {"period": 0}, "period must be a positive integer, got 0"),
     ("BinaryReward", {"observation": "counts", "horizon": 9}, "others show rewards as they were"),
@@ -349,12 +340,10 @@ WRAPPERS = [
 ]
 
 
-def test_wrappers():
-    for name, options, text in WRAPPERS:
-        of_env = {key: options[key] for key in ("env", "observation", "horizon") if key in options}
-        own = {key: value for key, value in options.items() if key not in of_env}
-        with refused(REFUSALS, text):
-            make_wrapped(name, own, **of_env)
+def make_in_wrapper(name, options):
+    of_env = {key: options[key] for key in ("observation", "horizon") if key in options}
+    own = {key: value for key, value in options.items() if key not in of_env}
+    make_wrapped(name, own, **of_env)
 
 
 def test_environments_of_others_in_wrappers():
@@ -402,7 +391,7 @@ DATASETS = [
         {"env": SyncVectorEnv([partial(gym.make, ENV, max_episode_steps=3)]), "horizon": 4},
         "horizon must be at most the time limit of the environment's episodes, got 4",
     ),
-    ({"policy": "exat"}, "policy must be one of .*; the nearest known one is 'exact'"),
+    ({"policy": "exat"}, "policy must be one of", "the nearest known one is 'exact'"),
     ({"num_episodes": 0}, "num_episodes must be a positive integer, got 0"),
     ({"env": SyncVectorEnv([lambda: DelayedReward(gym.make(ENV))])}, "env must pay each pull at"),
     ({"env": TransformReward(make_env(PROBLEM, 2), np.sqrt)}, "with a BanditProblem, got <Trans"),
@@ -413,13 +402,14 @@ DATASETS = [
 ]
 
 
-def test_in_context_datasets(tmp_path):
+def make_dataset(wrong):
     given = {"env": gym.make(ENV, max_episode_steps=3), "policy": "exact", "num_episodes": 1}
-    for wrong, text in DATASETS:
-        with refused(REFUSALS, text):
-            in_context_dataset(**{**given, "seed": 0, **wrong})
+    return in_context_dataset(**given | {"seed": 0} | wrong)
+
+
+def test_files_of_in_context_datasets(tmp_path):
     with refused(ValueError, "path must end in .npz or .parquet, got '.*data.csv'"):
-        in_context_dataset(**given, seed=0).save(tmp_path / "data.csv")
+        make_dataset({}).save(tmp_path / "data.csv")
 
 
 LISTED = [
@@ -473,13 +463,13 @@ PRICES = [
     ({"values": [1, 0, 1]}, "values must be finite and above 0, got 0.0"),
     ({"values": [1, np.nan, 1]}, "values must have no NaN"),
     ({"costs": [0, np.inf, 1]}, "costs must be finite, got inf"),
-    ({"costs": [1, 1]}, r"costs must have shape \(3,\) or \(1, 3\), got \(2,\)"),
+    ({"costs": [1, 1]}, "costs must have shape (3,) or (1, 3), got (2,)"),
     ({"floor": 0.4}, "floor must be a finite number at least 0 and at most 0.333333, got 0.4"),
     ({"top": 2}, "unexpected keyword argument 'top'"),
 ]
 ROLLOUTS = [
     ((THREE, Endless()), {}, "horizon must be given for an environment without"),
-    ((TWO, SHORT), {"horizon": 6}, "at most the environment's max_episode_steps=.*got 6"),
+    ((TWO, SHORT), {"horizon": 6}, "at most the environment's max_episode_steps=5, got 6"),
     ((THREE, UNLIMITED), {}, "horizon must be given for an environment without"),
     ((THREE, SYNC), {"horizon": 6}, "at most the environment's max_episode_steps=5, got 6"),
     ((TWO, Endless()), {"horizon": 1}, "as many arms as the environment, 3, got 2"),
@@ -494,18 +484,15 @@ ROLLOUTS = [
 ]
 
 
-def test_rollouts():
-    for arguments, settings, text in ROLLOUTS:
-        with refused(REFUSALS, text):
-            rollout(*arguments, seed=0, **settings)
+def test_an_agent_may_seed_the_generator_of_the_process():
     assert rollout(plain(**SEEDED)(), gym.make(ENV), seed=0, horizon=4).lengths == 4
 
 
 COMPARISONS = [
     ({"values": [1, -1]}, ValueError, "values must be finite and above 0, got -1.0"),
     ({"costs": 0.5}, ValueError, "costs must be a list of one number for each arm, got 0.5"),
-    ({"costs": [1, 2, 3]}, ValueError, r"costs must have shape \(10,\) or .*, got \(3,\)"),
-    ({"floor": 0.2}, ValueError, "floor must be a finite number .* at most 0.1, got 0.2"),
+    ({"costs": [1, 2, 3]}, ValueError, "costs must have shape (10,) or", "got (3,)"),
+    ({"floor": 0.2}, ValueError, "floor must be a finite number", "at most 0.1, got 0.2"),
     ({"top": 2}, TypeError, "unexpected keyword argument 'top'"),
     ({"agents": {"a": 7}}, TypeError, "agent must be a name, a class, a function"),
     ({"env": 7}, TypeError, "env must be an id, a BanditProblem"),
@@ -520,10 +507,7 @@ COMPARISONS = [
 ]
 
 
-def test_comparisons():
-    for settings, error, text in COMPARISONS:
-        with refused(error, text):
-            bg.compare(**{"agents": ["random"], "replications": 2, "horizon": 2} | settings)
+SMALL = {"agents": ["random"], "replications": 2, "horizon": 2}
 
 
 def test_folders_of_results(tmp_path):
@@ -531,9 +515,9 @@ def test_folders_of_results(tmp_path):
         load_results(5)
     (tmp_path / "file").touch()
     with refused(FileExistsError, "out must be a folder, got"):
-        bg.compare(["random"], replications=2, horizon=2, out=tmp_path / "file")
+        bg.compare(**SMALL, out=tmp_path / "file")
     with pytest.raises(NotADirectoryError, match="file/below"):
-        bg.compare(["random"], replications=2, horizon=2, out=tmp_path / "file" / "below")
+        bg.compare(**SMALL, out=tmp_path / "file" / "below")
 
 
 AGENTS = [
@@ -598,6 +582,15 @@ POSTERIORS = [
     ({"size": 3}, "posterior must be a dict with the key 'name'"),
 ]
 TABLES = {
+    "options of one environment": (
+        lambda family, given: gym.make(f"bandit_gym:{family}Bandit-v0", **given),
+        ENVIRONMENTS,
+    ),
+    "statistics": (warm_start, LANES),
+    "wrappers": (make_in_wrapper, WRAPPERS),
+    "in-context data sets": (make_dataset, DATASETS),
+    "rollouts": (lambda of, given: rollout(*of, seed=0, **given), ROLLOUTS),
+    "comparisons": (lambda given: bg.compare(**SMALL | given), COMPARISONS),
     "options of vector environments": (lambda given: gym.make_vec(ENV, **given), VECTORS),
     "parameters of priors": (lambda make, given: make(*given), PRIORS),
     "dicts of priors": (prior_from_dict, PRIOR_DICTS),
@@ -614,16 +607,7 @@ TABLES = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_bad_arguments(name):
-    call, rows = TABLES[name]
-    for row in rows:
-        arguments, parts = row[: num_arguments(call)], row[num_arguments(call) :]
-        with pytest.raises(REFUSALS) as caught:
-            call(*arguments)
-        assert parts and all(part in str(caught.value) for part in parts), (row, caught.value)
-
-
-def num_arguments(call):
-    return len(signature(call).parameters)
+    check_refusals(*TABLES[name])
 
 
 def test_numbers_of_any_type_are_taken_as_pythons():

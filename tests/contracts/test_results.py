@@ -78,6 +78,12 @@ def final(rows, env, agent, column=CUMULATIVE_REGRET):
 RUNS = [(environment["label"], agent) for environment in ENVIRONMENTS for agent in LABELS]
 
 
+@pytest.fixture
+def only_tables(monkeypatch):
+    """Leave out the figures of reports and pages, which take most of their time."""
+    monkeypatch.setattr(plots, "FIGURES", {})
+
+
 # -- Rows ---------------------------------------------------------------------------------------
 
 
@@ -222,7 +228,9 @@ UNSCORED = (
 )
 
 
-def test_environments_where_uniform_play_loses_nothing_or_none_knows_what_have_no_score(tmp_path):
+def test_environments_where_uniform_play_loses_nothing_or_none_knows_what_have_no_score(
+    tmp_path, only_tables
+):
     sizes = {"replications": 10, "horizon": HORIZON}
     found = {}
     for environments in (ENVIRONMENTS, (*ENVIRONMENTS, *UNSCORED), UNSCORED):
@@ -512,7 +520,7 @@ def test_many_steps_are_drawn_as_rates_between_those_recorded(tmp_path):
     assert 0.4 < best[:, 1].mean() < 0.6
 
 
-def test_rates_are_per_decision_and_episodes_end_sooner_under_one_agent(tmp_path):
+def test_rates_are_per_decision_and_episodes_end_sooner_under_one_agent(tmp_path, monkeypatch):
     """Replication i ends after 2 + i steps under the first arm, which loses 0.7; the best lasts."""
     short = {"env": "stub_envs:Short-v0", "means": FIXED["means"]}
     experiment = Experiment([short], [WORST, BEST], replications=3, block_size=3, horizon=9)
@@ -520,6 +528,7 @@ def test_rates_are_per_decision_and_episodes_end_sooner_under_one_agent(tmp_path
     for kind, first, last in (("best-arm", 0.0, 1.0), ("per-step", 0.7, 0.0)):
         worst, best = (line.get_ydata() for line in results.plot(kind=kind).axes[0].lines)
         assert (worst, best) == (pytest.approx([first] * 4), pytest.approx([last] * 6)), kind
+    monkeypatch.setattr(plots, "FIGURES", {"regret": plots.chart_regret})
     text = write_html(results, tmp_path / "page.html").read_text("utf-8")
     assert re.search(r"<td>1.867</td>\s*<td>2.1</td>\s*<td>-</td>", text)
 
@@ -654,7 +663,9 @@ def test_tables_for_latex_have_the_rules_of_booktabs_and_a_row_for_each_agent(re
         assert [line.partition(" & ")[0] for line in lines][1:] == LABELS
 
 
-def test_columns_that_are_asked_for_are_in_all_tables_and_blank_ones_in_none(folder, tmp_path):
+def test_columns_that_are_asked_for_are_in_all_tables_and_blank_ones_in_none(
+    folder, tmp_path, only_tables
+):
     options = ["--latex", "--markdown", "--columns", "last_switch", "--out", str(tmp_path)]
     assert main(["report", str(folder), *options]) == 0
     for name in ("report.txt", "tables.tex", "tables.md"):
@@ -754,7 +765,7 @@ def test_results_that_are_not_of_one_comparison_are_refused(results, tmp_path):
 
 
 def test_the_command_report_takes_several_folders_of_one_results_version(
-    small, tmp_path, capsys, monkeypatch
+    small, tmp_path, capsys, monkeypatch, only_tables
 ):
     out, again = ["--out", str(tmp_path / "out")], tmp_path / "again"
     assert main(["report", str(small), str(small)]) == 2
@@ -830,10 +841,14 @@ def test_page_has_the_charts_tables_settings_and_versions(page, harmful, tmp_pat
     assert load_experiment(tmp_path / "again.json") == load_results(harmful).experiment
 
 
-def test_each_figure_of_the_page_has_its_numbers_beneath_and_in_words(folder, results, tmp_path):
-    text = write_html(load_results(folder), tmp_path / "page.html").read_text("utf-8")
-    figures = re.findall("<figure>.*?</figure>", text, re.S)
-    assert len(figures) == 2 * (1 + len(KINDS))  # for each environment a forest, and the others
+def test_page_of_five_agents_is_small_and_each_figure_has_its_numbers_beneath_and_in_words(
+    folder, results, tmp_path
+):
+    one = load_results(folder, Experiment(ENVIRONMENTS[1:], AGENTS, **SIZES))
+    path = write_html(one, tmp_path / "page.html")
+    assert path.stat().st_size < 600_000
+    figures = re.findall("<figure>.*?</figure>", path.read_text("utf-8"), re.S)
+    assert len(figures) == 1 + len(KINDS)  # a forest, and the others
     for figure in figures:
         spoken = unescape(re.search('aria-label="([^"]*)"', figure)[1])
         assert re.search(r"rom low to high: .*\d", spoken), spoken
@@ -852,12 +867,7 @@ def test_page_chooses_its_colours_for_light_and_for_dark(page):
     assert set(drawn) <= set(rules) and len({*rules, *rules.values()}) == 2 * len(rules)
 
 
-def test_page_of_five_agents_is_small(folder, tmp_path):
-    one = load_results(folder, Experiment(ENVIRONMENTS[:1], AGENTS, **SIZES))
-    assert write_html(one, tmp_path / "page.html").stat().st_size < 600_000
-
-
-def test_page_begins_with_an_answer_for_each_environment_and_counts_verdicts(tmp_path):
+def test_page_begins_with_an_answer_for_each_environment_and_counts_verdicts(tmp_path, only_tables):
     """Arms of means 0.2, 0.5, 0.9 lose 7, 4 and nothing in 10 steps, and uniform play 11/3."""
     arms = {"middle": 1, "first": 0, "last": 2}
     agents = [{"agent": "stub_agents:Constant", "arm": arms[name], "label": name} for name in arms]
@@ -877,11 +887,12 @@ def test_page_begins_with_an_answer_for_each_environment_and_counts_verdicts(tmp
     assert counts["middle"][1:] == ["-", "-", "-"]
 
 
-def test_same_results_give_the_same_page(page, harmful, tmp_path):
-    assert main(["report", str(harmful), "--html", "--out", str(tmp_path)]) == 0
-    texts = [path.read_text("utf-8") for path in (tmp_path / "report.html", page)]
-    found, expected = (re.sub(r"Written on [\d-]+", "", text) for text in texts)
-    assert found == expected
+def test_same_results_give_the_same_page(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(plots, "FIGURES", {"regret": plots.chart_regret})
+    found = load_results(small)
+    texts = [write_html(found, tmp_path / name).read_text("utf-8") for name in ("one", "two")]
+    first, second = (re.sub(r"Written on [\d-]+", "", text) for text in texts)
+    assert first == second
 
 
 def test_page_of_nothing_says_so_and_shows_the_experiment(harmful, tmp_path):

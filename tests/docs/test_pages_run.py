@@ -35,7 +35,7 @@ def first(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_page_runs_as_written(page, tmp_path, shared, request, monkeypatch):
+def test_page_runs_as_written(page, tmp_path, request, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # No workers, unless a page asks for them: they would take longer to start than to work.
     monkeypatch.setattr(Workers.__init__, "__defaults__", ("serial", None, None))
@@ -48,7 +48,7 @@ def test_page_runs_as_written(page, tmp_path, shared, request, monkeypatch):
         torch.set_num_threads(1)  # on shared cores two threads of a small network wait
     if page.name != "README.md":  # which makes these results itself
         shutil.copytree(request.getfixturevalue("first"), "results/first")
-    names = run_page(page, tmp_path, shared, monkeypatch)
+    names = run_page(page, tmp_path, monkeypatch)
     if page.name == "sb3.md":
         # PPO and Racing beat random play, of 10 on average. A random episode's variance is at most
         # 20 / 4 within an instance and 20^2 / 12 between them.

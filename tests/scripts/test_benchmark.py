@@ -16,7 +16,7 @@ from benchmarks.timing import (
     make_peer,
     match,
 )
-from scripts_run import TINY, run_benchmark, run_study
+from scripts_run import TINY, run_benchmark
 
 from scripts.studies import environments
 
@@ -33,18 +33,10 @@ MEASURED = "control environment exact racing smc propensities features"
 
 
 def run_families(folder: Path, *families: str) -> dict:
-    """Run the script with the least effort and return the values of its rows."""
+    """Run the script with the least effort and return what it has found."""
     path = folder / "found.json"
     assert run_benchmark(["--json", str(path), "--only", *families]) == 0
-    return {row["key"]: row["value"] for row in json.loads(path.read_text())["rows"]}
-
-
-@pytest.fixture(scope="module")
-def found(shared):
-    """Most rows, measured once for all processes of this test run."""
-    command = "python scripts/benchmark.py --quick --clock processor --only {} --json found.json"
-    folder = run_study(command.format(MEASURED), shared)
-    return json.loads((folder / "found.json").read_text())
+    return json.loads(path.read_text())
 
 
 def make_row(key: str, value: float | None, *interval: float, note: str = "") -> ResultRow:
@@ -57,7 +49,11 @@ def costing(*costs: float):
     return lambda num_rounds, clock: (next(remaining) * num_rounds, float(num_rounds))
 
 
-def test_values_are_positive_keys_unique_bars_and_the_machine_told_and_rows_of_peers_absent(found):
+@pytest.mark.nightly
+def test_values_are_positive_keys_unique_bars_and_the_machine_told_and_rows_of_peers_absent(
+    tmp_path,
+):
+    found = run_families(tmp_path, *MEASURED.split())
     values = [row["value"] for row in found["rows"] if row["key"] not in NEEDS_PEERS]
     assert all(math.isfinite(value) and value > 0 for value in values)
     assert len({row["key"] for row in found["rows"]}) == len(found["rows"])
@@ -71,7 +67,8 @@ def test_values_are_positive_keys_unique_bars_and_the_machine_told_and_rows_of_p
 
 
 def test_harness_has_its_thresholds_and_takes_a_share(tmp_path):
-    values = run_families(tmp_path, "harness")
+    rows = run_families(tmp_path, "harness")["rows"]
+    values = {row["key"]: row["value"] for row in rows}
     assert {key for key in TARGETS if key.startswith("harness.")} <= values.keys()
     assert all(value < 1 for value in values.values())
 
@@ -200,8 +197,8 @@ def test_peer_is_told_with_its_version_and_absent_with_its_reason_if_not_install
     assert {*PEER_NAMES} <= benchmark.document([], effort)["versions"].keys()
 
 
-def test_markdown_replaces_what_is_between_the_markers_and_refuses_a_page_without(found, tmp_path):
-    path = tmp_path / "performance.md"
+def test_markdown_replaces_what_is_between_the_markers_and_refuses_a_page_without(tmp_path):
+    path, found = tmp_path / "performance.md", benchmark.document([], Effort("test", 0.0, 1))
     path.write_text("no place for it\n")
     with pytest.raises(ValueError, match=r"places \['rows'\], got \[\]"):
         write_markdown(found, [], path)

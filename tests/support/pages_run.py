@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from documents import ROOT, run
 from gymnasium.envs.registration import registry
-from scripts_run import run_in_process, run_script, run_study
+from scripts_run import run_in_process, run_script
 from sybil import Document, Region, Sybil
 from sybil.parsers.markdown import CodeBlockParser
 
@@ -40,7 +40,6 @@ FIRST = "--replications 2 --horizon 20 --backend serial"
 """Of a comparison: no workers, which would take longer to start than to work."""
 
 REDUCED = {
-    r"python scripts/benchmark\.py --quick --clock .*": "--json found.json",
     r"bandit-gym compare --out results/first": "--replications 10 --horizon 100 --backend serial",
     r"bandit-gym compare --propensities": f"{FIRST} --horizon 3",
     r"bandit-gym compare( --(agents|env).*)?": FIRST,
@@ -69,10 +68,8 @@ FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
 OUTPUT = re.compile(r"<!-- output of: (.*) -->\s*$")
 
 
-def run_page(path, folder, shared, monkeypatch):
+def run_page(path, folder, monkeypatch):
     """Carry out a page in an empty folder, and return the names that its code made.
-
-    Studies, of `scripts/`, are run once for all pages, in the shared folder.
 
     Raises:
         AssertionError: if a command fails, or something else is printed than the page says.
@@ -84,7 +81,6 @@ def run_page(path, folder, shared, monkeypatch):
     (folder / "DIR").symlink_to("results/first")
     known = set(registry)
     document = Sybil(PARSERS, path=str(ROOT)).parse(Path(path))
-    document.namespace["shared"] = shared
     examples = list(document.examples())
     for example in sorted(examples, key=lambda each: each.region.evaluator is not write_file):
         example.evaluate()
@@ -107,7 +103,7 @@ def run_shell(example):
     """Run a block of commands, or one in a line of prose, and remember what each prints."""
     for line in example.parsed.replace("\\\n", "").splitlines():
         for command in shlex.join(shlex.split(line, comments=True)).split(" '&&' "):
-            printed = run_command(command, example.namespace["shared"])
+            printed = run_command(command)
             example.namespace.setdefault("outputs", {})[command] = printed
             example.namespace["last"] = example.end, printed
 
@@ -132,15 +128,13 @@ def compare(example):
         assert mask_times(printed).startswith(mask_times(example.parsed)), f"printed: {printed}"
 
 
-def run_command(command, shared):
+def run_command(command):
     """Run a command, in part where all of it takes long, and return what it prints."""
     if any(re.fullmatch(pattern, command) for pattern in EXCEPTIONS):
         return ""
     for pattern, options in REDUCED.items():
         if re.fullmatch(pattern, command):
             command = f"{SCALE.sub('', command)} {options}"
-            if command.startswith("python scripts/"):
-                return (run_study(command, shared) / "printed").read_text(encoding="utf-8")
             break
     if command.startswith("python scripts/"):
         return run_script(command)

@@ -1,10 +1,9 @@
 """How features arise: blocks of coefficients, and the deviation of linear predictors."""
 
-from itertools import product
-
 import gymnasium as gym
 import numpy as np
 import pytest
+from refusals import check_refusals
 
 from bandit_gym.contexts import CONTEXTS, count_coefficients, disjoint, hierarchical, make_contexts
 
@@ -36,9 +35,8 @@ NO_VISITORS = [
 
 
 def test_what_is_no_visitor_is_refused():
-    for make, (*visitor, error, text) in product((disjoint, hierarchical), NO_VISITORS):
-        with pytest.raises(error, match=text):
-            make(*visitor)
+    for make in (disjoint, hierarchical):
+        check_refusals(lambda x, k, intercept, make=make: make(x, k, intercept), NO_VISITORS)
 
 
 @pytest.mark.parametrize("contexts", CONTEXTS)
@@ -48,8 +46,8 @@ def test_linear_predictors_have_the_stated_deviation(contexts):
     num_draws, d = 10_000, count_coefficients(contexts, 3, 4)
     for link, deviation in (("logit", 2.0), ("log", 0.5)):
         rng, draw = np.random.default_rng(0), make_contexts(contexts, 3, d, link)
-        found = [draw([rng], 3, d)[0] @ rng.standard_normal(d) for _ in range(num_draws)]
-        gap = np.abs(np.mean(np.square(found)) / deviation**2 - 1)
+        features, theta = draw([rng] * num_draws, 3, d), rng.standard_normal((num_draws, d, 1))
+        gap = np.abs(np.mean(np.square(features @ theta)) / deviation**2 - 1)
         assert gap <= 4 * 3 / num_draws**0.5, link
 
 
@@ -59,16 +57,15 @@ def constant(rng, num_arms, num_features):
 
 
 ARGUMENTS = [
-    ({"contexts": "nomal"}, ValueError, "contexts must be .*normal"),
+    ({"contexts": "nomal"}, ValueError, "contexts must be", "normal"),
     ({"contexts": 3}, TypeError, "contexts must be a function, got 3"),
-    ({"contexts": constant}, ValueError, r"contexts\(.*\) must return numbers within"),
+    ({"contexts": constant}, ValueError, "contexts(", ") must return numbers within"),
     ({"prior": {"name": "normal", "mean": [0, 0], "std": 1}}, ValueError, "prior must have 5"),
     ({"likelihood": "gauss"}, ValueError, "likelihood"),
-    ({"observation": "counts"}, TypeError, r"contextual\(\) got an unexpected .* 'observation'"),
+    ({"observation": "counts"}, TypeError, "contextual() got an unexpected", "'observation'"),
 ]
 
 
 def test_arguments_of_the_environment_that_are_wrong_are_refused():
-    for make, (options, error, text) in product((gym.make, gym.make_vec), ARGUMENTS):
-        with pytest.raises(error, match=text):
-            make("ContextualBandit-v0", **options)
+    for make in (gym.make, gym.make_vec):
+        check_refusals(lambda given, make=make: make("ContextualBandit-v0", **given), ARGUMENTS)

@@ -9,6 +9,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from refusals import check_refusals
 from surface import SERIAL
 from wrapped_envs import play_both
 
@@ -135,11 +136,11 @@ def test_stored_results_do_not_count_once_the_file_of_a_table_has_changed(tmp_pa
 
 
 TABLES = [
-    ({"rewards": PAID[:3]}, r"features must have shape \(3, p\) or \(3, 3, d\), as"),
+    ({"rewards": PAID[:3]}, "features must have shape (3, p) or (3, 3, d), as"),
     ({"rewards": PAID[:, :1]}, "rewards must have a row for each visitor and 2 arms or more"),
     ({"rewards": PAID + 0.5}, "rewards must be 0 or 1 under bernoulli rewards, got"),
     ({"features": np.full(VISITORS.shape, np.inf)}, "features and rewards must be finite"),
-    ({"rewards": PAID - 1e200, "likelihood": "gaussian"}, "rewards must stay within .*1e.150"),
+    ({"rewards": PAID - 1e200, "likelihood": "gaussian"}, "rewards must stay within", "1e+150"),
     ({"contexts": "normal"}, "contexts must be"),
     ({"table": FRAME, "rewards": ["lift", "right"]}, "rewards must be a list of names"),
     ({"table": FRAME.reset_index(names="Unnamed: 0"), "rewards": REWARDS}, "has its index"),
@@ -155,6 +156,5 @@ TABLES = [
 def test_what_is_no_table_is_refused(tmp_path):
     (torn := tmp_path / "rows.parquet").touch()
     unread = {"table": torn, "rewards": REWARDS}, "table must be a file that can be read, got"
-    for options, text in [*TABLES, unread]:
-        with pytest.raises((TypeError, ValueError), match=text):
-            make(**({"features": None} if "table" in options else {}) | options)
+    features = {True: {"features": None}, False: {}}
+    check_refusals(lambda given: make(**features["table" in given] | given), [*TABLES, unread])

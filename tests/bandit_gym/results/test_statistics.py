@@ -90,15 +90,15 @@ def rejected(samples):
 
 def test_paired_p_value_keeps_its_level_on_normal_and_on_lognormal_differences():
     """It rejects 0.067 of centred ones at R = 20 (its docstring); Student's test rejects 0.14."""
-    normal = np.random.default_rng(0).normal(size=(1000, 20))
-    assert abs(rejected(normal) - 0.05) < 4 * math.sqrt(0.05 * 0.95 / 1000)
-    lognormal = np.random.default_rng(0).lognormal(size=(1000, 20)) - math.exp(0.5)
-    assert abs(rejected(lognormal) - 0.067) < 4 * math.sqrt(0.067 * 0.933 / 1000)
+    normal = np.random.default_rng(0).normal(size=(500, 20))
+    assert abs(rejected(normal) - 0.05) < 4 * math.sqrt(0.05 * 0.95 / 500)
+    lognormal = np.random.default_rng(0).lognormal(size=(500, 20)) - math.exp(0.5)
+    assert abs(rejected(lognormal) - 0.067) < 4 * math.sqrt(0.067 * 0.933 / 500)
 
 
 def test_paired_p_value_keeps_its_level_on_heavy_tails_to_both_sides():
     """The bootstrap alone rejects 0.07 to 0.08 of Student's t of 3 degrees at R = 20."""
-    samples = np.random.default_rng(0).standard_t(3, size=(1000, 20))
+    samples = np.random.default_rng(0).standard_t(3, size=(500, 20))
     students = np.mean(stats.ttest_1samp(samples, 0.0, axis=1).pvalue < 0.05)
     assert rejected(samples) <= students <= 0.05
 
