@@ -155,7 +155,8 @@ def merge_evaluations(evaluations: Evaluations, num: int, u: np.ndarray, value: 
 @inner
 def find_cell(edges: np.ndarray, size: int, u: float) -> int:
     """Return the cell that u is in."""
-    return min(max(np.searchsorted(edges[:size], u, side="right") - 1, 0), size - 1)
+    cell = int(np.searchsorted(edges[:size], u, side="right")) - 1
+    return min(max(cell, 0), size - 1)
 
 
 @inner

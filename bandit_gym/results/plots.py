@@ -440,9 +440,9 @@ def draw_forest(results: StoredResults, environment: Entry, style: str = "screen
         axes = figure.subplots()
         for level, row in enumerate(rows):
             low, middle, high = (row[f"cumulative_regret{end}"] for end in ("_low", "", "_high"))
-            style = styles[agents.index(row["agent"])]
-            axes.plot([low, high], [level, level], color=style.colour)
-            axes.plot(middle, level, style.marker, color=style.colour)
+            look = styles[agents.index(row["agent"])]
+            axes.plot([low, high], [level, level], color=look.colour)
+            axes.plot(middle, level, look.marker, color=look.colour)
             axes.annotate(
                 row["verdict"],
                 (np.fmax(middle, high), level),

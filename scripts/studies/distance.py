@@ -292,5 +292,5 @@ def _draw_point(
     axes: Axes, lean: Any, interval: Iterable[float], style: LineStyle, label: str
 ) -> None:
     share, low, high = interval
-    look = {"fmt": style.marker, "color": style.colour, "capsize": 2, "label": label}
-    axes.errorbar(lean, share, [[share - low], [high - share]], **look)
+    ends = [[share - low], [high - share]]
+    axes.errorbar(lean, share, ends, fmt=style.marker, color=style.colour, capsize=2, label=label)

@@ -279,7 +279,12 @@ def _draw_readings(axes: Axes, found: Found) -> None:
     for number, (label, points) in enumerate(kinds.items()):
         style = line_style(number)
         xs, ys = ([point[name] for point in points] for name in ("samples", "ratio"))
-        look = {"color": style.colour, "alpha": 0.6, "markeredgewidth": 0, "label": label}
+        look: dict[str, Any] = {
+            "color": style.colour,
+            "alpha": 0.6,
+            "markeredgewidth": 0,
+            "label": label,
+        }
         axes.plot(xs, ys, style.marker, **look)
     axes.plot(
         *(400, 1.0, "*"), color=INK, markersize=14, fillstyle="none", label="the paper's text"

@@ -159,7 +159,10 @@ def draw(found: Found) -> dict[str, Figure]:
     axes = figure.subplots()
     for label, value in found["numbers"]["bounds"].items():
         axes.axhline(value, color=GREY, linewidth=1, linestyle="--")
-        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        place: dict[str, Any] = {
+            "xycoords": ("axes fraction", "data"),
+            "textcoords": "offset points",
+        }
         above = label == "best possible"
         place |= {"va": "bottom" if above else "top", "xytext": (0, 2 if above else -2)}
         axes.annotate(f"{label}, {value:.1f}", (0.01, value), **place)
