@@ -28,12 +28,13 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import gammaincinv
 
 from agents.posteriors.weighted_draws import normalise_weights
-from agents.regression.draws import MIN_CAVITY, weigh_draws
+from agents.regression.draws import weigh_draws
 from agents.regression.gaussian import join_mean, make_prior_rows
 from agents.regression.likelihoods import make_link_code
 from agents.regression.normal_fit import Components, Data, Fit
+from agents.regression.proposals import MIN_CAVITY
 from agents.regression.rows import ForgettingRows, Rows, join_rows
-from agents.regression.sites import join_blocks, rebuild_lanes, update_sites
+from agents.regression.sites import ALL_ROWS, NEW_ROWS, NO_ROWS, update_sites
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, SharedMixture, StudentT
@@ -161,13 +162,17 @@ class CoefficientFits:
         is_split = fit.starts.size > 2
         if is_split and join_blocks(self.data, self.fit.seen, self.labels):
             self._arrange(self.fit.seen, self.fit.sites, self.fit.prior_sites)
-        if self._update_sites(np.zeros((0, 0), dtype=np.bool_)):
-            self._renew(self.num_rewards >= self.due)
+        self._update_sites(np.ones(self.due.shape, dtype=np.bool_), NEW_ROWS)
+        self.fit.seen[:] = rows.counts
+        is_due = self.num_rewards >= self.due
+        if is_due.any():
+            self._renew(is_due)
 
-    def _update_sites(self, is_due: np.ndarray) -> bool:
-        """Give new rows sites, or, if any are given, renew those of (N, B) due blocks."""
-        options = self.fit, self.num_rewards, self.due, self._point
-        return bool(update_sites(self.link, self.data, *options, is_due))
+    def _update_sites(self, chosen: np.ndarray, step: int) -> None:
+        """Take a step of `update_sites` in (N, B) chosen blocks."""
+        options = self.fit, self.num_rewards, self.due, self.is_laplace or None
+        pairs = map(np.ascontiguousarray, chosen.nonzero())  # with one layout, for one kernel
+        update_sites(self.link, self.data, *options, *pairs, step)
 
     def _take_summary(self, rows: Rows) -> None:
         """Let the prior be that after the rows which a summary stands for; begin anew with it."""
@@ -192,8 +197,7 @@ class CoefficientFits:
         self.fit.sites[:] *= (rows.discount**times)[:, None, None]
         self.num_rewards *= (rows.discount**times)[:, None]
         self.due *= (rows.discount**times)[:, None]
-        lanes = np.flatnonzero(times)
-        rebuild_lanes(self.link, self.data, self.fit, self.due, lanes, self._point)
+        self._update_sites((times[:, None] > 0) & (self.due != 0), NO_ROWS)
         self.num_discounts = rows.num_discounts.copy()
 
     def data_version(self) -> float:
@@ -205,11 +209,6 @@ class CoefficientFits:
     def has_seen(self, rows: Rows) -> bool:
         """Say whether fits are brought to all rows."""
         return np.array_equal(rows.counts, self.fit.seen)
-
-    @property
-    def _point(self) -> np.ndarray | None:
-        """(N, d) where likelihoods are expanded; None for EP."""
-        return self.fit.point if self.is_laplace else None
 
     def draw(self, rng: Generator, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, d, m) draws of (N, B) lengths, and their (N, B, m) log-weights."""
@@ -252,7 +251,7 @@ class CoefficientFits:
         """Renew the sites of the (N, B) blocks that are due, and what draws of theirs are worth."""
         for _ in range(NUM_SWEEPS):
             self._match_prior_sites(is_due)
-            self._update_sites(is_due)
+            self._update_sites(is_due, ALL_ROWS)
         is_low = is_due & (not self.is_laplace)
         # Few pilots may have missed a component.
         for num_pilots in NUM_PILOTS if self.components is None else NUM_PILOTS[-1:]:
@@ -319,6 +318,24 @@ class CoefficientFits:
         self.lengths = np.ones((num_lanes, num_blocks), dtype=np.int64)
         self.num_rewards = np.zeros((num_lanes, num_blocks), dtype=seen.dtype)
         self.due = np.zeros((num_lanes, num_blocks), dtype=seen.dtype)
+
+
+def join_blocks(data: Data, seen: np.ndarray, labels: np.ndarray) -> bool:
+    """Give the coefficients of each new row one label; say whether any label has changed.
+
+    Args:
+        data: all rows.
+        seen: (N, n) counts of each row before.
+        labels: (d,) block of each coefficient, the lowest coefficient in it.
+    """
+    lanes, rows = ((data.counts > 0) & (seen == 0)).nonzero()
+    is_used = data.columns[lanes, :, rows] != 0
+    lowest = np.where(is_used, labels, labels.size).min(axis=1)
+    joins = is_used[lowest < np.where(is_used, labels, -1).max(axis=1)]
+    for joined in joins:
+        names = np.unique(labels[joined])
+        labels[np.isin(labels, names)] = names[0]
+    return len(joins) > 0
 
 
 def describe_prior(problem: ContextualProblem) -> tuple[Components | None, np.ndarray, np.ndarray]:

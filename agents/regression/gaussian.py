@@ -27,13 +27,8 @@ from scipy import special
 from agents.numerics.choices import argmax_probabilities
 from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief
 from agents.posteriors.factory import find_methods
-from agents.regression.pool import (
-    LOG_NUM_DRAWS,
-    Pool,
-    SeededPools,
-    compare_normals,
-    draw_points,
-)
+from agents.regression.comparison import Pool, compare_normals
+from agents.regression.pool import LOG_NUM_DRAWS, SeededPools, draw_points
 from agents.regression.roots import Roots, describe_arms, join_prior
 from agents.regression.rows import Rows
 from bandit_gym.checks import check_choice, message

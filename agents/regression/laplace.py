@@ -17,15 +17,12 @@ import numpy as np
 
 from agents.regression.likelihoods import LinkCode, log_likelihood
 from agents.regression.normal_fit import (
-    Data,
-    Fit,
     dot,
     find_decrement,
-    find_rows,
     log_prior_and_sites,
-    read_features,
-    rebuild_block,
+    rebuild_root,
 )
+from agents.regression.roots import solve_root
 from bandit_gym.numerics.compiled import inner
 
 MAX_NEWTON_STEPS = 50
@@ -39,38 +36,76 @@ MIN_STEP_SHARE = 1e-12
 
 
 @inner
-def expand_block(link: LinkCode, data: Data, fit: Fit, lane: int, block: int) -> float:
+def expand_block(
+    link: LinkCode,
+    columns: np.ndarray,
+    rows: np.ndarray,
+    data: tuple[np.ndarray, np.ndarray, np.ndarray],
+    sites: np.ndarray,
+    priors: tuple[np.ndarray, np.ndarray],
+    point: np.ndarray,
+) -> float:
     """Expand all likelihoods of a block at its point; return the log-density there."""
-    part = slice(fit.starts[block], fit.starts[block + 1])
-    point, x = fit.point[lane, part], np.empty(part.stop - part.start)
-    total = log_prior_and_sites(fit, lane, fit.order[part], point)
-    for row in find_rows(fit, lane, block):
-        read_features(data, lane, row, fit.order[part], x)
-        eta, n, s = dot(x, point), float(data.counts[lane, row]), data.sums[lane, row]
+    (features, counts, sums), x = data, np.empty(point.size)
+    total = log_prior_and_sites(priors[0], priors[1], columns, point, x)
+    for row in rows:
+        for a in range(x.size):
+            x[a] = features[columns[a], row]
+        eta, n, s = dot(x, point), float(counts[row]), sums[row]
         value, score, tau = log_likelihood(link, eta, n, s)
         total += value
-        fit.sites[lane, row, 0], fit.sites[lane, row, 1] = tau, score + tau * eta
+        sites[row, 0], sites[row, 1] = tau, score + tau * eta
     return total
 
 
 @inner
-def find_mode(link: LinkCode, data: Data, fit: Fit, lane: int, block: int) -> None:
+def find_mode(
+    link: LinkCode,
+    columns: np.ndarray,
+    rows: np.ndarray,
+    data: tuple[np.ndarray, np.ndarray, np.ndarray],
+    sites: np.ndarray,
+    priors: tuple[np.ndarray, np.ndarray],
+    roots: tuple[np.ndarray, np.ndarray, np.ndarray],
+    mean: np.ndarray,
+    point: np.ndarray,
+) -> None:
     """Move the point of a block to the mode by Newton's steps, halved while they lead down.
 
-    Curvatures beyond rounding, as of features in large units, are left for a new start from 0.
+    It stays where the mean is near. Curvatures beyond rounding, as of features in large units, are
+    left for a new start from 0.
+
+    Args:
+        link: of the likelihood.
+        columns: (size,) coefficients.
+        rows: of the block.
+        data: features, counts and sums of the lane.
+        sites: (n, 2), are changed.
+        priors: (d, d + 1) rows of the prior, and (d, 2) sites.
+        roots: root, shift and errors of the block, are changed.
+        mean: (size,) is changed.
+        point: (size,) is changed.
     """
-    part = slice(fit.starts[block], fit.starts[block + 1])
-    point, value = fit.point[lane, part], expand_block(link, data, fit, lane, block)
+    root, shift, errors = roots
+    if find_decrement(root, mean, point) <= MAX_DECREMENT:
+        return
+    start, step = np.empty(point.size), np.empty(point.size)
+    value = expand_block(link, columns, rows, data, sites, priors, point)
     for _ in range(MAX_NEWTON_STEPS):
-        rebuild_block(data, fit, lane, block)
-        decrement = find_decrement(fit, lane, block)
+        rebuild_root(columns, rows, data[0], sites, priors[0], priors[1], root, shift, errors)
+        solve_root(root, shift, mean)
+        decrement = find_decrement(root, mean, point)
         if decrement < MIN_DECREMENT:
             return
-        start, step, share = point.copy(), fit.mean[lane, part] - point, 1.0
-        if math.isnan(decrement):
-            start, step, value = np.zeros(point.size), np.zeros(point.size), -np.inf
-        trial = np.nan
+        is_lost = math.isnan(decrement)
+        value = -np.inf if is_lost else value
+        for a in range(point.size):
+            start[a] = 0.0 if is_lost else point[a]
+            step[a] = 0.0 if is_lost else mean[a] - point[a]
+        trial, share = np.nan, 1.0
         while not trial >= value and share > MIN_STEP_SHARE:  # NaN leads down, too
-            point[:] = start + share * step
-            trial, share = expand_block(link, data, fit, lane, block), 0.5 * share
+            for a in range(point.size):
+                point[a] = start[a] + share * step[a]
+            trial = expand_block(link, columns, rows, data, sites, priors, point)
+            share *= 0.5
         value = trial

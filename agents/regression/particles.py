@@ -25,10 +25,10 @@ from numpy.random import Generator
 from agents.posteriors.particles import ParticlePosterior
 from agents.posteriors.populations import step_directions
 from agents.posteriors.weighted_draws import WeightedDraws
+from agents.regression.comparison import Pool
 from agents.regression.draws import add_likelihood
 from agents.regression.likelihoods import LinkCode, make_link_code
 from agents.regression.normal_fit import Data
-from agents.regression.pool import Pool
 from agents.regression.posterior import CoefficientPosterior
 from agents.regression.rows import Rows
 from bandit_gym.doubts import Doubt
@@ -168,5 +168,5 @@ def sum_likelihoods(link: LinkCode, data: Data, lanes: np.ndarray, theta: np.nda
     out, indices = np.zeros(theta.shape[:2]), np.arange(theta.shape[2])
     for i in range(lanes.size):
         known = np.flatnonzero(data.counts[lanes[i]])
-        add_likelihood(link, data, lanes[i], known, indices, theta[i], out[i])
+        add_likelihood(link, data, lanes[i], known, indices, theta[i].T, out[i])
     return out

@@ -16,19 +16,22 @@ from numpy.random import Generator
 
 from agents.posteriors.weighted_draws import WeightedDraws, normalise_weights
 from agents.racing.stopping import EFFECTIVE_SAMPLES
-from agents.regression.draws import choose_coefficients, find_best_arms, race_blocks
+from agents.regression.comparison import Pool, compare_normals, find_uses
+from agents.regression.draws import (
+    choose_coefficients,
+    find_best_arms,
+    race_blocks,
+    weigh_given,
+)
 from agents.regression.fits import MIN_SHARE, CoefficientFits
 from agents.regression.normal_fit import MIN_TAU
 from agents.regression.pool import (
     LOG_NUM_DRAWS,
-    Pool,
     PooledPosterior,
     SeededPools,
-    compare_normals,
     draw_fitted_pool,
+    draw_in_blocks,
     draw_points,
-    find_uses,
-    weigh_points,
 )
 from agents.regression.rows import Rows
 from bandit_gym.checks import check_choice, check_real
@@ -153,8 +156,7 @@ class CoefficientRace(FittedCoefficients):
         fits = self.fits
         if not fits.has_normal_prior or len(features) > len(fits.shares):
             return super().draw_best_arms(rng, features)
-        options = fits.link, fits.data, fits.fit, fits.lengths, fits.has_normal_prior
-        return np.asarray(race_blocks(rng, *options, features))
+        return race_blocks(rng, fits.link, fits.data, fits.fit, fits.lengths, features)
 
     def compact(self, evidence: Any, max_rows: int, features: np.ndarray) -> tuple[Any, float]:
         """Return evidence with sites in place of older rows; see `Posterior.compact`.
@@ -188,20 +190,18 @@ class CoefficientRace(FittedCoefficients):
 
     def _weigh_both(self, others: CoefficientFits) -> tuple[np.ndarray, np.ndarray]:
         """Return (d, m) draws, and (2, m) weights by these fits of one lane and by others."""
-        fits, rng = self.fits, make_generator("draws for compacting")
-        theta = np.empty((fits.fit.order.size, NUM_COMPARED))
-        log_weights = np.zeros((2, NUM_COMPARED))
-        for block, own in enumerate(np.split(fits.fit.order, fits.fit.starts[1:-1])):
-            noise = draw_points(rng, own.size, LOG_NUM_COMPARED, is_normal=False)[:NUM_COMPARED]
-            part = slice(fits.fit.starts[block], fits.fit.starts[block + 1])
-            draws = fits.fit.mean[0, part] + noise @ fits.fit.factor[0, part, part].T
-            theta[own] = draws.T
-            for each, total in zip((fits, others), log_weights, strict=True):
-                values, index = np.empty(NUM_COMPARED), (0, block)
-                options = each.fit, index, True, noise, draws, values
-                weigh_points(each.link, each.data, *options)
-                total += values
-        return theta, normalise_weights(log_weights)[0]
+        rng, is_prior = (
+            make_generator("draws for compacting"),
+            np.zeros(self.lengths.shape[1], bool),
+        )
+        points = draw_in_blocks(rng, self.fits.fit, LOG_NUM_COMPARED, is_prior, 1.0)
+        draws, log_weights = (np.ascontiguousarray(each[..., :NUM_COMPARED]) for each in points)
+        lengths, totals = np.full(log_weights.shape[:2], NUM_COMPARED), []
+        for fits in (self.fits, others):
+            values = log_weights.copy()
+            weigh_given(fits.link, fits.data, fits.fit, True, lengths, draws, values)
+            totals.append(values[0].sum(axis=0))
+        return draws[0], normalise_weights(np.array(totals))[0]
 
     def diagnostics(self) -> dict[str, np.ndarray]:
         """Return (N,) draws to decide from, what those of the worst block are worth, and doubts."""

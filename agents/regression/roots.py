@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandit_gym.numerics.compiled import inner, kernel
+from bandit_gym.numerics.compiled import inlined, inner, kernel
 
 ROUNDING = 2.0**-52
 """Of a rotated entry, as a share of its terms: one standard deviation."""
@@ -94,26 +94,28 @@ def rotate_row(
     """
     row_errors = np.zeros(row.size)
     for a in range(row.size):
-        if row[a] == 0.0 or row[a] ** 2 < NEGLIGIBLE * row_errors[a]:
+        if row[a] == 0.0 or row[a] * row[a] < NEGLIGIBLE * row_errors[a]:
             if root[a, a] == 0.0:
                 errors[a, a] += row_errors[a]
             else:
-                errors[a, a] += (0.5 * row_errors[a] / root[a, a]) ** 2
+                rounding = 0.5 * row_errors[a] / root[a, a]
+                errors[a, a] += rounding * rounding
             continue
         length, error = math.hypot(root[a, a], row[a]), errors[a, a]
         c, s = root[a, a] / length, row[a] / length
         root[a, a] = length
         # With r = 0 an error of r has an effect of the second order.
-        errors[a, a] = c * c * error + s * s * row_errors[a] + (0.5 * error / length) ** 2
+        rounding = 0.5 * error / length
+        errors[a, a] = c * c * error + s * s * row_errors[a] + rounding * rounding
         for k in range(a + 1, row.size):
             above, below = c * root[a, k], s * row[k]
             kept, left = c * row[k], s * root[a, k]
             error, row_error = errors[a, k], row_errors[k]
             root[a, k], row[k] = above + below, kept - left
-            rounding = (ROUNDING * (abs(above) + abs(below))) ** 2
-            errors[a, k] = c * c * error + s * s * row_error + rounding
-            rounding = (ROUNDING * (abs(kept) + abs(left))) ** 2
-            row_errors[k] = c * c * row_error + s * s * error + rounding
+            rounding = ROUNDING * (abs(above) + abs(below))
+            errors[a, k] = c * c * error + s * s * row_error + rounding * rounding
+            rounding = ROUNDING * (abs(kept) + abs(left))
+            row_errors[k] = c * c * row_error + s * s * error + rounding * rounding
         shift[a], value = c * shift[a] + s * value, c * value - s * shift[a]
     return value
 
@@ -168,12 +170,13 @@ def factor_precision(
             for b in range(a):
                 entry -= root[b, a] * root[b, k]
             root[a, k], root[k, a] = entry / root[a, a], 0.0
+        rounding = ROUNDING / root[a, a]
         for k in range(a, size):
-            errors[a, k] = precision[a, a] * precision[k, k] * (ROUNDING / root[a, a]) ** 2
+            errors[a, k] = precision[a, a] * precision[k, k] * (rounding * rounding)
     return True
 
 
-@inner
+@inlined
 def solve_root(root: np.ndarray, shift: np.ndarray, out: np.ndarray) -> None:
     """Set `out` to the (d,) mean R^-1 z."""
     for a in range(shift.size - 1, -1, -1):
@@ -195,8 +198,9 @@ def solve_transposed(
         value, error = row[a], 0.0
         for b in range(a):
             value -= root[b, a] * out[b]
-            error += (errors[b, a] + (ROUNDING * root[b, a]) ** 2) * out[b] ** 2
-        out[a] = 0.0 if value**2 < NEGLIGIBLE * error else value / root[a, a]
+            rounding = ROUNDING * root[b, a]
+            error += (errors[b, a] + rounding * rounding) * (out[b] * out[b])
+        out[a] = 0.0 if value * value < NEGLIGIBLE * error else value / root[a, a]
 
 
 @inner
@@ -214,7 +218,7 @@ def remove_row(root: np.ndarray, shift: np.ndarray, row: np.ndarray, value: floa
     """
     left = 1.0
     for a in range(row.size):
-        left -= row[a] ** 2
+        left -= row[a] * row[a]
     if not left > MIN_LEFT:
         return False
     length = math.sqrt(left)
@@ -234,7 +238,7 @@ def remove_row(root: np.ndarray, shift: np.ndarray, row: np.ndarray, value: floa
     return True
 
 
-@inner
+@inlined
 def invert_root(root: np.ndarray, out: np.ndarray) -> None:
     """Set `out` to the inverse of a (d, d) root, upper triangular too."""
     size = len(root)
@@ -259,9 +263,10 @@ def is_ill_conditioned(root: np.ndarray, errors: np.ndarray) -> bool:
     for a in range(len(root)):
         square = 0.0
         for b in range(a + 1):
-            square += root[b, a] ** 2
+            square += root[b, a] * root[b, a]
         is_small = not math.sqrt(square) <= MAX_CONDITION * root[a, a]
-        if is_small and not errors[a, a] <= (MAX_PIVOT_ERROR * root[a, a]) ** 2:
+        max_error = MAX_PIVOT_ERROR * root[a, a]
+        if is_small and not errors[a, a] <= max_error * max_error:
             return True
     return False
 

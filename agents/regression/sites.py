@@ -21,27 +21,23 @@ import math
 
 import numpy as np
 
-from agents.regression.laplace import MAX_DECREMENT, find_mode
+from agents.regression.laplace import find_mode
 from agents.regression.likelihoods import IDENTITY, LinkCode, find_peak, log_likelihood
 from agents.regression.normal_fit import (
     MIN_TAU,
     Data,
     Fit,
-    add_multiple,
-    copy_values,
-    describe_block,
     dot,
-    find_columns,
     find_decrement,
-    find_rows,
-    read_features,
-    rebuild_block,
-    scale_values,
+    rebuild_root,
 )
 from agents.regression.roots import (
+    invert_root,
+    is_ill_conditioned,
     remove_row,
     rotate_row,
     rotate_row_briefly,
+    solve_root,
     solve_transposed,
 )
 from bandit_gym.numerics.compiled import inner, kernel
@@ -59,6 +55,10 @@ NODE_STEP, NODES_PER_SIDE = 0.5, 14
 MAX_MOVE = 2.0
 """Standard deviations by which one row may move its predictor before all sites are matched again.
 Since the last sweep, the mean may move that far times the root of the number of coefficients."""
+
+NEW_ROWS, ALL_ROWS, NO_ROWS = range(3)
+"""Whose sites a step renews: of rows that have changed; of all, in a sweep; or, as sites were
+scaled already, of none."""
 
 MIN_SITE_CAVITY = 1e-6
 """Least precision of a cavity, as a share of the precision with the site."""
@@ -118,37 +118,53 @@ def match_site(
 
 
 @inner
+def read_features(features: np.ndarray, row: int, columns: np.ndarray) -> np.ndarray:
+    """Return (size,) features of a row, for some coefficients."""
+    x = np.empty(columns.size)
+    for a in range(columns.size):
+        x[a] = features[columns[a], row]
+    return x
+
+
+@inner
 def update_site(
     link: LinkCode,
-    data: Data,
-    fit: Fit,
-    index: tuple[int, int, int],
-    point: np.ndarray | None,
+    n: float,
+    s: float,
+    x: np.ndarray,
+    point: np.ndarray,
+    site: np.ndarray,
+    is_laplace: bool | None,
     is_sweep: bool,
-) -> float:
+    root: np.ndarray,
+    shift: np.ndarray,
+    errors: np.ndarray,
+) -> tuple[float, bool]:
     """Renew the site of one row, and bring the root to it.
-
-    Return how far the mean of its predictor has moved, in standard deviations before.
 
     Args:
         link: of the likelihood.
-        data: all rows.
-        fit: is changed.
-        index: lane, block and row.
-        point: (N, d) where to expand, for Laplace approximations; None matches moments.
+        n: rewards of the row.
+        s: their sum.
+        x: (size,) features, are overwritten.
+        point: (size,) coefficients to expand at, for Laplace approximations.
+        site: (2,) tau and nu, are changed.
+        is_laplace: see `update_sites`.
         is_sweep: whether the root is built anew soon, so that its errors do not matter.
+        root: (size, size) is changed, as the next two.
+        shift: (size,).
+        errors: (size, size).
+
+    Returns:
+        How far the mean of its predictor has moved, in standard deviations before; and whether
+        the root is lost, as rounding leaves nothing of it.
     """
-    lane, block, row = index
-    part = slice(fit.starts[block], fit.starts[block + 1])
-    root, shift = fit.root[lane, part, part], fit.shift[lane, part]
-    errors, x, image = fit.errors[lane, part, part], np.empty(shift.size), np.empty(shift.size)
-    read_features(data, lane, row, fit.order[part], x)
+    image = np.empty(x.size)
     solve_transposed(root, errors, x, image)
     eta, variance = dot(image, shift), dot(image, image)
-    n, s = float(data.counts[lane, row]), data.sums[lane, row]
-    old_tau, old_nu = fit.sites[lane, row]
-    if point is not None:
-        at_point = dot(x, point[lane, part])
+    old_tau, old_nu = site[0], site[1]
+    if is_laplace is not None:
+        at_point = dot(x, point)
         _, score, tau = log_likelihood(link, at_point, n, s)
         nu = score + tau * at_point
     elif link.kind == IDENTITY:  # is normal itself
@@ -157,158 +173,66 @@ def update_site(
         precision = max(1.0 / variance - old_tau, MIN_SITE_CAVITY / variance)
         centre = (eta / variance - old_nu) / precision
         tau, nu = match_site(link, n, s, centre, precision)
-    fit.sites[lane, row, 0], fit.sites[lane, row, 1] = tau, nu
-    change, slope = tau - old_tau, nu - old_nu
+    site[0], site[1] = tau, nu
+    change, slope, is_lost = tau - old_tau, nu - old_nu, False
+    size = math.sqrt(abs(change))
     if abs(change) < MIN_TAU:
-        add_multiple(slope, image, shift)
+        for a in range(x.size):
+            shift[a] += slope * image[a]
     elif change > 0.0:
-        scale_values(x, math.sqrt(change))
-        value = slope / math.sqrt(change)
+        for a in range(x.size):
+            x[a] *= size
         if is_sweep:
-            rotate_row_briefly(root, shift, x, value)
+            rotate_row_briefly(root, shift, x, slope / size)
         else:
-            rotate_row(root, shift, errors, x, value)
+            rotate_row(root, shift, errors, x, slope / size)
     else:
-        scale_values(image, math.sqrt(-change))
-        if not remove_row(root, shift, image, -slope / math.sqrt(-change)):
-            rebuild_block(data, fit, lane, block)
-    return abs(slope - change * eta) / (1.0 + change * variance) * math.sqrt(variance)
+        for a in range(x.size):
+            image[a] *= size
+        is_lost = not remove_row(root, shift, image, -slope / size)
+    move = abs(slope - change * eta) / (1.0 + change * variance) * math.sqrt(variance)
+    return move, is_lost
 
 
-@kernel
-def join_blocks(data: Data, seen: np.ndarray, labels: np.ndarray) -> bool:
-    """Give the coefficients of each new row one label; say whether any label has changed.
+@inner
+def place_rows(
+    order: np.ndarray,
+    starts: np.ndarray,
+    features: np.ndarray,
+    counts: np.ndarray,
+    seen: np.ndarray,
+    rows: np.ndarray,
+    row_starts: np.ndarray,
+    num_rewards: np.ndarray,
+) -> None:
+    """Put a lane's new rows into their blocks, and count rewards since the last time.
 
     Args:
-        data: all rows.
-        seen: (N, n) counts of each row before.
-        labels: (d,) block of each coefficient, the lowest coefficient in it.
+        order: of `Fit`, as the next.
+        starts: (B + 1,).
+        features: (d, n) of the lane's rows.
+        counts: (n,).
+        seen: (n,) counts the last time.
+        rows: (n,) is changed, as the next two.
+        row_starts: (B + 1,).
+        num_rewards: (B,).
     """
-    has_changed = False
-    for lane in range(len(seen)):
-        for row in range(seen.shape[1]):
-            if data.counts[lane, row] > 0 and seen[lane, row] == 0:
-                lead = -1
-                for a in range(labels.size):
-                    if data.columns[lane, a, row] != 0.0:
-                        lead = a if lead < 0 else lead
-                        low, high = min(labels[a], labels[lead]), max(labels[a], labels[lead])
-                        has_changed |= low < high
-                        for c in range(labels.size):
-                            labels[c] = low if labels[c] == high else labels[c]
-    return has_changed
-
-
-@inner
-def find_block(data: Data, fit: Fit, lane: int, row: int) -> int:
-    """Return the block of a row, -1 if all its features are 0."""
-    for block in range(fit.starts.size - 1):
-        for a in find_columns(fit, block):
-            if data.columns[lane, a, row] != 0.0:
-                return block
-    return -1
-
-
-@inner
-def insert_row(fit: Fit, lane: int, block: int, row: int) -> None:
-    """Put a new row beside those of its block."""
-    starts, rows = fit.row_starts[lane], fit.rows[lane]
-    for i in range(starts[-1], starts[block + 1], -1):
-        rows[i] = rows[i - 1]
-    rows[starts[block + 1]] = row
-    for later in range(block + 1, starts.size):
-        starts[later] += 1
-
-
-@inner
-def sort_rows(data: Data, fit: Fit, lane: int, num_rewards: np.ndarray) -> None:
-    """Sort a lane's rows that have sites into blocks that are new, and count (N, B) rewards."""
-    for row in range(fit.seen.shape[1]):
-        block = find_block(data, fit, lane, row) if fit.seen[lane, row] != 0 else -1
-        if block >= 0:
-            insert_row(fit, lane, block, row)
-            num_rewards[lane, block] += fit.seen[lane, row]
-
-
-@inner
-def add_rows(
-    link: LinkCode,
-    data: Data,
-    fit: Fit,
-    num_rewards: np.ndarray,
-    due: np.ndarray,
-    point: np.ndarray | None,
-) -> bool:
-    """Renew the sites of all rows whose counts have changed, and count (N, B) rewards.
-
-    Return whether a block is due: has as many rewards as (N, B) say, which is 0 of a new one. Of
-    Laplace approximations and EP, only that is compiled which `point` asks for, see `update_site`.
-    """
-    is_any_due, num_blocks = False, due.shape[1]
-    for lane in range(len(due)):
-        if fit.row_starts[lane, -1] == 0:  # no data, or blocks have joined
-            sort_rows(data, fit, lane, num_rewards)
-        for block in range(num_blocks):
-            if due[lane, block] == 0:
-                rebuild_block(data, fit, lane, block)
-        has_changed = np.zeros(num_blocks, dtype=np.bool_)
-        still_serves = np.ones(num_blocks, dtype=np.bool_)
-        for row in range(fit.seen.shape[1]):
-            change = data.counts[lane, row] - fit.seen[lane, row]
-            block = find_block(data, fit, lane, row) if change != 0 else -1
-            if block >= 0:
-                if fit.seen[lane, row] == 0:
-                    insert_row(fit, lane, block, row)
-                move = update_site(link, data, fit, (lane, block, row), point, False)
-                still_serves[block] &= move <= MAX_MOVE
-                num_rewards[lane, block] += change
-                has_changed[block] = True
-            fit.seen[lane, row] = data.counts[lane, row]
-        for block in range(num_blocks):
-            # A block whose sites no longer serve is due at once.
-            if has_changed[block] and not (
-                renew_factor(link, data, fit, (lane, block), point) and still_serves[block]
-            ):
-                due[lane, block] = 0
-            is_any_due |= num_rewards[lane, block] >= due[lane, block]
-    return is_any_due
-
-
-@inner
-def renew_factor(
-    link: LinkCode, data: Data, fit: Fit, index: tuple[int, int], point: np.ndarray | None
-) -> bool:
-    """Bring mean and factor to a root that has changed; move the point that is too far off.
-
-    Return whether EP's sites still serve: many small moves in one direction are as bad as one.
-    """
-    lane, block = index
-    describe_block(fit, lane, block)
-    size = fit.starts[block + 1] - fit.starts[block]
-    off = find_decrement(fit, lane, block)
-    if point is None:
-        return off <= MAX_MOVE * math.sqrt(size)
-    if not off <= MAX_DECREMENT:
-        find_mode(link, data, fit, lane, block)
-    return True
-
-
-@kernel
-def rebuild_lanes(
-    link: LinkCode,
-    data: Data,
-    fit: Fit,
-    due: np.ndarray,
-    lanes: np.ndarray,
-    point: np.ndarray | None,
-) -> None:
-    """Bring the blocks of (L,) lanes to sites that have been scaled, and find which are due."""
-    for lane in lanes:
-        for block in range(due.shape[1]):
-            if due[lane, block] != 0:
-                rebuild_block(data, fit, lane, block)
-                if not renew_factor(link, data, fit, (lane, block), point):
-                    due[lane, block] = 0
+    num_blocks = num_rewards.size
+    is_sorted = row_starts[num_blocks] > 0  # else there are no data, or blocks have joined
+    for row in range(seen.size):
+        change = counts[row] - seen[row] if is_sorted else counts[row]
+        a, block = 0 if change != 0 else order.size, 0
+        while a < order.size and features[order[a], row] == 0.0:
+            a += 1
+            block += a == starts[block + 1]
+        if a < order.size:  # else nothing is new, or all features are 0
+            num_rewards[block] += change
+            if seen[row] == 0 or not is_sorted:
+                for i in range(row_starts[num_blocks], row_starts[block + 1], -1):
+                    rows[i] = rows[i - 1]
+                rows[row_starts[block + 1]] = row
+                for later in range(block + 1, num_blocks + 1):
+                    row_starts[later] += 1
 
 
 @kernel
@@ -318,33 +242,70 @@ def update_sites(
     fit: Fit,
     num_rewards: np.ndarray,
     due: np.ndarray,
-    point: np.ndarray | None,
-    is_due: np.ndarray,
-) -> bool:
-    """Do as `add_rows`; or, of (N, B) blocks that are due where N > 0, as `refine_blocks`.
-
-    What these share is most of both, and compiled once.
-    """
-    if len(is_due) == 0:
-        return add_rows(link, data, fit, num_rewards, due, point)
-    refine_blocks(link, data, fit, is_due, point)
-    return False
-
-
-@inner
-def refine_blocks(
-    link: LinkCode, data: Data, fit: Fit, is_due: np.ndarray, point: np.ndarray | None
+    is_laplace: bool | None,
+    lanes: np.ndarray,
+    blocks: np.ndarray,
+    step: int,
 ) -> None:
-    """Match all sites of the (N, B) due blocks; of Laplace approximations, rebuild them alone."""
-    for lane in range(len(is_due)):
-        for block in range(is_due.shape[1]):
-            if is_due[lane, block]:
-                rebuild_block(data, fit, lane, block)
-                if point is None:
-                    for row in find_rows(fit, lane, block):
-                        update_site(link, data, fit, (lane, block, row), point, True)
-                    rebuild_block(data, fit, lane, block)
-                    part = slice(fit.starts[block], fit.starts[block + 1])
-                    copy_values(fit.mean[lane, part], fit.point[lane, part])
-                elif not find_decrement(fit, lane, block) <= MAX_DECREMENT:  # by the prior's sites
-                    find_mode(link, data, fit, lane, block)
+    """Bring blocks to their data, to all sites anew, or to sites that were scaled.
+
+    The root of a block is built anew before the first site, unless there are few to renew; where
+    it is lost; and after a sweep, whose rotations do without a look at rounding. A block whose
+    sites no longer serve is due at once.
+
+    Args:
+        link: of the likelihood.
+        data: all rows.
+        fit: is changed.
+        num_rewards: (N, B) of each block, to which those of new rows are added.
+        due: (N, B) rewards at which all sites are matched again, 0 of a new block, or at once.
+        is_laplace: True for Laplace approximations, None for EP: of both, only that is compiled
+            which is asked for.
+        lanes: (J,) of the blocks.
+        blocks: (J,) of these lanes; all of a lane, in their order, with NEW_ROWS.
+        step: NEW_ROWS, ALL_ROWS or NO_ROWS, whose sites are renewed.
+    """
+    is_sweep = step == ALL_ROWS and is_laplace is None
+    for j in range(lanes.size):
+        lane, block = lanes[j], blocks[j]
+        features, counts, sums = data.columns[lane], data.counts[lane], data.sums[lane]
+        seen, sites, prior_sites = fit.seen[lane], fit.sites[lane], fit.prior_sites[lane]
+        all_rows, row_starts = fit.rows[lane], fit.row_starts[lane]
+        if step == NEW_ROWS and block == 0:
+            rewards = num_rewards[lane]
+            place_rows(fit.order, fit.starts, features, counts, seen, all_rows, row_starts, rewards)
+        part = slice(fit.starts[block], fit.starts[block + 1])
+        columns, rows = fit.order[part], all_rows[row_starts[block] : row_starts[block + 1]]
+        root, shift = fit.root[lane, part, part], fit.shift[lane, part]
+        errors, prior = fit.errors[lane, part, part], fit.prior
+        mean, point = fit.mean[lane, part], fit.point[lane, part]
+        is_stale, serves = step != NEW_ROWS or due[lane, block] == 0, True
+        is_changed = is_stale
+        num_rows = rows.size if step == NEW_ROWS or is_sweep else 0
+        for i in range(num_rows + 1):
+            if is_stale or (is_sweep and i == num_rows):
+                rebuild_root(
+                    columns, rows, features, sites, prior, prior_sites, root, shift, errors
+                )
+                is_stale = False
+            if i < num_rows and (is_sweep or counts[rows[i]] != seen[rows[i]]):
+                row, is_changed = rows[i], True
+                n, s, site = float(counts[row]), sums[row], sites[row]
+                x = read_features(features, row, columns)
+                move, is_stale = update_site(
+                    link, n, s, x, point, site, is_laplace, is_sweep, root, shift, errors
+                )
+                serves &= move <= MAX_MOVE
+        if is_changed:
+            solve_root(root, shift, mean)
+            off = find_decrement(root, mean, point)
+            if is_laplace is not None:
+                of_rows, of_prior = (features, counts, sums), (prior, prior_sites)
+                roots = root, shift, errors
+                find_mode(link, columns, rows, of_rows, sites, of_prior, roots, mean, point)
+            elif not (is_sweep or (serves and off <= MAX_MOVE * math.sqrt(mean.size))):
+                due[lane, block] = 0  # many small moves in one direction are as bad as one
+            for a in range(mean.size):
+                point[a] = mean[a] if is_sweep else point[a]
+            invert_root(root, fit.factor[lane, part, part])
+            fit.is_ill_conditioned[lane, block] = is_ill_conditioned(root, errors)

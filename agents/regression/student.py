@@ -26,8 +26,9 @@ from numpy.random import Generator
 from scipy import special
 
 from agents.posteriors.student import student_log_density, student_std, student_tail
+from agents.regression.comparison import compare_normals
 from agents.regression.gaussian import GaussianCoefficients, NormalBelief, join_mean
-from agents.regression.pool import LOG_NUM_DRAWS, compare_normals, draw_points
+from agents.regression.pool import LOG_NUM_DRAWS, draw_points
 from agents.regression.roots import Roots, join_prior
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import ContextualProblem

@@ -19,6 +19,7 @@ written to, what is there is read, and nothing is kept.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import pickle
@@ -33,6 +34,7 @@ from typing import Any
 import numba
 import numpy as np
 from filelock import FileLock
+from numba.core import event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 from numba.core.types import NamedTuple, NamedUniTuple
@@ -63,6 +65,31 @@ def kernel(function: Any) -> Any:
 def inner(function: Any) -> Any:
     """Let kernels call a function, compiled, which in Python stays as it is."""
     return register_jitable(**OPTIONS)(function)
+
+
+def inlined(function: Any) -> Any:
+    """Let kernels compile a function as a part of each of them, as if it were written there."""
+    return numba.njit(inline="always", **OPTIONS)(function)
+
+
+class PausedCollection(event.Listener):
+    """No garbage collection while numba compiles, which is a sixth of the time it would take."""
+
+    def __init__(self) -> None:
+        self._was_enabled: list[bool] = []  # before each function that compiles now
+
+    def on_start(self, event: Any) -> None:
+        """Pause it."""
+        self._was_enabled.append(gc.isenabled())
+        gc.disable()
+
+    def on_end(self, event: Any) -> None:
+        """Go on as before."""
+        if self._was_enabled.pop():
+            gc.enable()
+
+
+event.register("numba:compile", PausedCollection())  # type: ignore[no-untyped-call]
 
 
 class ReadCache(FunctionCache):

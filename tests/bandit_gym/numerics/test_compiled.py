@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -9,7 +10,9 @@ from collections import namedtuple
 from contextlib import contextmanager
 from pathlib import Path
 
+import numba
 import pytest
+from numba.core import event
 from numba.core.types import NamedUniTuple, float64
 
 from bandit_gym.numerics.compiled import KernelFiles
@@ -138,3 +141,28 @@ def test_where_no_folder_can_be_written_to_kernels_work_and_say_so_once(tmp_path
         loops.write_text(loops.read_text() + "\n@kernel\ndef another(x):\n    return x\n")
         assert run() == ["18.0 0"]
     assert (tmp_path / "said").read_text().count("set NUMBA_CACHE_DIR to one that can") == 1
+
+
+class Watch(event.Listener):
+    """Keeps whether the collector is on when a function begins to compile, and when it has."""
+
+    def __init__(self):
+        self.is_on = []
+
+    def on_start(self, event):
+        self.is_on.append(gc.isenabled())
+
+    on_end = on_start
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_nothing_is_collected_while_a_function_compiles_and_all_is_as_before_afterwards(is_on):
+    watch, was_on = Watch(), gc.isenabled()
+    (gc.enable if is_on else gc.disable)()
+    try:
+        with event.install_listener("numba:compile", watch):
+            numba.njit(lambda x: x)(1.0)
+        assert watch.is_on == [False, is_on]
+        assert gc.isenabled() == is_on
+    finally:
+        (gc.enable if was_on else gc.disable)()
