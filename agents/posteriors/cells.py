@@ -251,9 +251,9 @@ class ArmDensity(NamedTuple):
     def evaluate(self, u: FloatArray) -> FloatArray:
         """Return the (3, ...) functions at u of any shape."""
         means = self.coordinate.means(u)
-        rows = np.full((means.size, self.problem.num_arms), means.flat[0])
-        rows[:, self.arm] = means.ravel()  # the others stay, which slices are cheaper for
-        values = log_prior(self.problem, self.support, rows)[:, self.arm].reshape(u.shape)
+        of_arms = np.full((means.size, self.problem.num_arms), means.flat[0])
+        of_arms[:, self.arm] = means.ravel()  # the others stay, which slices are cheaper for
+        values = log_prior(self.problem, self.support, of_arms)[:, self.arm].reshape(u.shape)
         (low, step), weigh = self.coordinate.typical, self.problem.likelihood.log_likelihood
         with np.errstate(all="ignore"):
             one, other = weigh(means, 1, low), weigh(means, 1, low + step)
