@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from agents.rules.greedy import EpsilonGreedy as EpsilonGreedy
     from agents.rules.greedy import Greedy as Greedy
     from agents.rules.greedy import UniformRandom as UniformRandom
-    from agents.rules.linear import LaplaceThompson as LaplaceThompson
-    from agents.rules.linear import LinUCB as LinUCB
     from agents.rules.lookahead import InformationDirected as InformationDirected
     from agents.rules.lookahead import InformationRelaxation as InformationRelaxation
     from agents.rules.lookahead import KnowledgeGradient as KnowledgeGradient
     from agents.rules.thompson import ExactThompson as ExactThompson
+    from agents.rules.thompson import LaplaceThompson as LaplaceThompson
     from agents.rules.thompson import SlidingWindow as SlidingWindow
     from agents.rules.thompson import SMCThompson as SMCThompson
     from agents.rules.thompson import Thompson as Thompson
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from agents.rules.ucb import MOSS as MOSS
     from agents.rules.ucb import UCB1 as UCB1
     from agents.rules.ucb import BayesUCB as BayesUCB
+    from agents.rules.ucb import LinUCB as LinUCB
     from agents.rules.ucb import UCBTuned as UCBTuned
     from bandit_gym.problem import BanditProblem
 
@@ -64,7 +64,7 @@ _TARGETS = {
         "finite_horizon_gittins": "rules.gittins:FiniteHorizonGittins",
         "optimistic_gittins": "rules.gittins:OptimisticGittins",
     },
-    "with features": {"laplace": "rules.linear:LaplaceThompson", "lin_ucb": "rules.linear:LinUCB"},
+    "with features": {"laplace": "rules.thompson:LaplaceThompson", "lin_ucb": "rules.ucb:LinUCB"},
     "looking ahead": {
         "knowledge_gradient": "rules.lookahead:KnowledgeGradient",
         "information_directed": "rules.lookahead:InformationDirected",

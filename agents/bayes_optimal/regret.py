@@ -267,8 +267,8 @@ def thompson_probabilities(
     kinds, horizon = group_arms(Arms(problem)), int(counts.max()) + 1
     keys = find_keys(np.array(kinds), counts, sums.astype(np.int64), horizon)
     order = np.argsort(keys, axis=1)  # which exchanges arms of one prior
-    seen, rows = np.unique(np.take_along_axis(keys, order, axis=1), return_inverse=True)
-    states, places = np.unique(rows.reshape(counts.shape), axis=0, return_inverse=True)
+    seen, table_rows = np.unique(np.take_along_axis(keys, order, axis=1), return_inverse=True)
+    states, places = np.unique(table_rows.reshape(counts.shape), axis=0, return_inverse=True)
     shares, below = make_posterior_table(problem, kinds, seen, horizon)
     of_states = np.empty(states.shape)
     size = max(1, MAX_NUMBERS_PER_BATCH // shares.shape[1])

@@ -116,9 +116,9 @@ def action_probabilities_with_error(
         check_real("tolerance", tolerance, above=0.0, below=1.0)
     prices = None
     if values is not None or costs is not None:
-        row = 1, len(sums) if isinstance(problem, ContextualProblem) else num_arms
-        worth = check_per_arm("values", 1.0 if values is None else values, row, is_positive=True)
-        prices = worth[0], check_per_arm("costs", 0.0 if costs is None else costs, row)[0]
+        sizes = 1, len(sums) if isinstance(problem, ContextualProblem) else num_arms
+        worth = check_per_arm("values", 1.0 if values is None else values, sizes, is_positive=True)
+        prices = worth[0], check_per_arm("costs", 0.0 if costs is None else costs, sizes)[0]
     if isinstance(problem, ContextualProblem):
         best, error = contextual_probabilities(problem, counts, sums, tolerance, prices)
         return best, np.array(error)
@@ -135,7 +135,7 @@ def action_probabilities_with_error(
     else:
         solve = partial(joint_probabilities, problem, tolerance or SAMPLING_TOLERANCE, prices)
     statistics = [num_pulls, totals] + ([] if centred is None else [centred])
-    rows = np.stack(statistics, axis=-2).reshape(-1, len(statistics), num_arms)
-    answers = [solve(*row) for row in rows]
+    data = np.stack(statistics, axis=-2).reshape(-1, len(statistics), num_arms)
+    answers = [solve(*of_arms) for of_arms in data]
     probabilities, errors = (np.array([answer[i] for answer in answers]) for i in (0, 1))
     return probabilities.reshape(shape), errors.reshape(shape[:-1])

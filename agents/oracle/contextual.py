@@ -232,7 +232,7 @@ def polar_probabilities(target: PosteriorTarget, arms: FloatArray) -> tuple[Floa
     for _ in range(MAX_HALVINGS[arms.shape[1]]):
         halves = halve_simplices(corners)
         new = integrate_cones(target, halves, 0)
-        total = logsumexp(np.concatenate([values, new, *(each[2] for each in done)]))
+        total = logsumexp(np.concatenate([values, new, *(masses for *_, masses in done)]))
         change = np.abs(np.exp(values - total) - np.exp(new.reshape(-1, 2) - total).sum(axis=1))
         is_done = np.repeat((change <= tolerance) & _are_short(corners, directions), 2)
         owners = np.repeat(owners, 2)
@@ -242,7 +242,7 @@ def polar_probabilities(target: PosteriorTarget, arms: FloatArray) -> tuple[Floa
             break
     parts = [np.concatenate(part) for part in zip(*done, (corners, owners, values), strict=True)]
     finer = integrate_cones(target, parts[0], NUM_FINER)
-    of_arms, before = (_shares(parts[1], each, len(arms)) for each in (finer, parts[2]))
+    of_arms, before = (_shares(parts[1], logs, len(arms)) for logs in (finer, parts[2]))
     error = 0.5 * float(np.abs(of_arms - before).sum()) + len(corners) * tolerance
     # A ray has one peak. Draws that are not on it say that there are others, as of a mixture.
     best, (below, above) = find_peaks(target.log_density_on_rays(directions), len(directions))
@@ -306,11 +306,11 @@ def halve_simplices(corners: FloatArray) -> FloatArray:
     pairs = np.array([(i, j) for i in range(num_features) for j in range(i)])
     lengths = np.linalg.norm(corners[:, pairs[:, 0]] - corners[:, pairs[:, 1]], axis=-1)
     ends = pairs[lengths.argmax(axis=1)]
-    rows = np.arange(len(corners))
+    simplices = np.arange(len(corners))
     halves = np.repeat(corners[:, None], 2, axis=1)
-    middle = corners[rows, ends[:, 0]] + corners[rows, ends[:, 1]]
+    middle = corners[simplices, ends[:, 0]] + corners[simplices, ends[:, 1]]
     for side in (0, 1):
-        halves[rows, side, ends[:, side]] = _unit(middle)
+        halves[simplices, side, ends[:, side]] = _unit(middle)
     return halves.reshape(-1, num_features, num_features)
 
 

@@ -326,14 +326,14 @@ def joint_probabilities(
     Raises:
         ToleranceError: if the error is larger.
     """
-    arms, rows, pulled = Arms(problem), np.eye(problem.num_arms), counts > 0
+    arms, unit, pulled = Arms(problem), np.eye(problem.num_arms), counts > 0
     priced = Arms(problem, prices)
 
     def find_worth(theta: FloatArray) -> FloatArray:
         return priced.worth(arms.line.means(theta))
 
-    compared: Compared = rows if prices is None else find_worth
-    data = rows[pulled], counts[pulled], sums[pulled]
+    compared: Compared = unit if prices is None else find_worth
+    data = unit[pulled], counts[pulled], sums[pulled]
     target = MeansTarget(problem, *data, line=arms.line, support=arms.support)
     rng = make_generator("importance sampling of the oracle")
     theta = target.sample_prior(rng, BATCH_SIZE)

@@ -66,7 +66,7 @@ def predictive_means(problem: BanditProblem, horizon: int) -> FloatArray:
     prior = problem.prior
     if isinstance(prior, Beta):
         n, s = np.arange(float(horizon))[:, None], np.arange(float(horizon))
-        alpha, beta = (np.reshape(each, (-1, 1, 1)) for each in (prior.alpha, prior.beta))
+        alpha, beta = (np.reshape(size, (-1, 1, 1)) for size in (prior.alpha, prior.beta))
         is_same_prior = (alpha == alpha[0]).all() and (beta == beta[0]).all()
         means = (alpha + s) / (alpha + beta + n)
         return np.asarray(means[:1] if is_same_prior else means)

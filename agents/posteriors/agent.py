@@ -165,19 +165,14 @@ class PosteriorAgent(Agent):
         """Whether totals say all that it needs: not where its posterior learns single rewards."""
         return self._posterior is None or type(self._posterior).learn is Posterior.learn
 
-    def belief(self, features: Any = None) -> Belief:
+    def belief(self) -> Belief:
         """Return what is known after all that was observed, for a rule within a decision.
 
-        It changes with the agent; `posterior` is for everybody else.
-
-        Args:
-            features: of the arms, as for `act`, where the problem has features; None is those of
-                the last `act`.
+        Features are those of the last `act`, where the problem has them. It changes with the agent;
+        `posterior` is for everybody else.
         """
-        rng = self.rng
-        if self._has_features:
-            features = self._features(features)
-        self._posterior.update(rng, self.evidence)
+        features = self._features(None) if self._has_features else None
+        self._posterior.update(self.rng, self.evidence)
         belief = self._posterior.predict(features)
         if self._prices:
             belief = PricedBelief(belief, *self._prices)

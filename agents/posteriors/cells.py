@@ -251,9 +251,9 @@ class ArmDensity(NamedTuple):
     def evaluate(self, u: FloatArray) -> FloatArray:
         """Return the (3, ...) functions at u of any shape."""
         means = self.coordinate.means(u)
-        rows = np.full((means.size, self.problem.num_arms), means.flat[0])
-        rows[:, self.arm] = means.ravel()  # the others stay, which slices are cheaper for
-        values = log_prior(self.problem, self.support, rows)[:, self.arm].reshape(u.shape)
+        of_arms = np.full((means.size, self.problem.num_arms), means.flat[0])
+        of_arms[:, self.arm] = means.ravel()  # the others stay, which slices are cheaper for
+        values = log_prior(self.problem, self.support, of_arms)[:, self.arm].reshape(u.shape)
         (low, step), weigh = self.coordinate.typical, self.problem.likelihood.log_likelihood
         with np.errstate(all="ignore"):
             one, other = weigh(means, 1, low), weigh(means, 1, low + step)
@@ -326,7 +326,11 @@ def draw_values(density: ArmDensity, draws: FloatArray) -> DrawnValues:
 
 
 def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
-    """Return the cells of one arm: halved until each is smooth, empty, unknown or a jump.
+    """Return the cells of one arm, halved until nothing is left to resolve in them.
+
+    That is where polynomials follow all three functions, or those of the prior alone if one reward
+    of a typical size has no likelihood there; where the prior has no mass without data; and where a
+    cell is too short to halve. Functions that are not followed get a straight line.
 
     Args:
         density: of the arm.
@@ -335,15 +339,11 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
     Raises:
         ValueError: if there are more than MAX_CELLS; names the arm.
     """
-    coordinate, sizes, drawn = density.coordinate, density.sizes(), draw_values(density, draws)
-    steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
-    support = coordinate.positions(density.support[density.arm])
-    edges = np.concatenate([-steps, steps, coordinate.limits, support])
-    edges = np.unique(np.clip(edges, *coordinate.limits))
-    left, right, top, num_done = edges[:-1], edges[1:], drawn.log_density.max(), 0
-    done: list[tuple[np.ndarray, ...]] = []
+    sizes, drawn = density.sizes(), draw_values(density, draws)
+    edges, done = find_first_edges(density), list[list[np.ndarray]]()
+    left, right, top = edges[:-1], edges[1:], drawn.log_density.max()
     while len(left):
-        if num_done + len(left) > MAX_CELLS:
+        if len(left) + sum(len(cells[0]) for cells in done) > MAX_CELLS:
             raise ValueError(
                 f"problem.prior must have a log-density of at most {MAX_CELLS} smooth pieces for "
                 f"method='grid', got more for arm {density.arm}; use RacingThompson."
@@ -352,25 +352,23 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         values = density.evaluate(u)
         highest, log_likelihood = values[0].max(axis=-1), values[2]
         top = max(top, highest.max())
-        polynomials, fits_prior, fits_all = _fit_polynomials(values, coordinate, u, sizes, top)
+        fits = _fit_polynomials(values, density.coordinate, u, sizes, top)
+        polynomials, follows_prior, follows_all = fits
         is_missed = drawn.find_missed(left, right, polynomials[0], top)
-        # Cells need no fit where no mean is: by the prior, or by the likelihood of one reward.
         is_low = (highest < top - MAX_LOG_DEPTH) & ~is_missed
         is_empty = np.isneginf(highest) & ~is_missed
         is_unlikely = log_likelihood.max(axis=-1) < -MAX_LOG_LIKELIHOOD_DROP
         is_steep = np.ptp(log_likelihood, axis=-1) > MAX_LOG_LIKELIHOOD_DROP
-        fits_prior &= ~is_low & ~is_missed  # all that counts without data
-        fits_all &= fits_prior & ~is_unlikely & ~is_steep
+        follows_prior &= ~is_low & ~is_missed
+        follows_all &= follows_prior & ~is_unlikely & ~is_steep
         is_short = right - left <= MIN_CELL_LENGTH * (1 + np.abs(right))
-        is_done = fits_all | is_low | (is_unlikely & fits_prior) | is_short
-        is_fitted = np.stack([fits_prior, fits_all, fits_all])[..., None]
-        kept = np.where(is_fitted, polynomials, _straight_lines(values)).swapaxes(0, 1)
-        columns = left, right, kept, is_empty, ~(fits_all | is_empty)
-        done.append(tuple(column[is_done] for column in columns))
-        num_done += int(is_done.sum())
-        left, right = left[~is_done], right[~is_done]
-        middle = (left + right) / 2
-        left, right = np.stack([left, middle], 1).ravel(), np.stack([middle, right], 1).ravel()
+        is_done = follows_all | (follows_prior & is_unlikely) | is_low | is_short
+        follows = np.stack([follows_prior, follows_all, follows_all])[..., None]
+        kept = np.where(follows, polynomials, _straight_lines(values)).swapaxes(0, 1)
+        columns = left, right, kept, is_empty, ~(follows_all | is_empty)
+        done.append([column[is_done] for column in columns])
+        ends = np.stack([left, (left + right) / 2, right], axis=1)[~is_done]
+        left, right = ends[:, :-1].ravel(), ends[:, 1:].ravel()
     left, right, polynomials, is_empty, is_unknown = map(np.concatenate, zip(*done, strict=True))
     order = np.argsort(left, kind="stable")
     inside = np.flatnonzero(~is_empty[order])
@@ -378,6 +376,14 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
     polynomials[:, 0, 0] = np.maximum(polynomials[:, 0, 0] - top, EXCLUDED_LOG_DENSITY)
     edges = np.append(left[order], right[order[-1]])
     return ArmCells(edges, polynomials[order], is_unknown[order])
+
+
+def find_first_edges(density: ArmDensity) -> FloatArray:
+    """Return increasing u: steps that double on either side of 0, and the ends of the support."""
+    steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
+    limits, support = density.coordinate.limits, density.support[density.arm]
+    edges = np.concatenate([-steps, steps, limits, density.coordinate.positions(support)])
+    return np.unique(np.clip(edges, *limits))
 
 
 def _straight_lines(values: FloatArray) -> FloatArray:

@@ -213,9 +213,9 @@ class MixturePosterior(ExactPosterior):
             return np.asarray(off.flat[index])
 
         index, tolerances = np.arange(low.size).reshape(low.shape), {"fatol": LEVEL_TOLERANCE}
-        found = find_root(residual, (low, high), args=(index,), tolerances=tolerances)
+        roots = find_root(residual, (low, high), args=(index,), tolerances=tolerances)
         end = np.where(residual(low, index) > 0, low, high)  # by rounding, no root lies between
-        return np.where(found.success, found.x, end)
+        return np.where(roots.success, roots.x, end)
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (m, N, K) densities at (m,) places."""

@@ -1,6 +1,7 @@
-"""Upper confidence bounds: UCB1, UCB-Tuned, MOSS, KL-UCB and Bayes-UCB.
+"""Upper confidence bounds: UCB1, UCB-Tuned, MOSS, KL-UCB, LinUCB and Bayes-UCB.
 
-Notation: K arms, N lanes, T pulls in an episode, t so far in a lane, n_i of them on arm i.
+Notation: K arms, N lanes, d features, T pulls in an episode, t so far in a lane, n_i of them on arm
+i.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from agents.base.conjugacy import find_row, is_compiled
 from agents.posteriors.agent import PosteriorAgent
 from agents.rules.greedy import empirical_means, positive_counts
 from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, remaining_pulls
+from agents.rules.thompson import require_features
 from bandit_gym.checks import check_real, message
 from bandit_gym.likelihoods import Gaussian, Likelihood, is_binary
-from bandit_gym.problem import MAX_MEAN, BanditProblem
+from bandit_gym.priors import Normal
+from bandit_gym.problem import MAX_MEAN, BanditProblem, ContextualProblem
 
 
 class UCB1(Agent):
@@ -152,6 +155,52 @@ class KLUCB(Agent):
         level = log_t + self.c * np.log(np.maximum(log_t, 1.0))
         bounds = _upper_means(self.problem.likelihood, positive_counts(self), self.lane_sums, level)
         return np.where(self.lane_counts > 0, bounds, np.inf)
+
+
+class LinUCB(Agent):
+    """Pull the arm with the largest x . theta + alpha sqrt(x' A^-1 x), a bound on a linear mean.
+
+    A = ridge I + sum_i x_i x_i' and theta = A^-1 sum_i y_i x_i are those of a ridge regression of
+    rewards on features, under any likelihood; the prior is not asked. Where each arm has a block of
+    features of its own, so it has a regression of its own: Algorithm 1 of the paper.
+
+    Arguments:
+        problem: likelihood, prior and the number of features.
+        alpha: width of the bounds, in standard errors of rewards of deviation 1, at least 0.
+        ridge: weight of the penalty on squared coefficients, > 0; 1 in the paper.
+        discount: see `Agent`.
+        window: see `Agent`.
+
+    References:
+        Li, Chu, Langford and Schapire (2010), "A contextual-bandit approach to personalized news
+        article recommendation".
+    """
+
+    takes_features = True
+    takes_available = True
+
+    def __init__(
+        self,
+        problem: ContextualProblem,
+        *,
+        alpha: float = 1.0,
+        ridge: float = 1.0,
+        discount: float = 1.0,
+        window: int | None = None,
+    ) -> None:
+        require_features(type(self), problem)
+        from agents.regression.gaussian import GaussianCoefficients  # slow to import
+
+        super().__init__(problem, discount=discount, window=window)
+        self.alpha = check_real("alpha", alpha, minimum=0.0)
+        prior = Normal(0.0, check_real("ridge", ridge, above=0.0) ** -0.5)
+        sizes = problem.num_arms, problem.num_features
+        self._regression = GaussianCoefficients(ContextualProblem(Gaussian(1.0), prior, *sizes))
+
+    def _scores(self) -> np.ndarray:
+        self._regression.update(self.rng, self.evidence)
+        belief = self._regression.predict(self.evidence.decision_features)
+        return belief.mean() + self.alpha * belief.std()
 
 
 class BayesUCB(PosteriorAgent):

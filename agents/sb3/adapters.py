@@ -103,7 +103,7 @@ class AgentPolicy:
         ended = check_mask("dones", dones, np.size(actions))
         if infos and "feedback_step" in infos[0]:
             names = [name for name in infos[0] if name.startswith("feedback_")]
-            deliver(self.agent, {name: np.stack([each[name] for each in infos]) for name in names})
+            deliver(self.agent, {name: np.stack([info[name] for info in infos]) for name in names})
         else:
             self.agent.observe(actions, rewards)
         self.agent.reset_lanes(ended)

@@ -679,21 +679,6 @@ def test_many_decisions_with_features_rest_on_a_pool_that_says_what_it_is_worth(
     assert agent.diagnostics()["num_samples"] < 100
 
 
-@in_settings([s for s, (_, kind, _) in SETTINGS.items() if kind not in ("chains", *FEATURED)])
-def test_numpy_draws_by_the_probabilities_of_any_data(setting):
-    """It refuses probabilities whose sum is off by more than 1.5e-8."""
-    rng = np.random.default_rng(0)
-    num_lanes = 5 if "information_relaxation" in setting or "racing" in setting else 30
-    agent = make(setting, num_lanes)
-    counts = rng.integers(0, 9 ** rng.integers(1, 3, (num_lanes, 1)), (num_lanes, 4))
-    agent.warm_start(counts, rng.binomial(counts, rng.random((num_lanes, 4))))
-    lane_probabilities = [agent.action_probabilities()]
-    if setting.split(",")[0] not in WITHOUT_POSTERIOR:
-        lane_probabilities.append(agent.posterior().best_arm_probabilities())
-    for probabilities in np.concatenate(lane_probabilities):
-        assert 0 <= rng.choice(4, p=probabilities) < 4
-
-
 def test_agents_say_whether_their_probabilities_are_exact():
     exact = "exact, conjugate", "exact, grid", "exact, mixture", "racing, grid", "smc, grid"
     for setting in (*exact, "bayes_ucb, conjugate"):
