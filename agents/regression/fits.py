@@ -27,12 +27,12 @@ from scipy.cluster.vq import kmeans2
 from scipy.sparse.csgraph import connected_components
 from scipy.special import gammaincinv
 
+from agents.base.rows import ForgettingRows, Rows, join_rows
 from agents.posteriors.weighted_draws import normalise_weights
 from agents.regression.draws import MIN_CAVITY, weigh_draws
 from agents.regression.gaussian import join_mean, make_prior_rows
 from agents.regression.likelihoods import make_link_code
 from agents.regression.normal_fit import Components, Data, Fit
-from agents.regression.rows import ForgettingRows, Rows, join_rows
 from agents.regression.sites import join_blocks, rebuild_lanes, update_sites
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator

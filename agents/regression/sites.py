@@ -21,6 +21,12 @@ import math
 
 import numpy as np
 
+from agents.numerics.roots import (
+    remove_row,
+    rotate_row,
+    rotate_row_briefly,
+    solve_transposed,
+)
 from agents.regression.laplace import MAX_DECREMENT, find_mode
 from agents.regression.likelihoods import IDENTITY, LinkCode, find_peak, log_likelihood
 from agents.regression.normal_fit import (
@@ -37,12 +43,6 @@ from agents.regression.normal_fit import (
     read_features,
     rebuild_block,
     scale_values,
-)
-from agents.regression.roots import (
-    remove_row,
-    rotate_row,
-    rotate_row_briefly,
-    solve_transposed,
 )
 from bandit_gym.numerics.compiled import inner, kernel
 
