@@ -20,7 +20,12 @@ from numpy.random import SeedSequence
 
 from agents.base.conjugacy import REFERENCE, reference_prior
 from agents.base.decisions import Decider
-from agents.base.evidence import make_evidence, view_read_only
+from agents.base.evidence import (
+    MAX_REWARDS,
+    CountsAndSums,
+    WindowedCountsAndSums,
+    view_read_only,
+)
 from agents.base.saved import copy_with_arms, describe_agent, write_agent_file
 from agents.base.threads import atomic
 from bandit_gym.checks import (
@@ -28,8 +33,10 @@ from bandit_gym.checks import (
     check_actions,
     check_features,
     check_file,
+    check_integer,
     check_mask,
     check_played,
+    check_real,
     check_rewards,
     check_squares,
     check_statistics,
@@ -56,6 +63,31 @@ def with_prior(problem: Any, prior: Any) -> BanditProblem:
     if is_reference and not isinstance(problem, ContextualProblem):
         return replace(problem, prior=reference_prior(problem.likelihood))
     return replace(problem, prior=make_prior(prior))
+
+
+def make_evidence(problem: BanditProblem, discount: float, window: int | None) -> Any:
+    """Return the kind of evidence that a problem and the options of an agent ask for.
+
+    Args:
+        problem: whose rewards are kept, in rows if arms have features.
+        discount: in (0, 1].
+        window: w >= 1, or None.
+    """
+    discount = check_real("discount", discount, above=0.0, maximum=1.0)
+    if window is not None:
+        window = check_integer("window", window, minimum=1, maximum=MAX_REWARDS)
+        if discount < 1.0:
+            raise ValueError(message("window", "be None beside a discount", window))
+    keeps_squares = problem.likelihood.needs_squares
+    if isinstance(problem, ContextualProblem):
+        from agents.base.rows import ForgettingRows, Rows  # bring numba
+
+        if discount == 1.0 and window is None:
+            return Rows(problem.num_features, keeps_squares)
+        return ForgettingRows(problem.num_features, keeps_squares, discount, window)
+    if window is not None:
+        return WindowedCountsAndSums(problem.num_arms, window, keeps_squares=keeps_squares)
+    return CountsAndSums(problem.num_arms, discount, keeps_squares=keeps_squares)
 
 
 class AgentMeta(type):

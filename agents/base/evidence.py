@@ -15,13 +15,9 @@ equal ones, in one event: one step of a discount and one place in a window.
 from __future__ import annotations
 
 import copy
-from importlib import import_module
 from typing import Any, ClassVar, Self
 
 import numpy as np
-
-from bandit_gym.checks import check_integer, check_real, message
-from bandit_gym.problem import BanditProblem, ContextualProblem
 
 MAX_STATISTICS = 10**9
 """Counts of all lanes and arms: 8 GB of them."""
@@ -244,32 +240,6 @@ class WindowedCountsAndSums(CountsAndSums):
             earlier = totals, self._totals[lanes, arms], self._total_squares[lanes, arms]
             known = window_counts, window_sums, squares
             self.squares[lanes, arms] = merge_squares(*known, *earlier)
-
-
-def make_evidence(problem: BanditProblem, discount: float, window: int | None) -> Any:
-    """Return the kind of evidence that a problem and the options of an agent ask for.
-
-    Args:
-        problem: whose rewards are kept, in `agents.regression.rows` if arms have features.
-        discount: in (0, 1].
-        window: w >= 1, or None.
-    """
-    discount, num_arms = check_real("discount", discount, above=0.0, maximum=1.0), problem.num_arms
-    if window is not None:
-        window = check_integer("window", window, minimum=1, maximum=MAX_REWARDS)
-        if discount < 1.0:
-            raise ValueError(message("window", "be None beside a discount", window))
-    keeps_squares = problem.likelihood.needs_squares
-    if isinstance(problem, ContextualProblem):
-        # By name: it is a layer above, and loads for problems with features alone.
-        rows: Any = import_module("agents.regression.rows")
-        sizes = problem.num_features, keeps_squares
-        if discount == 1.0 and window is None:
-            return rows.Rows(*sizes)
-        return rows.ForgettingRows(*sizes, discount, window)
-    if window is not None:
-        return WindowedCountsAndSums(num_arms, window, keeps_squares=keeps_squares)
-    return CountsAndSums(num_arms, discount, keeps_squares=keeps_squares)
 
 
 def make_room_for_weights(counts: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,1 +1,1 @@
-"""Posteriors of the coefficients of features: rows of data, proposals, and beliefs of the means."""
+"""Posteriors of the coefficients of features: proposals, and beliefs of the means."""

@@ -27,13 +27,13 @@ from scipy.cluster.vq import kmeans2
 from scipy.sparse.csgraph import connected_components
 from scipy.special import gammaincinv
 
+from agents.base.rows import ForgettingRows, Rows, join_rows
 from agents.posteriors.weighted_draws import normalise_weights
 from agents.regression.draws import weigh_draws
 from agents.regression.gaussian import join_mean, make_prior_rows
 from agents.regression.likelihoods import make_link_code
 from agents.regression.normal_fit import Components, Data, Fit
 from agents.regression.proposals import MIN_CAVITY
-from agents.regression.rows import ForgettingRows, Rows, join_rows
 from agents.regression.sites import ALL_ROWS, NEW_ROWS, NO_ROWS, update_sites
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator

@@ -7,7 +7,7 @@ coefficients is normal, with
     mean       m = A^-1 (S_0^-1 m_0 + sum_i y_i x_i / s^2).
 
 The means of arms with features X are X theta, which is N(X m, X A^-1 X'). What is kept is the root
-of A, see `agents.regression.roots`.
+of A, see `agents.numerics.roots`.
 
 Notation: K arms, N lanes, d features, m draws.
 
@@ -24,13 +24,13 @@ import numpy as np
 from numpy.random import Generator
 from scipy import special
 
+from agents.base.rows import Rows
 from agents.numerics.choices import argmax_probabilities
+from agents.numerics.roots import Roots, describe_arms, join_prior
 from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief
 from agents.posteriors.factory import find_methods
 from agents.regression.comparison import Pool, compare_normals
 from agents.regression.pool import LOG_NUM_DRAWS, SeededPools, draw_points
-from agents.regression.roots import Roots, describe_arms, join_prior
-from agents.regression.rows import Rows
 from bandit_gym.checks import check_choice, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.doubts import Doubt

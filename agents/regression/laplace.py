@@ -15,6 +15,7 @@ import math
 
 import numpy as np
 
+from agents.numerics.roots import solve_root
 from agents.regression.likelihoods import LinkCode, log_likelihood
 from agents.regression.normal_fit import (
     dot,
@@ -22,7 +23,6 @@ from agents.regression.normal_fit import (
     log_prior_and_sites,
     rebuild_root,
 )
-from agents.regression.roots import solve_root
 from bandit_gym.numerics.compiled import inner
 
 MAX_NEWTON_STEPS = 50

@@ -6,7 +6,7 @@ precision matrix A and the mean m are (Rasmussen and Williams 2006, equation 3.5
 
     A = W'W + sum_i tau_i x_i x_i',    A m = W'W m_0 + sum_i nu_i x_i.
 
-A is kept as a root, see `agents.regression.roots`. Coefficients of a mixture have a site each
+A is kept as a root, see `agents.numerics.roots`. Coefficients of a mixture have a site each
 beside, or in place of, the normal prior. `agents.regression.sites` has the sites of expectation
 propagation, `agents.regression.laplace` those of the Laplace approximation.
 
@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.regression.roots import (
+from agents.numerics.roots import (
     factor_precision,
     rotate_row,
     solve_transposed,
@@ -85,7 +85,7 @@ class Fit(NamedTuple):
         prior_sites: (N, d, 2) tau and nu of each coefficient, for a mixture; else 0.
         point: (N, d) where likelihoods are expanded, for Laplace approximations; of EP the mean of
             the last sweep.
-        root: (N, d, d) root of the precision matrix, see `agents.regression.roots`.
+        root: (N, d, d) root of the precision matrix, see `agents.numerics.roots`.
         shift: (N, d) of the root.
         errors: (N, d, d) of the root.
         is_ill_conditioned: (N, B) where rounding may have decided.

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.rows import Rows
 from agents.posteriors.particles import ParticlePosterior
 from agents.posteriors.populations import step_directions
 from agents.posteriors.weighted_draws import WeightedDraws
@@ -30,7 +31,6 @@ from agents.regression.draws import add_likelihood
 from agents.regression.likelihoods import LinkCode, make_link_code
 from agents.regression.normal_fit import Data
 from agents.regression.posterior import CoefficientPosterior
-from agents.regression.rows import Rows
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.compiled import kernel
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.rows import Rows
 from agents.posteriors.weighted_draws import WeightedDraws, normalise_weights
 from agents.racing.stopping import EFFECTIVE_SAMPLES
 from agents.regression.comparison import Pool, compare_normals, find_uses
@@ -33,7 +34,6 @@ from agents.regression.pool import (
     draw_in_blocks,
     draw_points,
 )
-from agents.regression.rows import Rows
 from bandit_gym.checks import check_choice, check_real
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import ContextualProblem

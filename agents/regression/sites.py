@@ -21,6 +21,15 @@ import math
 
 import numpy as np
 
+from agents.numerics.roots import (
+    invert_root,
+    is_ill_conditioned,
+    remove_row,
+    rotate_row,
+    rotate_row_briefly,
+    solve_root,
+    solve_transposed,
+)
 from agents.regression.laplace import find_mode
 from agents.regression.likelihoods import IDENTITY, LinkCode, find_peak, log_likelihood
 from agents.regression.normal_fit import (
@@ -30,15 +39,6 @@ from agents.regression.normal_fit import (
     dot,
     find_decrement,
     rebuild_root,
-)
-from agents.regression.roots import (
-    invert_root,
-    is_ill_conditioned,
-    remove_row,
-    rotate_row,
-    rotate_row_briefly,
-    solve_root,
-    solve_transposed,
 )
 from bandit_gym.numerics.compiled import inner, kernel
 

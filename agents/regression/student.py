@@ -8,7 +8,7 @@ under features x_i leave
 
 and coefficients that are m + (b_n / a_n)^1/2 A^-1/2 T, with T multivariate Student's t of 2 a_n
 degrees of freedom: standard normal z times one stretch (a_n / g)^1/2, g ~ Gamma(a_n). The minimum
-is what rotations leave of the rewards and of the prior, see `agents.regression.roots`.
+is what rotations leave of the rewards and of the prior, see `agents.numerics.roots`.
 
 Notation: K arms, N lanes, d features, m draws, Q nodes.
 
@@ -25,11 +25,11 @@ import numpy as np
 from numpy.random import Generator
 from scipy import special
 
+from agents.numerics.roots import Roots, join_prior
 from agents.posteriors.student import student_log_density, student_std, student_tail
 from agents.regression.comparison import compare_normals
 from agents.regression.gaussian import GaussianCoefficients, NormalBelief, join_mean
 from agents.regression.pool import LOG_NUM_DRAWS, draw_points
-from agents.regression.roots import Roots, join_prior
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import ContextualProblem
 

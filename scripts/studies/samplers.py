@@ -17,11 +17,11 @@ import numpy as np
 from numpy.random import Generator
 from scipy import special
 
+from agents.base.rows import Rows
 from agents.numerics.choices import draw_arms
 from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.base import Posterior
 from agents.regression.fits import CoefficientFits
-from agents.regression.rows import Rows
 from bandit_gym.checks import message
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
 from bandit_gym.priors import Normal

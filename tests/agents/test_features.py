@@ -9,7 +9,7 @@ from gymnasium.error import InvalidAction
 from scipy import stats
 
 from agents import RacingThompson, load, make_agent
-from agents.regression.rows import Rows
+from agents.base.rows import Rows
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import MultivariateNormal, Normal

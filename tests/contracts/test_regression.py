@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from agents import make_agent
+from agents.base.rows import Rows
 from agents.regression.gaussian import GaussianCoefficients
 from agents.regression.posterior import CoefficientRace, LaplaceCoefficients
-from agents.regression.rows import Rows
 from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
 from bandit_gym.priors import Normal, StudentT

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from agents.base.rows import Rows
 from agents.regression.posterior import CoefficientRace
-from agents.regression.rows import Rows
 from agents.rules.thompson import Thompson
 from bandit_gym.fidelity import run_suite
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson

@@ -5,13 +5,13 @@ import pytest
 import scipy
 from families import DensityOnly
 
+from agents.base.rows import Rows
 from agents.oracle import action_probabilities
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.regression.likelihoods import TILE_ROWS, log_likelihood, make_link_code
 from agents.regression.normal_fit import Data
 from agents.regression.particles import ParticleCoefficients, sum_likelihoods
 from agents.regression.posterior import CoefficientRace, LaplaceCoefficients
-from agents.regression.rows import Rows
 from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, SharedMixture, StudentT

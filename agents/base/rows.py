@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from agents.base.evidence import make_room_for_weights, merge_squares
-from agents.regression.roots import Roots, add_rows_to_roots, make_roots
+from agents.numerics.roots import Roots, add_rows_to_roots, make_roots
 from bandit_gym.checks import check_features, message
 from bandit_gym.checks.typing import BoolArray, FloatArray
 
