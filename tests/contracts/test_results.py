@@ -80,7 +80,7 @@ RUNS = [(environment["label"], agent) for environment in ENVIRONMENTS for agent 
 
 @pytest.fixture
 def only_tables(monkeypatch):
-    """Leave out the figures of reports and pages, which take most of their time."""
+    """Leave out the figures of reports and pages but the first, which take most of their time."""
     monkeypatch.setattr(plots, "FIGURES", {})
 
 
