@@ -22,6 +22,12 @@ def search_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands draw no figures, which take most of the time of a small one."""
+    monkeypatch.setattr("bandit_gym.results.plots.save_figures", lambda *_, **__: [])
+
+
+@pytest.fixture
 def rng() -> np.random.Generator:
     """A generator with a fixed seed."""
     return np.random.default_rng(20261120)

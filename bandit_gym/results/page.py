@@ -27,6 +27,7 @@ from bandit_gym.results.report import (
     MISSING_CELL,
     Table,
     closing_notes,
+    interval_notes,
     make_aggregate,
     make_tables,
     version_notes,
@@ -46,6 +47,8 @@ MAX_CURVE_POINTS = 120
 
 NUM_TABLE_STEPS = 6
 """Of the horizontal axis, at which the table of a chart lists its values."""
+
+REGRET = "cumulative_regret"
 
 SECURITY_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -218,16 +221,15 @@ def _write_forest(results: StoredResults, environment: Entry) -> str:
     from bandit_gym.results.plots import draw_forest
 
     title = f"{environment.label}: regret at the horizon, 95 % intervals"
-    ranking = results.ranking()
-    ranking = ranking[(ranking["env"] == environment.label) & ranking["regret"].notna()]
-    rows = [
-        row | {"regret_low": row["low"], "regret_high": row["high"]}
-        for row in ranking.to_dict("records")
-    ]
-    cells = [[write_estimate(row, "regret"), row["verdict"] or MISSING_CELL] for row in rows]
+    rows = [row for row in results.estimates if row["env"] == environment.label]
+    rows = sorted((row for row in rows if not row["failed"]), key=lambda row: row[REGRET])
+    shown = {
+        row["agent"]: [write_estimate(row, REGRET), row["verdict"] or MISSING_CELL] for row in rows
+    }
     names = pd.Index(["regret", "verdict"], name="agent")
-    table = Table(f"{title}, best first", pd.DataFrame(cells, ranking["agent"], names), [])
-    values = ", ".join(f"{row['agent']} {write_estimate(row, 'regret')}" for row in rows)
+    notes = [*interval_notes(rows, [REGRET])]
+    table = Table(f"{title}, best first", pd.DataFrame(shown, names).T, notes)
+    values = ", ".join(f"{agent} {regret}" for agent, (regret, _) in shown.items())
     text = f"{title}. From low to high: {values}."
     return _write_figure(title, text, draw_forest(results, environment, "page"), table)
 

@@ -193,7 +193,8 @@ def test_rows_that_repeat_by_chance_are_not_counted():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         always = by_age.assign(banner=by_age["age"] % 3)
-        for each in (table, table.assign(click=0), by_age, always, always.assign(click=1)):
+        many = [table, table.assign(click=0), by_age, always, always.assign(click=1)]
+        for each in (*many, table.assign(age=range(60))):
             read_log(each, **COLUMNS)
 
 

@@ -23,7 +23,9 @@ from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS
 from bandit_gym.results import plots
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 ENV = "BernoulliBandit-v0"
+SAVE_FIGURES = plots.save_figures
 ROOT = Path(__file__).parents[2]
 SIZES = ["--replications", "4", "--horizon", "5", "--backend", "serial"]
 
@@ -150,7 +152,8 @@ def test_list_has_each_name_with_its_summary_and_options(capsys):
     assert all(f"-- {group} --" in text for group in GROUPS)
 
 
-def test_compare_says_how_far_it_is_and_where_everything_is(tmp_path, capsys):
+def test_compare_says_how_far_it_is_and_where_everything_is(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(plots, "save_figures", SAVE_FIGURES)
     assert compare(tmp_path, "--agents", "random", "--env-options", '{"num_arms": 3}') == 0
     told = capsys.readouterr()
     assert told.err == "1 blocks, 0 of them stored already, 1 to simulate\n"
@@ -185,8 +188,7 @@ def test_damage_and_failures_are_told_as_they_come_and_leave_the_other_agents(
         text = " ".join(sys.stderr.getvalue().split())  # a terminal may break the line
         assert f"{start} {block.parent.name}/00000" in text
         assert "[/x] failed in click rates, block 0: RuntimeError: I have had enough" in text
-    monkeypatch.setattr(plots, "FIGURES", {"regret": plots.chart_regret})
-    assert main(["report", str(tmp_path), "--format", "svg"]) == 1
+    assert main(["report", str(tmp_path)]) == 1
 
 
 def test_run_fills_a_folder_named_by_content_and_no_trust_is_needed_to_go_on(tmp_path, monkeypatch):

@@ -22,8 +22,8 @@ from bandit_gym import load_results, run_experiment
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, Workers, execution
 from bandit_gym.files import RESULTS_VERSION
-from bandit_gym.results import plots
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 BACKENDS = {"loky": "joblib", "dask": "distributed"}
 """What works in other processes, and the package that it needs."""
 
@@ -444,13 +444,10 @@ def old_folder(copy):
     return copy
 
 
-def test_a_folder_of_format_5_is_read_and_not_written_to(
-    old_folder, stored, tmp_path, capsys, monkeypatch
-):
+def test_a_folder_of_format_5_is_read_and_not_written_to(old_folder, stored, tmp_path, capsys):
     old, new = load_results(old_folder), load_results(stored)
     assert old.frame().equals(new.frame()) and old.table().equals(new.table())
     assert (old.num_kept, old.damaged) == (0, ())
-    monkeypatch.setattr(plots, "FIGURES", {})  # which take their time
     assert main(["report", str(old_folder), "--out", str(tmp_path / "report")]) == 0
     assert main(["export", str(old_folder), "--csv", str(tmp_path / "rows.csv")]) == 0
     before = {path: path.read_bytes() for path in old_folder.rglob("*.*") if path.is_file()}

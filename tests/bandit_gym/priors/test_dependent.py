@@ -48,8 +48,8 @@ PRIORS_TO_REJECT = {
     "4 arms, opposed": TruncatedMultivariateNormal(
         [-0.5, 0.5, 0.2, 1.5], _neighbour_correlations(4, -0.9), [0, -1, 0, 1], [1, 1, 2, 3]
     ),
-    "10 arms, dimension 10": TruncatedMultivariateNormal(0.5, _unit_vector_covariance(10, 10, 0)),
-    "10 arms, dimension 50": TruncatedMultivariateNormal(0.5, _unit_vector_covariance(10, 50, 0)),
+    "8 arms, dimension 8": TruncatedMultivariateNormal(0.5, _unit_vector_covariance(8, 8, 0)),
+    "8 arms, dimension 40": TruncatedMultivariateNormal(0.5, _unit_vector_covariance(8, 40, 0)),
 }
 
 
@@ -132,7 +132,6 @@ def test_log_density_is_the_normal_one_up_to_a_constant(rng):
         assert np.ptp(prior.log_density(draws) - normal.logpdf(draws)) <= 1e-9, name
 
 
-@pytest.mark.parametrize("num_arms", [160, 300])
-def test_arms_of_which_no_draw_would_be_found_are_refused_when_the_environment_is_made(num_arms):
-    with pytest.raises(ValueError, match=f"found in reasonable time, got {num_arms} arms of which"):
-        gym.make("DependentPriorBandit-v0", num_arms=num_arms)
+def test_arms_of_which_no_draw_would_be_found_are_refused_when_the_environment_is_made():
+    with pytest.raises(ValueError, match="found in reasonable time, got 160 arms of which"):
+        gym.make("DependentPriorBandit-v0", num_arms=160)
