@@ -39,7 +39,7 @@ from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Normal
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.statistics import mean_interval
-from bandit_gym.styles import COLOURS
+from bandit_gym.styles import GREY, MAX_WIDTH, line_style
 from scripts.studies.samplers import FeelGood
 from scripts.studies.study import Found, StudyTask, parts_of, play_agents
 
@@ -51,7 +51,6 @@ DRAWS_AT_ONCE, VISITORS_AT_ONCE = 4000, 100
 HALF_WIDTH = 1.96
 PROPENSITIES = "own", "few", "exact", "1 / K"
 LONG_TITLES = "d = 5", "d = 20"
-MARKERS = "osD^vP*Xhp"
 
 Row = Mapping[str, Any]
 
@@ -543,25 +542,27 @@ def _list_unplayed(found: Found) -> str:
 def draw(found: Found) -> dict[str, Figure]:
     """Draw what is lost beside racing against the distance from exact at the last decision."""
     settings = found["settings"]
-    figure = Figure(figsize=(8.2, 7.2), layout="constrained")
-    colours = dict(zip(settings["families"], COLOURS * 2, strict=False))
-    for axes, title in zip(figure.subplots(2, 2).flat, settings["environments"], strict=True):
-        for number, (family, labels) in enumerate(settings["families"].items()):
+    environments, families = settings["environments"], settings["families"]
+    figure = Figure(figsize=(MAX_WIDTH, 1.0 + 2.6 * len(environments)), layout="constrained")
+    styles = {family: line_style(number) for number, family in enumerate(families)}
+    for axes, title in zip(figure.subplots(len(environments)), environments, strict=True):
+        for family, labels in families.items():
             for label in labels:
                 lost = find_lost(found, title, label)
                 if lost is not None:
                     distance = parts_of(found, title)[label]["distances"][-1]
                     share, low, high = mean_interval(lost)
-                    style = {"color": colours[family], "fmt": MARKERS[number], "capsize": 2}
-                    axes.errorbar(distance, share, [[share - low], [high - share]], ms=4, **style)
-        axes.axhline(0, color="#888888", lw=0.8, ls=":")
+                    ends, style = [[share - low], [high - share]], styles[family]
+                    look = {"color": style.colour, "fmt": style.marker, "capsize": 2}
+                    axes.errorbar(distance, share, ends, ms=5, **look)
+        axes.axhline(0, color=GREY, lw=0.8, ls=":")
         axes.set_xscale("symlog", linthresh=0.02)
         axes.set_yscale("symlog", linthresh=0.2)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.set(title=title, xlabel="distance from exact at decision 200", ylabel="regret lost")
     handles = [
-        Line2D([], [], color=colours[family], marker=MARKERS[number], ls="", label=family)
-        for number, family in enumerate(settings["families"])
+        Line2D([], [], color=style.colour, marker=style.marker, ls="", label=family)
+        for family, style in styles.items()
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)
     return {"court": figure}

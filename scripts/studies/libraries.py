@@ -280,7 +280,7 @@ def write_tables(found: Found) -> dict[str, str]:
     near, samplers = found["settings"]["near"], parts_of(found, "sampler")
     settings = found["settings"]["samplers"]
     tables: dict[str, list[dict[str, str]]] = {PLAIN: [], FEATURES: []}
-    worst, failed, verdicts = [], [f"- {n}: {e}" for n, e in parts_of(found, "missing").items()], {}
+    failed, verdicts = [f"- {n}: {e}" for n, e in parts_of(found, "missing").items()], {}
     for label, part in samplers.items():
         failed += [f"- {label} in {r['case']}: {r['error']}" for r in part["cases"] if "error" in r]
         if not (rows := [row for row in part["cases"] if "error" not in row]):
@@ -297,15 +297,11 @@ def write_tables(found: Found) -> dict[str, str]:
             | {"own": _describe_mean(rows, "own")}
             | {"µs": f"{np.median([row['microseconds'] for row in rows]):,.0f}"}
         )
-        if beyond:
-            row = max(rows, key=lambda row: row["stated"]["excess"])
-            worst.append(name | {"largest": f"{row['stated']['excess']:.3f}", "in": row["case"]})
     failed += [f"- {label} is not measured" for label in sorted(settings.keys() - samplers.keys())]
     return {
         "answer": _write_answer(verdicts),
         "plain": fold_rows(tables[PLAIN]),
         "features": fold_rows(tables[FEATURES]),
-        "worst": fold_rows(worst),
         "failed": "\n".join(failed) or "Nothing.",
     }
 
