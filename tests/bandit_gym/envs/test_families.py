@@ -8,6 +8,7 @@ from geometric import Geometric
 from surface import problem_of
 
 import bandit_gym as bg
+from bandit_gym.envs.observations import scale_rewards
 from bandit_gym.likelihoods import LIKELIHOODS, Gaussian
 from bandit_gym.priors import Gamma
 
@@ -88,3 +89,8 @@ def test_a_named_likelihood_is_the_problem_of_its_environment_and_ones_own_is_im
         assert (found.likelihood, found.prior) == (Geometric(), Gamma(2.0, 1.0))
     monkeypatch.setattr(Geometric, "default_prior", {"name": "gamma", "shape": 2, "rate": 1})
     assert problem_of(gym.make(CUSTOM, likelihood=Geometric())).prior == Gamma(2.0, 1.0)
+
+
+def test_rewards_are_shown_by_the_support_that_a_likelihood_of_ones_own_may_have():
+    for low, high, rewards, shown in [(1, 5, [1, 2, 5], [0, 0.25, 1]), (1, np.inf, [3], [2 / 3])]:
+        assert scale_rewards(np.array(rewards), low, high).tolist() == shown
