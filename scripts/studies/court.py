@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from time import process_time
 from typing import Any
@@ -50,7 +50,6 @@ NUM_LANES_THAT_KEEP = 10
 DRAWS_AT_ONCE, VISITORS_AT_ONCE = 4000, 100
 HALF_WIDTH = 1.96
 PROPENSITIES = "own", "few", "exact", "1 / K"
-LONG_TITLES = "d = 5", "d = 20"
 
 Row = Mapping[str, Any]
 
@@ -63,7 +62,7 @@ def draw_with_intercept(rng: Generator, num_arms: int, num_features: int) -> np.
 
 
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
-    """Return a part for each sampler in the suite and in each environment, and for long runs."""
+    """Return a part for each sampler in the suite and in each environment."""
     settings, found = task.settings, {}
     absent = [package for package in settings["needs"] if find_spec(package) is None]
     left_out = {label for package in absent for label in settings["needs"][package]}
@@ -72,9 +71,6 @@ def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
             found[f"suite: {label}"] = partial(_measure_suite, task, label)
         for title in settings["environments"]:
             found[f"{title}: {label}"] = partial(_measure_in_environment, task, title, label)
-    for title in LONG_TITLES:
-        for label in settings["long"]:
-            found[f"long, {title}: {label}"] = partial(_play, task, title, label, "_long")
     return found
 
 
@@ -188,7 +184,7 @@ def _measure_case(task: StudyTask, label: str, agent: Any, case: Any) -> dict[st
     noise, std = 0.0, float(distances.std() / len(distances) ** 0.5)
     if draws is not None and not is_kept:
         noise = noise_floor(truth, size)[0]
-        resampled = rng.multinomial(size, policy[0], 400) / size
+        resampled = rng.multinomial(size, policy[0] / policy[0].sum(), 400) / size
         std = float(total_variation(resampled, truth).std())
     lean = policy[:, truth.argmax()].mean() - truth.max()
     distance = float(distances.mean() - noise)
@@ -198,10 +194,10 @@ def _measure_case(task: StudyTask, label: str, agent: Any, case: Any) -> dict[st
 # -- Environments ----------------------------------------------------------------------------------
 
 
-def _play(task: StudyTask, title: str, label: str, suffix: str = "") -> list[float]:
+def _play(task: StudyTask, title: str, label: str) -> list[float]:
     """Return a sampler's regret in each replication."""
     environment = task.settings["environments"][title] | {"label": title}
-    sizes = {"replications": task.size("replications"), "horizon": task.size(f"horizon{suffix}")}
+    sizes = {"replications": task.size("replications"), "horizon": task.size("horizon")}
     sizes |= {"seed": task.settings["seed"], "block_size": 100}
     runs = play_agents(task, [environment], [_read_agent(task, label)], **sizes)
     regret: np.ndarray = runs[title][label].final("cumulative_regret")
@@ -339,27 +335,34 @@ def _judge_log(
 
 def write_tables(found: Found) -> dict[str, str]:
     """Return the tables of the page."""
-    titles, labels = [*found["settings"]["environments"]], _list_labels(found)
+    titles, labels = _list_titles(found), _list_labels(found)
     tables = {
         "court": [_court_cells(found, label) for label in labels],
         "regret": [_regret_cells(found, label, titles) for label in labels],
         "logs": [_log_cells(found, label) for label in labels],
         "ranks": [*_rank_cells(found)],
-        "long": [*_long_cells(found)],
         "others": [*_other_cells(found)],
         "aims": [*_aim_cells(found)],
     }
-    filled = {name: markdown_rows(rows) if rows else "None." for name, rows in tables.items()}
+    filled = {
+        name: markdown_rows(rows) if rows else "Not measured." for name, rows in tables.items()
+    }
     return filled | {"unplayed": _list_unplayed(found)}
+
+
+def _list_titles(found: Found) -> list[str]:
+    """Return the environments that some sampler played."""
+    return [title for title in found["settings"]["environments"] if parts_of(found, title)]
 
 
 def _list_labels(found: Found) -> list[str]:
     """Return the samplers that played some environment, those nearest to exact first."""
-    titles = found["settings"]["environments"]
+    titles = _list_titles(found)
     played = {label for title in titles for label in parts_of(found, title)}
     return sorted(played, key=lambda label: np.nan_to_num(average_distance(found, label)[0], nan=1))
 
 
+@cache
 def _common_cases() -> set[str]:
     """Return the names of the cases that every sampler takes: clicks and a normal prior."""
     cases = load_suite("contextual-v1").cases
@@ -410,12 +413,8 @@ def _court_cells(found: Found, label: str) -> dict[str, str]:
         cells["largest"] = f"{worst:.3f}"
         cells["where"] = max(rows, key=lambda row: row["distance"])["case"].partition(", ")[2]
         cells["favourite"] = f"{np.mean([row['lean'] for row in rows]):+.3f}"
-    costs = [each[label]["microseconds"] for each in _runs(found) if label in each]
-    return cells | {"µs a decision": f"{np.median(costs):,.0f}"}
-
-
-def _runs(found: Found) -> list[Mapping[str, Any]]:
-    return [parts_of(found, title) for title in found["settings"]["environments"]]
+    cost = parts_of(found, _list_titles(found)[0]).get(label, {}).get("microseconds", np.nan)
+    return cells | {"µs a decision": f"{cost:,.0f}"}
 
 
 def _regret_cells(found: Found, label: str, titles: list[str]) -> dict[str, str]:
@@ -432,20 +431,18 @@ def _regret_cells(found: Found, label: str, titles: list[str]) -> dict[str, str]
 
 
 def _log_cells(found: Found, label: str) -> dict[str, str]:
-    """Return bias and coverage, averaged over environments, by each kind of propensities."""
-    runs = [each[label] for each in _runs(found) if label in each]
-    cells = {"sampler": label}
+    """Return bias and coverage in the first environment, by each kind of propensities."""
+    run, cells = parts_of(found, _list_titles(found)[0]).get(label), {"sampler": label}
     for name in PROPENSITIES:
-        bias, covered = (np.mean([run[of][name] for run in runs]) for of in ("bias", "covered"))
-        cells[name if name != "few" else "1,000 draws"] = f"{bias:.1%}, {covered:.0%}"
+        text = "{:.1%}, {:.0%}".format(run["bias"][name], run["covered"][name]) if run else ""
+        cells[name if name != "few" else "1,000 draws"] = text
     return cells
 
 
 def _rank_cells(found: Found) -> Iterator[dict[str, str]]:
     """Yield how distances along runs, and what the favourite gets, rank with regret."""
     steps = found["settings"]["steps"]
-    titles = [title for title in found["settings"]["environments"] if parts_of(found, title)]
-    for title in titles:
+    for title in _list_titles(found):
         cells = {"environment": title}
         for number, step in enumerate(steps):
             interval = correlate_ranks(found, title, "distances", number)
@@ -491,17 +488,6 @@ def correlate_ranks(found: Found, title: str, name: str, number: int) -> tuple[f
     return correlate(everyone, slice(None)), float(low), float(high)
 
 
-def _long_cells(found: Found) -> Iterator[dict[str, str]]:
-    for title in LONG_TITLES:
-        runs = parts_of(found, f"long, {title}")
-        for label, regret in runs.items():
-            lost = (np.array(regret) - runs[REFERENCE]) / np.mean(runs[REFERENCE])
-            share = "{:+.0%} [{:+.0%}, {:+.0%}]".format(*mean_interval(lost))
-            mean = "{:.1f} [{:.1f}, {:.1f}]".format(*mean_interval(np.array(regret)))
-            cells = {"environment": title, "sampler": label, "regret": mean}
-            yield cells | {"beside racing": "" if label == REFERENCE else share}
-
-
 def _other_cells(found: Found) -> Iterator[dict[str, str]]:
     """Yield the distances in the cases that not every sampler takes."""
     for label in _list_labels(found):
@@ -528,24 +514,23 @@ def _aim_cells(found: Found) -> Iterator[dict[str, str]]:
 def _list_unplayed(found: Found) -> str:
     """Return lines of what was not measured."""
     settings, lines = found["settings"], []
-    for label in settings["agents"]:
-        missing = [
-            title for title in settings["environments"] if label not in parts_of(found, title)
-        ]
+    suited = [label for label in settings["agents"] if label not in settings["unsuited"]]
+    rows = {title: settings["agents"] for title in settings["environments"]} | {"suite": suited}
+    for title, labels in rows.items():
+        missing = [label for label in labels if label not in parts_of(found, title)]
         if missing:
-            lines.append(f"- {label}: {'; '.join(missing)}")
-        if label not in settings["unsuited"] and label not in parts_of(found, "suite"):
-            lines.append(f"- {label}: the suite")
+            text = "all samplers" if len(missing) == len(labels) else "; ".join(missing)
+            lines.append(f"- {title}: {text}")
     return "\n".join(lines) or "All was measured."
 
 
 def draw(found: Found) -> dict[str, Figure]:
     """Draw what is lost beside racing against the distance from exact at the last decision."""
-    settings = found["settings"]
-    environments, families = settings["environments"], settings["families"]
-    figure = Figure(figsize=(MAX_WIDTH, 1.0 + 2.6 * len(environments)), layout="constrained")
+    environments, families = _list_titles(found), found["settings"]["families"]
+    figure = Figure(figsize=(MAX_WIDTH, 1.4 + 2.8 * len(environments)), layout="constrained")
     styles = {family: line_style(number) for number, family in enumerate(families)}
-    for axes, title in zip(figure.subplots(len(environments)), environments, strict=True):
+    panels = figure.subplots(len(environments), squeeze=False)[:, 0]
+    for axes, title in zip(panels, environments, strict=True):
         for family, labels in families.items():
             for label in labels:
                 lost = find_lost(found, title, label)
@@ -553,11 +538,11 @@ def draw(found: Found) -> dict[str, Figure]:
                     distance = parts_of(found, title)[label]["distances"][-1]
                     share, low, high = mean_interval(lost)
                     ends, style = [[share - low], [high - share]], styles[family]
-                    look = {"color": style.colour, "fmt": style.marker, "capsize": 2}
+                    look: Any = {"color": style.colour, "fmt": style.marker, "capsize": 2}
                     axes.errorbar(distance, share, ends, ms=5, **look)
         axes.axhline(0, color=GREY, lw=0.8, ls=":")
-        axes.set_xscale("symlog", linthresh=0.02)
-        axes.set_yscale("symlog", linthresh=0.2)
+        axes.set_xscale("symlog", linthresh=0.01)
+        axes.set_yscale("symlog", linthresh=0.5)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.set(title=title, xlabel="distance from exact at decision 200", ylabel="regret lost")
     handles = [

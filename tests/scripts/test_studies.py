@@ -87,6 +87,7 @@ FEWER = {
         ("max_pulls = 5000", "max_pulls = 20"),
         ("libraries = [", "libraries = []\nothers = ["),
     ],
+    "court": [("max_features = 20", "max_features = 2")],
     "sb3": [("trainings = 3", "trainings = 1"), ("horizon = 50", "horizon = 20")],
 }
 """Of studies that would take minutes: what stands in their settings, and stands for it here."""
