@@ -35,7 +35,7 @@ class ThreadSafe:
 
     def _copy_shallow(self) -> Self:
         """Return another one that shares all with this one, the lock too."""
-        copied = type(self).__new__(type(self))
+        copied = object.__new__(type(self))
         vars(copied).update(vars(self))
         return copied
 

@@ -167,6 +167,7 @@ class March(NamedTuple):
         modes: (K,) u of the highest density.
         peaks: (K,) log-densities there.
         ends: (K,) u above which there is nothing; -inf of arms that cannot be best.
+        first_lefts: (K,) u to which a panel may reach in which an arm begins; -inf likewise.
         tails: (K,) masses of what was passed.
         values: (K,) log-densities at the centre of the last panel; NaN before the first.
         active: (K,) the arms that have a density in a panel.
@@ -181,6 +182,7 @@ class March(NamedTuple):
     modes: np.ndarray
     peaks: np.ndarray
     ends: np.ndarray
+    first_lefts: np.ndarray
     tails: np.ndarray
     values: np.ndarray
     active: np.ndarray
@@ -191,19 +193,26 @@ class March(NamedTuple):
 
 
 @inner
-def start_march(family: int, march: March, available: np.ndarray) -> tuple[float, float]:
-    """Set where arms begin, and return the highest upper end, and a u where all is above."""
+def start_march(
+    family: int, march: March, available: np.ndarray, step: float
+) -> tuple[float, float]:
+    """Set where arms begin, and return the highest upper end, and a u where all is above.
+
+    An arm has half of its first panel in the one that it begins in.
+    """
     top = bottom = -np.inf
     for i in range(available.size):
-        march.ends[i] = -np.inf
+        march.ends[i] = march.first_lefts[i] = -np.inf
         if available[i]:
             a, b = march.first[i], march.second[i]
             mode, bend = find_mode_and_curvature(family, a, b)
             march.modes[i], march.peaks[i] = mode, log_peak(family, a, b)
-            march.ends[i] = find_upper_end(family, a, b, mode, bend)
+            march.ends[i] = end = find_upper_end(family, a, b, mode, bend)
+            rate = square_rate(a, b, feature_slopes(family, end))
+            march.first_lefts[i] = end - 0.5 * step / math.sqrt(rate)
             march.tails[i], march.values[i] = 0.0, np.nan
             reach = 2 * math.sqrt(2 * LOG_REACH / bend) + (family != NORMAL) * LOG_REACH / a
-            top, bottom = max(top, march.ends[i]), max(bottom, mode - reach)
+            top, bottom = max(top, end), max(bottom, mode - reach)
     return top, bottom
 
 
@@ -211,8 +220,7 @@ def start_march(family: int, march: March, available: np.ndarray) -> tuple[float
 def find_panel(family: int, march: March, u: float, bottom: float, step: float) -> float:
     """Return the left end of the panel whose right end is u.
 
-    It is as long as the arm that bends most allows, by the bend at u, then by that half way down;
-    an arm that begins further left has half of its first panel in this one.
+    It is as long as the arm that bends most allows, by the bend at u, then by that half way down.
     """
     left, at = bottom, u
     for _ in range(2):
@@ -221,12 +229,10 @@ def find_panel(family: int, march: March, u: float, bottom: float, step: float) 
             rate = 1 / MAX_LENGTH**2
         left = bottom
         for i in range(march.ends.size):
-            a, b, end = march.first[i], march.second[i], march.ends[i]
-            if end >= u:
-                rate = max(rate, square_rate(a, b, slopes))
-            elif end > -np.inf:
-                rate_at_end = square_rate(a, b, feature_slopes(family, end))
-                left = max(left, end - 0.5 * step / math.sqrt(rate_at_end))
+            if march.ends[i] >= u:
+                rate = max(rate, square_rate(march.first[i], march.second[i], slopes))
+            else:
+                left = max(left, march.first_lefts[i])
         left = max(left, u - step / math.sqrt(rate))
         at = 0.5 * (u + left)
     return min(left, u - MIN_PANEL * (1 + abs(u)))
@@ -271,9 +277,10 @@ def add_panel(march: March, num_active: int, half: float, out: np.ndarray) -> fl
         density, below, mass, arm = march.densities[j], march.below[j], 0.0, march.active[j]
         below[:] = 0.0
         for m in range(_NUM_NODES):
-            mass += _WEIGHTS[m] * density[m]
+            value = density[m]
+            mass += _WEIGHTS[m] * value
             for k in range(_NUM_NODES):
-                below[k] += _TO_RIGHT[m, k] * density[m]
+                below[k] += _TO_RIGHT[m, k] * value
         for k in range(_NUM_NODES):
             below[k] = max(1.0 - march.tails[arm] - half * below[k], 0.0)
             march.before[j, k] = product[k]
@@ -289,45 +296,54 @@ def add_panel(march: March, num_active: int, half: float, out: np.ndarray) -> fl
     return chance
 
 
-@kernel
+@inner
 def march_down(
-    distributions: MeanDistributions,
-    available: np.ndarray,
-    step: float,
-    out: np.ndarray,
-    missing: np.ndarray,
+    family: int, march: March, available: np.ndarray, step: float, out: np.ndarray
+) -> float:
+    """Set a lane's (K,) probabilities, and return what they summed to before that was made 1."""
+    for i in range(out.size):
+        out[i] = 0.0
+    u, bottom = start_march(family, march, available, step)
+    middle, chance, total = u, 1.0, 0.0
+    while u > bottom and chance > MAX_REST:
+        left = find_panel(family, march, u, bottom, step)
+        num_active = fill_densities(family, march, left, u, middle)
+        chance = add_panel(march, num_active, 0.5 * (u - left), out)
+        u, middle = left, 0.5 * (u + left)
+    for i in range(out.size):
+        total += out[i]
+    for i in range(out.size):
+        out[i] /= total
+    return total
+
+
+@kernel
+def fill_best_arms(
+    distributions: MeanDistributions, available: np.ndarray, step: float, out: np.ndarray
 ) -> None:
-    """Set (N, K) probabilities, and (N,) `missing` to 1 less what they summed to.
+    """Set (N, K) probabilities, by shorter panels where they do not sum to 1.
 
     Args:
         distributions: (N, K) of the means.
-        available: (N, K) arms that may be best; the others get 0.
+        available: (N, K) arms that may be best, the others get 0; (1, K) for all lanes.
         step: of panels, see `STEP`.
-        out: (N, K), is set to the probabilities.
-        missing: is set.
+        out: is set.
     """
     family, (num_lanes, num_arms) = distributions.family, out.shape
     active, product = np.empty(num_arms, np.int64), np.empty(_NUM_NODES)
-    lines = np.empty((5, num_arms))
+    lines = np.empty((6, num_arms))
     densities, below = np.empty((2, num_arms, _NUM_NODES))
     before = np.empty((max(num_arms, 2), _NUM_NODES))
     for n in range(num_lanes):
         march = March(
             *(distributions.first[n], distributions.second[n]),
-            *(lines[0], lines[1], lines[2], lines[3], lines[4], active),
+            *(lines[0], lines[1], lines[2], lines[3], lines[4], lines[5], active),
             *(densities, below, before, product),
         )
-        out[n] = 0.0
-        u, bottom = start_march(family, march, available[n])
-        middle, chance = u, 1.0
-        while u > bottom and chance > MAX_REST:
-            left = find_panel(family, march, u, bottom, step)
-            num_active = fill_densities(family, march, left, u, middle)
-            chance = add_panel(march, num_active, 0.5 * (u - left), out[n])
-            u, middle = left, 0.5 * (u + left)
-        total = out[n].sum()
-        missing[n] = 1.0 - total
-        out[n] /= total
+        mask, length, total = available[min(n, len(available) - 1)], step, np.nan
+        while not abs(total - 1.0) < MAX_MISSING and not length < MIN_STEP:
+            total = march_down(family, march, mask, length, out[n])
+            length *= 0.5
 
 
 def conjugate_best_arms(
@@ -340,14 +356,11 @@ def conjugate_best_arms(
         available: (N, K) arms that may be best; None for all.
         step: of panels; shorter ones are tried where sums are not 1.
     """
-    family, first, second = distributions
-    mask = np.ones(first.shape, dtype=np.bool_) if available is None else available
-    probabilities, missing = np.empty(first.shape), np.empty(len(first))
-    march_down(distributions, mask, step, probabilities, missing)
-    is_off = ~(np.abs(missing) < MAX_MISSING)
-    if step > MIN_STEP and is_off.any():
-        harder = MeanDistributions(family, first[is_off], second[is_off])
-        probabilities[is_off] = conjugate_best_arms(harder, mask[is_off], step / 2)
+    shape = distributions.first.shape
+    mask, probabilities = available, np.empty(shape)
+    if mask is None:
+        mask = np.ones((1, shape[1]), dtype=np.bool_)
+    fill_best_arms(distributions, mask, step, probabilities)
     return probabilities
 
 

@@ -56,6 +56,9 @@ class ConjugatePosterior(ExactPosterior):
         self.likelihood = likelihood
         self.prior = prior
         self.update_matrix = find_update_matrix(likelihood)
+        self._additions: list[list[float]] = (
+            self.update_matrix.tolist()
+        )  # for single lanes: numbers of Python
         self.evidence = CountsAndSums(len(prior))
         self.counts = self.evidence.counts
         self.buffer: DrawBuffer | None = None
@@ -83,15 +86,20 @@ class ConjugatePosterior(ExactPosterior):
                 return ~np.isnan(self.distribution.quantile(first, second, 0.5))
         return (second > 0) & ((first > 0) | (self.distribution is NORMAL_DISTRIBUTION))
 
+    @cached_property
+    def has_proper_prior(self) -> bool:
+        """Whether all arms have a posterior, with data or without."""
+        return bool(self.is_proper.all())
+
     def parameters(self, counts: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the two (..., K) posterior parameters, given (..., K) statistics.
 
         Returns:
             (alpha, beta), (shape, scale), (h, tau) or (shape, rate), as the table says.
         """
-        (a, b), (c, d) = self.update_matrix
-        first, second = self.prior[..., 0], self.prior[..., 1]
-        return first + (a * counts + b * sums), second + (c * counts + d * sums)
+        of_first, of_second = self._additions
+        first = self.prior[..., 0] + _weigh_data(of_first, counts, sums)
+        return first, self.prior[..., 1] + _weigh_data(of_second, counts, sums)
 
     def natural_parameters(self) -> np.ndarray:
         """Return the (K, 5) coefficients of the prior's log-density in the five features."""
@@ -200,6 +208,8 @@ class ConjugatePosterior(ExactPosterior):
         else:
             distributions = MeanDistributions(code, first, second)
             probabilities = best_arm.conjugate_best_arms(distributions, available)
+        if self.has_proper_prior:
+            return probabilities
         return favour_missing_arms(is_missing, probabilities, available)
 
     def priced_probabilities(
@@ -238,9 +248,19 @@ class ConjugatePosterior(ExactPosterior):
     def _current_parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (N, K) parameters, harmless where there is no posterior, and where that is."""
         counts, sums = self.evidence.counts, self.evidence.sums
-        is_missing = (counts == 0) & ~self.is_proper
         first, second = self.parameters(counts, sums)
+        if self.has_proper_prior:
+            return first, second, np.zeros(first.shape, dtype=bool)
+        is_missing = (counts == 0) & ~self.is_proper
         return np.where(is_missing, 1.0, first), np.where(is_missing, 1.0, second), is_missing
+
+
+def _weigh_data(weights: list[float], counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """Return a * counts + b * sums, of which a or b is 0 in most rows of Table 1."""
+    a, b = weights
+    if a == 0.0:
+        return b * sums
+    return a * counts if b == 0.0 else a * counts + b * sums
 
 
 class DrawBuffer:

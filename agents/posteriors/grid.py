@@ -425,8 +425,7 @@ def table_best_arms(
     none = np.empty((num_lanes, num_arms, 0))
     ends, x, totals = moments or (np.zeros(4), none, none)
     best, means = np.empty((num_lanes, num_arms)), np.empty((num_lanes, size, size))
-    positions = np.hstack([*points[:, :, ::2, POSITION].swapaxes(0, 1)])
-    positions.sort(axis=1)
+    positions = np.sort(points[:, :, ::2, POSITION].reshape(num_lanes, -1), axis=1)
     lowest = points[:, :, 0, POSITION].max(axis=1, keepdims=True)
     integrate_tables(ends, points, np.maximum(positions, lowest), x, totals, best, means)
     return best, means
