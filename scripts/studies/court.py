@@ -63,7 +63,7 @@ def draw_with_intercept(rng: Generator, num_arms: int, num_features: int) -> np.
 
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for each sampler in the suite and in each environment."""
-    settings, found = task.settings, {}
+    settings, found = task.settings, dict[str, Callable[[], Any]]()
     absent = [package for package in settings["needs"] if find_spec(package) is None]
     left_out = {label for package in absent for label in settings["needs"][package]}
     for label in [label for label in settings["agents"] if label not in left_out]:
@@ -229,7 +229,9 @@ def _measure_along_runs(task: StudyTask, title: str, label: str) -> dict[str, An
         seconds += process_time() - start
         if step in steps:
             race.act(observation)
-            exact = [draw_coefficients(race, rng, n) for n in (settings["references"], size)]
+            exact: list[Any] = [
+                draw_coefficients(race, rng, n) for n in (settings["references"], size)
+            ]
             draws = draw_coefficients(agent, rng, size)
             _compare(found, agent, draws, exact, observation[:, None])
         if step < steps[-1]:

@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from scipy import stats
 
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.results.data import RunResults
@@ -172,6 +173,22 @@ def judge_figure(own: VariantTask, name: str) -> dict[str, Any]:
     ratio = last.regrets(RACING).mean() / last.regrets(EXACT).mean()
     found = {"claims": cells, "samples": float(last.samples().mean()), "ratio": float(ratio)}
     return found | _describe_runs(last, settings["margin"]) if own.is_main else found
+
+
+def play_exact_again(own: VariantTask, name: str, look: float) -> dict[str, float]:
+    """Return the regret of exact Thompson sampling alone, in the replications of a figure's look.
+
+    For a version that changed its draws and no other agent's.
+    """
+    played = PlayedRuns(_play_environments(own, name, [EXACT_AGENT], look))
+    regrets = played.regrets(EXACT)
+    replications = len(played.curves(EXACT))
+    return {
+        "mean": float(regrets.mean()),
+        "error": float(stats.sem(regrets)),
+        "replications": replications,
+        "level": own.cell_level,
+    }
 
 
 def _describe_runs(played: PlayedRuns, margin: float) -> dict[str, Any]:

@@ -10,6 +10,7 @@ the runs, "outperforms" held above the margin alone.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -18,12 +19,19 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy import stats
 
 from bandit_gym.results.plots import Chart, Curve, add_legend, draw_chart
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.styles import INK, MAX_WIDTH, SHADE, agent_styles, line_style
 from scripts.studies import false_positives, table2
-from scripts.studies.figures import SMC, judge_figure, judge_table_2
+from scripts.studies.figures import (
+    EXACT,
+    SMC,
+    judge_figure,
+    judge_table_2,
+    play_exact_again,
+)
 from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, StudyTask, parts_of, verdict
 from scripts.studies.theorem1 import MAX_ERROR_PROBABILITY, compare_table_1, judge_theorem_1
 from scripts.studies.variants import RACING, VariantTask
@@ -33,6 +41,8 @@ NAMES = {RACING: "the paper's race"}
 """Of agents on the page, where their labels say less."""
 DRAWN_AS = {RACING: "racing_paper", SMC: "smc_paper"}
 """Agents elsewhere that are drawn alike."""
+
+AGAIN = "Exact again"
 
 # -- The page -----------------------------------------------------------------------------------
 
@@ -47,6 +57,9 @@ def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
             judged |= {"Table 2": partial(judge_table_2, own)}
             judged |= {"Theorem 1": partial(judge_theorem_1, own)}
         found |= {f"{variant}: {where}": part for where, part in judged.items()}
+    own = VariantTask(task, task.settings["main"])
+    for name, look in task.settings["again"].items():
+        found[f"{AGAIN}: {name}"] = partial(play_exact_again, own, name, look)
     return found | table2.parts(task) | false_positives.parts(task)
 
 
@@ -78,6 +91,7 @@ def write_tables(found: Found) -> dict[str, str]:
         "runs": markdown_rows([row for each in figures.items() for row in _run_rows(*each)]),
         "variants": markdown_rows([_variant_row(*each) for each in variants.items()]),
         "table1": markdown_rows(jeffreys),
+        "again": _write_again(found, main),
         "tenarms": _table_of_cells(settings, main["Table 2"]["claims"]),
         "errors": false_positives.write_table(
             parts_of(found, false_positives.PREFIX), settings["level"]
@@ -112,6 +126,31 @@ def _table_of_figure(settings: Mapping[str, Any], main: Mapping[str, Any], start
             row[title] = f"**{cell['verdict']}**: {_write_interval(cell)}{note}"
         limits = {_write_limits(main[name]["claims"][claim]) for name in names}
         rows.append(row | ({"holds if": limits.pop()} if len(names) == 1 else {}))
+    return markdown_rows(rows)
+
+
+def _write_again(found: Found, main: Mapping[str, Any]) -> str:
+    """Return how exact Thompson sampling did where it was played again, and what it settles.
+
+    The race was not, so that the difference is of two independent means, at the figure's level.
+    """
+    rows, settings = [], found["settings"]
+    for name, again in parts_of(found, AGAIN).items():
+        agents, cell = main[name]["agents"], main[name]["claims"]["competitive"]
+        before, race = ((agents[x]["means"][-1], agents[x]["errors"][-1]) for x in (EXACT, RACING))
+        behind = race[0] - again["mean"]
+        half = float(stats.norm.isf(again["level"] / 2)) * math.hypot(race[1], again["error"])
+        limit = settings["margin"] * again["mean"]
+        rows.append(
+            {
+                "figure": f"{name.removeprefix('Figure ')} ({again['replications']:,})",
+                "exact before": f"{before[0]:.1f} ± {1.96 * before[1]:.1f}",
+                "exact again": f"{again['mean']:.1f} ± {1.96 * again['error']:.1f}",
+                "the race less exact": f"{behind:.1f} [{behind - half:.1f} to {behind + half:.1f}]",
+                "competitive": verdict(behind + half < limit, behind - half > limit),
+                "before": cell["verdict"],
+            }
+        )
     return markdown_rows(rows)
 
 

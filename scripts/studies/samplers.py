@@ -56,6 +56,7 @@ class CoefficientSampler(Posterior):
         ValueError: if it is for logistic regression with a normal prior, and the problem is not.
     """
 
+    problem: ContextualProblem
     source = "independent draws of a sampler"
     takes_features = True
     keeps_state, state_names = False, ()
@@ -212,7 +213,8 @@ class Hamiltonian(CoefficientSampler):
         for _ in range(self.num_moves):
             momentum = rng.standard_normal(place.shape)
             energy = value - np.square(momentum).sum(axis=-1) / 2
-            moved, moved_slope, step = place, slope, self.step
+            moved, moved_slope = place, slope
+            step: Any = self.step
             if self.num_leaps > 1:
                 step = step * rng.uniform(0.5, 1.5, (*value.shape, 1))
             for _ in range(self.num_leaps):

@@ -145,6 +145,11 @@ class VariantTask(NamedTuple):
         """The shares of the sizes after which claims are judged, the last of which is 1."""
         return self.settings["looks"] if self.is_main else [1.0]  # type: ignore[no-any-return]
 
+    @property
+    def cell_level(self) -> float:
+        """The level of a cell at a look."""
+        return float(self.settings["level"] / (self.num_cells * len(self.looks)))
+
     def size(self, name: str, look: float = 1.0) -> int:
         """Return a size of this variant at a look."""
         full = self.task.size(name if self.is_main else f"{name}_others")
@@ -152,18 +157,17 @@ class VariantTask(NamedTuple):
 
     def decide(self, measure: Callable[[float], ClaimMeasure]) -> dict[str, Any]:
         """Play more and more until a claim is decided, or to the last look."""
-        level = self.settings["level"] / (self.num_cells * len(self.looks))
         for look in self.looks:
             found = measure(look)
-            word = found.verdict(level)
+            word = found.verdict(self.cell_level)
             if word != UNDECIDED:
                 break
-        estimate, *ends = found.interval(level)
+        estimate, *ends = found.interval(self.cell_level)
         limits = (float(np.mean(each)) for each in (found.low, found.high))
         cell = {"verdict": word, "estimate": estimate, "ends": finite(ends)}
         cell |= {"count": len(found.values), "look": look, "limits": finite(limits)}
         if word == UNDECIDED:
-            (cell["needed"],) = finite([np.ceil(found.num_clusters_needed(level))])
+            (cell["needed"],) = finite([np.ceil(found.num_clusters_needed(self.cell_level))])
         return cell
 
 
