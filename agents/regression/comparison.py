@@ -151,13 +151,12 @@ def take_part(pool: Pool, uses: np.ndarray) -> Part:
 
 
 def predict_draws(features: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Return (K, m) predictors of arms with (K, c) features; equal arms have equal ones.
+    """Return (K, m) predictors of arms with (K, c) features, of (c, m) draws; of equal arms, equal.
 
-    Products of matrices may round them differently.
+    Products of matrices may round equal arms differently, and wait for a second core: 8 ms in place
+    of 0.1 where others use it.
     """
-    first = (features[:, None] == features).all(axis=2).argmax(axis=1)
-    values = features @ theta
-    return values if (first == np.arange(len(first))).all() else values[first]
+    return np.asarray(np.einsum("kc,cm->km", features, theta))
 
 
 def count_best(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
