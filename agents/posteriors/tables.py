@@ -124,11 +124,11 @@ def evaluate_first(
     for j in range(LIKELIHOOD_DEVIATIONS.size):
         u[num_deviations] = centre + width * LIKELIHOOD_DEVIATIONS[j]
         num_deviations += width > 0.0 and edges[0] < u[num_deviations] < edges[num - 1]
-    evaluate_log_density(cells, kind, factors, u[:num_deviations], value)
     for edge in range(num):
         evaluations.u[edge] = edges[edge]
-    evaluate_log_density(cells, kind, factors, evaluations.u[:num], evaluations.value[:num])
-    return merge_evaluations(evaluations, num, u[:num_deviations], value)
+    num = merge_evaluations(evaluations, num, u[:num_deviations], value)
+    evaluate_log_density(cells, kind, factors, evaluations.u[:num], evaluations.value)
+    return num
 
 
 @inner
@@ -150,13 +150,6 @@ def merge_evaluations(evaluations: Evaluations, num: int, u: np.ndarray, value: 
             evaluations.u[index], evaluations.value[index] = u[j], value[j]
             j -= 1
     return num + u.size
-
-
-@inner
-def find_cell(edges: np.ndarray, size: int, u: float) -> int:
-    """Return the cell that u is in."""
-    cell = int(np.searchsorted(edges[:size], u, side="right")) - 1
-    return min(max(cell, 0), size - 1)
 
 
 @inner
@@ -237,9 +230,8 @@ def evaluate_log_density(
     value: np.ndarray,
 ) -> float:
     """Set the log-densities at u (m,), in order; return the largest."""
-    edges, last, top, j = cells.edges[kind], cells.sizes[kind] - 1, -np.inf, 0
+    edges, last, top, j, cell = cells.edges[kind], cells.sizes[kind] - 1, -np.inf, 0, 0
     prior, first, second = factors
-    cell = find_cell(edges, last + 1, u[0]) if u.size > 0 else 0
     while j < u.size:
         while cell < last and edges[cell + 1] <= u[j]:
             cell += 1
@@ -343,8 +335,7 @@ def find_lost_mass(cells: PriorCells, kind: int, points: np.ndarray) -> float:
 
     It is 1 if there is mass at the limits of u, beyond which means have no more digits.
     """
-    edges, last, mass = cells.edges[kind], len(points) - 1, 0.0
-    cell = find_cell(edges, cells.sizes[kind], points[0, POSITION])
+    edges, last, mass, cell = cells.edges[kind], len(points) - 1, 0.0, 0
     for k in range(1, len(points)):
         middle = 0.5 * (points[k - 1, POSITION] + points[k, POSITION])
         while cell < cells.sizes[kind] - 1 and edges[cell + 1] <= middle:
