@@ -229,7 +229,7 @@ def fill_blocks(page: str, blocks: Mapping[str, str]) -> str:
 
 def fold_rows(rows: Sequence[Mapping[str, str]]) -> str:
     """Return a table, of which a page shows the first `MAX_ROWS` rows, and the others if asked."""
-    first, rest = markdown_rows(rows[:MAX_ROWS]), rows[MAX_ROWS:]
+    first, rest = markdown_rows(rows[:MAX_ROWS]) if rows else "", rows[MAX_ROWS:]
     more = [fold(f"{len(rest)} more rows", markdown_rows(rest))] if rest else []
     return "\n\n".join([first, *more])
 
