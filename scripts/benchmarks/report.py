@@ -71,7 +71,7 @@ def print_report(found: dict[str, Any], rows: Sequence[ResultRow]) -> None:
 
 
 def write_markdown(found: dict[str, Any], rows: Sequence[ResultRow], path: Path) -> None:
-    """Put the tables into the place of a document, and draw the picture beside it.
+    """Put the tables into the place of a document, and draw the picture beside it, of rows that compare.
 
     Raises:
         ValueError: if the document has no place for them; see `fill_blocks`.
@@ -82,9 +82,10 @@ def write_markdown(found: dict[str, Any], rows: Sequence[ResultRow], path: Path)
     whys = [fold("Why each bar lies where it does", markdown_rows(why))] if why else []
     text = "\n\n".join([describe(found), table, *whys])
     path.write_text(fill_blocks(path.read_text(), {"rows": text}))
-    with matplotlib.rc_context(STYLES["screen"]):
-        figure = draw([row for row in rows if row.costs])
-        save_figure(figure, path.with_suffix(""), ["svg"])
+    compared = [row for row in rows if row.costs]
+    if compared:
+        with matplotlib.rc_context(STYLES["screen"]):
+            save_figure(draw(compared), path.with_suffix(""), ["svg"])
 
 
 def draw(rows: Sequence[ResultRow]) -> Figure:
