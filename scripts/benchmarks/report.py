@@ -71,7 +71,7 @@ def print_report(found: dict[str, Any], rows: Sequence[ResultRow]) -> None:
 
 
 def write_markdown(found: dict[str, Any], rows: Sequence[ResultRow], path: Path) -> None:
-    """Put the tables into the place of a document, and draw the picture beside it, of rows that compare.
+    """Put the tables into the place of a document, and draw what compares beside it.
 
     Raises:
         ValueError: if the document has no place for them; see `fill_blocks`.
