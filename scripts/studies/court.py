@@ -361,7 +361,10 @@ def _list_labels(found: Found) -> list[str]:
     """Return the samplers that played some environment, those nearest to exact first."""
     titles = _list_titles(found)
     played = {label for title in titles for label in parts_of(found, title)}
-    return sorted(played, key=lambda label: np.nan_to_num(average_distance(found, label)[0], nan=1))
+    in_order = [label for label in found["settings"]["agents"] if label in played]
+    return sorted(
+        in_order, key=lambda label: np.nan_to_num(average_distance(found, label)[0], nan=1)
+    )
 
 
 @cache
