@@ -22,8 +22,12 @@ from bandit_gym.fidelity.distance import HALF_WIDTH
 from bandit_gym.fidelity.suite import DEFAULT_SUITE, load_suite
 from bandit_gym.fidelity.trial import (
     FAILED,
+    FLAGGED,
+    FLAGGED_SHARE,
     LEFT_OUT,
     MEASURED,
+    REFUSED,
+    RIGHT,
     WRONG,
     describe_trial,
     measure_distance,
@@ -219,10 +223,33 @@ def describe_verdicts(distances: pd.DataFrame) -> str:
     agents, cases = distances["agent"].unique(), distances["case"].unique()
     labelled = distances.assign(text=[_format_verdict(row) for _, row in distances.iterrows()])
     verdicts = labelled.pivot(index="case", columns="agent", values="text").loc[cases, agents]
-    counts = pd.crosstab(distances["agent"], distances["verdict"]).loc[agents]
     wrong = distances[(distances["verdict"] == WRONG) & (distances["words"] == "")]
     lines = [f"WRONG: {row.agent} in {row.case}" for row in wrong.itertuples()]
-    return "\n\n".join([verdicts.to_string(), counts.to_string(), *lines])
+    return "\n\n".join([verdicts.to_string(), count_verdicts(distances).to_string(), *lines])
+
+
+def count_verdicts(distances: pd.DataFrame) -> pd.DataFrame:
+    """Return in how many cases each agent has each verdict, and how many flags are in vain.
+
+    A flag is in vain in a case that is right although the agent flags it, in `FLAGGED_SHARE` of its
+    decisions: an agent that always flags would never be WRONG.
+
+    Args:
+        distances: a row per agent and case, with `verdict` and `flagged`.
+
+    Returns:
+        a row per agent, in their order, and a column per outcome.
+    """
+    is_right = distances["verdict"] == RIGHT
+    is_vain = is_right & (distances["flagged"] >= FLAGGED_SHARE)
+    outcomes = {
+        "right, without a flag": is_right & ~is_vain,
+        "flagged in vain": is_vain,
+        "flagged rightly": distances["verdict"] == FLAGGED,
+        "refused": distances["verdict"] == REFUSED,
+        "WRONG": distances["verdict"] == WRONG,
+    }
+    return pd.DataFrame(outcomes).groupby(distances["agent"], sort=False).sum()
 
 
 def draw_leaderboard(board: pd.DataFrame) -> NotebookFigure:

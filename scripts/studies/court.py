@@ -254,7 +254,17 @@ def _measure_along_runs(task: StudyTask, title: str, label: str) -> dict[str, An
         chosen = rng.integers(draws.shape[1], size=task.size("few"))
         policies["few"] = share_draws(draws[:, chosen], visitors)
     means = problem.means(env.unwrapped.parameters[:, None], visitors)
-    return found | _judge_log(task, policies, means)
+    judged = _judge_log(task, policies, means, np.zeros_like(means))
+    guesses = _guess_means(problem, exact[0][:, : settings["guesses"]], visitors)
+    return found | judged | {"doubly robust": _judge_log(task, policies, means, guesses)}
+
+
+def _guess_means(problem: Any, draws: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """Return the (N, V, K) averages of the mean rewards over (N, S, d) draws."""
+    guesses = np.zeros(features.shape[:3])
+    for theta in draws.swapaxes(0, 1):
+        guesses += problem.link.mean(np.einsum("nvkd,nd->nvk", features, theta))
+    return guesses / draws.shape[1]
 
 
 def _sizes(problem: Any) -> tuple[int, int]:
@@ -292,17 +302,19 @@ def _compare(found: dict[str, Any], agent: Any, draws: Any, exact: Any, features
 
 
 def _judge_log(
-    task: StudyTask, policies: Mapping[str, np.ndarray], means: np.ndarray
+    task: StudyTask, policies: Mapping[str, np.ndarray], means: np.ndarray, guesses: np.ndarray
 ) -> dict[str, Any]:
-    """Return what inverse propensity scores make of logs, by each kind of propensities.
+    """Return what an estimate makes of logs, by each kind of propensities.
 
-    A log has V visitors, played by the policy "own". With propensities q, the estimate of the mean
-    reward of uniform choices is the mean of r / (K q_a). Its expectation needs no log.
+    A log has V visitors, played by the policy "own". With propensities q and guesses m, the doubly
+    robust estimate of the mean reward of uniform choices is the mean of sum_k m_k / K + (r - m_a) /
+    (K q_a); with m = 0 it is by inverse propensity scores. Its expectation needs no log.
 
     Args:
         task: sizes and the least probability of an arm.
         policies: (N, V, K) by name.
         means: (N, V, K) of rewards.
+        guesses: (N, V, K) at these.
 
     Returns:
         by name the root mean square over runs of the bias, and the coverage of 95 % intervals.
@@ -311,7 +323,7 @@ def _judge_log(
     raised = {k: raise_to_floor(p.reshape(-1, num_arms), floor) for k, p in policies.items()}
     raised = {name: p.reshape(means.shape) for name, p in raised.items()}
     raised["1 / K"] = np.full(means.shape, 1 / num_arms)
-    value = means.mean(axis=(1, 2))
+    value, guessed = means.mean(axis=(1, 2)), guesses.mean(axis=2)
     rng, shape = make_generator("logs"), (task.size("logs"), means.shape[1])
     covered: dict[str, list[float]] = {name: [] for name in PROPENSITIES}
     for lane, own in enumerate(raised["own"]):
@@ -319,11 +331,13 @@ def _judge_log(
         places = np.arange(shape[1]), arms
         rewards = rng.random(shape) < means[lane][places]
         for name in PROPENSITIES:
-            scores = rewards / (num_arms * raised[name][lane][places])
+            weights = 1 / (num_arms * raised[name][lane][places])
+            scores = guessed[lane] + weights * (rewards - guesses[lane][places])
             half = HALF_WIDTH * scores.std(axis=1) / shape[1] ** 0.5
             covered[name].append(float((abs(scores.mean(axis=1) - value[lane]) <= half).mean()))
+    off = guessed.mean(axis=1) - value
     bias = {
-        name: ((raised["own"] * means / raised[name]).mean(axis=(1, 2)) - value) / value
+        name: (off + (raised["own"] * (means - guesses) / raised[name]).mean(axis=(1, 2))) / value
         for name in PROPENSITIES
     }
     return {
@@ -437,9 +451,10 @@ def _regret_cells(found: Found, label: str, titles: list[str]) -> dict[str, str]
 
 def _log_cells(found: Found, label: str) -> dict[str, str]:
     """Return bias and coverage in the first environment, by each kind of propensities."""
-    run, cells = parts_of(found, _list_titles(found)[0]).get(label), {"sampler": label}
+    run, cells = parts_of(found, _list_titles(found)[0])[label], {"sampler": label}
     for name in PROPENSITIES:
-        text = "{:.1%}, {:.0%}".format(run["bias"][name], run["covered"][name]) if run else ""
+        both = [(each["bias"][name], each["covered"][name]) for each in (run, run["doubly robust"])]
+        text = "; ".join("{:.1%}, {:.0%}".format(*each) for each in both)
         cells[name if name != "few" else "1,000 draws"] = text
     return cells
 

@@ -33,6 +33,8 @@ NEAR, LESS, MORE = "within 0.02", "too little for the favourite", "too much for 
 OTHER = "farther, but right for the favourite"
 SAME, COSTS, GAINS, OPEN = "no difference", "costs", "gains", "undecided"
 
+PLAYERS = "agents", "bent", "rules"
+
 DRAWS_AT_ONCE = 4000
 
 Row = Mapping[str, Any]
@@ -41,7 +43,7 @@ Row = Mapping[str, Any]
 
 def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     """Return a part for each agent, and for each environment with features."""
-    labels = [*task.settings["agents"], *task.settings["bent"]]
+    labels = [label for group in PLAYERS for label in task.settings[group]]
     found = {f"agent: {label}": partial(_measure_agent, task, label) for label in labels}
     titles = task.settings["environments"]
     return found | {
@@ -55,8 +57,8 @@ def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
 def _measure_agent(task: StudyTask, label: str) -> list[Row]:
     """Return an agent's row in each environment."""
     settings, skipped = task.settings, task.settings["lacks"].get(label, [])
-    details = (settings["agents"] | settings["bent"])[label] | {"label": label}
-    (entry,) = read_entries("agents", "agent", [details])
+    (details,) = (settings[group][label] for group in PLAYERS if label in settings[group])
+    (entry,) = read_entries("agents", "agent", [details | {"label": label}])
     again = "scripts.studies.outsiders:Again"
     exact = [{"agent": again, "number": number} for number in range(settings["references"])]
     cases = [case for case in load_suite().only(settings["only"]).cases if case.kind not in skipped]

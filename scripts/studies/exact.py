@@ -10,8 +10,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bandit_gym.fidelity import run_suite
-from bandit_gym.fidelity.benchmark import draw_leaderboard, format_leaderboard
-from bandit_gym.fidelity.trial import FLAGGED, FLAGGED_SHARE, REFUSED, RIGHT, WRONG
+from bandit_gym.fidelity.benchmark import count_verdicts, draw_leaderboard, format_leaderboard
+from bandit_gym.fidelity.trial import WRONG
 from bandit_gym.results.report import markdown_rows
 from scripts.studies.study import Found, StudyTask, parts_of, verdict
 
@@ -55,7 +55,7 @@ def write_tables(found: Found) -> dict[str, str]:
         "verdicts": markdown_rows([_claim_distance(found, board), _never_wrong(hard)]),
         "leaderboard": _tabulate_board(board),
         "kinds": _by_kind(cases, board),
-        "counts": markdown_rows(count_verdicts(hard)),
+        "counts": markdown_rows(_tabulate_counts(hard)),
         "hard": _by_case(hard),
         "failed": "\n".join(f"- {line}" for line in failures) or "Nothing.",
     }
@@ -110,26 +110,8 @@ def _never_wrong(hard: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def count_verdicts(hard: pd.DataFrame) -> list[dict[str, str]]:
-    """Return a row per agent: how many cases have each verdict, and how many flags are in vain.
-
-    A flag is in vain in a case that is right although the agent flags it, in `FLAGGED_SHARE` of its
-    decisions.
-    """
-    rows = []
-    for agent, cases in hard.groupby("agent", sort=False):
-        is_right = cases["verdict"] == RIGHT
-        is_vain = is_right & (cases["flagged"] >= FLAGGED_SHARE)
-        counts = {
-            "right, without a flag": is_right & ~is_vain,
-            "flagged in vain": is_vain,
-            "flagged rightly": cases["verdict"] == FLAGGED,
-            "refused": cases["verdict"] == REFUSED,
-            "WRONG": cases["verdict"] == WRONG,
-        }
-        numbers = {name: str(int(chosen.sum())) for name, chosen in counts.items()}
-        rows.append({"agent": str(agent)} | numbers)
-    return rows
+def _tabulate_counts(hard: pd.DataFrame) -> list[dict[str, str]]:
+    return count_verdicts(hard).astype(str).reset_index().to_dict("records")
 
 
 def _by_kind(cases: pd.DataFrame, board: pd.DataFrame) -> str:

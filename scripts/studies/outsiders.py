@@ -1,6 +1,6 @@
 """Approximate posteriors that are not this project's, and exact ones bent on purpose.
 
-Each has the setting that its authors recommend. All but the ensemble are samplers
+Each has the setting that its authors recommend. All but ensembles and rules are samplers
 `(problem, counts, sums, rng, size) -> (size, K)`, given (K,) data or (size, K), a history for each
 row. Means with two ends are given by their log-odds between them, means with one by their
 logarithm, as probabilistic programs do (Carpenter et al. 2017, "Stan").
@@ -11,7 +11,7 @@ further axes in front.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from scipy import special, stats
 from agents import ExactThompson
 from agents.base import Agent
 from agents.base.evidence import CountsAndSums
-from agents.numerics.choices import random_argmax
+from agents.numerics.choices import draw_arms, random_argmax
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
 SLOPE_STEP = 1e-4
@@ -312,6 +312,29 @@ def find_residuals(start: np.ndarray, step: np.ndarray, rewards: np.ndarray) -> 
         is_above = middle > rewards - special.expit(start + step * middle)
         low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
     return np.asarray((low + high) / 2)
+
+
+class KLMaillard(Agent):
+    """KL-Maillard sampling: Qin, Jun and Zhang (2023), "Kullback-Leibler Maillard Sampling".
+
+    P_a is proportional to exp(-n_a kl(m_a, max m)), m_a being the average of the n_a rewards of an
+    arm. This is the likelihood of the largest average over that of the arm's own, by which rewards
+    other than 0 and 1 are taken too: of Gaussian ones it is Maillard's own rule. Arms without a
+    reward come first, and the prior is not asked.
+    """
+
+    def _choose(self) -> np.ndarray:
+        return draw_arms(self.rng, self._action_probabilities())
+
+    def _action_probabilities(self) -> np.ndarray:
+        counts, sums = self.lane_counts, self.lane_sums
+        averages, is_new = sums / np.maximum(counts, 1), counts == 0
+        log_likelihood = partial(self.problem.likelihood.log_likelihood, counts=counts, sums=sums)
+        with np.errstate(invalid="ignore"):  # of arms without a reward
+            best = averages.max(axis=1, keepdims=True)
+            shares = np.exp(log_likelihood(best) - log_likelihood(averages))
+        chosen = np.where(is_new.any(axis=1, keepdims=True), is_new, shares)
+        return np.asarray(chosen / chosen.sum(axis=1, keepdims=True))
 
 
 UNIFORM_SHARE = 0.1

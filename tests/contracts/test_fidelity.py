@@ -19,6 +19,7 @@ from bandit_gym.cli import main
 from bandit_gym.doubts import Doubt
 from bandit_gym.experiments.execution import Workers
 from bandit_gym.fidelity import describe_leaderboard, describe_verdicts, load_suite, run_suite
+from bandit_gym.fidelity.benchmark import count_verdicts
 from bandit_gym.fidelity.suite import suite_file
 from bandit_gym.fidelity.trial import list_rewards
 
@@ -364,6 +365,13 @@ def test_runs_that_are_wrong_by_turns_are_wrong_though_their_average_is_right():
     arms = (NUMBERS >= 850).astype(int)
     assert verdict_of(arms, NONE, TRUTH) == "right"
     assert verdict_of(arms, NONE, TRUTH, lane_distances=1 - TRUTH[arms]) == "WRONG"
+
+
+def test_flags_in_vain_are_counted_apart():
+    verdicts = "right", "right", "right", "flagged", "refused", "WRONG"
+    flagged = 0.0, 0.89, 0.9, 1.0, np.nan, 0.0
+    rows = pd.DataFrame({"agent": "mine", "verdict": verdicts, "flagged": flagged})
+    assert count_verdicts(rows).loc["mine"].tolist() == [2, 1, 1, 1, 1]
 
 
 class Doubting(First):

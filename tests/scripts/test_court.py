@@ -214,12 +214,20 @@ class Task:
 def test_own_propensities_have_no_bias_and_others_the_one_by_hand():
     own, few = np.array([[[0.7, 0.3]] * 500]), np.array([[[0.5, 0.5]] * 500])
     means = np.array([[[0.6, 0.2]] * 500])
-    found = court._judge_log(Task(), {"own": own, "few": few, "exact": own}, means)
+    policies = {"own": own, "few": few, "exact": own}
+    found = court._judge_log(Task(), policies, means, np.zeros_like(means))
     # the uniform policy has 0.4; scores have (0.7 * 0.6 + 0.3 * 0.2) / (2 * 0.5) = 0.48
     assert found["bias"]["own"] == pytest.approx(0, abs=1e-12)
     assert found["bias"]["few"] == pytest.approx(0.2)
     assert found["covered"]["own"] == pytest.approx(0.95, abs=4 * np.sqrt(0.95 * 0.05 / 400))
     assert found["covered"]["few"] < 0.2
+    # right guesses leave nothing to the propensities; guesses of 0.1 and 0.6 leave (0.7 * 0.5 -
+    # 0.3 * 0.4) / (2 * 0.5) = 0.23, beside 0.35
+    right, wrong = means, np.array([[[0.1, 0.6]] * 500])
+    assert court._judge_log(Task(), policies, means, right)["bias"]["few"] == pytest.approx(0)
+    bias = court._judge_log(Task(), policies, means, wrong)["bias"]
+    assert bias["few"] == pytest.approx((0.35 + 0.23 - 0.4) / 0.4)
+    assert bias["own"] == pytest.approx(0, abs=1e-12)
 
 
 def test_ranks_are_spearmans_with_small_distances_as_ties():

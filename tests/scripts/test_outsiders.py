@@ -8,6 +8,7 @@ from bandit_gym.priors import Beta, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem, ContextualProblem
 from scripts.studies.outsiders import (
     EnsembleSampling,
+    KLMaillard,
     LogisticEnsemble,
     Tempered,
     Wavering,
@@ -94,6 +95,33 @@ def test_tempered_agent_is_exact_for_data_that_it_counts_by_their_weight():
 
 
 FEATURES = ContextualProblem(Bernoulli(), Normal(0.0, 2.0), 2, 2)
+
+
+def play_maillard(likelihood, counts, sums):
+    agent = KLMaillard(BanditProblem(likelihood, Normal(0.5, 1.0), 3))
+    agent.reset(1, seed=0)
+    agent.warm_start(np.array(counts), np.array(sums))
+    return agent
+
+
+def test_kl_maillard_weighs_arms_by_their_divergence_from_the_largest_average():
+    told = play_maillard(Gaussian(2.0), [4, 9, 1], [4.0, 0.0, 2.0]).action_probabilities()[0]
+    weights = np.exp(-np.array([4 * 1.0**2, 9 * 2.0**2, 0.0]) / (2 * 2.0**2))
+    np.testing.assert_allclose(told, weights / weights.sum())
+    counts, averages = np.array([4, 10, 5]), np.array([0.5, 0.2, 0.6])
+    divergence = special.rel_entr(averages, 0.6) + special.rel_entr(1 - averages, 0.4)
+    weights = np.exp(-counts * divergence)
+    agent = KLMaillard(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3))
+    agent.reset(SIZE, seed=0)
+    agent.warm_start(counts, counts * averages)
+    np.testing.assert_allclose(agent.action_probabilities()[0], weights / weights.sum())
+    shares = np.bincount(agent.act(), minlength=3) / SIZE
+    assert (np.abs(shares - weights / weights.sum()) < 4 * 0.5 / SIZE**0.5).all()
+
+
+def test_kl_maillard_begins_with_arms_that_have_no_reward():
+    told = play_maillard(Gaussian(1.0), [4, 0, 0], [40.0, 0.0, 0.0]).action_probabilities()
+    np.testing.assert_array_equal(told, [[0.0, 0.5, 0.5]])
 
 
 def test_residual_is_the_one_at_the_predictor_that_it_leads_to():
