@@ -99,7 +99,7 @@ class PlainAgents:
         self._class, self._problem, self._options = agent_class, problem, options
         self._has_features = hasattr(problem, "num_features")
         shape = problem.num_arms, getattr(problem, "num_features", 0)
-        with _watch_generators(agent_class):  # one is tried before anything runs
+        with watch_generators(agent_class):  # one is tried before anything runs
             self.reset(seed=0)
             trial = self.act(np.random.default_rng(0).normal(size=shape))
             check_actions(trial, problem.num_arms, None)
@@ -159,7 +159,7 @@ def _find_feature_parameters(agent: Any) -> tuple[str | None, str | None]:
 
 
 @contextlib.contextmanager
-def _watch_generators(agent: Any) -> Iterator[None]:
+def watch_generators(agent: Any) -> Iterator[None]:
     """Refuse an agent that draws from the generators of the whole process; costs 50 acts or so."""
     before = _read_shared_generators()
     yield
@@ -312,7 +312,7 @@ def play_steps(
     get_diagnostics: Callable[[], dict[str, Any]] = getattr(agent, "diagnostics", dict)
     num_envs = _count_lanes(env)
     observation, info = env.reset(seed=env_seed)  # type: ignore[arg-type]
-    is_trusted = _reset(agent, num_envs, agent_seed)
+    watched = _reset(agent, num_envs, agent_seed)
     means = np.atleast_2d(info["means"]) if "means" in info else None
     is_alive = np.ones(num_envs or 1, dtype=bool)
     lanes = np.arange(len(is_alive))
@@ -323,8 +323,8 @@ def play_steps(
     num_taken, is_moving = 0, False
     while np.count_nonzero(is_alive):  # a quarter of the time of any() and all()
         num_taken += 1
-        is_watched = num_taken.bit_count() == 1 and not is_trusted
-        watch = partial(_watch_generators, agent) if is_watched else contextlib.nullcontext
+        is_watched = num_taken.bit_count() == 1 and watched is not None
+        watch = partial(watch_generators, watched) if is_watched else contextlib.nullcontext
         seen = observation
         action, known, seconds = _decide(agent, seen, options, propensities, watch)
         observation, reward, terminated, truncated, info = env.step(action)
@@ -393,19 +393,23 @@ def _are_exact(agent: Any, propensities: bool | str) -> bool | None:
     return bool(propensities == DECIDE or agent.has_exact_probabilities)
 
 
-def _reset(agent: BanditAgent, num_envs: int | None, seed: SeedSequence) -> bool:
-    """Reset an agent; return whether its draws need no watching.
+def _reset(agent: BanditAgent, num_envs: int | None, seed: SeedSequence) -> Any:
+    """Reset an agent; return what of it is to be watched: it, its posterior, or None.
 
-    That is one of ours, or one that seeds the generators of the whole process, from any state.
+    Draws need no watching of what is ours, or seeds the generators of the whole process, from any
+    state.
     """
     again, before = deepcopy(seed), _read_shared_generators()
     agent.reset(num_envs=num_envs, seed=seed)
-    if type(agent).__module__.startswith("agents."):
-        return True
-    if is_seeding := _read_shared_generators() != before:
-        with _watch_generators(agent):
-            agent.reset(num_envs=num_envs, seed=again)
-    return is_seeding
+    parts = agent, getattr(agent, "_posterior", agent)  # a stranger's posterior under our rule
+    others = [part for part in parts if not type(part).__module__.startswith("agents.")]
+    if not others:
+        return None
+    if _read_shared_generators() == before:
+        return others[0]
+    with watch_generators(others[0]):
+        agent.reset(num_envs=num_envs, seed=again)
+    return None
 
 
 def _count_lanes(env: Environment) -> int | None:

@@ -52,6 +52,7 @@ from bandit_gym.fidelity.suite import Case, ContextualCase
 from bandit_gym.likelihoods import is_binary
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
+from bandit_gym.rollout import watch_generators
 
 Sampler = Callable[[BanditProblem, IntArray, FloatArray, Generator, int], FloatArray]
 
@@ -113,7 +114,8 @@ def measure_distance(entry: Entry, case: Case, num_decisions: int, seed: int) ->
         agent = make_suite_agent(entry, case.problem, num_decisions)
         if not can_learn(agent, case):
             return describe_trial(entry, case, LEFT_OUT, LEFT_OUT)
-        made = decide_in_lanes(agent, case, num_decisions, seeds)
+        with watch_generators(entry.target):
+            made = decide_in_lanes(agent, case, num_decisions, seeds)
     except (Exception, SystemExit) as error:
         outcome = (REFUSED, REFUSED) if is_refusal(error, entry) else (FAILED, WRONG)
         return describe_trial(entry, case, *outcome, summarise_error(error))

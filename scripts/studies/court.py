@@ -195,9 +195,12 @@ def _measure_case(task: StudyTask, label: str, agent: Any, case: Any) -> dict[st
 
 
 def _play(task: StudyTask, title: str, label: str) -> list[float]:
-    """Return a sampler's regret in each replication."""
+    """Return a sampler's regret in each replication, of which cheap samplers may have more."""
     environment = task.settings["environments"][title] | {"label": title}
-    sizes = {"replications": task.size("replications"), "horizon": task.size("horizon")}
+    times = environment.pop("more", 1)
+    if label not in task.settings["cheap"]:
+        times = 1
+    sizes = {"replications": times * task.size("replications"), "horizon": task.size("horizon")}
     sizes |= {"seed": task.settings["seed"], "block_size": 100}
     runs = play_agents(task, [environment], [_read_agent(task, label)], **sizes)
     regret: np.ndarray = runs[title][label].final("cumulative_regret")
@@ -212,7 +215,7 @@ def _measure_in_environment(task: StudyTask, title: str, label: str) -> dict[str
 def _measure_along_runs(task: StudyTask, title: str, label: str) -> dict[str, Any]:
     """Play some runs beside a race that is given the same rewards; compare policies on the way."""
     settings, num_lanes = task.settings, task.size("lanes")
-    options = {k: v for k, v in settings["environments"][title].items() if k != "env"}
+    options = {k: v for k, v in settings["environments"][title].items() if k not in ("env", "more")}
     env: Any = gym.make_vec("ContextualBandit-v0", num_envs=num_lanes, **options)
     problem, seed = env.unwrapped.problem, SeedSequence(settings["seed"])
     race, agent = RacingThompson(problem), make_suite_agent(_read_agent(task, label), problem, 1)
@@ -419,7 +422,8 @@ def find_lost(found: Found, title: str, label: str) -> np.ndarray | None:
     runs = parts_of(found, title)
     if label not in runs or REFERENCE not in runs:
         return None
-    own, reference = (np.array(runs[each]["regret"]) for each in (label, REFERENCE))
+    own = np.array(runs[label]["regret"])
+    reference = np.array(runs[REFERENCE]["regret"])[: len(own)]
     return np.asarray((own - reference) / reference.mean())
 
 
@@ -491,11 +495,11 @@ def correlate_ranks(found: Found, title: str, name: str, number: int) -> tuple[f
         [each for each in family if each in runs] for family in settings["families"].values()
     ]
     families, rng = [family for family in families if family], make_generator("ranks")
-    num_runs = len(runs[REFERENCE]["regret"])
+    num_runs = min(len(run["regret"]) for run in runs.values())
     everyone = [label for family in families for label in family]
 
     def correlate(labels: list[str], chosen: Any) -> float:
-        regrets = [np.mean(np.array(runs[label]["regret"])[chosen]) for label in labels]
+        regrets = [np.mean(np.array(runs[label]["regret"])[:num_runs][chosen]) for label in labels]
         return float(stats.spearmanr([values[label] for label in labels], regrets).statistic)
 
     resampled = []

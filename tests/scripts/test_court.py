@@ -1,9 +1,12 @@
 """Samplers of the court, their densities by hand, and what is made of distances and logs."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
 
+import bandit_gym as bg
 from agents.base.rows import Rows
 from agents.regression.posterior import CoefficientRace
 from agents.rules.thompson import Thompson
@@ -11,6 +14,7 @@ from bandit_gym.fidelity import run_suite
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Normal, StudentT
 from bandit_gym.problem import ContextualProblem
+from bandit_gym.rollout import rollout
 from scripts.studies import court
 from scripts.studies.samplers import (
     Bootstrap,
@@ -181,6 +185,24 @@ def test_a_broken_sampler_is_refused_by_name(returned):
     agent.reset(1, seed=0)
     with pytest.raises(ValueError, match="Broken"):
         agent.act(np.ones((1, 3, 2)))
+
+
+class Careless(CoefficientSampler):
+    """Draws by the generator of the whole process."""
+
+    def draw(self, rng, size):
+        return np.random.standard_normal((len(self.x), size, 2))  # noqa: NPY002
+
+
+def test_a_sampler_that_draws_by_the_shared_generator_is_refused_by_name():
+    env = bg.make("ContextualBandit-v0", num_arms=3, num_features=2)
+    problem = env.unwrapped.problem
+    refusal = "must draw by the rng or seed that it is given, .* got .*Careless"
+    with pytest.raises(ValueError, match=refusal):
+        rollout(Thompson(problem, posterior=Careless(problem)), env, seed=0)
+    options = {"suite": "contextual-v1", "only": "Bernoulli, d = 2, 10 rows"}
+    found = run_suite({"mine": Careless}, **options, scale=0.1, workers=1)
+    assert re.search(refusal, found.failures[0])
 
 
 def test_a_posterior_is_put_to_the_suite_by_its_name():
