@@ -456,9 +456,10 @@ def _regret_cells(found: Found, label: str, titles: list[str]) -> dict[str, str]
 def _log_cells(found: Found, label: str) -> dict[str, str]:
     """Return bias and coverage in the first environment, by each kind of propensities."""
     run, cells = parts_of(found, _list_titles(found)[0])[label], {"sampler": label}
+    estimates = [run, run["doubly robust"]] if "doubly robust" in run else [run]
     for name in PROPENSITIES:
-        both = [(each["bias"][name], each["covered"][name]) for each in (run, run["doubly robust"])]
-        text = "; ".join("{:.1%}, {:.0%}".format(*each) for each in both)
+        pairs = [(each["bias"][name], each["covered"][name]) for each in estimates]
+        text = "; ".join("{:.1%}, {:.0%}".format(*pair) for pair in pairs)
         cells[name if name != "few" else "1,000 draws"] = text
     return cells
 
