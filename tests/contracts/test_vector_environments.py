@@ -46,7 +46,7 @@ def overwrite(result):
 
 
 def draw_steps(rng):
-    """Draw actions; and then the lanes that are reset, in every other step none, and their seeds."""
+    """Draw actions; then the lanes that are reset, none in every other step, and their seeds."""
     seeds = [None, 0, 2**64 - 1, *rng.integers(2**64, size=3, dtype=np.uint64).tolist()]
     for step in range(rng.integers(1, 9)):
         mask = rng.random(NUM_ENVS) < 0.5 * (step % 2)
