@@ -145,6 +145,11 @@ class GridPosterior(ExactPosterior):
         """Return one (N, K) draw."""
         return self.quantile(rng.random(self.counts.shape))
 
+    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
+        """Return the (size, N, K) draws that `sample` would return one by one."""
+        levels = np.moveaxis(rng.random((size, *self.counts.shape)), 0, -1)
+        return np.moveaxis(self.coordinate.means(self.positions(levels)), -1, 0)
+
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) best arms of one draw."""
         u = self.positions(rng.random(self.counts.shape))
