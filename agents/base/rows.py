@@ -212,7 +212,8 @@ class Rows:
         """
         if self._roots is None:
             self._roots = make_roots(len(self.counts), self._num_features)
-            lanes, rows = self.counts.nonzero()
+            # Contiguous, as `add` has them, so that one signature is compiled.
+            lanes, rows = map(np.ascontiguousarray, self.counts.nonzero())
             counts = self.counts[lanes, rows].astype(np.float64)
             means = self.sums[lanes, rows] / counts
             add_rows_to_roots(self._roots, lanes, self.features[lanes, rows], means, counts)

@@ -137,11 +137,18 @@ class GridPosterior(ExactPosterior):
             self._tables = make_empty_tables(self.cells, *counts.shape)
             if len(self.recent.keys) != num_recent:
                 self.recent = make_empty_tables(self.cells, num_recent)
-        update_tables(self.cells, self._tables, self.recent, counts, self.sums)
+        # As floats, which discounted counts are, so that one signature is compiled.
+        floats = counts.astype(np.float64)
+        update_tables(self.cells, self._tables, self.recent, floats, self.sums)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw."""
         return self.quantile(rng.random(self.counts.shape))
+
+    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
+        """Return the (size, N, K) draws that `sample` would return one by one."""
+        levels = np.moveaxis(rng.random((size, *self.counts.shape)), 0, -1)
+        return np.moveaxis(self.coordinate.means(self.positions(levels)), -1, 0)
 
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) best arms of one draw."""
@@ -168,7 +175,7 @@ class GridPosterior(ExactPosterior):
             lanes: (R,) these.
         """
         lanes = np.arange(len(levels)) if lanes is None else lanes
-        u = np.array(levels if levels.ndim == 3 else levels[..., None])
+        u = np.array(levels if levels.ndim == 3 else levels[..., None], order="C")
         invert_tables(self.tables, lanes, u)
         return u.reshape(levels.shape)
 

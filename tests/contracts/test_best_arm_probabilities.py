@@ -13,13 +13,13 @@ from geometric import Geometric
 from pairwise import pairwise
 from scipy import stats
 from scipy.special import betaln, logsumexp
-from surface import started
+from surface import cases_of, started
 
 from agents import SMCThompson
 from agents.base.conjugacy import is_compiled
 from agents.oracle import action_probabilities
 from bandit_gym.doubts import Doubt
-from bandit_gym.fidelity.suite import load_suite
+from bandit_gym.fidelity.suite import DEFAULT_SUITE
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
     Beta,
@@ -252,11 +252,9 @@ def test_particles_follow_data_that_come_one_by_one(model):
     assert_action_shares(agent, action_probabilities(problem, *data), error=2e-3)
 
 
-BY_ARM_CASES = [case for case in load_suite().cases if case.problem.offers("arm_log_density")]
-
-
 def test_propensities_by_tables_are_those_of_the_suite_to_a_total_variation_of_0_002():
-    for case in BY_ARM_CASES:
+    every = cases_of(DEFAULT_SUITE).values()
+    for case in (each for each in every if each.problem.offers("arm_log_density")):
         agent = started("exact", case.problem, None, case.counts, case.sums, method="grid")
         assert abs(agent.action_probabilities() - case.probabilities).sum() / 2 < 0.002, case.name
 

@@ -216,8 +216,11 @@ def test_compare_stores_propensities_and_other_priors_where_asked(tmp_path, caps
 
 
 def test_compare_decides_by_values_and_costs_where_asked(tmp_path, capsys):
-    prices = ["--values", *"1234567891", "--costs", *["-0.5"] * 10, "--floor", "0.05", "--optimal"]
-    assert compare(tmp_path, "--agents", "exact", "racing", *prices, "--propensities") == 0
+    prior = {"name": "truncated_normal", "mean": 0.2, "std": 0.1}
+    env = ["--env-options", json.dumps({"num_arms": 3, "prior": prior})]
+    prices = ["--values", *"123", "--costs", *["-0.5"] * 3, "--floor", "0.05", "--optimal"]
+    options = [*env, *prices, "--propensities"]
+    assert compare(tmp_path, "--agents", "exact", "racing", *options) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "Rewards and means are those of values * reward - costs." in printed
     assert "unknown; it is for rewards without values and costs." in printed

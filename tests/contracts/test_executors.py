@@ -43,11 +43,14 @@ def by_night(*values):
     return pytest.param(*values, marks=(pytest.mark.slow, pytest.mark.nightly))
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture
 def backend(request):
-    """Each back end in turn, where it is installed."""
+    """A back end, where it is installed."""
     pytest.importorskip(BACKENDS.get(request.param, "bandit_gym"))
     return request.param
+
+
+every_backend = pytest.mark.parametrize("backend", ["loky", by_night("dask")], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +80,7 @@ def test_every_back_end_is_tested():
     assert {*BACKENDS} == {*execution.BACKENDS}
 
 
+@every_backend
 def test_other_processes_share_the_work_and_store_the_same_bytes(tmp_path, serial, backend):
     """Whatever their number, and also of an agent that cannot be pickled."""
     tired = {"agent": "stub_agents:Tired", "seconds": 0.005}
@@ -108,7 +112,7 @@ def test_little_work_of_ours_starts_no_worker(tmp_path):
         assert (processes == {os.getpid()}) is is_here
 
 
-@pytest.mark.parametrize("backend", ["loky", by_night("dask")], indirect=True)
+@every_backend
 def test_calls_may_hold_arrays(backend):
     calls = [(np.full(3, number),) for number in range(6)]
     finished = execution.make_calls(Workers(backend, 1), np.sum, calls)
@@ -254,7 +258,7 @@ def check_others_unharmed(folder, serial, starts):
     return failures
 
 
-@pytest.mark.parametrize("backend", ["loky", by_night("dask")], indirect=True)
+@every_backend
 def test_an_agent_that_kills_its_process_costs_its_own_blocks_only(tmp_path, serial, backend):
     """At most three blocks are under way with it, and the fourth is simulated as well."""
     agents = ("stub_agents:Deadly", "random", "exact", OWN)

@@ -10,7 +10,7 @@ import pytest
 from refusals import check_refusals
 from scipy import stats
 from stub_agents import Constant
-from surface import SERIAL, adversarial_verdict, verdict_of
+from surface import SERIAL, adversarial_verdict, cases_of, verdict_of
 
 from agents.oracle import SAMPLING_TOLERANCE, action_probabilities, action_probabilities_with_error
 from agents.posteriors.base import Posterior
@@ -25,7 +25,6 @@ from bandit_gym.fidelity.trial import list_rewards
 
 CASE = "Bernoulli, Beta(5, 5)"
 SMALL = {"only": CASE, "scale": 0.001, "workers": SERIAL}
-LAW = load_suite().only(CASE).cases[0].probabilities
 
 
 def conjugate(problem, counts, sums, rng, size):
@@ -86,7 +85,7 @@ def test_suites_are_what_they_were_when_they_were_published():
 
 
 def test_stored_answers_agree_with_the_oracle():
-    few = [case for case in load_suite().cases if len(case.probabilities) <= 10]
+    few = [case for case in cases_of("fidelity-v1").values() if len(case.probabilities) <= 10]
     kinds = [[c for c in few if c.kind == k] for k in ("conjugate", "truncated", "mixture", "rare")]
     for case in (case for cases in kinds for case in cases[::3]):
         law, error = action_probabilities_with_error(case.problem, case.counts, case.sums)
@@ -102,7 +101,7 @@ def test_stored_answers_of_dependent_arms_agree_with_a_long_chain():
 
 
 def test_stored_answers_of_shared_mixtures_are_the_oracles():
-    cases = [case for case in load_suite("adversarial").cases if case.kind == "dependent"]
+    cases = [case for case in cases_of("adversarial").values() if case.kind == "dependent"]
     shared = [case for case in cases if case.problem.offers("shared_components")]
     assert len(shared) == 7
     for case in shared:
@@ -115,7 +114,7 @@ BEYOND = "Gaussian, rewards of 1e9, cut at 1", "Gaussian, one arm of 1e13, cut a
 
 
 def test_probabilities_of_hard_cases_are_the_oracles_wherever_it_answers():
-    cases = [case for case in load_suite("adversarial").cases if case.kind == "independent"]
+    cases = [case for case in cases_of("adversarial").values() if case.kind == "independent"]
     for case in [case for case in cases if len(case.probabilities) <= 10][::2]:
         if len(set(zip(case.counts, case.sums, strict=True))) == 1:  # arms all alike
             alike = pytest.approx(1 / len(case.counts), abs=1e-6)
@@ -146,8 +145,9 @@ def test_samplers_of_the_posterior_are_within_noise(found):
 def test_whoever_is_wrong_is_as_far_as_the_two_probabilities_are(found):
     """The one who is spoilt returns ties, which are broken at random."""
     even, first = np.full(10, 0.1), np.eye(10)[0]
+    right = cases_of("fidelity-v1")[f"{CASE}, 100 pulls"].probabilities
     for agent, law in {"uniform": even, "first": first, "spoilt": even}.items():
-        truth = np.abs(LAW - law).sum() / 2
+        truth = np.abs(right - law).sum() / 2
         far = row(found, agent, 100)
         assert 0 < far["low"] and abs(far["tv"] - truth) < 4 * far["std"], agent
 

@@ -48,7 +48,7 @@ REDUCED = {
     r"bandit-gym fidelity --suite contextual-v1 .*": "--scale 0.001 --only 'd = 2, 10 rows'",
     r"bandit-gym report DIR": "--format png",
     r"bandit-gym fidelity .*": "--scale 0.001 --only 'Beta(5, 5), 100 pulls'",
-    r"pytest -m .*": "--collect-only tests/docs tests/scripts/test_studies.py",
+    r"pytest -m .*": "--collect-only tests/bandit_gym/test_registration.py",
     r"pytest .* -k NAME": "--collect-only -k exact",
     r"pytest .*": "--collect-only",
     r"python -m bandit_gym": "list",

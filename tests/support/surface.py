@@ -132,11 +132,11 @@ def charts_in(page: str) -> int:
 
 
 @cache
-def hard_cases() -> dict[str, Any]:
-    """Return name -> hard case, read once, which takes longer than many decisions."""
+def cases_of(suite: str) -> dict[str, Any]:
+    """Return name -> case of a suite, read once, which takes longer than many decisions."""
     from bandit_gym.fidelity import load_suite
 
-    return {case.name: case for case in load_suite("adversarial").cases}
+    return {case.name: case for case in load_suite(suite).cases}
 
 
 def adversarial_verdict(agent: str, name: str, **options: Any) -> str:
@@ -151,7 +151,7 @@ def adversarial_verdict(agent: str, name: str, **options: Any) -> str:
     from bandit_gym.fidelity.trial import measure_distance
 
     (entry,) = read_entries("agents", "agent", [{"agent": agent, **options}])
-    return measure_distance(entry, hard_cases()[name], 100, 0)["verdict"]
+    return measure_distance(entry, cases_of("adversarial")[name], 100, 0)["verdict"]
 
 
 def verdict_of(

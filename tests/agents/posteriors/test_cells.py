@@ -38,6 +38,14 @@ def test_draws_of_a_copied_table_are_those_of_a_table_that_was_made():
     np.testing.assert_array_equal(*(each.positions(levels, lanes) for each in beliefs))
 
 
+def test_many_draws_of_tables_are_those_that_come_one_by_one():
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3)
+    agent = started("exact", problem, 2, [[0, 2, 30], [7, 5, 1]], [[0, 1, 9], [4, 5, 0]])
+    one_by_one, rng = agent.belief(), np.random.default_rng(7)
+    draws = one_by_one.sample_many(np.random.default_rng(7), 1_000)
+    np.testing.assert_array_equal(draws, [one_by_one.sample(rng) for _ in range(1_000)])
+
+
 def test_tables_follow_rewards_that_are_a_million_times_as_precise_as_the_prior():
     """Up to where one reward of a typical size is e^-1e6 as likely; below 1e-3, as promised."""
     problem, levels = BanditProblem(Gaussian(1e-6), Normal(0.0, 1.0), 2), [0.1, 0.5, 0.9]

@@ -143,13 +143,14 @@ def test_one_row_under_components_of_different_widths_is_weighed_under_each():
     prior = Mixture([Normal(0.0, 0.05), Normal(0.0, 3.0)], [0.8, 0.2])
     problem = ContextualProblem(Bernoulli(), prior, 3, 2)
     arms = [[1.0, 9.0], [1.0, -9.0], [9.0, 0.0]]
-    row, reward, num_plays = np.array([[1.0, 50.0]]), np.ones(1), 4000
+    row, reward, num_lanes = np.array([[1.0, 50.0]]), np.ones(1), 100
     posterior, rng = CoefficientRace(problem), np.random.default_rng(3)
-    learn(posterior, row, reward)
-    played = [posterior.draw_best_arms(rng, np.array([arms]))[0] for _ in range(num_plays)]
+    learn(posterior, row, reward, num_lanes)
+    shown = np.tile(arms, (num_lanes, 1, 1))
+    played = np.ravel([posterior.draw_best_arms(rng, shown) for _ in range(40)])
     best = action_probabilities(problem, (row, reward), arms)
-    error, bias = np.sqrt(best * (1 - best) / num_plays), 0.01  # see above
-    found = np.bincount(played, minlength=3) / num_plays
+    error, bias = np.sqrt(best * (1 - best) / played.size), 0.01  # see above
+    found = np.bincount(played, minlength=3) / played.size
     np.testing.assert_array_less(abs(found - best), 4 * error + bias)
 
 

@@ -1,20 +1,20 @@
 import numpy as np
 import pytest
-from surface import SERIAL
+from surface import SERIAL, cases_of
 
 from agents.oracle import action_probabilities_with_error, importance
 from bandit_gym.fidelity import run_suite
-from bandit_gym.fidelity.suite import Recipe, load_suite
+from bandit_gym.fidelity.suite import Recipe
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Normal
 from bandit_gym.problem import ContextualProblem
 
-CASES = load_suite("contextual-v1").cases
+SUITE = "contextual-v1"
 MAX_ERRORS = {"polar": 1e-6, "blocks": 1e-3, "importance": 1e-3}
 
 
 def test_answers_are_uncertain_and_their_errors_small():
-    for case in CASES:
+    for case in cases_of(SUITE).values():
         num_arms, num_features = case.problem.num_arms, case.problem.num_features
         assert case.features.shape == (num_arms, num_features), case.name
         assert case.rows.shape == (case.counts.sum(), num_features), case.name
@@ -32,7 +32,7 @@ def test_answers_are_found_again(monkeypatch):
         ("Bernoulli, disjoint, 3 arms of 2, 60 rows", 6e-3),
         ("Exponential, d = 5, 100 rows", 6e-3),
     ]:
-        (case,) = (each for each in CASES if each.name == name)
+        case = cases_of(SUITE)[name]
         data = case.problem, (case.rows, case.rewards), case.features
         found, error = action_probabilities_with_error(*data, tolerance=tolerance)
         assert np.abs(found - case.probabilities).sum() / 2 <= 2 * (error + case.error), name
@@ -54,7 +54,7 @@ def test_arms_that_are_close_have_lost_their_true_differences():
 
 def test_racing_is_right_where_the_laplace_approximation_is_wrong():
     agents, only = ["racing", "laplace", "ucb1"], "Bernoulli, d = 2, Laplace prior"
-    settings = {"suite": "contextual-v1", "only": only, "scale": 0.3, "workers": SERIAL}
+    settings = {"suite": SUITE, "only": only, "scale": 0.3, "workers": SERIAL}
     table = run_suite(agents, **settings).distances
     assert table["verdict"].tolist() == ["right", "WRONG", "refused"]
     assert table["decisions"].tolist()[:2] == [3000, 3000]
