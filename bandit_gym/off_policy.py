@@ -399,7 +399,8 @@ def _find_probabilities(name: str, policy: Any, log: Log, observation: Any) -> F
             raise ValueError(message(name, condition, labels.tolist()))
     given = check_numbers(name, policy)
     if given.shape not in (shape[1:], shape):
-        raise ValueError(message(name, f"be probabilities of shape {shape}", given.shape))
+        condition = f"be probabilities of shape {shape[1:]} or {shape}"
+        raise ValueError(message(name, condition, given.shape))
     check_all(name, given >= 0, "be probabilities of at least 0", given)
     return check_probabilities(name, np.broadcast_to(given, shape), shape)
 

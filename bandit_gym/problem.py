@@ -205,15 +205,19 @@ class ContextualProblem(BanditProblem):
             (N, K, d) features, or (N, d) of the given arms; NaN stays.
 
         Raises:
+            TypeError: if there is a layout, and they are no numbers, or None.
             ValueError: if numbers under a layout have another shape.
         """
         values = None if self.layout is None else as_numbers(observation, "biuf")
-        if self.layout is None or values is None or values.shape[-1:] == (self.num_features,):
+        is_placed = values is not None and values.shape[-1:] == (self.num_features,)
+        if self.layout is None or is_placed:
             return observation
         size = count_numbers(self.layout, self.num_arms, self.num_features) - 1
         shape = (size,) if num_visitors is None else (num_visitors, size)
+        condition = f"be visitors' numbers of shape {shape}, or {self.num_features} of each arm"
+        if values is None:
+            raise TypeError(message("observation", condition, observation))
         if values.shape != shape:
-            condition = f"be visitors' numbers of shape {shape}, or {self.num_features} of each arm"
             raise ValueError(f"observation must {condition}, got shape {values.shape}.")
         return lay_out(self.layout, add_intercept(values), self.num_arms, arms)
 

@@ -31,6 +31,7 @@ from bandit_gym.checks import (
     check_object,
     find_problem,
     message,
+    quote_words,
 )
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.problem import BanditProblem
@@ -118,8 +119,14 @@ class PlainAgents:
     def _construct(self, stream: SeedSequence) -> Any:
         known = {"num_arms": self._problem.num_arms, "problem": self._problem}
         known |= {"rng": np.random.default_rng(stream), "seed": int(stream.generate_state(1)[0])}
-        given = known.keys() & inspect.signature(self._class).parameters.keys()
-        return self._class(**{name: known[name] for name in given} | self._options)
+        signature = inspect.signature(self._class)
+        named = {name: known[name] for name in known.keys() & signature.parameters.keys()}
+        try:
+            signature.bind(**named | self._options)
+        except TypeError as error:
+            condition = f"need no arguments but its options and {quote_words(known)}"
+            raise TypeError(message("agent", condition, self._class, str(error))) from error
+        return self._class(**named | self._options)
 
     def act(self, observation: Any = None) -> Any:
         """Return an arm, (N,) of them for N lanes."""

@@ -37,6 +37,8 @@ def read_table(name: str, source: Any, label: str | None = None) -> pd.DataFrame
     """
     if isinstance(source, pd.DataFrame):
         return source.set_axis(range(2, len(source) + 2), axis=0)
+    if not isinstance(source, str | Path):
+        raise TypeError(message(name, "be a data frame, or the path of a file", source))
     path, endings = check_path(name, source), (".csv", ".parquet")
     is_parquet = check_choice(f"the ending of {name}", path.suffix.lower(), endings) == ".parquet"
     if not path.is_file():
@@ -128,7 +130,9 @@ def read_numbers(table: pd.DataFrame, columns: Sequence[Any], remedy: str = "") 
         texts = cells[[isinstance(cell, str) for cell in cells]]
         if len(texts):
             some = f"{quote_words(texts.unique()[:3])}, first in row {texts.index[0]}"
-            way_out = remedy or "write numbers; pandas.get_dummies makes some of labels"
+            way_out = (
+                remedy or "write numbers; bandit_gym.contexts.TableEncoder makes some of labels"
+            )
             raise ValueError(f"column {name!r} must {condition}, got {some}; {way_out}.")
         is_time = cells.notna().any() and not np.isinf(values[:, i]).any()
         way_out = "write hours since a start" if is_time else "fill it in, or leave the row out"

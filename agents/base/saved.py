@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import json
+import zipfile
 from abc import ABC
 from collections.abc import Mapping
 from pathlib import Path
@@ -118,6 +119,9 @@ def read_agent_file(path: Path) -> dict[str, Any]:
     """
     with open(path, "rb") as file:
         try:
+            if not zipfile.is_zipfile(file):  # NumPy would advise to unpickle it
+                raise ValueError("it is no zip archive")
+            file.seek(0)
             with np.load(file) as parts:
 
                 def decode_array(value: dict[str, Any]) -> Any:

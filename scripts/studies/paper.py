@@ -32,7 +32,16 @@ from scripts.studies.figures import (
     judge_table_2,
     play_exact_again,
 )
-from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, StudyTask, parts_of, verdict
+from scripts.studies.study import (
+    FAILS,
+    HOLDS,
+    UNDECIDED,
+    Found,
+    StudyTask,
+    fold_rows,
+    parts_of,
+    verdict,
+)
 from scripts.studies.theorem1 import MAX_ERROR_PROBABILITY, compare_table_1, judge_theorem_1
 from scripts.studies.variants import RACING, VariantTask
 
@@ -86,9 +95,9 @@ def write_tables(found: Found) -> dict[str, str]:
         "table2cells": table2.write_cells(found),
         "table2arms": table2.write_arms(found),
         "table2readings": table2.write_readings(found),
-        "verdicts": markdown_rows([*_verdict_rows(found, main)]),
+        "verdicts": fold_rows([*_verdict_rows(found, main)]),
         "figures": markdown_rows([_figure_row(*each) for each in figures.items()]),
-        "runs": markdown_rows([row for each in figures.items() for row in _run_rows(*each)]),
+        "runs": fold_rows([row for each in figures.items() for row in _run_rows(*each)]),
         "variants": markdown_rows([_variant_row(*each) for each in variants.items()]),
         "table1": markdown_rows(jeffreys),
         "again": _write_again(found, main),

@@ -156,7 +156,7 @@ REFUSALS = [
         FULL,
         "column 'age'",
         "'old', 'young', '-', first in row 5",
-        "pandas.get_dummies",
+        "TableEncoder",
     ),
 ]
 

@@ -502,7 +502,11 @@ COMPARISONS = [
     ({"agents": [plain(act=None)]}, ValueError, "agent must have the methods act and observe, got"),
     ({"agents": [plain(act=lambda self: None)]}, ValueError, "an integer from 0 to 9, got None"),
     ({"agents": [plain(act=lambda self: np.random.randint(2))]}, ValueError, "the rng or seed"),  # noqa: NPY002
-    ({"agents": [plain(__init__=lambda self, k: None)]}, ValueError, "positional argument: 'k'"),
+    (
+        {"agents": [plain(__init__=lambda self, k: None)]},
+        ValueError,
+        "missing a required argument: 'k'",
+    ),
     ({"out": 5}, TypeError, "out must be a path, as a string or a Path"),
 ]
 

@@ -209,6 +209,8 @@ def test_layouts_and_visitors_that_do_not_fit_are_refused():
         )  # K features are no lanes'
     with pytest.raises(ValueError, match="observation must have finite features, got nan"):
         agent.act([1.0, np.nan])
-    with pytest.raises(TypeError, match="observation must be features of shape"):
+    with pytest.raises(
+        TypeError, match="observation must be visitors' numbers of shape .2,., or 9"
+    ):
         agent.act()
     assert not agent.lane_counts.any()
