@@ -284,7 +284,8 @@ class Agent(Decider, metaclass=AgentMeta):
                 num_arms = features.shape[1] if features.ndim == 3 else sys.maxsize
             actions = check_actions(action, num_arms, self.num_envs, mask=mask)
             rewards = check_rewards(reward, self.problem.likelihood, self.num_envs, mask)
-            weights = self._check_weights(weight, self.num_lanes, mask)
+            num_lanes = self.num_lanes
+            weights = None if weight is None else self._check_weights(weight, num_lanes, mask)
             lanes, played = self._lanes, actions if features is None else features
             if played.ndim == 3:
                 if observation is None and self._available:
@@ -299,13 +300,11 @@ class Agent(Decider, metaclass=AgentMeta):
                 self.evidence.mark_rewarded(lanes)
             self._learn(lanes, actions, rewards)
 
-    def _check_weights(
-        self, weights: Any, size: int, mask: np.ndarray | None = None
-    ) -> np.ndarray | None:
-        """Return (R,) weights of so many rewards; None of 1, or refuse them."""
+    def _check_weights(self, weights: Any, size: int, mask: np.ndarray | None = None) -> np.ndarray:
+        """Return (R,) weights of so many rewards, or refuse them."""
         if not (self.takes_weights and self.can_warm_start):
             self._refuse_weights(weights)
-        return None if weights is None else check_weights(weights, size, mask)
+        return check_weights(weights, size, mask)
 
     @atomic
     def warm_start(
@@ -380,7 +379,7 @@ class Agent(Decider, metaclass=AgentMeta):
         if log.num_arms != self.problem.num_arms:
             raise ValueError(message("log", f"have {self.problem.num_arms} arms", log.num_arms))
         all_rewards = check_rewards(log.rewards, self.problem.likelihood, len(log))
-        weights = self._check_weights(weights, len(log))
+        weights = None if weights is None else self._check_weights(weights, len(log))
         rows: np.ndarray = log.actions
         if self._has_features:
             problem: Any = self.problem

@@ -177,6 +177,17 @@ def test_particles_that_can_are_not(name):
     assert is_unreliable(acted(*UNFLAGGED[name])).mean() < 0.1
 
 
+@pytest.mark.parametrize("mean", [0.0, 0.1, 8.0])
+@pytest.mark.parametrize("std", [1.0, 0.5])
+def test_two_modes_and_data_far_from_both_are_right_or_flagged(std, mean):
+    modes = Mixture([Normal(-3.0, std), Normal(3.0, std)], [0.5, 0.5])
+    data = [10, 10], [10 * mean, 10 * mean + 0.2]
+    agent = acted(BanditProblem(Gaussian(), modes, 2), MOVED | {"num_particles": 500}, *data)
+    off = distances(agent, *data)[~is_unreliable(agent)]
+    noise = np.sqrt(0.5 / (np.pi * 500))  # of as many independent draws, for two equal arms
+    assert off.sum() <= off.size * noise + 4 * noise * np.sqrt(off.size)
+
+
 def test_data_that_outrun_the_moves_are_flagged_until_the_lane_begins_anew():
     size = 40
     covariance = (0.04 * (0.5 * np.eye(size) + 0.5)).tolist()
