@@ -55,8 +55,13 @@ REDUCED = {
 }
 """Commands that take over ten seconds, and what reduces their size; files of settings are too."""
 
-MAX_TRAINING = {r"(?<=\.learn\()\d[\d_]*(?=\))": 30_000, r"(?<=num_batches=)\d+": 100}
-"""Steps after which SB3's models are better than chance, and batches; pages train on from there."""
+MOST = {
+    r"(?<=\.learn\()\d[\d_]*(?=\))": 30_000,
+    r"(?<=num_batches=)\d+": 100,
+    r"(?<=[ =])10_000\b": 1_000,
+    r"(?<=\(\()30_000\b": 3_000,
+}
+"""Steps after which models are better than chance, batches, and episodes of three policies."""
 
 SCALE = re.compile(r" --scale \S+")
 
@@ -94,7 +99,7 @@ def run_python(example):
     if name := FILE.match(example.parsed):
         Path(name[1]).write_text(example.parsed)
     code = example.parsed
-    for pattern, most in MAX_TRAINING.items():
+    for pattern, most in MOST.items():
         code = re.sub(pattern, lambda size, most=most: str(min(int(size[0]), most)), code)
     example.namespace["last"] = example.end, run(code, example.namespace)
 
