@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from bandit_gym.fidelity import run_suite
 from bandit_gym.fidelity.benchmark import count_verdicts, draw_leaderboard, format_leaderboard
-from bandit_gym.fidelity.trial import WRONG
+from bandit_gym.fidelity.trial import RIGHT, WRONG
 from bandit_gym.results.report import markdown_rows
 from scripts.studies.study import Found, StudyTask, fold_rows, parts_of, verdict
 
