@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from bandit_gym.fidelity import run_suite
 from bandit_gym.fidelity.benchmark import count_verdicts, draw_leaderboard, format_leaderboard
-from bandit_gym.fidelity.trial import FLAGGED, RIGHT, WRONG
+from bandit_gym.fidelity.trial import RIGHT, WRONG
 from bandit_gym.results.report import markdown_rows
 from scripts.studies.study import Found, StudyTask, fold_rows, parts_of, verdict
 
@@ -122,18 +122,20 @@ def _by_kind(cases: pd.DataFrame, board: pd.DataFrame) -> str:
 
 
 def _by_case(hard: pd.DataFrame) -> str:
-    """Return a row per hard case: each agent's verdict, its distance, and how much it flags.
+    """Return a row per hard case: each agent's distance, verdict if not right, share of flags.
 
     The cases that most agents get wrong or flag stand first; the others are folded.
     """
     rows: dict[str, dict[str, str]] = {}
     for row in hard.itertuples():
-        distance = "" if pd.isna(row.excess) else f" {row.excess:z.3f}"
-        flagged = f", {row.flagged:.0%} flagged" if row.flagged >= 0.005 else ""
-        rows.setdefault(row.case, {"case": row.case})[row.agent] = row.verdict + distance + flagged
+        word = "" if row.verdict == RIGHT else row.verdict
+        distance = "" if pd.isna(row.excess) else f"{row.excess:z.3f}"
+        flagged = f"({row.flagged:.0%})" if row.flagged >= 0.005 else ""
+        cell = " ".join(filter(None, (word, distance, flagged)))
+        rows.setdefault(row.case, {"case": row.case})[row.agent] = cell
     return fold_rows(sorted(rows.values(), key=_count_right))
 
 
 def _count_right(cells: Mapping[str, str]) -> int:
     """Return how many agents are right in a case, without a flag."""
-    return sum(cell.startswith(RIGHT) and FLAGGED not in cell for cell in cells.values())
+    return sum(cell[-1].isdigit() for name, cell in cells.items() if name != "case")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -42,7 +42,7 @@ from scripts.studies.study import (
     parts_of,
     verdict,
 )
-from scripts.studies.theorem1 import MAX_ERROR_PROBABILITY, compare_table_1, judge_theorem_1
+from scripts.studies.theorem1 import compare_table_1, judge_theorem_1
 from scripts.studies.variants import RACING, VariantTask
 
 VERDICTS = [HOLDS, FAILS, UNDECIDED]
@@ -95,7 +95,6 @@ def write_tables(found: Found) -> dict[str, str]:
         "table2cells": table2.write_cells(found),
         "table2arms": table2.write_arms(found),
         "table2readings": table2.write_readings(found),
-        "verdicts": fold_rows([*_verdict_rows(found, main)]),
         "figures": markdown_rows([_figure_row(*each) for each in figures.items()]),
         "runs": fold_rows([row for each in figures.items() for row in _run_rows(*each)]),
         "variants": markdown_rows([_variant_row(*each) for each in variants.items()]),
@@ -173,51 +172,6 @@ def _write_limits(cell: Mapping[str, Any]) -> str:
     return f"{low} to {high}" if low and high else f"above {low}" if low else f"below {high}"
 
 
-def _verdict_rows(found: Found, main: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
-    """Yield a row for each claim of the paper, under the main variant."""
-    settings = found["settings"]
-    size = settings["sizes"]["replications"]
-    for where in settings["figures"]:
-        cells = main[where]["claims"]
-        for claim, cell in cells.items():
-            text = settings["claims"][claim]
-            yield _verdict_row(text, where, cell, find_first_verdict(claim, cells), size)
-    for claim, (word, *_) in table2.find_verdicts(found).items():
-        yield {"claim": claim, "where": "Table 2"} | dict(
-            zip(("verdict", "first rule", "after"), (f"**{word}**", "the same", ""), strict=True)
-        )
-    own = list(main["Theorem 1"]["claims"].values())
-    word = _count_word(own)
-    claim = f"a race errs with probability at most {MAX_ERROR_PROBABILITY:g}"
-    yield {
-        "claim": claim,
-        "where": "Theorem 1",
-        "verdict": f"**{word}**",
-        "first rule": "the same",
-        "after": f"{min(cell['count'] for cell in own):,} races each",
-    }
-
-
-def _verdict_row(
-    claim: str, where: str, cell: Mapping[str, Any], first: str, size: int
-) -> Mapping[str, str]:
-    needed = cell.get("needed")
-    more = f" (needs about {needed * cell['look'] * size / cell['count']:,.0f})" if needed else ""
-    return {
-        "claim": claim,
-        "where": where,
-        "verdict": f"**{cell['verdict']}**{more}",
-        "first rule": "the same" if first == cell["verdict"] else first,
-        "after": f"{cell['look'] * size:,.0f}",
-    }
-
-
-def _count_word(own: Sequence[Mapping[str, Any]]) -> str:
-    """Return the verdict of a claim that holds if it holds in all its cells."""
-    counts = Counter(cell["verdict"] for cell in own)
-    return HOLDS if counts[HOLDS] == len(own) else FAILS if counts[FAILS] else UNDECIDED
-
-
 def _variant_row(name: str, numbers: Mapping[str, Any]) -> dict[str, str]:
     """Return a row of what a variant changes."""
     figures = [each for where, each in numbers.items() if where.startswith("Figure")]
@@ -237,15 +191,13 @@ def _count_verdicts(*parts: Mapping[str, Any]) -> str:
 
 
 def _table_of_cells(settings: Mapping[str, Any], cells: Mapping[str, Any]) -> str:
-    """Return Table 2 under the main variant, with the paper's numbers."""
+    """Return Table 2 under the main variant."""
     rows = []
-    for i, delta in enumerate(settings["deltas"]):
-        row = {"samples / regret (paper)": f"δ = {delta}"}
-        for j, sigma in enumerate(settings["sigmas"]):
+    for delta in settings["deltas"]:
+        row = {"samples / regret": f"δ = {delta}"}
+        for sigma in settings["sigmas"]:
             ours = (cells[f"{each} at {delta}, {sigma}"] for each in ("samples", "regrets"))
-            details = " / ".join(f"{each['estimate']:.1f}" for each in ours)
-            paper = f"{settings['samples'][i][j]} / {settings['regrets'][i][j]}"
-            row[f"σ = {sigma}"] = f"{details} ({paper})"
+            row[f"σ = {sigma}"] = " / ".join(f"{each['estimate']:.1f}" for each in ours)
         rows.append(row)
     return markdown_rows(rows)
 
@@ -272,7 +224,6 @@ def _run_rows(name: str, details: Mapping[str, Any]) -> Iterator[dict[str, str]]
         yield {
             "figure": name.removeprefix("Figure "),
             "agent": NAMES.get(label, label),
-            "mean": f"{agent['means'][-1]:.1f}",
             "5 %": f"{agent['quantiles'][0]:.1f}",
             "median": f"{agent['quantiles'][1]:.1f}",
             "95 %": f"{agent['quantiles'][2]:.1f}",
