@@ -497,11 +497,13 @@ def correlate_ranks(found: Found, title: str, name: str, number: int) -> tuple[f
     ]
     families, rng = [family for family in families if family], make_generator("ranks")
     num_runs = min(len(run["regret"]) for run in runs.values())
+    regrets = {label: np.array(run["regret"])[:num_runs] for label, run in runs.items()}
     everyone = [label for family in families for label in family]
 
     def correlate(labels: list[str], chosen: Any) -> float:
-        regrets = [np.mean(np.array(runs[label]["regret"])[:num_runs][chosen]) for label in labels]
-        return float(stats.spearmanr([values[label] for label in labels], regrets).statistic)
+        means = [regrets[label][chosen].mean() for label in labels]
+        ranks = stats.rankdata([[values[label] for label in labels], means], axis=1)
+        return float(np.corrcoef(ranks)[0, 1])
 
     resampled = []
     for _ in range(settings["resamples"]):
@@ -552,10 +554,12 @@ def _list_unplayed(found: Found) -> str:
 def draw(found: Found) -> dict[str, Figure]:
     """Draw what is lost beside racing against the distance from exact at the last decision."""
     environments, families = _list_titles(found), found["settings"]["families"]
-    figure = Figure(figsize=(MAX_WIDTH, 1.4 + 2.8 * len(environments)), layout="constrained")
+    figure = Figure(figsize=(MAX_WIDTH, 1.4 + 1.3 * len(environments)), layout="constrained")
     styles = {family: line_style(number) for number, family in enumerate(families)}
-    panels = figure.subplots(len(environments), squeeze=False)[:, 0]
-    for axes, title in zip(panels, environments, strict=True):
+    panels = figure.subplots((len(environments) + 1) // 2, 2, squeeze=False)
+    for axes in panels.flat[len(environments) :]:
+        axes.set_visible(False)
+    for axes, title in zip(panels.flat, environments, strict=False):
         for family, labels in families.items():
             for label in labels:
                 lost = find_lost(found, title, label)
@@ -569,7 +573,12 @@ def draw(found: Found) -> dict[str, Figure]:
         axes.set_xscale("symlog", linthresh=0.01)
         axes.set_yscale("symlog", linthresh=0.5)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-        axes.set(title=title, xlabel="distance from exact at decision 200", ylabel="regret lost")
+        axes.set(title=title, xticks=(0, 0.01, 0.1), yticks=(-0.5, 0, 0.5, 1, 5), ylim=(-0.7, 7))
+        axes.margins(x=0.08)
+    for row in panels:
+        row[0].set_ylabel("regret lost")
+    for axes in panels.flat[len(environments) - 2 : len(environments)]:
+        axes.set_xlabel("distance at decision 200")
     handles = [
         Line2D([], [], color=style.colour, marker=style.marker, ls="", label=family)
         for family, style in styles.items()

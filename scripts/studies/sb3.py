@@ -32,7 +32,11 @@ def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
     for label in settings["variants"]:
         found[f"learning: {label}"] = partial(_learn, task, label)
     for environment in settings["worlds"]:
-        found[f"world: {environment['title']}"] = partial(_compare_agents, task, environment)
+        title = environment["title"]
+        found[f"world: {title}"] = partial(_compare_agents, task, environment)
+        rules = [environment["agents"][0], *settings["rules"], "random"]
+        without_models = environment | {"agents": rules, "models": []}
+        found[f"rules: {title}"] = partial(_compare_agents, task, without_models)
     return found
 
 
@@ -119,12 +123,19 @@ def _train(task: StudyTask, environment: Mapping[str, Any], label: str) -> tuple
 def write_tables(found: Found) -> dict[str, str]:
     """Return the table of the variants, and one for each environment."""
     environments = [
-        f"### {title}\n\n{markdown_rows([_return_cells(row) for row in rows])}"
-        for title, rows in parts_of(found, "world").items()
+        f"### {title}\n\n{markdown_rows([_return_cells(row) for row in _join_rules(found, title)])}"
+        for title in parts_of(found, "world")
     ]
     variants = parts_of(found, "learning").items()
     rows = [_variant_cells(found, label, trainings) for label, trainings in variants]
     return {"learning": markdown_rows(rows), "worlds": "\n\n".join(environments)}
+
+
+def _join_rules(found: Found, title: str) -> list[Mapping[str, Any]]:
+    """Return the rows of an environment and those of the rules, which played the same episodes."""
+    rows, rules = parts_of(found, "world")[title], parts_of(found, "rules").get(title, [])
+    others = [row for row in rules if row["agent"] in found["settings"]["rules"]]
+    return sorted(rows + others, key=lambda row: row["regret"][0])
 
 
 def _variant_cells(found: Found, label: str, trainings: list[dict[str, Any]]) -> dict[str, str]:
