@@ -50,7 +50,7 @@ LOG_REACH = 20.0
 """Densities below e^-20 of their top are left out: a mass of 1e-10."""
 MAX_REST = 1e-9
 """The march ends where the chance that all arms are below is less."""
-STEP, SLOPE_WEIGHT = 1.4, 0.2
+STEP, SLOPE_WEIGHT = 1.5, 0.2
 """Length of a panel, over the length in which the log-density of some arm bends; and how much of
 its slope counts as bend."""
 MAX_MISSING, MIN_STEP = 3e-7, STEP / 16
@@ -239,6 +239,21 @@ def find_panel(family: int, march: March, u: float, bottom: float, step: float) 
 
 
 @inner
+def exponentiate(values: np.ndarray) -> None:
+    """Set each of (m,) values x to e^x = (e^(x / 1024))^1024, to 1e-12 for x from -50 to 50.
+
+    Processors do several of these steps at once, and take a quarter of the time of `math.exp`.
+    """
+    for j in range(values.size):
+        x = min(max(values[j], -600.0), 600.0) / 1024
+        power = 1 / 24 + x * (1 / 120 + x * (1 / 720 + x * (1 / 5040)))
+        power = 1 + x * (1 + x * (1 / 2 + x * (1 / 6 + x * power)))
+        for _ in range(10):
+            power *= power
+        values[j] = power
+
+
+@inner
 def fill_densities(family: int, march: March, left: float, u: float, middle: float) -> int:
     """Set the densities at the nodes of a panel from left to u, and return how many arms have any.
 
@@ -257,11 +272,12 @@ def fill_densities(family: int, march: March, left: float, u: float, middle: flo
         else:
             off = centred_log_density(family, a, b, centre - march.modes[i])
             march.values[i] = march.peaks[i] + off
-        for k in range(_NUM_NODES):
-            value = march.values[i] + a * march.before[0, k] + b * march.before[1, k]
-            march.densities[num_active, k] = math.exp(min(max(value, -600.0), 600.0))
+        for k in range(march.product.size):
+            gain = a * march.before[0, k] + b * march.before[1, k]
+            march.densities[num_active, k] = march.values[i] + gain
         march.active[num_active] = i
         num_active += 1
+    exponentiate(march.densities[:num_active].reshape(-1))
     return num_active
 
 
@@ -275,14 +291,13 @@ def add_panel(march: March, num_active: int, half: float, out: np.ndarray) -> fl
     product[:] = 1.0
     for j in range(num_active):
         density, below, mass, arm = march.densities[j], march.below[j], 0.0, march.active[j]
-        below[:] = 0.0
         for m in range(_NUM_NODES):
-            value = density[m]
-            mass += _WEIGHTS[m] * value
-            for k in range(_NUM_NODES):
-                below[k] += _TO_RIGHT[m, k] * value
-        for k in range(_NUM_NODES):
-            below[k] = max(1.0 - march.tails[arm] - half * below[k], 0.0)
+            mass += _WEIGHTS[m] * density[m]
+        for k in range(product.size):
+            to_right = 0.0
+            for m in range(_NUM_NODES):
+                to_right += _TO_RIGHT[m, k] * density[m]
+            below[k] = max(1.0 - march.tails[arm] - half * to_right, 0.0)
             march.before[j, k] = product[k]
             product[k] *= below[k]
         march.tails[arm] += half * mass
@@ -290,9 +305,11 @@ def add_panel(march: March, num_active: int, half: float, out: np.ndarray) -> fl
     for k in range(_NUM_NODES):
         product[k] = half * _WEIGHTS[k]
     for j in range(num_active - 1, -1, -1):
+        part = 0.0
         for k in range(_NUM_NODES):
-            out[march.active[j]] += product[k] * march.before[j, k] * march.densities[j, k]
+            part += product[k] * march.before[j, k] * march.densities[j, k]
             product[k] *= march.below[j, k]
+        out[march.active[j]] += part
     return chance
 
 
@@ -332,13 +349,12 @@ def fill_best_arms(
     family, (num_lanes, num_arms) = distributions.family, out.shape
     active, product = np.empty(num_arms, np.int64), np.empty(_NUM_NODES)
     lines = np.empty((6, num_arms))
-    densities, below = np.empty((2, num_arms, _NUM_NODES))
-    before = np.empty((max(num_arms, 2), _NUM_NODES))
+    at_nodes = np.empty((3, max(num_arms, 2), _NUM_NODES))
     for n in range(num_lanes):
         march = March(
             *(distributions.first[n], distributions.second[n]),
             *(lines[0], lines[1], lines[2], lines[3], lines[4], lines[5], active),
-            *(densities, below, before, product),
+            *(at_nodes[0], at_nodes[1], at_nodes[2], product),
         )
         mask, length, total = available[min(n, len(available) - 1)], step, np.nan
         while not abs(total - 1.0) < MAX_MISSING and not length < MIN_STEP:

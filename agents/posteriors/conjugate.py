@@ -113,7 +113,7 @@ class ConjugatePosterior(ExactPosterior):
     def fork_for_decision(self, evidence: Any, keeps_draws: bool = False) -> Self:
         """Return one without draws made ahead; see `Posterior.fork_for_decision`."""
         twin = type(self).__new__(type(self))
-        vars(twin).update(vars(self), buffer=None)
+        vars(twin).update(vars(self), buffer=None, has_proper_prior=self.has_proper_prior)
         return twin
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:

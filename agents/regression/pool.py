@@ -38,7 +38,7 @@ from agents.regression.draws import weigh_draws, weigh_given
 from agents.regression.normal_fit import Data, Fit
 from agents.regression.proposals import find_degrees, log_noises
 
-LOG_NUM_DRAWS = 12
+LOG_NUM_DRAWS = 13
 """Of the draws of a pool that are worth as many; there are up to 4 times as many of others."""
 
 WIDTH = 1.1

@@ -11,6 +11,7 @@ import pytest
 from scipy import special
 from surface import started
 
+from agents import ExactThompson
 from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal
@@ -151,3 +152,17 @@ def test_tails_that_end_in_a_steep_fall_are_resolved_beyond_the_oracle():
         problem = BanditProblem(Bernoulli(), Beta(0.5, 0.5), len(pulls))
         agent = started("exact", problem, None, pulls, np.array(pulls, dtype=float))
         np.testing.assert_allclose(agent.action_probabilities(), truth, rtol=0, atol=ALLOWED)
+
+
+class Shaken(ExactThompson):
+    """Adds noise of its generator to the probabilities that it knows."""
+
+    def _action_probabilities(self):
+        noisy = super()._action_probabilities() + 0.01 * self.rng.random(self._num_arms)
+        return noisy / noisy.sum(axis=1, keepdims=True)
+
+
+def test_a_subclass_that_draws_for_its_propensities_does_not_move_its_generator_either():
+    agent = Shaken(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3))
+    agent.reset(seed=0)
+    np.testing.assert_array_equal(agent.action_probabilities(), agent.action_probabilities())
