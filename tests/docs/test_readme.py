@@ -35,9 +35,7 @@ def test_readme_install_commands_are_those_of_the_gate():
     readme, gate = read("README.md"), read(".ci/run")
     assert 'constraint constraints.txt ".[dev]" && pytest\n' in readme
     assert 'constraint constraints.txt ".[dev]"\n' in gate
-    # The gate's tests are README's, and the pages.
-    assert "-m 'not pages and not nightly'" in read("pyproject.toml")
-    assert '\nstep pytest -m "not nightly"\n' in gate
+    # `test_repository.py` has that the gate's tests are README's and the pages.
 
 
 def test_numbers_of_the_first_picture_are_those_of_its_page():
