@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from bandit_gym.fidelity import run_suite
 from bandit_gym.fidelity.benchmark import count_verdicts, draw_leaderboard, format_leaderboard
-from bandit_gym.fidelity.trial import RIGHT, WRONG
+from bandit_gym.fidelity.trial import FLAGGED, RIGHT, WRONG
 from bandit_gym.results.report import markdown_rows
 from scripts.studies.study import Found, StudyTask, fold_rows, parts_of, verdict
 
@@ -130,7 +130,8 @@ def _by_case(hard: pd.DataFrame) -> str:
     for row in hard.itertuples():
         word = "" if row.verdict == RIGHT else row.verdict
         distance = "" if pd.isna(row.excess) else f"{row.excess:z.3f}"
-        flagged = f"({row.flagged:.0%})" if row.flagged >= 0.005 else ""
+        is_said = row.verdict == FLAGGED and row.flagged >= 0.995  # in all decisions
+        flagged = f"({row.flagged:.0%})" if row.flagged >= 0.005 and not is_said else ""
         cell = " ".join(filter(None, (word, distance, flagged)))
         rows.setdefault(row.case, {"case": row.case})[row.agent] = cell
     return fold_rows(sorted(rows.values(), key=_count_right))
@@ -138,4 +139,4 @@ def _by_case(hard: pd.DataFrame) -> str:
 
 def _count_right(cells: Mapping[str, str]) -> int:
     """Return how many agents are right in a case, without a flag."""
-    return sum(cell[-1].isdigit() for name, cell in cells.items() if name != "case")
+    return sum(set(cell) <= {*"-.0123456789"} for cell in cells.values())

@@ -197,7 +197,7 @@ def _table_of_cells(settings: Mapping[str, Any], cells: Mapping[str, Any]) -> st
         row = {"samples / regret": f"δ = {delta}"}
         for sigma in settings["sigmas"]:
             ours = (cells[f"{each} at {delta}, {sigma}"] for each in ("samples", "regrets"))
-            row[f"σ = {sigma}"] = " / ".join(f"{each['estimate']:.1f}" for each in ours)
+            row[f"σ = {sigma}"] = " / ".join(f"{each['estimate']:.0f}" for each in ours)
         rows.append(row)
     return markdown_rows(rows)
 

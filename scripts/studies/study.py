@@ -206,7 +206,7 @@ def made(found: Found) -> str:
     sentences = []
     for number, origin in enumerate((found, *found.get("later", {}).values())):
         version = str(origin["results_version"])
-        if version != str(RESULTS_VERSION):
+        if version != str(RESULTS_VERSION) and not number:
             version += f" ([today {RESULTS_VERSION}](project/changelog.md))"
         words = "later, by" if number else "Measured by"
         sentences.append(f"{words} `{origin['command']}` at {version}, {origin['date']}")
