@@ -61,7 +61,7 @@ class Thompson(PosteriorAgent):
     def _action_probabilities(self) -> np.ndarray:
         return self.belief().best_arm_probabilities(*self._available)
 
-    def _generator_kept(self) -> AbstractContextManager[None]:
+    def _generator_kept(self) -> AbstractContextManager[None]:  # type: ignore[override]
         """Leave the generator alone where nothing is drawn: a sixth of the time of a propensity."""
         is_own = type(self)._action_probabilities is Thompson._action_probabilities
         is_formula = is_own and isinstance(self._posterior, ExactPosterior)
