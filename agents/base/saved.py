@@ -44,6 +44,8 @@ FORMER_NAMES = {
     "offered": "decision_features",
     "is_unused": "awaits_reward",
     "inner": "_posterior",
+    "shares": "efficiencies",
+    "due": "next_renewal",
 }
 """What objects remembered under another name, which has kept its meaning."""
 

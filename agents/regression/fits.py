@@ -41,14 +41,14 @@ from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, Shar
 from bandit_gym.problem import ContextualProblem
 
 NUM_PILOTS = 256, 1024
-"""Draws that decide nothing, but give the effective samples that a draw is worth, its share; and
-as many where that is below FAIR_SHARE, as few overstate a small one."""
+"""Draws that decide nothing, but give the efficiency, the effective samples that a draw is worth;
+and as many where that is below FAIR_EFFICIENCY, as few overstate a small one."""
 
-MIN_SHARE = 0.1
-"""Below it a lane is flagged: so few pilots overstate small shares."""
+MIN_EFFICIENCY = 0.1
+"""Below it a lane is flagged: so few pilots overstate small efficiencies."""
 
-FAIR_SHARE, MORE = 0.75, 4.0
-"""Share below which more effective samples are drawn, and how many times as many at most."""
+FAIR_EFFICIENCY, MAX_DRAW_FACTOR = 0.75, 4.0
+"""Efficiency below which more effective samples are drawn, and how many times as many at most."""
 
 MAX_DRAWS = 4096
 """Of a block, for one decision."""
@@ -57,7 +57,7 @@ NUM_SWEEPS = 2
 """Over all sites, whenever rewards have grown by a share:"""
 
 GROWTH = 0.1, 0.25
-"""Where a draw is worth less than FAIR_SHARE, and elsewhere."""
+"""Where a draw is worth less than FAIR_EFFICIENCY, and elsewhere."""
 
 NUM_STAND_IN_DRAWS = 4096
 """Of the prior, for its moments."""
@@ -68,7 +68,7 @@ NUM_FITTED, NUM_FIT_STEPS, MIN_FITTED_DRAWS = 10, 30, 0.01
 NUM_LEVELS = 64
 """Intervals at whose ends densities of coefficients are compared."""
 
-EDGES = np.concatenate([np.arange(16) / 16, 1 - 4.0 ** -np.arange(2, 8) / 4, [1.0]])
+COMPONENT_LEVELS = np.concatenate([np.arange(16) / 16, 1 - 4.0 ** -np.arange(2, 8) / 4, [1.0]])
 """Shares of a distribution of variances at which components begin and end; fine in the tail."""
 
 MIN_SITE = 0.01
@@ -88,25 +88,25 @@ class CoefficientFits:
 
     Attributes:
         labels: (d,) block of each coefficient, named by the lowest one in it.
-        shares: (N, B) effective samples that a draw is worth.
+        efficiencies: (N, B) effective samples that a draw is worth.
         lengths: (N, B) draws of a decision.
         num_rewards: (N, B) of each block.
-        due: (N, B) rewards at which sites and shares are renewed.
+        next_renewal: (N, B) rewards at which sites and efficiencies are renewed.
         num_discounts: (N,) of `ForgettingRows` that the fits have followed, as the next.
         num_removals: (N,), after which fits begin anew, as rows have other places.
     """
 
     state_names = (
-        *("labels", "shares", "lengths", "num_rewards", "due", "fit"),
+        *("labels", "efficiencies", "lengths", "num_rewards", "next_renewal", "fit"),
         *("num_discounts", "num_removals"),
     )
     fit: Fit
     _summary: np.ndarray | None = None  # of the rows that the prior knows
     labels: np.ndarray
-    shares: np.ndarray
+    efficiencies: np.ndarray
     lengths: np.ndarray
     num_rewards: np.ndarray
-    due: np.ndarray
+    next_renewal: np.ndarray
 
     def __init__(
         self, problem: ContextualProblem, effective_samples: float, is_laplace: bool = False
@@ -140,7 +140,7 @@ class CoefficientFits:
         for values in (self.fit.seen, self.fit.sites, self.fit.row_starts, self.fit.point):
             values[mask] = 0
         self.fit.prior_sites[mask] = self.first_sites
-        self.num_rewards[mask], self.due[mask] = 0, 0
+        self.num_rewards[mask], self.next_renewal[mask] = 0, 0
 
     def update(self, rows: Rows) -> None:
         """Bring all lanes to their data."""
@@ -149,12 +149,12 @@ class CoefficientFits:
             self._take_summary(rows)
         if isinstance(rows, ForgettingRows):
             self._follow_forgetting(rows)
-        if self.due.all() and self.has_seen(rows):
+        if self.next_renewal.all() and self.has_seen(rows):
             return
         fit = self.fit
         if rows.counts.dtype != fit.seen.dtype:  # since a weight was no integer
             self.fit = fit = fit._replace(seen=fit.seen.astype(rows.counts.dtype))
-            self.num_rewards, self.due = self.num_rewards + 0.0, self.due + 0.0
+            self.num_rewards, self.next_renewal = self.num_rewards + 0.0, self.next_renewal + 0.0
         if more := rows.counts.shape[1] - fit.seen.shape[1]:
             extra = (0, 0), (0, more)
             seen, sites = np.pad(fit.seen, extra), np.pad(fit.sites, (*extra, (0, 0)))
@@ -162,15 +162,15 @@ class CoefficientFits:
         is_split = fit.starts.size > 2
         if is_split and join_blocks(self.data, self.fit.seen, self.labels):
             self._arrange(self.fit.seen, self.fit.sites, self.fit.prior_sites)
-        self._update_sites(np.ones(self.due.shape, dtype=np.bool_), NEW_ROWS)
+        self._update_sites(np.ones(self.next_renewal.shape, dtype=np.bool_), NEW_ROWS)
         self.fit.seen[:] = rows.counts
-        is_due = self.num_rewards >= self.due
+        is_due = self.num_rewards >= self.next_renewal
         if is_due.any():
             self._renew(is_due)
 
     def _update_sites(self, chosen: np.ndarray, step: int) -> None:
         """Take a step of `update_sites` in (N, B) chosen blocks."""
-        options = self.fit, self.num_rewards, self.due, self.is_laplace or None
+        options = self.fit, self.num_rewards, self.next_renewal, self.is_laplace or None
         pairs = map(np.ascontiguousarray, chosen.nonzero())  # with one layout, for one kernel
         update_sites(self.link, self.data, *options, *pairs, step)
 
@@ -196,8 +196,8 @@ class CoefficientFits:
             self.fit.seen[times > step] *= rows.discount
         self.fit.sites[:] *= (rows.discount**times)[:, None, None]
         self.num_rewards *= (rows.discount**times)[:, None]
-        self.due *= (rows.discount**times)[:, None]
-        self._update_sites((times[:, None] > 0) & (self.due != 0), NO_ROWS)
+        self.next_renewal *= (rows.discount**times)[:, None]
+        self._update_sites((times[:, None] > 0) & (self.next_renewal != 0), NO_ROWS)
         self.num_discounts = rows.num_discounts.copy()
 
     def data_version(self) -> float:
@@ -231,10 +231,10 @@ class CoefficientFits:
         """Return (N, B) draws that are worth so many effective samples; MAX_DRAWS at most.
 
         Where a draw is worth little, weights differ much, and choices among draws of the same worth
-        are biased more: there are up to MORE times as many then.
+        are biased more: there are up to MAX_DRAW_FACTOR times as many then.
         """
-        more = np.clip(np.square(FAIR_SHARE / self.shares), 1.0, MORE)
-        wanted = np.ceil(effective_samples * more / self.shares)
+        more = np.clip(np.square(FAIR_EFFICIENCY / self.efficiencies), 1.0, MAX_DRAW_FACTOR)
+        wanted = np.ceil(effective_samples * more / self.efficiencies)
         return np.minimum(wanted, MAX_DRAWS).astype(np.int64)
 
     def doubts(self) -> np.ndarray:
@@ -242,7 +242,8 @@ class CoefficientFits:
 
         Of Laplace approximations, which have none, only where there is no fit in reach of numbers.
         """
-        is_few = (self.shares < MIN_SHARE).any(axis=1) | ~np.isfinite(self.fit.mean).all(axis=1)
+        is_few = (self.efficiencies < MIN_EFFICIENCY).any(axis=1)
+        is_few |= ~np.isfinite(self.fit.mean).all(axis=1)
         few = np.where(is_few, Doubt.FEW_EFFECTIVE_SAMPLES.value, 0)
         is_ill_conditioned = self.fit.is_ill_conditioned.any(axis=1)
         return few | np.where(is_ill_conditioned, Doubt.ILL_CONDITIONED.value, 0)
@@ -259,11 +260,12 @@ class CoefficientFits:
                 _, log_weights = self.draw(make_generator("pilots"), num_pilots * is_low)
                 weights = normalise_weights(log_weights[is_low])[0]
                 sizes = np.nan_to_num(1 / np.square(weights).sum(axis=1), nan=1.0)
-                self.shares[is_low] = sizes / num_pilots  # NaN: no draw is in reach of numbers
-            is_low &= self.shares < FAIR_SHARE
-        growth = np.where(self.shares < FAIR_SHARE, *GROWTH) * self.num_rewards
-        due = self.num_rewards + np.maximum(growth, 1).astype(np.int64)
-        self.due = np.where(is_due, due, self.due)
+                # NaN: no draw is in reach of numbers.
+                self.efficiencies[is_low] = sizes / num_pilots
+            is_low &= self.efficiencies < FAIR_EFFICIENCY
+        growth = np.where(self.efficiencies < FAIR_EFFICIENCY, *GROWTH) * self.num_rewards
+        following = self.num_rewards + np.maximum(growth, 1).astype(np.int64)
+        self.next_renewal = np.where(is_due, following, self.next_renewal)
         self.lengths = self.find_lengths(self.effective_samples)
 
     def _match_prior_sites(self, is_due: np.ndarray) -> None:
@@ -314,10 +316,10 @@ class CoefficientFits:
             is_ill_conditioned=np.zeros((num_lanes, num_blocks), dtype=bool),
             factor=np.zeros((num_lanes, size, size)),
         )
-        self.shares = np.ones((num_lanes, num_blocks))
+        self.efficiencies = np.ones((num_lanes, num_blocks))
         self.lengths = np.ones((num_lanes, num_blocks), dtype=np.int64)
         self.num_rewards = np.zeros((num_lanes, num_blocks), dtype=seen.dtype)
-        self.due = np.zeros((num_lanes, num_blocks), dtype=seen.dtype)
+        self.next_renewal = np.zeros((num_lanes, num_blocks), dtype=seen.dtype)
 
 
 def join_blocks(data: Data, seen: np.ndarray, labels: np.ndarray) -> bool:
@@ -376,11 +378,12 @@ def stack_components(prior: Any, size: int) -> list[np.ndarray]:
         if not all(parts) or (isinstance(prior, SharedMixture) and max(map(len, parts)) > 1):
             return []
         pairs = zip(parts, prior.weights, strict=True)
-        return [np.stack([share * part[0], *part[1:]]) for each, share in pairs for part in each]
+        return [np.stack([weight * part[0], *part[1:]]) for each, weight in pairs for part in each]
     if isinstance(prior, Normal):
-        shares, variances = np.ones((1, 1)), np.square(prior.std)
+        weights, variances = np.ones((1, 1)), np.square(prior.std)
     elif isinstance(prior, StudentT | Laplace):
-        shares, levels = np.diff(EDGES)[:, None], (EDGES[1:, None] + EDGES[:-1, None]) / 2
+        below, above = COMPONENT_LEVELS[:-1, None], COMPONENT_LEVELS[1:, None]
+        weights, levels = above - below, (above + below) / 2
         variances = -2 * np.log1p(-levels)
         if isinstance(prior, StudentT):
             half = np.asarray(prior.df) / 2
@@ -388,7 +391,7 @@ def stack_components(prior: Any, size: int) -> list[np.ndarray]:
         variances = variances * np.square(prior.scale)
     else:
         return []
-    numbers = np.broadcast_arrays(shares, prior.mean, 1 / variances, np.empty(size))
+    numbers = np.broadcast_arrays(weights, prior.mean, 1 / variances, np.empty(size))
     return list(np.stack(numbers[:3], axis=1))
 
 
@@ -407,7 +410,7 @@ def is_nearly_normal(problem: ContextualProblem) -> bool:
         noise = np.linalg.solve(factor, (theta - mean).T)
         log_weights = prior.log_density(theta) + 0.5 * np.square(noise).sum(axis=0)
         log_means.append(normalise_weights(log_weights[None])[1][0])
-    return bool(log_means[0] - log_means[1] > np.log(FAIR_SHARE))
+    return bool(log_means[0] - log_means[1] > np.log(FAIR_EFFICIENCY))
 
 
 def fit_components(problem: ContextualProblem) -> list[np.ndarray]:
@@ -437,15 +440,15 @@ def fit_mixture(draws: np.ndarray) -> list[np.ndarray]:
     size = np.maximum(np.median(np.abs(draws - middle), axis=0), np.finfo(float).tiny)
     seed = make_generator("clusters of a prior sample")
     _, labels = kmeans2(np.arcsinh((draws - middle) / size), NUM_FITTED, minit="++", seed=seed)
-    shares = np.eye(NUM_FITTED)[labels]
+    members = np.eye(NUM_FITTED)[labels]
     for _ in range(NUM_FIT_STEPS):
-        totals = shares.sum(axis=0) + MIN_FITTED_DRAWS
-        means = (shares.T @ draws + MIN_FITTED_DRAWS * middle) / totals[:, None]
+        totals = members.sum(axis=0) + MIN_FITTED_DRAWS
+        means = (members.T @ draws + MIN_FITTED_DRAWS * middle) / totals[:, None]
         off = np.square(draws[:, None] - means)
-        variances = np.einsum("mc,mcd->cd", shares, off) + MIN_FITTED_DRAWS * np.square(size)
+        variances = np.einsum("mc,mcd->cd", members, off) + MIN_FITTED_DRAWS * np.square(size)
         variances /= totals[:, None]
         log_terms = -0.5 * (off / variances + np.log(variances)).sum(axis=2)
-        shares = normalise_weights(log_terms + np.log(totals))[0]
+        members = normalise_weights(log_terms + np.log(totals))[0]
     weights = np.broadcast_to((totals / totals.sum())[:, None], means.shape)
     return list(np.stack([weights, means, 1 / variances], axis=1))
 

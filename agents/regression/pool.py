@@ -245,7 +245,7 @@ def draw_fitted_pool(fits: Any, lane: int, rng: Generator) -> Pool:
     Draws under a mixture are independent: which component they are of is no smooth function of
     points.
     """
-    worth = max(float(fits.shares[lane].min()), 0.25)
+    worth = max(float(fits.efficiencies[lane].min()), 0.25)
     log_length = LOG_NUM_DRAWS + round(-math.log2(worth))
     fit, data = take_lane(fits.fit, fits.data, lane)
     if fits.components is not None:

@@ -24,7 +24,7 @@ from agents.regression.draws import (
     race_blocks,
     weigh_given,
 )
-from agents.regression.fits import MIN_SHARE, CoefficientFits
+from agents.regression.fits import MIN_EFFICIENCY, CoefficientFits
 from agents.regression.normal_fit import MIN_TAU
 from agents.regression.pool import (
     LOG_NUM_DRAWS,
@@ -146,7 +146,8 @@ class CoefficientRace(FittedCoefficients):
         The pool has as many draws as `size` decisions take alone, or what is enough for any number.
         """
         fits = self.fits
-        enough = np.ceil(NUM_SHARED / np.maximum(fits.shares, MIN_SHARE)).astype(np.int64)
+        efficiencies = np.maximum(fits.efficiencies, MIN_EFFICIENCY)
+        enough = np.ceil(NUM_SHARED / efficiencies).astype(np.int64)
         self.lengths = np.minimum(size * fits.lengths, enough)
         chosen = choose_coefficients(rng, fits.fit, *fits.draw(rng, self.lengths), size)
         return np.asarray(chosen.swapaxes(0, 1))
@@ -154,7 +155,7 @@ class CoefficientRace(FittedCoefficients):
     def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
         """Return the arms that are best under one draw; see `Posterior.draw_best_arms`."""
         fits = self.fits
-        if not fits.has_normal_prior or len(features) > len(fits.shares):
+        if not fits.has_normal_prior or len(features) > len(fits.efficiencies):
             return super().draw_best_arms(rng, features)
         return race_blocks(rng, fits.link, fits.data, fits.fit, fits.lengths, features)
 
@@ -205,7 +206,7 @@ class CoefficientRace(FittedCoefficients):
 
     def diagnostics(self) -> dict[str, np.ndarray]:
         """Return (N,) draws to decide from, what those of the worst block are worth, and doubts."""
-        worth = (self.lengths * self.fits.shares).min(axis=1)
+        worth = (self.lengths * self.fits.efficiencies).min(axis=1)
         sizes = {"num_samples": self.lengths.max(axis=1), "effective_sample_size": worth}
         return sizes | super().diagnostics()
 

@@ -224,7 +224,7 @@ def test_a_users_narrow_modes_are_met(mixtures):
     error = np.sqrt(best * (1 - best) * (1 / 1800 + 1 / len(draws)))
     bias = 0.01  # of choosing among draws that are worth 12
     np.testing.assert_array_less(abs(found - best), 4 * error + bias)
-    assert not posterior.doubts().any() and posterior.fits.shares.min() > 0.5
+    assert not posterior.doubts().any() and posterior.fits.efficiencies.min() > 0.5
 
 
 def test_the_tails_of_a_users_cauchy_prior_are_met():

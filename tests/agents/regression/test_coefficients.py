@@ -160,7 +160,7 @@ def test_a_draw_is_worth_little_where_few_pilots_have_missed_a_component():
     posterior = CoefficientRace(ContextualProblem(Poisson(), prior, 3, 1))
     features = np.array([-0.283, -0.124, 0.0, 0.778, 1.238, 1.528])[:, None]
     learn(posterior, features, np.array([1.0, 4.0, 2.0, 0.0, 0.0, 0.0]), step=6)
-    assert posterior.fits.shares < 0.1
+    assert posterior.fits.efficiencies < 0.1
 
 
 def test_weights_left_out_where_draws_agree_would_change_no_arm():
@@ -191,7 +191,7 @@ def test_rows_that_move_the_fit_far_at_once_or_by_and_by_are_followed():
         learn(posterior, x, y)
         _, log_weights = posterior.fits.draw(rng, np.array([[4096]]))
         draws = WeightedDraws(np.zeros((1, 4096, 1)), log_weights[:, 0])
-        assert draws.effective_sample_size() / 4096 > posterior.fits.shares[0] / 2
+        assert draws.effective_sample_size() / 4096 > posterior.fits.efficiencies[0] / 2
 
 
 def test_gaussian_rewards_under_a_normal_prior_are_fitted_exactly():
@@ -254,13 +254,13 @@ def test_rewards_that_the_prior_did_not_expect_are_fitted(likelihood, prior):
     posterior = CoefficientRace(ContextualProblem(likelihood, prior, 3, 1))
     learn(posterior, np.ones((40, 1)), np.full(40, 1000.0))
     assert posterior.mean()[0, 0] == pytest.approx(np.log(1000.0), abs=0.3)
-    assert posterior.fits.shares.min() > 0.5
+    assert posterior.fits.efficiencies.min() > 0.5
 
 
 def test_no_reward_where_a_vast_mean_was_expected_is_fitted():
     posterior = CoefficientRace(ContextualProblem(Poisson(), Normal(0.0, 10.0), 3, 1))
     learn(posterior, np.array([[16.0], [-16.0]]), np.zeros(2))  # after the first, exp(120)
-    assert posterior.fits.shares.min() > 0.5
+    assert posterior.fits.efficiencies.min() > 0.5
 
 
 def disjoint(arm, values, num_arms):
@@ -370,7 +370,7 @@ def test_a_lane_has_one_fit_alone_among_others_and_after_a_restart(kind):
         rows.add(np.array([1]), x[None], np.array([reward]))
         lanes.update(rng, rows)
     np.testing.assert_allclose(lanes.fits.fit.mean[1], alone.fits.fit.mean[0], rtol=1e-12)
-    np.testing.assert_allclose(lanes.fits.shares[1], alone.fits.shares[0], rtol=0.2)
+    np.testing.assert_allclose(lanes.fits.efficiencies[1], alone.fits.efficiencies[0], rtol=0.2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -387,7 +387,7 @@ def test_arms_whose_means_round_to_one_are_compared_by_their_predictors(kind):
 def test_a_draw_that_is_worth_little_is_flagged():
     posterior = CoefficientRace(ContextualProblem(Bernoulli(), Normal(0.0, 30.0), 3, 20))
     learn(posterior, *make_data(Bernoulli(), 50, 20), step=50)
-    assert posterior.fits.shares[0, 0] < 0.1
+    assert posterior.fits.efficiencies[0, 0] < 0.1
     assert posterior.doubts()[0] == Doubt.FEW_EFFECTIVE_SAMPLES
 
 

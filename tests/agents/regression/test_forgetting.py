@@ -136,7 +136,7 @@ def test_draws_of_a_discounted_race_are_worth_what_those_of_any_are(discount: fl
         agent.observe(0, float(rng.random() < 0.5), observation=row)
         if i > 290:  # scaled sites, and those of one fit from the prior
             agent.act(np.eye(2))
-    assert agent._posterior.fits.shares.min() > 0.75 and not agent.diagnostics()["doubts"]
+    assert agent._posterior.fits.efficiencies.min() > 0.75 and not agent.diagnostics()["doubts"]
     twin = agents.RacingThompson(problem, discount=discount)
     twin.reset(seed=1)
     twin.evidence = agent.evidence
