@@ -149,7 +149,7 @@ TABLES = [
     ({"table": FRAME.assign(at="noon"), "rewards": REWARDS}, r"'noon', first in row 2; list the"),
     ({"table": "rows.txt", "rewards": REWARDS}, "ending of table must be"),
     ({"table": pd.concat([FRAME, FRAME], axis=1), "rewards": REWARDS}, "names of one column each"),
-    ({"table": PAID, "rewards": REWARDS}, "table must be a path, as a string or a Path, got"),
+    ({"table": PAID, "rewards": REWARDS}, "table must be a data frame, or the path of a file, got"),
 ]
 
 
