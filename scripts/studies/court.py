@@ -37,11 +37,10 @@ from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.numerics.compiled import kernel
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Normal
-from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.styles import GREY, MAX_WIDTH, line_style
 from scripts.studies.samplers import FeelGood
-from scripts.studies.study import Found, StudyTask, parts_of, play_agents
+from scripts.studies.study import Found, StudyTask, fold_rows, parts_of, play_agents
 
 REFERENCE = "racing"
 NUM_LANES_THAT_KEEP = 10
@@ -363,9 +362,7 @@ def write_tables(found: Found) -> dict[str, str]:
         "others": [*_other_cells(found)],
         "aims": [*_aim_cells(found)],
     }
-    filled = {
-        name: markdown_rows(rows) if rows else "Not measured." for name, rows in tables.items()
-    }
+    filled = {name: fold_rows(rows) if rows else "Not measured." for name, rows in tables.items()}
     return filled | {"unplayed": _list_unplayed(found)}
 
 
