@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandit_gym.numerics.compiled import inlined, inner, kernel
+from bandit_gym.numerics.compiled import inner, kernel
 
 ROUNDING = 2.0**-52
 """Of a rotated entry, as a share of its terms: one standard deviation."""
@@ -176,7 +176,7 @@ def factor_precision(
     return True
 
 
-@inlined
+@inner
 def solve_root(root: np.ndarray, shift: np.ndarray, out: np.ndarray) -> None:
     """Set `out` to the (d,) mean R^-1 z."""
     for a in range(shift.size - 1, -1, -1):
@@ -238,7 +238,7 @@ def remove_row(root: np.ndarray, shift: np.ndarray, row: np.ndarray, value: floa
     return True
 
 
-@inlined
+@inner
 def invert_root(root: np.ndarray, out: np.ndarray) -> None:
     """Set `out` to the inverse of a (d, d) root, upper triangular too."""
     size = len(root)

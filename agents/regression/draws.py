@@ -25,7 +25,7 @@ from agents.regression.normal_fit import (
     log_prior_and_sites,
 )
 from agents.regression.proposals import draw_block, draw_mixture
-from bandit_gym.numerics.compiled import inlined, inner, kernel
+from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.numerics.streams import make_generator
 
 LEAD_ROUNDING = 1e-12
@@ -89,7 +89,7 @@ def predict_linearly(tile: np.ndarray, theta: np.ndarray, eta: np.ndarray) -> No
             eta[j] += theta[a] * tile[a, j]
 
 
-@inlined
+@inner
 def add_likelihood(
     link: LinkCode,
     data: Data,
@@ -166,7 +166,7 @@ def is_decisive(
     return False
 
 
-@inlined
+@inner
 def find_leader(features: np.ndarray, theta: np.ndarray) -> int:
     """Return the arm of (K, d) features, the first of equal ones, that is best under a draw."""
     leader, highest = 0, -np.inf
@@ -177,7 +177,7 @@ def find_leader(features: np.ndarray, theta: np.ndarray) -> int:
     return leader
 
 
-@inlined
+@inner
 def find_least(gap: np.ndarray, columns: np.ndarray, draws: np.ndarray, ends: np.ndarray) -> float:
     """Return the least that a block adds to a lead under (d, m) draws between two ends."""
     least = np.inf
@@ -222,7 +222,7 @@ def choose_draw(rng: Generator, below: np.ndarray) -> int:
     return low
 
 
-@inlined
+@inner
 def copy_draw(draws: np.ndarray, winner: int, columns: np.ndarray, out: np.ndarray) -> None:
     """Set some of (d,) coefficients to those of one of (d, m) draws."""
     for a in columns:
@@ -244,7 +244,7 @@ def find_best_arm(rng: Generator, features: np.ndarray, theta: np.ndarray) -> in
     return winner
 
 
-@inlined
+@inner
 def draw_blocks(
     rng: Generator,
     fit: Fit,

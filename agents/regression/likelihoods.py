@@ -17,7 +17,7 @@ import numpy as np
 
 from agents.numerics.distributions import TINY
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
-from bandit_gym.numerics.compiled import inlined, inner
+from bandit_gym.numerics.compiled import inner
 from bandit_gym.problem import ContextualProblem
 
 KINDS = Bernoulli, Gaussian, Poisson, Exponential
@@ -71,7 +71,7 @@ def log_likelihood(link: LinkCode, eta: float, n: float, s: float) -> tuple[floa
     return -n * eta - mean, mean - n, mean
 
 
-@inlined
+@inner
 def find_peak(link: LinkCode, n: float, s: float) -> float:
     """Return where the likelihood of one row is largest, or a number far out."""
     if link.kind == IDENTITY:
@@ -149,7 +149,7 @@ def fold_sum(x: np.ndarray, size: int) -> float:
     return x[0]
 
 
-@inlined
+@inner
 def fold_product(x: np.ndarray, size: int) -> float:
     """Return the product of the first numbers, as `fold_sum` does."""
     while size > 1:

@@ -31,7 +31,7 @@ from agents.numerics.roots import (
     rotate_row,
     solve_transposed,
 )
-from bandit_gym.numerics.compiled import inlined, inner
+from bandit_gym.numerics.compiled import inner
 
 MIN_TAU = 1e-300
 """Precision below which a site is a slope alone."""
@@ -110,7 +110,7 @@ class Fit(NamedTuple):
     factor: np.ndarray
 
 
-@inlined
+@inner
 def read_prior(prior: np.ndarray, columns: np.ndarray, a: int, out: np.ndarray) -> float:
     """Set `out` to row a of the prior of the coefficients `columns`; return what it is to be."""
     for c in range(columns.size):
@@ -118,7 +118,7 @@ def read_prior(prior: np.ndarray, columns: np.ndarray, a: int, out: np.ndarray) 
     return prior[columns[a], prior.shape[0]]
 
 
-@inlined
+@inner
 def log_prior_and_sites(
     prior: np.ndarray,
     prior_sites: np.ndarray,
@@ -241,7 +241,7 @@ def rotate_all_rows(
             shift[a] += x[0, a]
 
 
-@inlined
+@inner
 def find_decrement(root: np.ndarray, mean: np.ndarray, point: np.ndarray) -> float:
     """Return how far a (size,) mean is from the point of expansion, in standard deviations."""
     square = 0.0

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.regression.normal_fit import Components, Fit, dot, read_prior
-from bandit_gym.numerics.compiled import inlined, inner
+from bandit_gym.numerics.compiled import inner
 
 MANY_FEATURES = 10
 FEW_DEGREES, MANY_DEGREES = 8.0, 30.0
@@ -32,13 +32,13 @@ MIN_CAVITY = 1e-3
 """Least precision of a coefficient's cavity, as a share of that with the site."""
 
 
-@inlined
+@inner
 def find_degrees(size: int) -> float:
     """Return the degrees of freedom of a block's proposal."""
     return FEW_DEGREES if size < MANY_FEATURES else MANY_DEGREES
 
 
-@inlined
+@inner
 def draw_noise(rng: Generator, out: np.ndarray) -> None:
     """Draw (size,) standard t variables."""
     degrees = find_degrees(out.size)
@@ -47,7 +47,7 @@ def draw_noise(rng: Generator, out: np.ndarray) -> None:
         out[a] = stretch * rng.standard_normal()
 
 
-@inlined
+@inner
 def draw_gamma(rng: Generator, shape: float) -> float:
     """Return what `rng.standard_gamma` does of a shape above 1, in a third of the code to compile.
 
@@ -67,7 +67,7 @@ def draw_gamma(rng: Generator, shape: float) -> float:
                 return d * v
 
 
-@inlined
+@inner
 def log_noise(noise: np.ndarray) -> float:
     """Return the log-density of (size,) standard t variables, to a constant."""
     degrees = find_degrees(noise.size)

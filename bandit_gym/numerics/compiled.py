@@ -145,11 +145,6 @@ def inner(function: Any) -> Any:
     return register_jitable(pipeline_class=InnerCompiler, **OPTIONS)(function)
 
 
-def inlined(function: Any) -> Any:
-    """Let kernels compile a function as a part of each of them, as if it were written there."""
-    return numba.njit(inline="always", **OPTIONS)(function)
-
-
 class PausedCollection(event.Listener):
     """No garbage collection while numba compiles, which is a sixth of the time it would take."""
 
