@@ -30,7 +30,7 @@ from agents.numerics.roots import Roots, describe_arms, join_prior
 from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief
 from agents.posteriors.factory import find_methods
 from agents.regression.comparison import Pool, compare_normals
-from agents.regression.pool import LOG_NUM_DRAWS, SeededPools, draw_points
+from agents.regression.pool import NUM_DRAWS, SeededPools, draw_points
 from bandit_gym.checks import check_choice, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.doubts import Doubt
@@ -251,7 +251,7 @@ class GaussianCoefficients(SeededPools):
 
     def _draw_points(self, rng: Generator, lane: int) -> np.ndarray:
         """Return (m, d) standard variables of a lane."""
-        return draw_points(rng, self.problem.num_features, LOG_NUM_DRAWS, is_normal=True)
+        return draw_points(rng, self.problem.num_features, NUM_DRAWS, is_normal=True)
 
     def predict(self, features: np.ndarray) -> Belief:  # type: ignore[override]  # asked at features
         """Return the belief of the means of arms with (N, K, d) features."""

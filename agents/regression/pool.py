@@ -38,7 +38,7 @@ from agents.regression.draws import weigh_draws, weigh_given
 from agents.regression.normal_fit import Data, Fit
 from agents.regression.proposals import find_degrees, log_noises
 
-LOG_NUM_DRAWS = 13
+NUM_DRAWS = 6144
 """Of the draws of a pool that are worth as many; there are up to 4 times as many of others."""
 
 WIDTH = 1.1
@@ -208,11 +208,11 @@ class SeededPools(PooledPosterior):
 
 
 @lru_cache(maxsize=32)
-def find_sobol_bits(size: int, log_length: int) -> np.ndarray:
-    """Return (2^log_length, size) points of 32 bits; other shifts of their bits are other ones."""
+def find_sobol_bits(size: int, length: int) -> np.ndarray:
+    """Return (length, size) points of 32 bits; other shifts of their bits are other ones."""
     from scipy.stats import qmc  # which takes half a second to load
 
-    points = qmc.Sobol(size, rng=FIXED_SEED).random_base2(log_length)
+    points = qmc.Sobol(size, rng=FIXED_SEED).random_base2(math.ceil(math.log2(length)))[:length]
     return np.asarray(np.ldexp(points, 32), dtype=np.uint32)
 
 
@@ -224,18 +224,18 @@ def find_stretches(degrees: float, length: int) -> np.ndarray:
 
 
 def draw_points(
-    rng: Generator, size: int, log_length: int, is_normal: bool, degrees: float | None = None
+    rng: Generator, size: int, length: int, is_normal: bool, degrees: float | None = None
 ) -> np.ndarray:
-    """Return (2^log_length, size) standard normal or t variables, of scrambled Sobol points.
+    """Return (length, size) standard normal or t variables, of scrambled Sobol points.
 
     Their order is random, so that several such arrays are independent of each other.
     """
     shift = rng.integers(2**32, size=size + 1, dtype=np.uint32)
-    bits = rng.permutation(find_sobol_bits(size + 1, log_length)) ^ shift
+    bits = rng.permutation(find_sobol_bits(size + 1, length)) ^ shift
     points = special.ndtri((bits[:, 1:] + 0.5) / 2**32)
     if not is_normal:
-        stretches = find_stretches(degrees or find_degrees(size), len(points))
-        points *= stretches[bits[:, 0] >> np.uint32(32 - log_length)][:, None]
+        levels = (bits[:, 0] / 2**32 * length).astype(np.int64)
+        points *= find_stretches(degrees or find_degrees(size), length)[levels, None]
     return points
 
 
@@ -246,16 +246,16 @@ def draw_fitted_pool(fits: Any, lane: int, rng: Generator) -> Pool:
     points.
     """
     worth = max(float(fits.efficiencies[lane].min()), 0.25)
-    log_length = LOG_NUM_DRAWS + round(-math.log2(worth))
+    length = NUM_DRAWS * 2 ** round(-math.log2(worth))
     fit, data = take_lane(fits.fit, fits.data, lane)
     if fits.components is not None:
-        lengths = np.full((1, fit.starts.size - 1), 2**log_length)
+        lengths = np.full((1, fit.starts.size - 1), length)
         options = fit, fits.components, lengths, fits.has_normal_prior
         draws, log_weights = weigh_draws(rng, fits.link, data, *options)
     else:
         is_prior = (fits.num_rewards[lane] == 0) & fits.has_normal_prior
-        draws, log_weights = draw_in_blocks(rng, fit, log_length, is_prior, WIDTH)
-        lengths = np.where(is_prior, 0, 2**log_length)[None]
+        draws, log_weights = draw_in_blocks(rng, fit, length, is_prior, WIDTH)
+        lengths = np.where(is_prior, 0, length)[None]
         weigh_given(fits.link, data, fit, fits.has_normal_prior, lengths, draws, log_weights)
     if not fits.has_normal_prior:
         log_weights += fits.log_prior(draws)
@@ -263,24 +263,24 @@ def draw_fitted_pool(fits: Any, lane: int, rng: Generator) -> Pool:
 
 
 def draw_in_blocks(
-    rng: Generator, fit: Fit, log_length: int, is_prior: np.ndarray, width: float
+    rng: Generator, fit: Fit, length: int, is_prior: np.ndarray, width: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return draws around a lane's fit by Sobol points, and minus their log-densities.
 
     Args:
         rng: source of randomness.
         fit: of one lane.
-        log_length: logarithm of m to base 2.
+        length: m.
         is_prior: (B,) blocks that are the normal prior itself, whose weights are equal.
         width: of the other blocks' draws, times the factor of their covariance.
 
     Returns:
         (1, d, m) draws and (1, B, m) log-weights.
     """
-    draws = np.empty((1, fit.order.size, 2**log_length))
-    log_weights = np.zeros((1, is_prior.size, 2**log_length))
+    draws = np.empty((1, fit.order.size, length))
+    log_weights = np.zeros((1, is_prior.size, length))
     for block, columns in enumerate(np.split(fit.order, fit.starts[1:-1])):
-        noise = draw_points(rng, columns.size, log_length, bool(is_prior[block]))
+        noise = draw_points(rng, columns.size, length, bool(is_prior[block]))
         part = slice(fit.starts[block], fit.starts[block + 1])
         spread = (1.0 if is_prior[block] else width) * noise @ fit.factor[0, part, part].T
         draws[0, columns] = (fit.mean[0, part] + spread).T

@@ -27,7 +27,7 @@ from agents.regression.draws import (
 from agents.regression.fits import MIN_EFFICIENCY, CoefficientFits
 from agents.regression.normal_fit import MIN_TAU
 from agents.regression.pool import (
-    LOG_NUM_DRAWS,
+    NUM_DRAWS,
     PooledPosterior,
     SeededPools,
     draw_fitted_pool,
@@ -44,8 +44,8 @@ MAX_FIT_VALUES = 10**8
 NUM_EFFECTIVE = 1000
 """Draws for answers are worth so many of the posterior."""
 
-NUM_COMPARED, LOG_NUM_COMPARED = 10_000, 14
-"""Draws by which decisions are compared before rows are left out, and of the points they are of."""
+NUM_COMPARED = 10_000
+"""Draws by which decisions are compared before rows are left out."""
 
 LIMIT_DEVIATIONS = 1.96
 """From an estimate to its upper limit."""
@@ -195,8 +195,7 @@ class CoefficientRace(FittedCoefficients):
             make_generator("draws for compacting"),
             np.zeros(self.lengths.shape[1], bool),
         )
-        points = draw_in_blocks(rng, self.fits.fit, LOG_NUM_COMPARED, is_prior, 1.0)
-        draws, log_weights = (np.ascontiguousarray(each[..., :NUM_COMPARED]) for each in points)
+        draws, log_weights = draw_in_blocks(rng, self.fits.fit, NUM_COMPARED, is_prior, 1.0)
         lengths, totals = np.full(log_weights.shape[:2], NUM_COMPARED), []
         for fits in (self.fits, others):
             values = log_weights.copy()
@@ -252,7 +251,7 @@ class LaplaceCoefficients(FittedCoefficients):
     def draw_pool(self, lane: int, rng: Generator) -> Pool:
         """Return a new pool of a lane, whose draws are of one block and equal weight."""
         fit = self.fits.fit
-        noise = draw_points(rng, fit.order.size, LOG_NUM_DRAWS, is_normal=True)
+        noise = draw_points(rng, fit.order.size, NUM_DRAWS, is_normal=True)
         theta = np.empty((fit.order.size, len(noise)))
         theta[fit.order] = (fit.mean[lane] + noise @ self._factor()[lane].T).T
         starts = np.array([0, fit.order.size])

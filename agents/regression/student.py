@@ -29,7 +29,7 @@ from agents.numerics.roots import Roots, join_prior
 from agents.posteriors.student import student_log_density, student_std, student_tail
 from agents.regression.comparison import compare_normals
 from agents.regression.gaussian import GaussianCoefficients, NormalBelief, join_mean
-from agents.regression.pool import LOG_NUM_DRAWS, draw_points
+from agents.regression.pool import NUM_DRAWS, draw_points
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import ContextualProblem
 
@@ -163,7 +163,7 @@ class StudentCoefficients(GaussianCoefficients):
         """Return (m, d) multivariate t variables of a lane."""
         df = 2 * float(self._find_shapes()[lane])
         size = self.problem.num_features
-        return draw_points(rng, size, LOG_NUM_DRAWS, is_normal=False, degrees=df)
+        return draw_points(rng, size, NUM_DRAWS, is_normal=False, degrees=df)
 
     def _find_shapes(self) -> FloatArray:
         """Return (L,) a_n."""
