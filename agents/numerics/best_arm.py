@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
+from scipy import special, stats
 
 from agents.numerics.choices import raise_to_floor
 from agents.numerics.distributions import (
@@ -385,16 +385,17 @@ def conjugate_best_arms(
 NUM_LEVELS = (13, 25, 49, 97, 193)
 """Quantiles of each arm between which integrals are taken: more until two answers agree."""
 
-MAX_ERROR = 1e-6
-"""Difference between two answers, the finer of which is then better by far."""
+MAX_ERROR, MAX_NAMED_ERROR = 1e-6, 1e-7
+"""Differences between two answers, the finer of which is better by far; the second with names."""
 
-FAMILIES: dict[str, tuple[Any, tuple[str, str]]] = {
+FAMILIES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "beta": (BETA_DISTRIBUTION, ("alpha", "beta")),
     "gamma": (GAMMA_DISTRIBUTION, ("shape", "rate")),
     "inverse_gamma": (INVERSE_GAMMA_DISTRIBUTION, ("shape", "scale")),
     "normal": (NORMAL_DISTRIBUTION, ("mean", "std")),
+    "student_t": (None, ("df", "location", "scale")),
 }
-"""Distributions that have names, and their parameters."""
+"""Distributions that have names, and their parameters; None is not conjugate to rewards."""
 
 
 class Arms(NamedTuple):
@@ -404,11 +405,13 @@ class Arms(NamedTuple):
         density: at places.
         cdf: at places; None to integrate the density, where that takes less time.
         quantile: at levels (M, 1, 1).
+        max_error: that two answers may differ by.
     """
 
     density: Callable[[FloatArray], FloatArray]
     cdf: Callable[[FloatArray], FloatArray] | None
     quantile: Callable[[FloatArray], FloatArray]
+    max_error: float = MAX_ERROR
 
 
 def integrate_best_arms(arms: Arms, available: np.ndarray | None = None) -> np.ndarray:
@@ -428,7 +431,7 @@ def integrate_positions(arms: Arms, top: int, available: np.ndarray | None = Non
         available: (N, K) arms that have one; None for all.
 
     Raises:
-        ValueError: if MAX_ERROR is not reached.
+        ValueError: if their `max_error` is not reached.
     """
     last: Any = np.inf
     for num_levels in NUM_LEVELS:
@@ -440,10 +443,10 @@ def integrate_positions(arms: Arms, top: int, available: np.ndarray | None = Non
         probabilities = _integrate_panels(arms, ends, top, available)
         change, rest = probabilities - last, probabilities.sum(axis=2) - 1
         error = max(np.abs(change).max(), np.abs(rest).max())
-        if error <= MAX_ERROR:
+        if error <= arms.max_error:
             return probabilities / probabilities.sum(axis=2, keepdims=True)
         last = probabilities
-    condition = f"have densities whose integrals are found to {MAX_ERROR:g}"
+    condition = f"have densities whose integrals are found to {arms.max_error:g}"
     raise ValueError(message("distributions", condition, f"{error:.1g}"))
 
 
@@ -507,10 +510,11 @@ def best_arm_probabilities(
         best_arm_probabilities(("beta", [31, 45], [970, 1156]))
 
     Args:
-        distributions: of the K arms' means, independent. A name and two arrays of parameters, (K,)
+        distributions: of the K arms' means, independent. A name and arrays of parameters, (K,)
             or (N, K): ("beta", alpha, beta), ("gamma", shape, rate), ("inverse_gamma", shape,
-            scale) or ("normal", mean, std). Or a continuous distribution of `scipy.stats`, frozen
-            with such arrays, or a list of K frozen ones, of any families.
+            scale), ("normal", mean, std) or ("student_t", df, location, scale). Or a continuous
+            distribution of `scipy.stats`, frozen with such arrays, or a list of K frozen ones, of
+            any families.
         values: (K,) or (N, K) above 0; None is 1.
         costs: (K,) or (N, K); None is 0.
         available: (K,) or (N, K) bool, the arms that can be played; None is all.
@@ -555,7 +559,10 @@ def _read_arms(distributions: Any) -> tuple[tuple[int, ...], Arms, MeanDistribut
     """Return the shape of arms, their functions, and what the march takes if it can."""
     is_several = isinstance(distributions, Sequence) and len(distributions) > 0
     if is_several and isinstance(distributions[0], str):
-        distribution, first, second = _read_named(*distributions)
+        distribution, first, second, *others = _read_named(*distributions)
+        if distribution is None:
+            one = stats.t(first, second, *others)
+            return first.shape, Arms(one.pdf, one.cdf, one.ppf, MAX_NAMED_ERROR), None
         parameters = np.atleast_2d(first), np.atleast_2d(second)
         arms = Arms(
             lambda x: np.exp(distribution.log_density(first, second, x)),
@@ -585,31 +592,31 @@ def _read_arms(distributions: Any) -> tuple[tuple[int, ...], Arms, MeanDistribut
     return (len(distributions),), arms, None
 
 
-def _read_named(name: str, *parameters: Any) -> tuple[Any, FloatArray, FloatArray]:
-    """Return a named distribution and its two parameters, as the house has them."""
+def _read_named(name: str, *parameters: Any) -> tuple[Any, ...]:
+    """Return a named distribution and its parameters, as the house has them."""
     check_choice("distributions", name, [*FAMILIES])
     distribution, names = FAMILIES[name]
-    if len(parameters) != 2:
+    if len(parameters) != len(names):
         condition = f"be ({name!r}, {', '.join(names)})"
         raise ValueError(message("distributions", condition, (name, *parameters)))
-    pair = [*map(check_numbers, names, parameters)]
-    for label, given in zip(names, pair, strict=True):
-        is_good = np.isfinite(given) & ((given > 0) | (label == "mean"))
-        if not is_good.all():
-            rule = "finite" if label == "mean" else "above 0 and finite"
+    checked = [*map(check_numbers, names, parameters)]
+    for label, given in zip(names, checked, strict=True):
+        is_place = label in ("mean", "location")
+        if not (np.isfinite(given) & ((given > 0) | is_place)).all():
+            rule = "finite" if is_place else "above 0 and finite"
             raise ValueError(message(label, f"be {rule}", given))
-    first, second = pair
-    if name == "normal":  # the precision times the mean, and the precision
-        first, second = first / second**2, 1 / second**2
     try:
-        first, second = (np.array(p) for p in np.broadcast_arrays(first, second))
+        arrays = [np.array(each) for each in np.broadcast_arrays(*checked)]
     except ValueError:
-        condition = f"have {names[0]} and {names[1]} of shapes that go together"
-        shapes = np.shape(first), np.shape(second)
+        condition = f"have {', '.join(names[:-1])} and {names[-1]} of shapes that go together"
+        shapes = tuple(map(np.shape, checked))
         raise ValueError(message("distributions", condition, shapes)) from None
-    if first.ndim not in (1, 2):
-        raise ValueError(message("distributions", "be of (K,) or (N, K) arms", first.shape))
-    return distribution, first, second
+    if arrays[0].ndim not in (1, 2):
+        raise ValueError(message("distributions", "be of (K,) or (N, K) arms", arrays[0].shape))
+    if name == "normal":  # the precision times the mean, and the precision
+        mean, std = arrays
+        arrays = [mean / std**2, 1 / std**2]
+    return distribution, *arrays
 
 
 def price_arms(arms: Arms, value: Any, cost: Any, shape: tuple[int, ...]) -> Arms:

@@ -12,19 +12,15 @@ NAMED = {
     "gamma": ([3.0, 5.5, 2.0], [2.0, 4.0, 1.0]),
     "inverse_gamma": ([3.0, 5.5, 2.0], [2.0, 4.0, 1.0]),
     "normal": ([0.3, 0.5, 0.1], [0.2, 0.1, 0.9]),
+    "student_t": ([3.0, 8.0, 1.2], [0.3, 0.5, 0.1], [0.2, 0.1, 0.9]),
 }
-
-
-def freeze(name, first, second):
-    if name == "beta":
-        return stats.beta(first, second)
-    if name == "gamma":
-        return stats.gamma(first, scale=1 / np.asarray(second))
-    return (
-        stats.invgamma(first, scale=second)
-        if name == "inverse_gamma"
-        else stats.norm(first, second)
-    )
+FROZEN = {
+    "beta": stats.beta,
+    "gamma": lambda shape, rate: stats.gamma(shape, scale=1 / rate),
+    "inverse_gamma": lambda shape, scale: stats.invgamma(shape, scale=scale),
+    "normal": stats.norm,
+    "student_t": stats.t,
+}
 
 
 def integrate_pair(arms, scale=(1.0, 1.0), cost=(0.0, 0.0)):
@@ -40,11 +36,13 @@ def integrate_pair(arms, scale=(1.0, 1.0), cost=(0.0, 0.0)):
 
 @pytest.mark.parametrize("name", NAMED)
 def test_named_families_and_frozen_ones_agree_with_adaptive_quadrature(name):
-    first, second = (np.array(each) for each in NAMED[name])
-    named, frozen = best_arm_probabilities((name, first, second)), freeze(name, first, second)
+    parameters = [np.array(each) for each in NAMED[name]]
+    named, frozen = best_arm_probabilities((name, *parameters)), FROZEN[name](*parameters)
     np.testing.assert_allclose(best_arm_probabilities(frozen), named, rtol=0, atol=1e-7)
-    pair = best_arm_probabilities((name, first, second), available=[True, True, False])
-    truth = integrate_pair([freeze(name, a, b) for a, b in zip(first[:2], second[:2], strict=True)])
+    pair = best_arm_probabilities((name, *parameters), available=[True, True, False])
+    truth = integrate_pair(
+        [FROZEN[name](*each) for each in list(zip(*parameters, strict=True))[:2]]
+    )
     np.testing.assert_allclose(pair, [truth, 1 - truth, 0.0], rtol=0, atol=1e-8)
 
 
@@ -79,6 +77,8 @@ def test_lanes_are_done_at_once_and_a_floor_is_kept():
         (("beta", [1, 0], [1, 1]), {}, ValueError, ["alpha", "above 0"]),
         (("bet", [1], [1]), {}, ValueError, ["'beta'", "bet"]),
         (("beta", [1, 2]), {}, ValueError, ["alpha, beta"]),
+        (("student_t", [1, 2], [1, 2]), {}, ValueError, ["df, location, scale"]),
+        (("student_t", [1, 0], [1, 2], [1, 1]), {}, ValueError, ["df", "above 0"]),
         (("beta", [1, 2], [1, 2, 3]), {}, ValueError, ["(2,)", "(3,)"]),
         (("beta", [1, 2], [1, 2]), {"floor": 0.6}, ValueError, ["floor", "0.5", "0.6"]),
         (("beta", [1, 2], [1, 2]), {"values": [0, 1]}, ValueError, ["values", "above 0"]),
