@@ -227,7 +227,12 @@ def _plain_settings(kind: str, item: Any) -> dict[str, Any]:
     else:
         kinds = "an id, a BanditProblem" if kind == "env" else "a name, a class, a function"
         condition = f"be {kinds}, or a dict with one of these as {kind!r}"
-        raise TypeError(message(kind, condition, item))
+        remedy = ""
+        if hasattr(given, "act"):
+            remedy = "give what makes it, as each process makes its own"
+        elif hasattr(given, "predict"):
+            remedy = "save a model, and give {'agent': 'agents.sb3:saved_model', 'path': FILE}"
+        raise TypeError(message(kind, condition, item, remedy))
     try:
         text = json.dumps(named | settings, default=_describe_object, allow_nan=False)
     except (ValueError, RecursionError) as error:

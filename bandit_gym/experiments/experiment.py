@@ -336,7 +336,11 @@ def make_agent_and_environment(
         ValueError: if one cannot be made, or they do not fit each other or a block; names both.
     """
     try:
-        env = make_environment(run.environment, run.block_size, run.horizon)
+        try:
+            env = make_environment(run.environment, run.block_size, run.horizon)
+        except gym.error.NameNotFound as error:  # where settings were read it was there
+            condition = "be registered by a module that each process imports, as 'my_module:Id-v0'"
+            raise ValueError(message("env", condition, run.environment.target)) from error
         problem = find_problem(env)
         if problem is None:
             target = run.environment.target

@@ -15,6 +15,7 @@ from surface import CUMULATIVE_REGRET, SERIAL, failures_of, files_of, metadata_o
 from bandit_gym import load_results, run_experiment
 from bandit_gym.doubts import Doubt
 from bandit_gym.experiments import Experiment, load_experiment
+from bandit_gym.experiments.experiment import make_agent_and_environment
 
 ENV = "BernoulliBandit-v0"
 FIVE = {"name": "beta", "alpha": 5, "beta": 5}
@@ -548,6 +549,20 @@ def labelled(label):
     return {"agents": [{"agent": "random", "label": label}]}
 
 
+class Started:
+    """An agent that is no class but an object."""
+
+    def act(self):
+        """Never asked."""
+
+
+class Trained:
+    """A model of Stable-Baselines3, as far as settings look at it."""
+
+    def predict(self):
+        """Never asked."""
+
+
 BAD_SETTINGS = [
     ({"environments": ["BernouliBandit-v0"]}, "nearest known one is 'BernoulliBandit-v0'"),
     ({"environments": [{"env": ENV, "num_arm": 3}]}, "nearest known one is 'num_arms'"),
@@ -570,6 +585,8 @@ BAD_SETTINGS = [
     ({"agents": [{"agent": "ucb1", "grid": {"scale": []}}]}, "a table of non-empty lists"),
     ({"agents": "random"}, "agents must be a list"),
     ({"agents": [{"delta": 0.1}]}, "agent must be a name, a class, a function, or a dict"),
+    ({"agents": [Started()]}, "agent must be a name, a class", "give what makes it"),
+    ({"agents": [Trained()]}, "agent must be a name, a class", "agents.sb3:saved_model"),
     ({"agents": [{"agent": "racing_paper", "delta": float("nan")}]}, "must be JSON-able"),
     ({"replications": 1.5}, "replications must be a positive integer, got 1.5"),
     ({"horizon": []}, "horizon must be a positive integer, got []"),
@@ -585,6 +602,14 @@ BAD_SETTINGS = [
 
 def test_experiment_refuses_bad_settings_in_one_sentence():
     check_refusals(lambda changes: make_experiment(**changes), BAD_SETTINGS)
+
+
+def test_an_environment_that_another_process_lacks_is_refused_with_what_to_do():
+    gym.register("Fleeting-v0", entry_point="bandit_gym.envs.families:bernoulli")
+    (run,) = make_experiment(environments=["Fleeting-v0"], agents=["random"]).runs
+    del gym.registry["Fleeting-v0"]
+    with pytest.raises(ValueError, match=r"my_module:Id-v0', got 'Fleeting-v0'"):
+        make_agent_and_environment(run)
 
 
 NO_EXPERIMENTS = [
