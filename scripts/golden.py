@@ -51,7 +51,7 @@ ENVIRONMENTS_WITH_FEATURES: list[tuple[str, CaseSettings]] = [
     ("ContextualBandit-v0", {"num_features": 3, "prior": {"name": "laplace", "scale": 1.0}}),
 ]
 AGENTS_WITH_FEATURES: list[tuple[str, CaseSettings]] = [
-    (name, {}) for name in ("racing", "laplace", "lin_ucb", "exact", "smc")
+    (name, {}) for name in ("racing", "laplace", "lin_ucb", "exact", "smc", "greedy")
 ]
 OMITTED_AGENTS = "optimal", "thompson", "laplace", "lin_ucb", "discounted_gittins"
 """The first draws nothing, the second what `exact` does, the next two decide on features, and the

@@ -28,6 +28,7 @@ from agents.regression.fits import MIN_EFFICIENCY, CoefficientFits
 from agents.regression.normal_fit import MIN_TAU
 from agents.regression.pool import (
     NUM_DRAWS,
+    PooledBelief,
     PooledPosterior,
     SeededPools,
     draw_fitted_pool,
@@ -46,6 +47,10 @@ NUM_EFFECTIVE = 1000
 
 NUM_COMPARED = 10_000
 """Draws by which decisions are compared before rows are left out."""
+
+_Z, _WEIGHT = np.polynomial.hermite_e.hermegauss(64)
+_WEIGHT /= _WEIGHT.sum()
+"""Nodes of standard normal variables."""
 
 LIMIT_DEVIATIONS = 1.96
 """From an estimate to its upper limit."""
@@ -220,6 +225,20 @@ class CoefficientRace(FittedCoefficients):
         return WeightedDraws(theta, np.zeros(theta.shape[:2]))
 
 
+class LaplaceBelief(PooledBelief):
+    """What the Laplace approximation says of arms with features: each predictor is normal."""
+
+    posterior: LaplaceCoefficients
+
+    def mean(self) -> np.ndarray:
+        """Return the (N, K) expectations of the means, by Gauss-Hermite quadrature.
+
+        Of clicks they are right to 1e-6 where predictors deviate by 3, and to 1e-3 at 8.
+        """
+        centre, std = self.posterior.find_normal_predictors(self.features)
+        return np.asarray(self.problem.link.mean(centre[..., None] + std[..., None] * _Z) @ _WEIGHT)
+
+
 class LaplaceCoefficients(FittedCoefficients):
     """The Laplace approximation: normal, centred at the mode, with the curvature there.
 
@@ -272,6 +291,22 @@ class LaplaceCoefficients(FittedCoefficients):
             others = features[~is_exact], available[~is_exact]
             out[~is_exact] = super().find_probabilities(lane, *others)
         return out
+
+    def predict(self, features: np.ndarray | None = None) -> Any:
+        """Return the belief for the next decision, see `Posterior.predict`."""
+        belief = super().predict(features)
+        return belief if features is None else LaplaceBelief(self, features)
+
+    def find_normal_predictors(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (n, K) means and standard deviations of predictors, for (n, K, d) features.
+
+        They are of a visitor in each lane in turn.
+        """
+        fit = self.fits.fit
+        repeats = len(features) // self.num_lanes
+        mean, factor = (np.concatenate([each] * repeats) for each in (fit.mean, self._factor()))
+        x = features[..., fit.order]
+        return (x @ mean[..., None])[..., 0], np.linalg.norm(x @ factor, axis=2)
 
     def _factor(self) -> np.ndarray:
         """Return (N, d, d) factors of covariances, in the order of the fits."""

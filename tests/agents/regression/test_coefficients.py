@@ -237,6 +237,31 @@ def test_diagonal_laplace_draws_each_coefficient_given_all_others():
     np.testing.assert_array_less(abs(together), 4 / np.sqrt(size))
 
 
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: each.name)
+def test_means_under_laplace_are_integrals_over_normal_predictors(likelihood):
+    """Two lanes of unlike data, and two visitors of each; by adaptive quadrature of one arm."""
+    problem = ContextualProblem(likelihood, Normal(0.0, 0.8), 3, 4)
+    posterior = LaplaceCoefficients(problem)
+    features, rewards = make_data(likelihood, 12, 4)
+    rows = Rows(4)
+    rows.start(2)
+    for x, y in zip(features, rewards, strict=True):
+        rows.add(np.array([0, 1]), np.stack([x, -x]), np.array([y, y]))
+    posterior.start(np.random.default_rng(0), 2)
+    posterior.update(np.random.default_rng(0), rows)
+    visitors = np.random.default_rng(1).normal(size=(4, 3, 4))
+    means, fit = posterior.predict(visitors).mean(), posterior.fits.fit
+    for visitor, lane in enumerate([0, 1, 0, 1]):
+        x = visitors[visitor, 1][fit.order]
+        centre, std = x @ fit.mean[lane], np.linalg.norm(x @ fit.factor[lane])
+
+        def weigh(z, centre=centre, std=std):
+            return problem.link.mean(centre + std * z) * scipy.stats.norm.pdf(z)
+
+        truth = scipy.integrate.quad(weigh, -12, 12, epsabs=1e-11, epsrel=1e-11)[0]
+        np.testing.assert_allclose(means[visitor, 1], truth, rtol=1e-6)
+
+
 @pytest.mark.parametrize("rewards", ["zeros", "separated"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_separated_data_are_fitted(kind, rewards):
