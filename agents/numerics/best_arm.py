@@ -36,6 +36,7 @@ from agents.numerics.distributions import (
     BETA_DISTRIBUTION,
     GAMMA,
     GAMMA_DISTRIBUTION,
+    INVERSE_GAMMA,
     INVERSE_GAMMA_DISTRIBUTION,
     NORMAL,
     NORMAL_DISTRIBUTION,
@@ -60,6 +61,9 @@ MAX_LENGTH = 1.5
 """Length in which arms are taken to bend that bend less: their features have poles at distance pi
 from the line, and where a slow tail ends in a steep fall the bend at neither of two points shows
 it. With 4.9 at u = 16, Beta(8e6, 1/2) beside Beta(27.5, 1/2) was 3e-7 off."""
+FAR = 60.0
+"""Where no density bends any more that falls off at e^-u, as those of parameters up to 1e25; from
+here on panels grow, as those of Beta(1e-9, 1e-9) reach as far as 2e10."""
 MIN_PANEL, MIN_CARRIED = 1e-10, -1e4
 """Least length of a panel; and log-density from which it is not carried on, for it lost digits."""
 
@@ -119,19 +123,32 @@ def feature_slopes(family: int, u: float) -> tuple[float, float, float, float]:
 @inner
 def feature_gains(family: int, u: float, step: float) -> tuple[float, float]:
     """Return what the two features gain from u to u + step."""
-    if family == BETA:
-        if abs(step) < 7.0:
-            lost = math.log1p(math.expm1(step) / (1 + math.exp(-u)))
-        else:
-            stop = u + step
-            lost = max(stop, 0.0) - max(u, 0.0)
-            lost += math.log1p(math.exp(-abs(stop))) - math.log1p(math.exp(-abs(u)))
-        return step - lost, -lost
+    if family == BETA:  # by the smaller of x and 1 - x, whose logarithm gains most
+        lost = softplus_gain(-u, -step) if u > 0.0 else softplus_gain(u, step)
+        return (-lost, -lost - step) if u > 0.0 else (step - lost, -lost)
     if family == NORMAL:
         return step, -step * (u + 0.5 * step)
     if family == GAMMA:
-        return step, -math.exp(u) * math.expm1(step)
-    return -step, -math.exp(-u) * math.expm1(-step)
+        return step, -exponential_gain(u, step)
+    return -step, -exponential_gain(-u, -step)
+
+
+@inner
+def softplus_gain(u: float, step: float) -> float:
+    """Return log(1 + e^(u + step)) - log(1 + e^u)."""
+    if abs(step) < 7.0:
+        return math.log1p(math.expm1(step) / (1 + math.exp(min(-u, 600.0))))
+    stop = u + step
+    gain = max(stop, 0.0) - max(u, 0.0)
+    return gain + math.log1p(math.exp(-abs(stop))) - math.log1p(math.exp(-abs(u)))
+
+
+@inner
+def exponential_gain(u: float, step: float) -> float:
+    """Return e^(u + step) - e^u."""
+    if abs(step) < 7.0:
+        return math.exp(min(u, 600.0)) * math.expm1(step)
+    return math.exp(min(u + step, 600.0)) - math.exp(min(u, 600.0))
 
 
 @inner
@@ -156,6 +173,17 @@ def find_upper_end(family: int, first: float, second: float, mode: float, bend: 
         if abs(step) < 0.06 * off:
             break
     return mode + off
+
+
+@inner
+def find_lower_end(family: int, first: float, second: float, mode: float, bend: float) -> float:
+    """Return a u below which a density is less than e^-LOG_REACH of its top: the mirror's end."""
+    if family == BETA:
+        return -find_upper_end(BETA, second, first, -mode, bend)
+    if family == NORMAL:
+        return 2 * mode - find_upper_end(NORMAL, first, second, mode, bend)
+    mirror = INVERSE_GAMMA if family == GAMMA else GAMMA
+    return -find_upper_end(mirror, first, second, -mode, bend)
 
 
 class March(NamedTuple):
@@ -203,6 +231,7 @@ def start_march(
     top = bottom = -np.inf
     for i in range(available.size):
         march.ends[i] = march.first_lefts[i] = -np.inf
+        march.tails[i] = 0.0
         if available[i]:
             a, b = march.first[i], march.second[i]
             mode, bend = find_mode_and_curvature(family, a, b)
@@ -210,9 +239,9 @@ def start_march(
             march.ends[i] = end = find_upper_end(family, a, b, mode, bend)
             rate = square_rate(a, b, feature_slopes(family, end))
             march.first_lefts[i] = end - 0.5 * step / math.sqrt(rate)
-            march.tails[i], march.values[i] = 0.0, np.nan
-            reach = 2 * math.sqrt(2 * LOG_REACH / bend) + (family != NORMAL) * LOG_REACH / a
-            top, bottom = max(top, end), max(bottom, mode - reach)
+            march.values[i] = np.nan
+            top = max(top, end)
+            bottom = max(bottom, find_lower_end(family, a, b, mode, bend))
     return top, bottom
 
 
@@ -226,7 +255,7 @@ def find_panel(family: int, march: March, u: float, bottom: float, step: float) 
     for _ in range(2):
         rate, slopes = 0.0, feature_slopes(family, at)
         if family != NORMAL:
-            rate = 1 / MAX_LENGTH**2
+            rate = 1 / max(MAX_LENGTH, 0.5 * (abs(at) - FAR)) ** 2
         left = bottom
         for i in range(march.ends.size):
             if march.ends[i] >= u:
@@ -331,6 +360,8 @@ def march_down(
         total += out[i]
     for i in range(out.size):
         out[i] /= total
+        if march.tails[i] > 1.0 + MAX_MISSING:  # which the sum would not show
+            return march.tails[i]
     return total
 
 
@@ -338,7 +369,7 @@ def march_down(
 def fill_best_arms(
     distributions: MeanDistributions, available: np.ndarray, step: float, out: np.ndarray
 ) -> None:
-    """Set (N, K) probabilities, by shorter panels where they do not sum to 1.
+    """Set (N, K) probabilities, by shorter panels where they do not sum to 1; NaN if none do.
 
     Args:
         distributions: (N, K) of the means.
@@ -360,12 +391,15 @@ def fill_best_arms(
         while not abs(total - 1.0) < MAX_MISSING and not length < MIN_STEP:
             total = march_down(family, march, mask, length, out[n])
             length *= 0.5
+        if not abs(total - 1.0) < MAX_MISSING:
+            for i in range(num_arms):
+                out[n, i] = np.nan
 
 
 def conjugate_best_arms(
     distributions: MeanDistributions, available: np.ndarray | None = None, step: float = STEP
 ) -> np.ndarray:
-    """Return the (N, K) probabilities that arms are best, to 1e-7.
+    """Return the (N, K) probabilities that arms are best, to 1e-7; NaN of a lane that misses that.
 
     Args:
         distributions: (N, K) of the means.
@@ -549,6 +583,8 @@ def best_arm_probabilities(
     mask = None if available is None else check_available(available, shape[-1], num_envs)
     if conjugate is not None and values is None and costs is None:
         probabilities = conjugate_best_arms(conjugate, mask)
+        if np.isnan(probabilities).any():
+            probabilities = integrate_best_arms(arms, mask)
     else:
         probabilities = integrate_best_arms(price_arms(arms, value, cost, lanes), mask)
     probabilities = raise_to_floor(probabilities, floor, mask)

@@ -137,9 +137,13 @@ def find_mode_and_curvature(family: int, first: float, second: float) -> tuple[f
 @inner
 def centred_log_density(family: int, first: float, second: float, off: float) -> float:
     """Return the log-density on the family's line, `off` from its mode, less that at the mode."""
-    if family == BETA:  # by what x / (1 - x) has been multiplied by
-        total, slope = first + second, (second if off > 0.0 else first)
-        return -slope * abs(off) - total * math.log1p((slope / total) * math.expm1(-abs(off)))
+    if family == BETA:  # of log x - log(1 - x), by the smaller parameter, so that none is lost
+        total, smaller, away = first + second, first, off
+        if second < first:
+            smaller, away = second, -off
+        if away > 600.0:  # where e^off has no number
+            return -(total - smaller) * away
+        return smaller * away - total * math.log1p((smaller / total) * math.expm1(away))
     if family == GAMMA:
         return -first * (math.expm1(off) - off)
     if family == INVERSE_GAMMA:

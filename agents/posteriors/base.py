@@ -424,8 +424,8 @@ class ExactPosterior(Posterior):
         return np.full(len(self.counts), np.inf)
 
     def doubts(self) -> np.ndarray:
-        """Return (N,) zeros."""
-        return np.zeros(len(self.counts), dtype=np.int64)
+        """Return (N,) zeros, but where an answer had to come from draws."""
+        return np.bitwise_or(np.zeros(len(self.counts), dtype=np.int64), self._shortages)
 
     def _require_possible(self, is_impossible: np.ndarray, evidence: CountsAndSums) -> None:
         """Refuse data that have probability 0 under the prior in some of the (N,) lanes."""

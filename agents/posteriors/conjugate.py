@@ -199,7 +199,10 @@ class ConjugatePosterior(ExactPosterior):
         return np.where(is_missing.any(axis=-1, keepdims=True), np.nan, losses.reshape(shape))
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
-        """Return the (N, K) probabilities, to 1e-7; arms without a posterior share them."""
+        """Return the (N, K) probabilities, to 1e-7; arms without a posterior share them.
+
+        Where integrals miss that, they are those of draws, which is doubted.
+        """
         from agents.numerics import best_arm
 
         first, second, is_missing = self._current_parameters()
@@ -208,6 +211,10 @@ class ConjugatePosterior(ExactPosterior):
         else:
             distributions = MeanDistributions(code, first, second)
             probabilities = best_arm.conjugate_best_arms(distributions, available)
+            is_missed = np.isnan(probabilities[:, 0]) & ~is_missing.any(axis=1)
+            if is_missed.any():
+                probabilities[is_missed] = super().best_arm_probabilities(available)[is_missed]
+                self._note_shortage(is_missed)
         if self.has_proper_prior:
             return probabilities
         return favour_missing_arms(is_missing, probabilities, available)

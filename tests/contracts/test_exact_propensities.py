@@ -12,7 +12,10 @@ from scipy import special
 from surface import started
 
 from agents import ExactThompson
+from agents.numerics import best_arm
 from agents.oracle import action_probabilities
+from bandit_gym import best_arm_probabilities
+from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal
 from bandit_gym.problem import BanditProblem
@@ -160,6 +163,41 @@ class Shaken(ExactThompson):
     def _action_probabilities(self):
         noisy = super()._action_probabilities() + 0.01 * self.rng.random(self._num_arms)
         return noisy / noisy.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("name", ["beta", "gamma", "inverse_gamma"])
+def test_tails_that_reach_far_take_no_longer_and_are_right(name):
+    """With parameters e, the log-mean is e times as fast in its tail: ratios of rates decide."""
+    first, second = [1e-9, 2e-9], [1.0, 1.0]
+    if name == "beta":  # one in three is near 1, whose tails are alike, or both are near 0
+        first, second = [1e-9, 1e-9], [2e-9, 2e-9]
+    found = best_arm_probabilities((name, first, second))
+    expected = {"beta": 1 / 2, "gamma": 1 / 3, "inverse_gamma": 2 / 3}[name]
+    np.testing.assert_allclose(found, [expected, 1 - expected], rtol=0, atol=ALLOWED)
+    steep = [2.7e6, 0.34], [329.0, 154329.0]  # where the march once went on for ever
+    assert best_arm_probabilities(("inverse_gamma", *steep))[1] == pytest.approx(1.0, abs=ALLOWED)
+
+
+def test_where_integrals_miss_their_precision_draws_answer_and_are_doubted(monkeypatch):
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+    agent = started("exact", problem, 2, [[3, 5], [4, 1]], [[2.0, 3.0], [4.0, 0.0]])
+    exact = agent.action_probabilities()
+
+    def miss(*options):
+        return np.where([[True], [False]], np.nan, exact)
+
+    monkeypatch.setattr(best_arm, "conjugate_best_arms", miss)
+    posterior = agent.posterior()
+    found = posterior.best_arm_probabilities()
+    np.testing.assert_array_equal(found[1], exact[1])
+    np.testing.assert_allclose(found[0], exact[0], atol=4 * 0.5 / np.sqrt(1000))  # of the draws
+    assert posterior.doubts.tolist() == [Doubt.FEW_EFFECTIVE_SAMPLES, 0]
+
+
+def test_lopsided_parameters_lose_no_digits():
+    """Of two that are next to 0, the smaller rate is best as seldom; offsets are below 1e-3."""
+    found = best_arm_probabilities(("beta", [8e-6, 1.2e-5], [1e9, 1e9]))
+    np.testing.assert_allclose(found, [0.4, 0.6], rtol=0, atol=ALLOWED)
 
 
 def test_a_subclass_that_draws_for_its_propensities_does_not_move_its_generator_either():
