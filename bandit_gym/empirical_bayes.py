@@ -149,7 +149,9 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
     if not isinstance(likelihood, row.likelihood):
         families = PRIOR_FAMILIES.items()
         fitting = [name for name, each in families if isinstance(likelihood, each.likelihood)]
-        raise ValueError(message("family", f"be one of {fitting} for {likelihood}", family))
+        condition = f"be one of {fitting} for {likelihood}" if fitting else "go with the likelihood"
+        remedy = "" if fitting else f"{likelihood} has none, so give a prior"
+        raise ValueError(message("family", condition, family, remedy))
     found_counts, found_sums = check_statistics(counts, sums, likelihood, (np.size(counts),))
     n, s = found_counts[found_counts > 0].astype(np.float64), found_sums[found_counts > 0]
     if len(n) < 2:

@@ -47,11 +47,11 @@ class PosteriorAgent(Agent):
 
     Attributes:
         uses_draws: whether its rule draws from the belief, so that its propensities are exact only
-            where best-arm probabilities are.
+            where best-arm probabilities are. A rule that does not says False.
     """
 
     state_names: ClassVar[tuple[str, ...]] = ("_posterior",)
-    uses_draws: ClassVar[bool] = False
+    uses_draws: ClassVar[bool] = True
     _posterior: Any  # None if the rule asks none; `belief` is how rules get at it
     _last_belief: Belief | None = None  # that the last decision was made on
 
@@ -72,6 +72,10 @@ class PosteriorAgent(Agent):
         if self._has_features and not self._posterior.takes_features:
             condition = "be one of coefficients, which says takes_features = True"
             raise ValueError(message("posterior", condition, type(self._posterior).__name__))
+        if self._posterior.takes_features and not self._has_features:
+            name = type(self._posterior).__name__
+            condition = f"have features for {name}, which says takes_features = True"
+            raise ValueError(message("problem", condition, problem))
         if not (self.evidence.is_cumulative or self._posterior.can_discount):
             name = type(self._posterior).__name__
             condition = "be one that can follow a discount or a window"

@@ -49,6 +49,7 @@ class DiscountedGittins(PosteriorAgent):
         indices", Chapter 8; Brezzi and Lai (2002) for many pulls.
     """
 
+    uses_draws = False
     state_names = ("_num_pulls",)
     takes_available = True
     takes_weights = False
@@ -181,6 +182,7 @@ class FiniteHorizonGittins(HorizonRule, PosteriorAgent):
         the diffusion.
     """
 
+    uses_draws = False
     takes_available = True
 
     def __init__(self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON) -> None:
@@ -259,6 +261,7 @@ class OptimisticGittins(PosteriorAgent):
         Gutin and Farias (2016), "Optimistic Gittins indices", with one step of look-ahead.
     """
 
+    uses_draws = False
     takes_available = True
 
     def __init__(self, problem: BanditProblem, *, pace: float = 100.0) -> None:

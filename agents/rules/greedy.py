@@ -52,6 +52,7 @@ class Greedy(PosteriorAgent):
     what it holds.
     """
 
+    uses_draws = False
     takes_features = True
     takes_available = True
     takes_values = True

@@ -65,6 +65,7 @@ class KnowledgeGradient(HorizonRule, PosteriorAgent):
         marginal value of information", for the maximum over m, KG(*) there.
     """
 
+    uses_draws = False
     takes_available = True
 
     def __init__(
@@ -190,6 +191,7 @@ class InformationDirected(PosteriorAgent):
         that two arms are enough, and variance-based IDS.
     """
 
+    uses_draws = False
     takes_features = True
     takes_available = True
     takes_squares = True
@@ -289,6 +291,7 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
         penalties", whose names these are.
     """
 
+    uses_draws = False
     has_exact_probabilities = False
 
     def __init__(

@@ -218,6 +218,7 @@ class BayesUCB(PosteriorAgent):
         Kaufmann, Cappe and Garivier (2012), Algorithm 1 with c = 0.
     """
 
+    uses_draws = False
     takes_features = True
     takes_available = True
     takes_values = True

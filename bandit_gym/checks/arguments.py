@@ -43,7 +43,8 @@ def quote_words(words: Iterable[str]) -> str:
 
 def suggest_nearest(word: str, known: Collection[str]) -> str:
     """Return the remedy that names the known word closest to `word`; empty if none is close."""
-    matches = get_close_matches(word, known, n=1)
+    longer = sorted((each for each in known if each and word.startswith(each)), key=len)
+    matches = longer[-1:] or get_close_matches(word, known, n=1)
     return f"the nearest known one is {matches[0]!r}" if matches else ""
 
 

@@ -79,7 +79,7 @@ def _measure_agent(task: StudyTask, label: str) -> list[Row]:
 def _play_environments(
     task: StudyTask, size: str, environments: Sequence[Any], agents: Sequence[Any]
 ) -> dict[str, dict[str, RunResults]]:
-    number = max(10, task.size(size))
+    number = task.size(size)
     options = {"horizon": task.size("horizon"), "seed": task.settings["seed"]}
     options["block_size"] = task.settings["block_sizes"][size]
     return play_agents(task, environments, agents, replications=number, **options)

@@ -83,7 +83,7 @@ def _played(task: StudyTask, num_arms: int, horizon: int, replications: int) -> 
     environment = make_problem(UNIFORM, num_arms)
     env = {"env": "BernoulliBandit-v0", "num_arms": num_arms, "label": "uniform arms"}
     agents = [{"agent": "exact", "label": "exact"}, {"agent": "racing_paper", "label": "racing"}]
-    sizes = {"horizon": horizon, "replications": max(10, replications)}
+    sizes = {"horizon": horizon, "replications": replications}
     runs = play_agents(task, [env], agents, seed=task.settings["seed"], **sizes)["uniform arms"]
     exact, racing = (runs[label].final("cumulative_regret") for label in ("exact", "racing"))
     if num_arms == 2:

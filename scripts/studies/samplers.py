@@ -474,6 +474,7 @@ class Maillard(PosteriorAgent):
     have v_a = std^2 / pulls without features; with features this is our reading.
     """
 
+    uses_draws = False
     takes_features = True
 
     def __init__(self, problem: ContextualProblem) -> None:

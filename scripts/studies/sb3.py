@@ -80,7 +80,7 @@ def _compare_agents(task: StudyTask, environment: Mapping[str, Any]) -> list[dic
     replication depend on nothing else.
     """
     settings, horizon, learners = task.settings, environment["horizon"], environment["agents"]
-    title, number = environment["title"], max(10, task.size("replications"))
+    title, number = environment["title"], task.size("replications")
     entries = {"constant": [settings["agents"][each] | {"label": each} for each in learners]}
     trained = {label: _train(task, environment, label) for label in environment["models"]}
     for label, (path, _, _) in trained.items():

@@ -66,11 +66,14 @@ class StudyTask:
     workers: Workers
 
     def size(self, name: str) -> int:
-        """Return a share of one of the settings' sizes, 4 at least; horizons shrink last."""
+        """Return a share of one of the settings' sizes; horizons shrink last.
+
+        It is 10 at least, below which means have no interval, if it is not less at full scale.
+        """
         full = self.settings["sizes"][name]
         if name.startswith("horizon"):
             return min(full, max(min(full, 20), round(10 * self.scale * full)))
-        return max(4, round(self.scale * full))
+        return max(min(full, 10), round(self.scale * full))
 
 
 def load_settings(name: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from surface import play, started
 
 import agents
 from agents import BayesUCB, Thompson, make_agent
+from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.base import Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.likelihoods import Bernoulli
@@ -118,13 +119,35 @@ def test_asking_moves_nothing_and_copies_and_files_go_on(posterior, tmp_path):
 
 
 APPROXIMATE = "chains", "race", "own"
+DRAWING = "thompson", "sliding_window", "top_two"
+
+
+class HalfThompson(PosteriorAgent):
+    """Draws from the belief half of the time, and says nothing of that."""
+
+    def _choose(self):
+        drawn = self.belief().draw_best(self.rng)
+        return np.where(self.rng.random(len(drawn)) < 0.5, drawn, 0)
+
+    def _action_probabilities(self):
+        return 0.5 * self.belief().best_arm_probabilities() + 0.5 * np.eye(3)[0]
 
 
 def test_propensities_are_exact_unless_the_rule_draws_from_what_answers_by_other_draws():
     for rule, posterior in ((rule, each) for each in POSTERIORS for rule in rules_of(each)):
-        agent = make(rule, posterior, 1)
-        is_exact = not (agent.uses_draws and posterior in APPROXIMATE)
-        assert agent.has_exact_probabilities is is_exact, (rule, posterior)
+        is_exact = not (rule in DRAWING and posterior in APPROXIMATE)
+        assert make(rule, posterior, 1).has_exact_probabilities is is_exact, (rule, posterior)
+    for posterior, (problem, told) in POSTERIORS.items():
+        own = HalfThompson(problem, posterior=told)
+        assert own.has_exact_probabilities is (posterior not in APPROXIMATE), posterior
+
+
+def test_a_posterior_of_coefficients_is_refused_where_arms_have_no_features():
+    class Coefficients(Sampled):
+        takes_features = True
+
+    with pytest.raises(ValueError, match="problem must have features for Coefficients, which say"):
+        Thompson(ARMS, posterior=Coefficients(ARMS))
 
 
 def test_a_posterior_that_cannot_forget_is_refused_where_data_leave():
