@@ -10,11 +10,11 @@ Notation: N lanes, K arms, V visitors, S draws, d coefficients, L logs.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 from time import process_time
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -70,7 +70,17 @@ def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
             found[f"suite: {label}"] = partial(_measure_suite, task, label)
         for title in settings["environments"]:
             found[f"{title}: {label}"] = partial(_measure_in_environment, task, title, label)
+    for horizon, labels in settings["longer"].items():
+        for title in settings["environments"]:
+            for label in labels:
+                name = f"{name_longer(settings, title, horizon)}: {label}"
+                found[name] = partial(_measure_longer, task, title, horizon, label)
     return found
+
+
+def name_longer(settings: Mapping[str, Any], title: str, horizon: str) -> str:
+    """Return the title of an environment that is played for more decisions."""
+    return f"{title}, {settings['sizes'][horizon]:,} decisions"
 
 
 def _read_agent(task: StudyTask, label: str) -> Entry:
@@ -193,13 +203,10 @@ def _measure_case(task: StudyTask, label: str, agent: Any, case: Any) -> dict[st
 # -- Environments ----------------------------------------------------------------------------------
 
 
-def _play(task: StudyTask, title: str, label: str) -> list[float]:
-    """Return a sampler's regret in each replication, of which cheap samplers may have more."""
+def _play(task: StudyTask, title: str, label: str, horizon: str = "horizon") -> list[float]:
+    """Return a sampler's regret in each replication; all samplers have the same instances."""
     environment = task.settings["environments"][title] | {"label": title}
-    times = environment.pop("more", 1)
-    if label not in task.settings["cheap"]:
-        times = 1
-    sizes = {"replications": times * task.size("replications"), "horizon": task.size("horizon")}
+    sizes = {"replications": task.size("replications"), "horizon": task.size(horizon)}
     sizes |= {"seed": task.settings["seed"], "block_size": 100}
     runs = play_agents(task, [environment], [_read_agent(task, label)], **sizes)
     regret: np.ndarray = runs[title][label].final("cumulative_regret")
@@ -208,13 +215,42 @@ def _play(task: StudyTask, title: str, label: str) -> list[float]:
 
 def _measure_in_environment(task: StudyTask, title: str, label: str) -> dict[str, Any]:
     """Return the regret of a sampler, distances along runs of its own, and the worth of a log."""
-    return {"regret": _play(task, title, label)} | _measure_along_runs(task, title, label)
+    found, end = _measure_along_runs(task, title, label, task.settings["steps"])
+    return {"regret": _play(task, title, label)} | found | _measure_logs(task, title, end)
 
 
-def _measure_along_runs(task: StudyTask, title: str, label: str) -> dict[str, Any]:
+def _measure_longer(task: StudyTask, title: str, horizon: str, label: str) -> dict[str, Any]:
+    """Return the regret of a sampler after more decisions, and distances along runs of its own."""
+    found, steps = {"regret": _play(task, title, label, horizon)}, task.settings["steps_long"]
+    if horizon == "horizon_long":
+        found |= _measure_along_runs(task, title, label, steps)[0]
+    return found
+
+
+class RunsAtEnd(NamedTuple):
+    """Runs of a sampler at their last decision: what its log is judged by.
+
+    Attributes:
+        env: that they were played in.
+        agent: that played.
+        draws: (N, S, d) that its policy is made of, or None.
+        exact: (N, S, d) draws of the exact answer.
+        rng: source of randomness.
+    """
+
+    env: Any
+    agent: Any
+    draws: np.ndarray | None
+    exact: np.ndarray
+    rng: Generator
+
+
+def _measure_along_runs(
+    task: StudyTask, title: str, label: str, decisions: Sequence[int]
+) -> tuple[dict[str, Any], RunsAtEnd]:
     """Play some runs beside a race that is given the same rewards; compare policies on the way."""
     settings, num_lanes = task.settings, task.size("lanes")
-    options = {k: v for k, v in settings["environments"][title].items() if k not in ("env", "more")}
+    options = {k: v for k, v in settings["environments"][title].items() if k != "env"}
     env: Any = gym.make_vec("ContextualBandit-v0", num_envs=num_lanes, **options)
     problem, seed = env.unwrapped.problem, SeedSequence(settings["seed"])
     race, agent = RacingThompson(problem), make_suite_agent(_read_agent(task, label), problem, 1)
@@ -223,8 +259,8 @@ def _measure_along_runs(task: StudyTask, title: str, label: str) -> dict[str, An
     observation, _ = env.reset(seed=settings["seed"])
     for each in (race, agent):
         each.reset(num_lanes, seed.spawn(1)[0])
-    full, size = max(settings["steps"]), _count_draws(task, label)
-    steps = [max(1, step * task.size("horizon") // full) for step in settings["steps"]]
+    part, size = task.size("horizon") / settings["sizes"]["horizon"], _count_draws(task, label)
+    steps = [max(1, int(part * step)) for step in decisions]
     for step in range(1, steps[-1] + 1):
         start = process_time()
         actions = agent.act(observation)
@@ -242,6 +278,13 @@ def _measure_along_runs(task: StudyTask, title: str, label: str) -> dict[str, An
             race.observe(actions, rewards, observation=observed)
             agent.observe(actions, rewards)
     found["microseconds"] = 1e6 * seconds / (num_lanes * steps[-1])
+    return found, RunsAtEnd(env, agent, draws, exact[0], rng)
+
+
+def _measure_logs(task: StudyTask, title: str, end: RunsAtEnd) -> dict[str, Any]:
+    """Return what a policy's logs are worth, by inverse propensities and doubly robust."""
+    options, (env, agent, draws, exact, rng) = task.settings["environments"][title], end
+    problem, num_lanes = env.unwrapped.problem, len(exact)
     visit = make_contexts(options.get("contexts", "normal"), *_sizes(problem), problem.link.name)
     rngs = [make_generator("visitors of a log")] * task.size("visitors")
     visitors = np.broadcast_to(
@@ -249,7 +292,7 @@ def _measure_along_runs(task: StudyTask, title: str, label: str) -> dict[str, An
     )
     policies = {
         "own": find_policy(agent, draws, visitors),
-        "exact": share_draws(exact[0][:, :DRAWS_AT_ONCE], visitors),
+        "exact": share_draws(exact[:, :DRAWS_AT_ONCE], visitors),
     }
     policies["few"] = policies["own"]
     if draws is not None:
@@ -257,8 +300,8 @@ def _measure_along_runs(task: StudyTask, title: str, label: str) -> dict[str, An
         policies["few"] = share_draws(draws[:, chosen], visitors)
     means = problem.means(env.unwrapped.parameters[:, None], visitors)
     judged = _judge_log(task, policies, means, np.zeros_like(means))
-    guesses = _guess_means(problem, exact[0][:, : settings["guesses"]], visitors)
-    return found | judged | {"doubly robust": _judge_log(task, policies, means, guesses)}
+    guesses = _guess_means(problem, exact[:, : task.settings["guesses"]], visitors)
+    return judged | {"doubly robust": _judge_log(task, policies, means, guesses)}
 
 
 def _guess_means(problem: Any, draws: np.ndarray, features: np.ndarray) -> np.ndarray:
@@ -357,6 +400,7 @@ def write_tables(found: Found) -> dict[str, str]:
     tables = {
         "court": [_court_cells(found, label) for label in labels],
         "regret": [_regret_cells(found, label, titles) for label in labels],
+        "longer": [*_longer_cells(found)],
         "logs": [_log_cells(found, label) for label in labels],
         "ranks": [*_rank_cells(found)],
         "others": [*_other_cells(found)],
@@ -450,6 +494,19 @@ def _regret_cells(found: Found, label: str, titles: list[str]) -> dict[str, str]
     return cells
 
 
+def _longer_cells(found: Found) -> Iterator[dict[str, str]]:
+    """Yield what samplers lose after more decisions, a row for each number of decisions."""
+    settings = found["settings"]
+    for horizon, labels in settings["longer"].items():
+        titles = [name_longer(settings, title, horizon) for title in _list_titles(found)]
+        for label in sorted(labels, key=_list_labels(found).index):
+            if any(label in parts_of(found, title) for title in titles):
+                cells = _regret_cells(found, label, titles)
+                short = [*cells.values()][1:]
+                names = {"decisions": f"{settings['sizes'][horizon]:,}", "sampler": label}
+                yield names | dict(zip(_list_titles(found), short, strict=True))
+
+
 def _log_cells(found: Found, label: str) -> dict[str, str]:
     """Return bias and coverage in the first environment, by each kind of propensities."""
     run, cells = parts_of(found, _list_titles(found)[0])[label], {"sampler": label}
@@ -463,14 +520,15 @@ def _log_cells(found: Found, label: str) -> dict[str, str]:
 
 def _rank_cells(found: Found) -> Iterator[dict[str, str]]:
     """Yield how distances along runs, and what the favourite gets, rank with regret."""
-    steps = found["settings"]["steps"]
-    for title in _list_titles(found):
+    settings, titles = found["settings"], _list_titles(found)
+    longer = [name_longer(settings, title, "horizon_long") for title in titles]
+    for title in titles + [each for each in longer if parts_of(found, each)]:
         cells = {"environment": title}
-        for number, step in enumerate(steps):
+        for number, name in enumerate(("at 10", "at 100", "at the last")):
             interval = correlate_ranks(found, title, "distances", number)
-            cells[f"distance at {step}"] = "{:+.2f} [{:+.2f}, {:+.2f}]".format(*interval)
-        interval = correlate_ranks(found, title, "leans", len(steps) - 1)
-        cells[f"favourite at {steps[-1]}"] = "{:+.2f} [{:+.2f}, {:+.2f}]".format(*interval)
+            cells[f"distance {name}"] = "{:+.2f} [{:+.2f}, {:+.2f}]".format(*interval)
+        interval = correlate_ranks(found, title, "leans", -1)
+        cells["favourite at the last"] = "{:+.2f} [{:+.2f}, {:+.2f}]".format(*interval)
         yield cells | {"samplers": str(len(parts_of(found, title)))}
 
 
@@ -540,6 +598,8 @@ def _list_unplayed(found: Found) -> str:
     settings, lines = found["settings"], []
     suited = [label for label in settings["agents"] if label not in settings["unsuited"]]
     rows = {title: settings["agents"] for title in settings["environments"]} | {"suite": suited}
+    for horizon, labels in settings["longer"].items():
+        rows |= {name_longer(settings, title, horizon): labels for title in _list_titles(found)}
     for title, labels in rows.items():
         missing = [label for label in labels if label not in parts_of(found, title)]
         if missing:

@@ -104,7 +104,5 @@ def test_equal_arms_which_have_no_finite_maximum_and_a_family_that_does_not_fit_
         fit_prior(Bernoulli(), totals["counts"].sort_values(), totals["sums"])
     with pytest.raises(ValueError, match="family must be one of"):
         fit_prior(Bernoulli(), COUNTS, SUMS, "gamma")
-    with pytest.raises(
-        ValueError, match=r"family must go with the likelihood, .* has none"
-    ):
+    with pytest.raises(ValueError, match=r"family must go with the likelihood, .* has none"):
         fit_prior(Geometric(), COUNTS, SUMS)
