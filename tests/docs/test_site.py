@@ -9,6 +9,7 @@ import pytest
 from documents import ROOT, read
 
 import agents
+from bandit_gym import ENV_IDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.pages]  # as what they import, SB3 with it, is
 
@@ -52,3 +53,9 @@ def test_the_table_of_agents_says_what_their_classes_say():
     classes = {name: target.partition(":")[2] for name, target in agents.AGENTS.items()}
     known = {(cls, name): getattr(agents, cls) for name, cls in classes.items() if "." not in cls}
     assert told == {key: (cls.takes_features, cls.takes_available) for key, cls in known.items()}
+
+
+def test_the_table_of_environments_has_all_ids():
+    page = read("docs/reference/environments.md")
+    listed = re.findall(r"^\| \[([\w-]+)\]\(#bandit_gym\.envs\.families\.\w+\)", page, re.M)
+    assert sorted(listed) == sorted(ENV_IDS)
