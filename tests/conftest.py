@@ -28,6 +28,13 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def few_chain_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let chains answer with an eighth of their draws, where no answer is compared with a truth."""
+    monkeypatch.setattr("agents.posteriors.chains.DRAWS_PER_COPY", 16)
+    monkeypatch.setattr("agents.posteriors.chains.MIN_ANSWER_DRAWS", 2500.0 / 8)
+
+
+@pytest.fixture
 def rng() -> np.random.Generator:
     """A generator with a fixed seed."""
     return np.random.default_rng(20261120)

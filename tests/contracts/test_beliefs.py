@@ -25,6 +25,7 @@ from bandit_gym.priors import (
 )
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
+pytestmark = pytest.mark.usefixtures("few_chain_draws")
 ARMS = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3)
 TIED = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, 0.05 * np.eye(3) + 0.02), 3)
 
@@ -82,7 +83,7 @@ def rules_asked(question, posterior):
 def test_arms_are_played_as_often_as_propensities_say(posterior):
     """Shares are summed over lanes: four deviations, and as many of what answers from draws miss.
 
-    Draws of a chain are worth 2,500, a user's posterior has 1,000, a race 10,000.
+    Draws of a chain are worth 300 here, a user's posterior has 1,000, a race 10,000.
     """
     num_lanes, num_rounds = 10, 10
     for rule in rules_asked("plays", posterior):

@@ -515,7 +515,7 @@ def processes_of(session):
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
 STOPS = [
     ("serial", signal.SIGTERM),
-    ("loky", signal.SIGINT),
+    by_night("loky", signal.SIGINT),
     ("loky", signal.SIGKILL),
     by_night("dask", signal.SIGTERM),
     by_night("dask", signal.SIGKILL),

@@ -199,10 +199,10 @@ def test_rules_lose_in_play_what_the_recursion_says_and_no_less_than_the_best(ru
 @pytest.mark.parametrize("problem", [UNIFORM, bernoulli(Beta(1.0, [1.0, 2.0]))])
 def test_the_optimum_loses_in_play_what_the_recursion_says(problem):
     env = BanditVectorEnv(2000, problem=problem)
-    found = rollout(BayesOptimal(problem, horizon=60), env, seed=0, horizon=60)
+    found = rollout(BayesOptimal(problem, horizon=30), env, seed=0, horizon=30)
     regrets = found.regret.sum(axis=1)
-    expected = optimal_regret(problem, 60)
-    found = expected_regret(problem, BayesOptimal(problem, horizon=60), 60)[-1]
+    expected = optimal_regret(problem, 30)
+    found = expected_regret(problem, BayesOptimal(problem, horizon=30), 30)[-1]
     assert found == pytest.approx(expected, abs=1e-9)
     assert abs(regrets.mean() - expected) < 4 * regrets.std() / np.sqrt(len(regrets))
 
@@ -221,15 +221,15 @@ def test_the_optimum_loses_no_more_than_greedy_and_thompson_where_rewards_are_la
 
 
 def test_with_rewards_on_their_way_the_best_for_what_was_seen_and_is_left_is_played():
-    """After 9 decisions of 14 and n < 9 rewards that is the policy for n + 5 pulls."""
-    states = states_before(9)
+    """After 7 decisions of 11 and n < 7 rewards that is the policy for n + 4 pulls."""
+    states = states_before(7)
     counts, sums = np.moveaxis(np.array(states), 2, 0)
-    agent = in_states("optimal", UNIFORM, counts, sums, horizon=14)
-    agent.lane_decisions = np.full(len(states), 9)
+    agent = in_states("optimal", UNIFORM, counts, sums, horizon=11)
+    agent.lane_decisions = np.full(len(states), 7)
     law, actions = agent.action_probabilities(), agent.act()
     for state, shares, arm in zip(states, law, actions, strict=True):
         pulls = sum(n for n, _ in state)
-        worths = exact_worths(plain((1, 1), (1, 1)), pulls + 5)(state)
+        worths = exact_worths(plain((1, 1), (1, 1)), pulls + 4)(state)
         best = np.array([worth == max(worths) for worth in worths])
         assert shares.tolist() == (best / best.sum()).tolist() and best[arm]
 

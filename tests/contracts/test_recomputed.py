@@ -90,6 +90,7 @@ def value_beside_a_sure_arm(horizon, sure):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_bracket_of_a_thousand_pulls_holds_the_value_beside_a_sure_arm():
     """The sure arm's mean deviates a little: to know by how much is worth that much a pull."""
     weight, horizon = 1e6, 1000

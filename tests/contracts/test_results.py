@@ -87,6 +87,8 @@ def only_tables(monkeypatch):
 # -- Rows ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
+@pytest.mark.pages  # which show these lines
 def test_files_are_read_in_one_line_by_three_libraries(folder):
     """Their rows are those of whole blocks: 24 replications, where 22 were asked for."""
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")

@@ -201,14 +201,14 @@ def test_a_sampler_that_draws_by_the_shared_generator_is_refused_by_name():
     with pytest.raises(ValueError, match=refusal):
         rollout(Thompson(problem, posterior=Careless(problem)), env, seed=0)
     options = {"suite": "contextual-v1", "only": "Bernoulli, d = 2, 10 rows"}
-    found = run_suite({"mine": Careless}, **options, scale=0.1, workers=1)
+    found = run_suite({"mine": Careless}, **options, scale=0.1, workers=bg.Workers("serial"))
     assert re.search(refusal, found.failures[0])
 
 
 def test_a_posterior_is_put_to_the_suite_by_its_name():
     named = {"linear": {"agent": "scripts.studies.samplers:LinearThompson", "is_inflated": True}}
     options = {"suite": "contextual-v1", "only": "Bernoulli, d = 2, 10 rows"}
-    found = run_suite(named, **options, scale=0.1, workers=1).distances
+    found = run_suite(named, **options, scale=0.1, workers=bg.Workers("serial")).distances
     assert found["status"].tolist() == ["measured"]
     assert found["excess"].min() > 0.1
 

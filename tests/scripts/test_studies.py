@@ -143,6 +143,8 @@ def test_a_page_says_how_its_numbers_came_about(name):
     assert "made" in {place for _, place, _ in STUDY_BLOCK.findall(page)}
 
 
+@pytest.mark.slow
+@pytest.mark.pages  # as it imports every study, that of SB3 too
 def test_tables_are_what_the_stored_numbers_say_and_one_that_was_edited_is_named(
     tmp_path, monkeypatch, capsys
 ):

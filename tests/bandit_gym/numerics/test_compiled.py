@@ -107,6 +107,7 @@ def test_of_processes_at_once_one_compiles_and_leaves_one_file(tmp_path):
         assert run() == ["18.0 1"]
 
 
+@pytest.mark.nightly
 def test_a_kernel_that_is_loaded_while_another_is_compiled_can_be_called(tmp_path):
     with package(tmp_path) as run:
         assert run() == ["18.0 0"]
