@@ -456,8 +456,8 @@ TOLD = {
     "two leaders": ([20, 20, 3, 3], [18, 18, 0, 0]),
 }
 """Counts and sums with ties in various places."""
-EXPENSIVE = {"smc": 100, "smc_paper": 100, "information_directed": 2000}
-"""Lanes of agents that hold much or integrate for each."""
+EXPENSIVE = {"smc": 100, "smc_paper": 100}
+"""Lanes of agents that hold much."""
 EXACT = {
     each: options
     for each, (name, kind, options) in SETTINGS.items()
@@ -467,10 +467,10 @@ EXACT = {
 
 @in_settings(EXACT)
 def test_ties_are_shared_by_the_probabilities_as_by_the_acts(setting):
-    """One lane gives the law whatever its generator; 10,000 lanes follow it to 4 deviations."""
+    """One lane gives the law whatever its generator; 2,000 lanes follow it to 4 deviations."""
     name, kind, options = SETTINGS[setting]
     options = options | ({"discount": 0.9} if name == "discounted_gittins" else {})  # quicker
-    num_lanes = EXPENSIVE.get(name, 10_000)
+    num_lanes = EXPENSIVE.get(name, 2000)
     for told in TOLD.values():
         lanes = started(name, PROBLEMS[kind], num_lanes, *told, **options)
         if name.startswith("smc"):  # each lane has particles of its own
@@ -551,7 +551,7 @@ def test_many_decisions_know_the_available_arms():
 @in_settings([setting for setting, (_, kind, _) in SETTINGS.items() if kind in FEATURED])
 def test_many_decisions_with_features_know_the_arms_available_at_each(setting):
     """Every other decision has another mask; features of hidden arms are not read."""
-    agent, size = make(setting, None, 3), 400
+    agent, size = make(setting, None, 3), 200
     masks = np.array([[True, False, True, True], [True, True, False, False]])
     masks, features = np.tile(masks, (size // 2, 1)), np.tile(shown(agent), (size, 1, 1))
     features[~masks] = np.nan

@@ -225,7 +225,8 @@ def test_every_agent_meets_the_same_means_whatever_else_is_asked_for(tmp_path):
 def test_every_agent_meets_the_same_noise(tmp_path):
     """One uniform a step decides every arm's reward, so a better arm never pays less."""
     arms = [{"agent": "stub_agents:Constant", "arm": arm, "label": str(arm)} for arm in (0, 1, 2)]
-    frame = play(tmp_path, environments=[FIXED], agents=arms, replications=30, horizon=50)
+    sizes = {"replications": 30, "horizon": 50, "block_size": 30}
+    frame = play(tmp_path, environments=[FIXED], agents=arms, **sizes)
     worst, middle, best = (
         frame[frame["agent"] == str(arm)].pivot(
             index="replication", columns="step", values="reward"

@@ -208,10 +208,10 @@ def test_the_optimum_loses_in_play_what_the_recursion_says(problem):
 
 
 def test_the_optimum_loses_no_more_than_greedy_and_thompson_where_rewards_are_late():
-    """T = 60, delay 20: by the paired differences of 4,000 lanes with the same means."""
+    """T = 60, delay 20: by the paired differences of 2,000 lanes with the same means."""
     lost = {}
     for name, options in {"optimal": {"horizon": 60}, "exact": {}, "greedy": {}}.items():
-        env = DelayedReward(BanditVectorEnv(4000, problem=UNIFORM), 20)
+        env = DelayedReward(BanditVectorEnv(2000, problem=UNIFORM), 20)
         found = rollout(make_agent(name, UNIFORM, **options), env, seed=0, horizon=60)
         lost[name] = found.regret.sum(axis=1)
     for other in ("exact", "greedy"):

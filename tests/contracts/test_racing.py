@@ -109,7 +109,7 @@ READINGS = [
 @pytest.mark.parametrize(("threshold", "scale", "delta", "sigma"), READINGS)
 def test_compiled_races_end_as_algorithm_2_does_line_by_line(threshold, scale, delta, sigma, rng):
     """The same arm after the same number of samples; a tenth of the samples have no weight."""
-    num_races, most, options = 150, 5000, {"delta": delta, "sigma": sigma}
+    num_races, most, options = 60, 5000, {"delta": delta, "sigma": sigma}
     stop = Paper(threshold=threshold, scale=scale, max_samples=most, **options).thresholds()
     level = compute_thresholds(threshold, delta, sigma, most)
     for _ in range(num_races):

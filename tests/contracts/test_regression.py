@@ -192,7 +192,7 @@ def draw_exactly(mixtures, features, rewards, num_draws):
     return np.concatenate([rng.multivariate_normal(*part, size) for part, size in pairs])
 
 
-def play_arms(problem, features, rewards, arms, num_lanes=30, num_plays=60):
+def play_arms(problem, features, rewards, arms, num_lanes=10, num_plays=180):
     """Return how often each arm was played, and the posterior."""
     posterior, rng = CoefficientRace(problem), np.random.default_rng(3)
     learn(posterior, features, rewards, num_lanes)

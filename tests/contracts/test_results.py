@@ -84,6 +84,15 @@ def only_tables(monkeypatch):
     monkeypatch.setattr(plots, "FIGURES", {})
 
 
+FEW_FIGURES = {name: plots.FIGURES[name] for name in ("regret", "distribution")}
+
+
+@pytest.fixture
+def few_figures(monkeypatch):
+    """Draw two kinds of figures alone, one over time and one of the horizon."""
+    monkeypatch.setattr(plots, "FIGURES", FEW_FIGURES)
+
+
 # -- Rows ---------------------------------------------------------------------------------------
 
 
@@ -590,12 +599,22 @@ def test_plot_refuses_what_there_is_not_and_what_the_results_do_not_allow(folder
 KINDS = "regret differences per-step distribution best-arm samples flagged".split()
 
 
+def touch(figure, path, formats):
+    """Make empty files in place of a figure's, which take most of the time of a report."""
+    files = [path.with_name(f"{path.name}.{suffix}") for suffix in formats]
+    for file in files:
+        file.touch()
+    return files
+
+
 @pytest.fixture(scope="module")
 def report(folder, tmp_path_factory):
-    """The folder that the command writes."""
+    """The folder that the command writes, with empty files for figures."""
     path = tmp_path_factory.mktemp("report")
     options = ["--format", "svg", "--latex", "--markdown"]
-    assert main(["report", str(folder), "--out", str(path), *options]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "save_figure", touch)
+        assert main(["report", str(folder), "--out", str(path), *options]) == 0
     return path
 
 
@@ -637,11 +656,15 @@ def test_time_of_a_decision_is_that_of_all_blocks_over_all_their_decisions(repor
 def usual(small, tmp_path_factory):
     """Name -> bytes of what is written where nothing special is asked for."""
     path = tmp_path_factory.mktemp("usual")
-    assert main(["report", str(small), "--out", str(path), "--latex"]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "FIGURES", FEW_FIGURES)
+        assert main(["report", str(small), "--out", str(path), "--latex"]) == 0
     return {each.name: each.read_bytes() for each in path.iterdir()}
 
 
-def test_figures_are_written_for_screens_unless_papers_are_asked_for(usual, small, tmp_path):
+def test_figures_are_written_for_screens_unless_papers_are_asked_for(
+    usual, small, tmp_path, few_figures
+):
     paper = ["--format", "pdf", "--style", "paper"]
     assert main(["report", str(small), "--out", str(tmp_path), *paper]) == 0
     heads = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
@@ -706,7 +729,9 @@ def test_tables_and_citation_compile(report, page, tmp_path):
     assert "undefined" not in (tmp_path / "paper.log").read_text("utf-8", "replace")
 
 
-def test_a_report_is_the_same_bytes_again_and_is_written_through_no_link(usual, small, tmp_path):
+def test_a_report_is_the_same_bytes_again_and_is_written_through_no_link(
+    usual, small, tmp_path, few_figures
+):
     (tmp_path / "out").mkdir()
     for name in usual:
         (tmp_path / f"of {name}").write_text("mine")

@@ -26,7 +26,7 @@ GAUSSIAN = BanditProblem(Gaussian(0.5), Normal(0.0, 1.0), 3)
 INFORMED = BanditProblem(Bernoulli(), Beta([2.0, 8.0, 5.0], [3.0, 2.0, 5.0]), 3)
 FAMILIES = {each.likelihood.name: each for each in CONJUGATES}
 PROBLEMS = {name: BanditProblem(*each[:2], 3) for name, each in FAMILIES.items()}
-NUM_LANES, HORIZON = 60, 5000
+NUM_LANES, HORIZON = 40, 5000
 
 
 def histories(problem):

@@ -445,6 +445,7 @@ READINGS = [
 ]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("make", "reading", "options"), READINGS)
 def test_table_2_is_played_as_the_papers_race_plays(make, reading, options):
     """Samples and regret of 150 runs of 20 steps, which differ by at most 4 standard errors."""
@@ -461,6 +462,7 @@ def test_table_2_is_played_as_the_papers_race_plays(make, reading, options):
     assert (abs(means[0] - means[1]) <= 4 * np.hypot(*errors)).all(), means
 
 
+@pytest.mark.nightly
 def test_a_posteriors_first_draw_is_exact_thompson_sampling_and_later_stops_draw_more():
     exact = table2.Reading("printed", "value", is_matched=True)
     assert table2.play_reading(exact, table2.STOP_AT_ONCE, np.ones((3, 2, 2)), 5, 0)[2].max() == 1

@@ -43,15 +43,15 @@ def learned():
 
 
 def test_inverse_propensities_estimate_any_arm_without_bias_where_there_is_a_floor(learned):
-    """The mean of 40 logs of 1,000 rows is within 4 of its standard errors, of each arm."""
+    """The mean of 40 logs of 400 rows is within 4 of its standard errors, of each arm."""
     agent, theta = learned
     agent, rng = pickle.loads(pickle.dumps(agent)), np.random.default_rng(8)
     estimates = np.empty((40, 3))
     for log in range(40):
-        visitors = draw_visitors(rng, 1000)
+        visitors = draw_visitors(rng, 400)
         actions, propensities, _ = agent.decide(visitors, floor=0.01)
         chances = 1 / (1 + np.exp(-visitors @ theta))
-        rewards = rng.random(1000) < chances[np.arange(1000), actions]
+        rewards = rng.random(400) < chances[np.arange(400), actions]
         weights = (actions[:, None] == np.arange(3)) / propensities[:, None]
         estimates[log] = (weights * rewards[:, None] - chances).mean(axis=0)
     error = estimates.std(axis=0, ddof=1) / np.sqrt(40)

@@ -50,7 +50,7 @@ FIVE = np.array([0.3, 0.3, 0.2, 0.1, 0.1])
 DISTANCES = {
     "none": ([0.4, 0.3, 0.2, 0.1], [0.4, 0.3, 0.2, 0.1], 200),
     "of two of ten arms": (np.full(10, 0.1), 0.1 + 0.09 * (TEN[0] - TEN[1]), 60),
-    "of two of five arms": (FIVE, FIVE + 0.02 * (np.eye(5)[4] - np.eye(5)[0]), 300),
+    "of two of five arms": (FIVE, FIVE + 0.02 * (np.eye(5)[4] - np.eye(5)[0]), 150),
     # Each arm differs by about a standard error, in which counting hides most.
     "of twenty arms alike": (np.full(20, 0.05), 0.05 + 0.007 * np.where(TWENTY % 2, 1, -1), 60),
 }
