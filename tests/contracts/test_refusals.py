@@ -531,6 +531,19 @@ AGENTS = [
     ("exact", {"discount": True}, "above 0 and at most 1, got True"),
     ("exact", {"window": 5, "discount": 0.5}, "window must be None beside a discount, got 5"),
     ("racing_paper", {"max_samples": 0}, "max_samples must be a positive integer, got 0"),
+    ("racing_paper", {"sigma": 0.0}, "sigma must be", "got 0.0"),
+    ("racing_paper", {"sigma": np.nan}, "sigma must be", "got nan"),
+    ("racing_paper", {"scale": "values"}, "the nearest known one is 'value'"),
+    ("racing_paper", {"threshold": "print"}, "'printed'"),
+    ("racing", {"effective_samples": 0.0}, "effective_samples must be", "got 0.0"),
+    ("racing", {"stopping": 0}, "stopping must be", "got 0"),
+    ("racing", {"stopping": 1.5}, TypeError, "stopping must be a Paper", "integer or None, got"),
+    ("racing", {"stopping": "paper"}, TypeError, "stopping must be a Paper", "or None, got"),
+    ("racing", {"stopping": {"sigm": 0.1}}, "stopping must have no keys but", "'sigma'"),
+    ("racing", {"stopping": {"delta": 1.0}}, "delta must be", "got 1.0"),
+    ("racing", {"proposal": "refrence"}, "the nearest known one is 'reference'"),
+    ("racing", {"unpulled_arms": "drop"}, "unpulled_arms must be"),
+    ("racing", {"stopping": 20, "effective_samples": 50}, "effective_samples must be left out"),
     ("smc", {"num_particles": 0}, "num_particles must be a positive integer, got 0"),
     ("smc", {"num_particles": 10**12}, f"num_particles must be at most 10000000, got {10**12}."),
     ("smc", {"num_particles": [3, 4]}, "num_particles must be one number"),
@@ -549,6 +562,20 @@ AGENTS = [
     ("information_relaxation", {"penalty": "x"}, "penalty must be one of 'fh', 'v_zero',"),
     ("sliding_window", {"window": 0}, "window must be a positive integer, got 0"),
     ("sliding_window", {"rule": "ucb1"}, "sliding_window options must have no keys but"),
+]
+NORMAL = BanditProblem(Gaussian(), Normal(0.0, 1.0), 2)
+COUNTED = BanditProblem(Poisson(), Gamma(2.0, 2.0), 2)
+UNLIKE = [
+    BanditProblem(Bernoulli(), prior, 2)
+    for prior in (Joint(0.5, COVARIANCE), HierarchicalBeta([1, 2], [2, 1]))
+]
+OF_LIKE_ARMS = "discounted_gittins", "information_relaxation"
+RULES = [
+    ("discounted_gittins", NORMAL, {}, "must be Bernoulli() for DiscountedGittins"),
+    ("information_directed", NORMAL, {"gain": "information"}, "Bernoulli", "gain='variance'"),
+    ("information_relaxation", COUNTED, {}, "must be Bernoulli or Gaussian"),
+    ("knowledge_gradient", COUNTED, {}, "must be Bernoulli or Gaussian for KnowledgeGradient"),
+    *((name, of, {}, "have independent arms") for name, of in product(OF_LIKE_ARMS, UNLIKE)),
 ]
 LINEAR = ContextualProblem(Gaussian(0.5), Normal(0.0, 1.0), 4, 3)
 LOGISTIC = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 4, 3)
@@ -603,7 +630,10 @@ TABLES = {
     "problems": (lambda given: BanditProblem(*given), PROBLEMS),
     "wrappers by name": (lambda given: wrap(gym.make(ENV), given), LISTED),
     "options of agents": (lambda name, given: make_agent(name, PROBLEM, **given), AGENTS),
-    "agents with features": (lambda name, of, given: make_agent(name, of, **given), FEATURES),
+    "agents of problems": (
+        lambda name, of, given: make_agent(name, of, **given),
+        [*RULES, *FEATURES],
+    ),
     "posteriors": (lambda given: BayesUCB(ARMS, posterior=given), POSTERIORS),
 }
 """Calls, and rows of their arguments and of the parts that the sentence must have."""

@@ -4,15 +4,9 @@ import numpy as np
 import pytest
 from surface import started
 
-from agents import DiscountedGittins, FiniteHorizonGittins
+from agents import FiniteHorizonGittins
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import (
-    Beta,
-    HierarchicalBeta,
-    Normal,
-    TruncatedMultivariateNormal,
-    TruncatedNormal,
-)
+from bandit_gym.priors import Beta, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 PUBLISHED = {
@@ -58,15 +52,6 @@ def test_prior_that_is_not_conjugate_has_indices_of_its_own():
         flat = indices(TruncatedNormal(0.5, 20.0), [[3, 1]], [[2, 1]], name, **options)
         uniform = indices(Beta(1.0, 1.0), [[3, 1]], [[2, 1]], name, **options)
         assert flat == pytest.approx(uniform, abs=error), name
-
-
-def test_others_are_refused_in_a_sentence():
-    with pytest.raises(ValueError, match=r"must be Bernoulli\(\) for DiscountedGittins"):
-        DiscountedGittins(BanditProblem(Gaussian(), Normal(0.0, 1.0), 2))
-    normal = TruncatedMultivariateNormal(0.5, [[1.0, 0.9], [0.9, 1.0]])
-    for prior in (normal, HierarchicalBeta([1.0, 2.0], [2.0, 1.0])):
-        with pytest.raises(ValueError, match="must have independent arms for DiscountedGittins"):
-            DiscountedGittins(BanditProblem(Bernoulli(), prior, 2))
 
 
 def agent_after(problem, counts, sums, left, num_envs=1):

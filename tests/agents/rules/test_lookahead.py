@@ -7,24 +7,12 @@ import pytest
 from scipy import integrate, stats
 from surface import in_states, started
 
-from agents import InformationDirected, InformationRelaxation, KnowledgeGradient
+from agents import InformationRelaxation
 from agents.numerics.kernels import find_best_gains
 from agents.rules.lookahead import find_normal_gains, list_lookaheads, minimise_information_ratio
-from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
-from bandit_gym.priors import (
-    Beta,
-    Gamma,
-    HierarchicalBeta,
-    Normal,
-    TruncatedMultivariateNormal,
-    TruncatedNormal,
-)
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Beta, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
-
-
-def test_information_is_of_bernoulli_rewards_alone():
-    with pytest.raises(ValueError, match="Bernoulli.* for gain='information'.*gain='variance'"):
-        InformationDirected(BanditProblem(Gaussian(), Normal(0.0, 1.0), 2), gain="information")
 
 
 def test_arms_without_regret_are_played_alone_whatever_they_tell():
@@ -76,16 +64,6 @@ def test_lanes_may_have_different_numbers_of_pulls_left():
     assert agent.act()[0] == 0
 
 
-def test_what_cannot_be_served_is_refused_in_a_sentence():
-    tied = TruncatedMultivariateNormal(0.5, [[1.0, 0.9], [0.9, 1.0]])
-    cases = [(BanditProblem(Poisson(), Gamma(2.0, 2.0), 2), "must be Bernoulli or Gaussian")]
-    for prior in (tied, HierarchicalBeta([1.0, 2.0], [2.0, 1.0])):
-        cases.append((BanditProblem(Bernoulli(), prior, 2), "must have independent arms"))
-    for problem, words in cases:
-        with pytest.raises(ValueError, match=words):
-            InformationRelaxation(problem)
-
-
 def test_propensities_do_not_depend_on_the_generator():
     agent, laws = InformationRelaxation(UNIFORM), []
     for seed in (0, 1):
@@ -99,11 +77,6 @@ def test_ties_are_broken_in_each_lane_by_itself():
     agent.reset(1000, seed=0)
     shares = np.bincount(agent.act()) / 1000
     assert (np.abs(shares - 1 / UNIFORM.num_arms) < 4 * (0.25 / 1000) ** 0.5).all()
-
-
-def test_other_rewards_are_refused():
-    with pytest.raises(ValueError, match="must be Bernoulli or Gaussian for KnowledgeGradient"):
-        KnowledgeGradient(BanditProblem(Poisson(), Gamma(2.0, 2.0), 2))
 
 
 BY_HAND = {
