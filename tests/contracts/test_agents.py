@@ -251,6 +251,8 @@ def test_copies_and_files_go_on_bit_for_bit(num_envs, settings, tmp_path):
             agent.act(shown(agent))  # between an act and what is observed of it, too
         agent.save(tmp_path / "agent")
         copies = pickle.loads(pickle.dumps(agent)), agents.load(tmp_path / "agent", agent.problem)
+        for copy in (deepcopy(agent), *copies):  # also of how the last act went
+            assert_same(copy.diagnostics().values(), agent.diagnostics().values(), setting)
         expected, told = play(agent, 9, seed=3), agent.diagnostics()
         for copy in copies:
             assert type(copy) is type(agent) and copy.diagnostics().keys() == told.keys(), setting

@@ -7,7 +7,8 @@ from itertools import product
 import gymnasium as gym
 import numpy as np
 import pytest
-from families import CONJUGATES, typical_mean
+from families import CONJUGATES, DensityOnly, typical_mean
+from geometric import Geometric
 from gymnasium.vector import AutoresetMode
 from pairwise import pairwise
 from scipy import optimize, stats
@@ -16,8 +17,8 @@ from surface import started
 
 import agents
 from agents.oracle import action_probabilities
-from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
-from bandit_gym.priors import Beta, HierarchicalBeta, InverseGamma, Normal
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import Beta, Gamma, HierarchicalBeta, InverseGamma, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 from bandit_gym.wrappers import deliver, wrap
 
@@ -397,3 +398,91 @@ def test_an_act_that_autoreset_ignores_is_no_decision(rule, mode, is_late):
             env.reset(options={"reset_mask": is_new})
         agent.reset_lanes(is_new)
         played[is_new] = 0
+
+
+def test_greedy_follows_averages_where_there_is_no_posterior():
+    problem = BanditProblem(Bernoulli(), DensityOnly(Beta(1.0, 1.0)), 2)
+    agent = started("greedy", problem, 40, [1, 100], [1, 60])
+    assert (agent.act() == 0).all() and agent.diagnostics() == {}
+
+
+def test_greedy_on_the_posterior_says_where_that_is_unsure_of_itself():
+    far = TruncatedNormal(0.0, 1.0, -1.0, 1.0)
+    for total in (5e13, 5.0):  # the larger leaves no table that fits
+        agent = started("greedy", BanditProblem(Gaussian(), far, 3), 2, [5, 5, 0], [total, 2.0, 0])
+        agent.act()
+        assert agent.diagnostics()["is_unreliable"].tolist() == [total > 5.0] * 2
+
+
+def test_challenger_of_a_sure_leader_is_the_arm_hardest_to_tell_from_it():
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
+    actions = started("top_two", problem, 200, [9000, 9000, 100], [8100, 4500, 50]).act()
+    # both others have a mean of 1/2; the posterior of the one pulled less is wider
+    assert set(actions.tolist()) == {0, 2}
+    assert abs((actions == 0).mean() - 0.5) <= 4 * np.sqrt(0.25 / 200)
+
+
+def test_leader_without_an_expectation_has_a_challenger():
+    problem = BanditProblem(Exponential(), InverseGamma(0.5, 1.0), 2)
+    actions = started("top_two", problem, 50, [0, 9], [0.0, 1e-9], max_draws=0).act()
+    assert set(actions.tolist()) == {0, 1}
+
+
+def test_probabilities_under_a_vague_prior_sum_to_one():
+    problem = BanditProblem(Poisson(), Gamma(1e-3, 1e-3), 3)
+    agent = started("top_two", problem, None, [1, 1, 1], [8.0, 0.0, 1.0])
+    assert agent.action_probabilities() == pytest.approx(np.array([0.5, 0.0, 0.5]), abs=1e-3)
+
+
+class Bounded(Geometric):
+    """Its log-likelihood ratio to ever larger means is bounded, as an inverse Gaussian's is."""
+
+    def log_likelihood(self, means, counts, sums):
+        m = np.asarray(means, dtype=float)
+        with np.errstate(all="ignore"):
+            value = (counts - sums / (2 * m)) / m
+        return np.where(self.contains(m) & (m > 0), value, -np.inf)
+
+    def reward_std(self, means):
+        return np.array(means, dtype=float)
+
+
+class Lost(Geometric):
+    """Its deviation is lost in rounding next to a mean of 0."""
+
+    def reward_std(self, means):
+        return np.where(np.asarray(means) < 1e-100, np.inf, super().reward_std(means))
+
+
+def act(likelihood, counts, sums, num_envs=50):
+    problem = BanditProblem(likelihood, Gamma(2.0, 1.0), 3)
+    return started("kl_ucb", problem, num_envs, counts, sums).act()
+
+
+@pytest.mark.parametrize("likelihood", [Geometric(), Lost()], ids=["known", "lost"])
+def test_bound_of_an_arm_that_paid_nothing_is_above_its_average(likelihood):
+    # kl(0, q) = log(1 + q): the bound exp(log(22) / 2) - 1 = 3.7 beats that of 3 in 10 pulls
+    assert (act(likelihood, [2, 10, 10], [0, 3, 3]) == 0).all()
+    # and exp(log(220) / 200) - 1 = 0.03 does not
+    assert (act(likelihood, [200, 10, 10], [0, 3, 3]) != 0).all()
+
+
+def test_bound_that_no_data_reach_is_infinite():
+    # the ratio to an infinite mean is n / (2 average): 0.7, 17 and 17, where log t is 5.3
+    assert (act(Bounded(), [2, 100, 100], [3, 300, 300]) == 0).all()
+
+
+def test_arms_without_a_bound_are_pulled_evenly():
+    # 0.7 and 1.1, both below log t = 4.6: neither pair of data speaks against any mean
+    actions = act(Bounded(), [2, 5, 100], [3, 11, 300], num_envs=400)
+    share = (actions == 0).mean()
+    assert set(actions.tolist()) == {0, 1}
+    assert abs(share - 0.5) <= 4 * np.sqrt(0.25 / 400)
+
+
+def test_arm_pulled_more_than_its_share_has_no_bonus():
+    # 100 pulls are more than T / K = 65.5; the other's bound is 0.6 + sqrt(log(2.18) / 30) = 0.761
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+    for total, arm in (77, 0), (75, 1):
+        agent = started("moss", problem, 20, [100, 30], [total, 18], horizon=131)
+        assert (agent.act() == arm).all()

@@ -1,5 +1,7 @@
 """Problems that lay a visitor's numbers out in blocks of coefficients, also where arms come."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -160,16 +162,8 @@ CORRELATED = MultivariateNormal(0.0, np.eye(9) + 0.1)
     ("prior", "new", "text"),
     [
         (Normal([0.0] * 9, 1.0), None, "prior must be given for the new arms beside Normal(mean="),
-        (
-            None,
-            Normal([1.0, 2.0], 1.0),
-            "prior must be for the new arms, 3 coefficients or 3 of ea",
-        ),
-        (
-            None,
-            StudentT(3.0, 0.0, 1.0),
-            "prior must be for the new arms, 3 coefficients or 3 of ea",
-        ),
+        (None, Normal([1.0, 2.0], 1.0), "prior must be for the new arms, 3 coefficients or 3 of"),
+        (None, StudentT(3.0, 0.0, 1.0), "prior must be for the new arms, 3 coefficients or 3 of"),
         (CORRELATED, None, "prior must be given for the new arms beside MultivariateNormal(mean="),
         (CORRELATED, Normal(0.0, 1.0), "prior must be a MultivariateNormal of all 12 coefficients"),
         (CORRELATED, MultivariateNormal(0.0, np.eye(12)), "prior must be a MultivariateNormal of "),
@@ -196,21 +190,14 @@ def test_layouts_and_visitors_that_do_not_fit_are_refused():
         (lambda x: agent.observe(0, 1.0, observation=x), (3, 2), (2,)),
         (lambda x: agent.observe_log(log, observation=x), (2,), (3, 2)),
     ]:
-        with pytest.raises(ValueError) as caught:
+        text = f"visitors' numbers of shape {wanted}, or 9 of each arm, got shape {shape}."
+        with pytest.raises(ValueError, match=re.escape(text)):
             call(np.ones(shape))
-        text = (
-            f"observation must be visitors' numbers of shape {wanted}, or 9 of each arm, got shape"
-        )
-        assert str(caught.value) == f"{text} {shape}."
     lanes = start(make_problem("disjoint"), num_envs=3)
     with pytest.raises(ValueError, match="observation must be visitors' numbers of shape .3, 2.,"):
-        lanes.observe(
-            [0, 1, 2], [1.0, 0.0, 1.0], observation=[1.0, 2.0]
-        )  # K features are no lanes'
+        lanes.observe([0, 1, 2], [1.0, 0.0, 1.0], observation=[1.0, 2.0])  # K of no lane
     with pytest.raises(ValueError, match="observation must have finite features, got nan"):
         agent.act([1.0, np.nan])
-    with pytest.raises(
-        TypeError, match="observation must be visitors' numbers of shape .2,., or 9"
-    ):
+    with pytest.raises(TypeError, match="must be visitors' numbers of shape .2,., or 9"):
         agent.act()
     assert not agent.lane_counts.any()

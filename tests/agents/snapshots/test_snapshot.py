@@ -1,10 +1,8 @@
 """What every snapshot keeps, kind by kind of posterior."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy import stats
 from surface import play
 
@@ -81,14 +79,6 @@ def test_what_cannot_be_asked_is_one_sentence():
 
 
 @every_kind
-def test_a_copy_says_how_the_last_act_went(source):
-    agent = make(source, 2)
-    agent.act()
-    for copied in (copy.deepcopy(agent), pickle.loads(pickle.dumps(agent))):
-        np.testing.assert_equal(copied.diagnostics(), agent.diagnostics())
-
-
-@every_kind
 def test_expected_loss_is_what_stopping_with_an_arm_loses_on_average(source):
     snapshot = make(source, 2).posterior()
     assert snapshot.source == source
@@ -123,3 +113,58 @@ def test_the_loss_to_an_arm_without_a_finite_mean_is_infinite():
     assert agent.posterior().quantile([]).shape == (0, 3)
     with pytest.raises(AttributeError, match="coefficients must be asked of arms with features"):
         agent.posterior().coefficients.mean()
+
+
+def draw(kind, num_arms):
+    agent = kind(BanditProblem(Bernoulli(), Beta(1.0, 1.0), num_arms))
+    agent.reset(2, seed=0)
+    agent.warm_start(np.full(num_arms, 9), np.arange(num_arms) % 10)
+    return agent, agent.posterior().plot(Figure().subplots(), lane=1)
+
+
+def test_few_arms_are_drawn_as_densities():
+    _, ax = draw(ExactThompson, 3)
+    assert len(ax.lines) == 3 and ax.get_ylabel() == "posterior density"
+    x, y = ax.lines[0].get_data()
+    assert np.trapezoid(y, x) == pytest.approx(1.0, abs=0.005)  # 0.4 % may be outside
+    assert ax.get_xlim() == (0.0, 1.0)  # the ends of the support, which no density is cut before
+
+
+@pytest.mark.parametrize(("kind", "num_arms"), [(ExactThompson, 12), (SMCThompson, 3)])
+def test_many_arms_and_draws_are_shown_as_sorted_intervals(kind, num_arms):
+    agent, ax = draw(kind, num_arms)
+    x, y = ax.lines[0].get_data()
+    assert (np.diff(x) >= 0).all() and y.tolist() == list(range(num_arms))
+    best = int(agent.posterior().mean()[1].argmax())
+    assert ax.get_yticklabels()[-1].get_text() == f"arm {best}" or x[-1] == x[-2]
+
+
+def make_snapshot(num_arms=2, num_envs=None):
+    agent = ExactThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), num_arms))
+    agent.reset(num_envs, seed=0)
+    agent.warm_start(np.arange(num_arms), np.arange(num_arms) // 2)
+    return agent.posterior()
+
+
+def test_repr_is_a_small_table():
+    # Beta(1, 1) and Beta(1, 2): P(best) of the second is the integral of x (2 - 2 x), 1 / 3
+    assert repr(make_snapshot()).splitlines() == [
+        "Posterior of 2 arms after 1 pull, from the conjugate posterior",
+        " arm pulls   mean              95 % P(best)",
+        "   0     0    0.5    [0.025, 0.975]   0.667",
+        "   1     1 0.3333 [0.01258, 0.8419]   0.333",
+    ]
+
+
+def test_repr_of_many_lanes_says_which_it_shows():
+    assert "lane 0 of 3" in repr(make_snapshot(num_envs=3))
+
+
+def test_repr_of_many_arms_shows_the_likeliest_and_counts_the_rest():
+    lines = repr(make_snapshot(30)).splitlines()
+    assert len(lines) == 23 and lines[-1] == "and 10 arms less likely to be the best"
+
+
+def test_html_has_a_row_an_arm():
+    html = make_snapshot()._repr_html_()
+    assert html.count("</tr>") == 3 and "<td>0.667</td>" in html
