@@ -27,7 +27,7 @@ GAUSSIAN = BanditProblem(Gaussian(0.5), Normal(0.0, 1.0), 3)
 INFORMED = BanditProblem(Bernoulli(), Beta([2.0, 8.0, 5.0], [3.0, 2.0, 5.0]), 3)
 FAMILIES = {each.likelihood.name: each for each in CONJUGATES}
 PROBLEMS = {name: BanditProblem(*each[:2], 3) for name, each in FAMILIES.items()}
-NUM_LANES, HORIZON = 40, 5000
+NUM_LANES, HORIZON = 25, 5000
 
 
 def histories(problem):
@@ -176,6 +176,7 @@ def test_the_arm_of_the_largest_score_is_pulled(name):
     counts, sums = histories(problem)
     agent = started(agent_name, problem, NUM_LANES, counts, sums, **options)
     found = scores(counts, sums)
+    np.testing.assert_allclose(agent._scores(), found, rtol=1e-9)
     second, first = np.sort(found, axis=1)[:, -2:].T
     is_clear = first - second > 1e-6  # quadratures and searches decide the others
     assert is_clear.mean() > 0.9
