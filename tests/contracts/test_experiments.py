@@ -529,20 +529,6 @@ def test_an_agent_that_is_told_a_prior_plays_as_in_an_environment_of_that_prior(
     assert len(frame) == 3 * 6 * 8 and (frame["action"] == 0).all()
 
 
-UNTELLABLE = [
-    ({"name": "bta"}, "the nearest known one is 'beta'"),
-    (5, "prior must be a prior such as Normal(0, 1)"),
-]
-
-
-def test_what_cannot_be_told_is_said_before_the_run(tmp_path):
-    def tell(prior):
-        play(tmp_path / "out", environments=[ENV], agents=[{"agent": "exact", "prior": prior}])
-
-    check_refusals(tell, UNTELLABLE)
-    assert not (tmp_path / "out").exists()
-
-
 # -- Bad calls ----------------------------------------------------------------------------------
 
 

@@ -499,6 +499,8 @@ COMPARISONS = [
     ({"workers": 2}, TypeError, "workers must be a Workers"),
     ({"agents": [lambda problem: problem]}, TypeError, "name a function"),
     ({"agents": [{"agent": "exact", "prior": lambda: None}]}, TypeError, "name a function"),
+    ({"agents": [{"agent": "exact", "prior": {"name": "bta"}}]}, "nearest known one is 'beta'"),
+    ({"agents": [{"agent": "exact", "prior": 5}]}, "prior must be a prior such as Normal(0, 1)"),
     ({"agents": [plain(act=None)]}, ValueError, "agent must have the methods act and observe, got"),
     ({"agents": [plain(act=lambda self: None)]}, ValueError, "an integer from 0 to 9, got None"),
     ({"agents": [plain(act=lambda self: np.random.randint(2))]}, ValueError, "the rng or seed"),  # noqa: NPY002
