@@ -580,13 +580,15 @@ def test_many_decisions_are_those_of_a_choice_of_ones_own():
 
 
 def test_many_decisions_are_counted_and_no_more_than_are_left():
-    agent = started("moss", CONJUGATE, None, horizon=10)
-    agent.act(size=7)
-    with pytest.raises(ValueError, match="size must be at most 3, got 4"):
-        agent.act(size=4)
-    agent.act(size=3)
-    with pytest.raises(ValueError, match="horizon must be more than the 10 decisions"):
-        agent.act(size=1)
+    for ask in ("act", "decide"):
+        agent = started("moss", CONJUGATE, None, horizon=10)
+        getattr(agent, ask)(size=7)
+        assert agent.lane_decisions.tolist() == [7]
+        with pytest.raises(ValueError, match="size must be at most 3, got 4"):
+            getattr(agent, ask)(size=4)
+        getattr(agent, ask)(size=3)
+        with pytest.raises(ValueError, match="horizon must be more than the 10 decisions"):
+            getattr(agent, ask)(size=1)
 
 
 @in_every_setting
@@ -660,8 +662,9 @@ WRONG_SIZES = [
 def test_many_decisions_of_a_wrong_kind_are_refused_and_change_nothing():
     for setting, num_envs, size, shape, text in WRONG_SIZES:
         agent, twin = (make(setting, num_envs, 3) for _ in range(2))
-        with pytest.raises((TypeError, ValueError), match=text):
-            agent.act(None if shape is None else np.ones(shape), size=size)
+        for ask in (agent.act, agent.decide):
+            with pytest.raises((TypeError, ValueError), match=text):
+                ask(None if shape is None else np.ones(shape), size=size)
         assert_same(play(agent, 5), play(twin, 5), text)
 
 
@@ -841,8 +844,9 @@ def test_an_agent_of_ones_own_without_probabilities_is_told_what_to_define():
     agent.reset(seed=0)
     assert agent.act() == 0
     told = "Stubborn must define _scores, or _choose with _action_prob"
-    with pytest.raises(TypeError, match=told):
-        agent.action_probabilities()
+    for ask in (agent.action_probabilities, agent.decide):
+        with pytest.raises(TypeError, match=told):
+            ask()
 
 
 @pytest.mark.parametrize("num_envs", [None, 3])

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from surface import started
 
-from agents.base import Agent
 from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta, Normal
-from bandit_gym.problem import BanditProblem, ContextualProblem
+from bandit_gym.priors import Normal
+from bandit_gym.problem import ContextualProblem
 
 
 def assert_same(first, second):
@@ -79,29 +78,3 @@ def test_questions_about_many_visitors_are_those_about_each_and_move_nothing(lea
         np.testing.assert_allclose(agent.action_probabilities(features), row, rtol=1e-12)
     assert_same(agent.decide(visitors), twin.decide(visitors))
     assert_same(agent.action_probabilities(visitors), found)
-
-
-def test_clocks_count_decisions_by_probabilities_too():
-    agent = started("moss", BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4), None, horizon=10)
-    agent.decide(size=7)
-    assert agent.lane_decisions.tolist() == [7]
-    with pytest.raises(ValueError, match="size must be at most 3, got 4"):
-        agent.decide(size=4)
-
-
-class WithoutPropensities(Agent):
-    def _choose(self):
-        return np.zeros(self.num_lanes, dtype=np.int64)
-
-
-def test_bad_decisions_are_refused_in_one_sentence():
-    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
-    agent = started("exact", problem, None)
-    with pytest.raises(ValueError, match=r"floor must be .*0.25.*, got 0.3"):
-        agent.decide(floor=0.3)
-    with pytest.raises(ValueError, match="size must be None where there are lanes, here 2"):
-        started("exact", problem, 2).decide(size=3)
-    plain = WithoutPropensities(problem)
-    plain.reset(seed=0)
-    with pytest.raises(TypeError, match="WithoutPropensities must define _scores, or _choose with"):
-        plain.decide()
