@@ -439,7 +439,7 @@ DIVIDED = [5] * 10, [1, 0, 2, 1, 0, 0, 1, 3, 0, 1]
 SKEWED = {
     "levels, few": (Levels(), [50, 50, 5], [45, 5, 5], 125),
     "levels, more": (Levels(), [100, 100, 3], [90, 20, 3], 250),
-    "levels, many": (Levels(), [1000, 1000, 3], [900, 200, 3], 1000),
+    "levels, many": (Levels(), [1000, 1000, 3], [900, 200, 3], 4000),
     "ordered": (Ordered(), [10] * 4, [8, 6, 4, 2], 500),
     "one peak": (OnePeak(), *PEAK, 250),
     "shares": (Shares(), *DIVIDED, 125),
