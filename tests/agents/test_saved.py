@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from families import ALL_AGENTS, ALL_LIKELIHOODS, ALL_PRIORS, CONJUGATE_PROBLEMS
+from families import ALL_AGENTS, ALL_LIKELIHOODS, ALL_PRIORS, CONJUGATE_PROBLEMS, QUICKER
 
 import agents
 from agents import RacingThompson, SMCThompson, make_agent
@@ -29,7 +29,7 @@ OTHERS = (
     Beta([1.0, np.float64(2.0)], 3),
     BERNOULLI,
 )
-OPTIONS = {
+OPTIONS = QUICKER | {
     "racing": {"stopping": np.int64(30)},
     "smc_paper": {"num_particles": np.arange(5, 8)},
     "epsilon_greedy": {"epsilon": np.float64(0.3), "estimate": "posterior"},

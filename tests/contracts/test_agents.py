@@ -13,7 +13,7 @@ from threading import Barrier
 import gymnasium as gym
 import numpy as np
 import pytest
-from families import ALL_AGENTS, ALL_ENV_IDS, FACTORIES, DensityOnly, names_with
+from families import ALL_AGENTS, ALL_ENV_IDS, FACTORIES, QUICKER, DensityOnly, names_with
 from gymnasium.error import InvalidAction, ResetNeeded
 from pairwise import pairwise
 from surface import play, problem_of, shown, started
@@ -66,7 +66,7 @@ PARTICLES = {"name": "smc", "num_particles": 100}
 OF_THEIR_OWN = "finite_horizon_gittins", "optimistic_gittins"
 """Rules that `test_beliefs.py` does not put on every posterior."""
 SETTINGS = {
-    **{f"{name}, conjugate": (name, "conjugate", {}) for name in ALL_AGENTS},
+    **{f"{name}, conjugate": (name, "conjugate", QUICKER.get(name, {})) for name in ALL_AGENTS},
     **{f"{name}, {kind}": (name, kind, {}) for name in SAMPLERS for kind in ("grid", "chains")},
     **{f"{name}, {kind}": (name, kind, {}) for name in OF_THEIR_OWN for kind in ("grid", "chains")},
     **{f"{name}, mixture": (name, "mixture", {}) for name in ("exact", "racing", *OF_THEIR_OWN)},
@@ -278,7 +278,7 @@ def test_a_snapshot_taken_before_a_reward_does_not_change_with_it(setting):
 def test_masked_lanes_learn_nothing_and_are_not_read():
     """So that two masked rewards are one of both lanes, and one that masks all lanes is none."""
     for name in ALL_AGENTS:
-        once, twice = (started(name, CONJUGATE, 3) for _ in range(2))
+        once, twice = (started(name, CONJUGATE, 3, **QUICKER.get(name, {})) for _ in range(2))
         for actions, rewards in [([0, 1, 2], [1.0, 0.0, 1.0]), ([3, 1, 2], [0.0, 1.0, 1.0])]:
             once.observe(actions, rewards)
             for mask in np.array([[1, 0, 1], [0, 1, 0], [0, 0, 0]], dtype=bool):
@@ -302,7 +302,7 @@ def test_lanes_that_begin_again_know_nothing_and_the_others_what_they_knew(setti
 
 def test_a_warm_start_equals_the_same_rewards_one_by_one():
     for name in ALL_AGENTS:
-        agent, twin = (started(name, CONJUGATE, 2) for _ in range(2))
+        agent, twin = (started(name, CONJUGATE, 2, **QUICKER.get(name, {})) for _ in range(2))
         for action, reward in [(0, 1.0), (0, 0.0), (1, 1.0), (2, 0.0), (3, 1.0)]:
             agent.observe([action, action], [reward, reward])
         twin.warm_start([2, 1, 1, 1], [1.0, 1.0, 0.0, 1.0])
@@ -471,7 +471,6 @@ EXACT = {
 def test_ties_are_shared_by_the_probabilities_as_by_the_acts(setting):
     """One lane gives the law whatever its generator; 2,000 lanes follow it to 4 deviations."""
     name, kind, options = SETTINGS[setting]
-    options = options | ({"discount": 0.9} if name == "discounted_gittins" else {})  # quicker
     num_lanes = EXPENSIVE.get(name, 2000)
     for told in TOLD.values():
         lanes = started(name, PROBLEMS[kind], num_lanes, *told, **options)

@@ -20,7 +20,7 @@ IS_REFERENCE = all(f"{name}=={version(name)}" in CONSTRAINTS for name in HASHED_
 
 
 OF_CHAINS = "bayes_ucb", "epsilon_greedy", "knowledge_gradient", "optimistic_gittins"
-OF_CHAINS += ("finite_horizon_gittins",)
+OF_CHAINS += "finite_horizon_gittins", "information_directed", "top_two"
 """Rules whose questions to chains, of which each takes 20 ms, `greedy` asks too."""
 
 

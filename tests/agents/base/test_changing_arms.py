@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from families import ALL_AGENTS
+from families import ALL_AGENTS, QUICKER
 from surface import started
 
 import agents
@@ -91,11 +91,12 @@ def test_an_agent_with_more_arms_is_the_one_that_always_had_them(options):
 
 @pytest.mark.parametrize("name", ALL_AGENTS)
 def test_every_agent_goes_on_with_more_arms(name, tmp_path):
-    agent = started(name, THREE, 2)
+    options = QUICKER.get(name, {})
+    agent = started(name, THREE, 2, **options)
     for _ in range(4):
         agent.observe(agent.act(), [1.0, 0.0])
     more = agent.with_arms(4)
-    same = started(name, more.problem, 2, more.lane_counts, more.lane_sums)
+    same = started(name, more.problem, 2, more.lane_counts, more.lane_sums, **options)
     if hasattr(agent, "lane_decisions"):
         assert more.lane_decisions.tolist() == [4, 4]
         same.lane_decisions = more.lane_decisions
