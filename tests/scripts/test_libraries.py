@@ -1,6 +1,7 @@
 """The study of other people's libraries: what adapters are given, and what they are measured by."""
 
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,12 @@ from scripts.studies import environments, libraries
 from scripts.studies.study import StudyTask, Workers, load_settings
 
 SAMPLERS = load_settings("libraries")["samplers"]
-CASES = libraries.load_cases()
+load_cases = cache(libraries.load_cases)
 NUM_DRAWS = 20_000
 
 
 def test_rewards_have_the_sums_of_the_case_and_gaussian_ones_its_noise():
-    plain = [case for case in CASES.values() if case.kind == "conjugate"]
+    plain = [case for case in load_cases().values() if case.kind == "conjugate"]
     for case in (case for case in plain if case.counts.sum() <= 10_000):
         rewards = np.split(libraries.spread_rewards(case), np.cumsum(case.counts)[:-1])
         sums = [each.sum() for each in rewards]
@@ -29,10 +30,10 @@ def test_rewards_have_the_sums_of_the_case_and_gaussian_ones_its_noise():
 def test_library_is_given_a_prior_of_its_family_alone():
     told, fixed = SAMPLERS["obp, BernoulliTS"], SAMPLERS["MABWiser, Thompson"]
     informed, truncated = "Bernoulli, Beta(5, 5), 100 pulls", "Bernoulli, N(0.5, 0.1) cut to"
-    case = CASES[informed]
+    case = load_cases()[informed]
     assert libraries.find_stated_problem(told, case).prior == case.problem.prior
     assert libraries.find_stated_problem(fixed, case).prior.alpha == 1.0
-    case = CASES[f"{truncated} [0, 1], 30 pulls"]
+    case = load_cases()[f"{truncated} [0, 1], 30 pulls"]
     assert libraries.find_stated_problem(told, case).prior.alpha == 1.0
 
 
@@ -44,7 +45,7 @@ def test_library_is_given_a_prior_of_its_family_alone():
     ],
 )
 def test_truth_under_the_stated_model_is_that_of_draws_of_its_posterior(label, name):
-    case, rng = CASES[name], np.random.default_rng(0)
+    case, rng = load_cases()[name], np.random.default_rng(0)
     problem = libraries.find_stated_problem(SAMPLERS[label], case)
     truth, error = libraries.find_truth(name, problem)
     if label == "MABWiser, Thompson":
@@ -72,7 +73,7 @@ def test_adapter_that_fails_in_a_case_or_dies_is_reported(tmp_path, monkeypatch)
         " else 1 / 0)\n"
     )
     monkeypatch.setattr(environments, "ADAPTERS", tmp_path)
-    fields = libraries.encode_case(CASES["one row"], CASES["one row"].problem)
+    fields = libraries.encode_case(load_cases()["one row"], load_cases()["one row"].problem)
     asked = [fields | {"num_decisions": 5, "seed": seed, "sampler": ""} for seed in range(4)]
     first, *others = environments.ask_adapter(Path(sys.executable), "some", asked)
     assert first["counts"] == [0, 0, 5]
@@ -96,7 +97,7 @@ def test_library_that_cannot_be_installed_is_missing_and_the_others_go_on(tmp_pa
 
 def test_formulas_of_releases_agree_with_the_right_ones_in_the_proofs_made_for_them():
     labels = "contextualbandits, LinTS, coef", "SMPyBandits, Gamma", "SMPyBandits, Gauss"
-    unit, even, single = (CASES[SAMPLERS[label]["proof"]] for label in labels)
+    unit, even, single = (load_cases()[SAMPLERS[label]["proof"]] for label in labels)
     precision = np.eye(unit.rows.shape[1]) / unit.problem.prior.std**2 + unit.rows.T @ unit.rows
     np.testing.assert_allclose(precision, np.eye(len(precision)), atol=1e-12)
     np.testing.assert_array_equal(even.counts, even.sums)
