@@ -180,7 +180,8 @@ def compare_independent(features: np.ndarray, part: Part) -> np.ndarray:
     x = np.zeros((*features.shape[:2], part.theta.shape[1]))
     for k, each in enumerate(part.columns):
         x[:, k, : each.size] = features[:, k, each]
-    spreads = np.sqrt(np.einsum("nka,kab,nkb->nk", x, part.covariances, x, optimize=True))
+    variances = np.einsum("nka,kab,nkb->nk", x, part.covariances, x, optimize=True)
+    spreads = np.ascontiguousarray(np.sqrt(variances))  # of one layout, for one kernel
     out, needs_order = np.zeros(spreads.shape), np.zeros(len(x), dtype=np.bool_)
     compare_in_bins(x, part.theta, part.weights, spreads, out, needs_order)
     for i in np.flatnonzero(needs_order):
