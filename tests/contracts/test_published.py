@@ -19,6 +19,7 @@ PUBLISHED_ERROR = 0.7
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # what a rule plays, `test_rules.py` says to the last digit
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_regret_is_the_published_one(name):
     problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 10)
