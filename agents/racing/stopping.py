@@ -24,18 +24,18 @@ MAX_REQUESTED_SAMPLES = 10**7
 
 
 class StoppingThresholds(NamedTuple):
-    """A stop, in the form that compiled loops read.
+    """Line 12, in the form that compiled loops read.
 
     Attributes:
         gaps: (max_samples + 1,) what the gap between the two best averages has to exceed after d
-            draws, line 12; the last one stands for those after it.
+            draws.
         by_value: whether v is divided by the largest v seen, and not by the largest w.
-        max_samples: draws that end any race.
+        log_weight_bound: log of a weight that v is divided by until a sample has a larger one.
     """
 
     gaps: np.ndarray
     by_value: bool
-    max_samples: int
+    log_weight_bound: float = -math.inf
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Paper:
         """Return what line 12 asks for after each number of draws."""
         m = np.arange(1, self.max_samples + 1) + 1.0  # line 6: m is 1 before the first draw
         gaps = 2 * threshold_function(self.threshold, m, self.delta) - self.sigma
-        return StoppingThresholds(np.append(np.inf, gaps), self.scale != "weight", self.max_samples)
+        return StoppingThresholds(np.append(np.inf, gaps), self.scale != "weight")
 
 
 Stop = Paper | int | None
@@ -100,14 +100,6 @@ def make_stop(stopping: Any) -> Stop:
         condition = "be a Paper of agents.racing.stopping, a dict of its options, a positive "
         raise TypeError(message("stopping", condition + "integer or None", stopping))
     return check_integer("stopping", stopping, minimum=1, maximum=MAX_REQUESTED_SAMPLES)
-
-
-def make_thresholds(stop: Stop) -> StoppingThresholds:
-    """Return what ends races; where only their length does, no gap is large enough."""
-    if isinstance(stop, Paper):
-        return stop.thresholds()
-    max_samples = MAX_SAMPLES_PER_RACE if stop is None else stop
-    return StoppingThresholds(np.array([np.inf]), False, max_samples)
 
 
 def threshold_function(name: str, m: np.ndarray, delta: float) -> np.ndarray:
