@@ -83,7 +83,7 @@ class RacePosterior(Posterior):
 
     source = "weighted draws"
     state_names = ("exact", "check")
-    _last_diagnostics: dict[str, np.ndarray] | None = None
+    _last_decision: tuple[np.ndarray, ...] | None = None  # what `diagnostics` says of it
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class RacePosterior(Posterior):
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Take note of the evidence; what draws or answers brings a proposal to it."""
         self.evidence, self.counts = evidence, evidence.counts
-        self._last_diagnostics = None
+        self._last_decision = None
         if self.exact is not None:
             self.exact.update(rng, evidence)
             self.exact.predict()  # its answers from draws are of earlier data
@@ -189,20 +189,29 @@ class RacePosterior(Posterior):
         if self.check.prior_sample is not None:
             is_few = sizes < np.minimum(MIN_EFFECTIVE_RACE_SAMPLES, 0.9 * races.num_samples)
             doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * is_few
-        self._last_diagnostics = self._report(races.num_samples, sizes, is_capped, doubts)
+        self._last_decision = races.num_samples, sizes, is_capped, doubts
         return races
 
     def diagnostics(self) -> dict[str, np.ndarray]:
         """Return how the last races went; without any, what is doubted of the proposal."""
+        decision = self._last_decision
         if self._is_one_sample:
             ones = np.ones(len(self.counts), dtype=np.int64)
-            return self._report(ones, ones.astype(np.float64), ones == 0, self.doubts())
-        if self._last_diagnostics is not None:
-            return self._last_diagnostics
-        rng = make_generator("a proposal that is not drawn from")
-        self.proposal.update(rng, self.evidence.counts, self.evidence.sums)
-        doubts = self._shortages | self._doubts_of(self.proposal)
-        return {"doubts": doubts, "is_unreliable": doubts != 0}
+            decision = ones, ones.astype(np.float64), ones == 0, self.doubts()
+        if decision is None:
+            rng = make_generator("a proposal that is not drawn from")
+            self.proposal.update(rng, self.evidence.counts, self.evidence.sums)
+            doubts = self._shortages | self._doubts_of(self.proposal)
+            return {"doubts": doubts, "is_unreliable": doubts != 0}
+        num_samples, sizes, is_capped, doubts = decision
+        return {
+            "num_samples": num_samples,
+            "effective_sample_size": sizes,
+            "is_capped": is_capped,
+            "doubts": doubts,
+            "is_unreliable": doubts != 0,
+            "last_checked": self.check.last_check.copy(),
+        }
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why answers may be wrong: draws too few, or not of the proposal."""
@@ -276,19 +285,6 @@ class RacePosterior(Posterior):
             is_short[lane] = has_few or error > MAX_BEST_ARM_ERROR
             yield draws
         self._note_shortage(is_short)
-
-    def _report(
-        self, num_samples: np.ndarray, sizes: np.ndarray, is_capped: np.ndarray, doubts: np.ndarray
-    ) -> dict[str, np.ndarray]:
-        """Return how a decision went, with (N,) effective sample sizes, and what is doubted."""
-        return {
-            "num_samples": num_samples,
-            "effective_sample_size": sizes,
-            "is_capped": is_capped,
-            "doubts": doubts,
-            "is_unreliable": doubts != 0,
-            "last_checked": self.check.last_check.copy(),
-        }
 
 
 def make_proposals(problem: BanditProblem, kind: str) -> list[Proposal]:
