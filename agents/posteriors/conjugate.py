@@ -200,14 +200,14 @@ class ConjugatePosterior(ExactPosterior):
 
         Where integrals miss that, they are those of draws, which is doubted.
         """
-        from agents.numerics import best_arm
+        from agents.numerics import best_arm, march
 
         first, second, is_missing = self._current_parameters()
         if (code := self.distribution.code) is None:
             probabilities = best_arm.integrate_best_arms(self._find_arms(), available)
         else:
             distributions = MeanDistributions(code, first, second)
-            probabilities = best_arm.conjugate_best_arms(distributions, available)
+            probabilities = march.conjugate_best_arms(distributions, available)
             is_missed = np.isnan(probabilities[:, 0]) & ~is_missing.any(axis=1)
             if is_missed.any():
                 probabilities[is_missed] = super().best_arm_probabilities(available)[is_missed]
