@@ -1,8 +1,8 @@
 """Many races at once: samples of a proposal, their weights, and the arm that these pick.
 
 A race of fixed length draws its samples, adds up the weights of those in which each arm is best,
-and picks an arm in proportion, by Gumbel's trick. Those of the paper end earlier, by line 12 of
-Algorithm 2: `race_by_line_12` alone knows of it.
+and picks an arm in proportion, by Gumbel's trick. Those of the paper may end earlier, see
+`agents.racing.stopping`.
 
 Notation: K arms, N lanes (one race each), R races still on, m samples.
 """
@@ -10,7 +10,7 @@ Notation: K arms, N lanes (one race each), R races still on, m samples.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -23,17 +23,7 @@ from agents.racing.proposals import (
     make_weight_error,
     split_lanes,
 )
-from agents.racing.stopping import StoppingThresholds
 from bandit_gym.numerics.compiled import inner, kernel
-
-CALL_COST = 5000.0
-"""Fixed time of a round (drawing, weighting, racing), in units of the time to draw one mean."""
-
-ROW_COST = 10.0
-"""Fixed time per arm and race in a round, in units of the time to draw one mean."""
-
-FIRST_ROUND_SAMPLES = 16.0
-"""Samples expected before line 12 first holds; later, as many again as were drawn so far."""
 
 MIN_POSITIVE, LOG_ZERO = 5e-324, -1e300
 """Smallest positive float, a divisor in place of 0; and a finite stand-in for log 0."""
@@ -82,7 +72,7 @@ class Races(NamedTuple):
         proposal: Proposal,
         lanes: np.ndarray,
         available: np.ndarray | None = None,
-        thresholds: StoppingThresholds | None = None,
+        line_12: Any = None,
     ) -> None:
         """Run the races of the given (R,) lanes to their end (lines 7 to 15).
 
@@ -96,7 +86,7 @@ class Races(NamedTuple):
             proposal: distribution of the samples.
             lanes: (R,) lanes of the races to run.
             available: (N, K) arms that may win; None for all.
-            thresholds: of line 12, which may end races before their lengths; None for none.
+            line_12: `StoppingThresholds`, by which races may end before their lengths; or None.
 
         Raises:
             ValueError: if a race ended at its last sample with every weight zero.
@@ -110,8 +100,8 @@ class Races(NamedTuple):
                 count = 1
             lanes, others = lanes[:count], lanes[count:]
             size = max(1, MEANS_PER_TILE // num_arms)
-            if thresholds is not None:
-                size = choose_round_size(self.num_samples[lanes], num_arms)
+            if line_12 is not None:
+                size = line_12.choose_size(self.num_samples[lanes], num_arms)
             for tile in split_lanes(lanes, min(size, left[lanes[-1]]) * num_arms):
                 longest = left[tile].max()
                 draws = proposal.draw(rng, tile, longest if longest < 2 * size else size)
@@ -120,10 +110,10 @@ class Races(NamedTuple):
                 if available is not None:
                     means = hide_arms(draws.means.swapaxes(1, 2), available[tile][:, None])
                     winners = random_argmax(rng, means.reshape(-1, num_arms)).reshape(winners.shape)
-                if thresholds is None:
+                if line_12 is None:
                     add_samples(self, tile, log_weights, winners)
                 else:
-                    race_by_line_12(self, thresholds, tile, log_weights, winners)
+                    line_12.race(self, tile, log_weights, winners)
             is_over = self.num_samples[lanes] == self.lengths[lanes]
             has_none = is_over & (self.weight_sums[lanes, 0] == 0.0)
             if has_none.any():
@@ -198,57 +188,3 @@ def add_sample(
     sums[0] += weight
     sums[1] += weight * weight
     return scale
-
-
-@kernel
-def race_by_line_12(
-    races: Races,
-    stop: StoppingThresholds,
-    lanes: np.ndarray,
-    log_weights: np.ndarray,
-    winners: np.ndarray,
-) -> None:
-    """Do lines 9 to 14 of Algorithm 2, sample by sample; else as `add_samples`."""
-    for r in range(lanes.size):
-        n = lanes[r]
-        totals, sums, scale = races.totals[n], races.weight_sums[n], races.log_scale[n]
-        d, eps = races.num_samples[n], races.gumbels[n]
-        scale, factors = max(scale, stop.log_weight_bound + eps.max()), np.exp(eps)
-        for j in range(log_weights.shape[1]):
-            log_weight, i = log_weights[r, j], winners[r, j]
-            log_value = log_weight + eps[i] if stop.by_value else log_weight
-            scale = add_sample(totals, sums, scale, i, log_weight, log_value)
-            d += 1  # line 9: m is d + 1
-            first, second = find_two_largest(totals, factors)  # line 11
-            is_over = first > 0.0 and (first - second) / (d + 1) > stop.gaps[d]  # line 12
-            if is_over or d == races.max_samples:
-                races.lengths[n] = d
-                break  # line 13
-        races.num_samples[n], races.log_scale[n] = d, scale
-
-
-@inner
-def find_two_largest(totals: np.ndarray, factors: np.ndarray) -> tuple[float, float]:
-    """Return the two largest of the sums of f_i = e^{eps_i} w 1{i is best}."""
-    first, second = 0.0, 0.0
-    for i in range(totals.size):
-        value = totals[i] * factors[i]
-        second = max(second, min(value, first))
-        first = max(first, value)
-    return first, second
-
-
-def choose_round_size(num_samples: np.ndarray, num_arms: int) -> int:
-    """Return the number of samples in a round of races that line 12 ends.
-
-    Samples after that are wasted. Let m more be expected, each of cost 1, and a round of s samples
-    have the fixed cost c. The m / s rounds cost c m / s, and s / 2 samples are wasted on average.
-    The sum is least at s = sqrt(2 m c).
-
-    Args:
-        num_samples: (R,) that the races have so far.
-        num_arms: K.
-    """
-    expected = max(FIRST_ROUND_SAMPLES, num_samples.mean())
-    fixed_cost = ROW_COST + CALL_COST / (num_arms * num_samples.size)
-    return round(math.sqrt(2 * expected * fixed_cost))

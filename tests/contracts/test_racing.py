@@ -14,7 +14,7 @@ from surface import started
 from agents import RacingThompson
 from agents.racing.coverage import PriorSample
 from agents.racing.normal import draw_logistic
-from agents.racing.races import Races, race_by_line_12
+from agents.racing.races import Races
 from agents.racing.stopping import Paper, make_stop
 from agents.racing_thompson import run_algorithm_2
 from bandit_gym.doubts import Doubt
@@ -118,7 +118,7 @@ def test_compiled_races_end_as_algorithm_2_does_line_by_line(threshold, scale, d
         log_weights[rng.random(most) < 0.1] = -np.inf
         races = Races.start(np.array([most]), most, rng.gumbel(size=(1, 5)))
         winners = means.argmax(axis=1)
-        race_by_line_12(races, stop, np.arange(1), log_weights[None], winners[None])
+        stop.race(races, np.arange(1), log_weights[None], winners[None])
         expected = races.pick_arms()[0], races.num_samples[0]
         assert literal_race(winners, log_weights, races.gumbels[0], level, scale) == expected
         if (threshold, scale) == ("printed", "value"):
