@@ -180,7 +180,7 @@ BETA_DISTRIBUTION = Distribution(
     partial_moment=_partial_beta,
     match_moments=_match_beta,
     evidence_formula=_evidence_beta,
-    draw=lambda rng, alpha, beta, size: rng.beta(alpha, beta, size),
+    draw=Generator.beta,
     scipy_distribution=lambda stats, alpha, beta: stats.beta(alpha, beta),
 )
 INVERSE_GAMMA_DISTRIBUTION = Distribution(

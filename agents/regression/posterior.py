@@ -196,10 +196,8 @@ class CoefficientRace(FittedCoefficients):
 
     def _weigh_both(self, others: CoefficientFits) -> tuple[np.ndarray, np.ndarray]:
         """Return (d, m) draws, and (2, m) weights by these fits of one lane and by others."""
-        rng, is_prior = (
-            make_generator("draws for compacting"),
-            np.zeros(self.lengths.shape[1], bool),
-        )
+        rng = make_generator("draws for compacting")
+        is_prior = np.zeros(self.lengths.shape[1], dtype=bool)
         draws, log_weights = draw_in_blocks(rng, self.fits.fit, NUM_COMPARED, is_prior, 1.0)
         lengths, totals = np.full(log_weights.shape[:2], NUM_COMPARED), []
         for fits in (self.fits, others):
