@@ -381,14 +381,13 @@ def march_down(
 
 @kernel
 def fill_best_arms(
-    distributions: MeanDistributions, available: np.ndarray, step: float, out: np.ndarray
+    distributions: MeanDistributions, available: np.ndarray, out: np.ndarray
 ) -> None:
     """Set (N, K) probabilities, by shorter panels where they do not sum to 1; NaN if none do.
 
     Args:
         distributions: (N, K) of the means.
         available: (N, K) arms that may be best, the others get 0; (1, K) for all lanes.
-        step: of panels, see `STEP`.
         out: is set.
     """
     family, (num_lanes, num_arms) = distributions.family, out.shape
@@ -401,28 +400,26 @@ def fill_best_arms(
             *(lines[0], lines[1], lines[2], lines[3], lines[4], lines[5], active),
             *(at_nodes[0], at_nodes[1], at_nodes[2], product),
         )
-        mask, length, total = available[min(n, len(available) - 1)], step, np.nan
-        while not abs(total - 1.0) < MAX_MISSING and not length < MIN_STEP:
-            total = march_down(family, march, mask, length, out[n])
-            length *= 0.5
+        mask, step, total = available[min(n, len(available) - 1)], STEP, np.nan
+        while not abs(total - 1.0) < MAX_MISSING and not step < MIN_STEP:
+            total = march_down(family, march, mask, step, out[n])
+            step *= 0.5
         if not abs(total - 1.0) < MAX_MISSING:
             for i in range(num_arms):
                 out[n, i] = np.nan
 
 
 def conjugate_best_arms(
-    distributions: MeanDistributions, available: np.ndarray | None = None, step: float = STEP
+    distributions: MeanDistributions, available: np.ndarray | None = None
 ) -> np.ndarray:
     """Return the (N, K) probabilities that arms are best, to 1e-7; NaN of a lane that misses that.
 
     Args:
         distributions: (N, K) of the means.
         available: (N, K) arms that may be best; None for all.
-        step: of panels; shorter ones are tried where sums are not 1.
     """
-    shape = distributions.first.shape
-    mask, probabilities = available, np.empty(shape)
-    if mask is None:
-        mask = np.ones((1, shape[1]), dtype=np.bool_)
-    fill_best_arms(distributions, mask, step, probabilities)
+    if available is None:
+        available = np.ones((1, distributions.first.shape[1]), dtype=np.bool_)
+    probabilities = np.empty(distributions.first.shape)
+    fill_best_arms(distributions, available, probabilities)
     return probabilities
