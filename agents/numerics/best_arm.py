@@ -23,13 +23,7 @@ from agents.numerics.distributions import (
     NORMAL_DISTRIBUTION,
     MeanDistributions,
 )
-from agents.numerics.march import (
-    NODE_WEIGHTS,
-    NODES,
-    NUM_NODES,
-    TO_RIGHT,
-    conjugate_best_arms,
-)
+from agents.numerics.march import NODE_WEIGHTS, NODES, NUM_NODES, TO_RIGHT, conjugate_best_arms
 from bandit_gym.checks import check_available, check_choice, check_numbers, message
 from bandit_gym.checks.typing import FloatArray
 

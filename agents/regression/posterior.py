@@ -18,12 +18,7 @@ from agents.base.rows import Rows
 from agents.posteriors.weighted_draws import WeightedDraws, normalise_weights
 from agents.racing.stopping import EFFECTIVE_SAMPLES
 from agents.regression.comparison import Pool, compare_normals, find_uses
-from agents.regression.draws import (
-    choose_coefficients,
-    find_best_arms,
-    race_blocks,
-    weigh_given,
-)
+from agents.regression.draws import choose_coefficients, find_best_arms, race_blocks, weigh_given
 from agents.regression.fits import MIN_EFFICIENCY, CoefficientFits
 from agents.regression.normal_fit import MIN_TAU
 from agents.regression.pool import (
