@@ -23,13 +23,14 @@ differ in the proposal q and in the number of samples. Algorithm 2 reads
     17    take I_t, receive x_t, add it     `Agent.observe`
     18  end while
 
-`run_algorithm_2` is the definition, for one run. The agent's races are those, of all lanes at once
-and in compiled code, in `agents.racing.races`; a test compares arms and numbers of samples.
+`run_algorithm_2` is the definition, for one run. The paper's agent does the same in all lanes at
+once and in compiled code, see `agents.racing.stopping`; a test compares arms and numbers of
+samples.
 
 The default does not test line 12: pilot samples fix the number of samples before the race. Lines 5
-to 16 then pick one sample in proportion to its weight, by Gumbel's race, and play its best arm:
-importance resampling. `docs/racing-thompson.md` states the guarantees of both, and where the
-printed formula fails.
+to 16, in `agents.racing.races`, then pick one sample in proportion to its weight, by Gumbel's race,
+and play its best arm: importance resampling. `docs/racing-thompson.md` states the guarantees of
+both, and where the printed formula fails.
 
 Notation: K arms, N lanes (independent copies of the agent). Weights are kept as logarithms. The
 prior's density may be unnormalised.

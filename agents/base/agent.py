@@ -20,12 +20,7 @@ from numpy.random import SeedSequence
 
 from agents.base.conjugacy import REFERENCE, reference_prior
 from agents.base.decisions import Decider
-from agents.base.evidence import (
-    MAX_REWARDS,
-    CountsAndSums,
-    WindowedCountsAndSums,
-    view_read_only,
-)
+from agents.base.evidence import MAX_REWARDS, CountsAndSums, WindowedCountsAndSums, view_read_only
 from agents.base.saved import copy_with_arms, describe_agent, write_agent_file
 from agents.base.threads import atomic
 from bandit_gym.checks import (

@@ -10,7 +10,7 @@ alone. Two parameters name a member of a distribution, and the coefficients are 
 A distribution from outside needs no more than a frozen distribution of SciPy. Nothing is compiled
 for it: it draws in NumPy, and tables are made from its quantiles.
 
-Nothing here needs numba. `agents.numerics.families` has what kernels ask of Table 1's.
+Nothing here needs numba. `agents.numerics.kernels` draws from Table 1's.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ BETA_DISTRIBUTION = Distribution(
     partial_moment=_partial_beta,
     match_moments=_match_beta,
     evidence_formula=_evidence_beta,
-    draw=lambda rng, alpha, beta, size: rng.beta(alpha, beta, size),
+    draw=Generator.beta,
     scipy_distribution=lambda stats, alpha, beta: stats.beta(alpha, beta),
 )
 INVERSE_GAMMA_DISTRIBUTION = Distribution(

@@ -29,13 +29,7 @@ from agents.oracle.chains import means_probabilities
 from agents.oracle.contextual import contextual_probabilities
 from agents.oracle.importance import joint_probabilities, make_mixture_solver
 from agents.oracle.panels import ToleranceError, integrate_arms
-from bandit_gym.checks import (
-    check_arms,
-    check_per_arm,
-    check_real,
-    check_squares,
-    check_statistics,
-)
+from bandit_gym.checks import check_arms, check_per_arm, check_real, check_squares, check_statistics
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 

@@ -34,13 +34,7 @@ from numpy.random import Generator
 from scipy.special import logsumexp, softmax
 
 from agents.oracle.arms import Arms, Line
-from agents.oracle.chains import (
-    Compared,
-    PosteriorTarget,
-    find_wins,
-    require_digits,
-    temper_draws,
-)
+from agents.oracle.chains import Compared, PosteriorTarget, find_wins, require_digits, temper_draws
 from agents.oracle.panels import integrate_arms, require_tolerance
 from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray

@@ -56,9 +56,6 @@ class ConjugatePosterior(ExactPosterior):
         self.likelihood = likelihood
         self.prior = prior
         self.update_matrix = find_update_matrix(likelihood)
-        self._additions: list[list[float]] = (
-            self.update_matrix.tolist()
-        )  # for single lanes: numbers of Python
         self.evidence = CountsAndSums(len(prior))
         self.counts = self.evidence.counts
         self.buffer: DrawBuffer | None = None
@@ -97,9 +94,9 @@ class ConjugatePosterior(ExactPosterior):
         Returns:
             (alpha, beta), (shape, scale), (h, tau) or (shape, rate), as the table says.
         """
-        of_first, of_second = self._additions
-        first = self.prior[..., 0] + _weigh_data(of_first, counts, sums)
-        return first, self.prior[..., 1] + _weigh_data(of_second, counts, sums)
+        (a, b), (c, d) = self.update_matrix.tolist()
+        first = self.prior[..., 0] + (a * counts + b * sums)
+        return first, self.prior[..., 1] + (c * counts + d * sums)
 
     def natural_parameters(self) -> np.ndarray:
         """Return the (K, 5) coefficients of the prior's log-density in the five features."""
@@ -203,14 +200,14 @@ class ConjugatePosterior(ExactPosterior):
 
         Where integrals miss that, they are those of draws, which is doubted.
         """
-        from agents.numerics import best_arm
+        from agents.numerics import best_arm, march
 
         first, second, is_missing = self._current_parameters()
         if (code := self.distribution.code) is None:
             probabilities = best_arm.integrate_best_arms(self._find_arms(), available)
         else:
             distributions = MeanDistributions(code, first, second)
-            probabilities = best_arm.conjugate_best_arms(distributions, available)
+            probabilities = march.conjugate_best_arms(distributions, available)
             is_missed = np.isnan(probabilities[:, 0]) & ~is_missing.any(axis=1)
             if is_missed.any():
                 probabilities[is_missed] = super().best_arm_probabilities(available)[is_missed]
@@ -260,14 +257,6 @@ class ConjugatePosterior(ExactPosterior):
             return first, second, np.zeros(first.shape, dtype=bool)
         is_missing = (counts == 0) & ~self.is_proper
         return np.where(is_missing, 1.0, first), np.where(is_missing, 1.0, second), is_missing
-
-
-def _weigh_data(weights: list[float], counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
-    """Return a * counts + b * sums, of which a or b is 0 in most rows of Table 1."""
-    a, b = weights
-    if a == 0.0:
-        return b * sums
-    return a * counts if b == 0.0 else a * counts + b * sums
 
 
 class DrawBuffer:

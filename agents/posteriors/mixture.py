@@ -27,10 +27,10 @@ from scipy.special import ndtri
 
 from agents.base.conjugacy import is_compiled, is_conjugate
 from agents.base.evidence import CountsAndSums
-from agents.numerics.best_arm import conjugate_best_arms
 from agents.numerics.choices import draw_arms
 from agents.numerics.distributions import MeanDistributions
 from agents.numerics.kernels import draw_chunk
+from agents.numerics.march import conjugate_best_arms
 from agents.posteriors.base import ExactPosterior
 from agents.posteriors.conjugate import ConjugatePosterior, conjugate_posterior
 from agents.posteriors.grid import GridPosterior, table_best_arms

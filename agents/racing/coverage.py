@@ -145,7 +145,7 @@ class CoverageCheck:
         effective_samples: those wanted of a race; None if its length does not depend on them.
 
     Attributes:
-        has_exact_second: whether the second proposal is the posterior itself.
+        prior_sample: the reference sample, if no proposal is the posterior itself.
         next_check: (N,) pulls at a lane's next check.
         last_check: (N,) pulls at its last check; 0 before.
         efficiencies: (N,) wanted effective samples over the length of a race; 1 if lengths do not
@@ -161,10 +161,9 @@ class CoverageCheck:
     ) -> None:
         self.proposal, self.others = proposal, others
         self.effective_samples = effective_samples
-        self.has_exact_second = any(other.posterior is not None for other in others)
-        self._prior_sample = None
-        if not (proposal.posterior or self.has_exact_second):
-            self._prior_sample = PriorSample(proposal.problem)
+        self.prior_sample = None
+        if all(known.posterior is None for known in (proposal, *others)):
+            self.prior_sample = PriorSample(proposal.problem)
             # A copy gets parts of the data, so that the one that races keeps its own lanes.
             self._part_proposal = proposal.fork()
 
@@ -177,25 +176,24 @@ class CoverageCheck:
         self.efficiencies[mask], self.has_low_coverage[mask], self.last_check[mask] = 1.0, False, 0
         self.next_check[mask] = NEVER_DUE if self.proposal.posterior else 0
 
-    def find_lanes_to_check(self, counts: np.ndarray) -> np.ndarray:
-        """Return the (R,) lanes that are to be checked, given their counts."""
-        return np.flatnonzero(counts.sum(axis=1) >= self.next_check)
+    def find_lengths(self, max_samples: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (N,) lengths of races that give the effective samples, by the efficiencies.
 
-    def find_lengths(self, max_samples: int) -> np.ndarray:
-        """Return the (N,) lengths of races that give the effective samples, by the efficiencies."""
+        Also the (R,) lanes that are due for a check. Their efficiencies are estimated anew.
+        """
+        checked = np.flatnonzero(self.proposal.counts.sum(axis=1) >= self.next_check)
         if self.effective_samples is None:
-            return np.full(self.efficiencies.shape, max_samples)
+            return np.full(self.efficiencies.shape, max_samples), checked
+        if checked.size:
+            self._estimate_efficiencies(checked, self.effective_samples)
         wanted = np.ceil(self.effective_samples / np.maximum(self.efficiencies, MIN_DIVISOR))
-        return np.minimum(wanted, max_samples).astype(np.int64)
+        return np.minimum(wanted, max_samples).astype(np.int64), checked
 
-    def estimate_efficiencies(self, checked: np.ndarray) -> None:
-        """Estimate the efficiencies of the (R,) lanes to check, if lengths depend on them."""
-        if self.effective_samples is None:
-            return
+    def _estimate_efficiencies(self, checked: np.ndarray, wanted: float) -> None:
+        """Estimate the efficiencies of (R,) lanes from pilots, for the effective samples wanted."""
         first, group = self._group_by_data(checked)
         for lanes, pilots in self._draw_pilots(first):
-            num_pilots, wanted = pilots.weights.shape[1], self.effective_samples
-            sizes = pilots.effective_sample_size()
+            num_pilots, sizes = pilots.weights.shape[1], pilots.effective_sample_size()
             self._has_few_pilots[lanes] = sizes < MIN_EFFECTIVE_PILOTS
             # A longer race is of no use where so many pilots have so small an effective size.
             efficiencies = (
@@ -207,7 +205,20 @@ class CoverageCheck:
         self.efficiencies[checked] = self.efficiencies[first[group]]
         self._has_few_pilots[checked] = self._has_few_pilots[first[group]]
 
-    def check_coverage(self, checked: np.ndarray, races: Races) -> None:
+    def check_races(self, checked: np.ndarray, races: Races, sizes: np.ndarray) -> None:
+        """Check the (R,) lanes by N races, and find whose efficiencies have fallen.
+
+        Lanes are checked at their next reward if their races had too small (N,) effective sizes.
+        Those that are flagged already wait: they would take many pilots, to little use.
+        """
+        if checked.size:
+            self._check_coverage(checked, races)
+        if self.effective_samples is not None:
+            is_few = sizes < MIN_RACE_EFFICIENCY * self.effective_samples
+            is_few &= (races.num_samples > 0) & ~self.has_low_coverage
+            self.next_check[is_few] = self.proposal.counts[is_few].sum(axis=1) + 1
+
+    def _check_coverage(self, checked: np.ndarray, races: Races) -> None:
         """Find in which of the (R,) lanes coverage is low, after N races.
 
         Coverage is a property of the data, while sums of weights vary by chance. So of lanes with
@@ -221,25 +232,15 @@ class CoverageCheck:
         for lanes in split_lanes(medians, NUM_REFERENCE * self.proposal.problem.num_arms):
             for other in self.others:
                 self.has_low_coverage[lanes] |= self._misses_other(other, lanes, log_sums[lanes])
-            if self._prior_sample is not None:
+            if self.prior_sample is not None:
                 self.has_low_coverage[lanes] |= self._misses_prior(lanes, races.num_samples[lanes])
-            if self._prior_sample is not None and self.effective_samples is None:
+            if self.prior_sample is not None and self.effective_samples is None:
                 for part, pilots in self._draw_pilots(lanes):
                     error = estimate_coverage_error(pilots, pilots.log_weights, log_sums[part])
                     self.has_low_coverage[part] |= error > MAX_COVERAGE_ERROR
         self.has_low_coverage[checked] = self.has_low_coverage[medians[group]]
         self.last_check[checked] = pulls = self.proposal.counts[checked].sum(axis=1)
         self.next_check[checked] = np.maximum(2 * pulls, SECOND_CHECK_PULLS)
-
-    def find_fallen_efficiencies(self, races: Races) -> None:
-        """Check lanes at their next reward if their races had too few effective samples.
-
-        Lanes that are flagged already wait: they would take many pilots, to little use.
-        """
-        if self.effective_samples is not None:
-            is_few = races.effective_sample_size() < MIN_RACE_EFFICIENCY * self.effective_samples
-            is_few &= (races.num_samples > 0) & ~self.has_low_coverage
-            self.next_check[is_few] = self.proposal.counts[is_few].sum(axis=1) + 1
 
     def _group_by_data(self, checked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the first of the (R,) lanes with each data, and (R,) numbers of these groups."""
@@ -261,9 +262,9 @@ class CoverageCheck:
 
         Pilots estimate the sum of the races' weights given a part of the data.
         """
-        assert self._prior_sample is not None
+        assert self.prior_sample is not None
         counts, sums = self.proposal.counts[lanes], self.proposal.sums[lanes]
-        means, part, is_unexplained = self._prior_sample.resample(counts, sums)
+        means, part, is_unexplained = self.prior_sample.resample(counts, sums)
         rng = make_generator("pilots given a part of the data")
         self._part_proposal.update(rng, part * counts, part * sums)
         own_lanes = np.arange(len(lanes))

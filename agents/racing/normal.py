@@ -105,28 +105,24 @@ class NormalProposal(Proposal):
         self._extra = np.maximum(MIN_EXTRA_PULLS, EXTRA_FRACTION * prior_pulls)
 
     def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Find the sites of every arm, and the order of drawing; see `Posterior.update`."""
-        super().update(rng, counts, sums)
-        means = (self._extra * self._average + sums) / (self._extra + counts)
-        h, tau = self._sites_at(means)
-        covariance = np.linalg.inv(self._precision + tau[..., None] * np.eye(len(self._box)))
-        push = h - tau * self._centre
-        centre = self._centre + (covariance @ push[..., None])[..., 0]
-        self._normals = order_arms(self._box, centre, covariance)
-
-    def _sites_at(self, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N, K) h and tau of the sites that approximate likelihoods at means.
+        """Find the sites of every arm, and the order of drawing; see `Posterior.update`.
 
         With V the variance of a reward, g = (s - n m) / V and H = (n + g V') / V.
         """
+        super().update(rng, counts, sums)
+        means = (self._extra * self._average + sums) / (self._extra + counts)
         low, high = self._box.T
         step = VARIANCE_STEP * np.minimum(np.minimum(means - low, high - means), 1.0)
         points = np.stack([means, means - step, means + step])
         variance, below, above = np.square(self.problem.likelihood.reward_std(points))
-        slope = (self.sums - self.counts * means) / variance
-        curvature = (self.counts + slope * (above - below) / (2 * step)) / variance
+        slope = (sums - counts * means) / variance
+        curvature = (counts + slope * (above - below) / (2 * step)) / variance
         tau = SITE_POWER * np.maximum(curvature, 0.0)
-        return SITE_POWER * slope + tau * means, tau
+        h = SITE_POWER * slope + tau * means
+        covariance = np.linalg.inv(self._precision + tau[..., None] * np.eye(len(low)))
+        push = h - tau * self._centre
+        centre = self._centre + (covariance @ push[..., None])[..., 0]
+        self._normals = order_arms(self._box, centre, covariance)
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m vectors of means for each lane; see `Proposal.draw`."""

@@ -7,7 +7,6 @@ Notation: K arms, N lanes, M draws from the prior.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -35,7 +34,7 @@ from agents.racing.proposals import (
     make_weight_error,
 )
 from agents.racing.races import Races
-from agents.racing.stopping import EFFECTIVE_SAMPLES, Stop, make_stop, make_thresholds
+from agents.racing.stopping import EFFECTIVE_SAMPLES, MAX_SAMPLES_PER_RACE, Paper, Stop, make_stop
 from bandit_gym.checks import check_choice, check_real, message
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
@@ -80,14 +79,11 @@ class RacePosterior(Posterior):
     Attributes:
         exact: the posterior itself, where the proposal is; else None.
         pulls_first: whether an arm that was never pulled, and has no posterior, is played first.
-        log_weight_bound: log of a weight that values are divided by until a sample has a larger
-            one; -inf if none is known.
     """
 
     source = "weighted draws"
     state_names = ("exact", "check")
-    log_weight_bound = -math.inf
-    _last_diagnostics: dict[str, np.ndarray] | None = None
+    _last_decision: tuple[np.ndarray, ...] | None = None  # what `diagnostics` says of it
 
     def __init__(
         self,
@@ -105,7 +101,14 @@ class RacePosterior(Posterior):
         if self.stopping is not None and effective_samples != EFFECTIVE_SAMPLES:
             condition = f"be left out with stopping={stopping!r}, which never reads it"
             raise ValueError(message("effective_samples", condition, effective_samples))
-        self.thresholds = make_thresholds(self.stopping)
+        self.thresholds, self.max_samples = None, MAX_SAMPLES_PER_RACE
+        if isinstance(self.stopping, Paper):
+            self.thresholds, self.max_samples = (
+                self.stopping.thresholds(),
+                self.stopping.max_samples,
+            )
+        elif self.stopping is not None:
+            self.max_samples = self.stopping
         self.proposal, *others = make_proposals(problem, proposal)
         wanted = effective_samples if self.stopping is None else None
         self.check = CoverageCheck(self.proposal, others, wanted)
@@ -135,7 +138,7 @@ class RacePosterior(Posterior):
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Take note of the evidence; what draws or answers brings a proposal to it."""
         self.evidence, self.counts = evidence, evidence.counts
-        self._last_diagnostics = None
+        self._last_decision = None
         if self.exact is not None:
             self.exact.update(rng, evidence)
             self.exact.predict()  # its answers from draws are of earlier data
@@ -155,16 +158,7 @@ class RacePosterior(Posterior):
         """
         if self._is_one_sample:
             return np.asarray(self.exact.draw_best(rng, available))  # type: ignore[union-attr]
-        races = self.race(rng, available)
-        sizes = races.effective_sample_size()
-        is_capped = races.num_samples == self.thresholds.max_samples
-        is_capped &= not isinstance(self.stopping, int)
-        doubts = self._doubts_of(self.proposal) | Doubt.RACE_CAPPED.value * is_capped
-        if not (self.proposal.posterior or self.check.has_exact_second):
-            is_few = sizes < np.minimum(MIN_EFFECTIVE_RACE_SAMPLES, 0.9 * races.num_samples)
-            doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * is_few
-        self._last_diagnostics = self._report(races.num_samples, sizes, is_capped, doubts)
-        return np.argmax(races.totals, axis=1)  # line 16
+        return self.race(rng, available).pick_arms()
 
     def race(self, rng: Generator, available: np.ndarray | None = None) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended.
@@ -176,37 +170,48 @@ class RacePosterior(Posterior):
             available: (N, K) arms that race; None for all.
         """
         self.proposal.update(rng, self.evidence.counts, self.evidence.sums)  # B_t of line 8
-        checked = self.check.find_lanes_to_check(self.counts)
-        if checked.size:
-            self.check.estimate_efficiencies(checked)
-        lengths = self.check.find_lengths(self.thresholds.max_samples)
-        races = Races.start(rng, self.thresholds, lengths, self.counts.shape[1])  # lines 5 and 6
+        lengths, checked = self.check.find_lengths(self.max_samples)
+        races = Races.start(lengths, self.max_samples, rng.gumbel(size=self.counts.shape))
         if available is not None:
             races.gumbels[~available] = -np.inf
-        races.log_scale[:] = self.log_weight_bound + races.gumbels.max(axis=1)
         lanes = np.arange(len(self.counts))
         if self.pulls_first:  # lanes that do not race are given an arm that was never pulled
             is_missing = self.proposal.is_missing(self.counts)
             is_missing &= True if available is None else available
-            races.totals[is_missing] = 1.0 + rng.random(np.count_nonzero(is_missing))
+            races.totals[is_missing] = 1.0
+            races.gumbels[is_missing] = rng.random(np.count_nonzero(is_missing))
             lanes = np.flatnonzero(~is_missing.any(axis=1))
-        races.run(rng, self.proposal, lanes, available)  # lines 7 to 15
-        if checked.size:
-            self.check.check_coverage(checked, races)
-        self.check.find_fallen_efficiencies(races)
+        races.run(rng, self.proposal, lanes, available, self.thresholds)  # lines 7 to 15
+        sizes = races.effective_sample_size()
+        self.check.check_races(checked, races, sizes)
+        is_capped = (races.num_samples == self.max_samples) & (not isinstance(self.stopping, int))
+        doubts = self._doubts_of(self.proposal) | Doubt.RACE_CAPPED.value * is_capped
+        if self.check.prior_sample is not None:
+            is_few = sizes < np.minimum(MIN_EFFECTIVE_RACE_SAMPLES, 0.9 * races.num_samples)
+            doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * is_few
+        self._last_decision = races.num_samples, sizes, is_capped, doubts
         return races
 
     def diagnostics(self) -> dict[str, np.ndarray]:
         """Return how the last races went; without any, what is doubted of the proposal."""
+        decision = self._last_decision
         if self._is_one_sample:
             ones = np.ones(len(self.counts), dtype=np.int64)
-            return self._report(ones, ones.astype(np.float64), ones == 0, self.doubts())
-        if self._last_diagnostics is not None:
-            return self._last_diagnostics
-        rng = make_generator("a proposal that is not drawn from")
-        self.proposal.update(rng, self.evidence.counts, self.evidence.sums)
-        doubts = self._shortages | self._doubts_of(self.proposal)
-        return {"doubts": doubts, "is_unreliable": doubts != 0}
+            decision = ones, ones.astype(np.float64), ones == 0, self.doubts()
+        if decision is None:
+            rng = make_generator("a proposal that is not drawn from")
+            self.proposal.update(rng, self.evidence.counts, self.evidence.sums)
+            doubts = self._shortages | self._doubts_of(self.proposal)
+            return {"doubts": doubts, "is_unreliable": doubts != 0}
+        num_samples, sizes, is_capped, doubts = decision
+        return {
+            "num_samples": num_samples,
+            "effective_sample_size": sizes,
+            "is_capped": is_capped,
+            "doubts": doubts,
+            "is_unreliable": doubts != 0,
+            "last_checked": self.check.last_check.copy(),
+        }
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why answers may be wrong: draws too few, or not of the proposal."""
@@ -280,19 +285,6 @@ class RacePosterior(Posterior):
             is_short[lane] = has_few or error > MAX_BEST_ARM_ERROR
             yield draws
         self._note_shortage(is_short)
-
-    def _report(
-        self, num_samples: np.ndarray, sizes: np.ndarray, is_capped: np.ndarray, doubts: np.ndarray
-    ) -> dict[str, np.ndarray]:
-        """Return how a decision went, with (N,) effective sample sizes, and what is doubted."""
-        return {
-            "num_samples": num_samples,
-            "effective_sample_size": sizes,
-            "is_capped": is_capped,
-            "doubts": doubts,
-            "is_unreliable": doubts != 0,
-            "last_checked": self.check.last_check.copy(),
-        }
 
 
 def make_proposals(problem: BanditProblem, kind: str) -> list[Proposal]:

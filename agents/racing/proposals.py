@@ -103,12 +103,13 @@ class Proposal(ABC):
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Return m vectors of means for each of the given (R,) lanes."""
 
-    @abstractmethod
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log q of (R, K, m) means, up to a constant in each lane.
 
         If `has_likelihood`, the likelihood of the data is omitted, as it cancels from the weights.
+        Of the posterior itself, that is the prior's.
         """
+        return prior_log_density(self.problem, means)
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
         """Return (N, K) True where an arm has no proper posterior, given its pulls."""
@@ -188,9 +189,7 @@ class ConjugateProposal(Proposal):
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log-densities of the conjugate prior, without the likelihood."""
         (proper, fallback), missing = self.coefficients, self._missing[lanes]
-        coefficients = proper[None]
-        if missing.any():
-            coefficients = np.where(missing[..., None], fallback, proper)
+        coefficients = np.where(missing[..., None], fallback, proper)
         return add_statistics(coefficients, self.centre(means))
 
 
@@ -253,10 +252,6 @@ class MixtureProposal(Proposal):
         means, winners = self.posterior.draw(rng, np.repeat(lanes, num_samples))
         means = means.reshape(len(lanes), num_samples, -1).swapaxes(1, 2)
         return Draws(np.ascontiguousarray(means), winners.reshape(len(lanes), num_samples))
-
-    def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """Return (R, m) log-densities of the prior, without the likelihood."""
-        return self.problem.prior.log_density(means.swapaxes(1, 2))
 
 
 def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:

@@ -1,6 +1,6 @@
 """When a race is over: line 12 of Algorithm 2, beside which only a number of samples ends one.
 
-Notation: d draws so far in a race, delta error probability.
+Notation: K arms, N lanes, R races still on, d draws so far in a race, delta error probability.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from agents.racing.races import Races, add_sample
 from bandit_gym.checks import check_choice, check_integer, check_keys, check_real, message
+from bandit_gym.numerics.compiled import inner, kernel
 
 THRESHOLDS = ("printed", "shortened")
 SCALES = ("value", "weight")
@@ -22,20 +24,50 @@ EFFECTIVE_SAMPLES, MAX_SAMPLES_PER_RACE = 12.0, 100_000
 MAX_REQUESTED_SAMPLES = 10**7
 """Samples that a race may be asked for; the paper's threshold is kept for each of them."""
 
+CALL_COST = 5000.0
+"""Fixed time of a round (drawing, weighting, racing), in units of the time to draw one mean."""
+
+ROW_COST = 10.0
+"""Fixed time per arm and race in a round, in units of the time to draw one mean."""
+
+FIRST_ROUND_SAMPLES = 16.0
+"""Samples expected before line 12 first holds; later, as many again as were drawn so far."""
+
 
 class StoppingThresholds(NamedTuple):
-    """A stop, in the form that compiled loops read.
+    """Line 12, in the form that compiled loops read.
 
     Attributes:
         gaps: (max_samples + 1,) what the gap between the two best averages has to exceed after d
-            draws, line 12; the last one stands for those after it.
+            draws.
         by_value: whether v is divided by the largest v seen, and not by the largest w.
-        max_samples: draws that end any race.
+        log_weight_bound: log of a weight that v is divided by until a sample has a larger one.
     """
 
     gaps: np.ndarray
     by_value: bool
-    max_samples: int
+    log_weight_bound: float = -math.inf
+
+    def choose_size(self, num_samples: np.ndarray, num_arms: int) -> int:
+        """Return the number of samples in a round of races.
+
+        Samples after line 12 holds are wasted. Let m more be expected, each of cost 1, and a round
+        of s samples have the fixed cost c. The m / s rounds cost c m / s, and s / 2 samples are
+        wasted on average. The sum is least at s = sqrt(2 m c).
+
+        Args:
+            num_samples: (R,) that the races have so far.
+            num_arms: K.
+        """
+        expected = max(FIRST_ROUND_SAMPLES, num_samples.mean())
+        fixed_cost = ROW_COST + CALL_COST / (num_arms * num_samples.size)
+        return round(math.sqrt(2 * expected * fixed_cost))
+
+    def race(
+        self, races: Races, lanes: np.ndarray, log_weights: np.ndarray, winners: np.ndarray
+    ) -> None:
+        """Add samples as `add_samples` does, until line 12 holds."""
+        race_by_line_12(races, self, lanes, log_weights, winners)
 
 
 @dataclass(frozen=True)
@@ -74,7 +106,7 @@ class Paper:
         """Return what line 12 asks for after each number of draws."""
         m = np.arange(1, self.max_samples + 1) + 1.0  # line 6: m is 1 before the first draw
         gaps = 2 * threshold_function(self.threshold, m, self.delta) - self.sigma
-        return StoppingThresholds(np.append(np.inf, gaps), self.scale != "weight", self.max_samples)
+        return StoppingThresholds(np.append(np.inf, gaps), self.scale != "weight")
 
 
 Stop = Paper | int | None
@@ -102,14 +134,6 @@ def make_stop(stopping: Any) -> Stop:
     return check_integer("stopping", stopping, minimum=1, maximum=MAX_REQUESTED_SAMPLES)
 
 
-def make_thresholds(stop: Stop) -> StoppingThresholds:
-    """Return what ends races; where only their length does, no gap is large enough."""
-    if isinstance(stop, Paper):
-        return stop.thresholds()
-    max_samples = MAX_SAMPLES_PER_RACE if stop is None else stop
-    return StoppingThresholds(np.array([np.inf]), False, max_samples)
-
-
 def threshold_function(name: str, m: np.ndarray, delta: float) -> np.ndarray:
     """Return the threshold function beta(m, delta) of the paper at each m >= 1.
 
@@ -122,3 +146,41 @@ def threshold_function(name: str, m: np.ndarray, delta: float) -> np.ndarray:
     constant = level + 3 * math.log(level) if name == "printed" else level
     radicand = (constant + 1.5 * np.log(np.log(math.e * m / 2))) / (2 * m)
     return np.sqrt(np.maximum(radicand, 0.0))
+
+
+@kernel
+def race_by_line_12(
+    races: Races,
+    stop: StoppingThresholds,
+    lanes: np.ndarray,
+    log_weights: np.ndarray,
+    winners: np.ndarray,
+) -> None:
+    """Do lines 9 to 14 of Algorithm 2, sample by sample; arguments are those of `add_samples`."""
+    for r in range(lanes.size):
+        n = lanes[r]
+        totals, sums, scale = races.totals[n], races.weight_sums[n], races.log_scale[n]
+        d, eps = races.num_samples[n], races.gumbels[n]
+        scale, factors = max(scale, stop.log_weight_bound + eps.max()), np.exp(eps)
+        for j in range(log_weights.shape[1]):
+            log_weight, i = log_weights[r, j], winners[r, j]
+            log_value = log_weight + eps[i] if stop.by_value else log_weight
+            scale = add_sample(totals, sums, scale, i, log_weight, log_value)
+            d += 1  # line 9: m is d + 1
+            first, second = find_two_largest(totals, factors)  # line 11
+            is_over = first > 0.0 and (first - second) / (d + 1) > stop.gaps[d]  # line 12
+            if is_over or d == races.max_samples:
+                races.lengths[n] = d
+                break  # line 13
+        races.num_samples[n], races.log_scale[n] = d, scale
+
+
+@inner
+def find_two_largest(totals: np.ndarray, factors: np.ndarray) -> tuple[float, float]:
+    """Return the two largest of the sums of f_i = e^{eps_i} w 1{i is best}."""
+    first, second = 0.0, 0.0
+    for i in range(totals.size):
+        value = totals[i] * factors[i]
+        second = max(second, min(value, first))
+        first = max(first, value)
+    return first, second

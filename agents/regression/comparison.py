@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.numerics.best_arm import conjugate_best_arms
 from agents.numerics.distributions import NORMAL, MeanDistributions
+from agents.numerics.march import conjugate_best_arms
 from agents.posteriors.weighted_draws import normalise_weights
 from agents.regression.draws import predict_linearly
 from bandit_gym.numerics.compiled import inner, kernel

@@ -17,13 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.regression.likelihoods import TILE_ROWS, LinkCode, sum_log_likelihoods
-from agents.regression.normal_fit import (
-    Components,
-    Data,
-    Fit,
-    dot,
-    log_prior_and_sites,
-)
+from agents.regression.normal_fit import Components, Data, Fit, dot, log_prior_and_sites
 from agents.regression.proposals import draw_block, draw_mixture
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.numerics.streams import make_generator

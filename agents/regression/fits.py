@@ -101,12 +101,9 @@ class CoefficientFits:
         *("num_discounts", "num_removals"),
     )
     fit: Fit
-    _summary: np.ndarray | None = None  # of the rows that the prior knows
-    labels: np.ndarray
-    efficiencies: np.ndarray
-    lengths: np.ndarray
     num_rewards: np.ndarray
     next_renewal: np.ndarray
+    _summary: np.ndarray | None = None  # of the rows that the prior knows
 
     def __init__(
         self, problem: ContextualProblem, effective_samples: float, is_laplace: bool = False

@@ -17,12 +17,7 @@ import numpy as np
 
 from agents.numerics.roots import solve_root
 from agents.regression.likelihoods import LinkCode, log_likelihood
-from agents.regression.normal_fit import (
-    dot,
-    find_decrement,
-    log_prior_and_sites,
-    rebuild_root,
-)
+from agents.regression.normal_fit import dot, find_decrement, log_prior_and_sites, rebuild_root
 from bandit_gym.numerics.compiled import inner
 
 MAX_NEWTON_STEPS = 50

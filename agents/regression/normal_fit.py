@@ -26,11 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.numerics.roots import (
-    factor_precision,
-    rotate_row,
-    solve_transposed,
-)
+from agents.numerics.roots import factor_precision, rotate_row, solve_transposed
 from bandit_gym.numerics.compiled import inner
 
 MIN_TAU = 1e-300

@@ -18,12 +18,7 @@ from agents.base.rows import Rows
 from agents.posteriors.weighted_draws import WeightedDraws, normalise_weights
 from agents.racing.stopping import EFFECTIVE_SAMPLES
 from agents.regression.comparison import Pool, compare_normals, find_uses
-from agents.regression.draws import (
-    choose_coefficients,
-    find_best_arms,
-    race_blocks,
-    weigh_given,
-)
+from agents.regression.draws import choose_coefficients, find_best_arms, race_blocks, weigh_given
 from agents.regression.fits import MIN_EFFICIENCY, CoefficientFits
 from agents.regression.normal_fit import MIN_TAU
 from agents.regression.pool import (
@@ -196,10 +191,8 @@ class CoefficientRace(FittedCoefficients):
 
     def _weigh_both(self, others: CoefficientFits) -> tuple[np.ndarray, np.ndarray]:
         """Return (d, m) draws, and (2, m) weights by these fits of one lane and by others."""
-        rng, is_prior = (
-            make_generator("draws for compacting"),
-            np.zeros(self.lengths.shape[1], bool),
-        )
+        rng = make_generator("draws for compacting")
+        is_prior = np.zeros(self.lengths.shape[1], dtype=bool)
         draws, log_weights = draw_in_blocks(rng, self.fits.fit, NUM_COMPARED, is_prior, 1.0)
         lengths, totals = np.full(log_weights.shape[:2], NUM_COMPARED), []
         for fits in (self.fits, others):

@@ -14,6 +14,7 @@ import math
 import numpy as np
 from numpy.random import Generator
 
+from agents.numerics.kernels import reject_gamma
 from agents.regression.normal_fit import Components, Fit, dot, read_prior
 from bandit_gym.numerics.compiled import inner
 
@@ -42,29 +43,10 @@ def find_degrees(size: int) -> float:
 def draw_noise(rng: Generator, out: np.ndarray) -> None:
     """Draw (size,) standard t variables."""
     degrees = find_degrees(out.size)
-    stretch = math.sqrt(degrees / (2.0 * draw_gamma(rng, 0.5 * degrees)))
+    gamma = reject_gamma(rng, 0.5 * degrees - 1.0 / 3.0, rng.standard_normal(), rng.random())
+    stretch = math.sqrt(degrees / (2.0 * gamma))
     for a in range(out.size):
         out[a] = stretch * rng.standard_normal()
-
-
-@inner
-def draw_gamma(rng: Generator, shape: float) -> float:
-    """Return what `rng.standard_gamma` does of a shape above 1, in a third of the code to compile.
-
-    References:
-        Marsaglia and Tsang (2000), "A simple method for generating gamma variables".
-    """
-    d = shape - 1.0 / 3.0
-    c = 1.0 / math.sqrt(9.0 * d)
-    while True:
-        x = rng.standard_normal()
-        v = 1.0 + c * x
-        if v > 0.0:
-            v, u = v * v * v, rng.random()
-            if u < 1.0 - 0.0331 * (x * x) * (x * x):
-                return d * v
-            if math.log(u) < 0.5 * x * x + d * (1.0 - v + math.log(v)):
-                return d * v
 
 
 @inner

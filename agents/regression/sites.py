@@ -32,14 +32,7 @@ from agents.numerics.roots import (
 )
 from agents.regression.laplace import find_mode
 from agents.regression.likelihoods import IDENTITY, LinkCode, find_peak, log_likelihood
-from agents.regression.normal_fit import (
-    MIN_TAU,
-    Data,
-    Fit,
-    dot,
-    find_decrement,
-    rebuild_root,
-)
+from agents.regression.normal_fit import MIN_TAU, Data, Fit, dot, find_decrement, rebuild_root
 from bandit_gym.numerics.compiled import inner, kernel
 
 MAX_MODE_STEPS = 60

@@ -160,5 +160,5 @@ def race(case: RandomCase, own: VariantTask, num_races: int, seed: SeedSequence)
     if "proposal" not in options:  # a matched one is the posterior, whose weights are 1
         log_values += log_mean_weight(problem.prior, counts, sums)
     expectations = np.exp(log_values - found.log_scale[:, None])
-    winners = expectations[np.arange(num_races), found.totals.argmax(axis=1)]
+    winners = expectations[np.arange(num_races), found.pick_arms()]
     return np.array([winners < expectations.max(axis=1) - SIGMA, found.num_samples], dtype=float)

@@ -44,9 +44,9 @@ class RacingBySupremum(RacingThompson):
     def __init__(self, problem: BanditProblem, **options: Any) -> None:
         super().__init__(problem, **options)
         has_fallback = not self._posterior.pulls_first
-        self._posterior.log_weight_bound = find_log_supremum(
-            self._posterior.proposal, has_fallback=has_fallback
-        )
+        bound = find_log_supremum(self._posterior.proposal, has_fallback=has_fallback)
+        thresholds = self._posterior.thresholds._replace(log_weight_bound=bound)
+        self._posterior.thresholds = thresholds
 
 
 def find_log_supremum(proposal: Proposal, *, has_fallback: bool) -> float:

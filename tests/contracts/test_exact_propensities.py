@@ -12,7 +12,7 @@ from scipy import special
 from surface import started
 
 from agents import ExactThompson
-from agents.numerics import best_arm
+from agents.numerics import march
 from agents.oracle import action_probabilities
 from bandit_gym import best_arm_probabilities
 from bandit_gym.doubts import Doubt
@@ -186,7 +186,7 @@ def test_where_integrals_miss_their_precision_draws_answer_and_are_doubted(monke
     def miss(*options):
         return np.where([[True], [False]], np.nan, exact)
 
-    monkeypatch.setattr(best_arm, "conjugate_best_arms", miss)
+    monkeypatch.setattr(march, "conjugate_best_arms", miss)
     posterior = agent.posterior()
     found = posterior.best_arm_probabilities()
     np.testing.assert_array_equal(found[1], exact[1])

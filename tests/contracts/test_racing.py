@@ -14,7 +14,7 @@ from surface import started
 from agents import RacingThompson
 from agents.racing.coverage import PriorSample
 from agents.racing.normal import draw_logistic
-from agents.racing.races import Races, update_races
+from agents.racing.races import Races
 from agents.racing.stopping import Paper, make_stop
 from agents.racing_thompson import run_algorithm_2
 from bandit_gym.doubts import Doubt
@@ -116,9 +116,10 @@ def test_compiled_races_end_as_algorithm_2_does_line_by_line(threshold, scale, d
         means = rng.beta(*rng.uniform(1, 6, (2, 5)), (most, 5))
         log_weights = -rng.exponential(3) * abs(means - 0.4).sum(axis=1)
         log_weights[rng.random(most) < 0.1] = -np.inf
-        races, winners = Races.start(rng, stop, np.array([most]), 5), means.argmax(axis=1)
-        update_races(races, np.arange(1), log_weights[None], winners[None])
-        expected = races.totals[0].argmax(), races.num_samples[0]
+        races = Races.start(np.array([most]), most, rng.gumbel(size=(1, 5)))
+        winners = means.argmax(axis=1)
+        stop.race(races, np.arange(1), log_weights[None], winners[None])
+        expected = races.pick_arms()[0], races.num_samples[0]
         assert literal_race(winners, log_weights, races.gumbels[0], level, scale) == expected
         if (threshold, scale) == ("printed", "value"):
             draws, weights = iter(means), iter(log_weights)

@@ -6,7 +6,7 @@ from families import CONJUGATES
 from scipy import stats
 
 from agents.base.conjugacy import TABLE_1, find_update_matrix, is_compiled
-from agents.numerics import families, kernels
+from agents.numerics import kernels, march
 from agents.numerics.distributions import BETA, GAMMA, INVERSE_GAMMA, NORMAL, MeanDistributions
 
 
@@ -55,12 +55,12 @@ def test_scipys_distribution_alone_has_the_partial_moments_of_the_formulas():
 def test_log_density_along_the_line_is_the_laws_own(code):
     _, parameters, x = CASES[code]
     to_line, slope = LINES[code]
-    mode, bend = families.find_mode_and_curvature(code, *parameters)
-    found = [families.centred_log_density(code, *parameters, u - mode) for u in to_line(x)]
+    mode, bend = march.find_mode_and_curvature(code, *parameters)
+    found = [march.centred_log_density(code, *parameters, u - mode) for u in to_line(x)]
     expected = LAWS[code].log_density(*parameters, x) + np.log(slope(x))
     assert constant(np.array(found) - expected)
     step = 1e-4
-    sides = [families.centred_log_density(code, *parameters, sign * step) for sign in (-1, 1)]
+    sides = [march.centred_log_density(code, *parameters, sign * step) for sign in (-1, 1)]
     assert -sum(sides) / step**2 == pytest.approx(bend, rel=1e-3)
 
 
