@@ -301,7 +301,7 @@ def make_proposals(problem: BanditProblem, kind: str) -> list[Proposal]:
         return match_proposals(problem)
     if not is_compiled(problem.likelihood):
         name = problem.likelihood.name
-        condition = f"be 'matched' for {name} rewards, which have no row in Table 1"
+        condition = f"be 'matched' for {name} rewards, which have no compiled row in Table 1"
         raise ValueError(message("proposal", condition, kind))
     proposals = [reference_proposal(problem)]
     with suppress(ValueError):  # if nothing resembles the prior
