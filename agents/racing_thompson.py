@@ -190,7 +190,8 @@ class RacingThompson(Thompson):
             prior: see `Agent`.
 
         Raises:
-            ValueError: if the likelihood has no compiled row in Table 1, or an option is out of range.
+            ValueError: if Table 1 has no compiled row of the likelihood, or an option is out of
+                range.
         """
         stopping = Paper(delta, sigma, threshold, scale, max_samples)
         options: Any = {"proposal": proposal, "unpulled_arms": unpulled_arms, "prior": prior}

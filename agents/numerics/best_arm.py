@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from agents.numerics.choices import raise_to_floor
 from agents.numerics.distributions import (
@@ -208,6 +208,8 @@ def _read_arms(distributions: Any) -> tuple[tuple[int, ...], Arms, MeanDistribut
     if is_several and isinstance(distributions[0], str):
         distribution, first, second, *others = _read_named(*distributions)
         if distribution is None:
+            from scipy import stats  # which takes a third of a second to load
+
             one = stats.t(first, second, *others)
             return first.shape, Arms(one.pdf, one.cdf, one.ppf, MAX_NAMED_ERROR), None
         parameters = np.atleast_2d(first), np.atleast_2d(second)

@@ -389,8 +389,9 @@ def find_fits(found: Found) -> list[Fit]:
         regrets = {k: _rms(find_distances(settings, at_k[k], "regrets")) for k in at_k}
         best = min(regrets, key=lambda k: regrets[k])
         counts = find_distances(settings, at_k[best], "samples")
-        ratios = np.array(at_k[best]["samples"])[1:] / np.array(settings["samples"])[1:]
-        within = int(np.count_nonzero(abs(ratios - 1) <= 0.1))
+        ours = np.array(at_k[best]["samples"])
+        paper = np.array(settings["samples"])[: len(ours), : ours.shape[1]]
+        within = int(np.count_nonzero(abs(ours / paper - 1)[1:] <= 0.1))
         fits.append(
             Fit(name, stop, best, regrets[best], _rms(counts[:1]), _rms(counts[1:]), within)
         )

@@ -63,6 +63,7 @@ FEWER = {
         ("flips = 10000", "flips = 400"),
         *((f'\n"{name}" = ', f'\n# "{name}" = ') for name in SIMILAR),
         ('[variants."shortened, weight, by draws"]', "[another_variant]"),
+        ('readings_1a = ["shortened, value", ', "readings_1a = ["),
         *(
             (f'[figures."Figure 1b, N({law})"', f'[others."N({law})"')
             for law in ("0.5, 0.3²", "0.3 to 0.7, 0.1²")
