@@ -540,7 +540,7 @@ def draw(found: Found) -> Figure:
             look = {"color": ours, "linestyle": style.dash, "label": f"ours, δ = {delta}"}
             axes.errorbar(shifted, nearest[which][number], noise, fmt=style.marker, **look)
             look = {"color": theirs, "fillstyle": "none", "label": f"the paper's, δ = {delta}"}
-            axes.plot(shifted, settings[which][number], style.marker, **look)
+            axes.plot(shifted, settings[which][number][: len(sigmas)], style.marker, **look)
         axes.set(xlabel="σ", ylabel=which, xticks=sigmas)
     figure.axes[0].set(yscale="log", ylim=(1, None), ylabel="samples of a decision")
     figure.axes[1].set(ylim=(0, None), ylabel="regret of 1,000 steps")
