@@ -43,6 +43,8 @@ from scripts.studies.samplers import FeelGood
 from scripts.studies.study import Found, StudyTask, fold_rows, parts_of, play_agents
 
 REFERENCE = "racing"
+MIN_RANKED = 8
+"""Samplers whose ranks say anything."""
 NUM_LANES_THAT_KEEP = 10
 """Of an ensemble in the suite, whose distance is that of single runs."""
 
@@ -463,9 +465,9 @@ def find_lost(found: Found, title: str, label: str) -> np.ndarray | None:
     runs = parts_of(found, title)
     if label not in runs or REFERENCE not in runs:
         return None
-    own = np.array(runs[label]["regret"])
-    reference = np.array(runs[REFERENCE]["regret"])[: len(own)]
-    return np.asarray((own - reference) / reference.mean())
+    own, reference = (np.array(runs[each]["regret"]) for each in (label, REFERENCE))
+    size = min(len(own), len(reference))
+    return np.asarray((own[:size] - reference[:size]) / reference[:size].mean())
 
 
 def _court_cells(found: Found, label: str) -> dict[str, str]:
@@ -508,13 +510,16 @@ def _longer_cells(found: Found) -> Iterator[dict[str, str]]:
 
 
 def _log_cells(found: Found, label: str) -> dict[str, str]:
-    """Return bias and coverage in the first environment, by each kind of propensities."""
+    """Return what logs of the first environment are worth, by each kind of propensities.
+
+    By the sampler's own there is no bias, so that it has the two coverages alone.
+    """
     run, cells = parts_of(found, _list_titles(found)[0])[label], {"sampler": label}
     estimates = [run, run["doubly robust"]] if "doubly robust" in run else [run]
     for name in PROPENSITIES:
         pairs = [(each["bias"][name], each["covered"][name]) for each in estimates]
-        text = "; ".join("{:.1%}, {:.0%}".format(*pair) for pair in pairs)
-        cells[name if name != "few" else "1,000 draws"] = text
+        form = "{1:.0%}" if name == "own" else "{0:.1%}, {1:.0%}"
+        cells[name if name != "few" else "1,000 draws"] = "; ".join(form.format(*p) for p in pairs)
     return cells
 
 
@@ -522,7 +527,7 @@ def _rank_cells(found: Found) -> Iterator[dict[str, str]]:
     """Yield how distances along runs, and what the favourite gets, rank with regret."""
     settings, titles = found["settings"], _list_titles(found)
     longer = [name_longer(settings, title, "horizon_long") for title in titles]
-    for title in titles + [each for each in longer if parts_of(found, each)]:
+    for title in titles + [each for each in longer if len(parts_of(found, each)) >= MIN_RANKED]:
         cells = {"environment": title}
         for number, name in enumerate(("at 10", "at 100", "at the last")):
             interval = correlate_ranks(found, title, "distances", number)
