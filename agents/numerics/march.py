@@ -245,7 +245,6 @@ def start_march(
     top = bottom = -np.inf
     for i in range(available.size):
         march.ends[i] = march.first_lefts[i] = -np.inf
-        march.tails[i] = 0.0
         if available[i]:
             a, b = march.first[i], march.second[i]
             mode, bend = find_mode_and_curvature(family, a, b)
@@ -253,7 +252,7 @@ def start_march(
             march.ends[i] = end = find_upper_end(family, a, b, mode, bend)
             rate = square_rate(a, b, feature_slopes(family, end))
             march.first_lefts[i] = end - 0.5 * step / math.sqrt(rate)
-            march.values[i] = np.nan
+            march.tails[i], march.values[i] = 0.0, np.nan
             top = max(top, end)
             bottom = max(bottom, find_lower_end(family, a, b, mode, bend))
     return top, bottom
@@ -374,8 +373,6 @@ def march_down(
         total += out[i]
     for i in range(out.size):
         out[i] /= total
-        if march.tails[i] > 1.0 + MAX_MISSING:  # which the sum would not show
-            return march.tails[i]
     return total
 
 

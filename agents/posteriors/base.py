@@ -427,6 +427,15 @@ class ExactPosterior(Posterior):
         """Return (N,) zeros, but where an answer had to come from draws."""
         return np.bitwise_or(np.zeros(len(self.counts), dtype=np.int64), self._shortages)
 
+    def _answer_missed(self, probabilities: np.ndarray, available: np.ndarray | None) -> np.ndarray:
+        """Return (N, K) best-arm probabilities, of draws where they are NaN, which is doubted."""
+        is_missed = np.isnan(probabilities[:, 0])
+        if is_missed.any():
+            draws = Posterior.best_arm_probabilities(self, available)
+            probabilities = np.where(is_missed[:, None], draws, probabilities)
+            self._note_shortage(is_missed)
+        return probabilities
+
     def _require_possible(self, is_impossible: np.ndarray, evidence: CountsAndSums) -> None:
         """Refuse data that have probability 0 under the prior in some of the (N,) lanes."""
         for lane in np.flatnonzero(is_impossible)[:1].tolist():

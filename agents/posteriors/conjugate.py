@@ -208,13 +208,9 @@ class ConjugatePosterior(ExactPosterior):
         else:
             distributions = MeanDistributions(code, first, second)
             probabilities = march.conjugate_best_arms(distributions, available)
-            is_missed = np.isnan(probabilities[:, 0]) & ~is_missing.any(axis=1)
-            if is_missed.any():
-                probabilities[is_missed] = super().best_arm_probabilities(available)[is_missed]
-                self._note_shortage(is_missed)
-        if self.has_proper_prior:
-            return probabilities
-        return favour_missing_arms(is_missing, probabilities, available)
+        if not self.has_proper_prior:
+            probabilities = favour_missing_arms(is_missing, probabilities, available)
+        return self._answer_missed(probabilities, available)
 
     def priced_probabilities(
         self, values: np.ndarray, costs: np.ndarray, top: int, available: np.ndarray | None

@@ -241,12 +241,7 @@ class MixturePosterior(ExactPosterior):
                 given[some, c] = table_best_arms(self.parts[c].tables.points[some], mask[some])[0]
         weights = np.where(self.weights > NEGLIGIBLE_WEIGHT, self.weights, 0.0)
         best = np.einsum("nc,nck->nk", weights, np.where(weights[..., None] > 0, given, 0.0))
-        best /= weights.sum(axis=1, keepdims=True)
-        is_missed = np.isnan(best[:, 0])
-        if is_missed.any():  # see `ConjugatePosterior.best_arm_probabilities`
-            best[is_missed] = super().best_arm_probabilities(available)[is_missed]
-            self._note_shortage(is_missed)
-        return np.asarray(best)
+        return self._answer_missed(best / weights.sum(axis=1, keepdims=True), available)
 
     def best_arm_moments(
         self, available: np.ndarray | None = None
