@@ -15,7 +15,7 @@ from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Normal, StudentT
 from bandit_gym.problem import ContextualProblem
 from bandit_gym.rollout import rollout
-from scripts.studies import court
+from scripts.studies import court, court_page
 from scripts.studies.samplers import (
     Bootstrap,
     CoefficientSampler,
@@ -262,7 +262,7 @@ def test_ranks_are_spearmans_with_small_distances_as_ties():
     }
     settings = {"tie": 0.01, "resamples": 50, "families": {label: [label] for label in regrets}}
     found = {"settings": settings, "numbers": run}
-    estimate, low, high = court.correlate_ranks(found, "here", "distances", 0)
+    estimate, low, high = court_page.correlate_ranks(found, "here", "distances", 0)
     expected = stats.spearmanr([0, 0, 0.1, 0.3], [1, 2, 3, 4]).statistic
     assert estimate == pytest.approx(expected)
     assert low <= estimate <= high
