@@ -8,10 +8,12 @@ has a `recipe` of its data; its answer stays out where chains differ from it by 
     python scripts/make_suite.py bandit_gym/fidelity/suites/fidelity-v1.json
     python scripts/make_suite.py my-suite.json    # writes `law` and `error` where a case
     has none
+    python scripts/make_suite.py my-suite.json --finer    # and where `error` is more than 1e-4
 
-A suite whose answers are complete is never written again: other problems make a suite of another
-name. The answers of `fidelity-v1` and `adversarial` are finer than the oracle's: a quadrature that
-was given where the mass lies found them, and `error` has their distance from those of another way.
+The problems and histories of a suite never change: others make a suite of another name. An answer
+may become finer, within the errors that it and the one before state. Those of `fidelity-v1` and
+`adversarial` are finer than the oracle's: a quadrature that was given where the mass lies found
+them, and `error` has their distance from those of another way.
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ from bandit_gym.problem import ContextualProblem, problem_from_dict
 ANSWER_TOLERANCE = 1e-9
 """Difference of two answers that are the same but for the rounding of other processors."""
 
+TOLERANCE = 1e-4
+"""Total variation error of a new answer with features, see `agents.oracle`."""
+
 MAX_CHAINS_DISTANCE, CHAINS_TOLERANCE = 5e-3, 2e-3
 """Total variation distance of an answer with features from that of chains, and their error."""
 
@@ -48,30 +53,38 @@ FOUND, AGREES, OTHERWISE = "found", "agrees", "the oracle says OTHERWISE"
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("suite", type=Path, help="its file")
-    file = parser.parse_args(arguments).suite
-    suite = json.loads(file.read_text(encoding="utf-8"))
-    words = [check_answer(case) for case in suite["cases"]]
-    for case, verdict in zip(suite["cases"], words, strict=True):
-        if verdict != AGREES:
-            print(f"{case['name']}: {verdict}")
-    if FOUND in words:
-        write_atomically(file, to_json(suite))
+    parser.add_argument("--finer", action="store_true", help="find answers again that are coarse")
+    options = parser.parse_args(arguments)
+    suite = json.loads(options.suite.read_text(encoding="utf-8"))
+    words = []
+    for case in suite["cases"]:
+        words.append(check_answer(case, options.finer))
+        if words[-1] != AGREES:
+            print(f"{case['name']}: {words[-1]}", flush=True)
+        if words[-1] == FOUND:
+            write_atomically(options.suite, to_json(suite))
     print(f"{words.count(AGREES)} of {len(words)} answers are the oracle's")
     return int(OTHERWISE in words or any("law" not in case for case in suite["cases"]))
 
 
-def check_answer(case: dict[str, Any]) -> str:
-    """Say how a case's answer compares with the oracle's; give it one if it has none."""
+def check_answer(case: dict[str, Any], finer: bool = False) -> str:
+    """Say how a case's answer compares with the oracle's; give it one if it has none.
+
+    If `finer`, also one in place of an answer with features that is not good to `TOLERANCE`.
+    """
+    is_coarse = finer and "recipe" in case and case.get("error", 0.0) > TOLERANCE
+    asked = {key: value for key, value in case.items() if key != "law"} if is_coarse else case
     try:
-        probabilities, error = find_answer(case)
+        probabilities, error = find_answer(asked)
     except (ToleranceError, TypeError, ValueError) as refusal:
         return f"left alone, {refusal}"
-    if "law" not in case:
-        case |= {"law": probabilities.tolist(), "error": error}
-        return FOUND
-    distance = np.abs(probabilities - case["law"]).max()
-    is_near = distance <= ANSWER_TOLERANCE + NUM_ERRORS * error + case["error"]
-    return AGREES if is_near else OTHERWISE
+    if "law" in case:
+        distance = np.abs(probabilities - case["law"]).max()
+        is_near = distance <= ANSWER_TOLERANCE + NUM_ERRORS * error + case["error"]
+        if not (is_near and is_coarse):
+            return AGREES if is_near else OTHERWISE
+    case |= asked | {"law": probabilities.tolist(), "error": error}
+    return FOUND
 
 
 def find_answer(case: dict[str, Any]) -> tuple[FloatArray, float]:
@@ -85,7 +98,8 @@ def find_answer(case: dict[str, Any]) -> tuple[FloatArray, float]:
         return found, float(error)
     made = Recipe(**case["recipe"]).make_data(problem)
     data = (made["rows"], made["rewards"]), made["features"]
-    found, error = action_probabilities_with_error(problem, *data)
+    tolerance = None if "law" in case else TOLERANCE
+    found, error = action_probabilities_with_error(problem, *data, tolerance=tolerance)
     if "law" not in case:
         by_chains = probabilities_by_chains(problem, *data, CHAINS_TOLERANCE)
         distance = float(total_variation(by_chains, found))

@@ -1,9 +1,10 @@
 """Probability that each arm is the best where arms depend on each other, by importance sampling.
 
 A mixture of t distributions is fitted to draws of the posterior by chains. Draws of that mixture,
-weighted by the posterior's density, give the probabilities. Six times as many draws without
+weighted by the posterior's density, give the probabilities. Eight times as many draws without
 weights, which cost next to nothing, are a control variate: they remove the mixture's own part of
-the variance.
+the variance. All of them are quasi-random: a batch is a scrambled Sobol sequence, and batches are
+independent, so that they tell the error.
 
 Of a prior without features no more may be known than its draws and its density. Draws of the prior,
 weighted by the likelihood, are enough while many of them have weight. Otherwise the mixture is
@@ -18,6 +19,7 @@ Notation: K arms, d coefficients or means, M draws, L chains.
 
 References:
     Hesterberg (1995), "Weighted average importance sampling and defensive mixture distributions".
+    Owen (1998), "Scrambling Sobol' and Niederreiter-Xing points".
 """
 
 from __future__ import annotations
@@ -41,11 +43,14 @@ from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
-BATCH_SIZE = 20_000
-"""Draws of a batch with weights."""
+BATCH_SIZE, FINE_BATCH_SIZE, FINE_TOLERANCE = 1 << 14, 1 << 18, 5e-4
+"""Draws of a batch with weights; of one for finer tolerances: longer sequences gain more."""
 
-NUM_UNWEIGHTED = 6
+NUM_UNWEIGHTED = 8
 """Draws without weights, for each with one."""
+
+HALF_SOBOL_STEP = 2.0**-31
+"""Of the numbers of a sequence, which would be 0 without it."""
 
 MIN_BATCHES, MAX_BATCHES = 16, 2000
 
@@ -87,17 +92,27 @@ class TMixture:
             scipy.stats.multivariate_t(shape=unit, df=degrees),
             scipy.stats.multivariate_t(shape=WIDENING**2 * unit, df=WIDE_DEGREES),
         )
+        self._degrees = np.array([degrees, WIDE_DEGREES])
+        self._factors = np.array([self._factor, WIDENING * self._factor])
         self._each = scipy.stats.t(COEFFICIENT_DEGREES, scale=np.sqrt(np.diag(covariance)))
 
     def sample(self, rng: Generator, size: int) -> FloatArray:
-        """Return (size, d) draws, in antithetic pairs, whose means vary less."""
-        *sizes, num_each = rng.multinomial(size // 2, WEIGHTS)
-        parts = [
-            part.rvs(n, rng).reshape(n, -1) @ self._factor.T
-            for part, n in zip(self._joint, sizes, strict=True)
-        ]
-        draws = np.concatenate([*parts, self._each.rvs((num_each, len(self._mean)), rng)])
-        return np.asarray(self._mean + np.concatenate([draws, -draws]))
+        """Return (size, d) draws by a scrambled Sobol sequence, `size` being a power of 2.
+
+        The first number of a point chooses the distribution, the second gives the chi-square
+        variable of a joint one, and the others its normal variables z: z (degrees / chi^2)^(1/2).
+        """
+        sequence = scipy.stats.qmc.Sobol(2 + len(self._mean), rng=rng)
+        points = sequence.random_base2(size.bit_length() - 1) + HALF_SOBOL_STEP
+        which, rest = np.searchsorted(WEIGHTS.cumsum(), points[:, 0]), points[:, 2:]
+        draws = np.empty_like(rest)
+        for part, (degrees, factor) in enumerate(zip(self._degrees, self._factors, strict=True)):
+            chosen = which == part
+            gamma = scipy.special.gammaincinv(degrees / 2, points[chosen, 1])
+            z = scipy.special.ndtri(rest[chosen]) * np.sqrt(degrees / 2 / gamma)[:, None]
+            draws[chosen] = z @ factor.T
+        draws[which >= 2] = self._each.ppf(rest[which >= 2])
+        return np.asarray(self._mean + draws)
 
     def log_density(self, theta: FloatArray) -> FloatArray:
         """Return the (M,) log-densities of (M, d) coefficients."""
@@ -132,18 +147,19 @@ def weigh_mixture(
     the mixture does not reach, as in a narrow mode.
     """
     mixture, largest = TMixture(chains), -np.inf
+    size = BATCH_SIZE if tolerance >= FINE_TOLERANCE else FINE_BATCH_SIZE
 
     def estimate() -> FloatArray:
         nonlocal largest
-        theta, weights, top = _draw(rng, target, mixture)
+        theta, weights, top = _draw(rng, target, mixture, size)
         largest = max(largest, top)
         wins = find_wins(theta, arms)
         probabilities, centred = weights @ wins, wins - wins.mean(axis=0)
-        influence = BATCH_SIZE * weights[:, None] * (wins - probabilities)
+        influence = size * weights[:, None] * (wins - probabilities)
         spread = np.maximum(np.square(centred).sum(axis=0), 1.0)
         slopes = (influence * centred).sum(axis=0) / spread
         slopes *= NUM_UNWEIGHTED / (NUM_UNWEIGHTED + 1)
-        known = find_wins(mixture.sample(rng, NUM_UNWEIGHTED * BATCH_SIZE), arms).mean(axis=0)
+        known = find_wins(mixture.sample(rng, NUM_UNWEIGHTED * size), arms).mean(axis=0)
         return np.asarray(probabilities - slopes * (wins.mean(axis=0) - known))
 
     probabilities, error = average_batches(estimate, tolerance)
@@ -165,7 +181,7 @@ def independent_arms(
     def estimate() -> FloatArray:
         predictors, weights = [], []
         for arm, block, mixture in zip(arms, blocks, mixtures, strict=True):
-            theta, shares, _ = _draw(rng, block, mixture)
+            theta, shares, _ = _draw(rng, block, mixture, BATCH_SIZE)
             predictors.append(theta @ arm[block.chosen])
             weights.append(shares)
         return combine_arms(predictors, weights)
@@ -212,13 +228,13 @@ def average_batches(
 
 
 def _draw(
-    rng: Generator, target: PosteriorTarget, mixture: TMixture
+    rng: Generator, target: PosteriorTarget, mixture: TMixture, size: int
 ) -> tuple[FloatArray, FloatArray, float]:
     """Return (M, d) draws of the mixture, (M,) weights that sum to one, and the largest log-ratio.
 
     Weights are in proportion to the ratio of the posterior's density to the mixture's.
     """
-    theta = mixture.sample(rng, BATCH_SIZE)
+    theta = mixture.sample(rng, size)
     log_ratios = target.log_density(theta) - mixture.log_density(theta)
     return theta, softmax(log_ratios), float(log_ratios.max())
 

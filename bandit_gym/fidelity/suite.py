@@ -1,7 +1,7 @@
 """Suites: problems and histories whose exact answers are stored, each with a bound of its error.
 
-A suite is a file of `suites/`, and its numbers never change: other problems make another suite.
-`scripts/make_suite.py` compares its answers with the oracle's.
+A suite is a file of `suites/`. Its problems and histories never change: others make another suite.
+`scripts/make_suite.py` compares its answers with the oracle's, and may find finer ones.
 
 Data with features are not stored, but made from a seed. Only uniform numbers are drawn, which every
 version of NumPy makes alike; all else is computed.

@@ -51,3 +51,27 @@ def test_an_answer_that_is_missing_is_found_where_the_oracle_can(stored):
     found, missing = json.loads(file.read_text(encoding="utf-8"))["cases"]
     assert found["law"] == pytest.approx(expected, abs=1e-6) and 0 < found["error"] < 1e-6
     assert "law" not in missing
+
+
+def test_a_coarse_answer_becomes_finer_within_what_it_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(make_suite, "TOLERANCE", 4e-3)
+    monkeypatch.setattr(make_suite, "CHAINS_TOLERANCE", 1e-2)
+    cases = json.loads(suite_file("contextual-v1").read_text(encoding="utf-8"))["cases"]
+    name = "Bernoulli, disjoint, 3 arms of 2, 60 rows"
+    (case,) = (case for case in cases if case["name"] == name)
+    file, fine = tmp_path / "small.json", case["law"]
+    coarse = case | {"law": [fine[0] + 0.01, fine[1] - 0.01, fine[2]]}
+    write([coarse | {"error": 0.02}], file)
+    assert make_suite.main([str(file), "--finer"]) == 0
+    (found,) = json.loads(file.read_text(encoding="utf-8"))["cases"]
+    assert found["error"] <= 4e-3 and found["chains_distance"] <= 1.5e-2
+    assert found["law"] == pytest.approx(fine, abs=2 * found["error"] + 1e-3)
+    assert {k: case[k] for k in ("name", "recipe")} == {k: found[k] for k in ("name", "recipe")}
+    before = file.read_bytes()
+    assert make_suite.main([str(file), "--finer"]) == 0  # it is fine now
+    assert file.read_bytes() == before
+    write([coarse | {"error": 0.005}], file)  # twice what it says, and found to be off by more
+    before = file.read_bytes()
+    assert make_suite.main([str(file), "--finer"]) == 1
+    assert "the oracle says OTHERWISE" in capsys.readouterr().out
+    assert file.read_bytes() == before

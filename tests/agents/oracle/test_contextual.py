@@ -23,7 +23,7 @@ THREE = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
-    monkeypatch.setattr(importance, "BATCH_SIZE", 2000)
+    monkeypatch.setattr(importance, "BATCH_SIZE", 2048)
 
 
 def _posterior(num_features, num_arms=2, num_rows=12, std=1.5, unit=1.0):

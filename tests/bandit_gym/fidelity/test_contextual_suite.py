@@ -26,7 +26,7 @@ def test_answers_are_uncertain_and_their_errors_small():
 
 def test_answers_are_found_again(monkeypatch):
     """Sampling runs with fewer draws; errors are two standard errors and are taken twice."""
-    monkeypatch.setattr(importance, "BATCH_SIZE", 2000)
+    monkeypatch.setattr(importance, "BATCH_SIZE", 2048)
     for name, tolerance in [
         ("Bernoulli, d = 2, separated", 1e-6),
         ("Bernoulli, disjoint, 3 arms of 2, 60 rows", 6e-3),
