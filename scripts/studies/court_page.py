@@ -19,13 +19,14 @@ from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Normal
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.styles import GREY, MAX_WIDTH, line_style
-from scripts.studies.study import Found, fold_rows, parts_of
+from scripts.studies.study import Found, fold_rows, parts_of, write_interval, write_share
 
 REFERENCE = "racing"
 MIN_RANKED = 8
 """Samplers whose ranks say anything."""
 
 HALF_WIDTH = 1.96
+NOT_PLAYED = "–"
 PROPENSITIES = "own", "few", "exact", "1 / K"
 
 Row = Mapping[str, Any]
@@ -116,7 +117,7 @@ def _court_cells(found: Found, label: str) -> dict[str, str]:
     rows = _select_rows(found, label, True)
     cells = {"sampler": label, "distance": "", "largest": "", "where": "", "favourite": ""}
     if rows:
-        cells["distance"] = f"{mean:z.3f} [{low:z.3f}, {high:z.3f}]"
+        cells["distance"] = write_interval((mean, low, high), 3)
         cells["largest"] = f"{worst:.3f}"
         cells["where"] = max(rows, key=lambda row: row["distance"])["case"].partition(", ")[2]
         cells["favourite"] = f"{np.mean([row['lean'] for row in rows]):+.3f}"
@@ -129,11 +130,11 @@ def _regret_cells(found: Found, label: str, titles: list[str]) -> dict[str, str]
     for title in titles:
         runs, lost = parts_of(found, title), find_lost(found, title, label)
         if lost is None:
-            cells[title] = "not played"
+            cells[title] = NOT_PLAYED
         elif label == REFERENCE:
             cells[title] = f"{np.mean(runs[label]['regret']):.1f}"
         else:
-            cells[title] = "{:+.0%} [{:+.0%}, {:+.0%}]".format(*mean_interval(lost))
+            cells[title] = write_share(mean_interval(lost))
     return cells
 
 
@@ -221,9 +222,8 @@ def _other_cells(found: Found) -> Iterator[dict[str, str]]:
     for label in _list_labels(found):
         mean, low, high, worst = average_distance(found, label, is_common=False)
         if not np.isnan(mean):
-            number = str(len(_select_rows(found, label, False)))
-            text = f"{mean:z.3f} [{low:z.3f}, {high:z.3f}]"
-            yield {"sampler": label, "cases": number, "distance": text, "largest": f"{worst:.3f}"}
+            text = write_interval((mean, low, high), 3)
+            yield {"sampler": label, "distance": text, "largest": f"{worst:.3f}"}
 
 
 def _aim_cells(found: Found) -> Iterator[dict[str, str]]:

@@ -34,7 +34,7 @@ from bandit_gym.problem import BanditProblem, ContextualProblem, problem_from_di
 from bandit_gym.results.plots import NotebookFigure
 from bandit_gym.styles import COLOURS, GREY, MAX_WIDTH
 from scripts.studies.environments import ask_adapter, install_library
-from scripts.studies.study import Found, StudyTask, fold_rows, parts_of
+from scripts.studies.study import Found, StudyTask, fold_rows, parts_of, write_interval
 
 LINKS = {"bernoulli": "logit", "poisson": "log"}
 PLAIN, FEATURES = "fidelity-v1", "contextual-v1"
@@ -293,8 +293,11 @@ def write_tables(found: Found) -> dict[str, str]:
             name
             | {"verdict": verdicts.get(label, ""), "stated prior": part["states"]}
             | {"proof": _describe_proof(part["proof"])}
-            | {"as stated": _describe_mean(rows, "stated"), "beyond": f"{beyond} of {len(rows)}"}
-            | {"own": _describe_mean(rows, "own")}
+            | {
+                "as stated": write_interval(find_mean(rows, "stated"), 3),
+                "beyond": f"{beyond} of {len(rows)}",
+            }
+            | {"own": f"{find_mean(rows, 'own')[0]:z.3f}"}
             | {"µs": f"{np.median([row['microseconds'] for row in rows]):,.0f}"}
         )
     failed += [f"- {label} is not measured" for label in sorted(settings.keys() - samplers.keys())]
@@ -337,10 +340,6 @@ def find_mean(rows: Sequence[Mapping[str, Any]], kind: str) -> tuple[float, floa
     half = HALF_WIDTH * np.sqrt((cases["std"] ** 2).sum()) / len(cases)
     mean, high = cases["excess"].mean(), (cases["high"] - HALF_WIDTH * cases["std"]).mean()
     return mean, mean - half, high + half
-
-
-def _describe_mean(rows: Sequence[Mapping[str, Any]], kind: str) -> str:
-    return "{:z.3f} [{:z.3f}, {:z.3f}]".format(*find_mean(rows, kind))
 
 
 def draw(found: Found) -> dict[str, Figure]:

@@ -19,7 +19,14 @@ from bandit_gym.problem import BanditProblem
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.styles import GREY, MAX_WIDTH, agent_styles
-from scripts.studies.study import Found, StudyTask, fold_rows, parts_of, play_agents
+from scripts.studies.study import (
+    Found,
+    StudyTask,
+    fold_rows,
+    parts_of,
+    play_agents,
+    write_interval,
+)
 
 ARMS = (2, 3, 5)
 UNIFORM = {"name": "beta", "alpha": 1.0, "beta": 1.0}
@@ -134,7 +141,7 @@ def _played_cells(row: Mapping[str, Any]) -> dict[str, str]:
         "Thompson": f"{played:.2f}",
         "times the least": _write_range([played / each for each in optimum[::-1]], "{:.2f}"),
         "paper's race": f"{row['racing'][0]:.2f}",
-        "its gain": "{:.2f} [{:.2f}, {:.2f}]".format(*row["gain"]),
+        "its gain": write_interval(row["gain"], 2),
         "of the avoidable": _write_range(shares, "{:.0%}"),
     }
 

@@ -154,7 +154,7 @@ def _write_again(found: Found, main: Mapping[str, Any]) -> str:
                 "figure": f"{name.removeprefix('Figure ')} ({again['replications']:,})",
                 "exact before": f"{before[0]:.1f} ± {1.96 * before[1]:.1f}",
                 "exact again": f"{again['mean']:.1f} ± {1.96 * again['error']:.1f}",
-                "the race less exact": f"{behind:.1f} [{behind - half:.1f} to {behind + half:.1f}]",
+                "the race less exact": f"{behind:.1f} ± {half:.1f}",
                 "competitive": verdict(behind + half < limit, behind - half > limit),
                 "before": cell["verdict"],
             }
@@ -163,12 +163,14 @@ def _write_again(found: Found, main: Mapping[str, Any]) -> str:
 
 
 def _write_interval(cell: Mapping[str, Any]) -> str:
-    ends = " to ".join("?" if each is None else f"{each:.1f}" for each in cell["ends"])
+    ends = ", ".join("?" if each is None else f"{each:.1f}" for each in cell["ends"])
     return f"{cell['estimate']:.1f} [{ends}]"
 
 
 def _write_limits(cell: Mapping[str, Any]) -> str:
-    low, high = (None if each is None else f"{each:.1f}" for each in cell["limits"])
+    low, high = (
+        None if each is None else f"{each:.1f}".removesuffix(".0") for each in cell["limits"]
+    )
     return f"{low} to {high}" if low and high else f"above {low}" if low else f"below {high}"
 
 
@@ -208,7 +210,7 @@ def _figure_row(name: str, details: Mapping[str, Any]) -> dict[str, str]:
         for label, agent in details["agents"].items()
     }
     parting = details["parting"]
-    ends = "" if not parting else " to ".join(f"{x:,.0f}" if x else "never" for x in parting[1:])
+    ends = "" if not parting else "; ".join(f"{x:,.0f}" if x else "never" for x in parting[1:])
     return {
         "figure": f"{name.removeprefix('Figure ')} ({details['replications']:,})",
         **regrets,
@@ -227,7 +229,7 @@ def _run_rows(name: str, details: Mapping[str, Any]) -> Iterator[dict[str, str]]
             "5 %": f"{agent['quantiles'][0]:.1f}",
             "median": f"{agent['quantiles'][1]:.1f}",
             "95 %": f"{agent['quantiles'][2]:.1f}",
-            "locked, % of runs": f"{share:.1f} [{low:.1f}, {high:.1f}]",
+            "locked, % of runs": f"{share:.0f} [{low:.0f}, {high:.0f}]",
             "their % of the regret": f"{100 * agent['locked_regret']:.0f}",
         }
 

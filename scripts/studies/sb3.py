@@ -19,7 +19,7 @@ from bandit_gym.results.statistics import mean_interval
 from bandit_gym.rollout import rollout
 from bandit_gym.styles import GREY, MAX_WIDTH, line_style
 from scripts.studies import models
-from scripts.studies.study import Found, StudyTask, parts_of, play_agents
+from scripts.studies.study import Found, StudyTask, parts_of, play_agents, write_interval
 
 EVALUATION_SEED = 20_261_120
 """No training uses it: the models have not met these instances."""
@@ -152,12 +152,11 @@ def _variant_cells(found: Found, label: str, trainings: list[dict[str, Any]]) ->
 
 
 def _return_cells(row: Mapping[str, Any]) -> dict[str, str]:
-    interval = "{:z.2f} [{:z.2f}, {:z.2f}]".format
     return {
         "agent": row["agent"],
         "return": f"{row['return'][0]:.2f}",
-        "regret": interval(*row["regret"]),
-        "less Thompson's": interval(*row["difference"]),
+        "regret": write_interval(row["regret"], 2),
+        "less Thompson's": write_interval(row["difference"], 2) if any(row["difference"]) else "-",
         "of random's": f"{row['of_random']:.0%}",
         "trained on": f"{row['steps']:,}" if row["steps"] else "-",
         "CPU time": f"{row['seconds']:.0f} s" if row["steps"] else "-",

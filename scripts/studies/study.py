@@ -16,7 +16,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import import_module
@@ -42,6 +42,8 @@ NAMES = tuple(sorted(path.stem for path in STUDIES_FOLDER.glob("*.toml")))
 STUDY_BLOCK = re.compile(r"(<!-- study: (\w+) -->\n).*?(<!-- study: end -->)", re.S)
 MAX_ROWS = 12
 """Of a table before the rest is folded."""
+MAX_OPTION = 80
+"""Characters of `--only` that a page repeats."""
 
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 
@@ -205,17 +207,24 @@ def _write_study_page(study: str, folder: Path, found: Found) -> Path:
 
 
 def made(found: Found) -> str:
-    """Say how the numbers came about, and where to read what today's code would draw otherwise."""
+    """Say how the numbers came about, and where to read what today's code would draw otherwise.
+
+    Where a command named many parts, `docs/NAME.json` has their names.
+    """
     sentences = []
     for number, origin in enumerate((found, *found.get("later", {}).values())):
         version = str(origin["results_version"])
         if version != str(RESULTS_VERSION) and not number:
             version += f" ([today {RESULTS_VERSION}](project/changelog.md))"
-        words = "later, by" if number else "Measured by"
-        sentences.append(f"{words} `{origin['command']}` at {version}, {origin['date']}")
-    first, *others = sentences
-    first = first.replace("` at ", "` at results version ")
-    return "; ".join([first, *others]) + "."
+        how = f"Measured by `{origin['command']}` at results version"
+        if number:
+            option = origin["command"].partition(" --only ")[2]
+            parts = f"with `--only {option}`"
+            if len(option) > MAX_OPTION:
+                parts = f"parts that `docs/{found['command'].split()[3]}.json` names,"
+            how = f"later, {parts} at"
+        sentences.append(f"{how} {version}, {origin['date']}")
+    return "; ".join(sentences) + "."
 
 
 def fill_blocks(page: str, blocks: Mapping[str, str]) -> str:
@@ -228,6 +237,22 @@ def fill_blocks(page: str, blocks: Mapping[str, str]) -> str:
     if sorted(block_names) != sorted(blocks):
         raise ValueError(f"page must have the places {sorted(blocks)}, got {sorted(block_names)}.")
     return STUDY_BLOCK.sub(lambda place: f"{place[1]}{blocks[place[2]]}\n{place[3]}", page)
+
+
+def write_interval(
+    interval: Iterable[float], digits: int, *, sign: str = "", unit: str = ""
+) -> str:
+    """Write "mean ± half width", or both ends where the interval is lopsided."""
+    mean, low, high = interval
+    number = f"{{:{sign}z.{digits}f}}".format
+    if abs(low + high - 2 * mean) < 0.5 * 10**-digits:
+        return f"{number(mean)} ± {(high - low) / 2:.{digits}f}{unit}"
+    return f"{number(mean)} [{number(low)}, {number(high)}]{unit}"
+
+
+def write_share(interval: Iterable[float]) -> str:
+    """Write the interval of a share that is lost or gained, in per cent."""
+    return write_interval([100 * each for each in interval], 0, sign="+", unit=" %")
 
 
 def fold_rows(rows: Sequence[Mapping[str, str]]) -> str:

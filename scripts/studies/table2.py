@@ -521,7 +521,7 @@ def write_readings(found: Found) -> str:
             "regrets": f"{fit.regrets:.1f}",
             "samples, δ = 0.1": f"{fit.fitted:.1f}",
             "samples, others": f"{fit.judged:.1f}",
-            "within 10 %": f"{fit.within} of 12",
+            "within 10 %, of 12": str(fit.within),
         }
         for fit in find_fits(found)[:8]
     ]

@@ -34,6 +34,8 @@ from scripts.studies.study import (
     import_study,
     load_settings,
     made,
+    write_interval,
+    write_share,
 )
 
 HORIZONS = {"1a": 1000, "1b": 10000, "2": 10000, "table2": 1000}
@@ -187,6 +189,24 @@ def test_a_page_says_that_its_numbers_are_of_another_results_version():
     assert f"at results version 1 {today}, 2026-01-01." in made(found)
     found["results_version"] = studies.RESULTS_VERSION
     assert f"at results version {studies.RESULTS_VERSION}, 2026-01-01." in made(found)
+
+
+def test_a_page_repeats_a_short_option_and_says_where_the_names_of_many_parts_are():
+    command = "python -m scripts.studies court"
+    found = {"command": command, "date": "2026-01-01", "results_version": 1}
+    for option, text in [
+        ('"d = 5"', 'later, with `--only "d = 5"` at 2, 2026-01-02.'),
+        ('"d = 5" ' * 20, "later, parts that `docs/court.json` names, at 2, 2026-01-02."),
+    ]:
+        origin = {"command": f"{command} --only {option}", "date": "2026-01-02"}
+        assert made(found | {"later": {"d": origin | {"results_version": 2}}}).endswith(text)
+
+
+def test_an_interval_is_written_by_its_half_width_unless_it_is_lopsided():
+    assert write_interval((0.5, 0.3, 0.7), 1) == "0.5 ± 0.2"
+    assert write_interval((0.5, 0.3, 0.8), 1) == "0.5 [0.3, 0.8]"
+    assert write_share((0.0123, -0.02, 0.0446)) == "+1 ± 3 %"
+    assert write_share((-0.05, -0.1, 0.02)) == "-5 [-10, +2] %"
 
 
 def test_a_page_without_a_place_for_a_table_is_refused():
