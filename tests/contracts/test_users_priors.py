@@ -16,7 +16,7 @@ from surface import list_capabilities, problem_of, started
 
 from agents.oracle import action_probabilities
 from agents.racing.coverage import estimate_bias
-from agents.racing.proposals import draw_weighted
+from agents.racing.races import draw_weighted
 from bandit_gym.doubts import Doubt
 from bandit_gym.fidelity.distance import measure_excess
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson, check_likelihood
