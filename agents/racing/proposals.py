@@ -422,7 +422,8 @@ def order_arms(box: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> Ord
                     rest[i, j] -= columns[i, k] * columns[j, k]
             is_left[pivot] = False
         for k in range(num_arms):
-            factor[n, k] = columns[order[n, k]]
+            for i in range(num_arms):  # an assignment of rows compiles three times as long
+                factor[n, k, i] = columns[order[n, k], i]
     return OrderedNormals(box, order, centre, factor)
 
 
