@@ -38,6 +38,7 @@ from numpy.random import Generator
 
 from agents.base.conjugacy import likelihood_coefficients, require_proper_prior
 from agents.base.evidence import CountsAndSums
+from agents.numerics.kernels import copy_array, fill_array
 from agents.posteriors.base import Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.checks.typing import FloatArray
@@ -309,8 +310,7 @@ def move_chains(
             chi_square = 2.0 * rng.standard_gamma(0.5 * (DEGREES_OF_FREEDOM + num_arms))
             scale = math.sqrt((DEGREES_OF_FREEDOM + square) / chi_square)
             cross, square_y = 0.0, 0.0
-            for k in range(num_arms):
-                y[k] = 0.0
+            fill_array(y, 0.0)
             for i in range(num_arms):
                 z_y[i] = scale * rng.standard_normal()
                 cross += z[i] * z_y[i]
@@ -327,15 +327,14 @@ def move_chains(
                 turned = square * cos * cos + 2 * cross * cos * sin + square_y * sin * sin
                 log_tried = log_ratio(tried, target, lane) + log_correction(turned, num_arms)
                 if log_tried >= level:
+                    copy_array(tried, x)
                     log_density, square = log_tried, turned
                     for i in range(num_arms):
-                        x[i] = tried[i]
                         z[i] = cos * z[i] + sin * z_y[i]
                     break
                 first, last = (first, angle) if angle > 0.0 else (angle, last)
                 angle = first + (last - first) * rng.random()
-            for k in range(num_arms):
-                path[r, move // num_moves, k] = x[k]
+            copy_array(x, path[r, move // num_moves])
     return path
 
 

@@ -27,7 +27,7 @@ from numpy.random import Generator
 from agents.base.conjugacy import is_compiled, is_conjugate
 from agents.numerics.choices import random_argmax
 from agents.numerics.distributions import NORMAL_DISTRIBUTION, MeanDistributions
-from agents.numerics.kernels import draw_chunk
+from agents.numerics.kernels import copy_array, draw_chunk
 from agents.posteriors.conjugate import (
     ConjugatePosterior,
     conjugate_posterior,
@@ -422,8 +422,7 @@ def order_arms(box: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> Ord
                     rest[i, j] -= columns[i, k] * columns[j, k]
             is_left[pivot] = False
         for k in range(num_arms):
-            for i in range(num_arms):  # an assignment of rows compiles three times as long
-                factor[n, k, i] = columns[order[n, k], i]
+            copy_array(columns[order[n, k]], factor[n, k])
     return OrderedNormals(box, order, centre, factor)
 
 
