@@ -1,5 +1,6 @@
 """The site of these pages; CONTRIBUTING.md has the command that builds it."""
 
+import os
 import re
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +24,8 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
+# Several tutorials run at once: more workers and threads of each would wait for a core.
+os.environ |= {"LOKY_MAX_CPU_COUNT": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 nb_execution_mode = "force"  # each build runs the tutorials, whatever an earlier one has kept
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True

@@ -934,6 +934,7 @@ def test_copies_pickles_and_files_have_locks_of_their_own(tmp_path):
             assert pool.submit(copied.mean).result(timeout=60).shape == (4,)
 
 
+@few_chain_draws
 @in_settings(
     [setting for setting in SETTINGS if setting.partition(",")[0] not in WITHOUT_POSTERIOR]
 )
