@@ -24,8 +24,6 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
-# Several tutorials run at once: more workers and threads of each would wait for a core.
-os.environ |= {"LOKY_MAX_CPU_COUNT": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 nb_execution_mode = "force"  # each build runs the tutorials, whatever an earlier one has kept
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
@@ -160,6 +158,8 @@ def write_block(self, node):
 
 def setup(app):
     """Tell Sphinx of all that."""
+    # Several tutorials run at once: more workers and threads of each would wait for a core.
+    os.environ |= {"LOKY_MAX_CPU_COUNT": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     app.add_html_math_renderer("mathml", (write_inline, None), (write_block, None))
     app.connect("builder-inited", write_pages)
     app.connect("env-before-read-docs", deal_tutorials)
