@@ -114,7 +114,7 @@ class RacingThompson(Thompson):
             a race, at most 100,000, is fixed by pilot samples.
         proposal: the distribution that a race samples from. "matched" is each arm's own posterior,
             conjugate or tabulated. For strongly dependent arms it is a truncated normal
-            distribution with their correlations (see `agents.racing.posterior.match_proposals`).
+            distribution with their correlations (see `agents.racing.proposals.match_proposals`).
             "reference" is the conjugate posterior of the paper's Table 1. Weights are exact for
             every proposal; a proposal near the true posterior needs fewer samples.
         stopping: a stopping rule that replaces `effective_samples`. An integer fixes the number of

@@ -125,7 +125,7 @@ class BanditProblem:
 
 @dataclass(frozen=True, repr=False)
 class ContextualProblem(BanditProblem):
-    """A bandit with features: the mean of arm a is g^-1(x_a . theta), see `likelihoods.links`.
+    """A bandit with features: the mean of arm a is g^-1(x_a . theta), see `likelihoods.Link`.
 
     Args:
         likelihood: a distribution of a reward that has a link g, one of `likelihoods.LINKS`.

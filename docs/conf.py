@@ -1,5 +1,6 @@
 """The site of these pages; CONTRIBUTING.md has the command that builds it."""
 
+import os
 import re
 from importlib import import_module
 from pathlib import Path
@@ -76,6 +77,18 @@ def write_pages(app):
                 (room / f"{name}.md").write_text(text)
 
 
+def deal_tutorials(app, env, names):
+    """Spread the tutorials, which take the time, over the pages: each job reads a part of these."""
+    tutorials = [name for name in names if name.startswith("tutorials/")]
+    others = [name for name in names if name not in tutorials]
+    places = {
+        name: (i + 0.5) / len(group)
+        for group in (tutorials, others)
+        for i, name in enumerate(group)
+    }
+    names.sort(key=places.get)
+
+
 def lead_inside(app, name, source):
     """Name what lies outside of this folder, in place of links that would not lead to a page."""
     folder = (Path(app.srcdir) / name).parent
@@ -145,8 +158,11 @@ def write_block(self, node):
 
 def setup(app):
     """Tell Sphinx of all that."""
+    # Several tutorials run at once: more workers and threads of each would wait for a core.
+    os.environ |= {"LOKY_MAX_CPU_COUNT": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     app.add_html_math_renderer("mathml", (write_inline, None), (write_block, None))
     app.connect("builder-inited", write_pages)
+    app.connect("env-before-read-docs", deal_tutorials)
     app.connect("autodoc-process-signature", sign)
     app.connect("source-read", lead_inside)
     app.connect("env-check-consistency", check_reference)

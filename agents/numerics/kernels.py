@@ -61,6 +61,13 @@ def fill_array(out: np.ndarray, value: float) -> None:
 
 
 @inner
+def copy_array(values: np.ndarray, out: np.ndarray) -> None:
+    """Set `out` (m,) to values; an assignment of slices takes seconds to compile."""
+    for j in range(out.size):
+        out[j] = values[j]
+
+
+@inner
 def draw_conjugate_means(
     rng: Generator, distributions: MeanDistributions, out: np.ndarray, workspace: np.ndarray
 ) -> None:

@@ -418,5 +418,6 @@ def conjugate_best_arms(
     if available is None:
         available = np.ones((1, distributions.first.shape[1]), dtype=np.bool_)
     probabilities = np.empty(distributions.first.shape)
-    fill_best_arms(distributions, available, probabilities)
+    # A mask of its own: for one of another layout, or read-only, another kernel would be compiled.
+    fill_best_arms(distributions, np.array(available, order="C"), probabilities)
     return probabilities

@@ -38,6 +38,7 @@ from numpy.random import Generator
 
 from agents.base.conjugacy import likelihood_coefficients, require_proper_prior
 from agents.base.evidence import CountsAndSums
+from agents.numerics.kernels import copy_array, fill_array
 from agents.posteriors.base import Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.checks.typing import FloatArray
@@ -298,7 +299,8 @@ def move_chains(
     """
     num_chains, num_arms = means.shape
     path = np.empty((num_chains, num_draws, num_arms))
-    z, z_y, y, tried = np.empty((4, num_arms))  # y relative to the centre, as x below
+    z, z_y = np.empty(num_arms), np.empty(num_arms)
+    y, tried = np.empty(num_arms), np.empty(num_arms)  # y relative to the centre, as x below
     for r in range(num_chains):
         lane = r // (num_chains // len(target.centre))
         centre, axes, x = target.centre[lane], target.axes[lane], means[r]
@@ -307,7 +309,8 @@ def move_chains(
         for move in range(num_draws * num_moves):
             chi_square = 2.0 * rng.standard_gamma(0.5 * (DEGREES_OF_FREEDOM + num_arms))
             scale = math.sqrt((DEGREES_OF_FREEDOM + square) / chi_square)
-            y[:], cross, square_y = 0.0, 0.0, 0.0
+            cross, square_y = 0.0, 0.0
+            fill_array(y, 0.0)
             for i in range(num_arms):
                 z_y[i] = scale * rng.standard_normal()
                 cross += z[i] * z_y[i]
@@ -324,13 +327,14 @@ def move_chains(
                 turned = square * cos * cos + 2 * cross * cos * sin + square_y * sin * sin
                 log_tried = log_ratio(tried, target, lane) + log_correction(turned, num_arms)
                 if log_tried >= level:
-                    x[:], log_density, square = tried, log_tried, turned
+                    copy_array(tried, x)
+                    log_density, square = log_tried, turned
                     for i in range(num_arms):
                         z[i] = cos * z[i] + sin * z_y[i]
                     break
                 first, last = (first, angle) if angle > 0.0 else (angle, last)
                 angle = first + (last - first) * rng.random()
-            path[r, move // num_moves] = x
+            copy_array(x, path[r, move // num_moves])
     return path
 
 

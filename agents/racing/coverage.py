@@ -35,8 +35,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from agents.posteriors.weighted_draws import WeightedDraws, find_particles, normalise_weights
-from agents.racing.proposals import Proposal, draw_weighted, find_log_weights, split_lanes
-from agents.racing.races import Races
+from agents.racing.races import Proposal, Races, draw_weighted, find_log_weights, split_lanes
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 

@@ -1,131 +1,80 @@
-"""Proposal distributions of a race, posteriors q that are easy to sample, and their weights.
+"""The proposals that races draw from, and those that suit a problem.
 
-A proposal samples q and evaluates its density. A weight is prior + likelihood - q on the log scale.
-Weights are exact for any q, and a q near the true posterior needs fewer samples.
+The paper's is conjugate. A table is of one arm, as if arms were independent; a mixture has one for
+each component of its prior. For arms that depend on each other closely, there is a truncated normal
+distribution.
 
 Notation: K arms, N lanes, R of these lanes in a call, m samples.
+
+References:
+    Geweke (1991), "Efficient simulation from the multivariate normal and Student-t distributions
+    subject to linear constraints".
+    Gibson, Glasbey and Elston (1994), "Monte Carlo evaluation of multivariate normal integrals and
+    sensitivity to variate ordering".
 """
 
 from __future__ import annotations
 
-import copy
-from abc import ABC, abstractmethod
+import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from agents.base.conjugacy import is_conjugate
-from agents.base.evidence import CountsAndSums
+from agents.base.conjugacy import is_compiled, is_conjugate
+from agents.numerics.choices import random_argmax
 from agents.numerics.distributions import NORMAL_DISTRIBUTION, MeanDistributions
-from agents.numerics.kernels import draw_chunk
-from agents.posteriors.base import Posterior
-from agents.posteriors.conjugate import ConjugatePosterior, conjugate_posterior
+from agents.numerics.kernels import copy_array, draw_chunk
+from agents.posteriors.conjugate import (
+    ConjugatePosterior,
+    conjugate_posterior,
+    matched_posterior,
+    reference_posterior,
+)
 from agents.posteriors.grid import GridPosterior
 from agents.posteriors.mixture import MixturePosterior
-from agents.posteriors.weighted_draws import WeightedDraws
+from agents.racing.races import Draws, Proposal, add_statistics, draw_weighted
+from bandit_gym.checks import check_choice, message
+from bandit_gym.numerics.compiled import inner, kernel
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem
+
+NUM_FIT_DRAWS, NUM_TRIAL_SAMPLES = 10_000, 1000
+NUM_FIT_MEANS = 1_000_000
+"""Means, of all arms together, from which on a fit has fewer than NUM_FIT_DRAWS draws of the prior;
+but never fewer than a trial has samples."""
+
+TARGET_EFFICIENCY, MIN_RIVAL_EFFICIENCY = 0.5, 0.1
+"""Efficiencies without data: from the first on a table will do, even if a normal
+distribution is better; below the second a proposal cannot check another."""
 
 MAX_SUPPORT_DEVIATIONS = 1000.0
 """Standard deviations from the mean at which an approximating prior cuts an unbounded support."""
 
-MEANS_PER_TILE = 1 << 16
-"""Arm means drawn at a time: 512 KiB, which a core's own cache holds until they are weighed."""
+SITE_POWER = 0.9
+"""Below 1, so that sites have heavier tails than the likelihood."""
 
-SUFFICIENT_STATISTICS: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
-    np.log,
-    lambda x: np.log1p(-x),
-    lambda x: x,
-    np.square,
-    np.reciprocal,
-)
-"""Sufficient statistics of the families: a log-density is natural parameters times these."""
+MIN_EXTRA_PULLS, EXTRA_FRACTION = 2.0, 0.5
+"""Pulls of the prior's average that are added to an arm's own for the mean of its site: at least so
+many, as the curvature at a mode near the end of the support is far more than half a deviation
+inside; and this fraction of those that the prior is worth."""
 
+VARIANCE_STEP = 1e-4
+"""Step for the slope of the rewards' variance, as a share of the way to the nearer end."""
 
-class Draws(NamedTuple):
-    """Draws of the means from q, for R lanes.
+MIN_MASS = 1e-300
+"""Stands in for a probability that rounding makes 0."""
 
-    Attributes:
-        means: (R, K, m) means of the arms.
-        winners: (R, m) arm with the largest mean, ties broken at random.
-        log_densities: (R, m) `Proposal.log_density` of the draws; None if not computed.
-    """
+MASS_DIGITS = 9
+"""To which masses are compared, so that rounding decides no order."""
 
-    means: np.ndarray
-    winners: np.ndarray
-    log_densities: np.ndarray | None = None
-
-
-class Proposal(ABC):
-    """A distribution q of the means in each lane, updated with the data.
-
-    Arguments:
-        problem: the likelihood, and the prior that q should approximate.
-
-    Attributes:
-        counts: (N, K) pulls in the data of the last update.
-        sums: (N, K) total rewards in the data of the last update.
-        posterior: the exact posterior, if q equals it; all weights are then equal. Else None.
-        sampler: the posterior that draws are of, where that is an object of its own.
-        has_likelihood: whether the likelihood of the data is a factor of q.
-        natural_parameters: (1, K, 5) of the problem's prior, and (K, 1) ends of its support; None
-            if the prior has no `natural_parameters`. Weights from them take a third of the
-            time. The ends are omitted if they equal the likelihood's, as draws are always inside.
-        reference_means: (K, 1) means that natural parameters take others relative to; None for 0.
-    """
-
-    posterior: Posterior | None = None
-    sampler: Posterior | None = None
-    has_likelihood = True
-    reference_means: np.ndarray | None = None
-
-    def __init__(self, problem: BanditProblem) -> None:
-        self.problem = problem
-        self.counts, self.sums = np.empty((2, 0, problem.num_arms))
-        self.natural_parameters: tuple[np.ndarray, ...] | None = None
-        if problem.offers("natural_parameters"):
-            prior: Any = problem.prior
-            ends = problem.arm_support()
-            is_cut = (ends != problem.likelihood.support).any()
-            parameters = np.array(prior.natural_parameters(problem.num_arms))[None]
-            self.natural_parameters = (parameters, *(ends.T[..., None] if is_cut else ()))
-
-    def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Condition every lane on its data; see `Posterior.update`."""
-        self.counts, self.sums = counts, sums
-        if self.sampler is not None:
-            self.sampler.update(rng, CountsAndSums.from_totals(counts, sums))
-
-    @abstractmethod
-    def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
-        """Return m vectors of means for each of the given (R,) lanes."""
-
-    def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """Return (R, m) log q of (R, K, m) means, up to a constant in each lane.
-
-        If `has_likelihood`, the likelihood of the data is omitted, as it cancels from the weights.
-        Of the posterior itself, that is the prior's.
-        """
-        return prior_log_density(self.problem, means)
-
-    def is_missing(self, counts: np.ndarray) -> np.ndarray:
-        """Return (N, K) True where an arm has no proper posterior, given its pulls."""
-        return np.zeros(counts.shape, dtype=bool)
-
-    def is_unreliable(self) -> np.ndarray:
-        """Return (N,) True where draws may not follow q, as tables cannot represent it, or ()."""
-        return np.asarray(self.sampler is not None and self.sampler.is_unreliable())
-
-    def centre(self, means: np.ndarray) -> np.ndarray:
-        """Return (..., K, m) means relative to the reference means."""
-        return means if self.reference_means is None else means - self.reference_means
-
-    def fork(self) -> Self:
-        """Return a copy that can be updated with other data; both share the problem."""
-        return copy.deepcopy(self, {id(self.problem): self.problem})
+LOGISTIC_SLOPE = 1.7
+"""Slope of a logistic distribution, per standard deviation of the normal one that it replaces. If
+the interval is further out than so many deviations, the slope is the normal one there."""
 
 
 class ConjugateProposal(Proposal):
@@ -193,17 +142,6 @@ class ConjugateProposal(Proposal):
         return add_statistics(coefficients, self.centre(means))
 
 
-def add_statistics(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return (R, m) sums over arms of c . (log x, log(1 - x), x, x^2, 1/x) at (R, K, m) x."""
-    total = np.zeros((x.shape[0], x.shape[2]))
-    with np.errstate(divide="ignore", invalid="ignore"):  # outside a prior's support
-        for k, statistic in enumerate(SUFFICIENT_STATISTICS):
-            c = coefficients[..., k]
-            if c.any():
-                total += np.matmul(c[:, None], statistic(x))[:, 0]
-    return total
-
-
 class TableProposal(Proposal):
     """Product of the arms' tabulated posteriors, as if arms were independent.
 
@@ -269,77 +207,307 @@ def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
     return TruncatedNormal(*(column.tolist() for column in (mean, std, low, high)))
 
 
-def find_log_weights(
-    proposal: Proposal,
-    lanes: np.ndarray,
-    means: np.ndarray,
-    log_densities: np.ndarray | None = None,
+class OrderedNormals(NamedTuple):
+    """Normal distributions truncated to a box, in N lanes, with arms in the order of drawing.
+
+    Attributes:
+        box: (K, 2) ends of each arm's interval.
+        order: (N, K) arms.
+        centre: (N, K) means of these before truncation.
+        factor: (N, K, K) Cholesky factors of their covariances.
+    """
+
+    box: np.ndarray
+    order: np.ndarray
+    centre: np.ndarray
+    factor: np.ndarray
+
+
+class NormalProposal(Proposal):
+    """Draws arm means from nearly a truncated normal distribution, for arms that depend closely.
+
+    Independent draws of arms seldom look like draws from a prior under which arms move together.
+    Nearly all weight then falls on a few of them. Here the prior is, or is replaced by, a normal
+    distribution truncated to a box. The likelihood of arm i's data is replaced by a normal factor,
+    the *site*
+
+        exp(h_i x - tau_i x^2 / 2),  h = SITE_POWER (g + H m),  tau = SITE_POWER H,
+
+    with the slope g and the curvature -H of the log-likelihood at a mean m. So prior times sites is
+    again a normal distribution truncated to the box. The arms are drawn one after the other, each
+    given those before it (as in GHK). Each draw is from a logistic distribution of the same centre
+    and width, truncated to the arm's own interval; its heavier tails keep the weights small. The
+    arms that the box restricts most come first, so that the mass in their intervals does not depend
+    on other draws.
+
+    Arguments:
+        problem: likelihood and prior. A truncated multivariate normal is taken as it is. Any other
+            prior is replaced by the normal distribution with the moments of its draws, truncated to
+            the means' support.
+        draws: (M, K) from the prior, for the moments.
+
+    Raises:
+        numpy.linalg.LinAlgError: if the covariance of the draws is singular.
+    """
+
+    has_likelihood = False
+
+    def __init__(self, problem: BanditProblem, draws: np.ndarray) -> None:
+        super().__init__(problem)
+        prior: Any = problem.prior
+        centre, covariance = draws.mean(axis=0), np.cov(draws, rowvar=False)
+        if problem.offers("normal_box"):
+            centre = np.full(problem.num_arms, prior.mean, dtype=np.float64)
+            covariance = np.asarray(prior.covariance)
+        np.linalg.cholesky(covariance)
+        self._precision = np.linalg.inv(covariance)
+        self._box, self._average = problem.arm_support(), draws.mean(axis=0)
+        self._centre = centre
+        prior_pulls = np.square(problem.likelihood.reward_std(self._average)) / np.diag(covariance)
+        self._extra = np.maximum(MIN_EXTRA_PULLS, EXTRA_FRACTION * prior_pulls)
+
+    def update(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Find the sites of every arm, and the order of drawing; see `Posterior.update`.
+
+        With V the variance of a reward, g = (s - n m) / V and H = (n + g V') / V.
+        """
+        super().update(rng, counts, sums)
+        means = (self._extra * self._average + sums) / (self._extra + counts)
+        low, high = self._box.T
+        step = VARIANCE_STEP * np.minimum(np.minimum(means - low, high - means), 1.0)
+        points = np.stack([means, means - step, means + step])
+        variance, below, above = np.square(self.problem.likelihood.reward_std(points))
+        slope = (sums - counts * means) / variance
+        curvature = (counts + slope * (above - below) / (2 * step)) / variance
+        tau = SITE_POWER * np.maximum(curvature, 0.0)
+        h = SITE_POWER * slope + tau * means
+        covariance = np.linalg.inv(self._precision + tau[..., None] * np.eye(len(low)))
+        push = h - tau * self._centre
+        centre = self._centre + (covariance @ push[..., None])[..., 0]
+        self._normals = order_arms(self._box, centre, covariance)
+
+    def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
+        """Draw m vectors of means for each lane; see `Proposal.draw`."""
+        levels = rng.random((len(self._box), len(lanes), num_samples))
+        means = np.empty((len(lanes), len(self._box), num_samples))
+        log_densities = draw_in_order(self._normals, lanes, levels, means)
+        winners = random_argmax(rng, means.swapaxes(1, 2).reshape(-1, len(self._box)))
+        return Draws(means, winners.reshape(log_densities.shape), log_densities)
+
+    def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return the (R, m) log-densities of (R, K, m) means; see `Proposal.log_density`."""
+        given = np.ascontiguousarray(means)
+        return np.asarray(draw_in_order(self._normals, lanes, np.empty((0, 0, 0)), given))
+
+
+@kernel
+def draw_in_order(
+    normals: OrderedNormals, lanes: np.ndarray, levels: np.ndarray, means: np.ndarray
 ) -> np.ndarray:
-    """Return the (R, m) log-weights of means: log prior + log likelihood - log q, to a constant.
+    """Draw the means of all arms, each given those before it, and return log-densities.
+
+    With L the Cholesky factor and c the centre, the mean of the k-th arm in the order is
+
+        x_k = c_k + sum_{i <= k} L_ki z_i,
+
+    and z_k is drawn from between the ends of the box less all other terms, over L_kk.
 
     Args:
-        proposal: q, which may leave the likelihood out.
-        lanes: (R,) the lanes that the means are for.
-        means: (R, K, m), drawn from any distribution.
-        log_densities: (R, m) log q of them, if it is known.
+        normals: of N lanes.
+        lanes: (R,) of these.
+        levels: (K, R, m) uniform variates, of which means are quantiles; empty if means are given.
+        means: (R, K, m) is written to, strictly inside the box; or is read.
+
+    Returns:
+        (R, m) log-densities of the means.
+    """
+    num_arms, num_samples, is_drawn = means.shape[1], means.shape[2], levels.size > 0
+    log_densities, z = np.zeros((lanes.size, num_samples)), np.empty((num_arms, num_samples))
+    for r in range(lanes.size):
+        factor, order = normals.factor[lanes[r]], normals.order[lanes[r]]
+        for k in range(num_arms):
+            x, low, high = means[r, order[k]], normals.box[order[k], 0], normals.box[order[k], 1]
+            lowest, highest = np.nextafter(low, high), np.nextafter(high, low)
+            for j in range(num_samples):
+                centre, scale = normals.centre[lanes[r], k], factor[k, k]
+                for i in range(k):
+                    centre += factor[k, i] * z[i, j]
+                first, last = (low - centre) / scale, (high - centre) / scale
+                value = levels[k, r, j] if is_drawn else (x[j] - centre) / scale
+                z[k, j], log_density = draw_logistic(first, last, value, is_drawn)
+                log_densities[r, j] += log_density
+                if is_drawn:
+                    x[j] = min(max(centre + scale * z[k, j], lowest), highest)
+    return log_densities
+
+
+@inner
+def draw_logistic(low: float, high: float, value: float, is_level: bool) -> tuple[float, float]:
+    """Return a draw from a truncated logistic distribution around 0, and its log-density.
+
+    With slope a, y = a z, and S(y) = 1 / (1 + e^y) the probability beyond a point, the draw of
+    level v in an interval from y_1 to y_2 has
+
+        S(y) = v S(y_2) + (1 - v) S(y_1),    y = log((1 - S(y)) / S(y)),
+        density of z = a S(y) (1 - S(y)) / (S(y_1) - S(y_2)).
+
+    An interval below 0 is mirrored. Of one above 0, all S are multiplied by e^n, with n = y_1, so
+    that nothing is lost, however far out it lies; else n is 0.
+
+    Args:
+        low: end of the interval, in standard deviations of the normal distribution that this stands
+            in for.
+        high: the same.
+        value: the level, of which the draw is a quantile; or a point in its place.
+        is_level: which of these.
+    """
+    sign = -1.0 if high < 0.0 else 1.0
+    first, last = (-high, -low) if high < 0.0 else (low, high)
+    nearest = max(first, 0.0)
+    slope = max(nearest, LOGISTIC_SLOPE)
+    n = slope * nearest
+    exp_first, exp_last = math.exp(-slope * abs(first)), math.exp(n - slope * last)
+    below_first, unit = exp_first / (1.0 + exp_first), 1.0  # 1 - S(y_1), and e^-n
+    if first > 0.0:
+        below_first, unit = 1.0 / (1.0 + exp_first), exp_first
+    beyond_last = exp_last / (1.0 + unit * exp_last)  # e^n S(y_2)
+    mass = max(1.0 / (1.0 + exp_first) - beyond_last, MIN_MASS)  # e^n (S(y_1) - S(y_2))
+    z = value
+    if is_level:
+        below, beyond = below_first + value * unit * mass, beyond_last + (1.0 - value) * mass
+        y = n + math.log(max(below, MIN_MASS) / beyond)
+        z = min(max(sign * y / slope, low), high)
+    y = abs(slope * z)
+    sum_of_two = 1.0 + math.exp(-y)  # S(y) (1 - S(y)) is e^-|y| over its square
+    return z, n - y + math.log(slope / (mass * sum_of_two * sum_of_two))
+
+
+@kernel
+def order_arms(box: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> OrderedNormals:
+    """Return normal distributions, the next arm that whose interval has the least logistic mass.
+
+    That is given those before, which are at their means; if these are outside the box, at its end.
+    This is the Cholesky factorisation with pivots: after k arms the others have the covariance
+    rest = Sigma - L L', the next column of L is that of the pivot over the root of its variance,
+    and the means given the arms before are mean + L z.
+
+    Args:
+        box: (K, 2) ends of each arm's interval.
+        mean: (N, K) of normal distributions before truncation.
+        covariance: (N, K, K) of these.
+    """
+    num_lanes, num_arms = mean.shape
+    order, centre = np.empty(mean.shape, dtype=np.int64), np.empty(mean.shape)
+    factor, columns = np.empty(covariance.shape), np.empty((num_arms, num_arms))
+    for n in range(num_lanes):
+        expected, rest = mean[n].copy(), covariance[n].copy()
+        is_left = np.ones(num_arms, dtype=np.bool_)
+        for k in range(num_arms):
+            pivot, least = -1, math.inf
+            for i in range(num_arms):
+                if is_left[i]:
+                    slope = LOGISTIC_SLOPE / math.sqrt(rest[i, i])
+                    high, low = (box[i, 1] - expected[i]) * slope, (box[i, 0] - expected[i]) * slope
+                    mass = round((math.tanh(high / 2) - math.tanh(low / 2)) / 2, MASS_DIGITS)
+                    if mass < least:
+                        pivot, least = i, mass
+            order[n, k], centre[n, k], scale = pivot, mean[n, pivot], math.sqrt(rest[pivot, pivot])
+            nearest = min(max(expected[pivot], box[pivot, 0]), box[pivot, 1])
+            z = (nearest - expected[pivot]) / scale
+            for i in range(num_arms):
+                columns[i, k] = rest[pivot, i] / scale if is_left[i] else 0.0
+                expected[i] += z * columns[i, k]
+            for i in range(num_arms):
+                for j in range(num_arms):
+                    rest[i, j] -= columns[i, k] * columns[j, k]
+            is_left[pivot] = False
+        for k in range(num_arms):
+            copy_array(columns[order[n, k]], factor[n, k])
+    return OrderedNormals(box, order, centre, factor)
+
+
+def make_proposals(problem: BanditProblem, kind: str) -> list[Proposal]:
+    """Return the proposal that an argument of `RacingThompson` names, and others after it.
+
+    Args:
+        problem: likelihood and prior.
+        kind: "reference" (Table 1) or "matched" (see `match_proposals`).
 
     Raises:
-        ValueError: if the prior's log-density is NaN or +inf, or has the wrong shape.
+        ValueError: if the name is unknown, or nothing of that kind fits the problem.
     """
-    if proposal.posterior is not None:
-        return np.zeros((means.shape[0], means.shape[2]))
-    if proposal.natural_parameters is None:
-        log_prior = log_weights = prior_log_density(proposal.problem, means)
-    else:
-        coefficients, *ends = proposal.natural_parameters
-        log_prior = log_weights = add_statistics(coefficients, proposal.centre(means))
-        if ends:
-            is_outside = ((means < ends[0]) | (means > ends[1])).any(axis=1)
-            log_prior = log_weights = np.where(is_outside, -np.inf, log_prior)
-    if not proposal.has_likelihood:
-        data = proposal.counts[lanes][..., None], proposal.sums[lanes][..., None]
-        log_likelihood = proposal.problem.likelihood.log_likelihood(means, *data)
-        log_weights = log_weights + log_likelihood.sum(axis=1)
-    if log_densities is None:
-        log_densities = proposal.log_density(lanes, means)
-    with np.errstate(invalid="ignore"):
-        return np.where(log_prior == -np.inf, -np.inf, log_weights - log_densities)
+    if check_choice("proposal", kind, ("reference", "matched")) == "matched":
+        return match_proposals(problem)
+    if not is_compiled(problem.likelihood):
+        name = problem.likelihood.name
+        condition = f"be 'matched' for {name} rewards, which have no compiled row in Table 1"
+        raise ValueError(message("proposal", condition, kind))
+    proposals = [reference_proposal(problem)]
+    with suppress(ValueError):  # if nothing resembles the prior
+        others = match_proposals(problem)
+        proposals += [other for other in others if not isinstance(other, ConjugateProposal)]
+    return proposals
 
 
-def draw_weighted(
-    rng: Generator, proposal: Proposal, lanes: np.ndarray, num_samples: int
-) -> WeightedDraws:
-    """Return m weighted draws of the proposal for each of (R,) lanes."""
-    draws = proposal.draw(rng, lanes, num_samples)
-    log_weights = find_log_weights(proposal, lanes, draws.means, draws.log_densities)
-    return WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
+def reference_proposal(problem: BanditProblem) -> Proposal:
+    """Return the paper's proposal, the posterior of Table 1."""
+    posterior = reference_posterior(problem)
+    is_proper = bool(posterior.is_proper.all())
+    fallback = posterior if is_proper else matched_posterior(problem)
+    return ConjugateProposal(problem, posterior, fallback)
 
 
-def prior_log_density(problem: BanditProblem, means: np.ndarray) -> np.ndarray:
-    """Return the prior's (R, m) log-density of (R, K, m) means; arms go last, as it expects.
+def match_proposals(problem: BanditProblem) -> list[Proposal]:
+    """Return the proposals that resemble the problem's own prior, the one to race with first.
+
+    For a conjugate prior that is its posterior; for a mixture that gives its components, the
+    posterior itself; for a prior of independent arms, a `TableProposal`. Else it is a
+    `TableProposal` or a `NormalProposal`, by their efficiencies without data; TARGET_EFFICIENCY is
+    enough for a table. The other one follows if its efficiency is at least MIN_RIVAL_EFFICIENCY,
+    and then Table 1, which follows the data most. Likelihoods without a row in Table 1 have tables
+    alone. Candidates are tried with generators of their own: the choice is a function of the
+    problem.
 
     Raises:
-        ValueError: if it is NaN or +inf.
+        ValueError: if no candidate can stand in for the prior.
     """
-    wanted = means.shape[0], means.shape[2]  # densities of SciPy drop dimensions of length 1
-    log_density = np.reshape(problem.prior.log_density(means.swapaxes(1, 2)), wanted)
-    if not (log_density < np.inf).all():
-        raise ValueError("prior.log_density must be finite or -inf, got NaN or +inf.")
-    return log_density
+    is_named = is_compiled(problem.likelihood)
+    if is_named and is_conjugate(problem.likelihood, problem.prior):
+        posterior = conjugate_posterior(problem)
+        return [ConjugateProposal(problem, posterior, posterior)]
+    if problem.offers("shared_components"):
+        with suppress(ValueError):  # if a component is too rough for a table
+            return [MixtureProposal(problem)]
+    num_draws = min(NUM_FIT_DRAWS, max(NUM_TRIAL_SAMPLES, NUM_FIT_MEANS // problem.num_arms))
+    rng = make_generator("draws of the prior to match")
+    draws = problem.prior.sample(rng, (num_draws, problem.num_arms))
+    kinds: list[Callable[..., Proposal]] = [TableProposal]
+    if is_named and not problem.offers("arm_log_density"):
+        kinds.append(NormalProposal)
+    ranked: list[tuple[float, Proposal]] = []
+    for kind in kinds:
+        with suppress(ValueError):  # this prior is not of the kind that it can stand in for
+            proposal = kind(problem, draws)
+            efficiency = estimate_efficiency(proposal)
+            ranked.append((min(efficiency, TARGET_EFFICIENCY), proposal))
+    ranked.sort(key=lambda pair: -pair[0])  # stable
+    chosen = [proposal for efficiency, proposal in ranked[:1] if efficiency > 0]
+    if not chosen:
+        raise ValueError(
+            "problem.prior must have a density where tables or normal distributions can stand in "
+            f"for it, for proposal='matched' and {problem.likelihood.name} rewards, got "
+            f"{problem.prior!r}; use SMCThompson."
+        )
+    rivals = [rival for efficiency, rival in ranked[1:] if efficiency >= MIN_RIVAL_EFFICIENCY]
+    if is_named and not (chosen[0].posterior or problem.offers("normal_box")):
+        rivals.append(reference_proposal(problem))
+    return chosen + rivals
 
 
-def make_weight_error(proposal: Proposal, lane: int, where: str, remedy: str = "") -> ValueError:
-    """Return the error that no draw for a lane has weight, given its data."""
-    counts, sums = proposal.counts[lane].tolist(), proposal.sums[lane].tolist()
-    where += f" in lane {lane}" if len(proposal.counts) > 1 else ""
-    return ValueError(
-        f"prior.log_density must be above -inf at some draw from the proposal, got -inf at all "
-        f"{where}, whose counts {counts} and sums {sums} are hardly possible under the "
-        f"prior{remedy}."
-    )
-
-
-def split_lanes(lanes: np.ndarray, means_per_lane: int) -> list[np.ndarray]:
-    """Split (R,) lanes into parts of about MEANS_PER_TILE means."""
-    step = max(1, MEANS_PER_TILE // means_per_lane)
-    return [lanes[start : start + step] for start in range(0, len(lanes), step)]
+def estimate_efficiency(proposal: Proposal) -> float:
+    """Return a proposal's efficiency without data; 0 if no weight is positive."""
+    rng, shape = make_generator("trial of a proposal"), (1, proposal.problem.num_arms)
+    proposal.update(rng, np.zeros(shape, dtype=np.int64), np.zeros(shape))
+    lane = np.arange(1)
+    draws = draw_weighted(rng, proposal, lane, NUM_TRIAL_SAMPLES)
+    return float(draws.effective_sample_size()[0] / NUM_TRIAL_SAMPLES)

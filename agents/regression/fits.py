@@ -115,19 +115,19 @@ class CoefficientFits:
         self.components, self.first_sites, self.normal = describe_prior(problem)
         self.start(0)
 
-    def start(self, num_lanes: int, dtype: Any = np.int64) -> None:
-        """Prepare for so many lanes without data, whose counts have a type."""
+    def start(self, num_lanes: int) -> None:
+        """Prepare for so many lanes without data."""
         self.num_discounts = self.num_removals = np.zeros(0, dtype=np.int64)
         self._summary = None
-        self._begin(num_lanes, dtype, self.normal)
+        self._begin(num_lanes, self.normal)
 
-    def _begin(self, num_lanes: int, dtype: Any, prior_rows: np.ndarray) -> None:
+    def _begin(self, num_lanes: int, prior_rows: np.ndarray) -> None:
         """Begin with (d, d + 1) rows of a prior."""
         self._prior_rows = prior_rows
         _, groups = connected_components(prior_rows[:, :-1] != 0)
         _, first, which = np.unique(groups, return_index=True, return_inverse=True)
         self.labels = first[which]  # the lowest coefficient that each depends on
-        no_rows = np.zeros((num_lanes, 0), dtype=dtype), np.zeros((num_lanes, 0, 2))
+        no_rows = np.zeros((num_lanes, 0)), np.zeros((num_lanes, 0, 2))
         self._arrange(*no_rows, np.tile(self.first_sites, (num_lanes, 1, 1)))
 
     def restart(self, mask: np.ndarray) -> None:
@@ -141,7 +141,8 @@ class CoefficientFits:
 
     def update(self, rows: Rows) -> None:
         """Bring all lanes to their data."""
-        self.data = Data(rows.columns, rows.counts, rows.sums)
+        # Counts as floats, which discounted ones are, so that one signature is compiled.
+        self.data = Data(rows.columns, rows.counts.astype(np.float64), rows.sums)
         if rows.summary is not self._summary:
             self._take_summary(rows)
         if isinstance(rows, ForgettingRows):
@@ -149,9 +150,6 @@ class CoefficientFits:
         if self.next_renewal.all() and self.has_seen(rows):
             return
         fit = self.fit
-        if rows.counts.dtype != fit.seen.dtype:  # since a weight was no integer
-            self.fit = fit = fit._replace(seen=fit.seen.astype(rows.counts.dtype))
-            self.num_rewards, self.next_renewal = self.num_rewards + 0.0, self.next_renewal + 0.0
         if more := rows.counts.shape[1] - fit.seen.shape[1]:
             extra = (0, 0), (0, more)
             seen, sites = np.pad(fit.seen, extra), np.pad(fit.sites, (*extra, (0, 0)))
@@ -178,13 +176,13 @@ class CoefficientFits:
         if summary is not None:
             prior_rows = join_rows(np.vstack([self.normal, summary]))
         if not np.array_equal(prior_rows, self.fit.prior):
-            self._begin(len(rows.counts), rows.counts.dtype, prior_rows)
+            self._begin(len(rows.counts), prior_rows)
         self._prior_rows = prior_rows
 
     def _follow_forgetting(self, rows: ForgettingRows) -> None:
         """Scale all sites by the discounts since; where rows were removed, begin with the prior."""
         if not np.array_equal(rows.num_removals, self.num_removals):
-            self.start(len(rows.counts), rows.counts.dtype)
+            self.start(len(rows.counts))
             self.num_discounts = rows.num_discounts.copy()
             self.num_removals = rows.num_removals.copy()
             return
@@ -289,8 +287,10 @@ class CoefficientFits:
         fit.prior_sites[lanes] = np.where(is_own, sites, fit.prior_sites[lanes])
 
     def _resume(self) -> None:
-        """Name the arrays of a saved agent again."""
-        self.fit = Fit(*self.fit)
+        """Name the arrays of a saved agent again; counts were integers in files before."""
+        fit = Fit(*self.fit)
+        self.fit = fit._replace(seen=fit.seen.astype(np.float64))
+        self.num_rewards, self.next_renewal = self.num_rewards + 0.0, self.next_renewal + 0.0
 
     def _arrange(self, seen: np.ndarray, sites: np.ndarray, prior_sites: np.ndarray) -> None:
         """Make room for the blocks that labels say, given what rows and coefficients have."""
@@ -315,8 +315,7 @@ class CoefficientFits:
         )
         self.efficiencies = np.ones((num_lanes, num_blocks))
         self.lengths = np.ones((num_lanes, num_blocks), dtype=np.int64)
-        self.num_rewards = np.zeros((num_lanes, num_blocks), dtype=seen.dtype)
-        self.next_renewal = np.zeros((num_lanes, num_blocks), dtype=seen.dtype)
+        self.num_rewards, self.next_renewal = np.zeros((2, num_lanes, num_blocks))
 
 
 def join_blocks(data: Data, seen: np.ndarray, labels: np.ndarray) -> bool:

@@ -1,6 +1,6 @@
 """Compiled log-likelihoods of linear predictors, of one or of a tile of rows.
 
-Same formulas as `bandit_gym.likelihoods.links`, without what does not depend on the predictor. Of
+Same formulas as `bandit_gym.likelihoods.LINKS`, without what does not depend on the predictor. Of
 a tile they take a quarter of the time that NumPy needs: exponentials are polynomials that the
 compiler turns into vector instructions, and of rows of one reward the product of 1 + e^-|eta| is
 taken before its logarithm, one logarithm for 512 rows.

@@ -148,7 +148,7 @@ class ContextualBanditEnv(DrawnLanes, BanditEnv):
 
     Description:
         The coefficients theta are drawn from the problem's prior at each reset, and stay. Features
-        come anew at each step. See `bandit_gym.likelihoods.links` for g.
+        come anew at each step. See `bandit_gym.likelihoods.Link` for g.
 
     Actions:
         Discrete(K): the arm to pull.

@@ -3,4 +3,3 @@
 from bandit_gym.likelihoods.built_in import *
 from bandit_gym.likelihoods.built_in import is_binary as is_binary
 from bandit_gym.likelihoods.checker import check_likelihood
-from bandit_gym.likelihoods.links import LINKS, Link

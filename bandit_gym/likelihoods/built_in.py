@@ -1,4 +1,4 @@
-"""Likelihoods: the base class, and all that come with the project.
+"""Likelihoods: the base class, all that come with the project, and their links to features.
 
 A likelihood is a natural exponential family of rewards with its mean as parameter. Each built-in
 distribution is drawn by inverse CDF from one uniform per pull, so that two agents that meet the
@@ -6,7 +6,7 @@ same uniforms meet the same noise for any arms they choose.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
@@ -32,10 +32,12 @@ from bandit_gym.numerics.variates import (
 
 __all__ = [
     "LIKELIHOODS",
+    "LINKS",
     "Bernoulli",
     "Exponential",
     "Gaussian",
     "Likelihood",
+    "Link",
     "Poisson",
     "likelihood_from_dict",
     "make_likelihood",
@@ -398,6 +400,67 @@ def is_binary(likelihood: Likelihood) -> bool:
 
 BUILT_IN: tuple[type[Likelihood], ...] = (Bernoulli, Exponential, Gaussian, Poisson)
 LIKELIHOODS = {likelihood.name: likelihood for likelihood in BUILT_IN}
+
+MAX_LOG_MEAN = 700.0
+"""Of a linear predictor under the log link: e^eta overflows at 709."""
+
+LinkFormula = Callable[[FloatArray, RealArray, RealArray, float], FloatArray]
+"""Of linear predictors, counts n, sums s, and the std of Gaussian noise."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """How a mean follows from a linear predictor, for rewards with features; all is elementwise.
+
+    The mean of arm a is g^-1(eta) with eta = x_a . theta, where x_a are the arm's features and
+    theta the coefficients: a generalised linear model.
+
+    | likelihood  | link     | mean             | log-likelihood of n rewards of sum s         |
+    |-------------|----------|------------------|----------------------------------------------|
+    | bernoulli   | logit    | 1 / (1 + e^-eta) | s eta - n log(1 + e^eta)                     |
+    | gaussian    | identity | eta              | -n (s / n - eta)^2 / (2 std^2)               |
+    | poisson     | log      | e^eta            | s eta - n e^eta                              |
+    | exponential | log      | e^eta            | -n eta - s e^-eta                            |
+
+    Terms without eta are left out. All but the last are canonical.
+
+    Attributes:
+        name: "logit", "identity" or "log".
+        mean: of a reward, given linear predictors eta.
+        log_likelihood: of n rewards of sum s, given eta and the std of Gaussian noise.
+
+    References:
+        McCullagh and Nelder (1989), "Generalized Linear Models", chapter 2.
+    """
+
+    name: str
+    mean: Callable[[FloatArray], FloatArray]
+    log_likelihood: LinkFormula
+
+
+def _mean_of_log(eta: FloatArray) -> FloatArray:
+    return np.exp(np.clip(eta, -MAX_LOG_MEAN, MAX_LOG_MEAN))
+
+
+def _softplus(eta: FloatArray) -> FloatArray:
+    """Return log(1 + e^eta), for a fourth of the cost of `logaddexp`."""
+    return np.asarray(np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta))))
+
+
+def _gaussian(eta: FloatArray, n: RealArray, s: RealArray, std: float) -> FloatArray:
+    """Complete the square, because n eta^2 - 2 s eta would cancel for large n."""
+    return np.asarray(-0.5 * n * np.square((np.divide(s, np.maximum(n, 1)) - eta) / std))
+
+
+LINKS: Mapping[type[Likelihood], Link] = {
+    Bernoulli: Link(
+        "logit", scipy.special.expit, lambda eta, n, s, _: s * eta - n * _softplus(eta)
+    ),
+    Gaussian: Link("identity", lambda eta: np.asarray(eta, dtype=np.float64), _gaussian),
+    Poisson: Link("log", _mean_of_log, lambda eta, n, s, _: s * eta - n * _mean_of_log(eta)),
+    Exponential: Link("log", _mean_of_log, lambda eta, n, s, _: -n * eta - s * _mean_of_log(-eta)),
+}
+"""The link of each likelihood that takes features."""
 
 
 def likelihood_from_dict(settings: Mapping[str, Any]) -> Likelihood:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agents import RacingThompson
-from agents.racing.proposals import ConjugateProposal, Proposal, add_statistics
+from agents.racing.proposals import ConjugateProposal
+from agents.racing.races import Proposal, add_statistics
 from agents.racing.stopping import Paper, threshold_function
 from bandit_gym.problem import BanditProblem
 from scripts.studies.claims import ClaimMeasure

@@ -327,11 +327,25 @@ HARD = (
 )
 
 
-@pytest.mark.parametrize("name", HARD)
-def test_an_agent_is_right_or_says_that_it_is_not(name):
-    agents = ["exact", "racing", "racing_paper", "smc_paper"]
-    agents += ["smc"] * (HARD.index(name) % 4 == 1)  # the dearest
-    verdicts = {agent: adversarial_verdict(agent, name) for agent in agents}
+AGENTS = "exact racing racing_paper smc_paper"
+OF_PARTICLES = (
+    "Bernoulli, comb of 9 teeth",
+    "Gaussian, vague prior",
+    "Bernoulli, rare camp of all arms",
+)
+"""Cases for `smc`, which is dear: the first of them each day, the others by night."""
+
+
+@pytest.mark.parametrize(
+    ("name", "agents"),
+    [
+        *((name, AGENTS) for name in HARD),
+        (OF_PARTICLES[0], "smc"),
+        *(pytest.param(name, "smc", marks=pytest.mark.nightly) for name in OF_PARTICLES[1:]),
+    ],
+)
+def test_an_agent_is_right_or_says_that_it_is_not(name, agents):
+    verdicts = {agent: adversarial_verdict(agent, name) for agent in agents.split()}
     assert set(verdicts.values()) <= {"right", "flagged", "refused"}, verdicts
 
 

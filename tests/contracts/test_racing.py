@@ -13,7 +13,7 @@ from surface import started
 
 from agents import RacingThompson
 from agents.racing.coverage import PriorSample
-from agents.racing.normal import draw_logistic
+from agents.racing.proposals import draw_logistic
 from agents.racing.races import Races
 from agents.racing.stopping import Paper, make_stop
 from agents.racing_thompson import run_algorithm_2

@@ -16,7 +16,7 @@ from surface import list_capabilities, problem_of, started
 
 from agents.oracle import action_probabilities
 from agents.racing.coverage import estimate_bias
-from agents.racing.proposals import draw_weighted
+from agents.racing.races import draw_weighted
 from bandit_gym.doubts import Doubt
 from bandit_gym.fidelity.distance import measure_excess
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson, check_likelihood
@@ -480,6 +480,13 @@ def test_propensities_from_few_heavy_draws_are_right_or_warned_of(prior, counts,
     assert caught or distance <= max(0.01, posterior.best_arm_error())
 
 
+@pytest.fixture
+def few_weighted_draws(monkeypatch):
+    """Let answers rest on the fewest draws, where they are doubted however many there are."""
+    monkeypatch.setattr("agents.racing.posterior.WEIGHTED_DRAWS", (10_000,))
+
+
+@pytest.mark.usefixtures("few_weighted_draws")
 def test_propensities_that_are_doubted_say_why_and_how_far_off_they_may_be():
     data = [*DIVIDED[0], 5, 5], [*DIVIDED[1], 0, 0]
     problem = BanditProblem(Bernoulli(), Shares(), 12)
@@ -493,6 +500,7 @@ def test_propensities_that_are_doubted_say_why_and_how_far_off_they_may_be():
     assert [each.filename for each in caught] == [__file__]
 
 
+@pytest.mark.usefixtures("few_weighted_draws")
 @pytest.mark.filterwarnings("error")
 def test_a_run_that_records_propensities_does_not_repeat_the_warning():
     env = gym.make("bandit_gym:CustomBandit-v0", prior=Shares(), num_arms=12)

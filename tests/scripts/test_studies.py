@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from agents import RacingThompson
-from agents.racing.posterior import reference_proposal
-from agents.racing.proposals import find_log_weights
+from agents.racing.proposals import reference_proposal
+from agents.racing.races import find_log_weights
 from agents.racing.stopping import threshold_function
 from bandit_gym.fidelity.suite import DensityOnly
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson

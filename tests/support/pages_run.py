@@ -44,6 +44,7 @@ REDUCED = {
     r"bandit-gym compare --propensities": f"{FIRST} --horizon 3",
     r"bandit-gym compare( --(agents|env).*)?": FIRST,
     r"bandit-gym film .*": "--horizon 5",
+    r"bandit-gym run \S+( --out \S+)?": "--backend serial",
     r"bandit-gym fidelity --suite adversarial.*": "--only sure --scale 0.01",
     r"bandit-gym fidelity --suite contextual-v1 .*": "--scale 0.001 --only 'd = 2, 10 rows'",
     r"bandit-gym report DIR": "--format png",

@@ -59,8 +59,8 @@ def test_two_correlated_arms_have_the_law_of_a_double_integral(likelihood, count
 
 def test_gaussian_arms_in_a_wide_box_have_the_law_of_a_normal_difference(rng):
     problem = _dependent(Gaussian(2.0), CORRELATED, low=-50.0, high=50.0)
-    counts = rng.integers(0, 1000, (16, 2))
-    sums = counts * rng.normal(0.5, 0.1, (16, 2))
+    counts = rng.integers(0, 1000, (6, 2))
+    sums = counts * rng.normal(0.5, 0.1, (6, 2))
     precision = np.linalg.inv(CORRELATED) + counts[:, :, None] * np.eye(2) / 4.0
     covariance = np.linalg.inv(precision)
     pull = np.linalg.inv(CORRELATED) @ [0.5, 0.5] + sums / 4.0
