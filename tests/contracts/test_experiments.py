@@ -233,13 +233,14 @@ def test_agents_have_streams_of_their_own(tmp_path):
 
 
 def test_recording_propensities_changes_no_other_number(tmp_path):
-    settings = {"environments": [{"env": ENV, "num_arms": 3}], "agents": ["exact", "smc"]}
+    agents = ["exact", {"agent": "racing", "stopping": 9}]
+    settings = {"environments": [{"env": ENV, "num_arms": 3}], "agents": agents}
     plain = play(tmp_path / "plain", **settings)
     told = play(tmp_path / "told", **settings, propensities=True)
     assert set(told) - set(plain) == {"propensity", "propensity_is_exact"}
     assert told[plain.columns].drop(columns="experiment").equals(plain.drop(columns="experiment"))
     exact = told[told["agent"] == "exact"]
-    assert (exact["propensity_is_exact"] == 1).all()
+    assert told["propensity_is_exact"].tolist() == (told["agent"] == "exact").tolist()
     assert exact["propensity"].between(0, 1, inclusive="right").all()
     decided = play(tmp_path / "decided", **settings, propensities="decide")
     assert (decided["propensity_is_exact"] == 1).all() and (decided["propensity"] > 0).all()
