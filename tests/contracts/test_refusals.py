@@ -227,12 +227,16 @@ OWN_PRIORS = [
 ]
 
 
+GRADED = {"name": "bernoulli", "graded": True, "concentration": 3}
 LIKELIHOODS = [
     ("gaussian", "likelihood must be a dict with the key 'name', got 'gaussian'."),
     ({"name": "gausian"}, "the nearest known one is 'gaussian'."),
     ({"name": 3}, "likelihood name must be one of 'bernoulli', 'exponential',"),
     ({"name": "poisson", "std": 1.0}, "must have no keys but 'name', got 'std'"),
     ({"name": "gaussian", "std": True}, "std must be a finite number above 0"),
+    (GRADED | {"graded": False}, "concentration must be None without graded=True, got 3"),
+    (GRADED | {"concentration": 0}, "concentration must be", "got 0"),
+    (GRADED | {"graded": 1}, "graded must be True or False, got 1"),
 ]
 
 
@@ -293,6 +297,8 @@ WHOLE, AT_LEAST_0 = "an integer of at least 0 under poisson", "a finite number o
 REWARDS = [
     (Bernoulli(), 0.5, "reward must be 0 or 1 under bernoulli rewards, got 0.5"),
     (Bernoulli(), np.nan, "reward must be 0 or 1 under bernoulli rewards, got nan."),
+    (Bernoulli(graded=True), -0.1, "reward must be a number from 0 to 1 under bernoulli"),
+    (Bernoulli(graded=True), 1.1, "reward must be a number from 0 to 1 under bernoulli"),
     (Exponential(), -0.1, f"reward must be {AT_LEAST_0} exponential rewards, got -0.1."),
     (Gaussian(), np.nan, "reward must be a finite number under gaussian rewards, got nan."),
     (Poisson(), -1.0, f"reward must be {WHOLE} rewards, got -1.0."),

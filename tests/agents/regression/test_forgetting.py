@@ -196,22 +196,6 @@ def test_totals_of_rows_are_as_many_rewards(name: str, options: dict[str, Any]) 
     np.testing.assert_allclose(told.posterior(contexts).mean(), expected, atol=rounding)
 
 
-@pytest.mark.parametrize("options", [{"discount": 0.9}, {"window": 13}])
-def test_saved_agents_go_on_as_they_were(options: dict[str, Any], tmp_path: Any) -> None:
-    features, rewards = make_data()
-    problem = ContextualProblem(Gaussian(STD), Normal(0.3, PRIOR_STD), 2, 2)
-    agent = agents.LinUCB(problem, **options)
-    learn(agent, features, rewards)
-    agent.save(tmp_path / "agent")
-    twin = agents.load(tmp_path / "agent")
-    for row, reward in zip(features, rewards, strict=True):
-        assert agent.act(features[:4] + reward) == twin.act(features[:4] + reward)
-        agent.observe(0, reward, observation=row)
-        twin.observe(0, reward, observation=row)
-    np.testing.assert_array_equal(agent.evidence.counts, twin.evidence.counts)
-    np.testing.assert_array_equal(agent.evidence.sums, twin.evidence.sums)
-
-
 @pytest.mark.parametrize("options", [{"discount": 0.5}, {"window": 13}])
 def test_old_rows_go(options: dict[str, Any]) -> None:
     features = np.random.default_rng(3).standard_normal((2_000, 2))
