@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from families import CONJUGATE_PROBLEMS, DensityOnly, Flat, typical_mean
 from geometric import Geometric
-from surface import started
+from surface import assert_played, started
 
 from agents import ExactThompson
 from agents.oracle import action_probabilities
@@ -106,12 +106,10 @@ def test_a_lane_that_starts_anew_forgets_its_draws():
 
 @pytest.mark.parametrize("problem", CONJUGATE_PROBLEMS, ids=lambda each: each.likelihood.name)
 def test_one_lane_plays_as_many_lanes_do(problem):
-    num, low = 20_000, typical_mean(problem.likelihood) - 0.5
+    low = typical_mean(problem.likelihood) - 0.5
     data = [0, 3, 4, 1], low * np.array([0, 3, 4, 1]) + [0, 2, 2, 0]
     alone = started("exact", problem, None, *data)
-    shares = np.bincount([alone.act() for _ in range(num)], minlength=4) / num
-    expected = alone.action_probabilities()
-    assert (abs(shares - expected) < 4 * np.sqrt(expected * (1 - expected) / num) + 1e-6).all()
+    assert_played([alone.act() for _ in range(20_000)], alone.action_probabilities(), 1e-6)
 
 
 def test_there_is_room_for_many_arms():

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from numpy.random import Generator, Philox
+from numpy.typing import ArrayLike
 
 import bandit_gym
 from agents import make_agent
@@ -207,3 +208,17 @@ def in_states(name: str, problem: BanditProblem, counts, sums, **options) -> Age
     agent = started(name, problem, len(counts), counts, sums, **options)
     agent.lane_decisions = np.sum(counts, axis=1)
     return agent
+
+
+def assert_played(arms: ArrayLike, law: ArrayLike, error: float = 0.0) -> None:
+    """Compare how often arms were played with their probabilities.
+
+    Args:
+        arms: that were played, of any shape.
+        law: (K,) probabilities.
+        error: what is allowed beside four standard errors of a frequency.
+    """
+    expected = np.asarray(law)
+    shares = np.bincount(np.ravel(arms), minlength=len(expected)) / np.size(arms)
+    allowed = 4 * np.sqrt(expected * (1 - expected) / np.size(arms)) + error
+    assert (abs(shares - expected) <= allowed).all(), (shares, law)
