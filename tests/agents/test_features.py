@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from gymnasium.error import InvalidAction
 from scipy import stats
 from surface import assert_played
 
@@ -176,8 +175,6 @@ BAD_FEATURES = [
     ("action_probabilities", (), {}, TypeError, f"observation must {SHAPE}, got None."),
     ("posterior", (NAN,), {}, ValueError, FINITE),
     ("observe", (0, 0.5), {"observation": NAN}, ValueError, FINITE),
-    ("observe", (4, 0.5), GIVEN, InvalidAction, "from 0 to 3, got 4."),
-    ("observe", (0, np.nan), GIVEN, ValueError, "reward must be a finite"),
     ("observe", (0, 0.5), ROW, ValueError, f"{SHAPE}, or (3,) of the arm pulled, got shape (2,)."),
     ("observe", (0, 0.5), {}, TypeError, NEEDED),
     ("warm_start", ([1, 0, 0, 0], TOTALS), {}, TypeError, f"observation must {ROWS}, got None."),
