@@ -78,6 +78,14 @@ class Watched(NamedTuple):
     damaged: tuple[str, ...]
 
 
+def simulate(
+    folder: Path, environments: Any, agents: Any, replications: int, horizon: Any, **settings: Any
+) -> Results:
+    """Run an experiment in a folder, in this process, and return its results."""
+    experiment = Experiment(environments, agents, replications, horizon, **settings)
+    return bandit_gym.run_experiment(experiment, folder, workers=SERIAL)
+
+
 def run_and_watch(experiment: Experiment, folder: Path, workers: Workers = SERIAL) -> Watched:
     """Run an experiment in a folder and return what it tells."""
     told: list[Any] = []
