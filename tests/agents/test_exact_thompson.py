@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from families import CONJUGATE_PROBLEMS, DensityOnly, Flat, typical_mean
 from geometric import Geometric
+from refusals import check_refusals
 from surface import assert_played, started
 
 from agents import ExactThompson
@@ -65,14 +66,12 @@ REFUSED = [
         "prior must be an object or a dict for users_geometric rewards",
     ),
     (BanditProblem(Torn(), Gamma(3.0, 2.0), 2), {}, "log_likelihood must be a number or -inf"),
-    (BanditProblem(Gaussian(), Flat(), 2), {}, "must be a density that integrates.*arm 0"),
+    (BanditProblem(Gaussian(), Flat(), 2), {}, "must be a density that integrates", "arm 0"),
 ]
 
 
 def test_what_it_cannot_hold_is_refused():
-    for problem, options, message in REFUSED:
-        with pytest.raises(ValueError, match=message):
-            ExactThompson(problem, **options)
+    check_refusals(lambda problem, options: ExactThompson(problem, **options), REFUSED)
 
 
 def test_impossible_data_are_refused_and_leave_the_agent_as_it_was():

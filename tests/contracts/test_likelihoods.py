@@ -206,8 +206,3 @@ def test_pickle_makes_an_equal_likelihood_and_parameters_or_class_another_one():
         copy = pickle.loads(pickle.dumps(likelihood))
         assert copy == likelihood and hash(copy) == hash(likelihood)
         assert all(copy != other for other in (Scaled(1.0), Gaussian(2.0)))
-
-
-def test_a_subclass_without_the_essentials_cannot_be_made():
-    with pytest.raises(TypeError, match="abstract"):
-        type("Empty", (Likelihood,), {"name": "empty", "support": (0.0, 1.0)})()
