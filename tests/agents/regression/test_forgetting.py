@@ -69,16 +69,20 @@ def test_gaussian_rewards_follow_the_weighted_formula(options: dict[str, Any]) -
 
 RACES: Any = [
     ("bernoulli", {}),
-    ("bernoulli", {"discount": 0.5}),
-    ("bernoulli", {"discount": 0.9}),
-    ("bernoulli", {"discount": 0.99}),
-    ("bernoulli", {"window": 5}),
-    ("bernoulli", {"window": 40}),
+    *(("bernoulli", {"discount": discount}) for discount in (0.5, 0.9, 0.99)),
+    *(("bernoulli", {"window": window}) for window in (5, 40)),
     ("poisson", {"discount": 0.9}),
     ("poisson", {"window": 13}),
     ("exponential", {"discount": 0.8}),
     ("exponential", {"window": 25}),
 ]
+
+
+LOG_LIKELIHOODS = {
+    "bernoulli": lambda eta, reward: reward * eta - np.logaddexp(0.0, eta),
+    "poisson": lambda eta, reward: reward * eta - np.exp(eta),
+    "exponential": lambda eta, reward: -eta - reward * np.exp(-eta),
+}
 
 
 @pytest.mark.parametrize(("name", "options"), RACES)
@@ -105,15 +109,7 @@ def test_race_follows_the_weighted_likelihood(name: str, options: dict[str, Any]
     log_density = -0.5 * np.square(theta / PRIOR_STD).sum(axis=-1)
     weights = find_weights(options) * (1.0 if name == "poisson" else WEIGHTS)
     for row, reward, weight in zip(features, rewards, weights, strict=True):
-        eta = theta @ row
-        log_density += (
-            weight
-            * {
-                "bernoulli": reward * eta - np.logaddexp(0.0, eta),
-                "poisson": reward * eta - np.exp(eta),
-                "exponential": -eta - reward * np.exp(-eta),
-            }[name]
-        )
+        log_density += weight * LOG_LIKELIHOODS[name](theta @ row, reward)
     density, values = np.exp(log_density - log_density.max()), theta @ arms.T
     is_best = values == values.max(axis=-1, keepdims=True)  # at ties on the axes' grid, shared
     is_best = is_best / is_best.sum(axis=-1, keepdims=True)
