@@ -15,7 +15,7 @@ from agents import RacingThompson
 from agents.racing.coverage import PriorSample
 from agents.racing.normal import draw_logistic
 from agents.racing.races import Races
-from agents.racing.stopping import Paper
+from agents.racing.stopping import Paper, make_stop
 from agents.racing_thompson import run_algorithm_2
 from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Poisson
@@ -213,6 +213,12 @@ def test_the_papers_race_is_its_proposal_stop_and_readings():
     found = [race(CUT, 50, name=name, **options) for name, options in ways]
     assert found[0][0].tolist() == found[1][0].tolist()
     assert found[0][1]["num_samples"].tolist() == found[1][1]["num_samples"].tolist()
+
+
+def test_a_stop_is_the_papers_a_dict_of_its_options_or_a_number():
+    stop = Paper(delta=0.3, sigma=0.2)
+    assert make_stop({"delta": 0.3, "sigma": 0.2}) == make_stop(stop.to_dict()) == stop
+    assert make_stop(20) == 20 and make_stop(None) is None
 
 
 @pytest.mark.parametrize("problem", [UNIFORM, CUT], ids=["conjugate", "tables"])
