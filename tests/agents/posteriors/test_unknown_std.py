@@ -1,5 +1,7 @@
 """Gaussian rewards of unknown deviation, `Gaussian(std=None)`: formulas, quadrature, refusals."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from refusals import check_refusals
@@ -232,8 +234,8 @@ def test_saved_agents_go_on(tmp_path):
             agent.observe(agent.act(arms), reward)
         agent.save(tmp_path / "agent.npz")
         twin = load(tmp_path / "agent.npz")
-        for one in (agent, twin):
-            one.observe(one.act(arms), 0.5)
+        for reward, one in product(REWARDS[::-1], (agent, twin)):
+            one.observe(one.act(arms), reward)
         assert (twin.posterior(arms).std() == agent.posterior(arms).std()).all()
 
 
