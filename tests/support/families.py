@@ -70,6 +70,22 @@ class DensityOnly:
         return self.prior.log_density(means) + 7.0
 
 
+class JointNormal:
+    """A user's normal prior of dependent arms, up to a constant."""
+
+    def __init__(self, mean, covariance):
+        self.law = stats.multivariate_normal(mean, covariance)
+
+    def sample(self, rng, shape):
+        """Return draws of the law."""
+        size = int(np.prod(shape[:-1], dtype=int))
+        return self.law.rvs(size, random_state=rng).reshape(shape)
+
+    def log_density(self, means):
+        """Return the log-density, and a constant."""
+        return self.law.logpdf(means) + 7.0
+
+
 class OnlyArmDensities:
     """A user's prior: the same one-dimensional law for every arm."""
 
