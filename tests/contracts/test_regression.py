@@ -12,7 +12,7 @@ from agents.base.rows import Rows
 from agents.regression.gaussian import GaussianCoefficients
 from agents.regression.posterior import CoefficientRace, LaplaceCoefficients
 from bandit_gym.doubts import Doubt
-from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
 from bandit_gym.priors import Normal, StudentT
 from bandit_gym.problem import ContextualProblem
 
@@ -239,3 +239,10 @@ def test_the_tails_of_a_users_cauchy_prior_are_met():
         played.append(found)
     error, bias = np.sqrt(2 * played[1] * (1 - played[1]) / 1800), 0.02  # twice that above
     np.testing.assert_array_less(abs(played[0] - played[1]), 4 * error + bias)
+
+
+def test_equal_densities_share_one_fitted_mixture():
+    prior = IndependentPrior(spike_and_slab(0.01), TWO_MODES, spike_and_slab(0.01))
+    fits = CoefficientRace(ContextualProblem(Poisson(), prior, 2, 3)).fits
+    means = fits.components.means
+    assert (means[0] == means[2]).all() and abs(means[1]).min() > 1.0
