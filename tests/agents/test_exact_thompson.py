@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from families import CONJUGATE_PROBLEMS, DensityOnly, Flat, typical_mean
 from geometric import Geometric
-from surface import started
+from refusals import check_refusals
+from surface import assert_played, started
 
 from agents import ExactThompson
 from agents.oracle import action_probabilities
@@ -65,14 +66,12 @@ REFUSED = [
         "prior must be an object or a dict for users_geometric rewards",
     ),
     (BanditProblem(Torn(), Gamma(3.0, 2.0), 2), {}, "log_likelihood must be a number or -inf"),
-    (BanditProblem(Gaussian(), Flat(), 2), {}, "must be a density that integrates.*arm 0"),
+    (BanditProblem(Gaussian(), Flat(), 2), {}, "must be a density that integrates", "arm 0"),
 ]
 
 
 def test_what_it_cannot_hold_is_refused():
-    for problem, options, message in REFUSED:
-        with pytest.raises(ValueError, match=message):
-            ExactThompson(problem, **options)
+    check_refusals(lambda problem, options: ExactThompson(problem, **options), REFUSED)
 
 
 def test_impossible_data_are_refused_and_leave_the_agent_as_it_was():
@@ -106,12 +105,10 @@ def test_a_lane_that_starts_anew_forgets_its_draws():
 
 @pytest.mark.parametrize("problem", CONJUGATE_PROBLEMS, ids=lambda each: each.likelihood.name)
 def test_one_lane_plays_as_many_lanes_do(problem):
-    num, low = 20_000, typical_mean(problem.likelihood) - 0.5
+    low = typical_mean(problem.likelihood) - 0.5
     data = [0, 3, 4, 1], low * np.array([0, 3, 4, 1]) + [0, 2, 2, 0]
     alone = started("exact", problem, None, *data)
-    shares = np.bincount([alone.act() for _ in range(num)], minlength=4) / num
-    expected = alone.action_probabilities()
-    assert (abs(shares - expected) < 4 * np.sqrt(expected * (1 - expected) / num) + 1e-6).all()
+    assert_played([alone.act() for _ in range(20_000)], alone.action_probabilities(), 1e-6)
 
 
 def test_there_is_room_for_many_arms():

@@ -150,18 +150,21 @@ def test_probabilities_take_an_improper_prior_when_every_arm_has_data():
     np.testing.assert_allclose(probabilities[0], expected, atol=1e-6)
 
 
-def test_improper_posterior_raises_with_the_achieved_error():
-    with pytest.raises(ToleranceError, match="error is inf.*do not integrate") as caught:
-        action_probabilities(_problem(Gaussian(), Flat()), [4, 0], [2.0, 0.0])
-    assert caught.value.error == np.inf
+CUT = TruncatedNormal(0.0, 1.0, low=-1.0, high=1.0)
+OUT_OF_REACH = [
+    (_problem(Gaussian(), Flat()), [4, 0], [2.0, 0.0], 1e-6, "error is inf.*do not integrate"),
+    (UNIFORM_ARMS, [10**15] * 2, [5 * 10**14, 5 * 10**14 + 10**7], 1e-9, "too narrow"),
+    (_problem(Gaussian(), CUT), [5, 5], [5e13, 1e14], 1e-6, "within reach"),
+]
 
 
-def test_posterior_too_narrow_for_the_tolerance_raises_with_the_achieved_error():
-    counts = [10**15, 10**15]
-    sums = [5 * 10**14, 5 * 10**14 + 10**7]
-    with pytest.raises(ToleranceError, match="too narrow") as caught:
-        action_probabilities(UNIFORM_ARMS, counts, sums, tolerance=1e-9)
-    assert caught.value.error > 1e-9
+@pytest.mark.parametrize(("problem", "counts", "sums", "tolerance", "text"), OUT_OF_REACH)
+def test_a_tolerance_out_of_reach_raises_with_the_achieved_error(
+    problem, counts, sums, tolerance, text
+):
+    with pytest.raises(ToleranceError, match=text) as caught:
+        action_probabilities(problem, counts, sums, tolerance=tolerance)
+    assert caught.value.error > tolerance
 
 
 @pytest.mark.parametrize(
@@ -174,13 +177,6 @@ def test_bathtubs_are_followed_beyond_the_last_digit_of_a_mean(counts, sums, exp
     problem = _problem(Bernoulli(), Beta(0.01, 0.01))
     probabilities, error = action_probabilities_with_error(problem, counts, sums)
     assert abs(probabilities[0] - expected) <= error <= 1e-6
-
-
-def test_rewards_far_beyond_the_support_raise():
-    problem = _problem(Gaussian(), TruncatedNormal(0.0, 1.0, low=-1.0, high=1.0))
-    with pytest.raises(ToleranceError) as caught:
-        action_probabilities(problem, [5, 5], [5e13, 1e14])
-    assert caught.value.error > 1e-6
 
 
 def _mixture_exceeds(laws, weights, counts, sums):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy
+from refusals import check_refusals
 
 from bandit_gym.learned_logs import bet_on_mean, estimate_arm
 from bandit_gym.logs import Log
@@ -157,21 +158,17 @@ def test_what_an_estimator_lacks_is_refused():
     rows[0] = [0.0, 1.0, 0.0]
     shown = replace(log, features=np.zeros((100, 1)))
     sales = replace(log, rewards=2 * log.rewards)
-    for each, policy, options, text in [
-        (replace(log, probabilities=None), rows[1], {}, "where log has no probabilities"),
-        (shown, rows[1], {}, "where log has features; leave them out if"),
+    first, ips = rows[1], {"estimator": "ips", "baseline": rows[0]}
+    refused = [
+        (replace(log, probabilities=None), first, {}, "where log has no probabilities"),
+        (shown, first, {}, "where log has features; leave them out if"),
         (log, rows, {}, "where the policy is not the same in all rows"),
-        (log, rows[1], {"clip": 3.0}, "clip must be None for 'adaptive', got 3.0"),
-        (sales, rows[1], {"estimator": "betting"}, r"reward_range must be \(low, high\) for 'bett"),
-        (log, rows[1], {"reward_range": (1, 0)}, r"reward_range must be \(low, high\), low < high"),
-        (sales, rows[1], {"reward_range": (0, 1)}, "must be in reward_range, 0 to 1, got 2.0"),
-        (
-            log,
-            rows[1],
-            {"estimator": "ips", "baseline": rows[0]},
-            "baseline must be None for 'ips'",
-        ),
-        (log, rows[1], {"baseline": [1, 1, 0]}, "baseline must"),
-    ]:
-        with pytest.raises(ValueError, match=text):
-            evaluate(policy, each, **{"estimator": "adaptive", **options})
+        (log, first, {"clip": 3.0}, "clip must be None for 'adaptive', got 3.0"),
+        (sales, first, {"estimator": "betting"}, "reward_range must be (low, high) for 'bett"),
+        (log, first, {"reward_range": (1, 0)}, "reward_range must be (low, high), low < high"),
+        (sales, first, {"reward_range": (0, 1)}, "must be in reward_range, 0 to 1, got 2.0"),
+        (log, first, ips, "baseline must be None for 'ips'"),
+        (log, first, {"baseline": [1, 1, 0]}, "baseline must"),
+    ]
+    adaptive = {"estimator": "adaptive"}
+    check_refusals(lambda of, policy, given: evaluate(policy, of, **adaptive | given), refused)

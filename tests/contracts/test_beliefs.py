@@ -8,10 +8,11 @@ import pytest
 from ensemble import Ensemble
 from families import names_with
 from pairwise import pairwise
+from refusals import check_refusals
 from surface import play, started
 
 import agents
-from agents import BayesUCB, Thompson, make_agent
+from agents import Thompson, make_agent
 from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.base import Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
@@ -143,21 +144,6 @@ def test_propensities_are_exact_unless_the_rule_draws_from_what_answers_by_other
         assert own.has_exact_probabilities is (posterior not in APPROXIMATE), posterior
 
 
-def test_a_posterior_of_coefficients_is_refused_where_arms_have_no_features():
-    class Coefficients(Sampled):
-        takes_features = True
-
-    with pytest.raises(ValueError, match="problem must have features for Coefficients, which say"):
-        Thompson(ARMS, posterior=Coefficients(ARMS))
-
-
-def test_a_posterior_that_cannot_forget_is_refused_where_data_leave():
-    for problem, told in (POSTERIORS[name] for name in {*POSTERIORS} - {*FORGETFUL}):
-        for options in ({"window": 5}, {"discount": 0.5}):
-            with pytest.raises(ValueError, match="posterior must be one that can follow a disc"):
-                Thompson(problem, posterior=told, **options)
-
-
 def test_an_object_is_copied_so_that_two_agents_share_nothing():
     own = Ensemble(ARMS)
     first, second = (started("greedy", ARMS, 2, posterior=own) for _ in range(2))
@@ -195,19 +181,6 @@ def test_draws_of_another_form_are_refused_by_the_name_of_their_method(monkeypat
         agent.act()
 
 
-def test_totals_are_refused_where_a_posterior_learns_from_single_rewards():
-    agent = started("greedy", ARMS, None, posterior=Ensemble(ARMS))
-    with pytest.raises(TypeError, match="posterior must be one that does without learn, for warm"):
-        agent.warm_start([1, 0, 0], [1.0, 0.0, 0.0])
-    assert not agent.counts.any()
-
-
-def test_particles_take_their_memory_under_every_rule():
-    agent = make_agent("greedy", ARMS, posterior={"name": "smc", "num_particles": 10**6})
-    with pytest.raises(ValueError, match="num_envs must be at most 166"):
-        agent.reset(1000)
-
-
 def test_a_snapshot_of_ones_own_posterior_has_seen_all_rewards():
     agent = started("bayes_ucb", ARMS, None, posterior=Ensemble(ARMS))
     agent.act()
@@ -218,10 +191,6 @@ def test_a_snapshot_of_ones_own_posterior_has_seen_all_rewards():
     assert now.tolist() == agent.posterior().mean().tolist() and now[0] > 0.8
 
 
-class Silent(Ensemble):
-    """It does not say what it remembers."""
-
-
 def test_answers_of_another_shape_are_refused_where_a_snapshot_is_asked():
     snapshot = started("bayes_ucb", ARMS, None, posterior=Ensemble(ARMS)).posterior()
     snapshot.belief.mean = lambda: np.zeros(len(snapshot.counts))
@@ -229,29 +198,44 @@ def test_answers_of_another_shape_are_refused_where_a_snapshot_is_asked():
         snapshot.mean()
 
 
-def test_a_posterior_without_coefficients_is_refused_where_arms_have_features():
-    with_features = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 3, num_features=2)
-    with pytest.raises(ValueError, match="posterior must be one of coefficients, .* 'Ens"):
-        BayesUCB(with_features, posterior=Ensemble(with_features))
+class Silent(Ensemble):
+    """It does not say what it remembers."""
 
 
-def test_a_posterior_without_sample_is_refused_at_once():
-    class Halved(Posterior):
-        def update(self, rng, evidence):
-            pass
+class Coefficients(Sampled):
+    takes_features = True
 
-    with pytest.raises(TypeError, match="sample"):
-        make_agent("greedy", ARMS, posterior=Halved())
+
+LINEAR = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 3, num_features=2)
+REFUSED = [
+    (ARMS, Coefficients(ARMS), {}, "problem must have features for Coefficients, which say"),
+    (LINEAR, Ensemble(LINEAR), {}, "posterior must be one of coefficients", "'Ens"),
+    *(
+        (*POSTERIORS[name], leave, "posterior must be one that can follow a disc")
+        for name in sorted({*POSTERIORS} - {*FORGETFUL})
+        for leave in ({"window": 5}, {"discount": 0.5})
+    ),
+]
+
+
+def test_posteriors_that_do_not_go_with_a_problem_or_options_are_refused():
+    check_refusals(lambda of, told, given: Thompson(of, posterior=told, **given), REFUSED)
+    many = make_agent("greedy", ARMS, posterior={"name": "smc", "num_particles": 10**6})
+    check_refusals(lambda size: many.reset(size), [(1000, "num_envs must be at most 166")])
 
 
 def test_a_file_asks_for_a_posterior_of_ones_own_and_for_its_state_names(tmp_path):
-    agent = started("thompson", ARMS, 2, posterior=Ensemble(ARMS))
-    agent.save(tmp_path / "agent")
-    with pytest.raises(ValueError, match="posterior must be Ensemble for the agent in"):
-        agents.load(tmp_path / "agent")
-    started("thompson", ARMS, 2).save(tmp_path / "other")
-    with pytest.raises(ValueError, match="posterior must be left out for the agent in"):
-        agents.load(tmp_path / "other", posterior=Ensemble(ARMS))
+    paths = [tmp_path / name for name in ("own", "other")]
+    for path, own in zip(paths, ({"posterior": Ensemble(ARMS)}, {}), strict=True):
+        started("thompson", ARMS, 2, **own).save(path)
+    rows = [
+        (paths[0], None, "posterior must be Ensemble for the agent in"),
+        (paths[1], Ensemble(ARMS), "posterior must be left out for the agent in"),
+    ]
+    check_refusals(lambda path, own: agents.load(path, posterior=own), rows)
     silent = started("thompson", ARMS, 2, posterior=Silent(ARMS))
-    with pytest.raises(TypeError, match="Silent must have state_names to be saved"):
-        silent.save(tmp_path / "silent")
+    silent_path = tmp_path / "silent", "Silent must have state_names to be saved"
+    check_refusals(silent.save, [silent_path])
+    totals = [1, 0, 0], [1.0, 0.0, 0.0], "posterior must be one that does without learn, for warm"
+    check_refusals(lambda counts, sums: silent.warm_start(counts, sums), [totals])
+    assert not silent.counts.any()

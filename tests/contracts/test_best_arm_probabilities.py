@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from families import CONJUGATES, DensityOnly, typical_mean
+from families import CONJUGATES, DensityOnly, JointNormal, typical_mean
 from geometric import Geometric
 from pairwise import pairwise
 from scipy import stats
@@ -168,20 +168,9 @@ def assert_action_shares(agent, expected, error=0.0):
     assert (np.abs(shares.mean(axis=0) - expected) <= allowed).all(), (shares.mean(0), expected)
 
 
-class TiedNormal:
-    """Normal arms of any mean, with correlation 0.99."""
-
-    law = stats.multivariate_normal(np.zeros(3), np.full((3, 3), 0.99) + 0.01 * np.eye(3))
-
-    def sample(self, rng, shape):
-        return self.law.rvs(shape[:-1], random_state=rng).reshape(shape)
-
-    def log_density(self, means):
-        return self.law.logpdf(means)
-
-
+TIED_NORMAL = JointNormal(np.zeros(3), np.full((3, 3), 0.99) + 0.01 * np.eye(3))
 JOINT = {
-    "tied normals": (Gaussian(), TiedNormal()),
+    "tied normals": (Gaussian(), TIED_NORMAL),
     "hidden level": (Bernoulli(), HierarchicalBeta([2.0, 8.0], [8.0, 2.0])),
     "correlated, density only": (Poisson(), DensityOnly(CORRELATED)),
 }
@@ -275,21 +264,10 @@ SPIKED = spike_and_slab(0.5, 1e-4, Beta(2.0, 2.0), 0.5)
 SHARP = BanditProblem(Bernoulli(), Beta(1e6, 1e6), 2)
 
 
-class SharedMode:
+def shared_mode(rarity):
     """All arms are of one law or all of another, which one draw in `rarity` is: a dependence."""
-
-    rare, usual = stats.truncnorm(-0.97 / 0.003, 10.0, 0.97, 0.003), stats.beta(20, 20)
-
-    def __init__(self, rarity):
-        self.rarity = rarity
-
-    def sample(self, rng, shape):
-        laws = [law.rvs(size=shape, random_state=rng) for law in (self.rare, self.usual)]
-        return np.where(rng.random((*shape[:-1], 1)) * self.rarity < 1, *laws)
-
-    def log_density(self, means):
-        rare, usual = (law.logpdf(means).sum(axis=-1) for law in (self.rare, self.usual))
-        return np.logaddexp(rare - np.log(self.rarity), usual + np.log1p(-1 / self.rarity))
+    laws = TruncatedNormal(0.97, 0.003), Beta(20.0, 20.0)
+    return DensityOnly(SharedMixture(laws, [1 / rarity, 1 - 1 / rarity]))
 
 
 def bernoulli(prior, num_arms=3):
@@ -311,7 +289,7 @@ OFF = {
     ),
     **{
         f"a dependence that no draw shows, {name}, {rarity:g}, {len(str(data))}": (
-            *(name, {}, bernoulli(SharedMode(rarity), 2)),
+            *(name, {}, bernoulli(shared_mode(rarity), 2)),
             *data,
         )
         for name in ("racing", "racing_paper")
@@ -368,7 +346,7 @@ def test_lanes_that_cannot_be_vouched_for_are_flagged(name):
 
 
 def test_what_is_doubted_of_a_snapshot_is_not_what_races_found_later():
-    agent = started("racing", bernoulli(SharedMode(500)), None)
+    agent = started("racing", bernoulli(shared_mode(500)), None)
     agent.act()
     snapshot = agent.posterior()
     agent.warm_start([30, 1000, 0], [30, 960, 0])

@@ -88,27 +88,22 @@ def test_an_error_is_raised_when_its_traceback_is_asked_for():
 
 
 UNTAKEN = [
-    ("compare", "--horizon=1.5", "argument --horizon: invalid int value: '1.5'; see "),
-    ("report", "--format=gif", "argument --format: invalid choice: 'gif' (choose from "),
+    (["compare", "--horizon=1.5"], "argument --horizon: invalid int value: '1.5'; see "),
+    (["report", "out", "--format=gif"], "argument --format: invalid choice: 'gif' (choose from "),
+    ([], "the following arguments are required: command;"),
 ]
 
 
-def test_what_no_option_takes_is_one_sentence(capsys):
-    for command, option, text in UNTAKEN:
+def test_what_no_option_takes_is_one_sentence_and_a_command_is_needed(capsys):
+    for arguments, text in UNTAKEN:
         with pytest.raises(SystemExit, match="2"):
-            main([command, *["out"] * (command == "report"), option])
+            main(arguments)
         told = capsys.readouterr()
         assert told.err.startswith(f"bandit-gym: error: {text}") and not told.out
-        assert told.err.endswith(f"bandit-gym {command} --help.\n") and told.err.count("\n") == 1
-
-
-def test_the_version_is_told_and_a_command_is_needed(capsys):
+        assert told.err.endswith(" --help.\n") and told.err.count("\n") == 1
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert (caught.value.code, capsys.readouterr().out) == (0, f"bandit-gym {__version__}\n")
-    with pytest.raises(SystemExit, match="2"):
-        main([])
-    assert "the following arguments are required: command;" in capsys.readouterr().err
 
 
 def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, monkeypatch, capsys):
@@ -202,26 +197,17 @@ def test_run_fills_a_folder_named_by_content_and_no_trust_is_needed_to_go_on(tmp
     assert main(["resume", str(paths[0]), "--backend", "serial"]) == 0
 
 
-def test_compare_stores_propensities_and_other_priors_where_asked(tmp_path, capsys):
-    prior = '{"name":"beta","alpha":5,"beta":5}'
-    agents = ["racing:stopping=9", f"exact:prior={prior}", f"racing:stopping=20,prior={prior}"]
-    assert compare(tmp_path, "--agents", *agents, "--propensities") == 0
-    printed = capsys.readouterr().out
-    for label in ("exact", "racing(stopping=20)"):
-        assert f"{label}, given beta(5, 5)" in printed
-    table = pd.read_parquet(tmp_path / "blocks")
-    is_exact = table["agent"].astype(str).str.startswith("exact")  # races are approximate
-    assert (table["propensity"] > 0).all()
-    assert (table["propensity_is_exact"] == is_exact).all()
-
-
-def test_compare_decides_by_values_and_costs_where_asked(tmp_path, capsys):
+def test_compare_stores_propensities_of_decisions_by_values_costs_and_other_priors(
+    tmp_path, capsys
+):
     prior = {"name": "truncated_normal", "mean": 0.2, "std": 0.1}
     env = ["--env-options", json.dumps({"num_arms": 3, "prior": prior})]
     prices = ["--values", *"123", "--costs", *["-0.5"] * 3, "--floor", "0.05", "--optimal"]
-    options = [*env, *prices, "--propensities"]
-    assert compare(tmp_path, "--agents", "exact", "racing", *options) == 0
+    told = 'exact:discount=0.9,prior={"name":"beta","alpha":5,"beta":5}'
+    agents = ["--agents", "exact", "racing", told]
+    assert compare(tmp_path, *agents, *env, *prices, "--propensities") == 0
     printed = " ".join(capsys.readouterr().out.split())
+    assert "exact(discount=0.9), given beta(5, 5)" in printed
     assert "Rewards and means are those of values * reward - costs." in printed
     assert "unknown; it is for rewards without values and costs." in printed
     table = pd.read_parquet(tmp_path / "blocks")

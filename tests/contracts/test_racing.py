@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from geometric import Geometric
-from surface import started
+from surface import assert_played, started
 
 from agents import RacingThompson
 from agents.racing.coverage import PriorSample
@@ -246,8 +246,7 @@ def test_arms_without_a_posterior_can_be_pulled_first_in_random_order():
     problem = BanditProblem(Poisson(), Gamma(2.0, 2.0), 4)
     agent = started("racing_paper", problem, 2000, unpulled_arms="pull")
     first = agent.act()
-    shares = np.bincount(first, minlength=4) / 2000
-    assert (abs(shares - 1 / 4) <= 4 * np.sqrt(1 / 4 * 3 / 4 / 2000)).all()
+    assert_played(first, [1 / 4] * 4)
     agent.observe(first, np.ones(2000))
     for _ in range(3):
         agent.observe(agent.act(), np.ones(2000))

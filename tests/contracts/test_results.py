@@ -16,15 +16,14 @@ from fixed_instance import BEST, ENV, FIXED, WORST
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 from scipy import optimize, stats
-from surface import CUMULATIVE_REGRET, SERIAL, charts_in, rewrite_block, tables_of
+from surface import CUMULATIVE_REGRET, SERIAL, charts_in, rewrite_block, simulate, tables_of
 
-from bandit_gym import compare, load_results, run_experiment
+from bandit_gym import compare, load_results
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, load_experiment
 from bandit_gym.results import join_results, plots, write_html
 from bandit_gym.results.report import describe, write_estimate, write_latex, write_markdown
 from bandit_gym.results.statistics import mean_interval, paired_p_value
-from bandit_gym.styles import line_style
 
 REPLICATIONS, HORIZON = 22, 40
 SIZES = {"replications": REPLICATIONS, "horizon": HORIZON, "block_size": 8}
@@ -46,7 +45,7 @@ LABELS = ["random", "ucb1", "smc", "doubting", "telling"]
 def folder(tmp_path_factory):
     """Five agents in two worlds; of the last block, six of eight replications are asked for."""
     path = tmp_path_factory.mktemp("results")
-    run_experiment(Experiment(ENVIRONMENTS, AGENTS, **SIZES), path, workers=SERIAL)
+    simulate(path, ENVIRONMENTS, AGENTS, **SIZES)
     return path
 
 
@@ -242,11 +241,10 @@ UNSCORED = (
 def test_environments_where_uniform_play_loses_nothing_or_none_knows_what_have_no_score(
     tmp_path, only_tables
 ):
-    sizes = {"replications": 10, "horizon": HORIZON}
     found = {}
     for environments in (ENVIRONMENTS, (*ENVIRONMENTS, *UNSCORED), UNSCORED):
-        experiment = Experiment(environments, ("random", "ucb1"), **sizes)
-        found[len(found)] = run_experiment(experiment, tmp_path / f"{len(found)}", workers=SERIAL)
+        out = tmp_path / f"{len(found)}"
+        found[len(found)] = simulate(out, environments, ("random", "ucb1"), 10, HORIZON)
     scores = {number: tables_of(results)["aggregate"] for number, results in found.items()}
     pd.testing.assert_frame_equal(scores[0], scores[1])
     assert scores[2]["environments"].tolist() == [0, 0]
@@ -297,8 +295,7 @@ def test_agents_that_fail_keep_a_blank_row_with_their_error_and_compare_warns(fi
 
 
 def test_results_of_nothing_but_failures_are_a_table_of_errors(tmp_path):
-    experiment = Experiment([FIXED], [{"agent": "stub_agents:Raising", "at": 2}], 12, 60)
-    results = run_experiment(experiment, tmp_path, workers=SERIAL)
+    results = simulate(tmp_path, [FIXED], [{"agent": "stub_agents:Raising", "at": 2}], 12, 60)
     (row,) = results.table().to_dict("records")
     assert row["failed"] == "RuntimeError: I have had enough" and math.isnan(row["difference"])
     assert results.frame().empty and results.curves().empty and len(results.ranking()) == 1
@@ -338,9 +335,7 @@ def test_estimates_have_half_their_interval_or_both_ends_where_it_is_lopsided():
 def test_text_tells_each_agents_numbers_by_hand(tmp_path):
     """Arms 0 and 2 of means 0.2, 0.5, 0.9 for 10 steps lose 7 and nothing."""
     agents = [{"agent": "stub_agents:Constant", "arm": arm, "label": f"a{arm}"} for arm in (0, 2)]
-    experiment = Experiment([{**FIXED, "label": "here"}], agents, replications=12, horizon=10)
-    run_experiment(experiment, tmp_path, workers=SERIAL)
-    lines = str(load_results(tmp_path)).splitlines()
+    lines = str(simulate(tmp_path, [{**FIXED, "label": "here"}], agents, 12, 10)).splitlines()
     assert lines[0] == "here: 12 replications of 10 steps, seed 0. Means ± 95 % intervals."
     titles = ("agent", "pseudo-regret", "less a0's, paired", "p (Holm)", "best arm found")
     assert all(title in lines[1] for title in titles)
@@ -354,8 +349,7 @@ def test_text_tells_each_agents_numbers_by_hand(tmp_path):
 def test_the_regret_at_each_horizon_is_in_all_tables(tmp_path):
     """An arm that loses 0.7 a step, in one run; few steps of 300 are recorded, 250 among them."""
     agents, horizons = ["stub_agents:Constant"], [3, 250, 300]
-    experiment = Experiment([FIXED], agents, replications=12, horizon=horizons)
-    results = run_experiment(experiment, tmp_path, workers=SERIAL)
+    results = simulate(tmp_path, [FIXED], agents, 12, horizons)
     columns = [f"{CUMULATIVE_REGRET}{end}" for end in ("_3", "_250", "")]
     (row,) = results.table()[columns + [f"{CUMULATIVE_REGRET}_250_high"]].to_numpy()
     assert row == pytest.approx([2.1, 175.0, 210.0, 175.0])
@@ -383,9 +377,7 @@ def test_text_says_why_decisions_were_flagged(tmp_path):
         {"agent": "stub_agents:Collapsing", "num_blind": 10, "label": "two"},
         "random",
     ]
-    experiment = Experiment([FIXED], agents, replications=4, horizon=100)
-    run_experiment(experiment, tmp_path, workers=SERIAL)
-    found = load_results(tmp_path)
+    found = simulate(tmp_path, [FIXED], agents, 4, 100)
     told = str(found).splitlines()
     assert "one: 64 % of decisions flagged: particles collapsed." in told
     reasons = "particles collapsed (64 %), low coverage (10 %)"
@@ -493,22 +485,20 @@ def test_regret_at_the_horizon_is_drawn_against_an_option_of_a_grid(tmp_path):
     """Arms of means 0.2, 0.5, 0.9 lose 7, 4 and nothing in 10 steps."""
     environments = [FIXED, {"env": ENV, "grid": {"num_arms": [3, 60]}}]
     agents = ["random", {"agent": "stub_agents:Constant", "grid": {"arm": [0, 1, 2]}}]
-    experiment = Experiment(environments, agents, replications=12, horizon=10)
-    results = run_experiment(experiment, tmp_path, workers=SERIAL)
-    fixed, *drawn = (each.label for each in experiment.environments)
+    results = simulate(tmp_path, environments, agents, 12, 10)
+    fixed, *drawn = (each.label for each in results.experiment.environments)
     means = results.table().set_index(["env", "agent"])[CUMULATIVE_REGRET]
     found = lines_of(results.plot(kind="parameter-arm"))
     assert found["Constant"].get_xydata() == pytest.approx(np.array([[0, 7], [1, 4], [2, 0]]))
     assert found["random"].get_ydata() == pytest.approx([means[fixed, "random"]] * 3)
     figure = results.plot(env=drawn[0], kind="parameter-num_arms")
     assert (figure.get_suptitle(), figure.axes[0].get_xscale()) == (ENV, "log")
-    assert list(lines_of(figure)) == [agent.label for agent in experiment.agents]
+    assert list(lines_of(figure)) == [each.label for each in results.experiment.agents]
     for agent, line in lines_of(figure).items():
         assert line.get_ydata() == pytest.approx([means[each, agent] for each in drawn])
     assert len(figure.axes[0].collections) == 4  # bands
     agents = [{"agent": "stub_agents:Constant", "grid": {"arm": [1, 2]}}, "stub_agents:Constant"]
-    experiment = Experiment([FIXED], agents, replications=12, horizon=10)
-    own = run_experiment(experiment, tmp_path / "own", workers=SERIAL).plot(kind="parameter-arm")
+    own = simulate(tmp_path / "own", [FIXED], agents, 12, 10).plot(kind="parameter-arm")
     drawn_regrets = [line.get_ydata() for line in own.axes[0].lines]
     assert np.array(drawn_regrets) == pytest.approx(np.array([[4, 0], [7, 7]]))
     for environment in (fixed, drawn[1]):  # alone, and drawn with the first
@@ -519,9 +509,7 @@ def test_regret_at_the_horizon_is_drawn_against_an_option_of_a_grid(tmp_path):
 def test_many_steps_are_drawn_as_rates_between_those_recorded(tmp_path):
     """Samples told of after t steps are t (t + 1) / 2; of arms 0 and 2 in turn half are best."""
     agent = {"agent": "stub_agents:Scripted", "arms": [0, 2], "label": "mine"}
-    experiment = Experiment([FIXED], [agent], replications=2, horizon=300)
-    run_experiment(experiment, tmp_path, workers=SERIAL)
-    results = load_results(tmp_path)
+    results = simulate(tmp_path, [FIXED], [agent], 2, 300)
     (axes,) = results.plot(kind="samples").axes
     steps, samples = axes.lines[0].get_data()
     assert axes.get_yscale() == "log" and axes.get_ylim()[0] > 0.5
@@ -534,8 +522,7 @@ def test_many_steps_are_drawn_as_rates_between_those_recorded(tmp_path):
 def test_rates_are_per_decision_and_episodes_end_sooner_under_one_agent(tmp_path, monkeypatch):
     """Replication i ends after 2 + i steps under the first arm, which loses 0.7; the best lasts."""
     short = {"env": "stub_envs:Short-v0", "means": FIXED["means"]}
-    experiment = Experiment([short], [WORST, BEST], replications=3, block_size=3, horizon=9)
-    results = run_experiment(experiment, tmp_path, workers=SERIAL)
+    results = simulate(tmp_path, [short], [WORST, BEST], 3, 9, block_size=3)
     for kind, first, last in (("best-arm", 0.0, 1.0), ("per-step", 0.7, 0.0)):
         worst, best = (line.get_ydata() for line in results.plot(kind=kind).axes[0].lines)
         assert (worst, best) == (pytest.approx([first] * 4), pytest.approx([last] * 6)), kind
@@ -557,14 +544,13 @@ def test_of_many_agents_fourteen_are_drawn_and_the_rest_is_counted(tmp_path):
     agents = [
         {**BEST, "arm": number % 3, "size": number, "label": f"{number}"} for number in range(16)
     ]
-    results = run_experiment(Experiment([FIXED], agents, 10, 5), tmp_path, workers=SERIAL)
+    results = simulate(tmp_path, [FIXED], agents, 10, 5)
     figure = results.plot()
     assert len(figure.axes[0].lines) == len(figure.legends[0].get_texts()) == 14
+    assert (
+        len({(line.get_color(), str(line.get_linestyle())) for line in figure.axes[0].lines}) == 14
+    )
     assert figure.legends[0].get_title().get_text() == "2 more are left out"
-
-
-def test_32_agents_can_be_told_apart():
-    assert len({line_style(number)[:2] for number in range(32)}) == 32
 
 
 def test_figures_say_what_they_show(results, folder):
@@ -622,7 +608,7 @@ def report(folder, tmp_path_factory):
 def small(tmp_path_factory):
     """The results of one agent in one world."""
     path = tmp_path_factory.mktemp("small")
-    run_experiment(Experiment([FIXED], ["random"], replications=4, horizon=9), path, workers=SERIAL)
+    simulate(path, [FIXED], ["random"], 4, 9)
     return path
 
 
@@ -786,7 +772,7 @@ REFUSED = [
 def test_results_that_are_not_of_one_comparison_are_refused(results, tmp_path):
     for number, (change, text) in enumerate(REFUSED):
         settings = {"environments": [ENVIRONMENTS[0]], "agents": ["random"], **SIZES, **change}
-        other = run_experiment(Experiment(**settings), tmp_path / f"{number}", workers=SERIAL)
+        other = simulate(tmp_path / f"{number}", **settings)
         with pytest.raises(ValueError, match=text):
             join_results([results, other])
 
@@ -797,11 +783,11 @@ def test_the_command_report_takes_several_folders_of_one_results_version(
     out, again = ["--out", str(tmp_path / "out")], tmp_path / "again"
     assert main(["report", str(small), str(small)]) == 2
     assert "--out must be given for a report of several folders" in capsys.readouterr().err
-    run_experiment(Experiment([FIXED], ["ucb1"], replications=4, horizon=9), again, workers=SERIAL)
+    simulate(again, [FIXED], ["ucb1"], 4, 9)
     assert main(["report", str(small), str(again), *out, "--format", "svg"]) == 0
     assert "ucb1" in (tmp_path / "out" / "report.txt").read_text("utf-8")
     monkeypatch.setattr("bandit_gym.experiments.execution.RESULTS_VERSION", 1)
-    run_experiment(Experiment([FIXED], ["ucb1"], replications=4, horizon=9), again, workers=SERIAL)
+    simulate(again, [FIXED], ["ucb1"], 4, 9)
     assert main(["report", str(small), str(again), *out]) == 2
     told = capsys.readouterr().err
     assert "a report must hold blocks of one code, got two of the engine" in told
@@ -829,8 +815,7 @@ def harmful(tmp_path_factory):
     """A folder of agents with labels that mean something to some reader."""
     agents = [{"agent": "ucb1", "scale": 1.0 + n, "label": label} for n, label in enumerate(HARM)]
     folder = tmp_path_factory.mktemp("harmful")
-    experiment = Experiment([{**FIXED, "label": HOSTILE_LABEL}], agents, replications=12, horizon=9)
-    run_experiment(experiment, folder, workers=SERIAL)
+    simulate(folder, [{**FIXED, "label": HOSTILE_LABEL}], agents, 12, 9)
     return folder
 
 
@@ -901,9 +886,8 @@ def test_page_begins_with_an_answer_for_each_environment_and_counts_verdicts(tmp
     arms = {"middle": 1, "first": 0, "last": 2}
     agents = [{"agent": "stub_agents:Constant", "arm": arms[name], "label": name} for name in arms]
     turned = {**FIXED, "means": [0.9, 0.5, 0.2], "label": "turned"}
-    experiment = Experiment([FIXED, turned], agents, replications=12, horizon=10)
-    run_experiment(experiment, tmp_path, workers=SERIAL)
-    page = write_html(load_results(tmp_path), tmp_path / "page.html").read_text("utf-8")
+    results = simulate(tmp_path, [FIXED, turned], agents, 12, 10)
+    page = write_html(results, tmp_path / "page.html").read_text("utf-8")
     text = page.partition("<body>")[2]
     told = unescape(re.sub("<[^>]*>", "", text))
     less = "has less regret than middle (-4.0 ± 0.0, p < 0.001)"
@@ -1008,7 +992,7 @@ def test_labels_that_are_cut_still_differ_and_a_single_step_is_a_dot(tmp_path):
     """Two whose first 40 letters and last 40 are the same, in lines of 60 letters."""
     labels = ["a" * 40 + middle + "z" * 40 for middle in "12"]
     agents = [{**BEST, "arm": arm, "label": label} for arm, label in enumerate(labels)]
-    found = run_experiment(Experiment([FIXED], agents, 2, 1), tmp_path, workers=SERIAL)
+    found = simulate(tmp_path, [FIXED], agents, 2, 1)
     assert [line.get_markevery() for line in found.plot().axes[0].lines] == [[0], [0]]
     for label in labels:
         assert f"\n{label[:41]}… " in describe(found, width=60)

@@ -8,10 +8,10 @@ from math import inf
 import gymnasium as gym
 import numpy as np
 import pytest
-from families import ALL_LIKELIHOODS
+from families import ALL_LIKELIHOODS, DensityOnly
 from geometric import Geometric
 from refusals import check_refusals
-from scipy import special, stats
+from scipy import stats
 from surface import list_capabilities, problem_of, started
 
 from agents.oracle import action_probabilities
@@ -355,26 +355,18 @@ def test_it_is_said_how_to_write_a_likelihood_where_there_is_a_lookalike():
         check_likelihood(lookalike)
 
 
-class Levels:
-    """All arms' means come from one of 36 Beta laws, as those of `HierarchicalBeta` do."""
+class Levels(DensityOnly):
+    """All arms' means come from one of 36 Beta laws, of which nothing is told."""
 
-    alphas, betas = np.array(list(product([1, 2, 4, 8, 16, 32], repeat=2)), dtype=float).T
-
-    def sample(self, rng, shape):
-        law = rng.integers(len(self.alphas), size=(*shape[:-1], 1))
-        return rng.beta(self.alphas[law], self.betas[law], shape)
-
-    def log_density(self, means):
-        terms = np.log(means).sum(axis=-1)[..., None] * (self.alphas - 1)
-        terms += np.log1p(-means).sum(axis=-1)[..., None] * (self.betas - 1)
-        terms -= means.shape[-1] * special.betaln(self.alphas, self.betas)
-        top = terms.max(axis=-1)
-        return top + np.log(np.exp(terms - top[..., None]).sum(axis=-1))
+    def __init__(self):
+        sizes = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
+        super().__init__(HierarchicalBeta(*zip(*product(sizes, sizes), strict=True)))
 
     def best_arms(self, counts, sums):
         """Return (K,) best-arm probabilities: the oracle's quadrature, which is told the levels."""
-        known = HierarchicalBeta(self.alphas.tolist(), self.betas.tolist())
-        return action_probabilities(BanditProblem(Bernoulli(), known, len(counts)), counts, sums)
+        return action_probabilities(
+            BanditProblem(Bernoulli(), self.prior, len(counts)), counts, sums
+        )
 
 
 class Region:

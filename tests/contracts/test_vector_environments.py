@@ -257,6 +257,7 @@ def test_step_render_and_a_partial_reset_before_the_first_reset_are_refused():
 
 
 BAD_ACTIONS = [[0, 1, 2], 0, [0.0, 1.0, 2.0, 0.0], [0, 1, 2, 3], [True, False, True, False], None]
+BAD_ACTIONS += [[0, 1, 2, -2], np.array([0, 1, 2, 2**64 - 1], np.uint64), [[0, 1], [2]]]
 
 
 def test_step_refuses_what_are_not_actions_and_stays_put():

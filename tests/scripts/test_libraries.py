@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from surface import assert_played
 
 from bandit_gym.likelihoods import Gaussian
 from scripts.studies import environments, libraries
@@ -59,9 +60,8 @@ def test_truth_under_the_stated_model_is_that_of_draws_of_its_posterior(label, n
             NUM_DRAWS,
         )
         draws = theta @ case.features.T
-    shares = np.bincount(draws.argmax(axis=1), minlength=len(truth)) / NUM_DRAWS
     assert error <= (1e-3 if case.kind == "disjoint" else 1e-5)
-    assert (np.abs(shares - truth) <= 4 * np.sqrt(truth * (1 - truth) / NUM_DRAWS) + 1e-3).all()
+    assert_played(draws.argmax(axis=1), truth, 1e-3)
 
 
 @pytest.mark.nightly

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from numpy.random import Generator, Philox
+from numpy.typing import ArrayLike
 
 import bandit_gym
 from agents import make_agent
@@ -75,6 +76,14 @@ class Watched(NamedTuple):
     stored: int
     done: list[tuple[str, int]]
     damaged: tuple[str, ...]
+
+
+def simulate(
+    folder: Path, environments: Any, agents: Any, replications: int, horizon: Any, **settings: Any
+) -> Results:
+    """Run an experiment in a folder, in this process, and return its results."""
+    experiment = Experiment(environments, agents, replications, horizon, **settings)
+    return bandit_gym.run_experiment(experiment, folder, workers=SERIAL)
 
 
 def run_and_watch(experiment: Experiment, folder: Path, workers: Workers = SERIAL) -> Watched:
@@ -207,3 +216,17 @@ def in_states(name: str, problem: BanditProblem, counts, sums, **options) -> Age
     agent = started(name, problem, len(counts), counts, sums, **options)
     agent.lane_decisions = np.sum(counts, axis=1)
     return agent
+
+
+def assert_played(arms: ArrayLike, law: ArrayLike, error: float = 0.0) -> None:
+    """Compare how often arms were played with their probabilities.
+
+    Args:
+        arms: that were played, of any shape.
+        law: (K,) probabilities.
+        error: what is allowed beside four standard errors of a frequency.
+    """
+    expected = np.asarray(law)
+    shares = np.bincount(np.ravel(arms), minlength=len(expected)) / np.size(arms)
+    allowed = 4 * np.sqrt(expected * (1 - expected) / np.size(arms)) + error
+    assert (abs(shares - expected) <= allowed).all(), (shares, law)

@@ -5,10 +5,11 @@ from itertools import product
 import numpy as np
 import pytest
 from families import ALL_AGENTS, QUICKER
+from refusals import check_refusals
 from surface import started
 
 import agents
-from agents import RacingThompson, make_agent
+from agents import make_agent
 from agents.base import Agent
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta, Normal, PerArm, TruncatedMultivariateNormal, TruncatedNormal
@@ -107,20 +108,19 @@ def test_every_agent_goes_on_with_more_arms(name, tmp_path):
     more.save(tmp_path / "agent")
 
 
+NEW = "prior must be for the new arms, 1, and of the same"
+NOT_KNOWN = [
+    (THREE, (2,), "num_arms must be an integer of at least 3, got 2."),
+    (BY_ARM, (4,), "prior must be given for the new arms beside Beta(alpha=(1.0, 2.0, 3.0)"),
+    (BY_ARM, (4, Normal(0.0, 1.0)), NEW),
+    (BY_ARM, (4, Beta([1.0, 2.0], 1.0)), NEW),
+    (DEPENDENT, (4, Beta(1.0, 1.0)), NEW),
+    (FEATURES, (4, Normal(0.0, 1.0)), "prior must be left out where arms have features"),
+]
+
+
 def test_arms_whose_prior_is_not_known_are_refused():
-    for problem, arguments, text in [
-        (THREE, (2,), "num_arms must be an integer of at least 3, got 2."),
-        (BY_ARM, (4,), "prior must be given for the new arms beside Beta(alpha=(1.0, 2.0, 3.0)"),
-        (BY_ARM, (4, Normal(0.0, 1.0)), "prior must be for the new arms, 1, and of the same"),
-        (BY_ARM, (4, Beta([1.0, 2.0], 1.0)), "prior must be for the new arms, 1, and of the same"),
-        (DEPENDENT, (4, Beta(1.0, 1.0)), "prior must be for the new arms, 1, and of the same"),
-        (FEATURES, (4, Normal(0.0, 1.0)), "prior must be left out where arms have features"),
-    ]:
-        agent = RacingThompson(problem)
-        agent.reset(seed=0)
-        with pytest.raises(ValueError) as caught:
-            agent.with_arms(*arguments)
-        assert str(caught.value).startswith(text)
+    check_refusals(lambda of, new: started("racing", of, None).with_arms(*new), NOT_KNOWN)
 
 
 def test_arms_of_their_own_distributions_take_another():

@@ -1,9 +1,8 @@
 """Problems that lay a visitor's numbers out in blocks of coefficients, also where arms come."""
 
-import re
-
 import numpy as np
 import pytest
+from refusals import check_refusals
 
 import agents
 from agents import make_agent
@@ -158,46 +157,39 @@ def test_blocks_without_a_layout_take_no_more_arms(layout):
 CORRELATED = MultivariateNormal(0.0, np.eye(9) + 0.1)
 
 
-@pytest.mark.parametrize(
-    ("prior", "new", "text"),
-    [
-        (Normal([0.0] * 9, 1.0), None, "prior must be given for the new arms beside Normal(mean="),
-        (None, Normal([1.0, 2.0], 1.0), "prior must be for the new arms, 3 coefficients or 3 of"),
-        (None, StudentT(3.0, 0.0, 1.0), "prior must be for the new arms, 3 coefficients or 3 of"),
-        (CORRELATED, None, "prior must be given for the new arms beside MultivariateNormal(mean="),
-        (CORRELATED, Normal(0.0, 1.0), "prior must be a MultivariateNormal of all 12 coefficients"),
-        (CORRELATED, MultivariateNormal(0.0, np.eye(12)), "prior must be a MultivariateNormal of "),
-    ],
-)
-def test_priors_of_new_blocks_that_do_not_fit_are_refused(prior, new, text):
-    agent = start(make_problem("disjoint", prior=prior))
-    with pytest.raises(ValueError) as caught:
-        agent.with_arms(4, new)
-    assert str(caught.value).startswith(text)
+EACH, JOINT = "prior must be for the new arms, 3 coefficients or 3 of", "prior must be a Multiv"
+NEW_BLOCKS = [
+    (Normal([0.0] * 9, 1.0), None, "prior must be given for the new arms beside Normal(mean="),
+    (None, Normal([1.0, 2.0], 1.0), EACH),
+    (None, StudentT(3.0, 0.0, 1.0), EACH),
+    (CORRELATED, None, "prior must be given for the new arms beside MultivariateNormal(mean="),
+    (CORRELATED, Normal(0.0, 1.0), JOINT, "of all 12 coefficients"),
+    (CORRELATED, MultivariateNormal(0.0, np.eye(12)), JOINT),
+]
 
 
-def test_layouts_and_visitors_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="num_features must be a multiple of 3, a block for each,"):
-        make_problem("disjoint", num_features=10)
-    with pytest.raises(ValueError, match="layout must be one of 'disjoint', 'hierarchical', got "):
-        make_problem("disjoint", layout="joint")
-    agent = start(make_problem("disjoint"))
-    log = Log([0, 1, 2], [1.0, 0.0, 1.0], (*"abc",))
-    for call, shape, wanted in [
-        (agent.act, (3,), (2,)),
-        (agent.posterior, (3,), (2,)),
-        (lambda x: agent.act(x, size=4), (3, 2), (4, 2)),
-        (lambda x: agent.observe(0, 1.0, observation=x), (3, 2), (2,)),
-        (lambda x: agent.observe_log(log, observation=x), (2,), (3, 2)),
-    ]:
-        text = f"visitors' numbers of shape {wanted}, or 9 of each arm, got shape {shape}."
-        with pytest.raises(ValueError, match=re.escape(text)):
-            call(np.ones(shape))
-    lanes = start(make_problem("disjoint"), num_envs=3)
-    with pytest.raises(ValueError, match="observation must be visitors' numbers of shape .3, 2.,"):
-        lanes.observe([0, 1, 2], [1.0, 0.0, 1.0], observation=[1.0, 2.0])  # K of no lane
-    with pytest.raises(ValueError, match="observation must have finite features, got nan"):
-        agent.act([1.0, np.nan])
-    with pytest.raises(TypeError, match="must be visitors' numbers of shape .2,., or 9"):
-        agent.act()
+def test_priors_of_new_blocks_layouts_and_visitors_that_do_not_fit_are_refused():
+    def add_block(prior, new):
+        start(make_problem("disjoint", prior=prior)).with_arms(4, new)
+
+    check_refusals(add_block, NEW_BLOCKS)
+    layouts = [
+        ({"num_features": 10}, "num_features must be a multiple of 3, a block for each,"),
+        ({"layout": "joint"}, "layout must be one of 'disjoint', 'hierarchical', got "),
+    ]
+    check_refusals(lambda changes: make_problem("disjoint", **changes), layouts)
+    agent, lanes = start(make_problem("disjoint")), start(make_problem("disjoint"), num_envs=3)
+    log, many = Log([0, 1, 2], [1.0, 0.0, 1.0], (*"abc",)), np.ones((3, 2))
+    shape = "visitors' numbers of shape {}, or 9 of each arm, got {}".format
+    visitors = [
+        (lambda: agent.act(np.ones(3)), shape("(2,)", "shape (3,).")),
+        (lambda: agent.posterior(np.ones(3)), shape("(2,)", "shape (3,).")),
+        (lambda: agent.act(many, size=4), shape("(4, 2)", "shape (3, 2).")),
+        (lambda: agent.observe(0, 1.0, observation=many), shape("(2,)", "shape (3, 2).")),
+        (lambda: agent.observe_log(log, observation=[1.0, 2.0]), shape("(3, 2)", "shape (2,).")),
+        (lambda: lanes.observe([0, 1, 2], [1.0, 0.0, 1.0], observation=[1.0, 2.0]), "shape (3, 2)"),
+        (lambda: agent.act([1.0, np.nan]), "observation must have finite features, got nan"),
+        (agent.act, TypeError, shape("(2,)", "None")),
+    ]
+    check_refusals(lambda call: call(), visitors)
     assert not agent.lane_counts.any()

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from refusals import check_refusals
 from scipy.special import expit
 from scipy.stats import norm
 
@@ -161,15 +162,14 @@ def test_equal_features_share():
 
 def test_bad_input_is_refused():
     problem = ContextualProblem(Bernoulli(), Normal(0, 1), 3, 2)
-    for evidence, features, words in [
+    rows = [
         (([[1.0]], [1.0]), THREE, "evidence must be"),
         ((NOTHING[0], NOTHING[1][:, None]), THREE, "evidence must be"),
         (([[1.0, 2.0]], [0.5]), THREE, "evidence must have rewards"),
         (NOTHING, [[1.0], [2.0]], "features must have"),
         (NOTHING, [[np.nan, 1.0], [2.0, 0.0]], "features must have no NaN"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            action_probabilities(problem, evidence, features)
+    ]
+    check_refusals(lambda data, features: action_probabilities(problem, data, features), rows)
 
 
 def test_a_tolerance_out_of_reach_is_an_error():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from families import DensityOnly, OnlyArmDensities
+from families import DensityOnly, JointNormal, OnlyArmDensities
 from scipy import stats
 
 from agents.oracle import ToleranceError, action_probabilities, action_probabilities_with_error
@@ -14,36 +14,6 @@ from bandit_gym.problem import BanditProblem
 
 SAFE = 2.0
 """The error is two standard errors. Four are missed once in 15,000 comparisons."""
-
-
-class JointNormal:
-    """A normal prior of dependent arms, of which no more is told than draws and the density."""
-
-    def __init__(self, mean, covariance):
-        self.law = stats.multivariate_normal(mean, covariance)
-
-    def sample(self, rng, shape):
-        size = int(np.prod(shape[:-1], dtype=int))
-        return self.law.rvs(size, random_state=rng).reshape(shape)
-
-    def log_density(self, means):
-        return self.law.logpdf(means) + 7.0  # it need not be normalised
-
-
-class TwoModes:
-    """All arms are near -1, or all near 1; each arm within `width` of it."""
-
-    def __init__(self, width):
-        self.width = width
-
-    def sample(self, rng, shape):
-        signs = rng.choice([-1.0, 1.0], (*shape[:-1], 1))
-        return signs + self.width * rng.standard_normal(shape)
-
-    def log_density(self, means):
-        return np.logaddexp(
-            *(stats.norm.logpdf(means, sign, self.width).sum(axis=-1) for sign in (-1.0, 1.0))
-        )
 
 
 def assert_near(problem, counts, sums, expected):
@@ -148,10 +118,10 @@ def test_density_and_draws_give_what_quadrature_gives(likelihood, prior, counts,
 
 
 def test_two_modes_of_all_arms_are_weighed_by_the_data():
-    prior, counts, sums = TwoModes(0.3), np.array([2, 0]), np.array([0.1, 0.0])
+    counts, sums = np.array([2, 0]), np.array([0.1, 0.0])
     mixture = SharedMixture([Normal(-1.0, 0.3), Normal(1.0, 0.3)], [0.5, 0.5])
     expected = action_probabilities(BanditProblem(Gaussian(), mixture, 2), counts, sums)
-    assert_near(BanditProblem(Gaussian(), prior, 2), counts, sums, expected)
+    assert_near(BanditProblem(Gaussian(), DensityOnly(mixture), 2), counts, sums, expected)
 
 
 class OneWide:

@@ -7,18 +7,9 @@ from surface import started
 
 from agents import make_agent
 from agents.posteriors.cells import make_cells
-from agents.posteriors.tables import MIN_POINTS, count_points
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Beta, Normal, TruncatedNormal
-from bandit_gym.priors.mixtures import spike_and_slab
+from bandit_gym.priors import Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
-
-
-def test_a_table_has_more_points_where_a_prior_has_narrow_cells():
-    smooth = make_cells(BanditProblem(Bernoulli(), Beta(2.0, 3.0), 2))
-    spiked = spike_and_slab(0.5, 1e-4, Beta(2.0, 3.0), 0.5)
-    narrow = make_cells(BanditProblem(Bernoulli(), spiked, 2))
-    assert count_points(smooth) == MIN_POINTS < count_points(narrow)
 
 
 def test_draws_of_a_copied_table_are_those_of_a_table_that_was_made():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from families import OnlyArmDensities
 from scipy import stats
-from surface import started
+from surface import assert_played, started
 
 from agents.base.conjugacy import ConjugateRow
 from agents.numerics.distributions import Distribution
@@ -48,12 +48,10 @@ LEVEL = BanditProblem(Level(), Normal(0.0, 1.0), 3)
 @pytest.mark.parametrize("problem", [OWN, LEVEL])
 @pytest.mark.parametrize(("name", "num_envs"), [("exact", 9000), ("racing", 9000), ("exact", None)])
 def test_a_law_from_outside_is_played_by_the_oracles_probabilities(name, num_envs, problem):
-    """To four standard errors of a frequency."""
     expected = action_probabilities(problem, COUNTS, SUMS)
     agent = started(name, problem, num_envs, COUNTS, SUMS)
     arms = agent.act() if num_envs else np.array([agent.act() for _ in range(2000)])
-    error = 4 * np.sqrt(expected * (1 - expected) / len(arms))
-    assert (abs(np.bincount(arms, minlength=3) / len(arms) - expected) < error).all()
+    assert_played(arms, expected)
 
 
 @pytest.mark.parametrize("problem", [OWN, LEVEL])

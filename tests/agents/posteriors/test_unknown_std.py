@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from refusals import check_refusals
 from scipy import stats
 
 import bandit_gym as bg
@@ -221,15 +222,21 @@ def test_every_agent_plays_or_says_that_it_cannot():
 
 
 def test_saved_agents_go_on(tmp_path):
-    for problem, options in ((PROBLEM, {"window": 3}), (WITH_FEATURES, {"discount": 0.9})):
+    both = (
+        (PROBLEM, {"window": 3}),
+        *((WITH_FEATURES, x) for x in ({"window": 3}, {"discount": 0.9})),
+    )
+    for problem, options in both:
         agent, arms = started(problem, options), np.eye(3)
         for reward in REWARDS:
             agent.observe(agent.act(arms), reward)
         agent.save(tmp_path / "agent.npz")
         twin = load(tmp_path / "agent.npz")
-        for one in (agent, twin):
-            one.observe(one.act(arms), 0.5)
-        assert (twin.posterior(arms).std() == agent.posterior(arms).std()).all()
+        for reward in REWARDS[::-1]:
+            for one in (agent, twin):
+                one.observe(one.act(arms), reward)
+            one, other = (each.posterior(arms) for each in (agent, twin))
+            assert (one.mean() == other.mean()).all() and (one.std() == other.std()).all()
 
 
 def test_more_arms_come_with_their_own_prior():
@@ -260,47 +267,41 @@ class Unaware(Posterior):
 
 LISTED = NormalInverseGamma(shape=[1.0, 2.0, 3.0])
 REFUSED = [
-    (lambda: BanditProblem(Gaussian(None), Normal(0, 1), 2), ["NormalInverseGamma", "Normal("]),
-    (lambda: BanditProblem(Gaussian(), NormalInverseGamma(), 2), ["Gaussian(std=None)", "1.0"]),
-    (lambda: ContextualProblem(Gaussian(None), LISTED, 2, 3), ["prior", "one shape", "2.0"]),
-    (lambda: NormalInverseGamma(precision=0.0), ["precision", "above 0", "0.0"]),
+    (lambda: BanditProblem(Gaussian(None), Normal(0, 1), 2), "NormalInverseGamma", "Normal("),
+    (lambda: BanditProblem(Gaussian(), NormalInverseGamma(), 2), "Gaussian(std=None)", "1.0"),
+    (lambda: ContextualProblem(Gaussian(None), LISTED, 2, 3), "prior", "one shape", "2.0"),
     (
         lambda: Thompson(PROBLEM, posterior=Unaware(PROBLEM)),
-        ["posterior", "takes_squares", "Unaware"],
+        "posterior",
+        "takes_squares",
+        "Unaware",
     ),
-    (lambda: Greedy(PROBLEM, posterior="smc"), ["posterior", "takes_squares", "ParticlePosterior"]),
-    (lambda: ExactThompson(PROBLEM, method="grid"), ["method", "'conjugate'", "'grid'"]),
-    (lambda: BayesUCB(PROBLEM, prior="reference"), ["prior", "unknown std", "'reference'"]),
-    (lambda: fit_prior(Gaussian(None), [1, 2], [1.0, 2.0]), ["likelihood", "known std", "None"]),
-    (lambda: PROBLEM.likelihood.reward_std(0.0), ["likelihood", "known std", "None"]),
-    (lambda: oracle.action_probabilities(PROBLEM, [1, 0, 0], [1, 0, 0]), ["squares", "None"]),
+    (lambda: Greedy(PROBLEM, posterior="smc"), "posterior", "takes_squares", "ParticlePosterior"),
+    (lambda: ExactThompson(PROBLEM, method="grid"), "method", "'conjugate'", "'grid'"),
+    (lambda: BayesUCB(PROBLEM, prior="reference"), "prior", "unknown std", "'reference'"),
+    (lambda: fit_prior(Gaussian(None), [1, 2], [1.0, 2.0]), "likelihood", "known std", "None"),
+    (lambda: PROBLEM.likelihood.reward_std(0.0), "likelihood", "known std", "None"),
+    (lambda: oracle.action_probabilities(PROBLEM, [1, 0, 0], [1, 0, 0]), "squares", "None"),
 ]
 
 
-@pytest.mark.parametrize(("call", "parts"), REFUSED)
-def test_what_does_not_go_with_an_unknown_std_is_refused(call, parts):
-    with pytest.raises(ValueError) as error:
-        call()
-    assert all(part in str(error.value) for part in parts)
+def test_what_does_not_go_with_an_unknown_std_is_refused():
+    check_refusals(lambda call: call(), REFUSED)
 
 
 def test_impossible_squares_are_refused_and_nothing_is_learned():
     agent, known = started(PROBLEM, {}), ExactThompson(BanditProblem(Gaussian(), Normal(0, 1), 3))
     known.reset(seed=0)
-    totals = [2, 0, 0], [3.0, 0.0, 0.0]
-    for squares, parts in [
-        (None, ["squares must be given", "None"]),
-        ([4.4, 0, 0], ["squares", "sums^2 / counts", "4.4", "arm 0"]),
-        ([5.0, 1.0, 0], ["squares", "1.0", "arm 1"]),
-        ([np.nan, 0, 0], ["squares", "finite", "nan"]),
-    ]:
-        with pytest.raises(ValueError) as error:
-            agent.warm_start(*totals, squares=squares)
-        assert all(part in str(error.value) for part in parts)
-    with pytest.raises(ValueError, match="squares must be left out"):
-        known.warm_start(*totals, squares=[5.0, 0, 0])
-    with pytest.raises(ValueError, match="reward must be a number from -1e"):
-        agent.observe(0, 1e200)
-    for one in (agent, known):
-        assert not one.counts.any()
-    assert not agent.evidence.squares.any()
+    rows = [
+        (agent, None, "squares must be given", "None"),
+        (agent, [4.4, 0, 0], "squares", "sums^2 / counts", "4.4", "arm 0"),
+        (agent, [5.0, 1.0, 0], "squares", "1.0", "arm 1"),
+        (agent, [np.nan, 0, 0], "squares", "finite", "nan"),
+        (known, [5.0, 0, 0], "squares must be left out"),
+    ]
+    data = [2, 0, 0], [3.0, 0.0, 0.0]
+    check_refusals(lambda one, squares: one.warm_start(*data, squares=squares), rows)
+    check_refusals(
+        lambda reward: agent.observe(0, reward), [(1e200, "reward must be a number from -1")]
+    )
+    assert not any(one.counts.any() for one in (agent, known)) and not agent.evidence.squares.any()

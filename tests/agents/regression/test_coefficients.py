@@ -478,19 +478,3 @@ def test_compiled_log_likelihoods_have_the_slopes_of_the_links(likelihood):
         slope = np.diff(problem.link.log_likelihood(ends, 3, 2.0, std)) / 2e-4
         bend = np.diff([log_likelihood(code, end, 3.0, 2.0)[1] for end in ends]) / -2e-4
         assert [score, information] == pytest.approx([*slope, *bend], rel=1e-6, abs=1e-7)
-
-
-def test_rows_collapse_equal_features_and_restart_lanes_alone():
-    rows, lanes = Rows(2), np.arange(2)
-    rows.start(2)
-    for i in range(20):
-        rows.add(lanes, np.array([[0.0, i], [-0.0, 1.0]]), np.array([1.0, 2.0]))
-    rows.add(np.array([1]), np.array([[0.0, 1.0]]), np.array([2.0]))
-    assert rows.sizes.tolist() == [20, 1]
-    assert (rows.counts[1, 0], rows.sums[1, 0]) == (21, 42.0)
-    assert rows.counts.sum(axis=1).tolist() == [20, 21]
-    np.testing.assert_array_equal(rows.features[0, :20, 1], np.arange(20))
-    rows.restart(np.array([True, False]))
-    rows.add(np.array([0]), np.array([[3.0, 4.0]]), np.array([1.0]))
-    assert rows.sizes.tolist() == [1, 1]
-    np.testing.assert_array_equal(rows.features[0, 0], [3.0, 4.0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
+from refusals import check_refusals
 
 import agents
 from bandit_gym.likelihoods import Bernoulli, Gaussian
@@ -73,8 +73,8 @@ def test_the_summary_is_the_normal_factor_of_the_rows_that_went() -> None:
 def test_compacting_is_refused_in_words_and_then_changes_nothing() -> None:
     vague = ContextualProblem(Bernoulli(), Normal(0.0, 9.0), 2, 6, layout="disjoint")
     agent, other = make_agent(9, vague), make_agent(9, vague)
-    with pytest.raises(ValueError, match="max_rows must be enough .* got 1; its upper limit is"):
-        agent.compact(1, observation=VISITORS)
+    too_few = [(1, "max_rows must be enough", "got 1; its upper limit is")]
+    check_refusals(lambda size: agent.compact(size, observation=VISITORS), too_few)
     assert agent.evidence.sizes.tolist() == [9]
     found, expected = agent.decide(VISITORS), other.decide(VISITORS)
     assert found.actions.tolist() == expected.actions.tolist()
@@ -84,7 +84,7 @@ def test_compacting_is_refused_in_words_and_then_changes_nothing() -> None:
     lanes = agents.Thompson(PROBLEM, posterior="racing")
     plain.reset()
     lanes.reset(2)
-    for agent, observation, text in [
+    rows = [
         (make_agent(3, discount=0.9), VISITORS, "compact must be left out beside a discount or a"),
         (make_agent(3, window=5), VISITORS, "compact must be left out beside a discount or a"),
         (make_agent(3, linear, posterior="exact"), VISITORS, "got 'GaussianCoefficients'"),
@@ -93,6 +93,5 @@ def test_compacting_is_refused_in_words_and_then_changes_nothing() -> None:
         (plain, VISITORS, "compact must be asked of a single run of a race with features, got"),
         (lanes, VISITORS, "compact must be asked of a single run of a race with features, got"),
         (make_agent(3), VISITORS[:99], "features of at least 100 visitors, got 99"),
-    ]:
-        with pytest.raises((TypeError, ValueError), match=text):
-            agent.compact(1, observation=observation)
+    ]
+    check_refusals(lambda agent, visitors: agent.compact(1, observation=visitors), rows)

@@ -1,5 +1,6 @@
 """A Gymnasium vector environment as an SB3 `VecEnv`."""
 
+from functools import partial
 from itertools import cycle
 
 import gymnasium as gym
@@ -9,6 +10,7 @@ from families import ALL_ENV_IDS
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
+from refusals import check_refusals
 from sb3_models import NUM_ARMS, make_vec
 
 from agents import ExactThompson
@@ -38,22 +40,21 @@ def play(env, num_steps=25):
     return said
 
 
+def make_sync(env_id, observation):
+    options = {"num_arms": NUM_ARMS, "max_episode_steps": 10, "observation": observation}
+    make = partial(gym.make, f"bandit_gym:{env_id}", horizon=10, **options)
+    return SyncVectorEnv([make] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
+
+
 @pytest.mark.parametrize(
     ("env_id", "observation"), [*zip(ALL_ENV_IDS, cycle(OBSERVATIONS), strict=False)]
 )
-def test_native_vec_env_says_what_dummy_vec_env_says(sb3, env_id, observation):
-    native = sb3.GymnasiumVecEnv(make_vec(env_id, num_envs=3, observation=observation))
+def test_native_and_sync_vec_envs_say_what_dummy_vec_env_says(sb3, env_id, observation):
     expected = play(reference(env_id, observation=observation))
-    for found, wanted in zip(play(native), expected, strict=True):
-        assert data_equivalence(found, wanted, exact=True)
-
-
-def test_vec_env_takes_sync_vector_envs_too(sb3):
-    make = lambda: gym.make("bandit_gym:PoissonBandit-v0", num_arms=NUM_ARMS, max_episode_steps=10)  # noqa: E731
-    sync = SyncVectorEnv([make] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
-    ours, theirs = play(sb3.GymnasiumVecEnv(sync)), play(reference("PoissonBandit-v0"))
-    for found, wanted in zip(ours, theirs, strict=True):
-        assert data_equivalence(found, wanted, exact=True)
+    native = make_vec(env_id, num_envs=3, observation=observation)
+    for lanes in (native, make_sync(env_id, observation)):
+        for found, wanted in zip(play(sb3.GymnasiumVecEnv(lanes)), expected, strict=True):
+            assert data_equivalence(found, wanted, exact=True)
 
 
 def test_vec_env_leaves_the_statistics_of_an_episode_where_sb3_looks_for_them(sb3):
@@ -105,24 +106,18 @@ def test_vec_env_passes_options_on(sb3):
     assert ["means" in info for info in env.reset_infos] == [True, False]
 
 
-def test_vec_env_refuses_different_options(sb3):
+def test_vec_env_refuses_other_modes_different_options_and_to_treat_lanes_as_environments(sb3):
+    made = [
+        (make_vec(autoreset_mode="NextStep"), "autoreset mode SameStep, got <Autoreset"),
+        (gym.make("bandit_gym:BernoulliBandit-v0"), "got None; make it with gym.make_vec"),
+    ]
+    check_refusals(lambda env: sb3.GymnasiumVecEnv(env), made)
     env = sb3.GymnasiumVecEnv(make_vec())
+    lanes = NotImplementedError, "use make_vec_env for single environments"
+    rows = [(name, ("name", "value"), *lanes) for name in ("set_attr", "env_method")]
     env.set_options([{"level": 1}, {}])
-    with pytest.raises(ValueError, match="options must be the same in all lanes"):
-        env.reset()
-
-
-def test_vec_env_refuses_another_autoreset_mode(sb3):
-    with pytest.raises(ValueError, match="env must have autoreset mode SameStep, got <Autoreset"):
-        sb3.GymnasiumVecEnv(make_vec(autoreset_mode="NextStep"))
-    with pytest.raises(ValueError, match=r"got None; make it with gym.make_vec"):
-        sb3.GymnasiumVecEnv(gym.make("bandit_gym:BernoulliBandit-v0"))
-
-
-@pytest.mark.parametrize("method", ["set_attr", "env_method"])
-def test_vec_env_refuses_to_treat_lanes_as_environments(sb3, method):
-    with pytest.raises(NotImplementedError, match="use make_vec_env for single environments"):
-        getattr(sb3.GymnasiumVecEnv(make_vec()), method)("name", "value")
+    rows.append(("reset", (), "options must be the same in all lanes"))
+    check_refusals(lambda method, given: getattr(env, method)(*given), rows)
 
 
 def test_time_limit_is_an_end_or_a_cut_as_asked(sb3):

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from refusals import check_refusals
 from scipy import stats
-from surface import play
+from surface import play, started
 
-from agents import ExactThompson, RacingThompson, SMCThompson, make_agent
+from agents import ExactThompson, RacingThompson, SMCThompson
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
 from bandit_gym.priors import (
     Beta,
@@ -43,39 +44,36 @@ def make(source, num_envs=None):
 every_kind = pytest.mark.parametrize("source", KINDS)
 
 
-@pytest.mark.parametrize("name", ["random", "ucb1", "kl_ucb", "ucb_tuned", "moss"])
-def test_agents_without_a_prior_refuse_in_one_sentence(name):
-    agent = make_agent(name, CONJUGATE)
-    agent.reset(seed=0)
-    with pytest.raises(TypeError, match=r"posterior must be asked of an agent with a prior, got"):
-        agent.posterior()
-
-
 def test_rewards_of_an_arm_without_a_proper_posterior_are_refused():
-    agent = ExactThompson(BanditProblem(Gaussian(), Normal(0.0, 1.0), 2), prior="reference")
-    agent.reset(seed=0)
+    agent = started(
+        "exact", BanditProblem(Gaussian(), Normal(0.0, 1.0), 2), None, prior="reference"
+    )
     agent.observe(0, 1.0)
-    with pytest.raises(ValueError, match="predictive must have proper posteriors, got none of arm"):
-        agent.posterior().predictive(3, seed=0)
+    rows = [(3, "predictive must have proper posteriors, got none of arm")]
+    check_refusals(lambda size: agent.posterior().predictive(size, seed=0), rows)
     assert agent.posterior().mean().tolist() == [1.0, np.inf]
+
+
+NOT_ASKED = [
+    ("quantile", "x", "p must be numbers, alone or in an array, got 'x'"),
+    ("quantile", [[0.1], [0.2, 0.3]], "p must be numbers"),
+    ("quantile", [0.5, np.nan], "p must have no NaN"),
+    ("quantile", 1.0, "p must be above 0 and below 1, got 1.0"),
+    ("interval", 0.0, "confidence must be a finite number above 0"),
+    ("sample", 0, "size must be a positive integer, got 0"),
+    ("density", None, "x must be numbers, alone or in an array, got None"),
+    ("density", 10**400, "x must be numbers"),
+    ("sample", 10**18, "size must be at most 333333333, got 1000000000000000000"),
+    ("plot", 5, "ax must be an Axes, got 5"),
+]
+WITHOUT_PRIOR = "random", "ucb1", "kl_ucb", "ucb_tuned", "moss"
 
 
 def test_what_cannot_be_asked_is_one_sentence():
     posterior = make("tables").posterior()
-    for method, argument, text in [
-        ("quantile", "x", "p must be numbers, alone or in an array, got 'x'"),
-        ("quantile", [[0.1], [0.2, 0.3]], "p must be numbers"),
-        ("quantile", [0.5, np.nan], "p must have no NaN"),
-        ("quantile", 1.0, "p must be above 0 and below 1, got 1.0"),
-        ("interval", 0.0, "confidence must be a finite number above 0"),
-        ("sample", 0, "size must be a positive integer, got 0"),
-        ("density", None, "x must be numbers, alone or in an array, got None"),
-        ("density", 10**400, "x must be numbers"),
-        ("sample", 10**18, "size must be at most 333333333, got 1000000000000000000"),
-        ("plot", 5, "ax must be an Axes, got 5"),
-    ]:
-        with pytest.raises((TypeError, ValueError), match=text):
-            getattr(posterior, method)(argument)
+    check_refusals(lambda method, given: getattr(posterior, method)(given), NOT_ASKED)
+    rows = [(name, TypeError, "asked of an agent with a prior, got") for name in WITHOUT_PRIOR]
+    check_refusals(lambda name: started(name, CONJUGATE, None).posterior(), rows)
 
 
 @every_kind

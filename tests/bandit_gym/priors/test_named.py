@@ -5,13 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from families import BETA, CUT, MIXTURE
 
 from bandit_gym.priors import Beta, PerArm, describe_prior, make_prior, prior_from_dict
 from bandit_gym.problem import problem_from_dict
 
-BETA = {"name": "beta", "alpha": 1, "beta": 2}
-CUT = {"name": "truncated_normal", "mean": 0.4, "std": 0.1}
-MIXTURE = {"name": "mixture", "components": [BETA, CUT], "weights": [0.1, 0.3]}
 OWN = """
 from bandit_gym.priors import Beta
 
