@@ -442,8 +442,12 @@ class Agent(Decider, metaclass=AgentMeta):
 
     @property
     def can_warm_start(self) -> bool:
-        """Whether totals without order say all that single rewards do."""
-        return type(self)._learn is Agent._learn
+        """Whether totals without order say all that single rewards do.
+
+        So it is where nothing else is learned, or where a class of one's own takes them itself.
+        """
+        kind = type(self)
+        return kind._learn is Agent._learn or kind.warm_start is not Agent.warm_start
 
     def posterior(self, observation: Any = None) -> Any:
         """Return what is known of the means now; what is observed later does not change it.

@@ -14,6 +14,7 @@ from surface import SERIAL, adversarial_verdict, cases_of, verdict_of
 
 from agents.oracle import SAMPLING_TOLERANCE, action_probabilities, action_probabilities_with_error
 from agents.posteriors.base import Posterior
+from agents.rules.greedy import UniformRandom
 from agents.rules.thompson import Thompson
 from bandit_gym.cli import main
 from bandit_gym.doubts import Doubt
@@ -216,6 +217,22 @@ def test_a_posterior_that_learns_from_single_rewards_is_given_those_of_bernoulli
     distances = found.distances
     assert distances["verdict"].tolist() == ["right"] * len(distances) == ["right"] * 2
     assert distances["pulls"].tolist() == [100, 10_000] and found.left_out == ()
+
+
+class TakesTotals(UniformRandom):
+    """It learns from single rewards, and takes totals by a way of its own."""
+
+    def _learn(self, lanes, actions, rewards):
+        raise AssertionError("no single reward is known of these cases")
+
+    def warm_start(self, counts, sums, **options):
+        super().warm_start(counts, sums, **options)
+
+
+def test_an_agent_with_a_warm_start_of_its_own_is_given_the_totals_of_any_case():
+    only = "Gaussian, N(0, 1), 1"
+    found = run_suite({"totals": TakesTotals}, only=only, scale=0.001, workers=SERIAL)
+    assert set(found.distances["status"]) == {"measured"} and found.left_out == ()
 
 
 def test_rewards_of_a_case_have_its_counts_and_sums_in_the_same_order_each_time():
