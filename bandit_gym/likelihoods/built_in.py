@@ -415,12 +415,14 @@ class Link:
     The mean of arm a is g^-1(eta) with eta = x_a . theta, where x_a are the arm's features and
     theta the coefficients: a generalised linear model.
 
-    | likelihood  | link     | mean             | log-likelihood of n rewards of sum s         |
-    |-------------|----------|------------------|----------------------------------------------|
-    | bernoulli   | logit    | 1 / (1 + e^-eta) | s eta - n log(1 + e^eta)                     |
-    | gaussian    | identity | eta              | -n (s / n - eta)^2 / (2 std^2)               |
-    | poisson     | log      | e^eta            | s eta - n e^eta                              |
-    | exponential | log      | e^eta            | -n eta - s e^-eta                            |
+    ===========  ========  ================  ====================================
+    likelihood   link      mean              log-likelihood of n rewards of sum s
+    ===========  ========  ================  ====================================
+    bernoulli    logit     1 / (1 + e^-eta)  s eta - n log(1 + e^eta)
+    gaussian     identity  eta               -n (s / n - eta)^2 / (2 std^2)
+    poisson      log       e^eta             s eta - n e^eta
+    exponential  log       e^eta             -n eta - s e^-eta
+    ===========  ========  ================  ====================================
 
     Terms without eta are left out. All but the last are canonical.
 
