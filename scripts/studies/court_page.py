@@ -19,7 +19,7 @@ from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Normal
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.styles import GREY, MAX_WIDTH, line_style
-from scripts.studies.study import Found, fold_rows, parts_of, write_interval, write_share
+from scripts.studies.study import Found, fold_rows, parts_of, write_interval, write_percentage
 
 REFERENCE = "racing"
 MIN_RANKED = 8
@@ -134,7 +134,7 @@ def _regret_cells(found: Found, label: str, titles: list[str]) -> dict[str, str]
         elif label == REFERENCE:
             cells[title] = f"{np.mean(runs[label]['regret']):.1f}"
         else:
-            cells[title] = write_share(mean_interval(lost))
+            cells[title] = write_percentage(mean_interval(lost))
     return cells
 
 

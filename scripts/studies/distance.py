@@ -27,7 +27,7 @@ from bandit_gym.results.data import RunResults
 from bandit_gym.results.report import markdown_rows
 from bandit_gym.results.statistics import Interval, mean_interval
 from bandit_gym.styles import GREY, MAX_WIDTH, LineStyle, agent_styles, line_style
-from scripts.studies.study import Found, StudyTask, parts_of, play_agents, verdict, write_share
+from scripts.studies.study import Found, StudyTask, parts_of, play_agents, verdict, write_percentage
 
 NEAR, LESS, MORE = "within 0.02", "too little for the favourite", "too much for the favourite"
 OTHER = "farther, but right for the favourite"
@@ -237,7 +237,7 @@ def judge_claims(found: Found) -> list[dict[str, str]]:
         judged = {
             "claim": f"{claim}: {expected}",
             "verdict": verdict(word == expected, word != OPEN),
-            "lost": write_share(interval),
+            "lost": write_percentage(interval),
             "favourite's excess": f"{average(rows)['lean']:+.3f}",
             "pairs": str(len(rows)),
         }
@@ -251,7 +251,7 @@ def _agent_cells(label: str, rows: Sequence[Row], near: float) -> dict[str, str]
     cells |= {"favourite's excess": f"{mean['lean']:+.3f}"}
     for title, group in ((NEAR, NEAR), ("too little", LESS), ("too much", MORE)):
         cells[title] = str(classes.count(group))
-    return cells | {"lost": write_share(mean_interval(mean["lost"]))}
+    return cells | {"lost": write_percentage(mean_interval(mean["lost"]))}
 
 
 def _feature_cells(title: str, label: str, row: Row, steps: list[int]) -> dict[str, str]:
@@ -259,7 +259,7 @@ def _feature_cells(title: str, label: str, row: Row, steps: list[int]) -> dict[s
     for step, distance in zip(steps, row["distances"], strict=True):
         cells[f"at {step:,}"] = f"{distance:.3f}"
     cells["favourite's excess"] = f"{np.mean(row['leans']):+.3f}"
-    return cells | {"lost": write_share(row["lost"])}
+    return cells | {"lost": write_percentage(row["lost"])}
 
 
 def draw(found: Found) -> dict[str, Figure]:

@@ -250,7 +250,7 @@ def write_interval(
     return f"{number(mean)} [{number(low)}, {number(high)}]{unit}"
 
 
-def write_share(interval: Iterable[float]) -> str:
+def write_percentage(interval: Iterable[float]) -> str:
     """Write the interval of a share that is lost or gained, in per cent."""
     return write_interval([100 * each for each in interval], 0, sign="+", unit=" %")
 

@@ -35,7 +35,7 @@ from scripts.studies.study import (
     load_settings,
     made,
     write_interval,
-    write_share,
+    write_percentage,
 )
 
 HORIZONS = {"1a": 1000, "1b": 10000, "2": 10000, "table2": 1000}
@@ -205,8 +205,8 @@ def test_a_page_repeats_a_short_option_and_says_where_the_names_of_many_parts_ar
 def test_an_interval_is_written_by_its_half_width_unless_it_is_lopsided():
     assert write_interval((0.5, 0.3, 0.7), 1) == "0.5 ± 0.2"
     assert write_interval((0.5, 0.3, 0.8), 1) == "0.5 [0.3, 0.8]"
-    assert write_share((0.0123, -0.02, 0.0446)) == "+1 ± 3 %"
-    assert write_share((-0.05, -0.1, 0.02)) == "-5 [-10, +2] %"
+    assert write_percentage((0.0123, -0.02, 0.0446)) == "+1 ± 3 %"
+    assert write_percentage((-0.05, -0.1, 0.02)) == "-5 [-10, +2] %"
 
 
 def test_a_page_without_a_place_for_a_table_is_refused():
