@@ -52,11 +52,12 @@ NUM_UNWEIGHTED = 8
 HALF_SOBOL_STEP = 2.0**-31
 """Is added to a sequence's numbers, multiples of a step from 0, so that no quantile is infinite."""
 
-MIN_BATCHES, MAX_BATCHES = 16, 4000
-"""The most bring five coefficients to a total variation error of 1e-4, in some minutes."""
+MIN_BATCHES, MAX_BATCHES = 16, 16000
+"""The most bring twenty coefficients to a total variation error of 1e-4, in some half an hour."""
 
-GIVE_UP_RATIO = 2.0
-"""Of the error that all batches would have, to the tolerance."""
+GIVE_UP_ERRORS = 3.0
+"""An answer is given up where all batches would have more than the tolerance, by so many relative
+standard errors of a standard error, which n batches know to 1 / sqrt(2 n)."""
 
 LOW_DEGREES, HIGH_DEGREES, HIGH_DIMENSION = 8.0, 30.0, 10
 """Degrees of freedom of the main t distribution, below and from so many coefficients."""
@@ -220,7 +221,8 @@ def average_batches(
         if len(estimates) < MIN_BATCHES:
             continue
         error = float(np.std(estimates, axis=0, ddof=1).sum() / np.sqrt(len(estimates)))
-        is_hopeless = error * np.sqrt(len(estimates) / MAX_BATCHES) > GIVE_UP_RATIO * tolerance
+        least = 1 - GIVE_UP_ERRORS / np.sqrt(2 * len(estimates))
+        is_hopeless = least * error * np.sqrt(len(estimates) / MAX_BATCHES) > tolerance
         if error <= tolerance or is_hopeless or len(estimates) == MAX_BATCHES:
             mean = np.maximum(np.mean(estimates, axis=0), 0.0)
             return mean / mean.sum(), error

@@ -182,6 +182,30 @@ def test_a_tolerance_out_of_reach_is_an_error():
         action_probabilities(ContextualProblem(Gaussian(), peaks, 2, 1), evidence, [[1.0], [-1.0]])
 
 
+def test_batches_end_where_the_tolerance_is_met_or_out_of_reach():
+    """Two deviations of .01 add up to 2 * .01 / sqrt(n), known to 1 / sqrt(2 n) of itself."""
+    rng = np.random.default_rng(0)
+
+    def count_batches(tolerance):
+        noise = []
+
+        def estimate():
+            noise.append(rng.normal(0.0, 0.01))
+            return np.array([0.5 + noise[-1], 0.5 - noise[-1]])
+
+        probabilities, error = importance.average_batches(estimate, tolerance)
+        assert abs(probabilities[0] - 0.5) < 2 * error and probabilities.sum() == pytest.approx(1)
+        return len(noise), error
+
+    least = 0.02 / importance.MAX_BATCHES**0.5
+    number, error = count_batches(1e-3)
+    assert error <= 1e-3 and abs(number - 400) < 5 * 400 * 2 / (2 * 400) ** 0.5
+    number, error = count_batches(least / 4)
+    assert number == importance.MIN_BATCHES and error > least
+    number, error = count_batches(least / 1.3)  # it is known to less than 0.3 after 50
+    assert importance.MIN_BATCHES < number < 500 and error > least
+
+
 def test_draws_without_weights_take_noise_away(monkeypatch):
     """To 0.6 of it, a ratio known to 13 %: deviations of 64 batches are to 1 / sqrt(2 * 63)."""
     problem, (rows, rewards), features, *_ = _posterior(12)

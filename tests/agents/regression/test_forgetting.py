@@ -168,6 +168,27 @@ def test_pools_follow_rewards_also_where_weights_sum_to_the_same(
     np.testing.assert_allclose(decided, found, rtol=0, atol=5 * (0.25 / 4096) ** 0.5)
 
 
+@pytest.mark.parametrize("options", [{"discount": 0.9}, {"window": 13}])
+@pytest.mark.parametrize("name", ["exact", "racing"])
+def test_a_saved_agent_goes_on_forgetting(
+    name: str, options: dict[str, Any], tmp_path: Any
+) -> None:
+    """A window's rewards leave it with the weights that they came with: one of row 0 does here."""
+    likelihood = Gaussian(STD) if name == "exact" else Bernoulli()
+    agent: Any = agents.make_agent(
+        name, ContextualProblem(likelihood, Normal(0.0, PRIOR_STD), 3, 2), **options
+    )
+    features, noise = make_data()
+    learn(agent, features, (noise > 0).astype(float), WEIGHTS)
+    agent.save(tmp_path / "agent")
+    arms, twin = np.array([[1.0, 0.5], [-1.0, 0.2], [0.3, -1.0]]), agents.load(tmp_path / "agent")
+    for row, weight in zip(features[:7], WEIGHTS, strict=False):
+        for each in (agent, twin):
+            each.observe(0, 1.0, observation=row, weight=weight)
+        assert agent.act(arms) == twin.act(arms)
+    np.testing.assert_array_equal(agent.action_probabilities(arms), twin.action_probabilities(arms))
+
+
 @pytest.mark.parametrize("options", [{}, {"window": 13}])
 @pytest.mark.parametrize("name", ["exact", "racing"])
 def test_totals_of_rows_are_as_many_rewards(name: str, options: dict[str, Any]) -> None:
