@@ -51,6 +51,7 @@ class CoefficientSampler(Posterior):
     Attributes:
         x: (N, d, n) features of the rows.
         totals: (N, 1, n) numbers of rewards, and their sums.
+        halves: (N, 1, n) of n_i / 2, and (N, 1, n) of k_i = s_i - n_i / 2.
 
     Raises:
         ValueError: if it is for logistic regression with a normal prior, and the problem is not.
@@ -83,7 +84,8 @@ class CoefficientSampler(Posterior):
         self.fits.update(rows)
         size = max(1, int(rows.sizes.max()))
         self.x = np.ascontiguousarray(rows.columns[..., :size])
-        self.totals = rows.counts[:, None, :size].astype(float), rows.sums[:, None, :size]
+        counts, sums = rows.counts[:, None, :size].astype(float), rows.sums[:, None, :size]
+        self.totals, self.halves = (counts, sums), (counts / 2, sums - counts / 2)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, d) draw of the coefficients."""
@@ -108,24 +110,28 @@ class CoefficientSampler(Posterior):
 
     def log_density(self, theta: np.ndarray) -> np.ndarray:
         """Return the (N, S) log-densities of coefficients, to a constant."""
-        means = self.problem.link.mean(theta @ self.x)
-        value = self.problem.likelihood.log_likelihood(means, *self.totals).sum(axis=-1)
-        return np.asarray(value + self.problem.prior.log_density(theta))
+        std = getattr(self.problem.likelihood, "known_std", None)
+        values = self.problem.link.log_likelihood(theta @ self.x, *self.totals, std)
+        return np.asarray(values.sum(axis=-1) + self.problem.prior.log_density(theta))
 
     def slopes(self, theta: np.ndarray) -> np.ndarray:
         """Return the (N, S, d) slopes of the log-density.
 
         The log-likelihood of a row of n rewards with sum s and mean m = g(eta) has the slope
         (s - n m) w along eta, w being 1 / std^2 of Gaussian rewards, 1 / m of exponential ones and
-        1 of others.
+        1 of others. Logistic regression has s - n m = k - (n / 2) tanh(eta / 2), which is faster.
         """
         (counts, sums), likelihood = self.totals, self.problem.likelihood
-        means = self.problem.link.mean(theta @ self.x)
-        residuals = sums - counts * means
-        if isinstance(likelihood, Gaussian):
-            residuals /= likelihood.known_std**2
-        elif isinstance(likelihood, Exponential):
-            residuals /= means
+        if isinstance(likelihood, Bernoulli):
+            half_counts, centred_sums = self.halves
+            residuals = centred_sums - half_counts * np.tanh(theta / 2 @ self.x)
+        else:
+            means = self.problem.link.mean(theta @ self.x)
+            residuals = sums - counts * means
+            if isinstance(likelihood, Gaussian):
+                residuals /= likelihood.known_std**2
+            elif isinstance(likelihood, Exponential):
+                residuals /= means
         return np.asarray(residuals @ self.x.swapaxes(1, 2) + self.prior_slopes(theta))
 
     def prior_slopes(self, theta: np.ndarray) -> np.ndarray:
@@ -304,11 +310,11 @@ class PolyaGamma(CoefficientSampler):
         """Return the (N, S, d) ends of chains."""
         from polyagamma import random_polyagamma  # not a package that the project needs
 
-        counts, sums = self.totals
+        counts = self.totals[0]
         theta = np.repeat(find_normal(self.fits)[0][:, None], size, axis=1)
         for _ in range(self.num_sweeps):
             drawn = random_polyagamma(np.maximum(counts, 1.0), theta @ self.x, random_state=rng)
-            joined = self.join_normal(np.where(counts > 0, drawn, 0.0), sums - counts / 2)
+            joined = self.join_normal(np.where(counts > 0, drawn, 0.0), self.halves[1])
             theta = draw_normal(rng, *joined)
         return theta
 
@@ -332,11 +338,10 @@ class Variational(CoefficientSampler):
     def update(self, rng: Generator, rows: Rows) -> None:  # type: ignore[override]  # evidence here
         """Fit the distribution of every lane."""
         super().update(rng, rows)
-        counts, sums = self.totals
         predictors = find_normal(self.fits)[0][:, None] @ self.x
         for _ in range(self.num_rounds):
-            weights = counts * find_slants(predictors)
-            self.centre, self.precisions = self.join_normal(weights, sums - counts / 2)
+            weights = self.totals[0] * find_slants(predictors)
+            self.centre, self.precisions = self.join_normal(weights, self.halves[1])
             spread = np.linalg.solve(self.precisions[:, 0], self.x)
             squares = np.square(self.centre @ self.x) + (self.x * spread).sum(axis=1)[:, None]
             predictors = np.sqrt(squares)
