@@ -110,7 +110,7 @@ class CoefficientSampler(Posterior):
 
     def log_density(self, theta: np.ndarray) -> np.ndarray:
         """Return the (N, S) log-densities of coefficients, to a constant."""
-        std = getattr(self.problem.likelihood, "known_std", None)
+        std: Any = getattr(self.problem.likelihood, "known_std", None)
         values = self.problem.link.log_likelihood(theta @ self.x, *self.totals, std)
         return np.asarray(values.sum(axis=-1) + self.problem.prior.log_density(theta))
 
