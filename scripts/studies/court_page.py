@@ -50,7 +50,7 @@ def write_tables(found: Found) -> dict[str, str]:
         "aims": [*_aim_cells(found)],
     }
     filled = {name: fold_rows(rows) if rows else "Not measured." for name, rows in tables.items()}
-    return filled | {"unplayed": _list_unplayed(found)}
+    return filled | {"unplayed": _list_unplayed(found), "fewer": _list_fewer(found)}
 
 
 def _list_titles(found: Found) -> list[str]:
@@ -252,6 +252,19 @@ def _list_unplayed(found: Found) -> str:
             text = "all samplers" if len(missing) == len(labels) else "; ".join(missing)
             lines.append(f"- {title}: {text}")
     return "\n".join(lines) or "All was measured."
+
+
+def _list_fewer(found: Found) -> str:
+    """Return lines of who has fewer replications than the settings say."""
+    settings, lines = found["settings"], []
+    titles = _list_titles(found)
+    longer = [name_longer(settings, each, name) for name in settings["longer"] for each in titles]
+    for title in titles + longer:
+        sizes = {label: len(run["regret"]) for label, run in parts_of(found, title).items()}
+        for size in sorted({*sizes.values()} - {settings["sizes"]["replications"]}):
+            labels = [label for label, own in sizes.items() if own == size]
+            lines.append(f"- {title}: {size} of {'; '.join(labels)}")
+    return "\n".join(lines) or "None."
 
 
 def draw(found: Found) -> dict[str, Figure]:
