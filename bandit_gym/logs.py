@@ -6,7 +6,7 @@ Notation: K arms, t rows, d features.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,7 +56,7 @@ class Log:
                 continue
             words, dtype = ("integers", np.int64) if is_action else ("numbers", np.float64)
             column = np.asarray(given)
-            if column.dtype.kind not in kinds.get(name, "iuf"):
+            if column.dtype.kind not in kinds.get(name, "iuf") or not column.ndim:
                 raise TypeError(message(f"log.{name}", f"be {words}", given))
             shapes = {"features": (2, "t, d"), "probabilities": (2, "t, K")}
             num_axes, shape = shapes.get(name, (1, "t,"))
@@ -147,7 +147,11 @@ def read_log(
     table = read_table("source", source, label=arm).rename(columns=str)
     known = table.columns.drop_duplicates(keep=False)  # of two columns of a name, none is meant
     names = [] if features is None else np.atleast_1d(features).tolist()
-    columns = dict(probabilities or {})
+    named: Any = probabilities or {}
+    if not isinstance(named, Mapping):
+        condition = "be a dict, the column of each arm's label"
+        raise TypeError(message("probabilities", condition, named))
+    columns = dict(named)
     if columns and propensity is not None:
         raise ValueError(message("propensity", "be None where probabilities are given", propensity))
     arms = [*columns] if arms is None and columns else arms
@@ -162,14 +166,7 @@ def read_log(
     table = table[has_reward]
     if table.empty:
         raise ValueError(message("source", f"have a row with a {reward!r}", len(has_reward)))
-    way_out = "fill it in, or leave the row out"
-    check_cells(table[arm], table[arm].notna().to_numpy(), "have a label in each row", way_out)
-    known_arms = pd.Categorical(table[arm]).categories if arms is None else pd.Index([*arms])
-    labels = tuple(known_arms.tolist())
-    if len(labels) < 2 or not known_arms.is_unique:
-        raise ValueError(message("arms", "be at least 2 labels that differ", labels))
-    actions = known_arms.get_indexer(table[arm])
-    _check_labels(table[arm], labels, actions >= 0)
+    actions, labels = _read_arms(table[arm], arms)
     if columns and {*columns} != {*labels}:
         condition = f"have a column for each of the arms, {shorten_repr(labels)}"
         raise ValueError(message("probabilities", condition, columns))
@@ -182,7 +179,7 @@ def read_log(
     if columns:
         shares = _read_probabilities(table, [columns[label] for label in labels], actions)
     return Log(
-        actions=actions.astype(np.int64),
+        actions=actions,
         rewards=read_numbers(table, [reward])[:, 0],
         arms=labels,
         propensities=chances,
@@ -190,6 +187,26 @@ def read_log(
         num_dropped=num_dropped,
         probabilities=shares,
     )
+
+
+def _read_arms(
+    column: pd.Series, arms: Sequence[Hashable] | None
+) -> tuple[IntArray, tuple[Hashable, ...]]:
+    """Return (t,) arms, and the labels of all."""
+    if isinstance(arms, Set):
+        raise TypeError(message("arms", "be in an order, as a list is", arms))
+    way_out = "fill it in, or leave the row out"
+    check_cells(column, column.notna().to_numpy(), "have a label in each row", way_out)
+    if column.dtype == object:
+        is_label = column.map(lambda label: isinstance(label, Hashable)).to_numpy(dtype=bool)
+        check_cells(column, is_label, "be labels, not lists", "one arm a row")
+    known_arms = pd.Categorical(column).categories if arms is None else pd.Index([*arms])
+    labels = tuple(known_arms.tolist())
+    if len(labels) < 2 or not known_arms.is_unique:
+        raise ValueError(message("arms", "be at least 2 labels that differ", labels))
+    actions = known_arms.get_indexer(column)
+    _check_labels(column, labels, actions >= 0)
+    return actions.astype(np.int64), labels
 
 
 def _read_probabilities(

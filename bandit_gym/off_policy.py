@@ -105,7 +105,7 @@ def evaluate(
             towards rows that are common in the log. Not for "adaptive" and "betting".
         baseline: another policy; the estimate is of the difference. For "adaptive" and "betting".
         reward_range: (low, high), between which all rewards are, those of other logs too. None is
-            (0, 1) where all are 0 or 1, and otherwise unknown.
+            (0, 1) where they are 0 and 1, some of each, and otherwise unknown.
         logger: "learned" or "frozen", what the log's policy did; None if that is not known.
 
     Raises:

@@ -338,6 +338,10 @@ class Agent(Decider, metaclass=AgentMeta):
         size = len(np.atleast_1d(as_array(counts)))  # type: ignore[arg-type]
         features = self._check_rows(observation, size)
         shape = features.shape[:-1]
+        for name, given in (("counts", counts), ("sums", sums)):
+            if getattr(as_array(given), "shape", ()) != shape:
+                condition = f"have shape {shape}, as the features of the observation"
+                raise ValueError(message(name, condition, given))
         axes = ("row",) if len(shape) == 1 else ("row", "arm")
         totals = check_statistics(counts, sums, rule, shape, axes)
         check_squares(squares, *totals, rule)

@@ -66,7 +66,8 @@ class Decider(Lanes):
         problem: likelihood, prior and number of arms.
         evidence: what the agent keeps of its data; with features, also those of the decision.
         has_exact_probabilities: whether `action_probabilities` is the distribution of the next
-            `act` itself, and not one that the agent approximates.
+            `act` itself, and not one that the agent approximates. With `top` it is so of conjugate
+            posteriors alone; others count places in draws.
         takes_available: whether decisions take a mask of available arms. A rule by `_scores` may
             say so; one by `_choose` may if this and `_action_probabilities` keep to `_available`.
         takes_values: whether decisions take `values` and `costs` of the arms, as those of rules do
@@ -137,13 +138,13 @@ class Decider(Lanes):
             if size is not None and top is None:
                 size = self._show_many(observation, size, available, values, costs)
                 return self._act_many(size)
-            is_plain = available is None and values is None and costs is None
+            is_plain = available is None and values is None and costs is None and top is None
             if self._has_features or not is_plain or self._available or self._prices:
-                self._show(observation, self.num_envs, available, values, costs)
+                self._check_alone(top, size, floor)
+                self._show(observation, self.num_envs, available, values, costs, top=top)
             if top is None:
                 actions = self._decide()
                 return int(actions.item(0)) if self.num_envs is None else actions
-            self._check_top(top, size, floor)
             actions = self._choose_top(top)
             if self._has_features:
                 self.evidence.mark_rewarded(self._lanes)
@@ -244,10 +245,10 @@ class Decider(Lanes):
         """
         self._require_reset()
         asked = self._copy_agent()
-        size = asked._show_many(observation, None, available, values, costs, floor)
+        size = asked._show_many(observation, None, available, values, costs, floor, top)
         with self._generator_kept():
             if top is not None:
-                asked._check_top(top, size, floor or return_error)
+                asked._check_alone(top, size, floor or return_error)
                 places = asked._position_probabilities(top)
                 return places[0] if self.num_envs is None else places
             probabilities = asked._find_probabilities(size)
@@ -273,7 +274,7 @@ class Decider(Lanes):
         return None
 
     def _show_many(
-        self, observation: Any, size: Any, available: Any, values: Any, costs: Any, floor: Any = 0.0
+        self, observation: Any, size: Any, available: Any, values: Any, costs: Any, *limits: Any
     ) -> int | None:
         """Take n decisions of a single run, or one in each lane; return n, None for one.
 
@@ -281,8 +282,8 @@ class Decider(Lanes):
         """
         size = self._find_size(observation, size)
         has_many = self._has_features and self.num_envs is None
-        self._show(observation, size if has_many else self.num_envs, available, values, costs)
-        check_floor(floor, self._num_arms, *self._available)
+        num_decisions = size if has_many else self.num_envs
+        self._show(observation, num_decisions, available, values, costs, *limits)
         return size
 
     def _show(
@@ -292,15 +293,21 @@ class Decider(Lanes):
         available: Any = None,
         values: Any = None,
         costs: Any = None,
+        floor: Any = 0.0,
+        top: Any = None,
     ) -> None:
         """Take the features, the available arms and the prices of the decisions at hand.
+
+        What is refused leaves those of the last decision as they are.
 
         Args:
             observation: see `act`.
             num_decisions: None is one.
-            available: see `act`, as the next two.
+            available: see `act`, as all that follow.
             values: None is 1.
             costs: None is 0.
+            floor: is only checked.
+            top: likewise.
         """
         shape: tuple[int, ...] = ()
         masks: tuple[np.ndarray, ...] = ()
@@ -313,6 +320,10 @@ class Decider(Lanes):
                 self._refuse_available(available)
             masks = (check_available(available, num_arms, num_decisions),)
         prices = self._check_prices(values, costs, num_arms, num_decisions)
+        check_floor(floor, num_arms, *masks)
+        if top is not None:
+            places = [num_arms, *(int(mask.sum(axis=1).min()) for mask in masks)]
+            check_integer("top", top, minimum=1, maximum=min(places))
         if self._has_features:
             size = self.problem.num_features, num_decisions  # type: ignore[attr-defined]
             mask = masks[0] if masks else None
@@ -417,16 +428,16 @@ class Decider(Lanes):
         }
         return actions
 
-    def _check_top(self, top: Any, size: Any, others: Any) -> None:
-        """Refuse a number of places that are not there, and what does not go with it."""
+    def _check_alone(self, top: Any, size: Any, others: Any) -> None:
+        """Refuse `top`, if it is given, where there is no order, and beside what it excludes."""
+        if top is None:
+            return
         if not self.takes_top:
             condition = f"be left out for {type(self).__name__}, which has no order of all arms"
             raise TypeError(message("top", condition, top))
         if size is not None or others:
             condition = "be alone: without a size, a floor or errors"
             raise ValueError(message("top", condition, top))
-        num_arms = [self._num_arms, *(int(mask.sum(axis=1).min()) for mask in self._available)]
-        check_integer("top", top, minimum=1, maximum=min(num_arms))
 
     def _choose_top(self, top: int) -> np.ndarray:
         """Return (N, top) arms in order, where a class says `takes_top`."""

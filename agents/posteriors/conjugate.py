@@ -34,8 +34,11 @@ MAX_BUFFERED_ARMS = 64
 NUM_MOMENT_DRAWS = 10_000
 """Of a prior, for the conjugate one with the same moments."""
 
-NUM_LOSS_LEVELS = 49
-"""Quantiles of each arm between which expected losses are integrated."""
+NUM_LOSS_LEVELS = 49, 97, 193, 385, 769, 1537
+"""Quantiles of each arm between which expected losses are integrated, until two answers agree."""
+
+MAX_LOSS_CHANGE = 1e-9
+"""Of the largest loss, that agreeing answers may differ by."""
 
 
 class ConjugatePosterior(ExactPosterior):
@@ -174,14 +177,36 @@ class ConjugatePosterior(ExactPosterior):
     def expected_loss(self) -> np.ndarray:
         """Return (N, K) integrals of F_a(x) - prod_i F_i(x); NaN where an arm has no posterior.
 
-        By Gauss-Legendre nodes between all arms' quantiles, where the distribution functions bend.
+        They are taken between ever more quantiles of all arms, until two answers agree.
         """
         first, second, is_missing = self._current_parameters()
-        shape, num_arms = first.shape, first.shape[-1]
-        first, second = first.reshape(-1, num_arms), second.reshape(-1, num_arms)
-        levels = special.expit(np.linspace(-28, 28, NUM_LOSS_LEVELS))[:, None, None]
-        ends = np.sort(self.distribution.quantile(first, second, levels), axis=0)
-        ends = np.sort(ends.transpose(1, 0, 2).reshape(len(first), -1), axis=1)  # (N, B)
+        shape, last = first.shape, np.array(np.nan)
+        first, second = (each.reshape(-1, shape[-1]) for each in (first, second))
+        for num_levels in NUM_LOSS_LEVELS:
+            with np.errstate(all="ignore"):  # quantiles may be infinite
+                losses = self._integrate_losses(first, second, num_levels)
+            scale = np.where(losses < np.inf, losses, 0.0).max(axis=-1, keepdims=True)
+            with np.errstate(invalid="ignore"):  # of infinite ones
+                agrees = (losses == last) | (abs(losses - last) <= MAX_LOSS_CHANGE * scale)
+            if agrees.all():
+                break
+            last = losses
+        return np.where(is_missing.any(axis=-1, keepdims=True), np.nan, losses.reshape(shape))
+
+    def _integrate_losses(
+        self, first: np.ndarray, second: np.ndarray, num_levels: int
+    ) -> np.ndarray:
+        """Return (N, K) integrals by Gauss-Legendre nodes between so many quantiles of each arm.
+
+        Against an arm without expectation all others lose infinitely much, and its own loss ends
+        where theirs do.
+        """
+        num_arms, mean = first.shape[-1], self.distribution.mean(first, second)
+        levels = special.expit(np.linspace(-28, 28, num_levels))[:, None, None]
+        ends = self.distribution.quantile(first, second, levels)  # (B, N, K)
+        top = np.where(mean < np.inf, ends[-1], -np.inf).max(axis=-1)
+        ends = np.minimum(ends, np.where(top > -np.inf, top, 0.0)[:, None])
+        ends = np.sort(ends.transpose(1, 0, 2).reshape(len(first), -1), axis=1)
         nodes, weights = special.roots_legendre(4)
         half, middle = np.diff(ends) / 2, (ends[:, 1:] + ends[:, :-1]) / 2
         x = (middle[..., None] + half[..., None] * nodes).reshape(len(first), -1).T  # (M, N)
@@ -190,10 +215,9 @@ class ConjugatePosterior(ExactPosterior):
         losses = ((below - below.prod(axis=-1, keepdims=True)) * sizes).sum(axis=0)
         # Beyond the last quantile others lose E(x_i - end)^+, which may be infinite.
         below, moment = self.distribution.partial_moment(first, second, ends[:, -1:])
-        mean = self.distribution.mean(first, second)
         tails = np.where(mean < np.inf, mean - moment - ends[:, -1:] * (1 - below), np.inf)
         losses += np.where(np.eye(num_arms, dtype=bool), 0.0, tails[:, None]).sum(axis=-1)
-        return np.where(is_missing.any(axis=-1, keepdims=True), np.nan, losses.reshape(shape))
+        return np.asarray(losses)
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities, to 1e-7; arms without a posterior share them.

@@ -268,6 +268,12 @@ class ParticlePosterior(Posterior):
         is_joint = self._size == self._num_means
         return (self._populations() if is_joint else self._draws()).best_arm_moments(available)
 
+    def position_probabilities(self, top: int, available: np.ndarray | None = None) -> np.ndarray:
+        """Return the (N, top, K) probabilities of each place; see `Belief`."""
+        is_joint = self._size == self._num_means
+        draws = self._populations() if is_joint else self._draws()
+        return draws.position_probabilities(top, available)
+
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means."""
         draws = self._populations()

@@ -118,17 +118,18 @@ class WeightedDraws:
         return np.einsum("nm,nmk->nk", self.weights / is_best.sum(axis=2), is_best)
 
     def position_probabilities(self, top: int, available: np.ndarray | None = None) -> np.ndarray:
-        """Return (N, top, K) weights of the draws in which arms have a place, the best first.
+        """Return (N, top, K) weights of the draws in which arms have a place; ties share evenly.
 
         Args:
             top: how many places.
             available: (N, K) arms that have one; None for all.
         """
         scores = self._scores(available)
-        order = np.argsort(-scores, axis=2, kind="stable")[:, :, :top]
-        arms = np.arange(scores.shape[2])
-        has_place = order[..., None] == arms  # (N, m, top, K)
-        return np.einsum("nm,nmjk->njk", self.weights, has_place)
+        found = np.empty((len(scores), top, scores.shape[2]))
+        for j, levels in enumerate(np.moveaxis(-np.sort(-scores, axis=2)[:, :, :top], 2, 0)):
+            has_place = scores == levels[..., None]
+            found[:, j] = np.einsum("nm,nmk->nk", self.weights / has_place.sum(axis=2), has_place)
+        return found
 
     def best_arm_moments(
         self, available: np.ndarray | None = None

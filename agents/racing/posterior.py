@@ -232,6 +232,14 @@ class RacePosterior(Posterior):
         lanes = zip(self._iterate_lanes(levels), levels, strict=True)
         return np.concatenate([draws.quantile(lane_levels) for draws, lane_levels in lanes])
 
+    def position_probabilities(self, top: int, available: np.ndarray | None = None) -> np.ndarray:
+        """Return the (N, top, K) probabilities of each place; see `Belief`."""
+        if self.exact is not None:
+            return self.exact.position_probabilities(top, available)
+        masks = [None] * len(self.counts) if available is None else available[:, None]
+        lanes = zip(self._iterate_lanes(), masks, strict=True)
+        return np.concatenate([draws.position_probabilities(top, mask) for draws, mask in lanes])
+
     def _answer(self, question: Callable[..., Any], *options: Any) -> Any:
         """Return what is asked of each lane's draws, or of the posterior itself."""
         if self.exact is not None:

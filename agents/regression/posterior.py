@@ -102,11 +102,13 @@ class FittedCoefficients(SeededPools, CoefficientPosterior):
         self.num_lanes = num_lanes
         self.fits.start(num_lanes)
         self._forget_pools()
+        self._ahead = None
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Remove the data of the (N,) masked lanes."""
         self.fits.restart(mask)
         self._forget_pools()
+        self._ahead = None
 
     def update(self, rng: Generator, rows: Rows) -> None:  # type: ignore[override]  # evidence here
         """Bring every lane to its rows."""

@@ -56,6 +56,9 @@ scaled already, of none."""
 MIN_SITE_CAVITY = 1e-6
 """Least precision of a cavity, as a share of the precision with the site."""
 
+MIN_VARIANCE = 1e-280
+"""Of a predictor, below which its precision may have no number: such a row says nothing."""
+
 
 @inner
 def match_site(
@@ -162,6 +165,8 @@ def update_site(
         nu = score + tau * at_point
     elif link.kind == IDENTITY:  # is normal itself
         tau, nu = link.scale * n, link.scale * s
+    elif variance < MIN_VARIANCE:
+        tau, nu = 0.0, 0.0
     else:
         precision = max(1.0 / variance - old_tau, MIN_SITE_CAVITY / variance)
         centre = (eta / variance - old_nu) / precision

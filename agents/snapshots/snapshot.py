@@ -257,7 +257,7 @@ class PosteriorSnapshot(ThreadSafe):
         belief = self.belief.fork() if num and self.belief.keeps_state else self.belief
         shape = (*num, len(self.counts), self.num_arms) if of_arms else (len(self.counts),)
         name = f"{type(belief).__name__}.{question}"
-        answers = check_returned(name, getattr(belief, question)(*options), shape)
+        answers = check_returned(name, getattr(belief, question)(*options), shape).copy()
         if self.num_envs is None:
             return answers[..., 0, :] if of_arms else answers[0]
         return answers

@@ -29,6 +29,9 @@ from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 MAX_PULLS_PER_ARM = 2**53
 """Pulls of an arm at most: larger numbers are no longer exact as floats."""
 
+MAX_FEATURE = 1e100
+"""Larger features have squares, and products of these, that are no numbers."""
+
 MAX_SQUARE_ROUNDING = 1e-9
 """Of a sum of squared rewards, as a share, by which it may be below sums^2 / counts."""
 
@@ -296,7 +299,7 @@ def check_features(
 
     Raises:
         TypeError: if they are no numbers, or None.
-        ValueError: if the shape is another, or a feature is NaN or infinite.
+        ValueError: if the shape is another, or a feature is NaN, infinite or above MAX_FEATURE.
     """
     lanes = () if num_envs is None else (num_envs,)
     values = as_numbers(observation, "biuf")
@@ -314,9 +317,10 @@ def check_features(
     values = np.ascontiguousarray(values if lanes else values[None])
     if mask is not None:
         values[~mask] = 0.0
-    is_finite = np.isfinite(values)
+    is_finite = np.abs(values) <= MAX_FEATURE
     if np.count_nonzero(is_finite) < is_finite.size:  # a third of the time of `all`
-        raise ValueError(message("observation", "have finite features", values[~is_finite][0]))
+        condition = f"have finite features, of at most {MAX_FEATURE:g}"
+        raise ValueError(message("observation", condition, values[~is_finite][0]))
     return values
 
 

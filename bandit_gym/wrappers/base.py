@@ -9,6 +9,7 @@ Notation: N lanes, M of them, K arms.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, ClassVar
 
@@ -181,8 +182,10 @@ class LaneVectorWrapper(VectorWrapper):  # type: ignore[type-arg]
         self, *, seed: Any = None, options: Info | None = None
     ) -> tuple[Any, Info]:
         """Start new episodes in all lanes, or in those of `options["reset_mask"]`, (N,) bool."""
-        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, dtype=np.bool_))
-        observation, info = self.env.reset(seed=seed, options=options)  # may take the mask out
+        mask = np.ones(self.num_envs, dtype=np.bool_)
+        if isinstance(options, Mapping):  # which the environment may take the mask out of
+            mask = options.get("reset_mask", mask)
+        observation, info = self.env.reset(seed=seed, options=options)
         self.effect.restart(np.flatnonzero(mask))
         return observation, info
 

@@ -146,7 +146,7 @@ NAN = np.where(np.eye(4, 3, dtype=bool), np.nan, X[0])
 SHAPE = "be features of shape (K, 3)"
 GIVEN, ROW = {"observation": X[0]}, {"observation": X[0, 0, :2]}
 GIVEN_ROWS = {"observation": X[0]}
-FINITE = "observation must have finite features, got nan."
+FINITE = "observation must have finite features, of at most 1e+100, got nan."
 NEEDED = "observation must be given where"
 ROWS, TOTALS = "be features of shape (4, K, 3), or (4, 3) of the arm pulled", [1.0, 0, 0, 0]
 WEIGHT = "weight must be a number above 0 and at most 2**53, got "
@@ -165,6 +165,14 @@ BAD_FEATURES = [
     ("warm_start", ([1, 0, -2, 0], TOTALS), GIVEN_ROWS, ValueError, "got -2.0 for row 2."),
     ("warm_start", ([0, 0, 0, 0], TOTALS), GIVEN_ROWS, ValueError, "got 1.0 for row 0."),
     ("warm_start", ([[1, 1]], [[0.0, 1]]), GIVEN_ROWS, ValueError, "got shape (4, 3)."),
+    (
+        "warm_start",
+        (TOTALS, TOTALS),
+        {"observation": X[:4]},
+        ValueError,
+        "counts must have shape (4, 4), as the features",
+    ),
+    ("act", (1e101 * X[0],), {}, ValueError, "must have finite features, of at most 1e+100, got"),
     ("observe", (0, 0.5), GIVEN | {"weight": 0.0}, ValueError, f"{WEIGHT}0.0."),
     ("observe", (0, 0.5), GIVEN | {"weight": np.nan}, ValueError, f"{WEIGHT}nan."),
     ("observe", (0, 0.5), GIVEN | {"weight": "2"}, TypeError, f"{WEIGHT}'2'."),
@@ -225,6 +233,43 @@ def test_a_lane_that_begins_again_learns_as_a_fresh_one():
     found, expected = (each.posterior().coefficients.mean()[0] for each in (agent, fresh))
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     assert agent.evidence.sizes.tolist() == [2, 4]
+
+
+@pytest.mark.parametrize("name", ["racing", "laplace"])
+def test_probabilities_after_a_reset_are_those_of_a_fresh_agent(name):
+    """They were once those before it, if as many rewards of the same rows had been asked about."""
+    problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 4, 3)
+    agent, fresh = (started(2, problem, name) for _ in range(2))
+
+    def observe(each, reward):
+        for _ in range(3):
+            each.observe([0, 0], [reward, reward], observation=X[:2])
+
+    observe(fresh, 0.0)
+    expected = fresh.action_probabilities(X[2:4])
+    observe(agent, 1.0)
+    before = agent.action_probabilities(X[2:4])
+    agent.reset(2, seed=3)
+    observe(agent, 0.0)
+    np.testing.assert_array_equal(agent.action_probabilities(X[2:4]), expected)
+    agent.reset_lanes(np.array([True, False]))
+    for _ in range(3):
+        agent.observe([0, 0], [1.0, 1.0], [True, False], observation=X[:2])
+    found = agent.action_probabilities(X[2:4])
+    # The lanes' draws are not the same; 4,096 of them are off by .03 at most.
+    np.testing.assert_allclose(found, [before[0], expected[1]], atol=0.03)
+    assert abs(before - expected).max() > 0.2
+
+
+@pytest.mark.parametrize("likelihood", [Bernoulli(), Gaussian(STD)], ids=["bernoulli", "gaussian"])
+def test_rows_of_next_to_nothing_say_nothing(likelihood):
+    """Radial features far from their centres are such; probabilities were NaN from there on."""
+    problem = ContextualProblem(likelihood, Normal(0.0, 1.0), 4, 3)
+    agent, fresh = (started(None, problem, "racing") for _ in range(2))
+    agent.observe(0, 1.0, observation=np.array([1e-155, 0.0, 0.0]))
+    np.testing.assert_allclose(
+        agent.action_probabilities(X[0]), fresh.action_probabilities(X[0]), atol=0.03
+    )
 
 
 @pytest.mark.parametrize("name", ["racing", "laplace", "smc"])

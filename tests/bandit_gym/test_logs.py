@@ -45,10 +45,14 @@ def test_what_is_wrong_is_named():
         (table, {"features": ["day"]}, "'day' must have finite numbers only, got", "2026"),
         (table, {"features": ["both"]}, both, "got 1j"),
         (twice, {}, "one of 'month', 'wrong', 'day', 'both', got 'ad'"),
+        (table, {"arms": {"a", "b"}}, TypeError, "arms must be in an order, as a list is, got"),
+        (table, {"probabilities": ["ad"]}, TypeError, "be a dict, the column of each arm's label"),
+        (table.assign(ad=[["a"]] * 4), {}, "column 'ad' must be labels, not lists, got ['a']"),
     ]
     check_refusals(lambda table, given: read_log(table, arm="ad", reward="click", **given), rows)
     columns = [
         ("actions", [-1, 0], "log.actions must be integers from 0 to 1, got -1"),
+        ("actions", 0, TypeError, "log.actions must be integers, got"),
         ("actions", ["b", "a"], TypeError, "log.actions must be integers, got", "'b'"),
         ("rewards", [[0.0], [1.0]], "log.rewards must have shape (t,), t = 2", "got (2, 1)"),
         ("features", [[0.0], [np.inf]], "log.features must be finite numbers, got inf"),

@@ -9,17 +9,25 @@ from surface import assert_played, shown, started
 
 from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Beta, HierarchicalBeta, Normal, TruncatedNormal
+from bandit_gym.priors import (
+    Beta,
+    HierarchicalBeta,
+    Normal,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+)
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
 VALUES, COSTS = [1.0, 2.0, 3.0], [0.0, 0.2, 0.6]
 PRICES = {"values": VALUES, "costs": COSTS}
 MASK = [True, False, True]
+COVARIANCE = [[0.04, 0.02, 0.02], [0.02, 0.04, 0.02], [0.02, 0.02, 0.04]]
 PROBLEMS = {
     "conjugate": BanditProblem(Bernoulli(), Beta(2.0, 3.0), 3),
     "normal": BanditProblem(Gaussian(), Normal(0.5, 1.0), 3),
     "grid": BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3),
     "mixture": BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 3.0], [3.0, 2.0]), 3),
+    "dependent": BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, COVARIANCE), 3),
     "linear": ContextualProblem(Gaussian(0.5), Normal(0.0, 1.0), 3, 2),
     "logistic": ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 3, 2),
 }
@@ -88,20 +96,39 @@ def test_integer_betas_have_the_law_of_draws():
     np.testing.assert_allclose(places.sum(axis=0), 1.0, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [case for case in CASES if case[0] in ("exact", "racing", "laplace")]
-)
-def test_arms_have_places_as_often_as_their_probabilities_say(name, kind):
+WITH_PLACES = [case for case in CASES if case[0] in ("exact", "racing", "laplace", "smc")]
+
+
+@pytest.mark.parametrize(("name", "kind"), [*WITH_PLACES, ("racing", "dependent")])
+@pytest.mark.parametrize("prices", [PRICES, {}], ids=["prices", "plain"])
+def test_arms_have_places_as_often_as_their_probabilities_say(name, kind, prices):
     lanes, many = taught(name, kind, NUM_LANES)
     alone, features = taught(name, kind, None)
-    order = lanes.act(many, **PRICES, top=2)
+    order = lanes.act(many, **prices, top=2)
     assert order.shape == (NUM_LANES, 2) and (order[:, 0] != order[:, 1]).all()
-    places = alone.action_probabilities(features, **PRICES, top=2)
+    places = alone.action_probabilities(features, **prices, top=2)
     assert places.shape == (2, 3)
+    others = 0.05 if name == "smc" else 0.0  # each lane has particles of its own
     for place, law in enumerate(places):  # laws of 1,000 draws are off by as much again
         shares = np.bincount(order[:, place], minlength=3) / NUM_LANES
-        assert_frequent(shares, law, np.sqrt(law * (1 - law) / 500))
+        assert_frequent(shares, law, np.sqrt(law * (1 - law) / 500) + others)
     assert 1 not in alone.act(features, top=2, available=MASK)
+    masked = alone.action_probabilities(features, **prices, top=2, available=MASK)
+    np.testing.assert_allclose(masked.sum(axis=0), MASK, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["exact", "racing", "laplace", "smc"])
+def test_arms_of_equal_features_share_their_places(name):
+    """The first of two once had all of their probability, and the other 0, which `act` plays."""
+    problem = PROBLEMS["linear" if name == "exact" else "logistic"]
+    agent, features = started(name, problem, None), np.array([[1.0, 0], [1, 0], [0, 1], [0, 1]])
+    agent.observe(0, 1.0, observation=features[:3])
+    law = agent.action_probabilities(features)
+    places = agent.action_probabilities(features, top=4)
+    np.testing.assert_array_equal(places[:, [0, 2]], places[:, [1, 3]])
+    np.testing.assert_allclose(places.sum(axis=0), 1.0)
+    # Shares of 1,000 draws beside those of a pool; 250 at least are independent.
+    assert (abs(places[0] - law) <= 4 * np.sqrt(law * (1 - law) / 250)).all()
 
 
 @pytest.mark.parametrize("kind", ["conjugate", "normal", "grid", "logistic"])
@@ -138,11 +165,19 @@ REFUSALS = [
 ]
 
 
-def test_what_no_decision_takes_is_refused_in_a_sentence_and_changes_nothing():
-    agent, _ = taught("exact", "conjugate", None)
-    before = agent.rng.bit_generator.state
-    check_refusals(lambda method, given: getattr(agent, method)(**given), REFUSALS)
+@pytest.mark.parametrize("kind", ["conjugate", "linear"])
+def test_what_no_decision_takes_is_refused_in_a_sentence_and_changes_nothing(kind):
+    agent, features = taught("exact", kind, None)
+    arm, before = agent.act(features), agent.rng.bit_generator.state
+    shown = {} if features is None else {"observation": 50 * features}
+    check_refusals(lambda method, given: getattr(agent, method)(**given, **shown), REFUSALS)
     assert agent.rng.bit_generator.state == before
+    if features is not None:
+        agent.observe(arm, 1.0)  # of the features that it was chosen for
+        assert abs(agent.evidence.features).max() == 1.0
+        check_refusals(lambda method, given: getattr(agent, method)(**given, **shown), REFUSALS)
+        with pytest.raises(TypeError, match="observation must be given"):
+            agent.observe(arm, 1.0)
 
 
 def test_rules_that_ask_more_than_the_belief_refuse_values_and_places():

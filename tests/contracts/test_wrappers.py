@@ -58,6 +58,8 @@ def check_vector_form(name, options, **settings):
 @every_wrapper
 def test_vector_form_equals_single_ones(name, options):
     check_vector_form(name, options, env=ENVS[len(str(options)) % 2])
+    with pytest.raises(TypeError, match="options must be a dict or None, got"):
+        make_env(name, options, num_envs=NUM_ENVS).reset(options=[1])
 
 
 @pytest.mark.parametrize(("name", "options"), [each for each in WRAPPER_OPTIONS if each[0] in LATE])

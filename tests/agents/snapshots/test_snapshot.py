@@ -8,16 +8,17 @@ from scipy import stats
 from surface import play, started
 
 from agents import ExactThompson, RacingThompson, SMCThompson
-from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
     Beta,
+    Gamma,
     InverseGamma,
     Normal,
     SharedMixture,
     TruncatedMultivariateNormal,
     TruncatedNormal,
 )
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, ContextualProblem
 
 CONJUGATE = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 3)
 GRID = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3)
@@ -100,6 +101,42 @@ def test_expected_loss_reaches_into_heavy_tails(shape, method):
     found = snapshot.expected_loss()
     assert found == pytest.approx(expected, rel=1e-3) or snapshot.doubts
     assert (found > 0).all() and (method == "grid" or not snapshot.doubts)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "prior", "dists"),
+    [
+        (
+            Poisson(),
+            Gamma([0.1, 0.1], [1.0, 1e-3]),
+            (stats.gamma(0.1), stats.gamma(0.1, scale=1e3)),
+        ),
+        (Poisson(), Gamma([0.001, 2.0], [1.0, 1.0]), (stats.gamma(0.001), stats.gamma(2.0))),
+        (Exponential(), InverseGamma([0.9, 3.0], 1.0), (stats.invgamma(0.9), stats.invgamma(3.0))),
+        (Exponential(), InverseGamma(0.03, 0.03), None),
+    ],
+)
+def test_expected_loss_of_small_shapes_is_their_integral(likelihood, prior, dists):
+    """Of F_a - F_1 F_2, in x = e^u; infinite against an arm without a mean."""
+    agent = ExactThompson(BanditProblem(likelihood, prior, 2))
+    agent.reset(seed=0)
+    found, mean = agent.posterior().expected_loss(), agent.posterior().mean()
+    is_finite = mean[::-1] < np.inf  # of the other arm
+    assert np.isfinite(found).tolist() == is_finite.tolist()
+    if dists is not None:
+        u = np.linspace(-300, 60, 400_001)
+        below = np.array([dist.cdf(np.exp(u)) for dist in dists])
+        expected = np.trapezoid((below - below.prod(axis=0)) * np.exp(u), u, axis=1)
+        np.testing.assert_allclose(found[is_finite], expected[is_finite], rtol=1e-5)
+
+
+def test_answers_are_copies():
+    problem = ContextualProblem(Gaussian(1.0), Normal(0.0, 1.0), 2, 2)
+    agent = ExactThompson(problem)
+    agent.reset(seed=0)
+    snapshot = agent.posterior(np.eye(2))
+    snapshot.mean()[:] = 7.0
+    assert snapshot.mean().tolist() == [0.0, 0.0]
 
 
 def test_the_loss_to_an_arm_without_a_finite_mean_is_infinite():
