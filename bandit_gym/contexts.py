@@ -430,8 +430,15 @@ def _learn_column(column: pd.Series) -> dict[str, Any]:
         raise ValueError(message(name, "have a value", None, "leave it out"))
     if present.dtype.kind in "iuf":
         numbers = _read_numbers(present)
-        std = float(numbers.std()) if np.ptp(numbers) > 0 else 1.0  # equal ones vary by rounding
-        return {"mean": float(numbers.mean()), "std": std}
+        with np.errstate(over="ignore", invalid="ignore"):
+            std = (
+                float(numbers.std()) if np.ptp(numbers) > 0 else 1.0
+            )  # equal ones vary by rounding
+            mean = float(numbers.mean())
+        if not (np.isfinite(mean) and 0 < std < np.inf):
+            condition = "have numbers with a mean and a deviation"
+            raise ValueError(message(name, condition, numbers[abs(numbers).argmax()], "scale it"))
+        return {"mean": mean, "std": std}
     categories = sorted({*_read_categories(present, present.iloc[0])})
     if len(categories) > MAX_CATEGORIES:
         condition = f"have at most {MAX_CATEGORIES} categories"
@@ -462,6 +469,8 @@ def _read_numbers(column: pd.Series) -> FloatArray:
 
     if column.dtype.kind in "iuf" and np.isfinite(numbers := column.to_numpy(np.float64)).all():
         return numbers  # in a twentieth of the time, for a visitor who waits
+    if column.dtype.kind == "b" or column.map(type).isin((bool, np.bool_, str)).any():
+        _read_categories(column, 0.0)  # refuses them
     return read_numbers(column.to_frame(), [column.name], "leave other cells empty")[:, 0]
 
 

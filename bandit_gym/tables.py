@@ -143,7 +143,10 @@ def read_numbers(table: pd.DataFrame, columns: Sequence[Any], remedy: str = "") 
 def _to_floats(column: pd.Series) -> FloatArray | float:
     """Return the numbers of a column, NaN for all else."""
     if column.dtype.kind not in "biufcmM":  # of what is no NumPy type as well
-        column = pd.to_numeric(column.astype(object), errors="coerce")
+        try:
+            column = pd.to_numeric(column.astype(object), errors="coerce")
+        except OverflowError:  # of an integer that no float has
+            return np.nan
     if column.dtype.kind not in "biuf":  # times would become counts of a unit
         return np.nan
     return column.to_numpy(np.float64, na_value=np.nan)

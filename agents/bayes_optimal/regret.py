@@ -130,15 +130,25 @@ def make_block_policy(
     """Return what a rule does in the states of a block.
 
     Raises:
-        ValueError: if a name or an option is unknown.
+        TypeError: if it is no name, agent or function.
+        ValueError: if a name or an option is unknown, or an agent has other arms, or forgets.
     """
     names = "thompson", *NAMED_RULES
     if isinstance(rule, str) and check_choice("rule", rule, names) != "thompson":
         rule = make_agent(rule, problem, **options)
     else:
         check_keys("options", options)
-    if rule == "thompson":
+    if isinstance(rule, str):
         return make_thompson_policy(problem, horizon)
+    if isinstance(rule, type) or not (isinstance(rule, Agent) or callable(rule)):
+        condition = "be a name, an agent, or a function of counts and sums"
+        raise TypeError(message("rule", condition, rule))
+    if isinstance(rule, Agent):
+        if rule.problem.num_arms != problem.num_arms:
+            condition = f"be for {problem.num_arms} arms, as the problem"
+            raise ValueError(message("rule", condition, rule.problem.num_arms))
+        if not rule.evidence.is_cumulative:
+            raise ValueError(message("rule", "be an agent without discount or window", rule))
     function = make_rule_function(rule) if isinstance(rule, Agent) else rule
     return lambda counts: _call_rule(function, counts)
 

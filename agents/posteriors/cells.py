@@ -48,6 +48,8 @@ EXCLUDED_LOG_DENSITY = -1e30
 """Log-density of what the prior excludes."""
 MIN_CELL_LENGTH = 1e-8
 """A cell shorter than that is not halved: its means would have too few digits."""
+MAX_MISSED_SHARE = 1e-3
+"""Of the prior's draws, that may lie in such cells whose density misses them."""
 EXCLUDED_LOG_LIKELIHOOD = -1e12
 """Log-likelihood, per reward, of what the likelihood excludes."""
 
@@ -287,11 +289,19 @@ class DrawnValues(NamedTuple):
         u: (D,) the draws, in increasing order.
         log_density: (D,) there.
         rounding: (D,) by which the density may be off, where means have few digits.
+        counts: (D,) how often each was drawn.
     """
 
     u: np.ndarray
     log_density: np.ndarray
     rounding: np.ndarray
+    counts: np.ndarray
+
+    def find_share(self, left: FloatArray, right: FloatArray) -> float:
+        """Return the share of draws in cells from (C,) left to right ends."""
+        below = np.append(0, self.counts.cumsum())
+        first, last = np.searchsorted(self.u, [left, right])
+        return float((below[last] - below[first]).sum() / below[-1])
 
     def find_missed(
         self, left: FloatArray, right: FloatArray, polynomials: FloatArray, top: float
@@ -307,7 +317,7 @@ class DrawnValues(NamedTuple):
         cell = np.searchsorted(left, self.u, side="right") - 1
         is_inside = (cell >= 0) & (self.u <= right[cell])
         cell = cell[is_inside]
-        u, wanted, rounding = (part[is_inside] for part in self)
+        u, wanted, rounding, _ = (part[is_inside] for part in self)
         t = (u - left[cell]) / (right - left)[cell]
         with np.errstate(invalid="ignore"):  # where a part of the cell has no density
             fitted = (polynomials[cell] * t[:, None] ** np.arange(DEGREE + 1)).sum(axis=-1)
@@ -319,10 +329,10 @@ class DrawnValues(NamedTuple):
 def draw_values(density: ArmDensity, draws: FloatArray) -> DrawnValues:
     """Return an arm's log-densities at (D,) draws of its prior."""
     coordinate = density.coordinate
-    u = np.unique(coordinate.positions(draws))
+    u, counts = np.unique(coordinate.positions(draws), return_counts=True)
     sizes = coordinate.sizes(coordinate.means(u))
     rounding = _RELATIVE_ROUNDING * sizes / np.exp(coordinate.log_slope(u))
-    return DrawnValues(u, density.evaluate(u)[0], rounding)
+    return DrawnValues(u, density.evaluate(u)[0], rounding, counts)
 
 
 def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
@@ -337,7 +347,8 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         draws: (D,) from its prior.
 
     Raises:
-        ValueError: if there are more than MAX_CELLS; names the arm.
+        ValueError: if there are more than MAX_CELLS, or draws in cells that are too short to be
+            halved and miss them; names the arm.
     """
     sizes, drawn = density.sizes(), draw_values(density, draws)
     edges, done = find_first_edges(density), list[list[np.ndarray]]()
@@ -363,6 +374,12 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         follows_all &= follows_prior & ~is_unlikely & ~is_steep
         is_short = right - left <= MIN_CELL_LENGTH * (1 + np.abs(right))
         is_done = follows_all | (follows_prior & is_unlikely) | is_low | is_short
+        share = drawn.find_share(left[is_short & is_missed], right[is_short & is_missed])
+        if share > MAX_MISSED_SHARE:
+            condition = f"have its mass on pieces longer than {MIN_CELL_LENGTH:g} for tables"
+            found = f"{share:.0%} of the draws of arm {density.arm} on shorter ones"
+            text = f"problem.prior must {condition}, got {found}; widen them, or use SMCThompson."
+            raise ValueError(text)
         follows = np.stack([follows_prior, follows_all, follows_all])[..., None]
         kept = np.where(follows, polynomials, _straight_lines(values)).swapaxes(0, 1)
         columns = left, right, kept, is_empty, ~(follows_all | is_empty)

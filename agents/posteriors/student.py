@@ -69,6 +69,11 @@ class StudentPosterior(ConjugatePosterior):
         """Return (size, N, K) draws of the means."""
         return np.asarray(self.sample_with_stds(rng, size)[0])
 
+    def expected_loss(self) -> np.ndarray:
+        """Return the (N, K) expected regrets; inf where some mean has no expectation."""
+        has_none = 2 * self.prior[:, 2] + self.evidence.counts <= 1  # degrees of freedom
+        return np.where(has_none.any(axis=-1, keepdims=True), np.inf, super().expected_loss())
+
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities, to 1e-6.
 

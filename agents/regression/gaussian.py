@@ -34,11 +34,15 @@ from agents.regression.pool import NUM_DRAWS, SeededPools, draw_points
 from bandit_gym.checks import check_choice, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.doubts import Doubt
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import MultivariateNormal
 from bandit_gym.problem import ContextualProblem
 
 SOURCE = "the normal distribution"
-SOURCE_OF_MANY_ARMS = f"{SOURCE} and, of best arms, {NUM_ANSWER_DRAWS:,} draws"
+SOURCE_OF_MANY_ARMS = f"{SOURCE} and, of best arms that share coefficients, {NUM_DRAWS:,} draws"
+
+MAX_NUMBERS = 10**7
+"""Of draws of all lanes and arms together."""
 
 MAX_PRODUCTS = 10**9
 """Of features, in the matrices of all lanes: 8 GB of them."""
@@ -149,11 +153,7 @@ class NormalBelief(Belief):
         """Return (N, K) probabilities of more arms: from a pool, unless these are independent."""
         mask = np.ones((1, 1), dtype=bool) if available is None else available
         mask = np.broadcast_to(mask, self._mean.shape)
-        spread = self._spread * mask[..., None]
-        products = np.abs(spread @ spread.swapaxes(1, 2))
-        variance = np.diagonal(products, axis1=1, axis2=2)
-        is_exact = (products.sum(axis=2) == variance).all(axis=1)
-        is_exact &= ((variance > MIN_SPREAD) | ~mask).all(axis=1)
+        is_exact, variance = self._find_independent(mask)
         out = np.empty(mask.shape)
         if is_exact.any():
             out[is_exact] = self._compare_independent(is_exact, np.sqrt(variance), mask)
@@ -168,6 +168,14 @@ class NormalBelief(Belief):
             out[rows] = self._posterior.find_probabilities(lane, self._features[rows], mask[rows])
         return out
 
+    def _find_independent(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N,) where available arms are independent, and the (N, K) variances of these."""
+        spread = self._spread * available[..., None]
+        products = np.abs(spread @ spread.swapaxes(1, 2))
+        variance = np.diagonal(products, axis1=1, axis2=2)
+        is_alone = (products.sum(axis=2) == variance).all(axis=1)
+        return is_alone & ((variance > MIN_SPREAD) | ~available).all(axis=1), variance
+
     def _compare_independent(
         self, chosen: np.ndarray, spread: np.ndarray, available: np.ndarray
     ) -> np.ndarray:
@@ -175,19 +183,26 @@ class NormalBelief(Belief):
         return compare_normals(self._mean[chosen], spread[chosen], available[chosen])
 
     def expected_loss(self) -> np.ndarray:
-        """Return the (N, K) expected regrets of stopping with each arm; of two, by a formula."""
+        """Return the (N, K) expected regrets of stopping with each arm.
+
+        Of two arms they are a formula, of more an average over draws, 6,144 if there is room.
+        """
         if not self.has_exact_probabilities:
-            return super().expected_loss()
+            size = max(NUM_ANSWER_DRAWS, min(NUM_DRAWS, MAX_NUMBERS // self._mean.size))
+            draws = self.sample_many(make_generator("draws for answers"), size)
+            return np.asarray((draws.max(axis=2, keepdims=True) - draws).mean(axis=0))
         gaps = self._mean[:, ::-1] - self._mean
         std = np.linalg.norm(self._spread - self._spread[:, ::-1], axis=2)
         z = gaps / np.maximum(std, MIN_SPREAD)
         return np.asarray(np.maximum(gaps * self._cdf(z) + std * self._tail(z), 0.0))
 
     def effective_sample_size(self) -> np.ndarray:
-        """Return (N,) what best-arm probabilities are worth; inf for formulas."""
+        """Return (N,) what best-arm probabilities are worth; inf for formulas and integrals."""
         if self.has_exact_probabilities:
             return np.full(len(self._mean), np.inf)
-        return super().effective_sample_size()
+        is_exact, _ = self._find_independent(np.ones(self._mean.shape, dtype=bool))
+        size = NUM_ANSWER_DRAWS if self._posterior is None else NUM_DRAWS
+        return np.where(is_exact, np.inf, size)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) where rounding may have decided, or draws are too few for what was asked."""

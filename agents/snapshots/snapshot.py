@@ -58,6 +58,7 @@ class PosteriorSnapshot(ThreadSafe):
         sums: (N, K) total reward of each arm, in reward units; with features, as `counts`.
         num_arms: K, or d of `coefficients`.
         num_envs: N, or None for a single run, of which N is 1.
+        is_compacted: whether a summary stands for more rewards than counts have.
     """
 
     noun = "arm"  # what an answer is about
@@ -68,6 +69,7 @@ class PosteriorSnapshot(ThreadSafe):
         self.num_arms = int(self.problem.num_arms if features is None else features.shape[1])
         evidence = agent.evidence.copy_totals()
         self.counts, self.sums = view_read_only(evidence.counts), view_read_only(evidence.sums)
+        self.is_compacted = getattr(evidence, "summary", None) is not None
         self.has_pulls = not isinstance(self.problem, ContextualProblem)  # of each arm in `counts`
         self._posterior = agent._posterior.fork()
         # Particles and chains follow the data as the agent itself will.
@@ -186,8 +188,11 @@ class PosteriorSnapshot(ThreadSafe):
             seed: of the draws; None for fresh entropy.
 
         Raises:
+            TypeError: if it is asked of coefficients.
             ValueError: if an arm has no proper posterior.
         """
+        if self.noun != "arm":
+            raise TypeError(message("predictive", "be asked of arms", f"{self.noun}s"))
         needs_squares = self.problem.likelihood.needs_squares
         drawn, rng = self._draw(size, seed, has_stds=needs_squares)
         means, *stds = drawn if needs_squares else [drawn]
@@ -326,6 +331,7 @@ def make_title(snapshot: PosteriorSnapshot) -> str:
     """Return the title: how many arms and pulls, and the source of the answers."""
     pulls, belief = int(snapshot.counts[0].sum()), snapshot.belief
     after = f"{pulls} pull" if pulls == 1 else f"{pulls} pulls"
+    after += " and a summary of more" if snapshot.is_compacted else ""
     title = f"Posterior of {snapshot.num_arms} {snapshot.noun}s after {after}"
     title += "" if snapshot.num_envs is None else f", lane 0 of {len(snapshot.counts)}"
     title += f", from {snapshot.source}"

@@ -62,6 +62,8 @@ def test_the_closed_form_is_that_of_jointly_normal_rewards(rng):
         np.testing.assert_allclose(snapshot.density([0.1])[0, lane], expected.pdf(0.1), atol=1e-12)
         mean, covariance = joint(rows[lane], rewards[lane], np.eye(3))
         np.testing.assert_allclose(snapshot.coefficients.mean()[lane], mean, atol=1e-12)
+    with pytest.raises(TypeError, match="predictive must be asked of arms, got 'coefficients'"):
+        snapshot.coefficients.predictive(3)
 
 
 def test_two_arms_have_exact_probabilities_and_more_have_those_of_draws():
@@ -78,6 +80,23 @@ def test_two_arms_have_exact_probabilities_and_more_have_those_of_draws():
         np.testing.assert_array_less(abs(found - expected), 4 * np.sqrt(0.25 / size + 0.25 / 2e5))
         assert_played([agent.act(features[:num_arms]) for _ in range(2000)], expected)
         assert agent.has_exact_probabilities == (num_arms == 2)
+
+
+def test_arms_with_coefficients_of_their_own_have_integrals_and_others_a_pool():
+    """Losses are averages of 6,144 draws, within four standard errors of those of a million."""
+    rng, ends = np.random.default_rng(0), ([0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.5])
+    problem = ContextualProblem(Gaussian(1.0), Normal(0.0, 1.0), 3, 3)
+    agent = started(problem=problem)
+    for row in np.tile(ends, (7, 1)):
+        agent.observe(0, rng.normal(), observation=row)
+    alone, together = agent.posterior(np.array(ends)), agent.posterior(X[0, :3])
+    assert alone.best_arm_error() == 0 and np.isinf(alone.effective_sample_size())
+    assert 0 < together.best_arm_error() < 0.02 and together.effective_sample_size() == 6144
+    for snapshot in (alone, together):
+        draws = snapshot.sample(10**6, seed=1)
+        losses = draws.max(axis=1, keepdims=True) - draws
+        error = losses.std(axis=0) * (1 / 6144 + 1e-6) ** 0.5
+        assert (abs(snapshot.expected_loss() - losses.mean(axis=0)) < 4 * error).all()
 
 
 def test_equal_features_are_a_tie_that_is_shared():

@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate
 from surface import assert_played, in_states, started
 
-from agents import ExactThompson, make_agent
+from agents import UCB1, ExactThompson, make_agent
 from agents.bayes_optimal import (
     BayesOptimal,
     expected_regret,
@@ -327,11 +327,19 @@ REFUSED = [
     (lambda: expected_regret(UNIFORM, lambda n, s: 0 * s + [-0.5, 1.5], 5), r"got \[-0.5, 1.5\]"),
     (lambda: expected_regret(UNIFORM, lambda n, s: 0 * s + [0.5, 0.505], 5), r"got \[0.5, 0.505\]"),
     (lambda: expected_regret(UNIFORM, "random", 10**6), "horizon must give at most 1e.09 states"),
+    (
+        lambda: expected_regret(UNIFORM, UCB1(UNIFORM, discount=0.5), 5),
+        "without discount or window",
+    ),
+    (lambda: expected_regret(UNIFORM, UCB1(UNIFORM, window=2), 5), "without discount or window"),
+    (lambda: expected_regret(UNIFORM, UCB1(SIX), 5), "rule must be for 2 arms, .* got 6"),
+    (lambda: expected_regret(UNIFORM, 5, 5), "a name, an agent, or a function of .* got 5"),
+    (lambda: expected_regret(UNIFORM, UCB1, 5), "a name, an agent, or a function of .* got <class"),
 ]
 
 
 def test_what_is_out_of_reach_is_refused_in_one_sentence():
     for attempt, text in REFUSED:
-        with pytest.raises(ValueError, match=text) as caught:
+        with pytest.raises((TypeError, ValueError), match=text) as caught:
             attempt()
         assert str(caught.value).count(". ") == 0

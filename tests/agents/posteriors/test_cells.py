@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import beta, ndtr
 from surface import started
 
 from agents import make_agent
 from agents.posteriors.cells import make_cells
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Normal, TruncatedNormal
+from bandit_gym.priors import Beta, Normal, TruncatedNormal, spike_and_slab
 from bandit_gym.problem import BanditProblem
 
 
@@ -35,6 +35,25 @@ def test_many_draws_of_tables_are_those_that_come_one_by_one():
     one_by_one, rng = agent.belief(), np.random.default_rng(7)
     draws = one_by_one.sample_many(np.random.default_rng(7), 1_000)
     np.testing.assert_array_equal(draws, [one_by_one.sample(rng) for _ in range(1_000)])
+
+
+@pytest.mark.parametrize("width", [1e-10, 1e-12])
+def test_a_spike_too_narrow_for_tables_is_refused(width):
+    """It had 90 % of the prior's mass, and none in the tables."""
+    problem = BanditProblem(Bernoulli(), spike_and_slab(0.1, width, Beta(1.0, 1.0), 0.9), 3)
+    with pytest.raises(ValueError, match="got 90% of the draws of arm 0 on shorter ones; widen"):
+        make_agent("exact", problem)
+
+
+def test_a_spike_that_tables_hold_has_its_mass():
+    """By the evidence of spike and slab: share s^k (1 - s)^(n - k), and B(1 + k, 1 + n - k)."""
+    problem = BanditProblem(Bernoulli(), spike_and_slab(0.1, 1e-6, Beta(1.0, 1.0), 0.9), 3)
+    counts, sums = np.array([30, 0, 10]), np.array([4, 0, 1])
+    snapshot = started("exact", problem, None, counts, sums).posterior()
+    spike = 0.9 * 0.1**sums * 0.9 ** (counts - sums)
+    slab = 0.1 * beta(1 + sums, 1 + counts - sums)
+    mean = (0.1 * spike + slab * (1 + sums) / (2 + counts)) / (spike + slab)
+    np.testing.assert_allclose(snapshot.mean(), mean, atol=1e-3)
 
 
 def test_tables_follow_rewards_that_are_a_million_times_as_precise_as_the_prior():

@@ -69,6 +69,16 @@ def test_posteriors_are_student_t_also_of_weighted_rewards(name):
         np.testing.assert_allclose(moment[0, arm], integral, rtol=1e-6)  # of SciPy's quadrature
 
 
+def test_there_is_no_expected_loss_without_an_expectation():
+    """Of one degree of freedom or less: .8 of the second arm, which has no rewards."""
+    agent = ExactThompson(BanditProblem(Gaussian(None), NormalInverseGamma(0.0, 1.0, 0.4, 1.0), 2))
+    agent.reset(seed=0)
+    agent.warm_start([3, 0], [2.0, 0.0], squares=[2.0, 0.0])
+    assert agent.posterior().expected_loss().tolist() == [np.inf, np.inf]
+    agent.warm_start([0, 1], [0.0, 0.5], squares=[0.0, 0.25])
+    assert np.isfinite(agent.posterior().expected_loss()).all()
+
+
 def test_squares_of_rewards_far_from_zero_keep_their_digits():
     far = 1e8 + REWARDS  # multiples of 1.5e-8, so that centred squares have eight digits
     one_by_one, from_log = started(PROBLEM, {}), started(PROBLEM, {})

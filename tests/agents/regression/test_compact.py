@@ -34,6 +34,7 @@ def test_decisions_stay_near_and_nothing_else_is_lost(tmp_path: Any) -> None:
     assert agent.compact(400, observation=VISITORS) == 0.0
     assert 0 < agent.compact(100, observation=VISITORS) <= 0.01
     assert agent.evidence.sizes.tolist() == [100]
+    assert "after 100 pulls and a summary of more, from" in str(agent.posterior(VISITORS[0]))
     for step in range(40):
         for each in (agent, twin):
             each.observe(step % 2, 1.0, observation=VISITORS[step])

@@ -50,8 +50,14 @@ def test_other_categories_and_missing_values_go_to_their_places_in_any_order_of_
 
 
 NO_VISITORS = [
-    ({"age": ["x"] * 4}, "column 'age' must have finite numbers only, got 'x', first in row 2"),
+    ({"age": ["x"] * 4}, "column 'age' must have numbers only, got 'x' in row 2"),
     ({"age": np.inf}, "column 'age' must have finite numbers only, got inf in row 2"),
+    (
+        {"age": ["1e3"] * 4},
+        "column 'age' must have numbers only, got '1e3' in row 2; the same",
+    ),
+    ({"age": True}, "column 'age' must have numbers only, got True in row 2; the same kind"),
+    ({"age": [10**400] * 4}, "column 'age' must have finite numbers only, got 1000"),
     ({"plan": ["free", 3, None, "pro"]}, "column 'plan' must have text only, got 3 in row 3;"),
     ({"is_new": 1}, "column 'is_new' must have booleans only, got 1 in row 2;"),
     ({"segment": ["2"] * 4}, "column 'segment' must have numbers only, got '2' in row 2;"),
@@ -63,6 +69,8 @@ NO_FEATURES = [
         ([[1], 2, 3, 4], "numbers, booleans or text only, got [1] in row 2; write hours"),
         ([None] * 4, "a value, got None; leave it out."),
         (["a", 1, "b", "c"], "text only, got 1 in row 3; the same kind in all tables."),
+        ([1e200, -1e200, 3, 3], "numbers with a mean and a deviation, got 1e+200; scale it."),
+        ([1e-320, 0, 0, 0], "numbers with a mean and a deviation, got 1e-320; scale it."),
     ]
 ]
 NO_FEATURES += [
