@@ -48,8 +48,8 @@ EXCLUDED_LOG_DENSITY = -1e30
 """Log-density of what the prior excludes."""
 MIN_CELL_LENGTH = 1e-8
 """A cell shorter than that is not halved: its means would have too few digits."""
-MAX_MISSED_SHARE = 1e-3
-"""Of the prior's draws, that may lie in such cells whose density misses them."""
+MAX_SHORT_SHARE = 1e-3
+"""Of the prior's draws, that may lie in such cells."""
 EXCLUDED_LOG_LIKELIHOOD = -1e12
 """Log-likelihood, per reward, of what the likelihood excludes."""
 
@@ -347,8 +347,8 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         draws: (D,) from its prior.
 
     Raises:
-        ValueError: if there are more than MAX_CELLS, or draws in cells that are too short to be
-            halved and miss them; names the arm.
+        ValueError: if there are more than MAX_CELLS, or many draws are in cells that are too short
+            to be halved; names the arm.
     """
     sizes, drawn = density.sizes(), draw_values(density, draws)
     edges, done = find_first_edges(density), list[list[np.ndarray]]()
@@ -374,10 +374,10 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         follows_all &= follows_prior & ~is_unlikely & ~is_steep
         is_short = right - left <= MIN_CELL_LENGTH * (1 + np.abs(right))
         is_done = follows_all | (follows_prior & is_unlikely) | is_low | is_short
-        share = drawn.find_share(left[is_short & is_missed], right[is_short & is_missed])
-        if share > MAX_MISSED_SHARE:
+        share = drawn.find_share(left[is_short], right[is_short])
+        if share > MAX_SHORT_SHARE:
             condition = f"have its mass on pieces longer than {MIN_CELL_LENGTH:g} for tables"
-            found = f"{share:.0%} of the draws of arm {density.arm} on shorter ones"
+            found = f"{share:.2g} of the draws of arm {density.arm} on shorter ones"
             text = f"problem.prior must {condition}, got {found}; widen them, or use SMCThompson."
             raise ValueError(text)
         follows = np.stack([follows_prior, follows_all, follows_all])[..., None]

@@ -188,7 +188,7 @@ def test_priors_of_new_blocks_layouts_and_visitors_that_do_not_fit_are_refused()
         (lambda: agent.observe(0, 1.0, observation=many), shape("(2,)", "shape (3, 2).")),
         (lambda: agent.observe_log(log, observation=[1.0, 2.0]), shape("(3, 2)", "shape (2,).")),
         (lambda: lanes.observe([0, 1, 2], [1.0, 0.0, 1.0], observation=[1.0, 2.0]), "shape (3, 2)"),
-        (lambda: agent.act([1.0, np.nan]), "observation must have finite features, got nan"),
+        (lambda: agent.act([1.0, np.nan]), "must have finite features, of at most 1e+100, got nan"),
         (agent.act, TypeError, shape("(2,)", "None")),
     ]
     check_refusals(lambda call: call(), visitors)
