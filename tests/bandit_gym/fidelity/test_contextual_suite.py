@@ -11,14 +11,10 @@ from bandit_gym.priors import Normal
 from bandit_gym.problem import ContextualProblem
 
 SUITE = "contextual-v1"
-MAX_ERRORS = {"polar": 1e-6, "blocks": 1e-4, "importance": 1e-3}
-MAX_COARSE = 8
-"""Answers that are not good to 1e-4 yet."""
+MAX_ERRORS = {"polar": 1e-6, "blocks": 1e-4, "importance": 1e-4}
 
 
 def test_answers_are_uncertain_and_their_errors_small():
-    errors = [case.error for case in cases_of(SUITE).values()]
-    assert np.sum(np.array(errors) > 1e-4) <= MAX_COARSE
     for case in cases_of(SUITE).values():
         num_arms, num_features = case.problem.num_arms, case.problem.num_features
         assert case.features.shape == (num_arms, num_features), case.name
