@@ -17,7 +17,14 @@ import numpy as np
 from numpy.random import SeedSequence
 from PIL import Image
 
-from bandit_gym.checks import check_file, check_seed, find_problem, import_extra, message
+from bandit_gym.checks import (
+    check_file,
+    check_integer,
+    check_seed,
+    find_problem,
+    import_extra,
+    message,
+)
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.envs.rendering import RENDER_FPS, View, make_view, render_picture, show_record
@@ -125,26 +132,35 @@ def film(agent: Any, env: Any, *, horizon: int = 50, seed: int = 0) -> Film:
 
 
 def play_views(run: Run) -> Iterator[View]:
-    """Play one episode of one lane, and yield what there is to see after each recorded step."""
+    """Play one episode of one lane, and yield what there is to see after recorded steps.
+
+    The last one is among them, also where the episode ends before the horizon.
+    """
     agent, env = make_agent_and_environment(run)
     problem: Any = find_problem(env)
     seed = SeedSequence(run.seed, spawn_key=(AGENT_STREAM,))
     record, regret, cells = PlayRecord(1, problem.num_arms), 0.0, None
     played = islice(play_steps(agent, env, env_seed=run.seed, agent_seed=seed), run.horizon)
+
+    def show(number: int, step: Step) -> View:
+        shown = (step.observation,) if isinstance(problem, ContextualProblem) else ()
+        status = f"step {number:,} of {run.horizon:,}, arm {step.actions[0]}"
+        status += "" if np.isnan(regret) else f", regret {regret:,.1f}"
+        title = run.environment.label, run.agent.label, status
+        means, posterior = _find_means(step, env), _ask_posterior(agent, *shown)
+        settings = {"posterior": posterior, "before": cells}
+        return make_view(title, problem.likelihood, means, record, **settings)
+
     with contextlib.closing(env):
         for number, step in enumerate(played, start=1):
             record.add(step.actions, step.rewards)
             regret += np.nan if step.regrets is None else float(step.regrets[0])
             if number in run.steps:
-                shown = (step.observation,) if isinstance(problem, ContextualProblem) else ()
-                status = f"step {number:,} of {run.horizon:,}, arm {step.actions[0]}"
-                status += "" if np.isnan(regret) else f", regret {regret:,.1f}"
-                title = run.environment.label, run.agent.label, status
-                means, posterior = _find_means(step, env), _ask_posterior(agent, *shown)
-                settings = {"posterior": posterior, "before": cells}
-                view = make_view(title, problem.likelihood, means, record, **settings)
+                view = show(number, step)
                 cells = view.cells
                 yield view
+        if number not in run.steps:
+            yield show(number, step)
 
 
 def _find_means(step: Step, env: Any) -> FloatArray | None:
@@ -180,8 +196,12 @@ def play(env: Any, *, horizon: int = 50, seed: int | None = None) -> Any:
         TypeError, ValueError: if the environment cannot be built, or its arms have features.
     """
     widgets = import_extra("ipywidgets", "play", "notebook")
-    experiment = Experiment.from_dict({"environments": [env], "agents": ["random"]})
-    lanes: Any = make_environment(experiment.environments[0], 1, horizon)
+    check_integer("horizon", horizon, minimum=1)
+    environments = Experiment.from_dict({"environments": [env], "agents": ["random"]}).environments
+    if len(environments) > 1:
+        labels = [each.label for each in environments]
+        raise ValueError(message("env", "be one environment to play, without a grid", labels))
+    lanes: Any = make_environment(environments[0], 1, horizon)
     problem: Any = find_problem(lanes)
     if problem is None or isinstance(problem, ContextualProblem):
         raise ValueError(message("env", "be a bandit without features", env))

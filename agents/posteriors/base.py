@@ -53,6 +53,7 @@ class Belief(ABC):
     keeps_state: bool = False
     _answers: WeightedDraws | None = None
     _shortages: np.ndarray | int = 0
+    _shape: tuple[int, ...] | None = None  # N and K of the decision, where an agent asks
 
     @abstractmethod
     def sample(self, rng: Generator) -> np.ndarray:
@@ -69,7 +70,11 @@ class Belief(ABC):
         every draw. A kind that holds few draws returns these: it knows no more than they tell.
         """
         rng = make_generator("draws for answers")
-        draws = self.fork().sample_many(rng, NUM_ANSWER_DRAWS).swapaxes(0, 1)
+        draws = self.fork().sample_many(rng, NUM_ANSWER_DRAWS)
+        if self._shape is not None:
+            shape = NUM_ANSWER_DRAWS, *self._shape
+            draws = check_returned(f"{type(self).__name__}.sample_many", draws, shape)
+        draws = draws.swapaxes(0, 1)
         return WeightedDraws(draws, np.zeros(draws.shape[:2]))
 
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
@@ -82,7 +87,10 @@ class Belief(ABC):
             available: (N, K) arms that may be best, at least one in each lane; None for all. It is
                 given only where not all arms are available.
         """
-        return random_argmax(rng, hide_arms(self.sample(rng), available))
+        draws = self.sample(rng)
+        if self._shape is not None:
+            draws = check_returned(f"{type(self).__name__}.sample", draws, self._shape)
+        return random_argmax(rng, hide_arms(draws, available))
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations of the means; inf for improper posteriors."""

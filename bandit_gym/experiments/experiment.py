@@ -272,7 +272,8 @@ class Experiment:
 
 def _check_horizons(value: Any) -> list[int]:
     """Return the horizons of an experiment, from one or a list of them."""
-    given = value if isinstance(value, list | tuple) and value else [value]
+    is_several = isinstance(value, list | tuple | range | np.ndarray) and np.size(value) > 0
+    given = [*value] if is_several and np.ndim(value) else [value]
     horizons = [check_integer("horizon", each, minimum=1) for each in given]
     if any(later <= earlier for earlier, later in itertools.pairwise(horizons)):
         raise ValueError(message("horizon", "be in increasing order, each once", value))
@@ -297,7 +298,7 @@ def load_experiment(path: str | Path) -> Experiment:
     """
     path = check_path("path", path)
     try:
-        text = path.read_bytes().decode()
+        text = path.read_bytes().decode("utf-8-sig")
         settings = read_json(text) if path.suffix == ".json" else tomllib.loads(text)
     except ValueError as error:
         condition, reason = "lead to valid TOML or JSON", " ".join(str(error).split()).rstrip(".")

@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,9 @@ class Store:
             every = run.replications(number)
             if wanted := every[: max(0, num_replications - every.start)]:
                 try:
-                    block = Block(run, wanted, pa.memory_map(str(path)).read_buffer())
+                    with path.open("rb") as file:  # by Arrow's own only if its name is UTF-8
+                        mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
+                    block = Block(run, wanted, pa.py_buffer(mapped))
                     block.file.read(use_threads=False)
                     content = block.metadata["run"], block.metadata["block"], block.code
                     code = self.codes.get(run.name, block.code)

@@ -37,7 +37,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
-from bandit_gym.checks import as_numbers, check_actions, check_all, message
+from bandit_gym.checks import (
+    as_numbers,
+    check_actions,
+    check_all,
+    check_integer,
+    check_numbers,
+    check_probabilities,
+    message,
+)
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.experiments.entries import (
     Entry,
@@ -51,7 +59,7 @@ from bandit_gym.fidelity.distance import measure_excess, noise_floor, total_vari
 from bandit_gym.fidelity.suite import Case, ContextualCase
 from bandit_gym.likelihoods import is_binary
 from bandit_gym.numerics.streams import make_generator
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, ContextualProblem
 from bandit_gym.rollout import watch_generators
 
 Sampler = Callable[[BanditProblem, IntArray, FloatArray, Generator, int], FloatArray]
@@ -204,8 +212,7 @@ def decide_in_lanes(agent: Any, case: Case, num_decisions: int, seed: SeedSequen
         arms = check_actions(agent.act(), num_arms, size)
         microseconds = 1e6 * (process_time() - start_time) / size
         reported = read_diagnostics(agent, size)
-        of_lanes = agent.action_probabilities() if num_kept else np.full((size, num_arms), np.nan)
-        parts.append((arms, *reported, total_variation(of_lanes, case.probabilities)))
+        parts.append((arms, *reported, measure_lanes(agent, case, size)))
         num_samples += float(reported[-1].sum())
     columns = map(np.concatenate, zip(*parts, strict=True))
     return Decisions._make([*columns, microseconds, num_kept])
@@ -252,9 +259,7 @@ def _decide_repeatedly(
     """Decide over and over in lanes that have learnt the case."""
     agent.act(*features)  # which compiles, and fits the posterior
     num_arms, num_kept = len(case.probabilities), count_kept(agent)
-    lane_distances = np.full(num_lanes, np.nan)
-    if num_kept:
-        lane_distances = total_variation(agent.action_probabilities(*features), case.probabilities)
+    lane_distances = measure_lanes(agent, case, num_lanes, *features)
     parts, start_time = [], process_time()
     for _ in range(-(-num_decisions // num_lanes)):
         arms = check_actions(agent.act(*features), num_arms, num_lanes)
@@ -266,8 +271,20 @@ def _decide_repeatedly(
 
 def count_kept(agent: Any) -> int:
     """Return how many draws of the posterior a lane keeps for a whole run; 0 if none."""
-    has_probabilities = hasattr(agent, "action_probabilities")
-    return int(np.max(getattr(agent, "num_particles", 0))) if has_probabilities else 0
+    if not hasattr(agent, "action_probabilities"):
+        return 0
+    num_kept = int(np.max(getattr(agent, "num_particles", 0)))
+    return check_integer(f"{type(agent).__name__}.num_particles", num_kept, minimum=0)
+
+
+def measure_lanes(agent: Any, case: Case, num_lanes: int, *features: FloatArray) -> FloatArray:
+    """Return the (N,) distances of lanes' own probabilities; NaN of agents that keep no draws."""
+    if not count_kept(agent):
+        return np.full(num_lanes, np.nan)
+    name = f"{type(agent).__name__}.action_probabilities"
+    shape = num_lanes, len(case.probabilities)
+    found = check_probabilities(name, agent.action_probabilities(*features), shape)
+    return np.asarray(total_variation(found, case.probabilities))
 
 
 def batches(
@@ -282,11 +299,19 @@ def batches(
 
 
 def read_diagnostics(agent: Any, num_lanes: int) -> tuple[BoolArray, IntArray, FloatArray]:
-    """Return (N,) flags, doubts and samples of the last decision; False, 0, NaN if none."""
+    """Return (N,) flags, doubts and samples of the last decision; False, 0, NaN if none.
+
+    Raises:
+        TypeError: if flags or doubts are no numbers.
+        ValueError: if they are NaN.
+    """
     reported = agent.diagnostics() if hasattr(agent, "diagnostics") else {}
-    doubts = np.broadcast_to(np.asarray(reported.get("doubts", 0), dtype=np.int64), num_lanes)
-    flags = np.broadcast_to(reported.get("is_unreliable", doubts != 0), num_lanes)
-    return flags, doubts, np.broadcast_to(reported.get("num_samples", np.nan), num_lanes)
+    name = f"{type(agent).__name__}.diagnostics"
+    doubts = check_numbers(f"{name}()['doubts']", reported.get("doubts", 0)).astype(np.int64)
+    given = reported.get("is_unreliable", doubts)
+    flags = check_numbers(f"{name}()['is_unreliable']", given, "biuf") != 0
+    samples = np.broadcast_to(reported.get("num_samples", np.nan), num_lanes)
+    return np.broadcast_to(flags, num_lanes), np.broadcast_to(doubts, num_lanes), samples
 
 
 def make_suite_agent(entry: Entry, problem: BanditProblem, horizon: int) -> Any:
@@ -299,6 +324,10 @@ def make_suite_agent(entry: Entry, problem: BanditProblem, horizon: int) -> Any:
     """
     code: Any = load_agent(entry.target, entry.pickles)
     if is_sampler(code):
+        if isinstance(problem, ContextualProblem):
+            condition = "be agents or posteriors where arms have features"
+            remedy = "a sampler takes counts and sums of arms"
+            raise TypeError(message("agents", condition, entry.label, remedy))
         return SamplerAgent(problem, partial(code, **entry.arguments))
     if hasattr(code, "sample") and not hasattr(code, "act"):
         thompson: Any = load_agent(agent_names()["thompson"])

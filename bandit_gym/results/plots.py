@@ -204,7 +204,12 @@ def chart_parameter(results: StoredResults, environment: Entry, name: str) -> Ch
     the option has the same regret at all values.
     """
     rest, experiment = _without_option(environment, name), results.experiment
-    group = [each for each in experiment.environments if _without_option(each, name) == rest]
+    has_option = name in environment.options
+    group = [
+        each
+        for each in experiment.environments
+        if _without_option(each, name) == rest and (name in each.options) == has_option
+    ]
     runs = [run for each in group for run in results.usable(each)]
     measured: dict[tuple[Entry, bool], dict[float | None, RunResults]] = {}
     for run in runs:

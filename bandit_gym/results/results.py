@@ -43,6 +43,8 @@ class Results(StoredResults):
         Raises:
             ValueError: if the environment or the kind is unknown, or there is nothing to draw.
         """
+        from matplotlib import axes
+
         from bandit_gym.results import plots  # brings matplotlib
 
         makers = plots.list_figures(self)
@@ -56,6 +58,7 @@ class Results(StoredResults):
             raise ValueError(f"kind must be one that these results allow, got {kind!r}.")
         if ax is None:
             return plots.draw_figure(chart)
+        check_object("ax", ax, axes.Axes, "leave it out for a figure of its own")
         plots.draw_chart(ax, chart)
         ax.set_title(f"{chart.environment}\n{chart.subtitle}", fontsize="small", parse_math=False)
         plots.add_legend(ax, chart)
@@ -118,6 +121,10 @@ def join_results(parts: Sequence[Results]) -> Results:
     Raises:
         ValueError: if they share a run, or differ in another setting or in their code.
     """
+    if not parts:
+        raise ValueError(message("parts", "be at least one", parts))
+    for part in parts:
+        check_object("parts", part, Results)
     lists: dict[str, Any] = {}
     for name in (field.name for field in fields(Experiment)):
         values = [getattr(part.experiment, name) for part in parts]

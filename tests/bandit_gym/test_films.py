@@ -107,6 +107,9 @@ def test_a_long_run_has_few_views_and_the_last_step_among_them():
     views = views_of("stub_agents:Constant", horizon=2000)
     steps = [int(re.search(r"step ([\d,]+)", view.title[-1])[1].replace(",", "")) for view in views]
     assert (steps[0], steps[-1]) == (1, 2000) and 100 < len({*steps}) == len(steps) <= 200
+    table = {"features": [[0.1]] * 457, "rewards": [[0.0, 1.0]] * 457}
+    *_, last = views_of("random", "TableBandit-v0", **table, horizon=2000)  # which ends before
+    assert last.title[-1].startswith("step 457 of 2,000")
 
 
 def run(path, *arguments, agent="random", horizon=2):
@@ -188,3 +191,7 @@ def test_what_cannot_be_played_by_hand_is_refused_in_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "ipywidgets", pytest)
     with pytest.raises(ValueError, match="env must be a bandit without features, got 'Contextual"):
         bg.play("ContextualBandit-v0")
+    with pytest.raises(ValueError, match="horizon must be a positive integer, got 0"):
+        bg.play(NAME, horizon=0)
+    with pytest.raises(ValueError, match="env must be one environment to play, without a grid"):
+        bg.play({"env": NAME, "grid": {"num_arms": [2, 3]}})

@@ -151,6 +151,23 @@ def test_an_object_is_copied_so_that_two_agents_share_nothing():
     assert (second._posterior.pulls == 3.0).all() and not hasattr(own, "pulls")
 
 
+class Narrow(Sampled):
+    """Has one number for all arms."""
+
+    def sample(self, rng):
+        return super().sample(rng)[:, :1]
+
+
+def test_draws_of_another_shape_are_refused_by_name():
+    """All decisions once were arm 0."""
+    agent = started("thompson", ARMS, 2, posterior=Narrow(ARMS))
+    shape = re.escape(f"shape (2, {ARMS.num_arms})")
+    with pytest.raises(ValueError, match=rf"Narrow.sample must return numbers of {shape}, got"):
+        agent.act()
+    with pytest.raises(ValueError, match=r"Narrow.sample_many must return numbers of shape \(1000"):
+        agent.action_probabilities()
+
+
 def test_what_a_posterior_lacks_is_answered_from_its_draws_and_it_says_so():
     agent = started("thompson", ARMS, None, posterior=Sampled(ARMS))
     agent.observe(0, 1.0)

@@ -337,6 +337,55 @@ def test_what_is_no_sample_is_told_in_a_sentence():
         assert f"what the sampler returns {words}" in found.distances["words"].item(), name
 
 
+class Flagging(First):
+    """Says nothing wrong, in the type that is asked for."""
+
+    flags = np.zeros(1)
+    num_particles = 0
+
+    def diagnostics(self):
+        return {"is_unreliable": self.flags}
+
+
+class FlagsInts(Flagging):
+    flags = np.ones(1, dtype=int)
+
+
+class FlagsNothing(Flagging):
+    flags = np.full(1, np.nan)
+
+
+class FlagsTexts(Flagging):
+    flags = np.array(["no"])
+
+
+class KeepsLess(Flagging):
+    num_particles = -3
+
+    def action_probabilities(self):
+        return np.zeros((1, 1))
+
+
+def test_flags_are_read_as_numbers_and_what_is_none_fails_in_its_row():
+    """Flags that were ints once indexed decisions, and those that were floats ended the suite."""
+    agents = {each.__name__: each for each in (FlagsInts, FlagsNothing, FlagsTexts, KeepsLess)}
+    found = run_suite(agents, only=f"{CASE}, 100 pulls", scale=0.01, workers=SERIAL).distances
+    assert found["verdict"].tolist() == ["flagged", "WRONG", "WRONG", "WRONG"]
+    words = found["words"].tolist()
+    assert "FlagsNothing.diagnostics()['is_unreliable'] must have no NaN" in words[1]
+    assert "FlagsTexts.diagnostics()['is_unreliable'] must be numbers" in words[2]
+    assert "KeepsLess.num_particles must be a non-negative integer, got -3" in words[3]
+
+
+def test_a_sampler_is_refused_where_arms_have_features():
+    only = "Bernoulli, d = 2, 10 rows"
+    found = run_suite(
+        {"draw": conjugate}, suite="contextual-v1", only=only, scale=0.01, workers=SERIAL
+    )
+    words = found.distances["words"].item()
+    assert "be agents or posteriors where arms have features, got 'draw'" in words
+
+
 # -- Verdicts on hard cases ---------------------------------------------------------------------
 
 HARD = (

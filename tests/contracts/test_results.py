@@ -15,6 +15,7 @@ import pytest
 from fixed_instance import BEST, ENV, FIXED, WORST
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
+from refusals import check_refusals
 from scipy import optimize, stats
 from surface import CUMULATIVE_REGRET, SERIAL, charts_in, rewrite_block, simulate, tables_of
 
@@ -501,6 +502,8 @@ def test_regret_at_the_horizon_is_drawn_against_an_option_of_a_grid(tmp_path):
     own = simulate(tmp_path / "own", [FIXED], agents, 12, 10).plot(kind="parameter-arm")
     drawn_regrets = [line.get_ydata() for line in own.axes[0].lines]
     assert np.array(drawn_regrets) == pytest.approx(np.array([[4, 0], [7, 7]]))
+    plain = simulate(tmp_path / "plain", [ENV, environments[1]], ["random"], 12, 10)
+    assert plain.plot(env=drawn[0], kind="parameter-num_arms").axes  # beside the default number
     for environment in (fixed, drawn[1]):  # alone, and drawn with the first
         with pytest.raises(ValueError, match="kind must be one that these results allow"):
             results.plot(env=environment, kind="parameter-num_arms")
@@ -578,6 +581,8 @@ def test_plot_refuses_what_there_is_not_and_what_the_results_do_not_allow(folder
         alone.curves("agent")
     with pytest.raises(ValueError, match="results must hold a run that can be drawn, got 'none'"):
         replace(alone, runs=()).plot()
+    with pytest.raises(TypeError, match="ax must be an Axes, got 3"):
+        alone.plot(ax=3)
 
 
 # -- The command report -------------------------------------------------------------------------
@@ -775,6 +780,8 @@ def test_results_that_are_not_of_one_comparison_are_refused(results, tmp_path):
         other = simulate(tmp_path / f"{number}", **settings)
         with pytest.raises(ValueError, match=text):
             join_results([results, other])
+    check_refusals(join_results, [([], "parts must be at least one, got []")])
+    check_refusals(join_results, [(["a"], TypeError, "parts must be a Results, got 'a'")])
 
 
 def test_the_command_report_takes_several_folders_of_one_results_version(
