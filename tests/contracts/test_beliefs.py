@@ -166,6 +166,10 @@ def test_draws_of_another_shape_are_refused_by_name():
         agent.act()
     with pytest.raises(ValueError, match=r"Narrow.sample_many must return numbers of shape \(1000"):
         agent.action_probabilities()
+    right = started("thompson", ARMS, 2, posterior=Sampled(ARMS))
+    right.act()
+    right.reset(3)  # another number of lanes than at the last decision
+    assert right.posterior().mean().shape == (3, ARMS.num_arms)
 
 
 def test_what_a_posterior_lacks_is_answered_from_its_draws_and_it_says_so():
