@@ -178,7 +178,7 @@ class PosteriorAgent(Agent):
         features = self._features(None) if self._has_features else None
         self._posterior.update(self.rng, self.evidence)
         belief = self._posterior.predict(features)
-        belief._shape = self.num_lanes, self._num_arms
+        belief._shape = (self.num_lanes, self._num_arms) if features is None else features.shape[:2]
         if self._prices:
             belief = PricedBelief(belief, *self._prices)
         self._last_belief = belief
