@@ -26,7 +26,8 @@ MIN_RANKED = 8
 """Samplers whose ranks say anything."""
 
 HALF_WIDTH = 1.96
-NOT_PLAYED = "–"
+NOT_PLAYED, FEWER = "–", "°"
+"""Instead of a number, and behind one of fewer replications than the settings have."""
 PROPENSITIES = "own", "few", "exact", "1 / K"
 
 Row = Mapping[str, Any]
@@ -50,7 +51,7 @@ def write_tables(found: Found) -> dict[str, str]:
         "aims": [*_aim_cells(found)],
     }
     filled = {name: fold_rows(rows) if rows else "Not measured." for name, rows in tables.items()}
-    return filled | {"unplayed": _list_unplayed(found), "fewer": _list_fewer(found)}
+    return filled | {"unplayed": _list_unplayed(found)}
 
 
 def _list_titles(found: Found) -> list[str]:
@@ -134,7 +135,8 @@ def _regret_cells(found: Found, label: str, titles: list[str]) -> dict[str, str]
         elif label == REFERENCE:
             cells[title] = f"{np.mean(runs[label]['regret']):.1f}"
         else:
-            cells[title] = write_percentage(mean_interval(lost))
+            is_full = len(lost) == found["settings"]["sizes"]["replications"]
+            cells[title] = write_percentage(mean_interval(lost)) + ("" if is_full else FEWER)
     return cells
 
 
@@ -252,19 +254,6 @@ def _list_unplayed(found: Found) -> str:
             text = "all samplers" if len(missing) == len(labels) else "; ".join(missing)
             lines.append(f"- {title}: {text}")
     return "\n".join(lines) or "All was measured."
-
-
-def _list_fewer(found: Found) -> str:
-    """Return lines of who has fewer replications than the settings say."""
-    settings, lines = found["settings"], []
-    titles = _list_titles(found)
-    longer = [name_longer(settings, each, name) for name in settings["longer"] for each in titles]
-    for title in titles + longer:
-        sizes = {label: len(run["regret"]) for label, run in parts_of(found, title).items()}
-        for size in sorted({*sizes.values()} - {settings["sizes"]["replications"]}):
-            labels = [label for label, own in sizes.items() if own == size]
-            lines.append(f"- {title}: {size} of {'; '.join(labels)}")
-    return "\n".join(lines) or "None."
 
 
 def draw(found: Found) -> dict[str, Figure]:
