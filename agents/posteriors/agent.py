@@ -18,7 +18,7 @@ from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief, Posterior
 from agents.posteriors.factory import make_posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.snapshots.snapshot import PosteriorSnapshot
-from bandit_gym.checks import check_features, check_integer, message
+from bandit_gym.checks import check_features, check_integer, check_returned, message
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem, check_problem
@@ -178,7 +178,6 @@ class PosteriorAgent(Agent):
         features = self._features(None) if self._has_features else None
         self._posterior.update(self.rng, self.evidence)
         belief = self._posterior.predict(features)
-        belief._shape = (self.num_lanes, self._num_arms) if features is None else features.shape[:2]
         if self._prices:
             belief = PricedBelief(belief, *self._prices)
         self._last_belief = belief
@@ -233,6 +232,8 @@ class PosteriorAgent(Agent):
     def _start(self) -> None:
         if self._posterior is not None:
             self._posterior.start(self.rng, self.num_lanes)
+            if not self._has_features:
+                self._posterior._shape = self.num_lanes, self._num_arms
 
     def _restart(self, mask: np.ndarray) -> None:
         if self._posterior is not None:
@@ -301,6 +302,8 @@ class PricedBelief(Belief):
 
     def _map(self, means: np.ndarray) -> np.ndarray:
         """Return what (..., N, K) means are worth."""
+        name = f"{type(self.belief).__name__}.sample"
+        means = check_returned(name, means, (*np.shape(means)[:-2], *self.values.shape))
         return self.values * means - self.costs
 
     def sample(self, rng: Generator) -> np.ndarray:

@@ -53,7 +53,7 @@ class Belief(ABC):
     keeps_state: bool = False
     _answers: WeightedDraws | None = None
     _shortages: np.ndarray | int = 0
-    _shape: tuple[int, ...] | None = None  # N and K of the decision, where an agent asks
+    _shape: tuple[int, ...] | None = None  # N and K, by which draws of the means are checked
 
     @abstractmethod
     def sample(self, rng: Generator) -> np.ndarray:

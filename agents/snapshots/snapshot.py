@@ -76,7 +76,6 @@ class PosteriorSnapshot(ThreadSafe):
         self._posterior.update(copy.deepcopy(agent.rng), evidence)
         if self.has_pulls or features is not None:
             self._belief = self._posterior.predict(features)
-            self._belief._shape = len(self.counts), self.num_arms
         self.source = (self._belief or self._posterior).source
 
     @property

@@ -164,6 +164,8 @@ def test_draws_of_another_shape_are_refused_by_name():
     shape = re.escape(f"shape (2, {ARMS.num_arms})")
     with pytest.raises(ValueError, match=rf"Narrow.sample must return numbers of {shape}, got"):
         agent.act()
+    with pytest.raises(ValueError, match=rf"Narrow.sample must return numbers of {shape}, got"):
+        agent.act(values=np.ones(ARMS.num_arms))
     with pytest.raises(ValueError, match=r"Narrow.sample_many must return numbers of shape \(1000"):
         agent.action_probabilities()
     right = started("thompson", ARMS, 2, posterior=Sampled(ARMS))
