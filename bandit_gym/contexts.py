@@ -431,10 +431,8 @@ def _learn_column(column: pd.Series) -> dict[str, Any]:
     if present.dtype.kind in "iuf":
         numbers = _read_numbers(present)
         with np.errstate(over="ignore", invalid="ignore"):
-            std = (
-                float(numbers.std()) if np.ptp(numbers) > 0 else 1.0
-            )  # equal ones vary by rounding
-            mean = float(numbers.mean())
+            mean, std = float(numbers.mean()), float(numbers.std())
+            std = std if np.ptp(numbers) > 0 else 1.0  # equal ones vary by rounding
         if not (np.isfinite(mean) and 0 < std < np.inf):
             condition = "have numbers with a mean and a deviation"
             raise ValueError(message(name, condition, numbers[abs(numbers).argmax()], "scale it"))

@@ -274,7 +274,14 @@ class Decider(Lanes):
         return None
 
     def _show_many(
-        self, observation: Any, size: Any, available: Any, values: Any, costs: Any, *limits: Any
+        self,
+        observation: Any,
+        size: Any,
+        available: Any,
+        values: Any,
+        costs: Any,
+        floor: Any = 0.0,
+        top: Any = None,
     ) -> int | None:
         """Take n decisions of a single run, or one in each lane; return n, None for one.
 
@@ -283,7 +290,7 @@ class Decider(Lanes):
         size = self._find_size(observation, size)
         has_many = self._has_features and self.num_envs is None
         num_decisions = size if has_many else self.num_envs
-        self._show(observation, num_decisions, available, values, costs, *limits)
+        self._show(observation, num_decisions, available, values, costs, floor, top)
         return size
 
     def _show(

@@ -14,7 +14,7 @@ from numpy.random import Generator
 from agents.base import Agent
 from agents.base.evidence import MAX_STATISTICS
 from agents.base.threads import atomic
-from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief, Posterior
+from agents.posteriors.base import Belief, Posterior, count_answer_draws
 from agents.posteriors.factory import make_posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.snapshots.snapshot import PosteriorSnapshot
@@ -277,8 +277,8 @@ class PosteriorAgent(Agent):
         return copied
 
 
-NUM_DRAWS, MAX_NUMBERS = 2**14, 10**7
-"""Draws of a posterior by tables; of all lanes and arms together."""
+NUM_DRAWS = 2**14
+"""Draws of a posterior that is known, to compare values of arms."""
 
 
 class PricedBelief(Belief):
@@ -302,13 +302,12 @@ class PricedBelief(Belief):
 
     def _map(self, means: np.ndarray) -> np.ndarray:
         """Return what (..., N, K) means are worth."""
-        name = f"{type(self.belief).__name__}.sample"
-        means = check_returned(name, means, (*np.shape(means)[:-2], *self.values.shape))
         return self.values * means - self.costs
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw."""
-        return self._map(self.belief.sample(rng))
+        name = f"{type(self.belief).__name__}.sample"
+        return self._map(check_returned(name, self.belief.sample(rng), self.values.shape))
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws."""
@@ -317,7 +316,7 @@ class PricedBelief(Belief):
     def weighted_draws(self) -> WeightedDraws:
         """Return those of the means, mapped; of a posterior that is known there are more."""
         if self.belief.has_exact_probabilities and not self.belief.keeps_state:
-            size = max(NUM_ANSWER_DRAWS, min(NUM_DRAWS, MAX_NUMBERS // self.values.size))
+            size = count_answer_draws(NUM_DRAWS, self.values.size)
             means = self.sample_many(make_generator("draws for answers"), size).swapaxes(0, 1)
             return WeightedDraws(means, np.zeros(means.shape[:2]))
         draws = self.belief.weighted_draws()

@@ -35,6 +35,15 @@ NUM_ANSWER_DRAWS = 1000
 """Draws in each lane for the answers of a posterior that has no formula for them."""
 
 
+MAX_ANSWER_NUMBERS = 10**7
+"""Of the draws of all lanes for one answer."""
+
+
+def count_answer_draws(wanted: int, size: int) -> int:
+    """Return how many draws of so many numbers to answer from: as wanted, if there is room."""
+    return max(NUM_ANSWER_DRAWS, min(wanted, MAX_ANSWER_NUMBERS // size))
+
+
 class Belief(ABC):
     """What is known of the (N, K) means at one decision.
 

@@ -289,19 +289,11 @@ class DrawnValues(NamedTuple):
         u: (D,) the draws, in increasing order.
         log_density: (D,) there.
         rounding: (D,) by which the density may be off, where means have few digits.
-        counts: (D,) how often each was drawn.
     """
 
     u: np.ndarray
     log_density: np.ndarray
     rounding: np.ndarray
-    counts: np.ndarray
-
-    def find_share(self, left: FloatArray, right: FloatArray) -> float:
-        """Return the share of draws in cells from (C,) left to right ends."""
-        below = np.append(0, self.counts.cumsum())
-        first, last = np.searchsorted(self.u, [left, right])
-        return float((below[last] - below[first]).sum() / below[-1])
 
     def find_missed(
         self, left: FloatArray, right: FloatArray, polynomials: FloatArray, top: float
@@ -317,7 +309,7 @@ class DrawnValues(NamedTuple):
         cell = np.searchsorted(left, self.u, side="right") - 1
         is_inside = (cell >= 0) & (self.u <= right[cell])
         cell = cell[is_inside]
-        u, wanted, rounding, _ = (part[is_inside] for part in self)
+        u, wanted, rounding = (part[is_inside] for part in self)
         t = (u - left[cell]) / (right - left)[cell]
         with np.errstate(invalid="ignore"):  # where a part of the cell has no density
             fitted = (polynomials[cell] * t[:, None] ** np.arange(DEGREE + 1)).sum(axis=-1)
@@ -329,10 +321,10 @@ class DrawnValues(NamedTuple):
 def draw_values(density: ArmDensity, draws: FloatArray) -> DrawnValues:
     """Return an arm's log-densities at (D,) draws of its prior."""
     coordinate = density.coordinate
-    u, counts = np.unique(coordinate.positions(draws), return_counts=True)
+    u = np.unique(coordinate.positions(draws))
     sizes = coordinate.sizes(coordinate.means(u))
     rounding = _RELATIVE_ROUNDING * sizes / np.exp(coordinate.log_slope(u))
-    return DrawnValues(u, density.evaluate(u)[0], rounding, counts)
+    return DrawnValues(u, density.evaluate(u)[0], rounding)
 
 
 def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
@@ -351,6 +343,7 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
             to be halved; names the arm.
     """
     sizes, drawn = density.sizes(), draw_values(density, draws)
+    positions = np.sort(density.coordinate.positions(draws))
     edges, done = find_first_edges(density), list[list[np.ndarray]]()
     left, right, top = edges[:-1], edges[1:], drawn.log_density.max()
     while len(left):
@@ -374,7 +367,8 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         follows_all &= follows_prior & ~is_unlikely & ~is_steep
         is_short = right - left <= MIN_CELL_LENGTH * (1 + np.abs(right))
         is_done = follows_all | (follows_prior & is_unlikely) | is_low | is_short
-        share = drawn.find_share(left[is_short], right[is_short])
+        before = np.searchsorted(positions, [left[is_short], right[is_short]])
+        share = np.diff(before, axis=0).sum() / len(positions)
         if share > MAX_SHORT_SHARE:
             condition = f"have its mass on pieces longer than {MIN_CELL_LENGTH:g} for tables"
             found = f"{share:.2g} of the draws of arm {density.arm} on shorter ones"

@@ -183,10 +183,9 @@ class ConjugatePosterior(ExactPosterior):
         shape, last = first.shape, np.array(np.nan)
         first, second = (each.reshape(-1, shape[-1]) for each in (first, second))
         for num_levels in NUM_LOSS_LEVELS:
-            with np.errstate(all="ignore"):  # quantiles may be infinite
+            with np.errstate(all="ignore"):  # quantiles and losses may be infinite
                 losses = self._integrate_losses(first, second, num_levels)
-            scale = np.where(losses < np.inf, losses, 0.0).max(axis=-1, keepdims=True)
-            with np.errstate(invalid="ignore"):  # of infinite ones
+                scale = np.where(losses < np.inf, losses, 0.0).max(axis=-1, keepdims=True)
                 agrees = (losses == last) | (abs(losses - last) <= MAX_LOSS_CHANGE * scale)
             if agrees.all():
                 break

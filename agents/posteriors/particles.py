@@ -265,14 +265,11 @@ class ParticlePosterior(Posterior):
         self, available: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) best-arm probabilities and (N, K, K) means given which arm is best."""
-        is_joint = self._size == self._num_means
-        return (self._populations() if is_joint else self._draws()).best_arm_moments(available)
+        return self._joint_draws().best_arm_moments(available)
 
     def position_probabilities(self, top: int, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, top, K) probabilities of each place; see `Belief`."""
-        is_joint = self._size == self._num_means
-        draws = self._populations() if is_joint else self._draws()
-        return draws.position_probabilities(top, available)
+        return self._joint_draws().position_probabilities(top, available)
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means."""
@@ -287,6 +284,10 @@ class ParticlePosterior(Posterior):
         given = [np.broadcast_to(option, shape).reshape(len(draws.means), -1) for option in options]
         answers = np.asarray(question(draws, *given))
         return answers.reshape(*answers.shape[:-2], *shape)
+
+    def _joint_draws(self) -> WeightedDraws:
+        """Return draws of all means together: the populations, or of each arm's."""
+        return self._populations() if self._size == self._num_means else self._draws()
 
     def _populations(self) -> WeightedDraws:
         """Return the R populations as weighted draws with R lanes of D arms."""

@@ -27,7 +27,7 @@ from scipy import special
 from agents.base.rows import Rows
 from agents.numerics.choices import argmax_probabilities
 from agents.numerics.roots import Roots, describe_arms, join_prior
-from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief
+from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief, count_answer_draws
 from agents.posteriors.factory import find_methods
 from agents.regression.comparison import Pool, compare_normals
 from agents.regression.pool import NUM_DRAWS, SeededPools, draw_points
@@ -40,9 +40,6 @@ from bandit_gym.problem import ContextualProblem
 
 SOURCE = "the normal distribution"
 SOURCE_OF_MANY_ARMS = f"{SOURCE} and, of best arms that share coefficients, {NUM_DRAWS:,} draws"
-
-MAX_NUMBERS = 10**7
-"""Of draws of all lanes and arms together."""
 
 MAX_PRODUCTS = 10**9
 """Of features, in the matrices of all lanes: 8 GB of them."""
@@ -188,7 +185,8 @@ class NormalBelief(Belief):
         Of two arms they are a formula, of more an average over draws, 6,144 if there is room.
         """
         if not self.has_exact_probabilities:
-            size = max(NUM_ANSWER_DRAWS, min(NUM_DRAWS, MAX_NUMBERS // self._mean.size))
+            num_lanes, *sizes = self._spread.shape
+            size = count_answer_draws(NUM_DRAWS, num_lanes * max(sizes))
             draws = self.sample_many(make_generator("draws for answers"), size)
             return np.asarray((draws.max(axis=2, keepdims=True) - draws).mean(axis=0))
         gaps = self._mean[:, ::-1] - self._mean

@@ -124,7 +124,7 @@ class CoefficientSampler(Posterior):
         (counts, sums), likelihood = self.totals, self.problem.likelihood
         if isinstance(likelihood, Bernoulli):
             half_counts, centred_sums = self.halves
-            residuals = centred_sums - half_counts * np.tanh(theta / 2 @ self.x)
+            residuals = centred_sums - half_counts * np.tanh((theta / 2) @ self.x)
         else:
             means = self.problem.link.mean(theta @ self.x)
             residuals = sums - counts * means

@@ -87,6 +87,8 @@ def test_every_form_of_entry_reads_the_same_again(tmp_path):
             "horizon": (5, 9)
         }
         given = make_experiment(**tomllib.loads(toml.read_text("utf-8")))
+        toml.write_text(toml.read_text("utf-8"), encoding="utf-8-sig")  # as Windows saves it
+        assert load_experiment(toml) == experiment, case
         as_json.write_text(json.dumps(experiment.to_dict()))
         for each in (given, Experiment.from_dict(experiment.to_dict()), load_experiment(as_json)):
             assert each == experiment, case
@@ -101,6 +103,12 @@ def test_numbers_of_numpy_are_pythons_and_prefixes_of_our_ids_may_be_left_out():
     assert make_experiment(**given, agents=agents[:1]) == make_experiment(
         replications=7, agents=agents[1:]
     )
+
+
+def test_horizons_may_be_any_sequence_of_integers():
+    for given in ([10, 20], (10, 20), range(10, 30, 10), np.array([10, 20])):
+        assert make_experiment(horizon=given).horizons == (10, 20)
+    assert make_experiment(horizon=np.int64(10)).horizons == (10,)
 
 
 def test_settings_that_read_very_long_are_cut_in_the_label_and_differ_in_name():

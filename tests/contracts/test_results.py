@@ -1,6 +1,7 @@
 """What is read from a folder is what its files hold, recomputed here by pandas, NumPy and SciPy."""
 
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -85,6 +86,13 @@ def only_tables(monkeypatch):
 
 
 FEW_FIGURES = {name: plots.FIGURES[name] for name in ("regret", "distribution")}
+
+
+def test_a_folder_whose_name_is_not_utf8_is_read_again(tmp_path):
+    path = tmp_path / os.fsdecode(b"caf\xe9")
+    written = simulate(path, [FIXED], ["random"], 12, 10)
+    read = load_results(path)
+    assert len(read.frame()) == len(written.frame()) == 120 and not read.damaged
 
 
 @pytest.fixture
