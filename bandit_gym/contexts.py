@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Sequence
+from decimal import Decimal
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -428,7 +429,7 @@ def _learn_column(column: pd.Series) -> dict[str, Any]:
     name = f"column {column.name!r}"
     if present.empty:
         raise ValueError(message(name, "have a value", None, "leave it out"))
-    if present.dtype.kind in "iuf":
+    if present.dtype.kind in "iuf" or present.map(type).eq(Decimal).all():
         numbers = _read_numbers(present)
         with np.errstate(over="ignore", invalid="ignore"):
             mean, std = float(numbers.mean()), float(numbers.std())

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy import optimize, special
-from scipy.stats import norm
+from scipy.stats import norm, poisson
 
 from bandit_gym.checks import check_choice, check_object, check_statistics, message
 from bandit_gym.checks.typing import FloatArray
@@ -28,6 +28,10 @@ infinity."""
 
 MIN_GAIN = 1e-6
 """Of log-likelihood over arms that are all the same; less is rounding."""
+
+START_STEPS = (0.0, np.log(30.0), np.log(1000.0))
+"""Where maxima are looked for: log of the pulls that a prior is worth, or of how much narrower it
+is than the averages are."""
 
 MAX_STD = 10.0
 """Of log-odds: nearly all means are 0 or 1 then, and quadrature has three digits."""
@@ -51,6 +55,10 @@ def _logit_normal_bernoulli(
     return total + np.log(width / std) - np.log(2 * np.pi) / 2
 
 
+def _log_bernoulli(mean: float, n: FloatArray, s: FloatArray, _: Any) -> FloatArray:
+    return np.asarray(special.xlogy(s, mean) + special.xlogy(n - s, 1 - mean))
+
+
 def _log_rising(a: float, n: FloatArray) -> FloatArray:
     """Return the log of a (a + 1) ... (a + n - 1) / n!, without what cancels for large n."""
     return np.asarray(-special.betaln(a, n + 1) - np.log(a + n))
@@ -64,6 +72,8 @@ class Family:
         likelihood: the class of the likelihood.
         prior: the class of the prior.
         log_marginal: (first, second, n, s, likelihood) -> (K,) log-likelihoods, up to constants.
+        log_alike: (mean, n, s, likelihood) -> (K,) those of arms that all have this mean, to which
+            the others tend as the prior narrows.
         is_location: whether the first parameter is a location, else both are positive.
         unit_power: power of the rewards' unit that the second of two positive ones has.
     """
@@ -71,6 +81,7 @@ class Family:
     likelihood: type[Any]
     prior: Callable[[float, float], Prior]
     log_marginal: Callable[..., FloatArray]
+    log_alike: Callable[..., FloatArray]
     is_location: bool = False
     unit_power: int = 0
 
@@ -80,26 +91,32 @@ PRIOR_FAMILIES = {
         Bernoulli,
         Beta,
         lambda a, b, n, s, _: special.betaln(a + s, b + n - s) - special.betaln(a, b),
+        _log_bernoulli,
     ),
-    "logit_normal": Family(Bernoulli, LogitNormal, _logit_normal_bernoulli, is_location=True),
+    "logit_normal": Family(
+        Bernoulli, LogitNormal, _logit_normal_bernoulli, _log_bernoulli, is_location=True
+    ),
     "normal": Family(
         Gaussian,
         Normal,
         lambda mean, std, n, s, rewards: norm.logpdf(
             s / n, mean, np.sqrt(std**2 + rewards.std**2 / n)
         ),
+        lambda mean, n, s, rewards: norm.logpdf(s / n, mean, rewards.std / np.sqrt(n)),
         is_location=True,
     ),
     "gamma": Family(
         Poisson,
         Gamma,
         lambda a, b, n, s, _: _log_rising(a, s) + a * np.log(b / (b + n)) - s * np.log1p(b / n),
+        lambda mean, n, s, _: poisson.logpmf(s, mean * n),
         unit_power=-1,
     ),
     "inverse_gamma": Family(
         Exponential,
         InverseGamma,
         lambda a, b, n, s, _: _log_rising(a, n) + a * np.log(b) - (a + n) * np.log(b + s),
+        lambda mean, n, s, _: -n * np.log(mean) - s / mean - special.gammaln(n + 1),
         unit_power=1,
     ),
 }
@@ -157,32 +174,48 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
     if len(n) < 2:
         raise ValueError(message("counts", "have at least 2 arms with pulls", counts))
 
+    found = _maximize(row, n, s, likelihood)
+    if found is None:
+        condition = "have means that differ by more than chance, for the maximum to be finite"
+        remedy = "give a prior by hand, such as one worth as many pulls as all arms have together"
+        raise ValueError(message("sums", condition, sums, remedy))
+    first, second, log_likelihood = found
+    return FittedPrior(row.prior(first, second), log_likelihood, len(n))
+
+
+def _maximize(
+    row: Family, n: FloatArray, s: FloatArray, likelihood: Any
+) -> tuple[float, float, float] | None:
+    """Return a prior's two parameters and the log-likelihood at its maximum; None at infinity."""
+
     def read(x: FloatArray) -> tuple[float, float]:
+        if row.is_location:  # a std far below is no other than 0, and rounding would make it one
+            return float(x[0]), float(np.exp(np.clip(x[1], start[1] - MAX_LOG, 300.0)))
         first, second = np.exp(np.clip(x, -300.0, 300.0))  # whose squares do not overflow
-        return float(x[0] if row.is_location else first), float(second)
+        return float(first), float(second)
 
     def loss(x: FloatArray) -> float:
         return -float(row.log_marginal(*read(x), n, s, likelihood).sum())
 
-    start, widths = np.zeros(2), np.ones(2)
+    pooled = s.sum() / n.sum()
+    start, widths, narrower = np.zeros(2), np.ones(2), np.ones(2)
     if row.unit_power and s.any():
-        start[1] = row.unit_power * np.log(s.sum() / n.sum())
+        start[1] = row.unit_power * np.log(pooled)
     if row.is_location:
         means = special.logit((s + 0.5) / (n + 1)) if row.prior is LogitNormal else s / n
         spread = max(means.std(), 1e-3 * (abs(means.mean()) + 1e-3))
         start, widths = np.array([means.mean(), np.log(spread)]), np.array([spread, 1.0])
-    simplex = np.vstack([start, start + np.diag(widths)])
-    precision = {"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000, "initial_simplex": simplex}
-    # Where std = 0 is best, or arms have one pull each, the likelihood is flat: a prior that is a
-    # hundred times as narrow, or worth as many more pulls, is as good.
-    narrower = np.array([0.0, -1.0]) if row.is_location else np.ones(2)
+        narrower = np.array([0.0, -1.0])
+    fits = []
     with np.errstate(all="ignore"):  # far out
-        found = optimize.minimize(loss, start, method="Nelder-Mead", options=precision)
-        is_flat = loss(found.x + np.log(100) * narrower) <= found.fun + MIN_GAIN
-    steps = found.x[1] - start[1] if row.is_location else np.abs(found.x - start).max()
-    is_wide = row.prior is LogitNormal and found.x[1] > np.log(MAX_STD)
-    if is_flat or is_wide or steps > MAX_LOG:
-        condition = "have means that differ by more than chance, for the maximum to be finite"
-        remedy = "give a prior by hand, such as one worth as many pulls as all arms have together"
-        raise ValueError(message("sums", condition, sums, remedy))
-    return FittedPrior(row.prior(*read(found.x)), -float(found.fun), len(n))
+        for step in START_STEPS:  # numbers of pulls that differ much make several maxima
+            simplex = start + step * narrower + np.vstack([np.zeros(2), np.diag(widths)])
+            options = {"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000, "initial_simplex": simplex}
+            fits.append(optimize.minimize(loss, simplex[0], method="Nelder-Mead", options=options))
+        alike = float(row.log_alike(pooled, n, s, likelihood).sum())
+    best = min(fits, key=lambda fit: float(fit.fun))
+    steps = best.x[1] - start[1] if row.is_location else np.abs(best.x - start).max()
+    is_wide = row.prior is LogitNormal and best.x[1] > np.log(MAX_STD)
+    if -best.fun <= alike + MIN_GAIN or is_wide or steps > MAX_LOG:
+        return None
+    return *read(best.x), -float(best.fun)

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,6 +24,13 @@ LEFTOVER = ".bandit-gym.tmp"
 def to_json(content: Any) -> bytes:
     """Write what JSON can hold, for people to read as well."""
     return (json.dumps(content, indent=2) + "\n").encode()
+
+
+def has_text_keys(content: Any) -> bool:
+    """Say whether JSON would give the dicts in it back as they are: it makes texts of all keys."""
+    if isinstance(content, Mapping):
+        return all(isinstance(key, str) and has_text_keys(content[key]) for key in content)
+    return not isinstance(content, list | tuple) or all(map(has_text_keys, content))
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -123,8 +123,14 @@ def estimate_by_betting(difference: FloatArray, log: Log, bounds: tuple[float, f
         values = weights * np.where(own < 0, 1 - rewards, rewards) - debts
         ends.append(bet_on_mean(values, float(debts.max())))
     (mean, least), (opposite, greatest) = ends
-    value = np.clip((mean - opposite) / 2, least, -greatest)
-    scaled = (high - low) * np.array([value, least, -greatest])
+    value, upper, lower = (mean - opposite) / 2, -greatest, least
+    if lower > upper:
+        text = "log has propensities that cannot be those of its actions: 95 % limits cross."
+        warnings.warn(text, stacklevel=3)
+        lower = upper = np.nan
+    else:
+        value = np.clip(value, lower, upper)
+    scaled = (high - low) * np.array([value, lower, upper])
     return Interval(*(low * difference[0].sum() + scaled).tolist())
 
 

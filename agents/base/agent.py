@@ -174,7 +174,10 @@ class Agent(Decider, metaclass=AgentMeta):
 
     @property
     def lane_counts(self) -> np.ndarray:
-        """(N, K) pulls of each arm so far, N = 1 for a single run; with features, of each row."""
+        """(N, K) pulls of each arm so far, N = 1 for a single run; with features, of each row.
+
+        It is a view, which changes as the agent learns; `counts` is a copy.
+        """
         return view_read_only(self.evidence.counts)
 
     @property
@@ -197,7 +200,8 @@ class Agent(Decider, metaclass=AgentMeta):
         self._require_reset()
         if self._has_features:
             raise TypeError(message(name, "be asked where arms have no features", self.problem))
-        return totals[0] if self.num_envs is None else totals
+        own = view_read_only(totals.copy())  # which stays as it is while the agent learns
+        return own[0] if self.num_envs is None else own
 
     @property
     def max_lanes(self) -> int:

@@ -8,11 +8,13 @@ Notation: K arms, N lanes, n decisions of a single run. Batch axis first.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from agents.base.lanes import Lanes
+from agents.base.saved import is_project_class
 from agents.base.threads import atomic
 from agents.numerics.choices import (
     argmax_probabilities,
@@ -240,7 +242,7 @@ class Decider(Lanes):
             of the errors.
 
         Raises:
-            TypeError: if your own class has no `_action_probabilities`.
+            TypeError: if your own class needs `_action_probabilities`, and has none.
             ValueError: if its `_action_probabilities` does not sum to one.
         """
         self._require_reset()
@@ -456,7 +458,18 @@ class Decider(Lanes):
 
     def _action_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities of what `_choose` returns. It may move a copy."""
-        return argmax_probabilities(self._find_scores(), type(self).__name__)
+        generator = self.rng.bit_generator
+        before = generator.state
+        scores = self._find_scores()
+        if generator.state != before:  # the posterior may have made its draws, which stay
+            before = generator.state
+            scores = self._find_scores()
+            if generator.state != before:
+                raise TypeError(
+                    f"{type(self).__name__} must define _action_probabilities for propensities, as "
+                    "its _scores are random."
+                )
+        return argmax_probabilities(scores, type(self).__name__)
 
     def _find_probabilities(self, size: int | None) -> np.ndarray:
         """Return the (N, K) probabilities of the decisions at hand, which are checked; of a copy.
@@ -510,6 +523,10 @@ class Decider(Lanes):
         """
         copied = self._copy_shallow()
         copied.evidence = self.evidence.copy_decision()
+        for kind in type(self).__mro__:
+            if not is_project_class(kind):  # whose methods may change arrays in place
+                for name in vars(kind).get("state_names", ()):
+                    setattr(copied, name, copy.deepcopy(getattr(self, name)))
         return copied
 
     @atomic

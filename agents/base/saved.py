@@ -22,7 +22,7 @@ import numpy as np
 from agents.base.conjugacy import REFERENCE, reference_prior
 from bandit_gym.checks import message
 from bandit_gym.contexts import find_layout
-from bandit_gym.files import replacing
+from bandit_gym.files import has_text_keys, replacing
 from bandit_gym.likelihoods import likelihood_from_dict
 from bandit_gym.problem import BanditProblem, problem_from_dict
 
@@ -92,7 +92,7 @@ def write_agent_file(path: Path, content: dict[str, Any]) -> None:
         content: JSON-able but for arrays of numbers, and what has a method `to_dict`.
 
     Raises:
-        TypeError: if there is anything else in it.
+        TypeError: if there is anything else in it, or a dict has keys that are no texts.
     """
     arrays: dict[str, np.ndarray] = {}
 
@@ -107,6 +107,9 @@ def write_agent_file(path: Path, content: dict[str, Any]) -> None:
         condition = "be made of numbers, strings, lists and arrays to be saved"
         raise TypeError(message("state", condition, value))
 
+    if not has_text_keys(content):
+        condition = "have texts for keys of its dicts to be saved"
+        raise TypeError(message("state", condition, content["state"]))
     text = json.dumps({"format": AGENT_FILE_FORMAT, **content}, default=encode_value)
     with replacing(path, allows_devices=True) as file:
         np.savez(file, **{CONTENT_KEY: np.frombuffer(text.encode(), np.uint8)}, **arrays)  # type: ignore[arg-type]

@@ -149,6 +149,9 @@ def make_block_policy(
             raise ValueError(message("rule", condition, rule.problem.num_arms))
         if not rule.evidence.is_cumulative:
             raise ValueError(message("rule", "be an agent without discount or window", rule))
+        if not rule.has_exact_probabilities:
+            condition = "be an agent whose action_probabilities are those of act"
+            raise ValueError(message("rule", condition, rule, "play it by bandit_gym.rollout"))
     function = make_rule_function(rule) if isinstance(rule, Agent) else rule
     return lambda counts: _call_rule(function, counts)
 

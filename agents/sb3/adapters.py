@@ -19,6 +19,7 @@ from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
 from bandit_gym.checks import check_fit, check_mask, message
+from bandit_gym.problem import ContextualProblem
 from bandit_gym.wrappers import deliver
 
 Infos = list[dict[str, Any]]
@@ -121,6 +122,10 @@ class AgentPolicy:
         if normalised is not None and normalised.norm_reward:
             remedy = "set norm_reward=False"
             raise ValueError(message("env", "give rewards as they are", normalised, remedy))
+        has_features = isinstance(self.agent.problem, ContextualProblem)
+        if normalised is not None and normalised.norm_obs and has_features:
+            remedy = "set norm_obs=False"
+            raise ValueError(message("env", "give features as they are", normalised, remedy))
         if self._awaits_rewards:  # the first call of a step sees the whole batch
             self.learn(*(local_names[name] for name in ("actions", "rewards", "dones", "infos")))
 

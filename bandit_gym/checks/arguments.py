@@ -148,7 +148,7 @@ def check_options(options: Any, known: Collection[str]) -> Mapping[str, Any]:
         if key not in known:
             condition = f"have no keys but {quote_words(known)} to have an effect"
             condition = condition if known else "have no keys, which have no effect here"
-            warnings.warn(message("options", condition, key), stacklevel=4)  # the caller of reset
+            warnings.warn(message("options", condition, key), stacklevel=3)  # the caller of reset
     return options
 
 

@@ -41,6 +41,7 @@ from bandit_gym.checks import check_choice, check_keys, check_object, load_named
 from bandit_gym.envs.contextual import find_env_classes
 from bandit_gym.envs.families import ENVIRONMENTS, list_options
 from bandit_gym.experiments.provenance import find_module, find_sources, find_texts
+from bandit_gym.files import has_text_keys
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import describe_prior, make_prior, prior_from_dict
 from bandit_gym.problem import BanditProblem
@@ -234,9 +235,13 @@ def _plain_settings(kind: str, item: Any) -> dict[str, Any]:
             remedy = "save a model, and give {'agent': 'agents.sb3:saved_model', 'path': FILE}"
         raise TypeError(message(kind, condition, item, remedy))
     try:
+        if not has_text_keys(settings):
+            raise ValueError("JSON has other keys")
         text = json.dumps(named | settings, default=_describe_object, allow_nan=False)
     except (ValueError, RecursionError) as error:
-        raise TypeError(message(f"{kind} options", "be JSON-able", settings)) from error
+        raise TypeError(
+            message(f"{kind} options", "be JSON-able, with texts for keys", settings)
+        ) from error
     return dict(json.loads(text))
 
 
@@ -342,7 +347,7 @@ def _check_options(target: str, make: Any, options: Mapping[str, Any]) -> None:
     """Refuse unknown options; what any entry may have is left to the constructor."""
     parameters = list_parameters(make)
     if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-        known = [*parameters, *ENTRY_KEYS, PRIOR_OPTION, "wrappers"]
+        known = [*dict.fromkeys([*parameters, *ENTRY_KEYS, PRIOR_OPTION, "wrappers"])]
         check_keys(f"options of {short_name(target)}", options, optional=known)
 
 

@@ -299,7 +299,7 @@ def load_experiment(path: str | Path) -> Experiment:
     path = check_path("path", path)
     try:
         text = path.read_bytes().decode("utf-8-sig")
-        settings = read_json(text) if path.suffix == ".json" else tomllib.loads(text)
+        settings = read_json(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
     except ValueError as error:
         condition, reason = "lead to valid TOML or JSON", " ".join(str(error).split()).rstrip(".")
         raise ValueError(message("path", condition, str(path), reason)) from error

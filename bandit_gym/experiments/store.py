@@ -204,7 +204,8 @@ def open_store(directory: Path) -> tuple[Experiment, Store]:
     if not directory.is_dir():
         raise FileNotFoundError(f"the folder must exist, got {str(directory)!r}.")
     if not path.is_file():
-        condition, remedy = "hold an experiment or nothing", f"it has no {MANIFEST}"
+        condition = "hold an experiment" + " or nothing" * any(directory.iterdir())
+        remedy = f"it has no {MANIFEST}"
         raise FileExistsError(message("the folder", condition, str(directory), remedy))
     try:
         content = json.loads(path.read_bytes())

@@ -144,13 +144,14 @@ class Silent(LastPaid):
 
 
 def test_state_that_is_no_data_or_that_a_class_does_not_tell_is_refused(tmp_path):
-    for agent_class, text in (
-        (LastPaid, "state must be made of numbers"),
-        (Silent, "Silent must have state_names to be saved"),
+    for agent_class, history, text in (
+        (LastPaid, [print], "state must be made of numbers"),
+        (LastPaid, [{0: 3}], "state must have texts for keys of its dicts"),
+        (Silent, [print], "Silent must have state_names to be saved"),
     ):
         agent = agent_class(BERNOULLI)
         agent.reset(1, seed=0)
-        agent.history = [print]
+        agent.history = history
         with pytest.raises(TypeError, match=text):
             agent.save(tmp_path / "agent")
     assert not list(tmp_path.iterdir())

@@ -51,6 +51,37 @@ FAMILIES = {
 }
 
 
+def test_of_several_maxima_it_is_the_largest():
+    n, s = np.array([2898.0, 3368.0, 7.0]), np.array([572.737, 1065.402, 10.27])
+    fitted = fit_prior(Gaussian(1.0), n, s, "normal")
+
+    def profile(std):  # with the mean that is best for it
+        variance = std**2 + 1 / n
+        mean = (s / n / variance).sum() / (1 / variance).sum()
+        return stats.norm(mean, variance**0.5).logpdf(s / n).sum()
+
+    values = np.array([profile(std) for std in np.exp(np.linspace(-8, 2, 4001))])
+    is_maximum = (values[1:-1] > values[:-2]) & (values[1:-1] > values[2:])
+    assert is_maximum.sum() == 2
+    assert values.max() - 1e-9 < fitted.log_likelihood < values.max() + 1e-4  # of the grid's step
+
+
+def test_arms_that_are_alike_are_refused_wherever_a_smaller_maximum_is():
+    uneven = [3, 50, 1000, 2, 7, 100_000]
+    for likelihood, n, s, family in [
+        (
+            Gaussian(1.0),
+            [125, 20, 8, 4472, 16],
+            [-31.483, 8.511, 0.271, -1055.969, 0.809],
+            "normal",
+        ),
+        (Bernoulli(), uneven, [1, 3, 70, 2, 3, 9000], "beta"),
+        (Bernoulli(), uneven, [1, 3, 70, 2, 3, 9000], "logit_normal"),
+    ]:
+        with pytest.raises(ValueError, match="means that differ by more than chance"):
+            fit_prior(likelihood, n, s, family)
+
+
 def test_it_is_the_best_of_a_grid_about_it():
     for family, (likelihood, log_marginal) in FAMILIES.items():
         fitted = fit_prior(likelihood, COUNTS, SUMS, family)

@@ -32,6 +32,15 @@ def make_logs(num_logs=1, num_rows=400, floor=0.05):
     return [Log(*each[:2], ("a", "b", "c"), probabilities=each[2]) for each in logs]
 
 
+def test_limits_that_cross_are_none_and_the_log_is_doubted():
+    rng = np.random.default_rng(7)
+    actions, rewards = rng.integers(0, 2, 500), rng.integers(0, 2, 500).astype(float)
+    log = Log(actions, rewards, ("a", "b"), propensities=np.full(500, 0.2))  # they are 0.5
+    with pytest.warns(UserWarning, match="propensities that cannot be those of its actions"):
+        found = evaluate([0.5, 0.5], log, "betting", logger="learned")
+    assert np.isnan([found.low, found.high]).all()
+
+
 def test_an_arms_estimate_is_the_weighted_mean_of_its_scores():
     log = make_logs(num_rows=60)[0]
     chances, pulled = log.probabilities[:, 1], log.actions == 1

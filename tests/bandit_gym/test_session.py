@@ -85,6 +85,8 @@ def test_any_problem_is_made_an_environment():
     env.reset(seed=0), lanes.reset(seed=0)
     ends = [(env.step(0)[3], lanes.step([0] * 4)[3].tolist()) for _ in range(2)]
     assert ends == [(False, [False] * 4), (True, [True] * 4)]
+    shown = bg.make(problem, observation="counts", max_episode_steps=2)
+    assert shown.reset(seed=0)[0][-1] == 1 and shown.step(0)[0][-1] == 0.5  # of the time is left
     contextual = ContextualProblem(Gaussian(2.0), Normal(0.0, 1.0), 3, 6)
     env, lanes = bg.make(contextual, contexts="disjoint"), bg.make_vec(contextual, 4)
     assert env.reset(seed=0)[0].shape == (3, 6) and lanes.reset(seed=0)[0].shape == (4, 3, 6)

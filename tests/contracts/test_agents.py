@@ -19,8 +19,9 @@ from pairwise import pairwise
 from surface import assert_played, play, problem_of, shown, started
 
 import agents
-from agents import make_agent
+from agents import UniformRandom, make_agent
 from agents.base import Agent
+from agents.posteriors.agent import PosteriorAgent
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
 from bandit_gym.priors import (
     Beta,
@@ -726,6 +727,63 @@ def test_a_copy_for_propensities_shares_no_evidence():
         agent.action_probabilities()
         known = [[0, 1, 0, 0], [0, 0, 1, 0]]
         assert agent.lane_counts.tolist() == agent.lane_sums.tolist() == known, options
+
+
+class NormalThompson(Agent):
+    """It draws its scores, of which probabilities cannot be read."""
+
+    def _scores(self):
+        return self.rng.normal(self.lane_sums, 1.0)
+
+
+class OptimisticThompson(PosteriorAgent):
+    """The same with draws of a posterior."""
+
+    def _scores(self):
+        return np.maximum(self.belief().sample(self.rng), self.belief().mean())
+
+
+def test_random_scores_have_no_probabilities():
+    for kind in (NormalThompson, OptimisticThompson):
+        agent = kind(CONJUGATE)
+        agent.reset(seed=0)
+        text = f"{kind.__name__} must define _action_probabilities for propensities, as its _scores"
+        for call in (agent.action_probabilities, agent.decide):
+            with pytest.raises(TypeError, match=text):
+                call()
+        assert 0 <= agent.act() < 4
+
+
+class RoundRobin(Agent):
+    """It counts its turns in an array of its own."""
+
+    state_names = ("turns",)
+
+    def _restart(self, mask):
+        self.turns = np.zeros(len(mask), dtype=np.int64)
+
+    def _scores(self):
+        scores = np.eye(self.problem.num_arms)[self.turns % self.problem.num_arms]
+        self.turns += 1
+        return scores
+
+
+def test_probabilities_move_nothing_that_an_agent_remembers():
+    agent = RoundRobin(CONJUGATE)
+    agent.reset(seed=0)
+    for arm in (0, 1, 2, 3, 0):
+        assert agent.action_probabilities()[arm] == 1
+        assert agent.act() == arm
+
+
+def test_counts_that_were_asked_for_stay_as_they_were():
+    for num_envs in (None, 2):
+        agent = UniformRandom(CONJUGATE)
+        agent.reset(num_envs, seed=0)
+        before, totals = agent.counts, agent.sums
+        agent.observe(agent.act(), 1.0 if num_envs is None else [1.0, 1.0])
+        assert before.sum() == totals.sum() == 0
+        assert agent.counts.sum() == agent.sums.sum() == (num_envs or 1)
 
 
 class Classic(Agent):

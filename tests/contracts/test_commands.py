@@ -54,7 +54,7 @@ BAD_CALLS = [
     *((f"compare --agents exact:{x}", "option once") for x in ("window=9,window=8", "agent=x")),
     ('compare --agents exact:prior={"name":"beta","name":"normal"}', "'name' must stand once"),
     ("compare --out=", "out must be a path, as a string or a Path, got ''"),
-    ("report empty", "must hold an experiment or nothing, got 'empty'"),
+    ("report empty", "must hold an experiment, got 'empty'"),
     ("fidelity --agents nobody", "agent must be"),
 ]
 

@@ -548,6 +548,8 @@ BAD_SETTINGS = [
     ({"agents": [Started()]}, "agent must be a name, a class", "give what makes it"),
     ({"agents": [Trained()]}, "agent must be a name, a class", "agents.sb3:saved_model"),
     ({"agents": [{"agent": "racing_paper", "delta": float("nan")}]}, "must be JSON-able"),
+    ({"agents": [{"agent": "last_paid:LastPaid", "first": {2: 1}}]}, "with texts for keys, got"),
+    ({"agents": [{"agent": "last_paid:LastPaid", "first": [{(0, 1): 1}]}]}, "with texts for keys"),
     ({"replications": 1.5}, "replications must be a positive integer, got 1.5"),
     ({"horizon": []}, "horizon must be a positive integer, got []"),
     ({"horizon": [0, 9]}, "horizon must be a positive integer, got 0"),

@@ -332,6 +332,10 @@ REFUSED = [
         "without discount or window",
     ),
     (lambda: expected_regret(UNIFORM, UCB1(UNIFORM, window=2), 5), "without discount or window"),
+    (
+        lambda: expected_regret(UNIFORM, make_agent("racing_paper", UNIFORM), 5),
+        "whose action_probabilities are those of act, .*; play it by bandit_gym.rollout",
+    ),
     (lambda: expected_regret(UNIFORM, UCB1(SIX), 5), "rule must be for 2 arms, .* got 6"),
     (lambda: expected_regret(UNIFORM, 5, 5), "a name, an agent, or a function of .* got 5"),
     (lambda: expected_regret(UNIFORM, UCB1, 5), "a name, an agent, or a function of .* got <class"),

@@ -406,6 +406,15 @@ def test_greedy_follows_averages_where_there_is_no_posterior():
     assert (agent.act() == 0).all() and agent.diagnostics() == {}
 
 
+def test_an_arm_whose_pulls_are_forgotten_is_one_never_pulled():
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+    agent = started("greedy", problem, None, estimate="average", discount=0.5)
+    agent.observe(0, 1.0)
+    for _ in range(1060):  # after 1,022 halvings a count has lost digits
+        agent.observe(1, 1.0)
+    assert 0 < agent.counts[0] < 1e-308 and agent.act() == 0
+
+
 def test_greedy_on_the_posterior_says_where_that_is_unsure_of_itself():
     far = TruncatedNormal(0.0, 1.0, -1.0, 1.0)
     for total in (5e13, 5.0):  # the larger leaves no table that fits

@@ -114,3 +114,12 @@ def test_policy_continues_its_stream_when_evaluated_again(sb3):
     env = sb3.GymnasiumVecEnv(make_vec(num_envs=8, max_episode_steps=20))
     policy = sb3.as_policy(make_agent("random", env.get_attr("problem")[0]), seed=SEED)
     assert policy_returns(policy, env, 8) != policy_returns(policy, env, 8)
+
+
+def test_features_that_are_normalised_are_refused(sb3):
+    kinds = import_module("stable_baselines3.common.vec_env")
+    env = kinds.DummyVecEnv([partial(gym.make, "bandit_gym:ContextualBandit-v0", num_arms=3)])
+    policy = sb3.as_policy(make_agent("laplace", env.get_attr("problem")[0]))
+    scaled = kinds.VecNormalize(env, norm_reward=False)
+    with pytest.raises(ValueError, match=r"env must give features as they are, .*norm_obs=False"):
+        evaluate(policy, scaled, callback=policy.callback)

@@ -1,5 +1,7 @@
 """From the columns of a table to numbers of visitors."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,6 +37,12 @@ def test_numbers_are_scaled_and_categories_have_a_place_each():
     with_intercept = TableEncoder(intercept=True).fit(VISITORS)
     assert (with_intercept.transform(VISITORS) == np.column_stack([np.ones(4), numbers])).all()
     assert with_intercept.get_feature_names_out() == ["intercept", *NAMES]
+
+
+def test_decimals_of_a_data_base_are_numbers():
+    prices = [Decimal("1.50"), None, Decimal("4.50")]
+    found = TableEncoder().fit_transform(pd.DataFrame({"price": prices}))
+    assert found.tolist() == [[-1, 0], [0, 1], [1, 0]]
 
 
 def test_other_categories_and_missing_values_go_to_their_places_in_any_order_of_columns(tmp_path):
