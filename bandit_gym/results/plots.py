@@ -155,13 +155,12 @@ def chart_per_step(results: StoredResults, environment: Entry) -> Chart | None:
 def chart_distribution(results: StoredResults, environment: Entry) -> Chart | None:
     """Return quantiles of each agent's regret at the horizon, with a dot where the mean is."""
     curves, runs = [], results.usable(environment)
-    agents, styles = results.experiment.agents, style_entries(results.experiment.agents)
+    styles = style_entries(results.experiment.agents)
     for run in runs:
         values, agent = run.final("cumulative_regret"), run.run.agent
         quantiles = np.quantile(values, LEVELS)
         dot = int(np.abs(quantiles - values.mean()).argmin())
-        style = styles[agents.index(agent)]
-        curves.append(Curve(agent.label, style, LEVELS, quantiles, dots=[dot]))
+        curves.append(Curve(agent.label, styles[agent], LEVELS, quantiles, dots=[dot]))
     return Chart(
         "Distribution of the regret",
         environment.label,
@@ -227,7 +226,7 @@ def chart_parameter(results: StoredResults, environment: Entry, name: str) -> Ch
         along = [points.get(value, points.get(None)) for value in x]
         finals = [run.final("cumulative_regret") if run else UNKNOWN_REGRETS for run in along]
         means, *band = np.array([mean_interval(values) for values in finals]).T
-        style = styles[experiment.agents.index(next(iter(points.values())).run.agent)]
+        style = styles[next(iter(points.values())).run.agent]
         dots = () if None in points else range(len(x))
         curves.append(Curve(entry.label, style, np.array(x), means, _keep_known(band), dots))
     y_title = f"{describe_regret(environment)[0]} at the horizon"
@@ -277,16 +276,15 @@ def _make_chart(
     **axes: Any,
 ) -> Chart | None:
     """Return the means of what is measured of each run; None if there are none."""
-    runs, agents = results.usable(environment), results.experiment.agents
-    styles, curves = style_entries(agents), []
+    runs, curves = results.usable(environment), []
+    styles = style_entries(results.experiment.agents)
     for run in runs:
         steps, values = measure(run)
         if len(values):
             dots = [0] if len(steps) == 1 else []  # no line
             means, *band = mean_interval(values)
-            style = styles[agents.index(run.run.agent)]
-            shown = means, _keep_known(band), dots
-            curves.append(Curve(run.run.agent.label, style, steps, *shown))
+            agent, shown = run.run.agent, (means, _keep_known(band), dots)
+            curves.append(Curve(agent.label, styles[agent], steps, *shown))
     if not curves:
         return None
     return Chart(name, environment.label, _describe_bands(runs), y_title, curves, **axes)
@@ -423,29 +421,25 @@ def _place_markers(x: np.ndarray, offset: float, is_log: bool) -> list[int]:
     return sorted({int(np.abs(axis - place).argmin()) for place in places})
 
 
-def style_entries(agents: Sequence[Entry]) -> list[LineStyle]:
-    """Return how the agents of an experiment are drawn in all of its figures."""
-    names = [short_name(each.target) for each in agents]
-    return agent_styles(
-        [
-            (each.label, name if "prior" not in each.options else f"{name}, prior")
-            for each, name in zip(agents, names, strict=True)
-        ]
-    )
+def style_entries(agents: Sequence[Entry]) -> dict[Entry, LineStyle]:
+    """Return how each agent of an experiment is drawn in all of its figures."""
+    names = [short_name(each.target) + ", prior" * ("prior" in each.options) for each in agents]
+    labels = [each.label for each in agents]
+    return dict(zip(agents, agent_styles([*zip(labels, names, strict=True)]), strict=True))
 
 
 def draw_forest(results: StoredResults, environment: Entry, style: str = "screen") -> Figure:
     """Draw each agent's regret at the horizon, its interval, and its verdict as text."""
     rows = [row for row in results.estimates if row["env"] == environment.label]
     rows = [row for row in rows if not row["failed"]]
-    agents = [agent.label for agent in results.experiment.agents]
     styles = style_entries(results.experiment.agents)
+    looks = {agent.label: style for agent, style in styles.items()}
     with matplotlib.rc_context(STYLES[style]):
         figure = NotebookFigure(layout="constrained", figsize=(5.2, 0.8 + 0.26 * len(rows)))
         axes = figure.subplots()
         for level, row in enumerate(rows):
             low, middle, high = (row[f"cumulative_regret{end}"] for end in ("_low", "", "_high"))
-            look = styles[agents.index(row["agent"])]
+            look = looks[row["agent"]]
             axes.plot([low, high], [level, level], color=look.colour)
             axes.plot(middle, level, look.marker, color=look.colour)
             axes.annotate(
