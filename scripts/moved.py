@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import golden
 
 from agents import AGENTS
 from bandit_gym.checks import check_choice
+from bandit_gym.experiments.provenance import find_texts
 from bandit_gym.files import RESULTS_VERSION
 from scripts.studies.study import DOCS, NAMES, load_settings
 
@@ -52,7 +52,7 @@ def _ask_git(*arguments: str) -> str:
 
 def find_moved(page: str, old: Mapping[str, str], new: Mapping[str, str]) -> tuple[list[str], int]:
     """Return the cases of what a page plays whose digests differ, and how many there are."""
-    agents = {text for text in _find_texts(load_settings(page)) if text in AGENTS}
+    agents = {text.removesuffix(".paper") for text in find_texts(load_settings(page))} & {*AGENTS}
     agents |= {"exact"} if "thompson" in agents else set()  # which does the same
     cases = [
         name
@@ -61,16 +61,6 @@ def find_moved(page: str, old: Mapping[str, str], new: Mapping[str, str]) -> tup
         and name.partition("} ")[2].rpartition(" {")[0].rpartition("} ")[2] in agents
     ]
     return [name for name in cases if old[name] != new[name]], len(cases)
-
-
-def _find_texts(settings: Any) -> Iterator[str]:
-    if isinstance(settings, Mapping):
-        settings = list(settings.values())
-    if isinstance(settings, list):
-        for part in settings:
-            yield from _find_texts(part)
-    elif isinstance(settings, str):
-        yield settings.removesuffix(".paper")
 
 
 def main(arguments: Sequence[str]) -> int:
