@@ -86,7 +86,7 @@ class Log:
         if self.propensities is not None:
             is_own = abs(self.propensities - own) <= MAX_ROUNDING
             condition = "be the actions' own log.probabilities"
-            _check_rows("log.propensities", is_own, condition, self.propensities, rows)
+            check_all("log.propensities", is_own, condition, self.propensities, rows=rows)
         object.__setattr__(self, "probabilities", probabilities)
         object.__setattr__(self, "propensities", own)
 
@@ -220,20 +220,11 @@ def _read_probabilities(
 def _normalise(name: str, given: FloatArray, actions: IntArray, rows: Any) -> FloatArray:
     """Return (t, K) probabilities that sum to 1; those that are none are refused with their row."""
     least, sums = given.min(axis=1), given.sum(axis=1)
-    _check_rows(name, least >= 0, "be at least 0", least, rows)
-    _check_rows(name, abs(sums - 1) <= MAX_ROUNDING, "sum to 1", sums, rows)
+    check_all(name, least >= 0, "be at least 0", least, rows=rows)
+    check_all(name, abs(sums - 1) <= MAX_ROUNDING, "sum to 1", sums, rows=rows)
     own = given[np.arange(len(given)), actions]
-    _check_rows(name, own > 0, "be above 0 for the arm that was chosen", own, rows)
+    check_all(name, own > 0, "be above 0 for the arm that was chosen", own, rows=rows)
     return given / sums[:, None]
-
-
-def _check_rows(
-    name: str, is_right: BoolArray, condition: str, values: FloatArray, rows: Any
-) -> None:
-    """Refuse values of which some are wrong, with the first one and its row."""
-    if not is_right.all():
-        first = int(np.argmin(is_right))
-        raise ValueError(message(name, condition, values[first], place=f" in row {rows[first]}"))
 
 
 def _check_labels(column: pd.Series, arms: tuple[Hashable, ...], is_known: BoolArray) -> None:

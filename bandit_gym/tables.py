@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import check_choice, check_path, message, quote_words
+from bandit_gym.checks import check_all, check_choice, check_path, message, quote_words
 from bandit_gym.checks.typing import BoolArray, FloatArray
 
 
@@ -154,7 +154,4 @@ def _to_floats(column: pd.Series) -> FloatArray | float:
 
 def check_cells(column: pd.Series, is_right: BoolArray, condition: str, remedy: str) -> None:
     """Refuse a column of which some cells are wrong, with the first one and its row."""
-    if not is_right.all():
-        first = int(np.argmin(is_right))
-        name, place = f"column {column.name!r}", f" in row {column.index[first]}"
-        raise ValueError(message(name, condition, column.iloc[first], remedy, place))
+    check_all(f"column {column.name!r}", is_right, condition, column.array, remedy, column.index)

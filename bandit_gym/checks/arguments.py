@@ -86,11 +86,21 @@ def check_numbers(name: str, value: Any, kinds: str = "iuf") -> FloatArray:
 
 
 def check_all(
-    name: str, is_right: Any, condition: str, values: np.ndarray[Any, Any], remedy: str = ""
+    name: str, is_right: Any, condition: str, values: Any, remedy: str = "", rows: Any = None
 ) -> None:
-    """Refuse an array of which some entries are wrong, with the first of them as the value."""
+    """Refuse an array of which some entries are wrong, with the first of them, and its row.
+
+    Args:
+        name: of the array.
+        is_right: which entries are.
+        condition: that they keep.
+        values: the array.
+        remedy: a way out.
+        rows: number of each entry's row in a table that a user has; None if there is none.
+    """
     if not is_right.all():
-        raise ValueError(message(name, condition, values[~is_right][0], remedy))
+        place = "" if rows is None else f" in row {rows[int(np.argmin(is_right))]}"
+        raise ValueError(message(name, condition, values[~is_right][0], remedy, place))
 
 
 _T = TypeVar("_T")
