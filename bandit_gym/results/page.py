@@ -133,7 +133,7 @@ def _write_html_page(results: StoredResults) -> Iterator[str]:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escape(title)}</title>
-<style>{_write_stylesheet()}</style>
+<style>{STYLESHEET.replace("DARK", dark_rules(".plot svg"))}</style>
 </head>
 <body>
 <header><h1>{escape(title)}</h1>"""
@@ -168,11 +168,6 @@ def _write_html_page(results: StoredResults) -> Iterator[str]:
     citation = escape(CITATION.replace("{version}", str(results.version)))
     yield f"<section><h2>How to cite</h2><pre>{citation}</pre></section>"
     yield "</main></body></html>\n"
-
-
-def _write_stylesheet() -> str:
-    """Return the rules of the page, with those for its figures where it is dark."""
-    return STYLESHEET.replace("DARK", dark_rules(".plot svg"))
 
 
 def _write_answer(results: StoredResults, environment: Entry) -> str:

@@ -185,7 +185,9 @@ def chart_flagged(results: StoredResults, environment: Entry) -> Chart | None:
     )
 
 
-FIGURES: dict[str, Callable[[StoredResults, Entry], Chart | None]] = {
+ChartMaker = Callable[[StoredResults, Entry], Chart | None]
+
+FIGURES: dict[str, ChartMaker] = {
     "regret": chart_regret,
     "differences": chart_differences,
     "per-step": chart_per_step,
@@ -248,9 +250,7 @@ def _numbers(entry: Entry) -> dict[str, float]:
     return {name: value for name, value in entry.options.items() if type(value) in (int, float)}
 
 
-def list_figures(
-    results: StoredResults,
-) -> dict[str, Callable[[StoredResults, Entry], Chart | None]]:
+def list_figures(results: StoredResults) -> dict[str, ChartMaker]:
     """Return FIGURES, and "parameter-NAME" for each option that is a number."""
     entries = *results.experiment.environments, *results.experiment.agents
     names = {name for entry in entries for name in _numbers(entry) if name.isidentifier()}

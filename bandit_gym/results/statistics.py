@@ -156,7 +156,9 @@ def bootstrap_interval(
     estimate, tail = float(statistic(values[None])[0]), (1 - confidence) / 2
     if len(values) < MIN_REPLICATIONS:
         return Interval(estimate, math.nan, math.nan)
-    low, high = np.quantile(_resample(values, statistic), [tail, 1 - tail])
+    resamples = _draw_resamples(len(values), NUM_RESAMPLES, values.size)
+    found = np.concatenate([statistic(values[picks]) for picks in resamples])
+    low, high = np.quantile(found, [tail, 1 - tail])
     return Interval(estimate, float(low), float(high))
 
 
@@ -254,12 +256,6 @@ def _studentised_means(values: FloatArray, num_resamples: int = NUM_RESAMPLES) -
             pivots = means / np.sqrt(variances / (count - 1))
         found.append(np.where(means == 0, 0.0, pivots))
     return np.concatenate(found)
-
-
-def _resample(values: FloatArray, statistic: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """Return the statistic of each of some samples of the rows, drawn with replacement."""
-    resamples = _draw_resamples(len(values), NUM_RESAMPLES, values.size)
-    return np.concatenate([statistic(values[picks]) for picks in resamples])
 
 
 def _draw_resamples(count: int, num_resamples: int, size: int) -> Iterator[IntArray]:

@@ -31,17 +31,14 @@ OWN_CONTESTANTS = ("ours", "native", "grid")
 
 def document(rows: Sequence[ResultRow], effort: Effort) -> dict[str, Any]:
     """Return everything that was found, JSON-able."""
-    peers = {name: _find_version(name) for name in PEER_NAMES if effort.has_peers}
+    pins = {name: read_pins(name) for name in PEER_NAMES if effort.has_peers}
+    peers = {name: re.findall(rf"^{name}==(\S+)", text, re.M)[0] for name, text in pins.items()}
     return {
         "machine": machine(),
         "versions": versions() | peers,  # whose own dict blocks have
         "effort": asdict(effort),
         "rows": [asdict(row) | {"verdict": judge_row(row)} for row in rows],
     }
-
-
-def _find_version(library: str) -> str:
-    return re.findall(rf"^{library}==(\S+)", read_pins(library), re.M)[0]
 
 
 def machine() -> dict[str, Any]:

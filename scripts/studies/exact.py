@@ -55,7 +55,7 @@ def write_tables(found: Found) -> dict[str, str]:
         "verdicts": markdown_rows([_claim_distance(found, board), _never_wrong(hard)]),
         "leaderboard": _tabulate_board(board),
         "kinds": _by_kind(cases, board),
-        "counts": markdown_rows(_tabulate_counts(hard)),
+        "counts": markdown_rows(count_verdicts(hard).astype(str).reset_index().to_dict("records")),
         "hard": _by_case(hard),
         "failed": "\n".join(f"- {line}" for line in failures) or "Nothing.",
     }
@@ -108,10 +108,6 @@ def _never_wrong(hard: pd.DataFrame) -> dict[str, str]:
         "verdict": verdict(wrong.empty, not wrong.empty),
         "evidence": "; ".join(details) or f"none in {hard['case'].nunique()} cases",
     }
-
-
-def _tabulate_counts(hard: pd.DataFrame) -> list[dict[str, str]]:
-    return count_verdicts(hard).astype(str).reset_index().to_dict("records")
 
 
 def _by_kind(cases: pd.DataFrame, board: pd.DataFrame) -> str:
