@@ -129,11 +129,6 @@ def dark_rules(part: str = "") -> str:
     return "\n".join(rules)
 
 
-def escape_formula(text: str) -> str:
-    """Return text that matplotlib shows as it is, and takes for no formula."""
-    return text.replace("$", r"\$")
-
-
 def wrap_text(text: str, width: int = MAX_LINE_LENGTH) -> str:
     """Break a long text into lines, all of it kept; labels offer their commas only."""
     if len(text) <= width:

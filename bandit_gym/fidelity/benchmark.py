@@ -34,7 +34,7 @@ from bandit_gym.fidelity.trial import (
 )
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.plots import NotebookFigure, save_figure
-from bandit_gym.styles import GREY, MAX_WIDTH, agent_styles, escape_formula
+from bandit_gym.styles import GREY, MAX_WIDTH, agent_styles
 
 NUM_DECISIONS, MIN_DECISIONS = 10_000, 1000
 """Of a case, at scale 1 and at any scale."""
@@ -262,11 +262,9 @@ def draw_leaderboard(board: pd.DataFrame) -> NotebookFigure:
     for (_, row), style in zip(shown.iterrows(), styles, strict=True):
         below, above = row["excess"] - row["excess_low"], row["excess_high"] - row["excess"]
         errors = [[below], [above]]
-        name = escape_formula(str(row["agent"]))
         point = row["microseconds"], row["excess"]
-        axes.errorbar(
-            *point, errors, fmt=style.marker, color=style.colour, capsize=2, lw=1, label=name
-        )
+        look: dict[str, Any] = {"fmt": style.marker, "color": style.colour, "capsize": 2, "lw": 1}
+        axes.errorbar(*point, errors, **look, label=str(row["agent"]))
     axes.axhline(0, color=GREY, lw=0.8, ls=":")
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=0.01)
@@ -275,7 +273,9 @@ def draw_leaderboard(board: pd.DataFrame) -> NotebookFigure:
     axes.margins(y=0.15)
     axes.set_ylim(top=1.0)
     if len(shown):
-        figure.legend(loc="outside lower center", ncols=2, frameon=False)
+        legend = figure.legend(loc="outside lower center", ncols=2, frameon=False)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
     axes.set_xlabel("processor time of a decision, µs (median over cases)")
     axes.set_ylabel("distance from exact Thompson sampling\n(TV over noise, mean over cases)")
     axes.spines[["top", "right"]].set_visible(False)
