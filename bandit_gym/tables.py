@@ -72,10 +72,9 @@ def _read_csv(path: Path, label: str | None) -> pd.DataFrame:
         skip_blank_lines=False,
         low_memory=False,  # one type a column
     )
-    is_empty = table.isna().to_numpy()
     if label in header:
         table[label_column] = _convert_labels(labels)
-        is_empty[:, label_column] = [not text for text in labels]
+    is_empty = table.isna().to_numpy()
     names = [cell or f"Unnamed: {column}" for column, cell in enumerate(header)]
     table = table.set_axis(names, axis=1).set_axis(range(first, first + len(table)), axis=0)
     is_column = [bool(cell) for cell in header] | ~is_empty.all(axis=0)

@@ -90,6 +90,11 @@ def test_an_empty_label_is_missing_and_other_columns_keep_the_missing_values_of_
     ]
 
 
+def test_of_a_file_of_labels_alone_the_missing_column_is_named(write):
+    with pytest.raises(ValueError, match="column must be one of 'banner', got 'click'"):
+        read_log(write("banner\nred\nblue\n"), **COLUMNS)
+
+
 NUMBERS = {
     "bool": pd.Series([True, False, True]),
     "boolean": pd.Series([True, False, True], dtype="boolean"),
