@@ -20,13 +20,9 @@ from agents.regression.likelihoods import TILE_ROWS, LinkCode, sum_log_likelihoo
 from agents.regression.normal_fit import Components, Data, Fit, dot, log_prior_and_sites
 from agents.regression.proposals import draw_block, draw_mixture
 from bandit_gym.numerics.compiled import inner, kernel
-from bandit_gym.numerics.streams import make_generator
 
 LEAD_ROUNDING = 1e-12
 """Of an arm's lead, beside its parts, what the order of additions may change."""
-
-NO_FEATURES, NO_ARMS = np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64)
-"""Of a call that compares none."""
 
 
 @inner
@@ -325,61 +321,8 @@ def draw_weigh_and_compare(
         arms[lane] = find_best_arm(rng, features[lane], chosen[lane])
 
 
-def weigh_draws(
-    rng: Generator,
-    link: LinkCode,
-    data: Data,
-    fit: Fit,
-    prior: Components | None,
-    lengths: np.ndarray,
-    has_normal_prior: bool,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw and weigh coefficients of the blocks that have a length.
-
-    Args: those of `draw_weigh_and_compare`.
-
-    Returns:
-        (N, d, m) draws, in the original order of coefficients, and (N, B, m) log-weights, -inf
-        beyond a block's length.
-    """
-    draws, log_weights = make_room(fit, lengths)
-    given = link, data, fit, prior, lengths, has_normal_prior, False, NO_FEATURES
-    draw_weigh_and_compare(rng, *given, draws, log_weights, NO_ARMS)
-    return draws, log_weights
-
-
-def weigh_given(
-    link: LinkCode,
-    data: Data,
-    fit: Fit,
-    has_normal_prior: bool,
-    lengths: np.ndarray,
-    draws: np.ndarray,
-    log_weights: np.ndarray,
-) -> None:
-    """Add what prior and data say of (N, d, m) draws to their (N, B, m) log-weights."""
-    given = link, data, fit, None, lengths, has_normal_prior, True, NO_FEATURES
-    rng = make_generator("draws that are given")
-    draw_weigh_and_compare(rng, *given, draws, log_weights, NO_ARMS)
-
-
-def race_blocks(
-    rng: Generator,
-    link: LinkCode,
-    data: Data,
-    fit: Fit,
-    lengths: np.ndarray,
-    features: np.ndarray,
-) -> np.ndarray:
-    """Return the (N,) best arms of (N, K, d) features under one draw, for a normal prior."""
-    arms = np.empty(len(features), dtype=np.int64)
-    given = link, data, fit, None, lengths, True, False, features
-    draw_weigh_and_compare(rng, *given, *make_room(fit, lengths), arms)
-    return arms
-
-
 def make_room(fit: Fit, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (N, d, m) zeros for draws, and (N, B, m) log-weights of -inf."""
+    """Return (N, d, m) zeros for draws of (N, B) lengths, and (N, B, m) log-weights of -inf."""
     num_draws = lengths.max()
     draws = np.zeros((len(lengths), fit.order.size, num_draws))
     return draws, np.full((*lengths.shape, num_draws), -np.inf)

@@ -19,7 +19,8 @@ References:
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -29,7 +30,7 @@ from scipy.special import gammaincinv
 
 from agents.base.rows import ForgettingRows, Rows, join_rows
 from agents.posteriors.weighted_draws import normalise_weights
-from agents.regression.draws import weigh_draws
+from agents.regression.draws import draw_weigh_and_compare, make_room
 from agents.regression.gaussian import join_mean, make_prior_rows
 from agents.regression.likelihoods import make_link_code
 from agents.regression.normal_fit import Components, Data, Fit
@@ -70,6 +71,9 @@ NUM_LEVELS = 64
 
 COMPONENT_LEVELS = np.concatenate([np.arange(16) / 16, 1 - 4.0 ** -np.arange(2, 8) / 4, [1.0]])
 """Shares of a distribution of variances at which components begin and end; fine in the tail."""
+
+NO_FEATURES, NO_ARMS = np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64)
+"""Of draws by which no arms are compared."""
 
 MIN_SITE = 0.01
 """Least precision of a site, beside that of the widest component: a cavity between two modes would
@@ -206,12 +210,44 @@ class CoefficientFits:
         return np.array_equal(rows.counts, self.fit.seen)
 
     def draw(self, rng: Generator, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N, d, m) draws of (N, B) lengths, and their (N, B, m) log-weights."""
-        options = self.fit, self.components, lengths, self.has_normal_prior
-        draws, log_weights = weigh_draws(rng, self.link, self.data, *options)
+        """Return (N, d, m) draws of (N, B) lengths, and their (N, B, m) log-weights.
+
+        Draws are in the original order of coefficients; log-weights are -inf beyond a length.
+        """
+        draws, log_weights = make_room(self.fit, lengths)
+        self.weigh(rng, lengths, draws, log_weights, is_given=False)
+        return draws, log_weights
+
+    def weigh(
+        self,
+        rng: Generator,
+        lengths: np.ndarray,
+        draws: np.ndarray,
+        log_weights: np.ndarray,
+        *,
+        is_given: bool = True,
+    ) -> None:
+        """Add what prior and data say of draws to minus their log-densities; or draw them first."""
+        known = self.link, self.data, self.fit, self.components, lengths, self.has_normal_prior
+        draw_weigh_and_compare(rng, *known, is_given, NO_FEATURES, draws, log_weights, NO_ARMS)
         if not self.has_normal_prior:
             log_weights += self.log_prior(draws)
-        return draws, log_weights
+
+    def race(self, rng: Generator, features: np.ndarray) -> np.ndarray:
+        """Return the (N,) best arms of (N, K, d) features under one draw, for a normal prior."""
+        arms = np.empty(len(features), dtype=np.int64)
+        given = self.link, self.data, self.fit, None, self.lengths, True, False, features
+        draw_weigh_and_compare(rng, *given, *make_room(self.fit, self.lengths), arms)
+        return arms
+
+    def take_lane(self, lane: int) -> Self:
+        """Return those of one lane alone, to draw from."""
+        twin, fit = copy.copy(self), self.fit
+        of_lane = {name: each[lane : lane + 1] for name, each in fit._asdict().items()}
+        of_all = {"order": fit.order, "starts": fit.starts, "prior": fit.prior}
+        twin.fit = Fit(**(of_lane | of_all))
+        twin.data = Data(*(each[lane : lane + 1] for each in self.data))
+        return twin
 
     def log_prior(self, draws: np.ndarray) -> np.ndarray:
         """Return the (N, B, m) log-densities of (N, d, m) draws, to a constant, by block."""

@@ -34,16 +34,11 @@ from agents.regression.comparison import (
     count_best,
     predict_in_pool,
 )
-from agents.regression.draws import weigh_draws, weigh_given
-from agents.regression.normal_fit import Data, Fit
+from agents.regression.normal_fit import Fit
 from agents.regression.proposals import find_degrees, log_noises
 
 NUM_DRAWS = 6144
 """Of the draws of a pool that are worth as many; there are up to 4 times as many of others."""
-
-WIDTH = 1.1
-"""Of proposals, beside those of a race: arms that are best in the tails have more draws. With four
-arms of ten coefficients, it takes a tenth off the relative errors of probabilities below 0.01."""
 
 FIXED_SEED, NUM_SCRAMBLES = 0, 8
 """Integer of the pools of answers that are to move nothing; it and the next ones state errors."""
@@ -239,29 +234,6 @@ def draw_points(
     return points
 
 
-def draw_fitted_pool(fits: Any, lane: int, rng: Generator) -> Pool:
-    """Return the pool of a lane of `CoefficientFits`, weighted by its posterior.
-
-    Draws under a mixture are independent: which component they are of is no smooth function of
-    points.
-    """
-    worth = max(float(fits.efficiencies[lane].min()), 0.25)
-    length = NUM_DRAWS * 2 ** round(-math.log2(worth))
-    fit, data = take_lane(fits.fit, fits.data, lane)
-    if fits.components is not None:
-        lengths = np.full((1, fit.starts.size - 1), length)
-        options = fit, fits.components, lengths, fits.has_normal_prior
-        draws, log_weights = weigh_draws(rng, fits.link, data, *options)
-    else:
-        is_prior = (fits.num_rewards[lane] == 0) & fits.has_normal_prior
-        draws, log_weights = draw_in_blocks(rng, fit, length, is_prior, WIDTH)
-        lengths = np.where(is_prior, 0, length)[None]
-        weigh_given(fits.link, data, fit, fits.has_normal_prior, lengths, draws, log_weights)
-    if not fits.has_normal_prior:
-        log_weights += fits.log_prior(draws)
-    return Pool(draws[0], log_weights[0], fit.order, fit.starts, {})
-
-
 def draw_in_blocks(
     rng: Generator, fit: Fit, length: int, is_prior: np.ndarray, width: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -287,10 +259,3 @@ def draw_in_blocks(
         if not is_prior[block]:
             log_weights[0, block] = -log_noises(noise)
     return draws, log_weights
-
-
-def take_lane(fit: Fit, data: Data, lane: int) -> tuple[Fit, Data]:
-    """Return the fit and the rows of one lane alone."""
-    of_lane = {name: each[lane : lane + 1] for name, each in fit._asdict().items()}
-    of_all = {"order": fit.order, "starts": fit.starts, "prior": fit.prior}
-    return Fit(**(of_lane | of_all)), Data(*(each[lane : lane + 1] for each in data))

@@ -9,6 +9,7 @@ Notation: N lanes, K arms, d features, B blocks, m draws.
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from agents.base.rows import Rows
 from agents.posteriors.weighted_draws import WeightedDraws, normalise_weights
 from agents.racing.stopping import EFFECTIVE_SAMPLES
 from agents.regression.comparison import Pool, compare_normals, find_uses
-from agents.regression.draws import choose_coefficients, find_best_arms, race_blocks, weigh_given
+from agents.regression.draws import choose_coefficients, find_best_arms
 from agents.regression.fits import MIN_EFFICIENCY, CoefficientFits
 from agents.regression.normal_fit import MIN_TAU
 from agents.regression.pool import (
@@ -26,7 +27,6 @@ from agents.regression.pool import (
     PooledBelief,
     PooledPosterior,
     SeededPools,
-    draw_fitted_pool,
     draw_in_blocks,
     draw_points,
 )
@@ -49,6 +49,11 @@ _WEIGHT /= _WEIGHT.sum()
 
 LIMIT_DEVIATIONS = 1.96
 """From an estimate to its upper limit."""
+
+WIDTH = 1.1
+"""Of the proposals of pools, beside those of a race: arms that are best in the tails have more
+draws. With four arms of ten coefficients, it takes a tenth off the relative errors of probabilities
+below 0.01."""
 
 NUM_SHARED = 4096
 """Draws that many decisions are taken from are worth so many of the posterior."""
@@ -128,8 +133,22 @@ class FittedCoefficients(SeededPools, CoefficientPosterior):
         return self.fits.data_version()
 
     def draw_pool(self, lane: int, rng: Generator) -> Pool:
-        """Return a new pool of a lane."""
-        return draw_fitted_pool(self.fits, lane, rng)
+        """Return a new pool of a lane, weighted by its posterior.
+
+        Draws under a mixture are independent: which component they are of is no smooth function of
+        points.
+        """
+        worth = max(float(self.fits.efficiencies[lane].min()), 0.25)
+        length = NUM_DRAWS * 2 ** round(-math.log2(worth))
+        fits = self.fits.take_lane(lane)
+        lengths = np.full((1, fits.fit.starts.size - 1), length)
+        if fits.components is not None:
+            draws, log_weights = fits.draw(rng, lengths)
+        else:
+            is_prior = (fits.num_rewards[lane] == 0) & fits.has_normal_prior
+            draws, log_weights = draw_in_blocks(rng, fits.fit, length, is_prior, WIDTH)
+            fits.weigh(rng, np.where(is_prior, 0, lengths), draws, log_weights)
+        return Pool(draws[0], log_weights[0], fits.fit.order, fits.fit.starts, {})
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why draws may not follow the posterior."""
@@ -159,7 +178,7 @@ class CoefficientRace(FittedCoefficients):
         fits = self.fits
         if not fits.has_normal_prior or len(features) > len(fits.efficiencies):
             return super().draw_best_arms(rng, features)
-        return race_blocks(rng, fits.link, fits.data, fits.fit, fits.lengths, features)
+        return fits.race(rng, features)
 
     def compact(self, evidence: Any, max_rows: int, features: np.ndarray) -> tuple[Any, float]:
         """Return evidence with sites in place of older rows; see `Posterior.compact`.
@@ -199,7 +218,7 @@ class CoefficientRace(FittedCoefficients):
         lengths, totals = np.full(log_weights.shape[:2], NUM_COMPARED), []
         for fits in (self.fits, others):
             values = log_weights.copy()
-            weigh_given(fits.link, fits.data, fits.fit, True, lengths, draws, values)
+            fits.weigh(rng, lengths, draws, values)
             totals.append(values[0].sum(axis=0))
         return draws[0], normalise_weights(np.array(totals))[0]
 
