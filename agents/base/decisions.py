@@ -275,24 +275,15 @@ class Decider(Lanes):
             return self.problem.count_visitors(observation)  # type: ignore[attr-defined,no-any-return]
         return None
 
-    def _show_many(
-        self,
-        observation: Any,
-        size: Any,
-        available: Any,
-        values: Any,
-        costs: Any,
-        floor: Any = 0.0,
-        top: Any = None,
-    ) -> int | None:
+    def _show_many(self, observation: Any, size: Any, *offer: Any) -> int | None:
         """Take n decisions of a single run, or one in each lane; return n, None for one.
 
-        With features, as many are at hand; without, they are the same one.
+        With features, as many are at hand; without, they are the same one. What follows the size
+        is what follows the number of decisions in `_show`.
         """
         size = self._find_size(observation, size)
         has_many = self._has_features and self.num_envs is None
-        num_decisions = size if has_many else self.num_envs
-        self._show(observation, num_decisions, available, values, costs, floor, top)
+        self._show(observation, size if has_many else self.num_envs, *offer)
         return size
 
     def _show(
