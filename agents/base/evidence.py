@@ -145,11 +145,6 @@ class CountsAndSums:
             vars(twin)[name] = value.copy() if isinstance(value, np.ndarray) else value
         return twin
 
-    def copy_totals(self) -> CountsAndSums:
-        """Return the present counts, sums and squares, which stay as they are."""
-        totals = copy.deepcopy((self.counts, self.sums, self.squares))
-        return CountsAndSums.from_totals(*totals, is_cumulative=self.is_cumulative)
-
 
 class WindowedCountsAndSums(CountsAndSums):
     """Counts and sums of a lane's last w rewards, and of totals, which have no order and stay.

@@ -191,12 +191,9 @@ class Rows:
             return check_features(observation, self._num_features, num_envs, **taken)
         unused = self.awaits_reward if mask is None else self.awaits_reward[mask]
         if np.count_nonzero(unused) == unused.size:  # a third of the time of `all`
-            is_first = not self.decision_features.size  # and no lane is paid
-            return (
-                np.zeros((len(self.decision_features), self._num_features))
-                if is_first
-                else self.decision_features
-            )
+            if not self.decision_features.size:  # and no lane is paid
+                return np.zeros((len(self.decision_features), self._num_features))
+            return self.decision_features
         condition = "be given where no act since the last reward has shown features"
         raise TypeError(message("observation", condition, None))
 
@@ -250,10 +247,6 @@ class Rows:
         twin = copy.copy(self)
         twin.awaits_reward = self.awaits_reward.copy()
         return twin
-
-    def copy_totals(self) -> Self:
-        """Return a copy of the present rows, which stay as they are."""
-        return copy.deepcopy(self)
 
     def __deepcopy__(self, _: Any) -> Self:
         """Copy arrays, and the index without its keys: a tenth of the time for 1,000 rows."""
@@ -418,10 +411,8 @@ class ForgettingRows(Rows):
         if row >= 0:
             self._window_rows[lane, slot] = -1
             is_of_row = self._window_rows[lane] == row
-            weights, rewards = (
-                self._window_weights[lane, is_of_row],
-                self._window_rewards[lane, is_of_row],
-            )
+            weights = self._window_weights[lane, is_of_row]
+            rewards = self._window_rewards[lane, is_of_row]
             self.counts[lane, row] = self._totals[lane, 0, row] + weights.sum()
             self.sums[lane, row] = self._totals[lane, 1, row] + (weights * rewards).sum()
             if self.squares is not None:

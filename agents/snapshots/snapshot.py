@@ -67,7 +67,7 @@ class PosteriorSnapshot(ThreadSafe):
     def __init__(self, agent: Any, features: np.ndarray | None = None) -> None:
         self.problem, self.num_envs, self.features = agent.problem, agent.num_envs, features
         self.num_arms = int(self.problem.num_arms if features is None else features.shape[1])
-        evidence = agent.evidence.copy_totals()
+        evidence = copy.deepcopy(agent.evidence)
         self.counts, self.sums = view_read_only(evidence.counts), view_read_only(evidence.sums)
         self.is_compacted = getattr(evidence, "summary", None) is not None
         self.has_pulls = not isinstance(self.problem, ContextualProblem)  # of each arm in `counts`
