@@ -324,10 +324,12 @@ class Agent(Decider, metaclass=AgentMeta):
                 is None, and only there.
 
         Raises:
-            TypeError: if features are needed, and there are none.
+            TypeError: if features are needed, and there are none, or the posterior learns from
+                single rewards.
             ValueError: if the statistics are impossible under the likelihood, or features are NaN,
                 infinite or of another shape; names the arm or the row.
         """
+        self._refuse_learner("warm_start")
         self._require_reset()
         rule = self.problem.likelihood
         if not self._has_features:
@@ -427,6 +429,7 @@ class Agent(Decider, metaclass=AgentMeta):
                 none, or it does not go with the present one; or if the last decision was on
                 features in blocks of which the problem does not know, as it has no layout.
         """
+        self._refuse_learner("with_arms")
         return copy_with_arms(self, num_arms, prior)
 
     def save(self, path: str | Path) -> None:
@@ -475,6 +478,9 @@ class Agent(Decider, metaclass=AgentMeta):
         self._require_reset()
         name = type(self).__name__
         raise TypeError(f"posterior must be asked of an agent with a prior, got {name}.")
+
+    def _refuse_learner(self, name: str) -> None:
+        """Refuse what goes by totals, where a posterior learns from single rewards."""
 
     def _start(self) -> None:
         """Prepare what a subclass remembers beside the statistics for `num_lanes` lanes."""

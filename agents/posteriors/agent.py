@@ -92,24 +92,6 @@ class PosteriorAgent(Agent):
         return min(super().max_lanes, max_of_posterior)
 
     @atomic
-    def warm_start(
-        self, counts: Any, sums: Any, *, observation: Any = None, squares: Any = None
-    ) -> None:
-        """Add earlier data to every lane, see `Agent.warm_start`.
-
-        Raises:
-            TypeError: if the posterior learns from single rewards.
-        """
-        self._refuse_learner("warm_start")
-        super().warm_start(counts, sums, observation=observation, squares=squares)
-
-    @atomic
-    def with_arms(self, num_arms: int, prior: Any = None) -> Self:
-        """Return an agent for more arms, see `Agent.with_arms`."""
-        self._refuse_learner("with_arms")
-        return super().with_arms(num_arms, prior)
-
-    @atomic
     def compact(self, max_rows: int, *, observation: Any) -> float:
         """Let a normal approximation stand for the older rows, if decisions stay what they are.
 
