@@ -253,7 +253,7 @@ class GaussianCoefficients(SeededPools):
     def draw_pool(self, lane: int, rng: Generator) -> Pool:
         """Return a new pool of a lane, whose draws have equal weights."""
         size = self.problem.num_features
-        belief = self._describe(np.broadcast_to(np.eye(size), (self.num_lanes, size, size)))
+        belief = self.predict(np.broadcast_to(np.eye(size), (self.num_lanes, size, size)))
         noise = self._draw_points(rng, lane)
         theta = belief._mean[lane] + noise @ belief._spread[lane].T
         return Pool(theta.T, np.zeros((1, len(theta))), np.arange(size), np.array([0, size]), {})
@@ -262,11 +262,8 @@ class GaussianCoefficients(SeededPools):
         """Return (m, d) standard variables of a lane."""
         return draw_points(rng, self.problem.num_features, NUM_DRAWS, is_normal=True)
 
-    def predict(self, features: np.ndarray) -> Belief:  # type: ignore[override]  # asked at features
+    def predict(self, features: np.ndarray) -> NormalBelief:  # type: ignore[override]  # no None
         """Return the belief of the means of arms with (N, K, d) features."""
-        return self._describe(features)
-
-    def _describe(self, features: np.ndarray) -> NormalBelief:
         roots = join_prior(self.evidence.roots(), self._std, self._prior_rows)
         return NormalBelief(features, roots, self)
 

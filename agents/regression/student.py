@@ -63,9 +63,8 @@ class StudentBelief(NormalBelief):
         posterior: StudentCoefficients | None = None,
     ) -> None:
         super().__init__(features, roots, posterior)
-        self._df, self._deviation = (  # (N, 1)
-            np.resize(each, len(features))[:, None] for each in (df, deviations)
-        )
+        self._df = np.resize(df, len(features))[:, None]  # (N, 1)
+        self._deviation = np.resize(deviations, len(features))[:, None]
         self.source = self.source.replace("normal", "Student's t", 1)
 
     @property
@@ -143,14 +142,12 @@ class StudentCoefficients(GaussianCoefficients):
     takes_squares = True
 
     def _set_prior(self) -> None:
-        prior: Any = self.problem.prior
-        mean, precision = (
-            np.broadcast_to(each, self.problem.num_features).astype(np.float64)
-            for each in (prior.mean, prior.precision)
-        )
-        self._prior_rows = join_mean(np.diag(np.sqrt(precision)), mean)
+        prior, size = self.problem.prior, self.problem.num_features
+        deviations = np.sqrt(np.broadcast_to(prior.precision, size))  # type: ignore[attr-defined]
+        self._prior_rows = join_mean(np.diag(deviations), np.broadcast_to(prior.mean, size))  # type: ignore[attr-defined]
 
-    def _describe(self, features: np.ndarray) -> StudentBelief:
+    def predict(self, features: np.ndarray) -> StudentBelief:
+        """Return the belief of the means of arms with (N, K, d) features."""
         root, shift, errors, residual = join_prior(self.evidence.roots(), 1.0, self._prior_rows)
         prior: Any = self.problem.prior
         a = self._find_shapes()
