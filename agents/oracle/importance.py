@@ -259,18 +259,12 @@ def make_mixture_solver(problem: BanditProblem, tolerance: float, prices: Any = 
         arms = Arms(replace(problem, prior=component), prices)
         before = integrate_arms(arms, tolerance, no_data, no_data)  # its density need not be normed
         parts.append((arms, np.log(weight) - before.log_evidence, before.evidence_error))
+    of_components, log_weights, errors_before = zip(*parts, strict=True)
 
     def solve(counts: FloatArray, sums: FloatArray) -> tuple[FloatArray, float]:
-        answers = [integrate_arms(arms, tolerance, counts, sums) for arms, *_ in parts]
-        log_weights = [
-            answer.log_evidence + log_weight
-            for answer, (_, log_weight, _) in zip(answers, parts, strict=True)
-        ]
-        errors = [
-            answer.error + answer.evidence_error + error
-            for answer, (*_, error) in zip(answers, parts, strict=True)
-        ]
-        posterior_weights = softmax(log_weights)
+        answers = [integrate_arms(arms, tolerance, counts, sums) for arms in of_components]
+        posterior_weights = softmax(np.add(log_weights, [a.log_evidence for a in answers]))
+        errors = np.add(errors_before, [a.error + a.evidence_error for a in answers])
         error = float(posterior_weights @ errors)
         require_tolerance(error, tolerance)
         probabilities = posterior_weights @ [answer.probabilities for answer in answers]
