@@ -8,6 +8,7 @@ Notation: K arms, N lanes, P particles.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from agents.base import Agent
 from agents.numerics.choices import argmax_probabilities, draw_arms, random_argmax
 from agents.posteriors.agent import PosteriorAgent
-from agents.posteriors.base import Belief
+from agents.posteriors.base import Belief, ExactPosterior
 from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 
@@ -58,6 +59,12 @@ class Thompson(PosteriorAgent):
 
     def _action_probabilities(self) -> np.ndarray:
         return self.belief().best_arm_probabilities(*self._available)
+
+    def _generator_kept(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        """Leave the generator alone where nothing is drawn: a sixth of the time of a propensity."""
+        is_own = type(self)._action_probabilities is Thompson._action_probabilities
+        is_formula = is_own and isinstance(self._posterior, ExactPosterior)
+        return nullcontext() if is_formula else super()._generator_kept()
 
     def _find_many_probabilities(self, features: np.ndarray) -> np.ndarray:
         if not self._posterior.decides_many or type(self)._choose is not Thompson._choose:
