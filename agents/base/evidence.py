@@ -14,7 +14,6 @@ equal ones, in one event: one step of a discount and one place in a window.
 
 from __future__ import annotations
 
-import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -163,7 +162,7 @@ class WindowedCountsAndSums(CountsAndSums):
         self._weights = np.ones(shape)
         self._next_slots = np.zeros(num_lanes, dtype=np.int64)
         self._totals = np.zeros(self.sums.shape)
-        self._total_squares = copy.copy(self.squares)
+        self._total_squares = None if self.squares is None else self.squares.copy()
 
     def restart(self, mask: np.ndarray) -> None:
         """Remove the data of the (N,) masked lanes."""

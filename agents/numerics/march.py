@@ -52,12 +52,9 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 NUM_NODES = 8
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(NUM_NODES)
 POWERS = np.arange(1, NUM_NODES + 1)
-TO_RIGHT = np.ascontiguousarray(  # (Q, Q): column k integrates from node k to 1
-    (
-        ((1 - NODES[:, None] ** POWERS) / POWERS)
-        @ np.linalg.inv(np.vander(NODES, NUM_NODES, increasing=True))
-    ).T
-)
+_TO_COEFFICIENTS = np.linalg.inv(np.vander(NODES, NUM_NODES, increasing=True))
+TO_RIGHT = ((1 - NODES[:, None] ** POWERS) / POWERS) @ _TO_COEFFICIENTS
+TO_RIGHT = np.ascontiguousarray(TO_RIGHT.T)  # (Q, Q): column k integrates from node k to 1
 
 
 @inner

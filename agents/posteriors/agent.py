@@ -69,15 +69,14 @@ class PosteriorAgent(Agent):
             self.takes_values = False
             return
         self._posterior = make_posterior(check_problem(problem), posterior)
+        name = type(self._posterior).__name__
         if self._has_features and not self._posterior.takes_features:
             condition = "be one of coefficients, which says takes_features = True"
-            raise ValueError(message("posterior", condition, type(self._posterior).__name__))
+            raise ValueError(message("posterior", condition, name))
         if self._posterior.takes_features and not self._has_features:
-            name = type(self._posterior).__name__
             condition = f"have features for {name}, which says takes_features = True"
             raise ValueError(message("problem", condition, problem))
         if not (self.evidence.is_cumulative or self._posterior.can_discount):
-            name = type(self._posterior).__name__
             condition = "be one that can follow a discount or a window"
             others = "'racing' and 'laplace'" if self._has_features else "tables and 'smc'"
             remedy = f"conjugate posteriors, {others} can"

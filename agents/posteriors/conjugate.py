@@ -101,10 +101,6 @@ class ConjugatePosterior(ExactPosterior):
         first = self.prior[..., 0] + (a * counts + b * sums)
         return first, self.prior[..., 1] + (c * counts + d * sums)
 
-    def natural_parameters(self) -> np.ndarray:
-        """Return the (K, 5) coefficients of the prior's log-density in the five features."""
-        return self.distribution.coefficients(*self.prior.T)
-
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Throw away draws made ahead; otherwise the statistics are all there is."""
         is_small = len(mask) == 1 and len(self.prior) <= MAX_BUFFERED_ARMS

@@ -88,7 +88,9 @@ class GridPosterior(ExactPosterior):
         self.cells = make_cells(problem)
         self.coordinate = self.cells.coordinate
         self.recent = make_empty_tables(self.cells, 0)
-        self._start(0)
+        self.counts, self.sums = np.zeros((2, 0, problem.num_arms))
+        self._is_guessed = np.zeros(0, dtype=bool)
+        self._tables = make_empty_tables(self.cells, 0, problem.num_arms)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the tables out."""
@@ -101,15 +103,6 @@ class GridPosterior(ExactPosterior):
         if len(self._tables.keys) != len(self.counts):
             self._fill_tables()
         return self._tables
-
-    def start(self, rng: Generator, num_lanes: int) -> None:
-        """Prepare for so many lanes without data."""
-        self._start(num_lanes)
-
-    def _start(self, num_lanes: int) -> None:
-        self.counts, self.sums = np.zeros((2, num_lanes, self.problem.num_arms))
-        self._is_guessed = np.zeros(num_lanes, dtype=bool)
-        self._tables = make_empty_tables(self.cells, 0, self.problem.num_arms)
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Build the tables whose statistics have changed.

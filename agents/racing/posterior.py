@@ -83,10 +83,8 @@ class RacePosterior(Posterior):
             raise ValueError(message("effective_samples", condition, effective_samples))
         self.thresholds, self.max_samples = None, MAX_SAMPLES_PER_RACE
         if isinstance(self.stopping, Paper):
-            self.thresholds, self.max_samples = (
-                self.stopping.thresholds(),
-                self.stopping.max_samples,
-            )
+            self.thresholds = self.stopping.thresholds()
+            self.max_samples = self.stopping.max_samples
         elif self.stopping is not None:
             self.max_samples = self.stopping
         self.proposal, *others = make_proposals(problem, proposal)

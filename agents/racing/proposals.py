@@ -99,7 +99,8 @@ class ConjugateProposal(Proposal):
             posterior = conjugate_posterior(problem)
             is_exact = np.array_equal(posterior.prior, distribution.prior)
             self.posterior = posterior if is_exact else None
-        self.coefficients = [q.natural_parameters() for q in (distribution, fallback)]
+        find = distribution.distribution.coefficients
+        self.coefficients = [find(*q.prior.T) for q in (distribution, fallback)]
         if self.posterior is None and distribution.distribution is NORMAL_DISTRIBUTION:
             first, second = fallback.prior.T
             self._set_reference_means(first / second)
@@ -452,8 +453,7 @@ def make_proposals(problem: BanditProblem, kind: str) -> list[Proposal]:
 def reference_proposal(problem: BanditProblem) -> Proposal:
     """Return the paper's proposal, the posterior of Table 1."""
     posterior = reference_posterior(problem)
-    is_proper = bool(posterior.is_proper.all())
-    fallback = posterior if is_proper else matched_posterior(problem)
+    fallback = posterior if posterior.has_proper_prior else matched_posterior(problem)
     return ConjugateProposal(problem, posterior, fallback)
 
 

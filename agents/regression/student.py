@@ -146,7 +146,7 @@ class StudentCoefficients(GaussianCoefficients):
         deviations = np.sqrt(np.broadcast_to(prior.precision, size))  # type: ignore[attr-defined]
         self._prior_rows = join_mean(np.diag(deviations), np.broadcast_to(prior.mean, size))  # type: ignore[attr-defined]
 
-    def predict(self, features: np.ndarray) -> StudentBelief:
+    def predict(self, features: np.ndarray) -> StudentBelief:  # type: ignore[override]  # no None
         """Return the belief of the means of arms with (N, K, d) features."""
         root, shift, errors, residual = join_prior(self.evidence.roots(), 1.0, self._prior_rows)
         prior: Any = self.problem.prior
