@@ -66,16 +66,11 @@ class CountsAndSums:
 
     @classmethod
     def from_totals(
-        cls,
-        counts: np.ndarray,
-        sums: np.ndarray,
-        squares: np.ndarray | None = None,
-        *,
-        is_cumulative: bool = True,
+        cls, counts: np.ndarray, sums: np.ndarray, *, is_cumulative: bool = True
     ) -> Self:
-        """Return evidence that has (N, K) counts, sums and squares, which are not copied."""
+        """Return evidence that has (N, K) counts and sums, which are not copied."""
         evidence = cls.__new__(cls)
-        evidence.counts, evidence.sums, evidence.squares = counts, sums, squares
+        evidence.counts, evidence.sums = counts, sums
         evidence.is_cumulative = is_cumulative
         return evidence
 

@@ -77,22 +77,16 @@ class HorizonRule(Agent):
                 self.lane_decisions = np.where(is_ignored, 0, self.lane_decisions)
             self._is_new = np.zeros_like(self._is_new)
 
-    def _choose_many(self, size: int, features: np.ndarray | None) -> np.ndarray:
-        """Return (n,) arms, if so many decisions are left; if none is, the rule itself refuses."""
-        self._require_left(size)
-        return super()._choose_many(size, features)
-
-    def _prepare_decision(self, size: int | None) -> None:
+    def _find_size(self, observation: Any, size: Any) -> int | None:
+        """Return how many decisions are asked for, and refuse more than are left."""
+        size = super()._find_size(observation, size)
         if size is not None:
-            self._require_left(size)
-        super()._prepare_decision(size)
+            left = self.horizon - self.lane_decisions.item(0)
+            check_integer("size", size, minimum=1, maximum=max(left, 1))
+        return size
 
     def _count_decisions(self, num_decisions: int) -> None:
         self.lane_decisions = self.lane_decisions + num_decisions  # anew: copies share the array
-
-    def _require_left(self, size: int) -> None:
-        left = self.horizon - self.lane_decisions.item(0)
-        check_integer("size", size, minimum=1, maximum=max(left, 1))
 
     def _start(self) -> None:
         self.lane_decisions = np.zeros(self.num_lanes, dtype=np.int64)
