@@ -302,7 +302,7 @@ class Agent(Decider, metaclass=AgentMeta):
     def _check_weights(self, weights: Any, size: int, mask: np.ndarray | None = None) -> np.ndarray:
         """Return (R,) weights of so many rewards, or refuse them."""
         if not (self.takes_weights and self.can_warm_start):
-            self._refuse_weights(weights)
+            self._refuse_option("weight", weights, "which takes no weights")
         return check_weights(weights, size, mask)
 
     @atomic

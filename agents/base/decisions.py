@@ -343,8 +343,7 @@ class Decider(Lanes):
         if values is None and costs is None:
             return ()
         if not self.takes_values:
-            condition = f"be left out for {type(self).__name__}, whose rule takes none"
-            raise TypeError(message("values and costs", condition, (values, costs)))
+            self._refuse_option("values and costs", (values, costs), "whose rule takes none")
         shape = num_decisions or 1, num_arms
         return (
             check_per_arm("values", 1.0 if values is None else values, shape, is_positive=True),
@@ -433,8 +432,7 @@ class Decider(Lanes):
         if top is None:
             return
         if not self.takes_top:
-            condition = f"be left out for {type(self).__name__}, which has no order of all arms"
-            raise TypeError(message("top", condition, top))
+            self._refuse_option("top", top, "which has no order of all arms")
         if size is not None or others:
             condition = "be alone: without a size, a floor or errors"
             raise ValueError(message("top", condition, top))

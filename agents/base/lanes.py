@@ -71,14 +71,12 @@ class Lanes(ThreadSafe):
         if self._rng is None:
             raise ResetNeeded(f"call {type(self).__name__}.reset() before using the agent.")
 
+    def _refuse_option(self, name: str, value: Any, reason: str) -> None:
+        """Refuse an option that is nothing for this class, unless it is None."""
+        if value is not None:
+            condition = f"be left out for {type(self).__name__}, {reason}"
+            raise TypeError(message(name, condition, value))
+
     def _refuse_available(self, available: Any) -> None:
         """Refuse a mask of available arms, unless it is None."""
-        if available is not None:
-            condition = f"be left out for {type(self).__name__}, which decides among all arms"
-            raise TypeError(message("available", condition, available))
-
-    def _refuse_weights(self, weights: Any) -> None:
-        """Refuse weights of rewards, unless they are None."""
-        if weights is not None:
-            condition = f"be left out for {type(self).__name__}, which takes no weights"
-            raise TypeError(message("weight", condition, weights))
+        self._refuse_option("available", available, "which decides among all arms")

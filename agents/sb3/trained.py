@@ -222,7 +222,7 @@ class SB3Agent(Lanes):
             weight: refused; a frozen model learns nothing.
         """
         self._require_reset()
-        self._refuse_weights(weight)
+        self._refuse_option("weight", weight, "which takes no weights")
         lanes = np.ones(self.num_lanes, bool)
         if mask is not None:
             lanes = check_mask("mask", mask, self.num_lanes)
