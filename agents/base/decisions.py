@@ -511,7 +511,7 @@ class Decider(Lanes):
             keeps_draws: whether it answers from the draws of `decide`, if there are any.
         """
         copied = self._copy_shallow()
-        copied.evidence = copy.copy(self.evidence)
+        copied.evidence = self.evidence.copy_decision()
         for kind in type(self).__mro__:
             if not is_project_class(kind):  # whose methods may change arrays in place
                 for name in vars(kind).get("state_names", ()):

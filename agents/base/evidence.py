@@ -132,6 +132,13 @@ class CountsAndSums:
         self.counts, self.sums = np.pad(self.counts, padding), np.pad(self.sums, padding)
         self.squares = None if self.squares is None else np.pad(self.squares, padding)
 
+    def copy_decision(self) -> Self:
+        """Return a copy for a decision that is only asked about, in a tenth of deepcopy's time."""
+        twin = type(self).__new__(type(self))
+        for name, value in vars(self).items():
+            vars(twin)[name] = value.copy() if isinstance(value, np.ndarray) else value
+        return twin
+
 
 class WindowedCountsAndSums(CountsAndSums):
     """Counts and sums of a lane's last w rewards, and of totals, which have no order and stay.

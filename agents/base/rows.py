@@ -170,7 +170,7 @@ class Rows:
     def set_decision(self, features: FloatArray) -> None:
         """Take the (N, K, d) features of the decision at hand."""
         self.decision_features = features
-        self.awaits_reward = np.ones(len(self.sizes), dtype=bool)  # anew: copies share the array
+        self.awaits_reward[:] = True
 
     def find_features(
         self, observation: Any, num_envs: int | None, mask: BoolArray | None
@@ -240,6 +240,12 @@ class Rows:
         twin.counts = twin.counts.astype(self.counts.dtype)
         rows = self.features[0, kept], self.counts[0, kept], self.sums[0, kept]
         Rows.add_totals(twin, *rows)
+        return twin
+
+    def copy_decision(self) -> Self:
+        """Return one with the same rows, not copied, and a decision of its own."""
+        twin = copy.copy(self)
+        twin.awaits_reward = self.awaits_reward.copy()
         return twin
 
     def __deepcopy__(self, _: Any) -> Self:

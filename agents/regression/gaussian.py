@@ -222,6 +222,10 @@ class GaussianCoefficients(SeededPools):
     source = SOURCE
     keeps_state = False
     can_discount = True
+    takes_features = True
+    decides_many = True
+
+    problem: ContextualProblem
 
     def __init__(self, problem: ContextualProblem, *, method: str = "auto") -> None:
         check_choice("method", method, ("auto", self.method))

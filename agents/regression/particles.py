@@ -30,7 +30,7 @@ from agents.regression.comparison import Pool
 from agents.regression.draws import add_likelihood
 from agents.regression.likelihoods import LinkCode, make_link_code
 from agents.regression.normal_fit import Data
-from agents.regression.pool import PooledPosterior
+from agents.regression.posterior import CoefficientPosterior
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.compiled import kernel
 
@@ -54,7 +54,7 @@ draws, those of 100 by 0.03 and those of 200 by 0.31."""
 MIN_DEVIATION = 1e-300
 
 
-class ParticleCoefficients(PooledPosterior, ParticlePosterior):
+class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
     """Weighted particles of the coefficients; see `ParticlePosterior`.
 
     Arguments: those of `ParticlePosterior`.

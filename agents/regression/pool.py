@@ -34,10 +34,8 @@ from agents.regression.comparison import (
     count_best,
     predict_in_pool,
 )
-from agents.regression.draws import find_best_arms
 from agents.regression.normal_fit import Fit
 from agents.regression.proposals import find_degrees, log_noises
-from bandit_gym.problem import ContextualProblem
 
 NUM_DRAWS = 6144
 """Of the draws of a pool that are worth as many; there are up to 4 times as many of others."""
@@ -98,27 +96,13 @@ class PooledBelief(FeatureBelief):
 
 
 class PooledPosterior(Posterior):
-    """A posterior of coefficients that has a pool for each lane, and compiled choices of arms.
+    """A posterior of coefficients with a pool for each of its lanes.
 
     Attributes:
         num_lanes: N.
-        belief_kind: of beliefs about the means.
     """
 
-    problem: ContextualProblem
     num_lanes: int
-    takes_features = True
-    decides_many = True
-    belief_kind: ClassVar[type[PooledBelief]] = PooledBelief
-
-    def sample(self, rng: Generator) -> np.ndarray:
-        """Return one (N, d) draw of the coefficients."""
-        return np.asarray(self.sample_many(rng, 1)[0])
-
-    def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
-        """Return the arms that are best under one draw; see `Posterior.draw_best_arms`."""
-        draws = self.sample_many(rng, len(features) // self.num_lanes)
-        return np.asarray(find_best_arms(rng, features, draws.reshape(len(features), -1)))
 
     def find_pool(self, lane: int) -> Pool:
         """Return the pool of a lane."""
@@ -139,7 +123,7 @@ class PooledPosterior(Posterior):
     def predict(self, features: np.ndarray | None = None) -> Any:
         """Return the belief for the next decision, see `Posterior.predict`."""
         belief = super().predict(features)
-        return belief if features is None else self.belief_kind(self, features)
+        return belief if features is None else PooledBelief(self, features)
 
 
 class SeededPools(PooledPosterior):

@@ -19,12 +19,13 @@ from agents.base.rows import Rows
 from agents.posteriors.weighted_draws import WeightedDraws, normalise_weights
 from agents.racing.stopping import EFFECTIVE_SAMPLES
 from agents.regression.comparison import Pool, compare_normals, find_uses
-from agents.regression.draws import choose_coefficients
+from agents.regression.draws import choose_coefficients, find_best_arms
 from agents.regression.fits import MIN_EFFICIENCY, CoefficientFits
 from agents.regression.normal_fit import MIN_TAU
 from agents.regression.pool import (
     NUM_DRAWS,
     PooledBelief,
+    PooledPosterior,
     SeededPools,
     draw_in_blocks,
     draw_points,
@@ -58,7 +59,24 @@ NUM_SHARED = 4096
 """Draws that many decisions are taken from are worth so many of the posterior."""
 
 
-class FittedCoefficients(SeededPools):
+class CoefficientPosterior(PooledPosterior):
+    """A posterior of coefficients that draws many at once, and finds the best arms compiled."""
+
+    problem: ContextualProblem
+    takes_features = True
+    decides_many = True
+
+    def sample(self, rng: Generator) -> np.ndarray:
+        """Return one (N, d) draw of the coefficients."""
+        return np.asarray(self.sample_many(rng, 1)[0])
+
+    def draw_best_arms(self, rng: Generator, features: np.ndarray) -> np.ndarray:
+        """Return the arms that are best under one draw; see `Posterior.draw_best_arms`."""
+        draws = self.sample_many(rng, len(features) // self.num_lanes)
+        return np.asarray(find_best_arms(rng, features, draws.reshape(len(features), -1)))
+
+
+class FittedCoefficients(SeededPools, CoefficientPosterior):
     """A posterior of coefficients by fits of all lanes.
 
     Arguments:
@@ -250,7 +268,6 @@ class LaplaceCoefficients(FittedCoefficients):
 
     is_laplace = True
     source = "a normal approximation"
-    belief_kind = LaplaceBelief
 
     def __init__(self, problem: ContextualProblem, *, covariance: str = "full") -> None:
         super().__init__(problem)
@@ -288,6 +305,11 @@ class LaplaceCoefficients(FittedCoefficients):
             others = features[~is_exact], available[~is_exact]
             out[~is_exact] = super().find_probabilities(lane, *others)
         return out
+
+    def predict(self, features: np.ndarray | None = None) -> Any:
+        """Return the belief for the next decision, see `Posterior.predict`."""
+        belief = super().predict(features)
+        return belief if features is None else LaplaceBelief(self, features)
 
     def find_normal_predictors(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the (n, K) means and standard deviations of predictors, for (n, K, d) features.

@@ -44,6 +44,7 @@ class Thompson(PosteriorAgent):
         Thompson (1933); Chapelle and Li (2011).
     """
 
+    uses_draws = True
     takes_features = True
     takes_available = True
     takes_values = True
@@ -295,6 +296,7 @@ class TopTwoThompson(PosteriorAgent):
         Russo (2020), "Simple Bayesian algorithms for best-arm identification", TTTS.
     """
 
+    uses_draws = True
     takes_features = True
     takes_available = True
     takes_values = True
