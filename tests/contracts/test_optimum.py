@@ -1,11 +1,12 @@
 """The best possible, against exact arithmetic, and every rule's regret against what it plays."""
 
 from fractions import Fraction
-from functools import cache
 from itertools import cycle, product
 
 import numpy as np
 import pytest
+from exact_values import exact_worths, plain
+from refusals import check_refusals
 from scipy import integrate
 from surface import assert_played, in_states, started
 
@@ -43,51 +44,6 @@ def folder(tmp_path, monkeypatch):
     """Keep policies in a folder of their own."""
     monkeypatch.setenv("BANDIT_GYM_CACHE", str(tmp_path))
     return tmp_path
-
-
-def exact_worths(arms, horizon):
-    """The function from a state to what each arm's pull is worth there, in exact arithmetic.
-
-    Args:
-        arms: of each arm, (weight, alpha, beta) of the Beta laws that its prior is a mixture of.
-        horizon: T.
-    """
-
-    @cache
-    def mean(law, n, s):
-        """Return the chance of a success after s of n, by the chances of n + 1 pulls and of n."""
-
-        def chance(n, s):
-            found = Fraction(0)
-            for weight, a, b in law:
-                value = Fraction(weight)
-                for k in range(n):
-                    value *= Fraction(a + k if k < s else b + k - s, a + b + k)
-                found += value
-            return found
-
-        return chance(n + 1, s + 1) / chance(n, s)
-
-    @cache
-    def worths(state):
-        if sum(n for n, _ in state) == horizon:
-            return (Fraction(0),)
-        found = []
-        for arm, ((n, s), law) in enumerate(zip(state, arms, strict=True)):
-            p = mean(law, n, s)
-            paid, failed = (
-                max(worths((*state[:arm], (n + 1, s + reward), *state[arm + 1 :])))
-                for reward in (1, 0)
-            )
-            found.append(p * (1 + paid) + (1 - p) * failed)
-        return tuple(found)
-
-    return worths
-
-
-def plain(*priors):
-    """Return arms with one Beta law each."""
-    return tuple(((1, a, b),) for a, b in priors)
 
 
 RARE_STAR = Mixture((Beta(20.0, 20.0), Beta(97.0, 3.0)), (0.75, 0.25))
@@ -316,34 +272,28 @@ REFUSED = [
     (lambda: BayesOptimal(DEPENDENT, horizon=9), "prior must offer arm_log_dens"),
     (lambda: optimal_value(UNIFORM, 0), "horizon must be a positive integer, got 0"),
     (lambda: optimal_value(UNIFORM, 10**7), "optimal_bracket"),
-    (lambda: optimal_value(SIX, 10), "at most 5 arms.*optimal_bracket"),
+    (lambda: optimal_value(SIX, 10), "at most 5 arms", "optimal_bracket"),
     (lambda: optimal_value(NORMAL, 10), "must be Bernoulli"),
     (lambda: optimal_value(DEPENDENT, 10), "independent a priori"),
     (lambda: optimal_bracket(UNIFORM, 5, agent=ExactThompson(UNLIKE)), "agent must be one for"),
     (lambda: expected_regret(UNIFORM, "thomson", 5), "nearest known one is 'thompson'"),
     (lambda: expected_regret(UNIFORM, "epsilon_greedy", 5, epsilom=0.2), "one is 'epsilon'"),
     (lambda: expected_regret(UNIFORM, lambda n, s: n * 0.0, 5), "probabilities that sum to 1"),
-    (lambda: expected_regret(UNIFORM, lambda n, s: s[:, 0], 5), r"return probabilities \(1, 2\)"),
-    (lambda: expected_regret(UNIFORM, lambda n, s: 0 * s + [-0.5, 1.5], 5), r"got \[-0.5, 1.5\]"),
-    (lambda: expected_regret(UNIFORM, lambda n, s: 0 * s + [0.5, 0.505], 5), r"got \[0.5, 0.505\]"),
-    (lambda: expected_regret(UNIFORM, "random", 10**6), "horizon must give at most 1e.09 states"),
-    (
-        lambda: expected_regret(UNIFORM, UCB1(UNIFORM, discount=0.5), 5),
-        "without discount or window",
-    ),
+    (lambda: expected_regret(UNIFORM, lambda n, s: s[:, 0], 5), "return probabilities (1, 2)"),
+    (lambda: expected_regret(UNIFORM, lambda n, s: 0 * s + [-0.5, 1.5], 5), "got [-0.5, 1.5]"),
+    (lambda: expected_regret(UNIFORM, lambda n, s: 0 * s + [0.5, 0.505], 5), "got [0.5, 0.505]"),
+    (lambda: expected_regret(UNIFORM, "random", 10**6), "horizon must give at most 1e+09 states"),
+    (lambda: expected_regret(UNIFORM, UCB1(UNIFORM, discount=0.5), 5), "without discount or win"),
     (lambda: expected_regret(UNIFORM, UCB1(UNIFORM, window=2), 5), "without discount or window"),
     (
         lambda: expected_regret(UNIFORM, make_agent("racing_paper", UNIFORM), 5),
-        "whose action_probabilities are those of act, .*; play it by bandit_gym.rollout",
+        *("whose action_probabilities are those of act", "play it by bandit_gym.rollout"),
     ),
-    (lambda: expected_regret(UNIFORM, UCB1(SIX), 5), "rule must be for 2 arms, .* got 6"),
-    (lambda: expected_regret(UNIFORM, 5, 5), "a name, an agent, or a function of .* got 5"),
-    (lambda: expected_regret(UNIFORM, UCB1, 5), "a name, an agent, or a function of .* got <class"),
+    (lambda: expected_regret(UNIFORM, UCB1(SIX), 5), "rule must be for 2 arms, ", "got 6"),
+    (lambda: expected_regret(UNIFORM, 5, 5), "a name, an agent, or a function of", "got 5"),
+    (lambda: expected_regret(UNIFORM, UCB1, 5), "a name, an agent, or a function of", "got <class"),
 ]
 
 
 def test_what_is_out_of_reach_is_refused_in_one_sentence():
-    for attempt, text in REFUSED:
-        with pytest.raises((TypeError, ValueError), match=text) as caught:
-            attempt()
-        assert str(caught.value).count(". ") == 0
+    check_refusals(lambda attempt: attempt(), REFUSED)

@@ -1,14 +1,14 @@
 """Posteriors of coefficients where features nearly determine each other or a prior is narrow."""
 
 import itertools
-from fractions import Fraction
 
 import numpy as np
 import pytest
+from exact_values import exact_moments
+from learning import learn
 from scipy import stats
 
 from agents import make_agent
-from agents.base.rows import Rows
 from agents.regression.gaussian import GaussianCoefficients
 from agents.regression.posterior import CoefficientRace, LaplaceCoefficients
 from bandit_gym.doubts import Doubt
@@ -16,49 +16,7 @@ from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
 from bandit_gym.priors import Normal, StudentT
 from bandit_gym.problem import ContextualProblem
 
-
-def learn(posterior, features, rewards, num_lanes=1):
-    """Give all lanes the same rewards, one after the other."""
-    rows, rng, lanes = Rows(features.shape[1]), np.random.default_rng(0), np.arange(num_lanes)
-    rows.start(num_lanes)
-    posterior.start(rng, num_lanes)
-    for x, reward in zip(features, rewards, strict=True):
-        rows.add(lanes, np.tile(x, (num_lanes, 1)), np.full(num_lanes, reward))
-        posterior.update(rng, rows)
-        posterior.predict(np.zeros((num_lanes, 2, features.shape[1])))
-
-
 # -- Nearly singular data --------------------------------------------------------------------------
-
-
-def solve_exactly(matrix, right):
-    """Return the solution of a linear system of fractions, by elimination."""
-    size, table = len(matrix), [[*row, *more] for row, more in zip(matrix, right, strict=True)]
-    for i in range(size):
-        table[i] = [entry / table[i][i] for entry in table[i]]
-        for j in range(size):
-            if j != i:
-                factor = table[j][i]
-                pairs = zip(table[j], table[i], strict=True)
-                table[j] = [entry - factor * other for entry, other in pairs]
-    return [row[size:] for row in table]
-
-
-def find_exact_moments(features, rewards, prior_std, arms):
-    """Return means and deviations of arms under N(0, prior_std^2) and noise 1, without rounding."""
-    x, y = ([[*map(Fraction, row)] for row in table.tolist()] for table in (features, arms))
-    rewards, size = [*map(Fraction, rewards.tolist())], len(y[0])
-    precision = [[sum(row[i] * row[j] for row in x) for j in range(size)] for i in range(size)]
-    for i in range(size):
-        precision[i][i] += 1 / Fraction(prior_std) ** 2
-    shift = [sum(r * row[i] for r, row in zip(rewards, x, strict=True)) for i in range(size)]
-    right = [[shift[i], *(arm[i] for arm in y)] for i in range(size)]
-    solved = solve_exactly(precision, right)
-    columns = list(zip(*solved, strict=True))
-    means = [sum(a * b for a, b in zip(arm, columns[0], strict=True)) for arm in y]
-    pairs = zip(y, columns[1:], strict=True)
-    variances = [sum(a * b for a, b in zip(arm, column, strict=True)) for arm, column in pairs]
-    return np.array([*map(float, means)]), np.sqrt([*map(float, variances)])
 
 
 def make_nearly_singular(name):
@@ -88,10 +46,9 @@ def test_normal_posteriors_of_nearly_singular_data_are_right(name, prior_std):
     features, rng = make_nearly_singular(name), np.random.default_rng(2)
     size, rewards = features.shape[1], rng.normal(size=len(features))
     arms = np.concatenate([rng.normal(size=(2, size)), np.eye(size)])
-    mean, std = find_exact_moments(features, rewards, prior_std, arms)
+    mean, std = exact_moments(features, rewards, np.ones(len(rewards)), (0.0, prior_std), arms)
     problem = ContextualProblem(Gaussian(1.0), Normal(0.0, prior_std), len(arms), size)
-    posterior = GaussianCoefficients(problem)
-    learn(posterior, features, rewards)
+    posterior = learn(GaussianCoefficients(problem), features, rewards, is_asked=True)
     belief = posterior.predict(arms[None])
     np.testing.assert_allclose(belief.std()[0], std, rtol=1e-6)
     np.testing.assert_allclose((belief.mean()[0] - mean) / std, 0.0, atol=1e-6)
@@ -99,8 +56,7 @@ def test_normal_posteriors_of_nearly_singular_data_are_right(name, prior_std):
     is_flagged = name == "seconds and milliseconds" and prior_std > 1.0
     assert belief.doubts() == [is_flagged * Doubt.ILL_CONDITIONED]
     for kind in (LaplaceCoefficients, CoefficientRace):
-        posterior = kind(problem)
-        learn(posterior, features, rewards)
+        posterior = learn(kind(problem), features, rewards, is_asked=True)
         fit = posterior.fits.fit
         of_coefficients = mean[2:][fit.order], std[2:][fit.order]
         found = np.sqrt(np.square(fit.factor[0]).sum(axis=1))
@@ -120,8 +76,7 @@ def test_only_what_rounding_decides_is_flagged():
         features = np.stack([x[0], x[0] + share * x[1]], axis=1)
         problem = ContextualProblem(Gaussian(0.1), Normal(0.0, prior_std), 2, 2)
         for kind in (GaussianCoefficients, LaplaceCoefficients, CoefficientRace):
-            posterior = kind(problem)
-            learn(posterior, features, rewards)
+            posterior = learn(kind(problem), features, rewards, is_asked=True)
             doubts = posterior.predict(np.eye(2)[None]).doubts()
             assert (doubts & Doubt.ILL_CONDITIONED != 0) == is_flagged, (share, kind)
 
@@ -194,8 +149,8 @@ def draw_exactly(mixtures, features, rewards, num_draws):
 
 def play_arms(problem, features, rewards, arms, num_lanes=10, num_plays=180):
     """Return how often each arm was played, and the posterior."""
-    posterior, rng = CoefficientRace(problem), np.random.default_rng(3)
-    learn(posterior, features, rewards, num_lanes)
+    posterior = learn(CoefficientRace(problem), features, rewards, num_lanes, is_asked=True)
+    rng = np.random.default_rng(3)
     belief = posterior.predict(np.tile(arms, (num_lanes, 1, 1)))
     played = np.concatenate([belief.draw_best(rng) for _ in range(num_plays)])
     return np.bincount(played, minlength=len(arms)) / played.size, posterior

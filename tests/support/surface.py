@@ -5,7 +5,7 @@ A name that is about to change stands here once, so that a rename edits this fil
 
 import json
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -184,9 +184,10 @@ def verdict_of(
     return judge_decisions(Decisions(arms, is_flagged, none, none, *kept), probabilities)
 
 
-def started(name: str, problem: BanditProblem, num_envs: int | None, *data, **options) -> Agent:
-    """Make an agent of seed 1 and warm it up with counts and sums, if given."""
-    agent = make_agent(name, problem, **options)
+def started(kind: Any, problem: Any, num_envs: int | None = None, *data, **options) -> Agent:
+    """Make an agent, by its name or class, of seed 1 and warm it up with data, if given."""
+    make = partial(make_agent, kind) if isinstance(kind, str) else kind
+    agent = make(problem, **options)
     agent.reset(num_envs, seed=1)
     if data:
         agent.warm_start(*data)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy
 from families import DensityOnly
+from learning import add_rows, learn
 
 from agents.base.rows import Rows
 from agents.oracle import action_probabilities
@@ -57,19 +58,6 @@ def draw_rewards(rng, likelihood, eta):
     return rng.exponential(np.exp(eta))
 
 
-def learn(posterior, features, rewards, num_lanes=1, step=1):
-    """Give all lanes the same rewards, in parts of so many."""
-    rows, rng, lanes = Rows(features.shape[1]), np.random.default_rng(0), np.arange(num_lanes)
-    rows.start(num_lanes)
-    posterior.start(rng, num_lanes)
-    posterior.update(rng, rows)
-    for start in range(0, len(rewards), step):
-        for x, reward in zip(features[start:][:step], rewards[start:][:step], strict=True):
-            rows.add(lanes, np.tile(x, (num_lanes, 1)), np.full(num_lanes, reward))
-        posterior.update(rng, rows)
-    return rows
-
-
 def covariance_of(posterior):
     factor = posterior.fits.fit.factor[0]
     return factor @ factor.T
@@ -100,8 +88,7 @@ def tabulate(problem, features, rewards, num_points=451):
 def test_weighted_draws_have_the_moments_of_quadrature(likelihood, prior):
     problem = ContextualProblem(likelihood, prior, 3, 2)
     features, rewards = make_data(likelihood, 10)
-    posterior = CoefficientRace(problem)
-    learn(posterior, features, rewards, step=3)
+    posterior = learn(CoefficientRace(problem), features, rewards, step=3)
     points, weights = tabulate(problem, features, rewards)
     mean = weights @ points
     draws = posterior.weighted_draws()
@@ -129,8 +116,7 @@ def test_arms_are_played_as_often_as_they_are_best(kind, prior):
     features, rewards = make_data(likelihood, 12)
     arms = np.random.default_rng(2).normal(size=(4, 2))
     num_lanes, num_plays = {CoefficientRace: (30, 100), ParticleCoefficients: (100, 30)}[kind]
-    posterior = kind(problem)
-    learn(posterior, features, rewards, num_lanes, step=3)
+    posterior = learn(kind(problem), features, rewards, num_lanes, step=3)
     belief = posterior.predict(np.tile(arms, (num_lanes, 1, 1)))
     rng = np.random.default_rng(3)
     played = np.concatenate([belief.draw_best(rng) for _ in range(num_plays)])
@@ -211,8 +197,7 @@ def test_gaussian_rewards_under_a_normal_prior_are_fitted_exactly():
     precision = np.eye(4) / 4 + features.T @ features / 0.25
     mean = np.linalg.solve(precision, features.T @ rewards / 0.25 + 0.3 / 4)
     for kind in KINDS:
-        posterior = kind(problem)
-        learn(posterior, features, rewards)
+        posterior = learn(kind(problem), features, rewards)
         np.testing.assert_allclose(posterior.fits.fit.mean[0], mean, rtol=1e-9)
         covariance = covariance_of(posterior)
         np.testing.assert_allclose(covariance, np.linalg.inv(precision), rtol=1e-8, atol=1e-12)
@@ -223,8 +208,7 @@ def test_gaussian_rewards_under_a_normal_prior_are_fitted_exactly():
 def test_laplace_is_centred_where_the_density_is_flat(likelihood, std):
     problem = ContextualProblem(likelihood, Normal(0.0, std), 3, 4)
     features, rewards = make_data(likelihood, 40, 4)
-    posterior = LaplaceCoefficients(problem)
-    learn(posterior, features, rewards)
+    posterior = learn(LaplaceCoefficients(problem), features, rewards)
     fit, data = posterior.fits.fit, zip(features @ posterior.fits.fit.mean[0], rewards, strict=True)
     slope = [log_likelihood(posterior.fits.link, eta, 1.0, y)[1] for eta, y in data] @ features
     slope -= fit.mean[0] / std**2
@@ -236,8 +220,7 @@ def test_diagonal_laplace_draws_each_coefficient_given_all_others():
     problem = ContextualProblem(Gaussian(0.5), Normal(0.3, 2.0), 3, 4)
     features, rewards = make_data(problem.likelihood, 40, 4)
     features[:, 1] += features[:, 0]
-    posterior = LaplaceCoefficients(problem, covariance="diagonal")
-    learn(posterior, features, rewards)
+    posterior = learn(LaplaceCoefficients(problem, covariance="diagonal"), features, rewards)
     draws = posterior.weighted_draws()
     precision = np.eye(4) / 4 + features.T @ features / 0.25
     std, size = np.diag(precision) ** -0.5, len(draws.means[0])
@@ -278,8 +261,7 @@ def test_means_under_laplace_are_integrals_over_normal_predictors(likelihood):
 def test_separated_data_are_fitted(kind, rewards):
     problem = ContextualProblem(Bernoulli(), Normal(0.0, 10.0), 3, 5)
     features = np.random.default_rng(0).normal(size=(60, 5))
-    posterior = kind(problem)
-    learn(posterior, features, (features[:, 0] > 0) * float(rewards == "separated"))
+    posterior = learn(kind(problem), features, (features[:, 0] > 0) * float(rewards == "separated"))
     draws = posterior.predict(features[None, :3]).sample_many(np.random.default_rng(0), 100)
     assert np.isfinite(draws).all()
 
@@ -368,8 +350,7 @@ def test_a_row_without_features_says_nothing(kind):
     (features, rewards), fits = make_data(Bernoulli(), 6), []
     more = np.insert(features, 3, 0.0, axis=0), np.insert(rewards, 3, 1.0)
     for data in ((features, rewards), more):
-        posterior = kind(ContextualProblem(Bernoulli(), Normal(0, 1), 2, 2))
-        learn(posterior, *data)
+        posterior = learn(kind(ContextualProblem(Bernoulli(), Normal(0, 1), 2, 2)), *data)
         fits.append(posterior.fits.fit)
     assert (fits[0].mean == fits[1].mean).all()
     assert (fits[0].factor == fits[1].factor).all()
@@ -385,8 +366,7 @@ def test_blocks_are_joined_by_a_row_or_by_the_prior():
     features = np.concatenate([apart, together])
     learn(posterior, features, rewards)
     assert posterior.fits.labels.tolist() == [0, 0, 0]
-    at_once = CoefficientRace(problem)
-    learn(at_once, features, rewards, step=3)
+    at_once = learn(CoefficientRace(problem), features, rewards, step=3)
     # They have been swept differently often.
     np.testing.assert_allclose(posterior.fits.fit.mean, at_once.fits.fit.mean, atol=0.02)
 
@@ -395,9 +375,8 @@ def test_blocks_are_joined_by_a_row_or_by_the_prior():
 def test_a_lane_has_one_fit_alone_among_others_and_after_a_restart(kind):
     problem, rng = ContextualProblem(Poisson(), StudentT(3.0), 3, 2), np.random.default_rng(0)
     features, rewards = make_data(Poisson(), 20)
-    alone, lanes = kind(problem), kind(problem)
-    learn(alone, features, rewards)
-    rows = learn(lanes, features[::-1], rewards[::-1], num_lanes=3)
+    alone, lanes = learn(kind(problem), features, rewards), kind(problem)
+    rows = add_rows(lanes, features[::-1], rewards[::-1], num_lanes=3)
     mask = np.array([False, True, False])
     rows.restart(mask)
     lanes.restart(rng, mask)

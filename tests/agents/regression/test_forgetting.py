@@ -1,12 +1,9 @@
 """Forgetting with features: weights of earlier rewards, under the prior that stays."""
 
-from __future__ import annotations
-
-from typing import Any
-
-import mpmath
 import numpy as np
 import pytest
+from exact_values import exact_moments
+from surface import started
 
 import agents
 from bandit_gym.likelihoods import Bernoulli, Gaussian, make_likelihood
@@ -17,15 +14,15 @@ PRIOR_STD, STD, NUM_REWARDS = 1.5, 0.7, 60
 WEIGHTS = np.tile([1.0, 0.3, 2.0, 1.7], 15)
 
 
-def make_data(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def make_data():
     """Return features of rewards, of which each fifth repeats the first, and noise."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     features = rng.standard_normal((NUM_REWARDS, 2))
     features[::5] = features[0]
     return features, rng.standard_normal(NUM_REWARDS)
 
 
-def find_weights(options: dict[str, Any]) -> np.ndarray:
+def find_weights(options):
     """Return the weight of each reward after the last."""
     age = np.arange(NUM_REWARDS)[::-1]
     if "window" in options:
@@ -33,9 +30,14 @@ def find_weights(options: dict[str, Any]) -> np.ndarray:
     return np.asarray(options.get("discount", 1.0) ** age)
 
 
-def learn(agent: Any, features: np.ndarray, rewards: np.ndarray, weights: Any = None) -> None:
+def problem_for(name, num_arms=3):
+    """Return a problem with Gaussian rewards for `exact`, and with rewards of 0 or 1 for others."""
+    likelihood = Gaussian(STD) if name == "exact" else Bernoulli()
+    return ContextualProblem(likelihood, Normal(0.0, PRIOR_STD), num_arms, 2)
+
+
+def learn(agent, features, rewards, weights=None):
     """Let an agent observe, and ask it now and then, as what it keeps depends on that."""
-    agent.reset(seed=1)
     for i, (row, reward) in enumerate(zip(features, rewards, strict=True)):
         weight = None if weights is None else weights[i]
         agent.observe(0, reward, observation=row, weight=weight)
@@ -44,30 +46,18 @@ def learn(agent: Any, features: np.ndarray, rewards: np.ndarray, weights: Any = 
 
 
 @pytest.mark.parametrize("options", [{}, {"discount": 0.5}, {"discount": 0.9}, {"window": 13}])
-def test_gaussian_rewards_follow_the_weighted_formula(options: dict[str, Any]) -> None:
+def test_gaussian_rewards_follow_the_weighted_formula(options):
     features, rewards = make_data()
     problem = ContextualProblem(Gaussian(STD), Normal(0.3, PRIOR_STD), 2, 2)
-    agent = agents.Thompson(problem, **options)
+    agent = started("thompson", problem, **options)
     learn(agent, features, rewards, WEIGHTS)
-    belief = agent.posterior(np.eye(2))
-    with mpmath.workdps(50):
-        precision = mpmath.eye(2) / mpmath.mpf(PRIOR_STD) ** 2
-        right = precision * mpmath.matrix([mpmath.mpf(0.3)] * 2)
-        for i, (row, reward) in enumerate(zip(features, rewards, strict=True)):
-            age = NUM_REWARDS - 1 - i
-            kept = mpmath.mpf(WEIGHTS[i]) * (age < options.get("window", NUM_REWARDS))
-            weight = kept * mpmath.mpf(options.get("discount", 1)) ** age / mpmath.mpf(STD) ** 2
-            x = mpmath.matrix(row.tolist())
-            precision += weight * x * x.T
-            right += weight * mpmath.mpf(reward) * x
-        covariance = mpmath.inverse(precision)
-        mean = np.array((covariance * right).tolist(), dtype=float).ravel()
-        std = np.array([float(mpmath.sqrt(covariance[i, i])) for i in range(2)])
+    belief, weights = agent.posterior(np.eye(2)), find_weights(options) * WEIGHTS / STD**2
+    mean, std = exact_moments(features, rewards, weights, (0.3, PRIOR_STD), np.eye(2))
     np.testing.assert_allclose(np.ravel(belief.mean()), mean, rtol=1e-12)
     np.testing.assert_allclose(np.ravel(belief.std()), std, rtol=1e-12)
 
 
-RACES: Any = [
+RACES = [
     ("bernoulli", {}),
     *(("bernoulli", {"discount": discount}) for discount in (0.5, 0.99)),
     ("bernoulli", {"window": 5}),
@@ -86,15 +76,13 @@ LOG_LIKELIHOODS = {
 
 
 @pytest.mark.parametrize(("name", "options"), RACES)
-def test_race_follows_the_weighted_likelihood(name: str, options: dict[str, Any]) -> None:
+def test_race_follows_the_weighted_likelihood(name, options):
     features, noise = make_data()
     likelihood = make_likelihood(name)
-    means = likelihood.sample(np.exp(noise) / (1 + np.exp(noise)), np.linspace(0.01, 0.99, 60))
-    rewards = np.asarray(means, dtype=float)
+    rewards = likelihood.sample(np.exp(noise) / (1 + np.exp(noise)), np.linspace(0.01, 0.99, 60))
     problem = ContextualProblem(likelihood, Normal(0.0, PRIOR_STD), 3, 2)
     num_lanes, num_decisions = 20, 300  # lanes that know the same, so that few will do
-    agent = agents.RacingThompson(problem, **options)
-    agent.reset(num_lanes, seed=1)
+    agent = started("racing", problem, num_lanes, **options)
     arms = np.array([[1.0, 0.0], [0.0, 1.0], [-0.5, -0.5]])
     shown, first = np.tile(arms, (num_lanes, 1, 1)), np.zeros(num_lanes, dtype=np.int64)
     for i, (row, reward) in enumerate(zip(features, rewards, strict=True)):
@@ -122,19 +110,16 @@ def test_race_follows_the_weighted_likelihood(name: str, options: dict[str, Any]
 
 
 @pytest.mark.parametrize("discount", [0.9, 0.99])
-def test_draws_of_a_discounted_race_are_worth_what_those_of_any_are(discount: float) -> None:
+def test_draws_of_a_discounted_race_are_worth_what_those_of_any_are(discount):
     """With likelihoods of weight 1 in place of their own a draw was worth 0.001 of one."""
     rng = np.random.default_rng(0)
     problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 2, 2)
-    agent = agents.RacingThompson(problem, discount=discount)
-    agent.reset(seed=1)
+    agent, twin = (started("racing", problem, discount=discount) for _ in range(2))
     for i, row in enumerate(rng.standard_normal((300, 2))):
         agent.observe(0, float(rng.random() < 0.5), observation=row)
         if i > 290:  # scaled sites, and those of one fit from the prior
             agent.act(np.eye(2))
     assert agent._posterior.fits.efficiencies.min() > 0.75 and not agent.diagnostics()["doubts"]
-    twin = agents.RacingThompson(problem, discount=discount)
-    twin.reset(seed=1)
     twin.evidence = agent.evidence
     twin.act(np.eye(2))
     fit, anew = agent._posterior.fits.fit, twin._posterior.fits.fit
@@ -146,13 +131,9 @@ def test_draws_of_a_discounted_race_are_worth_what_those_of_any_are(discount: fl
 
 @pytest.mark.parametrize("options", [{"discount": 0.9}, {"window": 13}])
 @pytest.mark.parametrize("name", ["exact", "racing", "laplace"])
-def test_pools_follow_rewards_also_where_weights_sum_to_the_same(
-    name: str, options: dict[str, Any], tmp_path: Any
-) -> None:
+def test_pools_follow_rewards_also_where_weights_sum_to_the_same(name, options, tmp_path):
     """The weights of a full window always do; a pool once stayed what it was before."""
-    likelihood = Gaussian(STD) if name == "exact" else Bernoulli()
-    problem = ContextualProblem(likelihood, Normal(0.0, PRIOR_STD), 3, 2)
-    agent: Any = agents.make_agent(name, problem, **options)
+    agent = started(name, problem_for(name), **options)
     features, noise = make_data()
     learn(agent, features, (noise > 0).astype(float))
     arms = np.array([[1.0, 0.5], [-1.0, 0.2], [0.3, -1.0]])
@@ -170,14 +151,9 @@ def test_pools_follow_rewards_also_where_weights_sum_to_the_same(
 
 @pytest.mark.parametrize("options", [{"discount": 0.9}, {"window": 13}])
 @pytest.mark.parametrize("name", ["exact", "racing"])
-def test_a_saved_agent_goes_on_forgetting(
-    name: str, options: dict[str, Any], tmp_path: Any
-) -> None:
+def test_a_saved_agent_goes_on_forgetting(name, options, tmp_path):
     """A window's rewards leave it with the weights that they came with: one of row 0 does here."""
-    likelihood = Gaussian(STD) if name == "exact" else Bernoulli()
-    agent: Any = agents.make_agent(
-        name, ContextualProblem(likelihood, Normal(0.0, PRIOR_STD), 3, 2), **options
-    )
+    agent = started(name, problem_for(name), **options)
     features, noise = make_data()
     learn(agent, features, (noise > 0).astype(float), WEIGHTS)
     agent.save(tmp_path / "agent")
@@ -191,15 +167,12 @@ def test_a_saved_agent_goes_on_forgetting(
 
 @pytest.mark.parametrize("options", [{}, {"window": 13}])
 @pytest.mark.parametrize("name", ["exact", "racing"])
-def test_totals_of_rows_are_as_many_rewards(name: str, options: dict[str, Any]) -> None:
+def test_totals_of_rows_are_as_many_rewards(name, options):
     """Totals do not leave a window, as they have no order; this one is full twice."""
     features, noise = make_data()
     rewards, contexts = (noise > 0).astype(float), np.array([[1.0, 0.5], [-1.0, 0.2]])
-    likelihood: Any = Gaussian(STD) if name == "exact" else Bernoulli()
-    problem = ContextualProblem(likelihood, Normal(0.0, PRIOR_STD), 2, 2)
-    window = options.get("window", 0)
-    told, repeated = agents.make_agent(name, problem, **options), agents.make_agent(name, problem)
-    told.reset(seed=1)
+    problem, window = problem_for(name, 2), options.get("window", 0)
+    told, repeated = started(name, problem, **options), started(name, problem)
     told.warm_start([2, 0, 3], [1.0, 0.0, 2.0], observation=features[:3])
     told.warm_start([[0, 1], [1, 2]], [[0.0, 0.0], [1.0, 1.0]], observation=[contexts, contexts])
     for row, reward in zip(features[: 2 * window], rewards, strict=False):
@@ -214,11 +187,10 @@ def test_totals_of_rows_are_as_many_rewards(name: str, options: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("options", [{"discount": 0.5}, {"window": 13}])
-def test_old_rows_go(options: dict[str, Any]) -> None:
+def test_old_rows_go(options):
     features = np.random.default_rng(3).standard_normal((2_000, 2))
     problem = ContextualProblem(Gaussian(STD), Normal(0.3, PRIOR_STD), 2, 2)
-    agent = agents.LinUCB(problem, **options)
-    agent.reset(seed=1)
+    agent = started("lin_ucb", problem, **options)
     for row in features:
         agent.observe(0, 1.0, observation=row)
     # Of 17 rows of halved weights, or of 13 in a window, room for 32 is enough.
