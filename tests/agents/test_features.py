@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy import stats
-from surface import assert_played
+from surface import assert_played, started
 
-from agents import RacingThompson, load, make_agent
+from agents import load
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import MultivariateNormal, Normal
@@ -19,13 +19,11 @@ STD = 0.5
 COVARIANCE = np.array([[1.0, 0.5, 0.0], [0.5, 2.0, 0.3], [0.0, 0.3, 1.0]])
 PRIOR = MultivariateNormal([0.2, 0.0, 0.0], COVARIANCE.tolist())
 LINEAR = ContextualProblem(Gaussian(STD), PRIOR, 4, 3)
+LOGISTIC = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 4, 3)
 X = np.random.default_rng(0).normal(size=(6, 4, 3))
 
 
-def started(num_envs=None, problem=LINEAR, name="exact", **options):
-    agent = make_agent(name, problem, **options)
-    agent.reset(num_envs, seed=3)
-    return agent
+exact = partial(started, "exact", LINEAR)
 
 
 def joint(rows, rewards, features):
@@ -41,7 +39,7 @@ def joint(rows, rewards, features):
 
 
 def test_the_closed_form_is_that_of_jointly_normal_rewards(rng):
-    agent, rows, rewards = started(2), [[], []], [[], []]
+    agent, rows, rewards = exact(2), [[], []], [[], []]
     for step in range(30):
         shown = X[[step % 5, rng.integers(6)]]  # some come again, and are collapsed
         actions, paid = agent.act(shown), rng.normal(size=2)
@@ -67,9 +65,9 @@ def test_the_closed_form_is_that_of_jointly_normal_rewards(rng):
 
 
 def test_two_arms_have_exact_probabilities_and_more_have_those_of_draws():
-    agent, features = started(), X[0]
-    pair = ContextualProblem(Gaussian(STD), PRIOR, 2, 3)
-    assert started(problem=pair).has_exact_probabilities and not agent.has_exact_probabilities
+    agent, features = exact(), X[0]
+    pair = started("exact", ContextualProblem(Gaussian(STD), PRIOR, 2, 3))
+    assert pair.has_exact_probabilities and not agent.has_exact_probabilities
     agent.observe(1, 0.7, observation=features)
     for num_arms in (2, 4):
         mean, covariance = joint([features[1]], [0.7], features[:num_arms])
@@ -85,8 +83,7 @@ def test_two_arms_have_exact_probabilities_and_more_have_those_of_draws():
 def test_arms_with_coefficients_of_their_own_have_integrals_and_others_a_pool():
     """Losses are averages of 6,144 draws, within four standard errors of those of a million."""
     rng, ends = np.random.default_rng(0), ([0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.5])
-    problem = ContextualProblem(Gaussian(1.0), Normal(0.0, 1.0), 3, 3)
-    agent = started(problem=problem)
+    agent = started("exact", ContextualProblem(Gaussian(1.0), Normal(0.0, 1.0), 3, 3))
     for row in np.tile(ends, (7, 1)):
         agent.observe(0, rng.normal(), observation=row)
     alone, together = agent.posterior(np.array(ends)), agent.posterior(X[0, :3])
@@ -100,7 +97,7 @@ def test_arms_with_coefficients_of_their_own_have_integrals_and_others_a_pool():
 
 
 def test_equal_features_are_a_tie_that_is_shared():
-    agent = started()
+    agent = exact()
     assert agent.action_probabilities(X[0][[1, 1]]).tolist() == [0.5, 0.5]
     assert agent.action_probabilities(X[0][[1, 1]] * 0).tolist() == [0.5, 0.5]
     assert agent.action_probabilities(X[0][:1]).tolist() == [1.0]
@@ -117,7 +114,7 @@ def test_a_reward_is_for_the_features_of_the_last_act_in_any_of_five_ways():
     ]
     found = []
     for calls in ways:
-        agent = started(2)
+        agent = exact(2)
         agent.act(X[:2])
         for mask, observation in calls:
             agent.observe(actions, rewards, mask, observation=observation)
@@ -126,7 +123,7 @@ def test_a_reward_is_for_the_features_of_the_last_act_in_any_of_five_ways():
 
 
 def test_a_saved_agent_still_knows_which_features_wait_for_a_reward(tmp_path):
-    agent = started(2)
+    agent = exact(2)
     agent.act(X[:2])
     agent.observe([1, 1], [1.0, 0.0], np.array([True, False]))
     agent.save(tmp_path / "agent")
@@ -139,7 +136,7 @@ def test_a_saved_agent_still_knows_which_features_wait_for_a_reward(tmp_path):
 
 
 def test_a_late_reward_leaves_the_features_of_the_last_act_for_their_own():
-    late, prompt = started(), started()
+    late, prompt = exact(), exact()
     first = late.act(X[0])
     second = late.act(X[1])
     late.observe(first, 1.0, observation=X[0][first])
@@ -152,7 +149,7 @@ def test_a_late_reward_leaves_the_features_of_the_last_act_for_their_own():
 
 def test_a_run_takes_any_number_of_arms_at_each_step():
     for name in ("exact", "random", "epsilon_greedy", "top_two", "bayes_ucb"):
-        agent = started(name=name)
+        agent = started(name, LINEAR)
         for num_arms in (2, 9, 1, 4):
             features = np.random.default_rng(num_arms).normal(size=(num_arms, 3))
             assert agent.action_probabilities(features).shape == (num_arms,)
@@ -164,10 +161,10 @@ def test_a_run_takes_any_number_of_arms_at_each_step():
 NAN = np.where(np.eye(4, 3, dtype=bool), np.nan, X[0])
 SHAPE = "be features of shape (K, 3)"
 GIVEN, ROW = {"observation": X[0]}, {"observation": X[0, 0, :2]}
-GIVEN_ROWS = {"observation": X[0]}
 FINITE = "observation must have finite features, of at most 1e+100, got nan."
 NEEDED = "observation must be given where"
 ROWS, TOTALS = "be features of shape (4, K, 3), or (4, 3) of the arm pulled", [1.0, 0, 0, 0]
+HELD, SIZES = "counts must have shape (4, 4), as the", "weight must have shape (1,), got"
 WEIGHT = "weight must be a number above 0 and at most 2**53, got "
 BAD_FEATURES = [
     ("act", (), {}, TypeError, f"observation must {SHAPE}, got None."),
@@ -181,32 +178,20 @@ BAD_FEATURES = [
     ("observe", (0, 0.5), ROW, ValueError, f"{SHAPE}, or (3,) of the arm pulled, got shape (2,)."),
     ("observe", (0, 0.5), {}, TypeError, NEEDED),
     ("warm_start", ([1, 0, 0, 0], TOTALS), {}, TypeError, f"observation must {ROWS}, got None."),
-    ("warm_start", ([1, 0, -2, 0], TOTALS), GIVEN_ROWS, ValueError, "got -2.0 for row 2."),
-    ("warm_start", ([0, 0, 0, 0], TOTALS), GIVEN_ROWS, ValueError, "got 1.0 for row 0."),
-    ("warm_start", ([[1, 1]], [[0.0, 1]]), GIVEN_ROWS, ValueError, "got shape (4, 3)."),
-    (
-        "warm_start",
-        (TOTALS, TOTALS),
-        {"observation": X[:4]},
-        ValueError,
-        "counts must have shape (4, 4), as the features",
-    ),
+    ("warm_start", ([1, 0, -2, 0], TOTALS), GIVEN, ValueError, "got -2.0 for row 2."),
+    ("warm_start", ([0, 0, 0, 0], TOTALS), GIVEN, ValueError, "got 1.0 for row 0."),
+    ("warm_start", ([[1, 1]], [[0.0, 1]]), GIVEN, ValueError, "got shape (4, 3)."),
+    ("warm_start", (TOTALS, TOTALS), {"observation": X[:4]}, ValueError, HELD),
     ("act", (1e101 * X[0],), {}, ValueError, "must have finite features, of at most 1e+100, got"),
     ("observe", (0, 0.5), GIVEN | {"weight": 0.0}, ValueError, f"{WEIGHT}0.0."),
     ("observe", (0, 0.5), GIVEN | {"weight": np.nan}, ValueError, f"{WEIGHT}nan."),
     ("observe", (0, 0.5), GIVEN | {"weight": "2"}, TypeError, f"{WEIGHT}'2'."),
-    (
-        "observe",
-        (0, 0.5),
-        GIVEN | {"weight": [1.0, 2.0]},
-        ValueError,
-        "weight must have shape (1,), got",
-    ),
+    ("observe", (0, 0.5), GIVEN | {"weight": [1.0, 2.0]}, ValueError, SIZES),
 ]
 
 
 def test_lanes_have_features_each_and_bad_problems_are_refused():
-    agent = started(2)
+    agent = exact(2)
     for wrong in (X[:3], X[0]):
         with pytest.raises(ValueError, match=re.escape("of shape (2, K, 3), got shape")):
             agent.act(wrong)
@@ -221,7 +206,7 @@ def test_lanes_have_features_each_and_bad_problems_are_refused():
 
 @pytest.mark.parametrize(("method", "arguments", "options", "error", "text"), BAD_FEATURES)
 def test_bad_calls_are_refused_and_nothing_is_learned(method, arguments, options, error, text):
-    agent, twin = started(), started()
+    agent, twin = exact(), exact()
     for each in (agent, twin):
         each.observe(each.act(X[0]), 0.5)
     with pytest.raises(error, match=re.escape(text)):
@@ -232,7 +217,7 @@ def test_bad_calls_are_refused_and_nothing_is_learned(method, arguments, options
 
 
 def test_a_lane_that_begins_again_has_no_features_for_a_reward():
-    agent = started(2)
+    agent = exact(2)
     agent.act(X[:2])
     agent.reset_lanes(np.array([True, False]))
     agent.observe([0, 0], [1.0, 1.0], np.array([False, True]))
@@ -242,7 +227,7 @@ def test_a_lane_that_begins_again_has_no_features_for_a_reward():
 
 
 def test_a_lane_that_begins_again_learns_as_a_fresh_one():
-    agent, fresh = started(2), started(2)
+    agent, fresh = exact(2), exact(2)
     for row in X[:3, 0]:
         agent.observe([0, 0], [1.0, 2.0], observation=[row, row])
     agent.act(X[:2])  # from here on roots are kept
@@ -257,23 +242,21 @@ def test_a_lane_that_begins_again_learns_as_a_fresh_one():
 @pytest.mark.parametrize("name", ["racing", "laplace"])
 def test_probabilities_after_a_reset_are_those_of_a_fresh_agent(name):
     """They were once those before it, if as many rewards of the same rows had been asked about."""
-    problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 4, 3)
-    agent, fresh = (started(2, problem, name) for _ in range(2))
+    agent, fresh = (started(name, LOGISTIC, 2) for _ in range(2))
 
-    def observe(each, reward):
+    def observe(each, reward, mask=None):
         for _ in range(3):
-            each.observe([0, 0], [reward, reward], observation=X[:2])
+            each.observe([0, 0], [reward, reward], mask, observation=X[:2])
 
     observe(fresh, 0.0)
     expected = fresh.action_probabilities(X[2:4])
     observe(agent, 1.0)
     before = agent.action_probabilities(X[2:4])
-    agent.reset(2, seed=3)
+    agent.reset(2, seed=1)
     observe(agent, 0.0)
     np.testing.assert_array_equal(agent.action_probabilities(X[2:4]), expected)
     agent.reset_lanes(np.array([True, False]))
-    for _ in range(3):
-        agent.observe([0, 0], [1.0, 1.0], [True, False], observation=X[:2])
+    observe(agent, 1.0, [True, False])
     found = agent.action_probabilities(X[2:4])
     # The lanes' draws are not the same; 4,096 of them are off by .03 at most.
     np.testing.assert_allclose(found, [before[0], expected[1]], atol=0.03)
@@ -284,16 +267,15 @@ def test_probabilities_after_a_reset_are_those_of_a_fresh_agent(name):
 def test_rows_of_next_to_nothing_say_nothing(likelihood):
     """Radial features far from their centres are such; probabilities were NaN from there on."""
     problem = ContextualProblem(likelihood, Normal(0.0, 1.0), 4, 3)
-    agent, fresh = (started(None, problem, "racing") for _ in range(2))
+    agent, fresh = (started("racing", problem) for _ in range(2))
     agent.observe(0, 1.0, observation=np.array([1e-155, 0.0, 0.0]))
-    np.testing.assert_allclose(
-        agent.action_probabilities(X[0]), fresh.action_probabilities(X[0]), atol=0.03
-    )
+    found, expected = (each.action_probabilities(X[0]) for each in (agent, fresh))
+    np.testing.assert_allclose(found, expected, atol=0.03)
 
 
 @pytest.mark.parametrize("name", ["racing", "laplace", "smc"])
 def test_draws_of_means_are_worth_as_many_as_those_of_the_coefficients(name):
-    agent = started(name=name)
+    agent = started(name, LINEAR)
     agent.observe(0, 1.0, observation=X[0])
     snapshot = agent.posterior(X[0])
     size = snapshot.effective_sample_size()
@@ -304,7 +286,7 @@ def test_draws_of_means_are_worth_as_many_as_those_of_the_coefficients(name):
 
 @pytest.mark.parametrize("name", ["exact", "racing", "laplace", "smc"])
 def test_a_posterior_without_features_knows_coefficients_alone(name):
-    agent = started(name=name)
+    agent = started(name, LINEAR)
     agent.observe(0, 1.0, observation=X[0])
     snapshot = agent.posterior()
     assert snapshot.coefficients.mean().shape == snapshot.coefficients.std().shape == (3,)
@@ -319,14 +301,11 @@ def test_a_posterior_without_features_knows_coefficients_alone(name):
         snapshot.mean()
 
 
-LOGISTIC = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 4, 3)
-
-
 def test_lin_ucb_with_a_block_of_features_an_arm_is_algorithm_1_of_its_paper(rng):
     """Li et al. (2010): A_a = I + D' D and b_a = D' c of each arm's own visits."""
     num_arms, size, alpha = 4, 3, 0.7
     problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), num_arms, num_arms * size)
-    agent = started(problem=problem, name="lin_ucb", alpha=alpha)
+    agent = started("lin_ucb", problem, alpha=alpha)
     a, b = np.tile(np.eye(size), (num_arms, 1, 1)), np.zeros((num_arms, size))
     for _ in range(50):
         x, reward = rng.normal(size=size), float(rng.random() < 0.4)
@@ -341,8 +320,7 @@ def test_lin_ucb_with_a_block_of_features_an_arm_is_algorithm_1_of_its_paper(rng
 
 
 def test_what_means_nothing_with_features_is_refused():
-    agent = RacingThompson(LOGISTIC)
-    agent.reset(seed=0)
+    agent = started("racing", LOGISTIC)
     for ask in (agent.race, lambda: agent.counts, lambda: agent.sums):
         with pytest.raises(TypeError, match="must be asked where arms have no features"):
             ask()

@@ -13,16 +13,10 @@ from geometric import Geometric
 from gymnasium.error import ResetNeeded
 from last_paid import LastPaid
 from refusals import check_refusals
+from surface import started
 
 import agents
-from agents import (
-    BayesOptimal,
-    ExactThompson,
-    RacingThompson,
-    SlidingWindow,
-    SMCThompson,
-    make_agent,
-)
+from agents import ExactThompson, make_agent
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import TruncatedNormal
 from bandit_gym.priors.mixtures import HierarchicalBeta
@@ -34,19 +28,20 @@ OWN = BanditProblem(Geometric(), TruncatedNormal(2.0, 1.0, 1.1, 6.0), 3)
 HIDDEN = BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 8.0], [8.0, 2.0]), 4)
 PARTICLES = {"num_particles": 40}
 CASES = {
-    "exact": ExactThompson(BERNOULLI),
-    "discounted_gittins": make_agent("discounted_gittins", BERNOULLI),
-    "optimal": BayesOptimal(BERNOULLI, horizon=30),
-    "table": ExactThompson(TABLE),
-    "fading particles": SMCThompson(TABLE, discount=0.9, **PARTICLES),
-    "window": SlidingWindow(TABLE, window=5),
-    "own likelihood": ExactThompson(OWN),
-    "populations": SMCThompson(TABLE, **PARTICLES),
-    "schedule": SMCThompson.paper(HIDDEN, num_particles=[*range(20, 60)]),
-    "joint populations": SMCThompson(HIDDEN, **PARTICLES),
-    "mixture": RacingThompson(HIDDEN),
-    "greedy": make_agent("greedy", BERNOULLI),
+    "exact": ("exact", BERNOULLI, {}),
+    "discounted_gittins": ("discounted_gittins", BERNOULLI, {"discount": 0.9}),
+    "optimal": ("optimal", BERNOULLI, {"horizon": 30}),
+    "table": ("exact", TABLE, {}),
+    "fading particles": ("smc", TABLE, PARTICLES | {"discount": 0.9}),
+    "window": ("sliding_window", TABLE, {"window": 5}),
+    "own likelihood": ("exact", OWN, {}),
+    "populations": ("smc", TABLE, PARTICLES),
+    "schedule": ("smc_paper", HIDDEN, {"num_particles": [*range(20, 60)]}),
+    "joint populations": ("smc", HIDDEN, PARTICLES),
+    "mixture": ("racing", HIDDEN, {}),
+    "greedy": ("greedy", BERNOULLI, {}),
 }
+CASES = {case: make_agent(name, of, **given) for case, (name, of, given) in CASES.items()}
 
 
 def play(agent, num_steps, seed):
@@ -129,8 +124,7 @@ def test_class_of_ones_own_is_given_and_says_what_it_remembers(tmp_path):
 
 
 def test_values_of_any_shape_come_back_as_they_were(tmp_path):
-    agent = LastPaid(BERNOULLI)
-    agent.reset(1, seed=0)
+    agent = started(LastPaid, BERNOULLI, 1)
     grid = np.asfortranarray(np.arange(6.0).reshape(2, 3)).T
     agent.history = [{"a": 1, "b": [True, None, 0.1, "text"]}, np.array(3), grid, np.zeros((0, 2))]
     agent.save(tmp_path / "agent")
@@ -149,8 +143,7 @@ def test_state_that_is_no_data_or_that_a_class_does_not_tell_is_refused(tmp_path
         (LastPaid, [{0: 3}], "state must have texts for keys of its dicts"),
         (Silent, [print], "Silent must have state_names to be saved"),
     ):
-        agent = agent_class(BERNOULLI)
-        agent.reset(1, seed=0)
+        agent = started(agent_class, BERNOULLI, 1)
         agent.history = history
         with pytest.raises(TypeError, match=text):
             agent.save(tmp_path / "agent")

@@ -45,6 +45,12 @@ def _history(name):
     return _problem(likelihood, prior, 4), np.array(counts), np.array(sums, dtype=float)
 
 
+def _assert_first(problem, counts, sums, expected, atol=1e-6):
+    """Compare the chance that the first of two arms is the better one."""
+    found = action_probabilities(problem, counts, sums)
+    np.testing.assert_allclose(found, [expected, 1 - expected], atol=atol)
+
+
 def _beta_exceeds(a, b, c, d):
     """Return P(Beta(a, b) > Beta(c, d)) for an integer a, by the sum over i = 0 ... a - 1."""
     i = np.arange(a)
@@ -59,9 +65,7 @@ def test_probabilities_match_the_normal_difference_of_two_gaussian_arms(counts):
     precision = 1 + counts / std**2
     mean = sums / std**2 / precision
     expected = stats.norm.cdf((mean[0] - mean[1]) / np.sqrt((1 / precision).sum()))
-    problem = _problem(Gaussian(std), Normal(0.0, 1.0))
-    probabilities = action_probabilities(problem, counts, sums)
-    np.testing.assert_allclose(probabilities, [expected, 1 - expected], atol=1e-6)
+    _assert_first(_problem(Gaussian(std), Normal(0.0, 1.0)), counts, sums, expected)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +82,7 @@ def test_probabilities_match_the_normal_difference_of_two_gaussian_arms(counts):
 def test_probabilities_match_the_finite_sum_of_two_beta_arms(counts, sums):
     (a, c), (b, d) = np.array(sums) + 1, np.subtract(counts, sums) + 1
     # The sum adds up to a million terms whose logarithms are rounded at about 1e-9.
-    expected = _beta_exceeds(a, b, c, d)
-    probabilities = action_probabilities(UNIFORM_ARMS, counts, sums)
-    np.testing.assert_allclose(probabilities, [expected, 1 - expected], atol=1e-6)
+    _assert_first(UNIFORM_ARMS, counts, sums, _beta_exceeds(a, b, c, d))
 
 
 @pytest.mark.parametrize("counts", [(0, 0), (2, 9), (1000, 3), (10**6, 10**6)])
@@ -88,9 +90,7 @@ def test_probabilities_match_the_beta_law_of_two_exponential_arms(counts):
     shape, scale = 2.0 + np.array(counts), 3.0 + np.array(counts) * [1.0, 1.0005]
     # The arm with the smaller rate is better, and rates are Gamma(shape, scale).
     expected = special.betainc(*shape, scale[0] / scale.sum())
-    problem = _problem(Exponential(), InverseGamma(2.0, 3.0))
-    probabilities = action_probabilities(problem, counts, scale - 3.0)
-    np.testing.assert_allclose(probabilities, [expected, 1 - expected], atol=1e-6)
+    _assert_first(_problem(Exponential(), InverseGamma(2.0, 3.0)), counts, scale - 3.0, expected)
 
 
 @pytest.mark.parametrize("counts", [(0, 0), (2, 9), (1000, 3), (10**6, 10**6)])
@@ -98,14 +98,12 @@ def test_probabilities_match_the_beta_law_of_two_poisson_arms(counts):
     sums = np.floor(np.array(counts) * [1.0, 1.0005])
     shape, rate = 0.5 + sums, 2.0 + np.array(counts)
     expected = special.betainc(*shape[::-1], rate[1] / rate.sum())
-    probabilities = action_probabilities(_problem(Poisson(), Gamma(0.5, 2.0)), counts, sums)
-    np.testing.assert_allclose(probabilities, [expected, 1 - expected], atol=1e-6)
+    _assert_first(_problem(Poisson(), Gamma(0.5, 2.0)), counts, sums, expected)
 
 
 def test_probabilities_are_certain_when_supports_are_apart():
     prior = TruncatedNormal(0.5, 1.0, low=(0.0, 0.6), high=(0.4, 1.0))
-    probabilities = action_probabilities(_problem(Bernoulli(), prior), [0, 3], [0, 0])
-    np.testing.assert_allclose(probabilities, [0.0, 1.0], atol=1e-6)
+    _assert_first(_problem(Bernoulli(), prior), [0, 3], [0, 0], 0.0)
 
 
 def test_probabilities_match_weighted_draws_when_the_prior_is_not_conjugate(rng):
@@ -133,21 +131,20 @@ def test_probabilities_find_the_narrow_bulks_of_a_user_prior():
     likelihoods = np.array([0.3**4 * 0.7, 0.6**4 * 0.4])
     low, high = likelihoods / likelihoods.sum()
     expected = 0.5 * high + 0.25 * (low + high)  # the other arm is low, or the spikes are the same
-    probabilities = action_probabilities(_problem(Bernoulli(), Spikes()), counts, sums)
     # Within a spike the likelihood is flat to (4 / 0.3) * 1e-6 per standard deviation.
-    np.testing.assert_allclose(probabilities, [expected, 1 - expected], atol=4 * 4 / 0.3 * 1e-6)
+    problem, flat = _problem(Bernoulli(), Spikes()), 4 / 0.3 * 1e-6
+    _assert_first(problem, counts, sums, expected, atol=4 * flat)
 
 
 def test_two_cauchy_arms_have_the_law_of_their_difference_which_is_cauchy():
     prior = OnlyArmDensities(stats.cauchy(loc=[3.0, 0.0], scale=[2.0, 1.0]), (-np.inf, np.inf))
-    probabilities = action_probabilities(_problem(Gaussian(), prior), [0, 0], [0, 0])
-    np.testing.assert_allclose(probabilities[0], stats.cauchy.sf(0, loc=3.0, scale=3.0), atol=1e-6)
+    expected = stats.cauchy.sf(0, loc=3.0, scale=3.0)
+    _assert_first(_problem(Gaussian(), prior), [0, 0], [0, 0], expected)
 
 
 def test_probabilities_take_an_improper_prior_when_every_arm_has_data():
-    probabilities = action_probabilities(_problem(Gaussian(), Flat()), [4, 4], [2.0, 0.0])
     expected = stats.norm.cdf(0.5 / np.sqrt(0.5))
-    np.testing.assert_allclose(probabilities[0], expected, atol=1e-6)
+    _assert_first(_problem(Gaussian(), Flat()), [4, 4], [2.0, 0.0], expected)
 
 
 CUT = TruncatedNormal(0.0, 1.0, low=-1.0, high=1.0)
@@ -159,9 +156,7 @@ OUT_OF_REACH = [
 
 
 @pytest.mark.parametrize(("problem", "counts", "sums", "tolerance", "text"), OUT_OF_REACH)
-def test_a_tolerance_out_of_reach_raises_with_the_achieved_error(
-    problem, counts, sums, tolerance, text
-):
+def test_a_tolerance_out_of_reach_tells_the_achieved_error(problem, counts, sums, tolerance, text):
     with pytest.raises(ToleranceError, match=text) as caught:
         action_probabilities(problem, counts, sums, tolerance=tolerance)
     assert caught.value.error > tolerance
@@ -209,8 +204,7 @@ def test_spikes_beside_flat_laws_are_found_some_standard_errors_from_the_data(wi
         counts = [count, 40]
         sums = [0.3 * count + num_errors * np.sqrt(count), 13.0]
         expected = _mixture_exceeds(laws, weights, counts, sums)
-        probabilities = action_probabilities(_problem(Gaussian(), prior), counts, sums)
-        np.testing.assert_allclose(probabilities[0], expected, atol=1e-6)
+        _assert_first(_problem(Gaussian(), prior), counts, sums, expected)
 
 
 def test_rare_law_of_a_mixture_is_found_where_no_draw_of_the_prior_shows_it():
@@ -218,12 +212,11 @@ def test_rare_law_of_a_mixture_is_found_where_no_draw_of_the_prior_shows_it():
     prior = Mixture([Normal(*law) for law in laws], weights)
     counts, sums = [3, 20], [15.0, 97.0]
     expected = _mixture_exceeds(laws, weights, counts, sums)
-    probabilities = action_probabilities(_problem(Gaussian(), prior), counts, sums)
-    np.testing.assert_allclose(probabilities[0], expected, atol=1e-6)
+    _assert_first(_problem(Gaussian(), prior), counts, sums, expected)
 
 
 @pytest.mark.parametrize(
-    ("prior", "num_arms"), [(Beta(2.0, 2.0), 100), (spike_and_slab(0.5, 1e-3, Beta(1, 1), 0.5), 20)]
+    ("prior", "num_arms"), [(Beta(2.0, 2.0), 100), (spike_and_slab(0.5, 1e-3, Beta(1, 1), 0.5), 8)]
 )
 def test_equal_arms_among_many_are_equally_likely(prior, num_arms):
     half = num_arms // 2

@@ -5,7 +5,7 @@ import pytest
 from families import CONJUGATE_PROBLEMS, names_with, typical_mean
 from surface import started
 
-from agents import SlidingWindow, SMCThompson
+from agents import SlidingWindow
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
 from bandit_gym.priors import Beta, InverseGamma, Normal
 from bandit_gym.problem import BanditProblem
@@ -69,8 +69,7 @@ def test_every_rule_forgets_what_has_left_its_window(rule):
 
 
 def test_particles_follow_several_rewards_that_come_between_two_decisions():
-    agent = SMCThompson(PROBLEM, num_particles=20_000, window=2)
-    agent.reset(seed=0)
+    agent = started("smc", PROBLEM, num_particles=20_000, window=2)
     agent.observe(0, 0.0)
     agent.act(), agent.observe(0, 1.0), agent.observe(0, 1.0)
     # Left are two ones: Beta(3, 1), of deviation .194; the particles are worth 5,000 and more.
@@ -79,8 +78,7 @@ def test_particles_follow_several_rewards_that_come_between_two_decisions():
 
 def test_particles_follow_a_reward_that_takes_the_place_of_another():
     problem = BanditProblem(Gaussian(1.0), Normal(0.0, 3.0), 2)
-    agent = SMCThompson(problem, num_particles=20_000, window=1)
-    agent.reset(seed=0)
+    agent = started("smc", problem, num_particles=20_000, window=1)
     for reward in (0.0, 5.0):
         agent.act(), agent.observe(0, reward)
     # The posterior of a reward of 5 is Normal(4.5, .95); particles are worth 1,000 and more.

@@ -1,14 +1,16 @@
 """Graded rewards: fractions of success that count by the likelihood of rewards of 0 or 1."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
 from refusals import check_refusals
 from scipy import stats
+from surface import started
 
-import agents
 import bandit_gym as bg
+from agents import make_agent
 from bandit_gym.likelihoods import Bernoulli, likelihood_from_dict
 from bandit_gym.priors import Beta, Normal, TruncatedNormal
 
@@ -57,8 +59,7 @@ def test_rewards_rise_with_the_mean_up_to_its_ends():
 
 
 def test_the_quasi_posterior_counts_fractions_of_success():
-    agent = agents.ExactThompson(PROBLEM)
-    agent.reset(seed=1)
+    agent = started("exact", PROBLEM)
     for reward in (0.25, 0.5, 0.5):
         agent.observe(0, reward)
     law = stats.beta(2 + 1.25, 3 + 3 - 1.25)
@@ -69,22 +70,18 @@ def test_the_quasi_posterior_counts_fractions_of_success():
 
 
 @pytest.mark.parametrize("prior", [Beta(2.0, 3.0), TruncatedNormal(0.4, 0.3)])
-@pytest.mark.parametrize("name", ["RacingThompson", "SMCThompson"])
-def test_samplers_have_the_probabilities_of_the_quasi_posterior(name, prior):
+@pytest.mark.parametrize(("name", "num_lanes"), [("racing", 4000), ("smc", 1000)])
+def test_samplers_have_the_probabilities_of_the_quasi_posterior(name, num_lanes, prior):
     problem = bg.BanditProblem(GRADED, prior, 3)
     exact = bg.action_probabilities(problem, COUNTS, SUMS)
-    num_lanes = {"RacingThompson": 4000, "SMCThompson": 1000}[name]
-    agent = getattr(agents, name)(problem)
-    agent.reset(num_lanes, seed=2)
-    agent.warm_start(COUNTS, SUMS)
+    agent = started(name, problem, num_lanes, COUNTS, SUMS)
     found = np.bincount(agent.act(), minlength=3) / num_lanes
     # five standard deviations of a frequency, and 0.01 for what 1,000 particles miss
     assert (np.abs(found - exact) < 5 * np.sqrt(exact * (1 - exact) / num_lanes) + 0.01).all()
 
 
 def test_particles_weigh_single_fractions_as_the_likelihood_does():
-    agent = agents.SMCThompson(PROBLEM, resampling="never", num_particles=200_000)
-    agent.reset(seed=3)
+    agent = started("smc", PROBLEM, resampling="never", num_particles=200_000)
     agent.observe(0, 0.25)
     law = stats.beta(2.25, 3.75)
     tolerance = 5 * law.std() / 100_000**0.5  # five standard errors, if half the particles count
@@ -92,21 +89,16 @@ def test_particles_weigh_single_fractions_as_the_likelihood_does():
 
 
 def test_features_take_fractions():
-    problem = bg.ContextualProblem(GRADED, Normal(0.0, 1.0), num_arms=2, num_features=2)
-    agent = agents.LaplaceThompson(problem)
-    agent.reset(seed=4)
+    agent = started("laplace", bg.ContextualProblem(GRADED, Normal(0.0, 1.0), 2, 2))
     agent.observe(agent.act(np.eye(2)), 0.75)
 
 
 @pytest.mark.parametrize("num_envs", [None, 2])
 def test_environments_pay_fractions_of_the_mean(num_envs):
     settings = {"num_arms": 2, "means": [0.3, 0.6], "graded": True, "concentration": 4}
-    if num_envs is None:
-        env = bg.make("BernoulliBandit-v0", **settings)
-    else:
-        env = bg.make_vec("BernoulliBandit-v0", num_envs=num_envs, **settings)
+    make = bg.make if num_envs is None else partial(bg.make_vec, num_envs=num_envs)
+    env, actions = make("BernoulliBandit-v0", **settings), np.ones(num_envs or (), dtype=int)
     env.reset(seed=5)
-    actions = 1 if num_envs is None else np.ones(num_envs, dtype=int)
     rewards = np.concatenate([np.ravel(env.step(actions)[1]) for _ in range(500)])
     assert ((rewards > 0) & (rewards < 1)).all()
     assert abs(rewards.mean() - 0.6) < 5 * np.sqrt(0.24 / 5 / len(rewards))
@@ -120,12 +112,12 @@ def test_compare_plays_a_problem_with_graded_rewards():
 
 
 def test_what_plans_on_rewards_of_0_or_1_and_fitted_priors_refuse():
-    make, plain = agents.make_agent, bg.BanditProblem(Bernoulli(), Beta(2.0, 3.0), 3)
+    plain = bg.BanditProblem(Bernoulli(), Beta(2.0, 3.0), 3)
     for name, options in PLANNERS.items():
-        make(name, plain, **options)
+        make_agent(name, plain, **options)
     parts = ValueError, "problem.likelihood must ", "Bernoulli(graded=True"
     planners = [(name, options, *parts) for name, options in PLANNERS.items()]
-    check_refusals(lambda name, options: make(name, PROBLEM, **options), planners)
+    check_refusals(lambda name, options: make_agent(name, PROBLEM, **options), planners)
     check_refusals(lambda horizon: bg.optimal_regret(PROBLEM, horizon), [(5, *parts)])
     fitted = COUNTS, SUMS, ValueError, "likelihood must have rewards of 0 or 1"
     check_refusals(lambda counts, sums: bg.fit_prior(GRADED, counts, sums), [fitted])

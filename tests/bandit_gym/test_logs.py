@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from refusals import check_refusals
+from surface import started
 
-from agents import ExactThompson, RacingThompson
 from bandit_gym import BanditProblem
 from bandit_gym.contexts import disjoint
 from bandit_gym.likelihoods import Bernoulli
@@ -106,8 +106,7 @@ def test_fitted_propensities_are_shares_of_a_group():
 def test_observing_a_log_is_observing_its_rows(num_envs):
     log, shape = read_log(TABLE, arm="ad", reward="click"), num_envs or ()
     for options in ({}, {"discount": 0.5}, {"window": 2}):
-        first, second = (ExactThompson(PROBLEM, **options) for _ in range(2))
-        first.reset(num_envs, seed=1), second.reset(num_envs, seed=1)
+        first, second = (started("exact", PROBLEM, num_envs, **options) for _ in range(2))
         first.observe_log(log)
         for action, reward in zip(log.actions, log.rewards, strict=True):
             second.observe(np.full(shape, action), np.full(shape, reward))
@@ -122,9 +121,7 @@ def test_observing_a_log_with_features_is_observing_its_rows(num_envs):
     problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), num_arms=2, num_features=4)
     features = disjoint(log.features, num_arms=2)
     pulled = features[np.arange(4), log.actions]
-    first, second, third = (RacingThompson(problem) for _ in range(3))
-    for agent in (first, second, third):
-        agent.reset(num_envs, seed=1)
+    first, second, third = (started("racing", problem, num_envs) for _ in range(3))
     with pytest.raises(TypeError, match=r"observation must be features of shape \(4, K, 4\), or"):
         first.observe_log(log)
     with pytest.raises(ValueError, match="observation must have the log's 2 arms, got 1"):
@@ -142,8 +139,7 @@ def test_observing_a_log_with_features_is_observing_its_rows(num_envs):
 
 
 def test_a_log_that_does_not_fit_changes_nothing():
-    agent = ExactThompson(PROBLEM)
-    agent.reset(seed=1)
+    agent = started("exact", PROBLEM)
     with pytest.raises(ValueError, match="log must have 2 arms, got 3"):
         agent.observe_log(read_log(TABLE, arm="ad", reward="click", arms="abc"))
     with pytest.raises(ValueError, match="must be 0 or 1"):

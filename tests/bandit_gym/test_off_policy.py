@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from refusals import check_refusals
+from surface import started
 
-from agents import MOSS, ExactThompson, LinUCB
+from agents import ExactThompson
 from bandit_gym.contexts import disjoint
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.logs import Log, fit_propensities
@@ -16,6 +17,7 @@ from bandit_gym.off_policy import WEIGHTED, evaluate, replay
 from bandit_gym.priors import Beta, Normal
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
+PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
 MEANS = np.array([0.1, 0.3, 0.5])
 LOGGING, TARGET = np.array([0.2, 0.5, 0.3]), np.array([0, 0.2, 0.8])
 
@@ -25,6 +27,12 @@ def make_log(num_rows=4000):
     actions = rng.choice(3, num_rows, p=LOGGING)
     rewards = (rng.random(num_rows) < MEANS[actions]).astype(float)
     return Log(actions, rewards, (0, 1, 2), LOGGING[actions])
+
+
+def make_changing():
+    """Return propensities of the log that were lower in its first half."""
+    log = make_log()
+    return np.where(np.arange(len(log)) < 2000, 0.8, 1.2) * log.propensities
 
 
 @pytest.mark.parametrize("estimator", WEIGHTED)
@@ -71,19 +79,16 @@ def test_a_log_without_propensities_and_what_is_no_policy_are_refused():
 
 def test_a_learned_policy_and_a_log_of_one_are_warned_of():
     log = make_log()
-    agent = ExactThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3))
-    agent.reset(seed=0)
+    agent = started("exact", PROBLEM)
     agent.observe_log(log)
     with pytest.warns(UserWarning, match="policy has learned from 4,000 rewards"):
         evaluate(agent, log)
-    changing = np.where(np.arange(len(log)) < 2000, 0.8, 1.2) * log.propensities
     with pytest.warns(UserWarning, match="propensities that vary for an arm"):
-        evaluate(TARGET, Log(log.actions, log.rewards, log.arms, changing))
+        evaluate(TARGET, Log(log.actions, log.rewards, log.arms, make_changing()))
 
 
 def test_logs_whose_policy_may_have_learned_are_warned_of_once_unless_it_is_said():
-    log = make_log()
-    changing = np.where(np.arange(len(log)) < 2000, 0.8, 1.2) * log.propensities
+    log, changing = make_log(), make_changing()
     features = np.random.default_rng(1).normal(size=(len(log), 1))
     for visitors in (None, features):
         varied = Log(log.actions, log.rewards, log.arms, changing, visitors)
@@ -98,7 +103,7 @@ def test_logs_whose_policy_may_have_learned_are_warned_of_once_unless_it_is_said
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 evaluate(TARGET, each, "ips", logger=logger)
-            assert [*map(str, (one.filename for one in caught))] == [__file__] * num_warnings
+            assert [one.filename for one in caught] == [__file__] * num_warnings
     with pytest.raises(ValueError, match="logger must be one of 'learned', 'frozen', got 'fixed'"):
         evaluate(TARGET, log, logger="fixed")
 
@@ -114,9 +119,8 @@ def test_a_weight_that_decides_alone_is_named_and_can_be_cut(estimator, least):
     log = Log(log.actions, log.rewards, log.arms, propensities, features)
     with pytest.warns(UserWarning, match=f"row {row} of the log, from 0, has 100 % of all weight"):
         alone = evaluate(TARGET, log, estimator, logger="frozen")
-    assert (
-        alone.effective_sample_size == pytest.approx(1) and np.isnan([alone.low, alone.high]).all()
-    )
+    assert alone.effective_sample_size == pytest.approx(1)
+    assert np.isnan([alone.low, alone.high]).all()
     cut = evaluate(TARGET, log, estimator, clip=5, logger="frozen")
     assert cut.num_clipped == 1 and alone.num_clipped == 0
     # The cut row moves a mean of 2,000 by at most its weight, 5 / 2000, and its true one, 8/3.
@@ -168,8 +172,7 @@ def test_coverage_on_logs_of_thompson_sampling_is_what_the_page_says():
     num_logs, num_steps = 300, 1000
     rng, lanes = np.random.default_rng(0), np.arange(num_logs)
     means = rng.random((num_logs, 3))
-    agent = ExactThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3))
-    agent.reset(num_logs, seed=0)
+    agent = started("exact", PROBLEM, num_logs)
     columns = []
     for _ in range(num_steps):
         probabilities, actions = agent.action_probabilities(), agent.act()
@@ -235,14 +238,18 @@ class Always:
         self.seen.append((action, reward))
 
 
+def make_uniform():
+    """Return the log as if arms had been drawn evenly."""
+    log = make_log()
+    return Log(log.actions, log.rewards, log.arms, np.full(len(log), 1 / 3))
+
+
 def test_replay_shows_an_agent_the_rows_of_its_own_arms_alone():
-    log, agent = make_log(), Always(2)
-    uniform = Log(log.actions, log.rewards, log.arms, np.full(len(log), 1 / 3))
+    log, agent, uniform = make_log(), Always(2), make_uniform()
     found = replay(lambda: agent, uniform)
     assert found.num_rows == len(agent.seen) == log.counts[2]
     assert found.value == pytest.approx(log.sums[2] / log.counts[2])
-    timed = MOSS(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3), horizon=2000)
-    timed.reset(seed=0)
+    timed = started("moss", PROBLEM, horizon=2000)
     assert replay(lambda: timed, uniform).num_rows == timed.lane_decisions.sum()
     fewer = ExactThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2))
     with pytest.raises(TypeError, match="make_agent must return an agent, got None"):
@@ -256,8 +263,7 @@ def test_replay_shows_an_agent_the_rows_of_its_own_arms_alone():
 
 
 def test_replay_is_worth_values_and_costs_of_all_rows_or_each():
-    log, agent = make_log(), Always(2)
-    uniform = Log(log.actions, log.rewards, log.arms, np.full(len(log), 1 / 3))
+    log, agent, uniform = make_log(), Always(2), make_uniform()
     found = replay(lambda: agent, uniform, values=[1, 2, 3], costs=[0, 0, 0.5], floor=0.1)
     assert found.value == pytest.approx(3 * log.sums[2] / log.counts[2] - 0.5)
     told = {name: np.asarray(part).tolist() for name, part in agent.told.items()}
@@ -267,8 +273,7 @@ def test_replay_is_worth_values_and_costs_of_all_rows_or_each():
     found = replay(lambda: agent, uniform, costs=costs)
     assert found.value == pytest.approx(log.sums[2] / log.counts[2] - of_rows)
     assert agent.told["costs"].tolist() == costs[-1].tolist()
-    rule = MOSS(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3), horizon=2000)
-    rule.reset(seed=0)
+    rule = started("moss", PROBLEM, horizon=2000)
     with pytest.raises(TypeError, match="agent must take values in act, got MOSS"):
         replay(lambda: rule, uniform, values=[1, 2, 3])
 
@@ -279,8 +284,7 @@ def test_agents_with_features_are_shown_those_of_each_row():
     is_best = (visitors[:, 0] > 0) == (actions == 1)  # each arm pays the visitors of one sign
     log = Log(actions, is_best.astype(float), (0, 1), np.full(300, 0.5), visitors)
     shown = disjoint(visitors, 2)
-    agent = LinUCB(ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 2, 4))
-    agent.reset(seed=0)
+    agent = started("lin_ucb", ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 2, 4))
     found = replay(lambda: agent, log, observation=shown)
     assert found.num_rows == agent.lane_counts.sum() and found.value > 0.9
     with pytest.warns(UserWarning, match=f"policy has learned from {found.num_rows} rewards"):

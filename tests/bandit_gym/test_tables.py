@@ -9,8 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from refusals import check_refusals
+from surface import started
 
-from agents import ExactThompson
 from bandit_gym.contexts import disjoint, hierarchical
 from bandit_gym.likelihoods import Gaussian
 from bandit_gym.logs import Log, read_log
@@ -84,10 +84,8 @@ def test_an_empty_label_is_missing_and_other_columns_keep_the_missing_values_of_
     path = write("banner,click,age\nNA,1,1\nb,NA,2\n,null,3\nb,0,4\n")
     with pytest.warns(UserWarning, match="2 of 4 rows have no 'click'"):
         assert read_log(path, **COLUMNS).arms == ("NA", "b")
-    assert read_table("source", path, "banner")["banner"].isna().tolist() == [False] * 2 + [
-        True,
-        False,
-    ]
+    banners = read_table("source", path, "banner")["banner"]
+    assert banners.isna().tolist() == [False, False, True, False]
 
 
 def test_of_a_file_of_labels_alone_the_missing_column_is_named(write):
@@ -95,6 +93,7 @@ def test_of_a_file_of_labels_alone_the_missing_column_is_named(write):
         read_log(write("banner\nred\nblue\n"), **COLUMNS)
 
 
+DECIMAL = pd.ArrowDtype(pa.decimal128(9, 2))
 NUMBERS = {
     "bool": pd.Series([True, False, True]),
     "boolean": pd.Series([True, False, True], dtype="boolean"),
@@ -102,9 +101,7 @@ NUMBERS = {
     "Int64": pd.Series([1, 0, 1], dtype="Int64"),
     "arrow": pd.Series([1, 0, 1], dtype="double[pyarrow]"),
     "decimal": pd.Series([Decimal("1.0"), Decimal(0), Decimal(1)]),
-    "arrow decimal": pd.Series(
-        [Decimal(1), Decimal(0), Decimal(1)], dtype=pd.ArrowDtype(pa.decimal128(9, 2))
-    ),
+    "arrow decimal": pd.Series([Decimal(n) for n in (1, 0, 1)], dtype=DECIMAL),
     "category": pd.Series([1, 0, 1], dtype="category"),
     "object": pd.Series([True, 0.0, np.True_], dtype=object),
 }
@@ -122,11 +119,9 @@ def test_what_a_log_takes_for_numbers_blocks_and_agents_take(kind):
         np.testing.assert_array_equal(blocks(visitors, 2), blocks(expected, 2))
         np.testing.assert_array_equal(blocks(visitors.iloc[0], 2), blocks(expected[0], 2))
         np.testing.assert_array_equal(blocks(table["is_new"], 2), blocks(expected[:, 1], 2))
-    agent = ExactThompson(ContextualProblem(Gaussian(), Normal(0, 1), num_arms=3, num_features=2))
-    arms = []
-    for observation in (visitors, expected):
-        agent.reset(seed=1)
-        arms.append([agent.act(observation) for _ in range(5)])
+    problem = ContextualProblem(Gaussian(), Normal(0, 1), num_arms=3, num_features=2)
+    ways = [(started("exact", problem), shown) for shown in (visitors, expected)]
+    arms = [[agent.act(shown) for _ in range(5)] for agent, shown in ways]
     assert arms[0] == arms[1]
     options = {"table": table.assign(left=1, right=NUMBERS[kind]), "rewards": ["left", "right"]}
     gym.make("TableBandit-v0", features=["x", "is_new"], **options)
@@ -140,12 +135,7 @@ def test_dummies_are_features():
 HEADER, ROWS = "banner,click,age,p\n", "red,1,30,.5\n\nblue,0,41,.25\n"
 FULL = {"features": ["age"], "propensity": "p"}
 REFUSALS = [
-    (
-        "banner;click;age;p\nred;1;30;0,5\n",
-        {},
-        "separated by ';'",
-        "pandas.read_csv(path, sep=';')",
-    ),
+    ("banner;click;age\nred;1;30\n", {}, "separated by ';'", "pandas.read_csv(path, sep=';')"),
     ("banner\tclick\nred\t1\n", {}, r"separated by '\t'", "pandas.read_csv"),
     (f"{HEADER}{ROWS}red,1,30,.5,left\n", {}, "row 5 has 5 cells", "the header 4", "name each"),
     (f"{HEADER}{ROWS},1,30,.5\n", {}, "column 'banner'", "a label", "row 5", "fill it in"),
@@ -185,9 +175,8 @@ def test_rows_that_repeat_are_counted_where_repetition_is_no_chance(name):
     table["seen"] = [[1]] * 200
     table["shown"] = table["seen"].astype(pd.ArrowDtype(pa.list_(pa.int64())))
     for repeated, number in ((table.iloc[:7], 7), (table, 200)):
-        with pytest.warns(
-            UserWarning, match=rf"^{number} of {200 + number} rows .* column '{name}'"
-        ):
+        told = rf"^{number} of {200 + number} rows .* column '{name}'"
+        with pytest.warns(UserWarning, match=told):
             assert len(read_log(pd.concat([table, repeated]), **COLUMNS)) == 200 + number
 
 

@@ -9,7 +9,6 @@ from refusals import check_refusals
 from surface import started
 
 import agents
-from agents import make_agent
 from agents.base import Agent
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta, Normal, PerArm, TruncatedMultivariateNormal, TruncatedNormal
@@ -45,15 +44,13 @@ def test_a_mask_that_is_none_is_refused_and_changes_nothing(problem):
             with pytest.raises(error) as caught:
                 call(features, available=mask)
             assert str(caught.value) == text
-    assert [agent.act(features).tolist() for _ in range(5)] == [
-        twin.act(features).tolist() for _ in range(5)
-    ]
+    played = [[each.act(features).tolist() for _ in range(5)] for each in (agent, twin)]
+    assert played[0] == played[1]
 
 
 @pytest.mark.parametrize("name", ["information_relaxation", "optimal", "Stubborn"])
 def test_rules_that_do_not_ask_for_the_mask_refuse_it(name):
-    agent = Stubborn(THREE) if name == "Stubborn" else make_agent(name, THREE, horizon=5)
-    agent.reset(seed=0)
+    agent = started(Stubborn, THREE) if name == "Stubborn" else started(name, THREE, horizon=5)
     text = f"available must be left out for {type(agent).__name__}, which decides among all arms"
     for call in (agent.act, agent.action_probabilities):
         with pytest.raises(TypeError, match=text):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from refusals import check_refusals
+from surface import started
 
 import agents
-from agents import make_agent
 from bandit_gym import contexts
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.logs import Log
@@ -29,39 +29,32 @@ def make_problem(blocks, likelihood=None, prior=None, **changes):
     return ContextualProblem(likelihood or Gaussian(1.0), prior or Normal(0.5, 2.0), **options)
 
 
-def start(problem, name="exact", num_envs=None):
-    """Return an agent that is ready."""
-    agent = make_agent(name, problem)
-    agent.reset(num_envs, seed=1)
-    return agent
+def start(blocks, **changes):
+    """Return an agent of such a problem that is ready."""
+    return started("exact", make_problem(blocks, **changes))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_numbers_of_visitors_are_taken_for_their_features(layout):
     place = contexts.BLOCKS[layout]
-    by_visitor = start(make_problem(layout))
-    by_features = start(make_problem(layout, layout=None))
-    features = place(VISITORS, NUM_ARMS)
-    pairs = [(by_visitor, VISITORS), (by_features, features)]
-    assert by_visitor.action_probabilities(VISITORS[0]).tolist() == (
-        by_features.action_probabilities(features[0]).tolist()
-    )
+    ways = (start(layout), VISITORS), (start(layout, layout=None), place(VISITORS, NUM_ARMS))
     values = []
-    for agent, shown in pairs:
+    for agent, shown in ways:
+        law = agent.action_probabilities(shown[0]).tolist()
         before = evaluate(agent, LOG, observation=shown)
         agent.observe_log(LOG, observation=shown)
         agent.observe(agent.act(shown[0]), 1.0)
         agent.observe(2, 0.0, observation=shown[1])
         many = agent.act(shown, size=len(shown), available=[True, False, True]).tolist()
         belief = agent.posterior(shown[3])
-        values.append([before, many, belief.mean().tolist(), agent.lane_sums.tolist()])
+        values.append([law, before, many, belief.mean().tolist(), agent.lane_sums.tolist()])
     assert values[0] == values[1]
-    assert replay(lambda: start(make_problem(layout)), LOG).num_rows >= 1
+    assert replay(lambda: start(layout), LOG).num_rows >= 1
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_numbers_of_a_log_are_those_of_its_visitors(layout):
-    given, found = (start(make_problem(layout)) for _ in range(2))
+    given, found = (start(layout) for _ in range(2))
     assert evaluate(given, LOG, observation=VISITORS) == evaluate(found, LOG)
     given.observe_log(LOG, observation=VISITORS)
     found.observe_log(LOG)
@@ -70,7 +63,7 @@ def test_the_numbers_of_a_log_are_those_of_its_visitors(layout):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_lanes_have_a_visitor_each(layout):
-    agent, twin = start(make_problem(layout), num_envs=2), start(make_problem(layout), num_envs=2)
+    agent, twin = (started("exact", make_problem(layout), 2) for _ in range(2))
     features, mask = contexts.BLOCKS[layout](VISITORS[:2], NUM_ARMS), np.array([True, False])
     assert agent.act(VISITORS[:2]).tolist() == twin.act(features).tolist()
     agent.observe([1, 0], [1.0, np.nan], mask, observation=[VISITORS[0], [np.nan, np.nan]])
@@ -85,27 +78,24 @@ def test_arms_that_come_leave_the_posteriors_of_the_others_as_they_were(layout, 
     root = np.random.default_rng(1).standard_normal((more, more)) / more**0.5
     joint = MultivariateNormal(0.5, root @ root.T + np.eye(more))
     first = MultivariateNormal(0.5, np.array(joint.covariance)[:size, :size])
-    agent = start(make_problem(layout, prior=first if is_correlated else None))
+    agent = start(layout, prior=first if is_correlated else None)
     agent.observe_log(LOG)
     before = agent.posterior(VISITORS[0])
     wider = agent.with_arms(5, **({"prior": joint} if is_correlated else {}))
     after = wider.posterior(VISITORS[0])
-    for part in (np.mean, np.std):
-        name = part.__name__
-        known, now = getattr(before, name)(), getattr(after, name)()
-        np.testing.assert_allclose(now[:NUM_ARMS], known, rtol=1e-12, atol=1e-12)
-    always = start(make_problem(layout, prior=wider.problem.prior, num_arms=5, num_features=more))
+    always = start(layout, prior=wider.problem.prior, num_arms=5, num_features=more)
     always.observe_log(Log(ACTIONS, CLICKS, (*"abcde",), None, VISITORS))
     for name in ("mean", "std"):
-        expected = getattr(always.posterior(VISITORS[0]), name)()
-        np.testing.assert_allclose(getattr(after, name)(), expected, rtol=1e-12, atol=1e-12)
+        now, expected = (getattr(each, name)() for each in (after, always.posterior(VISITORS[0])))
+        np.testing.assert_allclose(now, expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(now[:NUM_ARMS], getattr(before, name)(), rtol=1e-12, atol=1e-12)
     assert agent.problem.num_arms == NUM_ARMS and wider.act(VISITORS[0]) in range(5)
 
 
 @pytest.mark.parametrize("name", ["racing", "smc", "laplace", "lin_ucb", "greedy", "bayes_ucb"])
 def test_every_rule_with_features_goes_on_with_more_arms(name, tmp_path):
     likelihood = Gaussian(1.0) if name in ("greedy", "bayes_ucb") else Bernoulli()
-    agent = start(make_problem("hierarchical", likelihood), name)
+    agent = started(name, make_problem("hierarchical", likelihood))
     agent.observe_log(LOG)
     shown = agent.act(VISITORS[0])
     wider = agent.with_arms(4)
@@ -121,14 +111,14 @@ def test_every_rule_with_features_goes_on_with_more_arms(name, tmp_path):
 
 def test_draws_of_the_race_do_not_depend_on_when_an_arm_came():
     """Probabilities of two samplers that are worth 4,096 draws each at least: 5 deviations."""
-    came = start(make_problem("disjoint", Bernoulli()), "racing")
+    came = started("racing", make_problem("disjoint", Bernoulli()))
     came.observe_log(LOG)
     came = came.with_arms(4)
-    always = start(make_problem("disjoint", Bernoulli(), num_arms=4, num_features=12), "racing")
+    problem = make_problem("disjoint", Bernoulli(), num_arms=4, num_features=12)
+    always = started("racing", problem)
     always.observe_log(Log(ACTIONS, CLICKS, (*"abcd",), None, VISITORS))
-    counts = [
-        np.bincount(a.act([VISITORS[0]] * 4000, size=4000), minlength=4) for a in (came, always)
-    ]
+    played = (each.act([VISITORS[0]] * 4000, size=4000) for each in (came, always))
+    counts = [np.bincount(arms, minlength=4) for arms in played]
     assert abs(counts[0] - counts[1]).max() / 4000 < 5 * (2 * 0.25 / 4000) ** 0.5
 
 
@@ -145,7 +135,7 @@ def test_new_blocks_take_the_prior_that_is_given_for_them():
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_blocks_without_a_layout_take_no_more_arms(layout):
-    agent = start(make_problem(layout, layout=None))
+    agent = start(layout, layout=None)
     agent.act(contexts.BLOCKS[layout](VISITORS[0], NUM_ARMS))
     text = f"problem must have a layout for with_arms where features are {layout}, got None; build"
     with pytest.raises(ValueError, match=text):
@@ -170,7 +160,7 @@ NEW_BLOCKS = [
 
 def test_priors_of_new_blocks_layouts_and_visitors_that_do_not_fit_are_refused():
     def add_block(prior, new):
-        start(make_problem("disjoint", prior=prior)).with_arms(4, new)
+        start("disjoint", prior=prior).with_arms(4, new)
 
     check_refusals(add_block, NEW_BLOCKS)
     layouts = [
@@ -178,7 +168,7 @@ def test_priors_of_new_blocks_layouts_and_visitors_that_do_not_fit_are_refused()
         ({"layout": "joint"}, "layout must be one of 'disjoint', 'hierarchical', got "),
     ]
     check_refusals(lambda changes: make_problem("disjoint", **changes), layouts)
-    agent, lanes = start(make_problem("disjoint")), start(make_problem("disjoint"), num_envs=3)
+    agent, lanes = start("disjoint"), started("exact", make_problem("disjoint"), 3)
     log, many = Log([0, 1, 2], [1.0, 0.0, 1.0], (*"abc",)), np.ones((3, 2))
     shape = "visitors' numbers of shape {}, or 9 of each arm, got {}".format
     visitors = [

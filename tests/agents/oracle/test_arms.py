@@ -21,10 +21,7 @@ def test_positions_of_means_outside_are_the_limits():
 def test_grain_is_the_share_of_a_panel_that_a_mean_is_rounded_by():
     line = Line(0.0, 1.0)
     left, right = line.positions(np.array([0.5, 1 - 1e-9])), line.positions(np.array([0.75, 1.0]))
-    coarse, fine = (
-        line.find_rounding(left[:1], right[:1])[0],
-        line.find_rounding(left[1:], right[1:])[0],
-    )
+    coarse, fine = line.find_rounding(left, right)
     assert coarse == pytest.approx(np.spacing(0.75) / 0.25, rel=1e-6)
     assert fine == pytest.approx(np.spacing(1 - 1e-9) / 1e-9, rel=1e-3)
 

@@ -80,9 +80,8 @@ def test_sampling_matches_a_normal_posterior():
 
 def test_chains_end_as_draws_of_a_normal_posterior():
     problem, (rows, rewards), _, mean, covariance = _posterior(5)
-    draws = temper_draws(
-        make_generator("chains"), PosteriorTarget(problem, rows, np.ones(12), rewards)
-    )
+    target = PosteriorTarget(problem, rows, np.ones(12), rewards)
+    draws = temper_draws(make_generator("chains"), target)
     tolerance = 5 * np.sqrt(np.diag(covariance) / NUM_CHAINS)
     assert (np.abs(draws.mean(axis=0) - mean) < tolerance).all()
     assert np.trace(np.cov(draws.T)) == pytest.approx(np.trace(covariance), rel=0.1)
@@ -136,16 +135,13 @@ def test_arms_of_their_own_are_treated_one_by_one():
     rewards = (rng.random(20) < expit(rows.sum(axis=1))).astype(float)
     target = PosteriorTarget(problem, rows, np.ones(20), rewards)
     assert [block.tolist() for block in find_blocks(target, features)] == [[0, 1, 2], [3, 4, 5]]
-    found, error = action_probabilities_with_error(
-        problem, (rows, rewards), features, tolerance=4e-3
-    )
+    data = problem, (rows, rewards), features
+    found, error = action_probabilities_with_error(*data, tolerance=4e-3)
     joint, noise = one_posterior(target, features, 4e-3)
     assert np.abs(found - joint).max() < 2 * (error + noise)
     together = MultivariateNormal(0.0, tuple(map(tuple, np.eye(6) + 0.1)))
-    dependent = PosteriorTarget(
-        ContextualProblem(Bernoulli(), together, 2, 6), rows, np.ones(20), rewards
-    )
-    assert not find_blocks(dependent, features)
+    problem = ContextualProblem(Bernoulli(), together, 2, 6)
+    assert not find_blocks(PosteriorTarget(problem, rows, np.ones(20), rewards), features)
 
 
 def test_independent_arms_are_combined_by_their_weights():

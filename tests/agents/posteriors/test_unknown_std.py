@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from refusals import check_refusals
 from scipy import stats
+from surface import started
 
 import bandit_gym as bg
 from agents import AGENTS, BayesUCB, ExactThompson, Greedy, Thompson, load, make_agent, oracle
@@ -30,9 +31,12 @@ WEIGHTS = {
 }
 
 
-def started(problem, options, seed=0, **lanes):
-    agent = ExactThompson(problem, **options)
-    agent.reset(seed=seed, **lanes)
+def taught(problem, rows, rewards=REWARDS, **options):
+    """Return an agent that has observed rewards, each of an arm or of arm 0 with these features."""
+    agent = started("exact", problem, **options)
+    for row, reward in zip(rows, rewards, strict=False):
+        told = {"observation": row} if np.ndim(row) else {}
+        agent.observe(0 if told else row, reward, **told)
     return agent
 
 
@@ -53,7 +57,7 @@ def t_posteriors(weights, arms=ARMS, rewards=REWARDS):
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_posteriors_are_student_t_also_of_weighted_rewards(name):
     options, weights = WEIGHTS[name]
-    agent = started(PROBLEM, options, num_envs=2)
+    agent = started("exact", PROBLEM, 2, **options)
     for arm, reward in zip(ARMS, REWARDS, strict=True):
         agent.observe([arm, 0], [reward, 0.0])
     snapshot, known = agent.posterior(), t_posteriors(weights)
@@ -63,16 +67,16 @@ def test_posteriors_are_student_t_also_of_weighted_rewards(name):
     np.testing.assert_allclose(snapshot.density([0.3])[0, 0], known.pdf(0.3), rtol=ROUNDING)
     below, moment = snapshot.belief.lower_partial_moment(np.full((2, 3), 0.3))
     np.testing.assert_allclose(below[0], known.cdf(0.3), rtol=1e-10)
-    for arm in range(3):  # by parts, the integral of the distribution function
-        frozen = stats.t(known.args[0][arm], known.args[1][arm], known.args[2][arm])
+    for arm, parameters in enumerate(zip(*known.args, strict=True)):
+        frozen = stats.t(*parameters)  # by parts, the integral of the distribution function
         integral = 0.3 * frozen.cdf(0.3) - frozen.expect(ub=0.3)
         np.testing.assert_allclose(moment[0, arm], integral, rtol=1e-6)  # of SciPy's quadrature
 
 
 def test_there_is_no_expected_loss_without_an_expectation():
     """Of one degree of freedom or less: .8 of the second arm, which has no rewards."""
-    agent = ExactThompson(BanditProblem(Gaussian(None), NormalInverseGamma(0.0, 1.0, 0.4, 1.0), 2))
-    agent.reset(seed=0)
+    problem = BanditProblem(Gaussian(None), NormalInverseGamma(0.0, 1.0, 0.4, 1.0), 2)
+    agent = started("exact", problem)
     agent.warm_start([3, 0], [2.0, 0.0], squares=[2.0, 0.0])
     assert agent.posterior().expected_loss().tolist() == [np.inf, np.inf]
     agent.warm_start([0, 1], [0.0, 0.5], squares=[0.0, 0.25])
@@ -81,21 +85,17 @@ def test_there_is_no_expected_loss_without_an_expectation():
 
 def test_squares_of_rewards_far_from_zero_keep_their_digits():
     far = 1e8 + REWARDS  # multiples of 1.5e-8, so that centred squares have eight digits
-    one_by_one, from_log = started(PROBLEM, {}), started(PROBLEM, {})
-    for arm, reward in zip(ARMS, far, strict=True):
-        one_by_one.observe(arm, reward)
+    one_by_one, from_log = taught(PROBLEM, ARMS, far), started("exact", PROBLEM)
     from_log.observe_log(Log(ARMS, far, (0, 1, 2)))
-    squares = [((x := far[ARMS == arm]) - x.mean()) @ (x - x.mean()) for arm in range(3)]
-    np.testing.assert_allclose(one_by_one.evidence.squares[0], squares, rtol=1e-6)
-    np.testing.assert_allclose(from_log.evidence.squares[0], squares, rtol=1e-6)
+    squares = [far[ARMS == arm].var() * (ARMS == arm).sum() for arm in range(3)]
+    for agent in (one_by_one, from_log):
+        np.testing.assert_allclose(agent.evidence.squares[0], squares, rtol=1e-6)
 
 
 def test_totals_and_rewards_in_a_window_make_one_posterior():
     counts, sums = np.bincount(ARMS), np.bincount(ARMS, REWARDS)
     squares = np.bincount(ARMS, REWARDS**2)
-    agent = started(PROBLEM, {"window": 3})
-    for arm, reward in [(0, 9.0), (1, 9.0), *zip(ARMS[:2], REWARDS[:2], strict=True)]:
-        agent.observe(arm, reward)
+    agent = taught(PROBLEM, [0, 1, *ARMS[:2]], [9.0, 9.0, *REWARDS[:2]], window=3)
     agent.warm_start(counts, sums, squares=squares)
     for arm, reward in zip(ARMS[:5], REWARDS[:5], strict=True):
         agent.observe(arm, reward)
@@ -111,7 +111,7 @@ def test_propensities_are_those_of_quadrature(shape, counts, available, rng):
     problem = BanditProblem(Gaussian(None), NormalInverseGamma(0.2, 0.05, shape, 2.0), 3)
     totals = [rng.normal(0.1, 1.3, n) for n in counts]
     sums, squares = ([(x**power).sum() for x in totals] for power in (1, 2))
-    agent = started(problem, {})
+    agent = started("exact", problem)
     agent.warm_start(counts, sums, squares=squares)
     known = oracle.action_probabilities(problem, counts, sums, squares=squares)
     np.testing.assert_allclose(agent.action_probabilities(), known, atol=1e-6)
@@ -140,12 +140,11 @@ def test_coefficients_are_those_of_the_conjugate_regression(name, rng):
     options, weights = WEIGHTS[name]
     features = rng.standard_normal((10, 3))
     features[[2, 7, 9]] = features[1]  # rows that collapse
-    agent, late = started(WITH_FEATURES, options), started(WITH_FEATURES, options)
-    for i, (row, reward) in enumerate(zip(features, REWARDS, strict=True)):
+    late = taught(WITH_FEATURES, features, **options)
+    agent = taught(WITH_FEATURES, features[:5], **options)
+    agent.posterior().coefficients.mean()  # from here on roots are updated
+    for row, reward in zip(features[5:], REWARDS[5:], strict=True):
         agent.observe(0, reward, observation=row)
-        late.observe(0, reward, observation=row)
-        if i == 4:
-            agent.posterior().coefficients.mean()  # from here on roots are updated
     mean, precision, a, b = regression(features, REWARDS, weights)
     known = stats.t(2 * a, mean, np.sqrt(b / a * np.diag(np.linalg.inv(precision))))
     for snapshot in (agent.posterior().coefficients, late.posterior().coefficients):
@@ -158,20 +157,16 @@ def test_coefficients_are_those_of_the_conjugate_regression(name, rng):
 def test_propensities_of_two_arms_with_features_are_those_of_quadrature(rng):
     prior = NormalInverseGamma([0.5, -1.0], 2.0, 1.5, 0.7)
     problem = ContextualProblem(Gaussian(None), prior, 2, 2)
-    agent, rows, arms = started(problem, {}), rng.standard_normal((9, 2)), np.diag([1.0, -0.4])
-    for row, reward in zip(rows, REWARDS, strict=False):
-        agent.observe(0, reward, observation=row)
-    options = (rows, REWARDS[:9]), arms
-    known, error = oracle.action_probabilities_with_error(problem, *options)
+    rows, arms = rng.standard_normal((9, 2)), np.diag([1.0, -0.4])
+    agent, data = taught(problem, rows), (rows, REWARDS[:9])
+    known, error = oracle.action_probabilities_with_error(problem, data, arms)
     np.testing.assert_allclose(agent.action_probabilities(arms), known, atol=1e-6 + error)
 
 
 def test_propensities_of_arms_that_only_the_deviation_couples(rng):
     """Given g they are normal and independent; integrated here over quantiles of g."""
     rows, arms = np.repeat(np.eye(3), 3, axis=0), np.diag([1.0, -0.4, 2.0])
-    agent = started(WITH_FEATURES, {})
-    for row, reward in zip(rows, REWARDS, strict=False):
-        agent.observe(0, reward, observation=row)
+    agent = taught(WITH_FEATURES, rows)
     mean, precision, a, b = regression(rows, REWARDS[:9], np.ones(9))
     nodes, shares = np.polynomial.legendre.leggauss(200)
     stretched = np.sqrt(b / stats.gamma(a).ppf((nodes + 1) / 2))[:, None]
@@ -182,9 +177,7 @@ def test_propensities_of_arms_that_only_the_deviation_couples(rng):
 
 
 def test_propensities_by_a_pool_are_within_their_errors(rng):
-    agent, arms = started(WITH_FEATURES, {}), rng.standard_normal((3, 3))
-    for row, reward in zip(rng.standard_normal((10, 3)), REWARDS, strict=True):
-        agent.observe(0, reward, observation=row)
+    arms, agent = rng.standard_normal((3, 3)), taught(WITH_FEATURES, rng.standard_normal((10, 3)))
     found, errors = agent.action_probabilities(arms, return_error=True)
     draws = agent.posterior(arms).sample(100_000, seed=2)
     shares = np.bincount(draws.argmax(axis=1), minlength=3) / 100_000
@@ -193,9 +186,7 @@ def test_propensities_by_a_pool_are_within_their_errors(rng):
 
 def test_next_rewards_have_the_deviation_that_is_left(rng):
     """The next reward of an arm is t with the scale of its mean times sqrt(1 + k_n)."""
-    agent, size = started(PROBLEM, {}), 50_000
-    for arm, reward in zip(ARMS, REWARDS, strict=True):
-        agent.observe(arm, reward)
+    agent, size = taught(PROBLEM, ARMS), 50_000
     df, loc, scale = t_posteriors(np.ones(10)).args
     known = stats.t(df, loc, scale * np.sqrt(1 + np.array(PRIOR.precision) + np.bincount(ARMS)))
     levels = known.cdf(agent.posterior().predictive(size, seed=3))
@@ -232,12 +223,10 @@ def test_every_agent_plays_or_says_that_it_cannot():
 
 
 def test_saved_agents_go_on(tmp_path):
-    both = (
-        (PROBLEM, {"window": 3}),
-        *((WITH_FEATURES, x) for x in ({"window": 3}, {"discount": 0.9})),
-    )
-    for problem, options in both:
-        agent, arms = started(problem, options), np.eye(3)
+    window, discount, arms = {"window": 3}, {"discount": 0.9}, np.eye(3)
+    cases = (PROBLEM, window), (WITH_FEATURES, window), (WITH_FEATURES, discount)
+    for problem, options in cases:
+        agent = started("exact", problem, **options)
         for reward in REWARDS:
             agent.observe(agent.act(arms), reward)
         agent.save(tmp_path / "agent.npz")
@@ -250,15 +239,13 @@ def test_saved_agents_go_on(tmp_path):
 
 
 def test_more_arms_come_with_their_own_prior():
-    agent = started(PROBLEM, {})
-    agent.observe(0, 2.0)
+    agent = taught(PROBLEM, [0], [2.0])
     more = agent.with_arms(4, NormalInverseGamma(3.0, 1.0, 2.0, 1.0))
     more.observe(3, 3.0)
     np.testing.assert_allclose(more.posterior().mean()[[0, 3]], [(1.0 + 2.0) / 3.0, 3.0])
     apart = NormalInverseGamma(0.0, 1.0, 2.0, 1.0)
-    shown = ExactThompson(ContextualProblem(Gaussian(None), apart, 2, 4, layout="disjoint"))
-    shown.reset(seed=0)
-    more = shown.with_arms(3, NormalInverseGamma(3.0, 1.0, 2.0, 1.0))
+    shown = ContextualProblem(Gaussian(None), apart, 2, 4, layout="disjoint")
+    more = started("exact", shown).with_arms(3, NormalInverseGamma(3.0, 1.0, 2.0, 1.0))
     np.testing.assert_allclose(more.posterior().coefficients.mean(), [0, 0, 0, 0, 3, 3])
 
 
@@ -275,17 +262,12 @@ class Unaware(Posterior):
         return rng.standard_normal(self.shape)
 
 
-LISTED = NormalInverseGamma(shape=[1.0, 2.0, 3.0])
+LISTED, UNAWARE = NormalInverseGamma(shape=[1.0, 2.0, 3.0]), Unaware(PROBLEM)
 REFUSED = [
     (lambda: BanditProblem(Gaussian(None), Normal(0, 1), 2), "NormalInverseGamma", "Normal("),
     (lambda: BanditProblem(Gaussian(), NormalInverseGamma(), 2), "Gaussian(std=None)", "1.0"),
     (lambda: ContextualProblem(Gaussian(None), LISTED, 2, 3), "prior", "one shape", "2.0"),
-    (
-        lambda: Thompson(PROBLEM, posterior=Unaware(PROBLEM)),
-        "posterior",
-        "takes_squares",
-        "Unaware",
-    ),
+    (lambda: Thompson(PROBLEM, posterior=UNAWARE), "posterior", "takes_squares", "Unaware"),
     (lambda: Greedy(PROBLEM, posterior="smc"), "posterior", "takes_squares", "ParticlePosterior"),
     (lambda: ExactThompson(PROBLEM, method="grid"), "method", "'conjugate'", "'grid'"),
     (lambda: BayesUCB(PROBLEM, prior="reference"), "prior", "unknown std", "'reference'"),
@@ -300,8 +282,8 @@ def test_what_does_not_go_with_an_unknown_std_is_refused():
 
 
 def test_impossible_squares_are_refused_and_nothing_is_learned():
-    agent, known = started(PROBLEM, {}), ExactThompson(BanditProblem(Gaussian(), Normal(0, 1), 3))
-    known.reset(seed=0)
+    agent = started("exact", PROBLEM)
+    known = started("exact", BanditProblem(Gaussian(), Normal(0, 1), 3))
     rows = [
         (agent, None, "squares must be given", "None"),
         (agent, [4.4, 0, 0], "squares", "sums^2 / counts", "4.4", "arm 0"),
@@ -311,7 +293,6 @@ def test_impossible_squares_are_refused_and_nothing_is_learned():
     ]
     data = [2, 0, 0], [3.0, 0.0, 0.0]
     check_refusals(lambda one, squares: one.warm_start(*data, squares=squares), rows)
-    check_refusals(
-        lambda reward: agent.observe(0, reward), [(1e200, "reward must be a number from -1")]
-    )
+    vast = 1e200, "reward must be a number from -1"
+    check_refusals(lambda reward: agent.observe(0, reward), [vast])
     assert not any(one.counts.any() for one in (agent, known)) and not agent.evidence.squares.any()

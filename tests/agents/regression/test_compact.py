@@ -1,11 +1,8 @@
 """Normal approximations in place of older rows: near what decided before, or refused."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 from refusals import check_refusals
+from surface import started
 
 import agents
 from bandit_gym.likelihoods import Bernoulli, Gaussian
@@ -16,10 +13,9 @@ PROBLEM = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 2, 6, layout="disjoin
 VISITORS = np.random.default_rng(1).standard_normal((100, 2))
 
 
-def make_agent(num_rewards: int = 400, problem: Any = PROBLEM, **options: Any) -> Any:
+def make_agent(num_rewards=400, problem=PROBLEM, **options):
     """Return an agent after rewards of arms that differ."""
-    agent: Any = agents.Thompson(problem, **{"posterior": "racing"} | options)
-    agent.reset(seed=1)
+    agent = started("thompson", problem, **{"posterior": "racing"} | options)
     rng = np.random.default_rng(2)
     visitors, arms = rng.standard_normal((num_rewards, 2)), rng.integers(2, size=num_rewards)
     rewards = (rng.random(num_rewards) < np.where(arms == 0, 0.6, 0.4)).astype(float)
@@ -28,7 +24,7 @@ def make_agent(num_rewards: int = 400, problem: Any = PROBLEM, **options: Any) -
     return agent
 
 
-def test_decisions_stay_near_and_nothing_else_is_lost(tmp_path: Any) -> None:
+def test_decisions_stay_near_and_nothing_else_is_lost(tmp_path):
     agent, twin = make_agent(), make_agent()
     twin.act(VISITORS[0])
     assert agent.compact(400, observation=VISITORS) == 0.0
@@ -48,14 +44,12 @@ def test_decisions_stay_near_and_nothing_else_is_lost(tmp_path: Any) -> None:
     alone = more / more.sum(axis=1, keepdims=True)
     assert abs(alone - expected)[more.sum(axis=1) > 0.99].max(initial=0.0) < 0.1
     agent.reset(seed=1)
-    fresh = agents.Thompson(PROBLEM, posterior="racing")
-    fresh.reset(seed=1)
-    np.testing.assert_array_equal(
-        agent.action_probabilities(VISITORS), fresh.action_probabilities(VISITORS)
-    )
+    fresh = make_agent(0)
+    found, expected = (each.action_probabilities(VISITORS) for each in (agent, fresh))
+    np.testing.assert_array_equal(found, expected)
 
 
-def test_the_summary_is_the_normal_factor_of_the_rows_that_went() -> None:
+def test_the_summary_is_the_normal_factor_of_the_rows_that_went():
     """Gaussian likelihoods are such factors, so that nothing changes but by rounding."""
     problem = ContextualProblem(Gaussian(0.5), Normal(0.2, 1.0), 2, 6, layout="disjoint")
     agent, twin = make_agent(problem=problem), make_agent(problem=problem)
@@ -63,15 +57,12 @@ def test_the_summary_is_the_normal_factor_of_the_rows_that_went() -> None:
     agent.compact(1, observation=VISITORS)
     for each in (agent, twin):
         each.act(VISITORS[0])
-    np.testing.assert_allclose(
-        agent._posterior.fits.fit.mean, twin._posterior.fits.fit.mean, atol=1e-12
-    )
-    np.testing.assert_allclose(
-        abs(agent._posterior.fits.fit.factor), abs(twin._posterior.fits.fit.factor), atol=1e-12
-    )
+    found, expected = (each._posterior.fits.fit for each in (agent, twin))
+    np.testing.assert_allclose(found.mean, expected.mean, atol=1e-12)
+    np.testing.assert_allclose(abs(found.factor), abs(expected.factor), atol=1e-12)
 
 
-def test_compacting_is_refused_in_words_and_then_changes_nothing() -> None:
+def test_compacting_is_refused_in_words_and_then_changes_nothing():
     vague = ContextualProblem(Bernoulli(), Normal(0.0, 9.0), 2, 6, layout="disjoint")
     agent, other = make_agent(9, vague), make_agent(9, vague)
     too_few = [(1, "max_rows must be enough", "got 1; its upper limit is")]
@@ -81,10 +72,8 @@ def test_compacting_is_refused_in_words_and_then_changes_nothing() -> None:
     assert found.actions.tolist() == expected.actions.tolist()
     linear = ContextualProblem(Gaussian(), Normal(0.0, 1.0), 2, 6, layout="disjoint")
     tailed = ContextualProblem(Bernoulli(), Laplace(0.0, 1.0), 2, 6, layout="disjoint")
-    plain = agents.Thompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2))
-    lanes = agents.Thompson(PROBLEM, posterior="racing")
-    plain.reset()
-    lanes.reset(2)
+    plain = started("thompson", BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2))
+    lanes = started("thompson", PROBLEM, 2, posterior="racing")
     rows = [
         (make_agent(3, discount=0.9), VISITORS, "compact must be left out beside a discount or a"),
         (make_agent(3, window=5), VISITORS, "compact must be left out beside a discount or a"),

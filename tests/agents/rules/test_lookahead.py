@@ -73,8 +73,7 @@ def test_propensities_do_not_depend_on_the_generator():
 
 
 def test_ties_are_broken_in_each_lane_by_itself():
-    agent = InformationRelaxation(UNIFORM, penalty="v_zero", horizon=1)
-    agent.reset(1000, seed=0)
+    agent = started("information_relaxation", UNIFORM, 1000, penalty="v_zero", horizon=1)
     assert_played(agent.act(), [1 / 2, 1 / 2])
 
 

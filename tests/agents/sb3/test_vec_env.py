@@ -1,12 +1,11 @@
 """A Gymnasium vector environment as an SB3 `VecEnv`."""
 
 from functools import partial
-from itertools import cycle
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from families import ALL_ENV_IDS
+from families import OBSERVED
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
@@ -46,9 +45,7 @@ def make_sync(env_id, observation):
     return SyncVectorEnv([make] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
-@pytest.mark.parametrize(
-    ("env_id", "observation"), [*zip(ALL_ENV_IDS, cycle(OBSERVATIONS), strict=False)]
-)
+@pytest.mark.parametrize(("env_id", "observation"), OBSERVED)
 def test_native_and_sync_vec_envs_say_what_dummy_vec_env_says(sb3, env_id, observation):
     expected = play(reference(env_id, observation=observation))
     native = make_vec(env_id, num_envs=3, observation=observation)
@@ -123,9 +120,7 @@ def test_vec_env_refuses_other_modes_different_options_and_to_treat_lanes_as_env
 def test_time_limit_is_an_end_or_a_cut_as_asked(sb3):
     heard = {}
     for ends_at_horizon in (False, True):
-        env = sb3.GymnasiumVecEnv(
-            make_vec("BernoulliBandit-v0", 3), ends_at_horizon=ends_at_horizon
-        )
+        env = sb3.GymnasiumVecEnv(make_vec(num_envs=3), ends_at_horizon=ends_at_horizon)
         env.seed(4)
         env.reset()
         steps = [env.step(np.zeros(3, dtype=int)) for _ in range(20)]

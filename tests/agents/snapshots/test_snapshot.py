@@ -7,7 +7,6 @@ from refusals import check_refusals
 from scipy import stats
 from surface import play, started
 
-from agents import ExactThompson, RacingThompson, SMCThompson
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
     Beta,
@@ -25,19 +24,18 @@ GRID = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3)
 MIXTURE = BanditProblem(Bernoulli(), SharedMixture([Beta(2, 5), Beta(9, 3)], [0.4, 0.6]), 3)
 CHAINS = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, 0.05 * np.eye(3) + 0.02), 3)
 KINDS = {
-    "the conjugate posterior": (ExactThompson, CONJUGATE, {}),
-    "tables": (ExactThompson, GRID, {}),
-    "the posteriors of the mixture's components": (ExactThompson, MIXTURE, {}),
-    "8,192 draws of Markov chains": (ExactThompson, CHAINS, {}),
-    "weighted particles": (SMCThompson, GRID, {"num_particles": 300}),
-    "weighted draws": (RacingThompson, CHAINS, {"proposal": "matched"}),
+    "the conjugate posterior": ("exact", CONJUGATE, {}),
+    "tables": ("exact", GRID, {}),
+    "the posteriors of the mixture's components": ("exact", MIXTURE, {}),
+    "8,192 draws of Markov chains": ("exact", CHAINS, {}),
+    "weighted particles": ("smc", GRID, {"num_particles": 300}),
+    "weighted draws": ("racing", CHAINS, {"proposal": "matched"}),
 }
 
 
 def make(source, num_envs=None):
-    kind, problem, options = KINDS[source]
-    agent = kind(problem, **options)
-    agent.reset(num_envs, seed=1)
+    name, problem, options = KINDS[source]
+    agent = started(name, problem, num_envs, **options)
     play(agent, 15)
     return agent
 
@@ -46,9 +44,8 @@ every_kind = pytest.mark.parametrize("source", KINDS)
 
 
 def test_rewards_of_an_arm_without_a_proper_posterior_are_refused():
-    agent = started(
-        "exact", BanditProblem(Gaussian(), Normal(0.0, 1.0), 2), None, prior="reference"
-    )
+    problem = BanditProblem(Gaussian(), Normal(0.0, 1.0), 2)
+    agent = started("exact", problem, prior="reference")
     agent.observe(0, 1.0)
     rows = [(3, "predictive must have proper posteriors, got none of arm")]
     check_refusals(lambda size: agent.posterior().predictive(size, seed=0), rows)
@@ -74,7 +71,7 @@ def test_what_cannot_be_asked_is_one_sentence():
     posterior = make("tables").posterior()
     check_refusals(lambda method, given: getattr(posterior, method)(given), NOT_ASKED)
     rows = [(name, TypeError, "asked of an agent with a prior, got") for name in WITHOUT_PRIOR]
-    check_refusals(lambda name: started(name, CONJUGATE, None).posterior(), rows)
+    check_refusals(lambda name: started(name, CONJUGATE).posterior(), rows)
 
 
 @every_kind
@@ -92,82 +89,72 @@ def test_expected_loss_is_what_stopping_with_an_arm_loses_on_average(source):
 @pytest.mark.parametrize("method", ["conjugate", "grid"])
 @pytest.mark.parametrize("shape", [1.2, 1.5, 3.0])
 def test_expected_loss_reaches_into_heavy_tails(shape, method):
-    agent = ExactThompson(BanditProblem(Exponential(), InverseGamma(shape, 1.0), 3), method=method)
-    agent.reset(seed=0)
+    problem = BanditProblem(Exponential(), InverseGamma(shape, 1.0), 3)
+    snapshot = started("exact", problem, method=method).posterior()
     u, mean = np.linspace(-5, 200, 20_001), stats.invgamma(shape)
     below, above = mean.cdf(np.exp(u)), mean.sf(np.exp(u))
     expected = np.trapezoid(np.exp(u) * below * above * (1 + below), u)  # of F - F^3, in x = e^u
-    snapshot = agent.posterior()
     found = snapshot.expected_loss()
     assert found == pytest.approx(expected, rel=1e-3) or snapshot.doubts
     assert (found > 0).all() and (method == "grid" or not snapshot.doubts)
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "prior", "dists"),
+    ("likelihood", "prior", "laws"),
     [
-        (
-            Poisson(),
-            Gamma([0.1, 0.1], [1.0, 1e-3]),
-            (stats.gamma(0.1), stats.gamma(0.1, scale=1e3)),
-        ),
-        (Poisson(), Gamma([0.001, 2.0], [1.0, 1.0]), (stats.gamma(0.001), stats.gamma(2.0))),
-        (Exponential(), InverseGamma([0.9, 3.0], 1.0), (stats.invgamma(0.9), stats.invgamma(3.0))),
+        (Poisson(), Gamma(0.1, [1.0, 1e-3]), stats.gamma(0.1, scale=[[1.0], [1e3]])),
+        (Poisson(), Gamma([0.001, 2.0], 1.0), stats.gamma([[0.001], [2.0]])),
+        (Exponential(), InverseGamma([0.9, 3.0], 1.0), stats.invgamma([[0.9], [3.0]])),
         (Exponential(), InverseGamma(0.03, 0.03), None),
     ],
 )
-def test_expected_loss_of_small_shapes_is_their_integral(likelihood, prior, dists):
+def test_expected_loss_of_small_shapes_is_their_integral(likelihood, prior, laws):
     """Of F_a - F_1 F_2, in x = e^u; infinite against an arm without a mean."""
-    agent = ExactThompson(BanditProblem(likelihood, prior, 2))
-    agent.reset(seed=0)
-    found, mean = agent.posterior().expected_loss(), agent.posterior().mean()
+    snapshot = started("exact", BanditProblem(likelihood, prior, 2)).posterior()
+    found, mean = snapshot.expected_loss(), snapshot.mean()
     is_finite = mean[::-1] < np.inf  # of the other arm
     assert np.isfinite(found).tolist() == is_finite.tolist()
-    if dists is not None:
+    if laws is not None:
         u = np.linspace(-300, 60, 400_001)
-        below = np.array([dist.cdf(np.exp(u)) for dist in dists])
+        below = laws.cdf(np.exp(u))
         expected = np.trapezoid((below - below.prod(axis=0)) * np.exp(u), u, axis=1)
         np.testing.assert_allclose(found[is_finite], expected[is_finite], rtol=1e-5)
 
 
 def test_answers_are_copies():
     problem = ContextualProblem(Gaussian(1.0), Normal(0.0, 1.0), 2, 2)
-    agent = ExactThompson(problem)
-    agent.reset(seed=0)
-    snapshot = agent.posterior(np.eye(2))
+    snapshot = started("exact", problem).posterior(np.eye(2))
     snapshot.mean()[:] = 7.0
     assert snapshot.mean().tolist() == [0.0, 0.0]
 
 
 def test_the_loss_to_an_arm_without_a_finite_mean_is_infinite():
     problem = BanditProblem(Exponential(), InverseGamma(3.0, 1.0), 3)
-    agent = ExactThompson(problem, prior="reference")
-    agent.reset(seed=0)
-    agent.warm_start([0, 3, 3], [0, 1.0, 2.0])
-    assert np.isinf(agent.posterior().expected_loss()).tolist() == [False, True, True]
-    assert agent.posterior().quantile([]).shape == (0, 3)
+    data = [0, 3, 3], [0, 1.0, 2.0]
+    snapshot = started("exact", problem, None, *data, prior="reference").posterior()
+    assert np.isinf(snapshot.expected_loss()).tolist() == [False, True, True]
+    assert snapshot.quantile([]).shape == (0, 3)
     with pytest.raises(AttributeError, match="coefficients must be asked of arms with features"):
-        agent.posterior().coefficients.mean()
+        snapshot.coefficients.mean()
 
 
-def draw(kind, num_arms):
-    agent = kind(BanditProblem(Bernoulli(), Beta(1.0, 1.0), num_arms))
-    agent.reset(2, seed=0)
-    agent.warm_start(np.full(num_arms, 9), np.arange(num_arms) % 10)
+def draw(name, num_arms):
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), num_arms)
+    agent = started(name, problem, 2, np.full(num_arms, 9), np.arange(num_arms) % 10)
     return agent, agent.posterior().plot(Figure().subplots(), lane=1)
 
 
 def test_few_arms_are_drawn_as_densities():
-    _, ax = draw(ExactThompson, 3)
+    _, ax = draw("exact", 3)
     assert len(ax.lines) == 3 and ax.get_ylabel() == "posterior density"
     x, y = ax.lines[0].get_data()
     assert np.trapezoid(y, x) == pytest.approx(1.0, abs=0.005)  # 0.4 % may be outside
     assert ax.get_xlim() == (0.0, 1.0)  # the ends of the support, which no density is cut before
 
 
-@pytest.mark.parametrize(("kind", "num_arms"), [(ExactThompson, 12), (SMCThompson, 3)])
-def test_many_arms_and_draws_are_shown_as_sorted_intervals(kind, num_arms):
-    agent, ax = draw(kind, num_arms)
+@pytest.mark.parametrize(("name", "num_arms"), [("exact", 12), ("smc", 3)])
+def test_many_arms_and_draws_are_shown_as_sorted_intervals(name, num_arms):
+    agent, ax = draw(name, num_arms)
     x, y = ax.lines[0].get_data()
     assert (np.diff(x) >= 0).all() and y.tolist() == list(range(num_arms))
     best = int(agent.posterior().mean()[1].argmax())
@@ -175,13 +162,11 @@ def test_many_arms_and_draws_are_shown_as_sorted_intervals(kind, num_arms):
 
 
 def make_snapshot(num_arms=2, num_envs=None):
-    agent = ExactThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), num_arms))
-    agent.reset(num_envs, seed=0)
-    agent.warm_start(np.arange(num_arms), np.arange(num_arms) // 2)
-    return agent.posterior()
+    problem, data = BanditProblem(Bernoulli(), Beta(1.0, 1.0), num_arms), np.arange(num_arms)
+    return started("exact", problem, num_envs, data, data // 2).posterior()
 
 
-def test_repr_is_a_small_table():
+def test_repr_and_html_are_a_small_table():
     # Beta(1, 1) and Beta(1, 2): P(best) of the second is the integral of x (2 - 2 x), 1 / 3
     assert repr(make_snapshot()).splitlines() == [
         "Posterior of 2 arms after 1 pull, from the conjugate posterior",
@@ -189,17 +174,11 @@ def test_repr_is_a_small_table():
         "   0     0    0.5    [0.025, 0.975]   0.667",
         "   1     1 0.3333 [0.01258, 0.8419]   0.333",
     ]
-
-
-def test_repr_of_many_lanes_says_which_it_shows():
-    assert "lane 0 of 3" in repr(make_snapshot(num_envs=3))
-
-
-def test_repr_of_many_arms_shows_the_likeliest_and_counts_the_rest():
-    lines = repr(make_snapshot(30)).splitlines()
-    assert len(lines) == 23 and lines[-1] == "and 10 arms less likely to be the best"
-
-
-def test_html_has_a_row_an_arm():
     html = make_snapshot()._repr_html_()
     assert html.count("</tr>") == 3 and "<td>0.667</td>" in html
+
+
+def test_repr_says_which_lane_it_shows_and_of_many_arms_the_likeliest_and_how_many_more():
+    assert "lane 0 of 3" in repr(make_snapshot(num_envs=3))
+    lines = repr(make_snapshot(30)).splitlines()
+    assert len(lines) == 23 and lines[-1] == "and 10 arms less likely to be the best"

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from refusals import check_refusals
 from scipy import sparse
+from surface import started
 
-from agents import make_agent
 from bandit_gym.contexts import TableEncoder, disjoint
 from bandit_gym.likelihoods import Gaussian
 from bandit_gym.priors import Normal
@@ -60,10 +60,7 @@ def test_other_categories_and_missing_values_go_to_their_places_in_any_order_of_
 NO_VISITORS = [
     ({"age": ["x"] * 4}, "column 'age' must have numbers only, got 'x' in row 2"),
     ({"age": np.inf}, "column 'age' must have finite numbers only, got inf in row 2"),
-    (
-        {"age": ["1e3"] * 4},
-        "column 'age' must have numbers only, got '1e3' in row 2; the same",
-    ),
+    ({"age": ["1e3"] * 4}, "column 'age' must have numbers only, got '1e3' in row 2; the same"),
     ({"age": True}, "column 'age' must have numbers only, got True in row 2; the same kind"),
     ({"age": [10**400] * 4}, "column 'age' must have finite numbers only, got 1000"),
     ({"plan": ["free", 3, None, "pro"]}, "column 'plan' must have text only, got 3 in row 3;"),
@@ -103,9 +100,8 @@ def test_tables_and_files_that_do_not_serve_are_refused(tmp_path):
 def test_sparse_features_are_those_that_they_stand_for():
     problem = ContextualProblem(Gaussian(1.0), Normal(0.0, 1.0), 2, 6)
     features = disjoint([0.5, 0.0], 2)
-    agents = [make_agent("exact", problem) for _ in range(2)]
+    agents = [started("exact", problem) for _ in range(2)]
     for agent, form in zip(agents, (np.array, sparse.csr_array), strict=True):
-        agent.reset(seed=0)
         agent.act(form(features))
         agent.observe(1, 2.0, observation=form(features))
     dense, filled = (agent.posterior(features).mean().tolist() for agent in agents)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from scipy import stats
+from surface import started
 from wrapped_envs import TwoCoins, make_env
 
 import bandit_gym as bg
@@ -75,9 +76,7 @@ def test_what_is_on_its_way_is_lost_with_the_episode():
 
 
 def new_agent(num_envs):
-    agent = ExactThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4))
-    agent.reset(num_envs, seed=0)
-    return agent
+    return started("exact", BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4), num_envs)
 
 
 @pytest.mark.parametrize(("num_envs", "mode"), [(None, None), (2, "NextStep"), (2, "SameStep")])
