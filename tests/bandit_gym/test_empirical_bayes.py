@@ -98,9 +98,8 @@ def test_it_is_the_best_of_a_grid_about_it():
 
 def test_the_unit_of_rewards_changes_only_the_scale():
     for family, likelihood in (("inverse_gamma", Exponential()), ("gamma", Poisson())):
-        first, second = (
-            fit_prior(likelihood, COUNTS, SUMS * unit, family).prior for unit in (1e8, 1e10)
-        )
+        fits = [fit_prior(likelihood, COUNTS, SUMS * unit, family) for unit in (1e8, 1e10)]
+        first, second = (each.prior for each in fits)
         ratios = {"scale": 100.0} if family == "inverse_gamma" else {"rate": 0.01}
         for name, value in second.to_dict().items():
             if name != "name":

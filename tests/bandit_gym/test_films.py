@@ -127,9 +127,8 @@ def test_the_command_writes_a_gif_that_goes_on_for_ever_or_a_page(tmp_path, caps
         assert (film.info["duration"], film.info["loop"]) == (250, 0)
     text = page.read_text("utf-8")
     assert text.count("<img") == 2 and not re.search(r'(src|href)="(?!data:)', text)
-    assert text.strip().endswith(
-        bg.film("random", {"env": NAME, "num_arms": 3}, horizon=2)._repr_html_()
-    )
+    film = bg.film("random", {"env": NAME, "num_arms": 3}, horizon=2)
+    assert text.strip().endswith(film._repr_html_())
 
 
 def test_an_agent_that_fails_leaves_the_film_that_was_there(tmp_path):

@@ -8,16 +8,7 @@ import pytest
 import agents
 import bandit_gym
 
-HEAVY = (
-    "numba",
-    "matplotlib",
-    "pandas",
-    "pyarrow",
-    "joblib",
-    "torch",
-    "stable_baselines3",
-    "scipy.stats",
-)
+HEAVY = "numba matplotlib pandas pyarrow joblib torch stable_baselines3 scipy.stats".split()
 PLAYED = (
     "import gymnasium as gym\n"
     "venv = gym.make_vec('bandit_gym:BernoulliBandit-v0', 50)\n"
@@ -26,10 +17,7 @@ PLAYED = (
 )
 
 
-LIGHT = {
-    PLAYED: HEAVY,
-    "env.reset(), env.render()\n": ("matplotlib.pyplot",),
-}
+LIGHT = {PLAYED: HEAVY, "env.reset(), env.render()\n": ["matplotlib.pyplot"]}
 """Parts of a session, in turn -> what is not loaded after each."""
 
 

@@ -271,9 +271,8 @@ class Priced(Tape):
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_rewards_and_regret_are_those_of_values_and_costs(mode):
     agent, values, costs = Priced(), [2.0, 1.0, 1.0], [0.0, 0.5, 2.0]
-    single = rollout(
-        agent, CountdownBandit(4), seed=0, horizon=9, values=values, costs=costs, floor=0.1
-    )
+    prices = {"values": values, "costs": costs, "floor": 0.1}
+    single = rollout(agent, CountdownBandit(4), seed=0, horizon=9, **prices)
     assert single.rewards.tolist() == [[0.0, 0.5, 0.0, 0.0]]
     assert single.regret.tolist() == [[0.5, 0.0, 0.5, 0.5]]
     assert [np.asarray(part).tolist() for part in agent.told] == [values, costs, 0.1]

@@ -814,12 +814,7 @@ RETURNED = [
     (3, "_choose", np.array([0, -1, 2]), "arms from 0 to 3, got -1 in lane 1."),
     (3, "_choose", [0.5] * 3, "arms from 0 to 3, got 0.5 in lane 0."),
     (2, "_scores", np.zeros((2, 5)), "numbers of shape (2, 4), got shape (2, 5)."),
-    (
-        2,
-        "_action_probabilities",
-        np.ones((2, 4)),
-        "probabilities that sum to 1, got 4.0 in lane 0.",
-    ),
+    (2, "_action_probabilities", np.ones((2, 4)), "probabilities that sum to 1, got 4.0 in lane 0"),
     (None, "_action_probabilities", [[1.5, -0.5, 0, 0]], "no negative probabilities, got -0.5."),
 ]
 
@@ -991,9 +986,7 @@ def test_copies_pickles_and_files_have_locks_of_their_own(tmp_path):
 
 
 @few_chain_draws
-@in_settings(
-    [setting for setting in SETTINGS if setting.partition(",")[0] not in WITHOUT_POSTERIOR]
-)
+@in_settings([each for each in SETTINGS if SETTINGS[each][0] not in WITHOUT_POSTERIOR])
 def test_threads_may_share_a_posterior(setting):
     agent = make(setting, None, 5)
 

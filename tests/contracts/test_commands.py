@@ -122,16 +122,13 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, monkeypatch,
 # -- What they print ----------------------------------------------------------------------------
 
 
+LISTED = {"environments": ENV_IDS, "agents": AGENTS, "priors": PRIORS, "likelihoods": LIKELIHOODS}
+
+
 def test_list_has_each_name_with_its_summary_and_options(capsys):
     main(["list"])
     text = capsys.readouterr().out
-    kinds = {
-        "environments": ENV_IDS,
-        "agents": AGENTS,
-        "priors": PRIORS,
-        "likelihoods": LIKELIHOODS,
-    }
-    for kind, names in kinds.items():
+    for kind, names in LISTED.items():
         main(["list", kind])
         part = capsys.readouterr().out
         heading, *parts = part.strip().split("\n\n")
@@ -166,9 +163,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_damage_and_failures_are_told_as_they_come_and_leave_the_other_agents(
-    tmp_path, monkeypatch, capsys
-):
+def test_damage_and_failures_are_told_at_once_and_leave_other_agents(tmp_path, monkeypatch, capsys):
     options = ["--agents", "random", 'stub_agents:Raising:label="[/x]"', "--horizon", "60"]
     assert compare(tmp_path, *options) == 1
     told = capsys.readouterr()
@@ -197,9 +192,7 @@ def test_run_fills_a_folder_named_by_content_and_no_trust_is_needed_to_go_on(tmp
     assert main(["resume", str(paths[0]), "--backend", "serial"]) == 0
 
 
-def test_compare_stores_propensities_of_decisions_by_values_costs_and_other_priors(
-    tmp_path, capsys
-):
+def test_compare_stores_propensities_of_decisions_by_values_costs_and_told_priors(tmp_path, capsys):
     prior = {"name": "truncated_normal", "mean": 0.2, "std": 0.1}
     env = ["--env-options", json.dumps({"num_arms": 3, "prior": prior})]
     prices = ["--values", *"123", "--costs", *["-0.5"] * 3, "--floor", "0.05", "--optimal"]

@@ -3,16 +3,16 @@ the other half."""
 
 import pickle
 from functools import partial
-from itertools import cycle, product
+from itertools import product
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from families import ALL_ENV_IDS, FEATURE_ENVS
+from families import ALL_ENV_IDS, FEATURE_ENVS, OBSERVED
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import InvalidAction
 from gymnasium.utils.env_checker import check_env, data_equivalence
-from surface import OBSERVATIONS, lane_stream, problem_of
+from surface import lane_stream, problem_of
 
 
 def in_turn(number):
@@ -41,9 +41,7 @@ def test_make_builds_it_without_a_warning_and_with_the_promised_limit():
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(
-    ("env_id", "observation"), [*zip(ALL_ENV_IDS, cycle(OBSERVATIONS), strict=False)]
-)
+@pytest.mark.parametrize(("env_id", "observation"), OBSERVED)
 def test_it_passes_the_check_without_a_warning(env_id, observation):
     env = gym.make(env_id, observation=observation, horizon=9, render_mode="ansi").unwrapped
     check_env(env)
@@ -59,9 +57,7 @@ def test_it_passes_the_check_where_arms_have_features(env_id, options):
 @pytest.mark.filterwarnings("error", "ignore:Your observation  has an unconventional shape")
 def test_it_passes_the_check_of_stable_baselines3():
     sb3_checker = pytest.importorskip("stable_baselines3.common.env_checker")
-    worlds = [
-        (env_id, {"observation": each}) for env_id, each in zip(ALL_ENV_IDS, cycle(OBSERVATIONS))
-    ]
+    worlds = [(env_id, {"observation": observation}) for env_id, observation in OBSERVED]
     for env_id, options in (*worlds, *FEATURE_ENVS):
         sb3_checker.check_env(gym.make(env_id, render_mode="ansi", **options).unwrapped)
 

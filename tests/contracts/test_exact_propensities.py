@@ -147,10 +147,8 @@ def test_tails_that_end_in_a_steep_fall_are_resolved_beyond_the_oracle():
             below.append(special.betaincc(0.5, a, np.exp(v)))
             log_density = 0.5 * v + (a - 1) * np.log1p(-np.exp(v)) - special.betaln(a, 0.5)
             densities.append(half * weights * np.exp(log_density))
-        truth = [
-            (own * np.prod(below[:i] + below[i + 1 :], axis=0)).sum()
-            for i, own in enumerate(densities)
-        ]
+        others = [np.prod(below[:i] + below[i + 1 :], axis=0) for i in range(len(below))]
+        truth = np.multiply(densities, others).sum(axis=(1, 2))
         assert sum(truth) == pytest.approx(1.0, abs=1e-8)
         problem = BanditProblem(Bernoulli(), Beta(0.5, 0.5), len(pulls))
         agent = started("exact", problem, None, pulls, np.array(pulls, dtype=float))

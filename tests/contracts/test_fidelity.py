@@ -225,7 +225,7 @@ def learner(problem):
 def test_a_posterior_that_learns_from_single_rewards_is_given_those_of_bernoulli_cases():
     found = run_suite({"learner": learner}, only=f"{CASE}, ", scale=0.1, workers=SERIAL)
     distances = found.distances
-    assert distances["verdict"].tolist() == ["right"] * len(distances) == ["right"] * 2
+    assert distances["verdict"].tolist() == ["right"] * 2
     assert distances["pulls"].tolist() == [100, 10_000] and found.left_out == ()
 
 
@@ -378,10 +378,8 @@ def test_flags_are_read_as_numbers_and_what_is_none_fails_in_its_row():
 
 
 def test_a_sampler_is_refused_where_arms_have_features():
-    only = "Bernoulli, d = 2, 10 rows"
-    found = run_suite(
-        {"draw": conjugate}, suite="contextual-v1", only=only, scale=0.01, workers=SERIAL
-    )
+    few = {"suite": "contextual-v1", "only": "Bernoulli, d = 2, 10 rows"}
+    found = run_suite({"draw": conjugate}, **few, scale=0.01, workers=SERIAL)
     words = found.distances["words"].item()
     assert "be agents or posteriors where arms have features, got 'draw'" in words
 
@@ -404,11 +402,7 @@ HARD = (
 
 
 AGENTS = "exact racing racing_paper smc_paper"
-OF_PARTICLES = (
-    "Bernoulli, comb of 9 teeth",
-    "Gaussian, vague prior",
-    "Bernoulli, rare camp of all arms",
-)
+OF_PARTICLES = HARD[1], HARD[5], HARD[9]
 """Cases for `smc`, which is dear: the first of them each day, the others by night."""
 
 
@@ -445,10 +439,8 @@ def test_verdicts_follow_from_distances_and_flags():
     """Wrong decisions take the second arm; of the others 15 % do, as is right."""
     for name, (is_wrong, is_flagged, verdict) in VERDICTS.items():
         arms = (is_wrong | (NUMBERS % 20 < 3)).astype(int)
-        for lane_distances in (None, 0.85 * is_wrong):
-            assert verdict_of(arms, is_flagged, TRUTH, lane_distances=lane_distances) == verdict, (
-                name
-            )
+        for distances in (None, 0.85 * is_wrong):
+            assert verdict_of(arms, is_flagged, TRUTH, distances) == verdict, name
 
 
 def test_runs_that_are_wrong_by_turns_are_wrong_though_their_average_is_right():

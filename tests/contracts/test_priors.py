@@ -165,9 +165,8 @@ def test_draws_keep_inside_when_nearly_all_mass_is_at_the_ends(rng):
         (low, high), draws = prior.support, prior.sample(rng, (1000, 2))
         assert ((draws > low) & (draws < high)).all(), prior
         if draws.max() < 1e150:  # worlds refuse means of which rewards would overflow
-            means = make_env(BanditProblem(gaussian_rewards(prior), prior, 2), 500).reset(seed=0)[
-                1
-            ]["means"]
+            env = make_env(BanditProblem(gaussian_rewards(prior), prior, 2), 500)
+            means = env.reset(seed=0)[1]["means"]
             assert ((means > low) & (means < high)).all(), prior
 
 

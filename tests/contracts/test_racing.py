@@ -19,12 +19,7 @@ from agents.racing.stopping import Paper, make_stop
 from agents.racing_thompson import run_algorithm_2
 from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Poisson
-from bandit_gym.priors import (
-    Beta,
-    Gamma,
-    TruncatedMultivariateNormal,
-    TruncatedNormal,
-)
+from bandit_gym.priors import Beta, Gamma, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 DATA = [6, 3, 2, 0], [4.0, 1.0, 1.0, 0.0]

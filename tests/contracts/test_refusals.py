@@ -480,11 +480,7 @@ COMPARISONS = [
     ({"agents": [plain(act=None)]}, ValueError, "agent must have the methods act and observe, got"),
     ({"agents": [plain(act=lambda self: None)]}, ValueError, "an integer from 0 to 9, got None"),
     ({"agents": [plain(act=lambda self: np.random.randint(2))]}, ValueError, "the rng or seed"),  # noqa: NPY002
-    (
-        {"agents": [plain(__init__=lambda self, k: None)]},
-        ValueError,
-        "missing a required argument: 'k'",
-    ),
+    ({"agents": [plain(__init__=lambda self, k: None)]}, ValueError, "a required argument: 'k'"),
     ({"out": 5}, TypeError, "out must be a path, as a string or a Path"),
 ]
 
@@ -560,7 +556,8 @@ WITHOUT_FEATURES = (
     *("ucb1", "kl_ucb", "moss", "ucb_tuned", "information_relaxation", "knowledge_gradient"),
     *("discounted_gittins", "finite_horizon_gittins", "optimistic_gittins"),
 )
-FEATURES = [
+OF_PROBLEMS = [
+    *RULES,
     ("exact", LOGISTIC, {}, "an exact posterior, got", "RacingThompson takes any"),
     ("exact", LINEAR, {"method": "grid"}, "method must be one of 'auto', 'conjugate', got 'grid'"),
     ("exact", LINEAR, {"discount": 0}, "discount must be a finite number above 0 and at most 1"),
@@ -607,10 +604,7 @@ TABLES = {
     "problems": (lambda given: BanditProblem(*given), PROBLEMS),
     "wrappers by name": (lambda given: wrap(gym.make(ENV), given), LISTED),
     "options of agents": (lambda name, given: make_agent(name, PROBLEM, **given), AGENTS),
-    "agents of problems": (
-        lambda name, of, given: make_agent(name, of, **given),
-        [*RULES, *FEATURES],
-    ),
+    "agents of problems": (lambda name, of, given: make_agent(name, of, **given), OF_PROBLEMS),
     "posteriors": (lambda given: BayesUCB(ARMS, posterior=given), POSTERIORS),
 }
 """Calls, and rows of their arguments and of the parts that the sentence must have."""

@@ -29,10 +29,7 @@ from bandit_gym.results.statistics import mean_interval, paired_p_value
 
 REPLICATIONS, HORIZON = 22, 40
 SIZES = {"replications": REPLICATIONS, "horizon": HORIZON, "block_size": 8}
-ENVIRONMENTS = (
-    {**FIXED, "label": "fixed"},
-    {"env": ENV, "means": None, "num_arms": 3, "label": "drawn"},
-)
+ENVIRONMENTS = {**FIXED, "label": "fixed"}, {"env": ENV, "num_arms": 3, "label": "drawn"}
 AGENTS = (
     "random",
     "ucb1",
@@ -552,15 +549,12 @@ def test_figures_are_drawn_on_axes_of_the_users(results):
 
 
 def test_of_many_agents_fourteen_are_drawn_and_the_rest_is_counted(tmp_path):
-    agents = [
-        {**BEST, "arm": number % 3, "size": number, "label": f"{number}"} for number in range(16)
-    ]
+    agents = [{**BEST, "arm": n % 3, "size": n, "label": f"{n}"} for n in range(16)]
     results = simulate(tmp_path, [FIXED], agents, 10, 5)
     figure = results.plot()
     assert len(figure.axes[0].lines) == len(figure.legends[0].get_texts()) == 14
-    assert (
-        len({(line.get_color(), str(line.get_linestyle())) for line in figure.axes[0].lines}) == 14
-    )
+    looks = {(line.get_color(), str(line.get_linestyle())) for line in figure.axes[0].lines}
+    assert len(looks) == 14
     assert figure.legends[0].get_title().get_text() == "2 more are left out"
 
 
@@ -661,9 +655,7 @@ def usual(small, tmp_path_factory):
     return {each.name: each.read_bytes() for each in path.iterdir()}
 
 
-def test_figures_are_written_for_screens_unless_papers_are_asked_for(
-    usual, small, tmp_path, few_figures
-):
+def test_figures_are_for_screens_unless_papers_are_asked_for(usual, small, tmp_path, few_figures):
     paper = ["--format", "pdf", "--style", "paper"]
     assert main(["report", str(small), "--out", str(tmp_path), *paper]) == 0
     heads = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
@@ -687,9 +679,7 @@ def test_tables_for_latex_have_the_rules_of_booktabs_and_a_row_for_each_agent(re
         assert [line.partition(" & ")[0] for line in lines][1:] == LABELS
 
 
-def test_columns_that_are_asked_for_are_in_all_tables_and_blank_ones_in_none(
-    folder, tmp_path, only_tables
-):
+def test_columns_asked_for_are_in_all_tables_and_blank_ones_in_none(folder, tmp_path, only_tables):
     options = ["--latex", "--markdown", "--columns", "last_switch", "--out", str(tmp_path)]
     assert main(["report", str(folder), *options]) == 0
     for name in ("report.txt", "tables.tex", "tables.md"):
@@ -728,7 +718,7 @@ def test_tables_and_citation_compile(report, page, tmp_path):
     assert "undefined" not in (tmp_path / "paper.log").read_text("utf-8", "replace")
 
 
-def test_a_report_is_the_same_bytes_again_and_is_written_through_no_link(
+def test_a_report_is_the_same_again_and_written_through_no_link(
     usual, small, tmp_path, few_figures
 ):
     (tmp_path / "out").mkdir()

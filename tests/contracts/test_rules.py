@@ -93,7 +93,7 @@ def bayes_ucb(law):
     return scores
 
 
-def beta_distribution(alpha, beta):
+def beta_after(alpha, beta):
     return lambda n, s: stats.beta(alpha + s, beta + n - s)
 
 
@@ -146,13 +146,10 @@ RULES = {
     "moss": ("moss", UNIFORM, {"horizon": HORIZON}, moss),
     **{f"kl_ucb, {n}": ("kl_ucb", PROBLEMS[n], {}, kl_ucb(f)) for n, f in FAMILIES.items()},
     "kl_ucb, c = 3": ("kl_ucb", UNIFORM, {"c": 3.0}, kl_ucb(CONJUGATES[0], 3.0)),
-    "bayes_ucb": (
-        *("bayes_ucb", INFORMED, {}),
-        bayes_ucb(beta_distribution([2.0, 8.0, 5.0], [3.0, 2.0, 5.0])),
-    ),
+    "bayes_ucb": ("bayes_ucb", INFORMED, {}, bayes_ucb(beta_after(*vars(INFORMED.prior).values()))),
     "bayes_ucb, reference": (
         *("bayes_ucb", INFORMED, {"prior": "reference"}),
-        bayes_ucb(beta_distribution(1.0, 1.0)),
+        bayes_ucb(beta_after(1.0, 1.0)),
     ),
     **{
         f"bayes_ucb, {n}": ("bayes_ucb", PROBLEMS[n], {}, bayes_ucb(f.posterior))

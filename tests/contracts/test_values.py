@@ -69,17 +69,16 @@ def test_arms_are_played_as_often_as_values_and_costs_say(name, kind):
     available = MASK if CASES.index((name, kind)) % 2 else None
     alone, features = taught(name, kind, None)
     lanes, many = taught(name, kind, NUM_LANES)
-    law, errors = alone.action_probabilities(
-        features, **PRICES, available=available, return_error=True
-    )
+    asked = PRICES | {"available": available}
+    law, errors = alone.action_probabilities(features, **asked, return_error=True)
     if name == "smc":  # each lane has particles of its own
         errors = errors + 0.05
-    actions = lanes.act(many, **PRICES, available=available)
+    actions = lanes.act(many, **asked)
     assert_frequent(np.bincount(actions, minlength=3) / NUM_LANES, law, errors)
     assert available is None or not law[1]
-    decided = alone.decide(features, **PRICES, available=available, floor=0.1)
+    decided = alone.decide(features, **asked, floor=0.1)
     assert decided.propensities == decided.probabilities[decided.actions] >= 0.1 - 1e-12
-    assert alone.act(features, **PRICES, available=available, floor=1 / 3) in (0, 1, 2)
+    assert alone.act(features, **asked, floor=1 / 3) in (0, 1, 2)
 
 
 def test_integer_betas_have_the_law_of_draws():
@@ -96,11 +95,16 @@ def test_integer_betas_have_the_law_of_draws():
     np.testing.assert_allclose(places.sum(axis=0), 1.0, atol=1e-5)
 
 
-WITH_PLACES = [case for case in CASES if case[0] in ("exact", "racing", "laplace", "smc")]
+WITH_PLACES = [
+    (name, kind, prices)
+    for name, kind in CASES
+    for prices in (PRICES, {})
+    if name in ("exact", "racing", "laplace", "smc")
+]
+WITH_PLACES.append(("racing", "dependent", PRICES))
 
 
-@pytest.mark.parametrize(("name", "kind"), [*WITH_PLACES, ("racing", "dependent")])
-@pytest.mark.parametrize("prices", [PRICES, {}], ids=["prices", "plain"])
+@pytest.mark.parametrize(("name", "kind", "prices"), WITH_PLACES)
 def test_arms_have_places_as_often_as_their_probabilities_say(name, kind, prices):
     lanes, many = taught(name, kind, NUM_LANES)
     alone, features = taught(name, kind, None)

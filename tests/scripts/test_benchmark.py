@@ -9,13 +9,7 @@ import benchmark
 import pytest
 from benchmarks.report import PEER_NAMES, write_markdown
 from benchmarks.thresholds import TARGETS, at_least, at_most, judge_row
-from benchmarks.timing import (
-    Effort,
-    Measurement,
-    ResultRow,
-    make_peer,
-    match,
-)
+from benchmarks.timing import Effort, Measurement, ResultRow, make_peer, match
 from scripts_run import TINY, run_benchmark
 
 from scripts.studies import environments
@@ -50,9 +44,7 @@ def costing(*costs: float):
 
 
 @pytest.mark.nightly
-def test_values_are_positive_keys_unique_bars_and_the_machine_told_and_rows_of_peers_absent(
-    tmp_path,
-):
+def test_values_are_positive_keys_unique_bars_and_machine_told_and_peers_absent(tmp_path):
     found = run_families(tmp_path, *MEASURED.split())
     values = [row["value"] for row in found["rows"] if row["key"] not in NEEDS_PEERS]
     assert all(math.isfinite(value) and value > 0 for value in values)
@@ -90,11 +82,8 @@ def test_match_takes_the_median_of_ratios_within_turns():
 
 
 def keys_chosen(*names: str) -> set[str]:
-    return {
-        key
-        for measurement in benchmark.choose_measurements(names, TINY)
-        for key in measurement.keys
-    }
+    chosen = benchmark.choose_measurements(names, TINY)
+    return {key for measurement in chosen for key in measurement.keys}
 
 
 def test_only_takes_a_key_or_its_first_words_and_no_half_of_one(capsys):

@@ -56,13 +56,9 @@ def test_numbers_are_those_of_the_results_version(environment, are_dear):
 @pytest.mark.nightly
 @pytest.mark.skipif(not IS_REFERENCE, reason="package versions differ from constraints.txt")
 def test_linear_algebra_of_another_processor_draws_the_same_numbers():
-    environment_names = ("Poisson", "DependentPrior", "Contextual")  # sums of products, matrices
+    worlds = ("Poisson", "DependentPrior", "Contextual")  # sums of products, matrices
     learners = ("exact", "racing", "smc", "bayes_ucb")  # other rules ask the same posteriors
-    cases = [
-        case
-        for case in CASES
-        if case[0].startswith(environment_names) and case[2].startswith(learners)
-    ]
+    cases = [each for each in CASES if each[0].startswith(worlds) and each[2].startswith(learners)]
     code = f"import golden; print(*[golden.digest(*case) for case in {cases!r}])"
     found = subprocess.check_output(
         [sys.executable, "-W", "ignore", "-c", code],

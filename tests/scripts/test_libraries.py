@@ -77,10 +77,8 @@ def test_adapter_that_fails_in_a_case_or_dies_is_reported(tmp_path, monkeypatch)
     asked = [fields | {"num_decisions": 5, "seed": seed, "sampler": ""} for seed in range(4)]
     first, *others = environments.ask_adapter(Path(sys.executable), "some", asked)
     assert first["counts"] == [0, 0, 5]
-    assert [each["error"] for each in others] == [
-        "ZeroDivisionError: division by zero",
-        *["gone"] * 2,
-    ]
+    errors = [each["error"] for each in others]
+    assert errors == ["ZeroDivisionError: division by zero", "gone", "gone"]
 
 
 def test_library_that_cannot_be_installed_is_missing_and_the_others_go_on(tmp_path, monkeypatch):

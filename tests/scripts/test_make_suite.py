@@ -3,7 +3,7 @@ import json
 import make_suite
 import pytest
 
-from agents.oracle import ToleranceError
+from agents.oracle import ToleranceError, importance
 from bandit_gym.fidelity.suite import suite_file
 from bandit_gym.likelihoods import Bernoulli
 
@@ -56,6 +56,7 @@ def test_an_answer_that_is_missing_is_found_where_the_oracle_can(stored):
 def test_a_coarse_answer_becomes_finer_within_what_it_said(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(make_suite, "TOLERANCE", 4e-3)
     monkeypatch.setattr(make_suite, "CHAINS_TOLERANCE", 1e-2)
+    monkeypatch.setattr(importance, "BATCH_SIZE", 2048)
     cases = json.loads(suite_file("contextual-v1").read_text(encoding="utf-8"))["cases"]
     name = "Bernoulli, disjoint, 3 arms of 2, 60 rows"
     (case,) = (case for case in cases if case["name"] == name)

@@ -50,9 +50,8 @@ def test_ensemble_keeps_its_models_and_has_the_moments_of_the_posterior():
     agent = EnsembleSampling(BY_HAND, num_models=SIZE)
     agent.reset(1, seed=0)
     agent.warm_start(COUNTS, SUMS)
-    models = (agent.weight * agent.starts + agent.sums + agent.shifts) / (
-        agent.weight + agent.counts
-    )
+    totals = agent.weight * agent.starts + agent.sums + agent.shifts
+    models = totals / (agent.weight + agent.counts)
     noise = 4 * np.sqrt(POSTERIOR_VAR) * (SIZE**-0.5 + 1000**-0.5)
     assert (np.abs(models[0].mean(axis=0) - POSTERIOR_MEAN) < noise).all()
     before = agent.starts.copy()
@@ -147,10 +146,8 @@ def test_ensemble_on_features_moves_to_the_mode_of_its_prior_times_a_reward():
 
 def test_ensembles_tell_the_distribution_by_which_a_run_decides():
     features = np.array([[[1.0, 0.5], [-0.5, 1.0]]])
-    for kind, problem, seen in (
-        (EnsembleSampling, BY_HAND, None),
-        (LogisticEnsemble, FEATURES, features),
-    ):
+    cases = (EnsembleSampling, BY_HAND, None), (LogisticEnsemble, FEATURES, features)
+    for kind, problem, seen in cases:
         agent = kind(problem, num_models=5)
         agent.reset(1, seed=0)
         if seen is None:

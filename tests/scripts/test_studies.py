@@ -454,13 +454,10 @@ def test_worlds_of_their_own_are_clusters_and_replications_of_one_world_are():
     assert figures.PlayedRuns([runs]).regrets("x", step=1).tolist() == [1.0, 3.0]
 
 
+MATCHED = table2.Reading("shortened", "weight", is_matched=True)
 READINGS = [
     (RacingThompson, table2.Reading("shortened", "value"), {"scale": "value"}),
-    (
-        RacingThompson,
-        table2.Reading("shortened", "weight", is_matched=True),
-        {"proposal": "matched"},
-    ),
+    (RacingThompson, MATCHED, {"proposal": "matched"}),
     (variants.RacingByDraws, table2.Reading("shortened", "weight", by_draws=True), {}),
     (variants.RacingBySupremum, table2.Reading("shortened", "supremum"), {}),
 ]
@@ -575,9 +572,8 @@ def test_no_weight_is_above_the_supremum_also_where_another_proposal_stands_in()
         proposal.update(make_generator("unused"), np.array([counts]), np.zeros((1, 3)))
         draws = proposal.draw(make_generator("weights"), np.arange(1), 10_000)
         log_weights = find_log_weights(proposal, np.arange(1), draws.means)
-        assert (
-            log_weights.max() <= variants.find_log_supremum(proposal, has_fallback=True) + 1e-9
-        ), counts
+        most = variants.find_log_supremum(proposal, has_fallback=True)
+        assert log_weights.max() <= most + 1e-9, counts
     # At 0; of 10,000 normal draws about 20 are within 0.2, where the log-weight is 0.02 lower.
     assert variants.find_log_supremum(proposal, has_fallback=False) - log_weights.max() < 0.02
 

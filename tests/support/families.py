@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
+from itertools import cycle
 from math import inf, nan
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from geometric import Geometric
 from scipy import stats
+from surface import OBSERVATIONS
 
 import agents
 from agents import AGENTS
@@ -40,6 +42,8 @@ FEATURE_ENVS = tuple(
     )
 )
 """Environments whose arms have features that change: ids and options."""
+OBSERVED = tuple(zip(ALL_ENV_IDS, cycle(OBSERVATIONS), strict=False))
+"""Ids, and what their environments show in turn."""
 FOR_FEATURES = "laplace", "lin_ucb"
 ALL_AGENTS = tuple(name for name in AGENTS if name not in ("optimal", *FOR_FEATURES))
 """All but those for arms with features alone, and the Bayes-optimal agent, which must be told its

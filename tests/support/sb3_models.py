@@ -7,30 +7,20 @@ import gymnasium as gym
 import numpy as np
 
 NUM_ARMS = 3
+SB3, SHORT = "stable_baselines3", {"n_steps": 8, "batch_size": 16, "n_epochs": 2}
+MEMORY = {"policy_kwargs": {"lstm_hidden_size": 8}}
 ALGORITHMS = {
-    "PPO": ("stable_baselines3", "MlpPolicy", {"n_steps": 8, "batch_size": 16, "n_epochs": 2}),
-    "A2C": ("stable_baselines3", "MlpPolicy", {"n_steps": 8}),
-    "DQN": (
-        "stable_baselines3",
-        "MlpPolicy",
-        {"learning_starts": 8, "buffer_size": 500, "batch_size": 16},
-    ),
-    "RecurrentPPO": (
-        "sb3_contrib",
-        "MlpLstmPolicy",
-        {"n_steps": 8, "batch_size": 16, "n_epochs": 2, "policy_kwargs": {"lstm_hidden_size": 8}},
-    ),
+    "PPO": (SB3, "MlpPolicy", SHORT),
+    "A2C": (SB3, "MlpPolicy", {"n_steps": 8}),
+    "DQN": (SB3, "MlpPolicy", {"learning_starts": 8, "buffer_size": 500, "batch_size": 16}),
+    "RecurrentPPO": ("sb3_contrib", "MlpLstmPolicy", SHORT | MEMORY),
 }
 
 
 def make_vec(env_id="BernoulliBandit-v0", num_envs=2, **options):
     """Make a native vector environment with SB3's kind of autoreset."""
-    options = {
-        "num_arms": NUM_ARMS,
-        "max_episode_steps": 10,
-        "autoreset_mode": "SameStep",
-    } | options
-    return gym.make_vec(f"bandit_gym:{env_id}", num_envs=num_envs, **options)
+    usual = {"num_arms": NUM_ARMS, "max_episode_steps": 10, "autoreset_mode": "SameStep"}
+    return gym.make_vec(f"bandit_gym:{env_id}", num_envs=num_envs, **usual | options)
 
 
 def train(name, *, num_steps=64, env_id="BernoulliBandit-v0", seed=0, **options):

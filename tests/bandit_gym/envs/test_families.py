@@ -53,11 +53,8 @@ def test_lanes_tell_the_time_left_of_a_given_horizon_and_not_of_their_limit():
 def test_a_single_environment_tells_the_time_left_of_the_limit_it_was_made_with():
     for options, limit in (({}, 1000), ({"max_episode_steps": 20}, 20)):
         env = gym.make("BernoulliBandit-v0", observation="counts", **options)
-        for each in (
-            env,
-            gym.make(env.spec),
-            bg.make("BernoulliBandit-v0", **env.spec.kwargs, **options),
-        ):
+        ours = bg.make("BernoulliBandit-v0", **env.spec.kwargs, **options)
+        for each in (env, gym.make(env.spec), ours):
             each.reset(seed=1)
             assert each.step(0)[0][-1] == np.float32(1 - 1 / limit)
 
