@@ -13,8 +13,9 @@ from threading import Barrier
 import gymnasium as gym
 import numpy as np
 import pytest
-from families import ALL_AGENTS, ALL_ENV_IDS, FACTORIES, QUICKER, DensityOnly, names_with
+from families import ALL_AGENTS, ALL_ENV_IDS, FACTORIES, PROBLEMS, QUICKER, DensityOnly, names_with
 from gymnasium.error import InvalidAction, ResetNeeded
+from last_paid import Stubborn
 from pairwise import pairwise
 from surface import assert_played, play, problem_of, shown, started
 
@@ -22,35 +23,12 @@ import agents
 from agents import UniformRandom, make_agent
 from agents.base import Agent
 from agents.posteriors.agent import PosteriorAgent
-from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
-from bandit_gym.priors import (
-    Beta,
-    HierarchicalBeta,
-    MultivariateNormal,
-    Normal,
-    TruncatedMultivariateNormal,
-    TruncatedNormal,
-)
-from bandit_gym.problem import BanditProblem, ContextualProblem
+from bandit_gym.likelihoods import Bernoulli, Exponential
+from bandit_gym.priors import Beta, HierarchicalBeta, TruncatedNormal
+from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import rollout
 
-CONJUGATE = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 4)
-GRID = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 4)
-CHAINS = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, 0.05 * np.eye(4) + 0.02), 4)
-NORMAL = BanditProblem(Gaussian(), Normal(0.0, 1.0), 4)
-MIXTURE = BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 3.0], [3.0, 2.0]), 4)
-COVARIANCE = [[1.0, 0.5, 0.0], [0.5, 2.0, 0.3], [0.0, 0.3, 1.0]]
-LINEAR = ContextualProblem(Gaussian(0.5), MultivariateNormal([0.2, 0.0, -0.1], COVARIANCE), 4, 3)
-LOGISTIC = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 4, 3)
-PROBLEMS = {
-    "linear": LINEAR,
-    "logistic": LOGISTIC,
-    "conjugate": CONJUGATE,
-    "grid": GRID,
-    "chains": CHAINS,
-    "normal": NORMAL,
-    "mixture": MIXTURE,
-}
+CONJUGATE, NORMAL = PROBLEMS["conjugate"], PROBLEMS["normal"]
 FOR_LIKE_ARMS = "discounted_gittins", "information_relaxation"
 """Rules that refuse dependent arms, and take seconds where arms are not conjugate."""
 WITHOUT_POSTERIOR = "random", "ucb1", "kl_ucb", "ucb_tuned", "moss", "lin_ucb"
@@ -574,9 +552,7 @@ def test_many_decisions_are_those_of_a_choice_of_ones_own():
         def _choose(self):
             return (super()._choose() + 1) % 4
 
-    agent = Second(CONJUGATE)
-    agent.reset(seed=0)
-    agent.warm_start([90, 1, 1, 1], [90, 0, 0, 0])
+    agent = started(Second, CONJUGATE, None, [90, 1, 1, 1], [90, 0, 0, 0])
     assert np.mean(agent.act(size=100) == 1) > 0.9
 
 
@@ -704,13 +680,6 @@ def test_a_race_that_pulls_missing_arms_first_says_so():
     assert agent.action_probabilities().tolist() == [[0.0, 0.5, 0.0, 0.5]]
 
 
-class Stubborn(Agent):
-    """An agent of a user's own that plays one arm, whatever there is."""
-
-    def _choose(self):
-        return np.zeros(self.num_lanes, dtype=np.int64)
-
-
 class Imagining(Stubborn):
     """It finds its propensities by learning from a reward that it imagines."""
 
@@ -721,8 +690,7 @@ class Imagining(Stubborn):
 
 def test_a_copy_for_propensities_shares_no_evidence():
     for options in ({}, {"discount": 0.5}, {"window": 2}):
-        agent = Imagining(CONJUGATE, **options)
-        agent.reset(2, seed=0)
+        agent = started(Imagining, CONJUGATE, 2, **options)
         agent.observe([1, 2], [1.0, 1.0])
         agent.action_probabilities()
         known = [[0, 1, 0, 0], [0, 0, 1, 0]]
@@ -797,9 +765,7 @@ class Classic(Agent):
 @pytest.mark.parametrize("sums", [[0, 0, 0, 1], [1, 0, 0, 0]], ids=["last", "first"])
 @pytest.mark.parametrize(("num_envs", "place"), [(None, ""), (3, " of lane 0")])
 def test_scores_that_are_nan_are_refused_and_infinite_ones_are_scores(num_envs, place, sums):
-    agent = Classic(CONJUGATE)
-    agent.reset(num_envs, seed=0)
-    agent.warm_start([1, 1, 0, 1], sums)
+    agent = started(Classic, CONJUGATE, num_envs, [1, 1, 0, 1], sums)
     told = f"scores of Classic must have no NaN, got nan for arm 2{place}; perhaps it has no pulls."
     for call in (agent.act, agent.action_probabilities):
         with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
@@ -821,28 +787,23 @@ RETURNED = [
 
 @pytest.mark.parametrize(("num_envs", "method", "found", "told"), RETURNED)
 def test_what_a_rule_returns_is_refused_by_its_name(num_envs, method, found, told):
-    agent = Classic(CONJUGATE)
-    agent.reset(num_envs, seed=0)
+    agent = started(Classic, CONJUGATE, num_envs)
     setattr(agent, method, lambda: found)
     with pytest.raises(ValueError, match=re.escape(f"Classic.{method} must return {told}")):
         agent.action_probabilities() if method == "_action_probabilities" else agent.act()
 
 
-class Careless(Classic):
+class Careless(Stubborn):
     """Says that it takes a mask, and does not look at it."""
 
     takes_available = True
-
-    def _choose(self):
-        return np.zeros(self.num_lanes, dtype=np.int64)
 
     def _action_probabilities(self):
         return np.eye(4)[self._choose()]
 
 
 def test_a_choice_that_does_not_keep_to_the_mask_is_refused_by_its_name():
-    agent = Careless(CONJUGATE)
-    agent.reset(2, seed=0)
+    agent = started(Careless, CONJUGATE, 2)
     mask = [False, True, True, True]
     with pytest.raises(ValueError, match="Careless._choose must return available arms, got arr"):
         agent.act(available=mask)
@@ -893,8 +854,7 @@ def test_no_agent_warns_in_any_environment_up_to_the_last_pull(env_id):
 
 
 def test_an_agent_of_ones_own_without_probabilities_is_told_what_to_define():
-    agent = Stubborn(CONJUGATE)
-    agent.reset(seed=0)
+    agent = started(Stubborn, CONJUGATE)
     assert agent.act() == 0
     told = "Stubborn must define _scores, or _choose with _action_prob"
     for ask in (agent.action_probabilities, agent.decide):

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from ensemble import Ensemble
-from families import names_with
+from families import make_problems, names_with
 from pairwise import pairwise
 from refusals import check_refusals
 from surface import play, started
@@ -16,19 +16,10 @@ from agents import Thompson, make_agent
 from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.base import Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
-from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import (
-    Beta,
-    HierarchicalBeta,
-    Normal,
-    TruncatedMultivariateNormal,
-    TruncatedNormal,
-)
-from bandit_gym.problem import BanditProblem, ContextualProblem
 
 pytestmark = pytest.mark.usefixtures("few_chain_draws")
-ARMS = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3)
-TIED = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, 0.05 * np.eye(3) + 0.02), 3)
+PROBLEMS = make_problems(num_arms=3)
+ARMS, TIED, LOGISTIC = (PROBLEMS[kind] for kind in ("grid", "chains", "logistic"))
 
 
 class Sampled(Ensemble):
@@ -40,8 +31,8 @@ class Sampled(Ensemble):
 
 
 POSTERIORS = {
-    "conjugate": (BanditProblem(Bernoulli(), Beta(2.0, 3.0), 3), "exact"),
-    "mixture": (BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 3.0], [3.0, 2.0]), 3), "exact"),
+    "conjugate": (PROBLEMS["conjugate"], "exact"),
+    "mixture": (PROBLEMS["mixture"], "exact"),
     "tables": (ARMS, "exact"),
     "chains": (TIED, "exact"),
     "particles": (ARMS, {"name": "smc", "num_particles": 100}),
@@ -229,10 +220,9 @@ class Coefficients(Sampled):
     takes_features = True
 
 
-LINEAR = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 3, num_features=2)
 REFUSED = [
     (ARMS, Coefficients(ARMS), {}, "problem must have features for Coefficients, which say"),
-    (LINEAR, Ensemble(LINEAR), {}, "posterior must be one of coefficients", "'Ens"),
+    (LOGISTIC, Ensemble(LOGISTIC), {}, "posterior must be one of coefficients", "'Ens"),
     *(
         (*POSTERIORS[name], leave, "posterior must be one that can follow a disc")
         for name in sorted({*POSTERIORS} - {*FORGETFUL})

@@ -274,6 +274,9 @@ def bernoulli(prior, num_arms=3):
     return BanditProblem(Bernoulli(), prior, num_arms)
 
 
+CAMPS = TruncatedMultivariateNormal(10.0, 0.25 + 0.0225 * np.eye(3), 0.0, 30.0)
+DEEP = spike_and_slab(0.5, 1e-4, Normal(0.5, 1e-3), 0.5)
+FAR = SharedMixture([Normal(9.0, 1e-3), Normal(0.0, 1e-3)], [1, 1])
 ON_ONE_SAMPLE = SHARP, [1000, 0], [500, 0]
 IN_THE_MODE = [30, 1000], [29, 970]
 OFF = {
@@ -299,15 +302,7 @@ OFF = {
         if name == "racing" or (rarity == 1e7 and data != IN_THE_MODE)
     },
     "a chain in one of two camps": (
-        "exact",
-        {},
-        BanditProblem(
-            Exponential(),
-            TruncatedMultivariateNormal(
-                10.0, (0.25 * np.ones((3, 3)) + 0.0225 * np.eye(3)).tolist(), 0.0, 30.0
-            ),
-            3,
-        ),
+        *("exact", {}, BanditProblem(Exponential(), CAMPS, 3)),
         *([36, 36, 18], [25.2, 18.0, 7.2]),
     ),
     "means without digits": (
@@ -319,14 +314,11 @@ OFF = {
         *([0, 0, 0], [0, 0, 0]),
     ),
     "a prior too deep to be known": (
-        "exact",
-        {},
-        BanditProblem(Gaussian(), spike_and_slab(0.5, 1e-4, Normal(0.5, 1e-3), 0.5), 2),
+        *("exact", {}, BanditProblem(Gaussian(), DEEP, 2)),
         *([10**8, 10**8], [0.0, 0.6e8]),
     ),
     "28 deviations from the only component that the data leave": (
-        *("exact", {"method": "grid"}),
-        BanditProblem(Gaussian(), SharedMixture([Normal(9.0, 1e-3), Normal(0.0, 1e-3)], [1, 1]), 2),
+        *("exact", {"method": "grid"}, BanditProblem(Gaussian(), FAR, 2)),
         *([10**8, 10**8], [2.828e6, 2.828e6]),
     ),
 }

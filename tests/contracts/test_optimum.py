@@ -10,14 +10,8 @@ from refusals import check_refusals
 from scipy import integrate
 from surface import assert_played, in_states, started
 
-from agents import UCB1, ExactThompson, make_agent
-from agents.bayes_optimal import (
-    BayesOptimal,
-    expected_regret,
-    optimal_bracket,
-    optimal_regret,
-    optimal_value,
-)
+from agents import UCB1, BayesOptimal, ExactThompson, make_agent
+from agents.bayes_optimal import expected_regret, optimal_bracket, optimal_regret, optimal_value
 from agents.bayes_optimal.regret import thompson_probabilities
 from agents.oracle import action_probabilities
 from bandit_gym.envs import BanditVectorEnv

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from ensemble import Ensemble
 from geometric import Geometric
+from gymnasium.error import NameNotFound
 from gymnasium.spaces import Box
 from gymnasium.vector import SyncVectorEnv, VectorWrapper
 from gymnasium.wrappers.vector import TransformReward
@@ -71,13 +72,6 @@ OPTIONS = [
     ({"num_arm": 5}, TypeError, "the nearest known one is 'num_arms'"),
     ({"prior": BETA | {"name": "betta"}}, ValueError, "nearest known one is 'beta'"),
 ]
-
-
-def test_another_number_of_arms_than_that_of_the_distributions():
-    prior, rng = PerArm([Beta(1, 1)] * 3), np.random.default_rng(0)
-    for call in (lambda: prior.sample(rng, (2, 4)), lambda: prior.log_density(np.full(4, 0.5))):
-        with refused(ValueError, "arms must be one for each of 4 arms, got 3"):
-            call()
 
 
 @pytest.mark.filterwarnings("ignore:.*render")
@@ -143,20 +137,6 @@ def test_reset():
         env = make_env(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2), num_envs)
         with refused(error, re.escape(text)):
             env.reset(**arguments)
-
-
-def test_draws_of_which_rewards_would_overflow():
-    env = gym.make("PoissonBandit-v0", prior=Gamma(1e300, 1e-300))
-    with refused(ValueError, re.escape("prior.sample must stay within [-1e+150,")):
-        env.reset(seed=0)
-
-
-def test_what_is_no_environment():
-    for make in (bg.make, bg.make_vec):
-        with pytest.raises(gym.error.NameNotFound, match="NoSuchBandit"):
-            make("NoSuchBandit-v0")
-        with refused(TypeError, "problem must be a BanditProblem, got 5.$"):
-            make(5)
 
 
 FLOATING_POINT = "must leave the interval from low to high a mass that floating point can represent"
@@ -260,14 +240,6 @@ PROBLEMS = [
 ]
 
 
-def test_dicts_of_problems():
-    with refused(ValueError, "problem must have the key 'num_arms', got"):
-        problem_from_dict({"likelihood": {"name": "bernoulli"}, "prior": BETA})
-    wide = type("Own", (Mixture,), {"to_dict": property()})([Beta(1.0, 1.0)], [1.0])
-    with refused(TypeError, "prior must have a method 'to_dict', got"):
-        BanditProblem(Bernoulli(), wide, 3).to_dict()
-
-
 WHOLE, AT_LEAST_0 = "an integer of at least 0 under poisson", "a finite number of at least 0 under"
 REWARDS = [
     (Bernoulli(), np.nan, "reward must be 0 or 1 under bernoulli rewards, got nan."),
@@ -326,36 +298,10 @@ def make_in_wrapper(name, options):
     make_wrapped(name, own, **of_env)
 
 
-def test_environments_of_others_in_wrappers():
-    with refused(TypeError, r"^env must be an environment of bandit_gym's, got <"):
-        Drift(gym.make("CartPole-v1"), std=0.1)
-    with refused(TypeError, r"bandit_gym's, got Sync.*; in a SyncVectorEnv wrap each"):
-        DelayedReward(gym.make_vec(ENV, 2, vectorization_mode="sync"))
-
-
-def test_wrappers_that_do_not_go_around_each_other():
-    for num_envs in (None, 2):
-        env = make_env(PROBLEM, num_envs)
-        with refused(ValueError, "env must have no other wrapper that changes its delays"):
-            BatchedFeedback(Drift(DelayedReward(env), std=0.1))
-        with refused(ValueError, "env must deliver each reward at once where rewards become 0 or"):
-            BinaryReward(DelayedReward(env))
-
-
 class Unbounded(Gaussian):
     """Has means in [0, 1], and pays any number."""
 
     name, support = "unbounded", (0.0, 1.0)
-
-
-def test_rewards_that_cannot_become_0_or_1():
-    with refused(ValueError, r"env must have rewards in \[0, 1\], got Poisson\(\)"):
-        BinaryReward(gym.make("bandit_gym:PoissonBandit-v0"))
-    env = BinaryReward(make_env(BanditProblem(Unbounded(1.0), Beta(1.0, 1.0), 2), 1))
-    env.reset(seed=0)
-    with refused(ValueError, r"rewards must be in \[0, 1\] to become 0 or 1, got \["):
-        for _ in range(20):
-            env.step([0])
 
 
 class Raised(VectorWrapper):
@@ -586,7 +532,45 @@ POSTERIORS = [
     (object(), "or a Posterior with update and sample, got <object"),
     ({"size": 3}, "posterior must be a dict with the key 'name'"),
 ]
+THREE_LAWS, OTHER_ARMS = PerArm([Beta(1, 1)] * 3), "arms must be one for each of 4 arms, got 3"
+NO_ARMS = {"likelihood": {"name": "bernoulli"}, "prior": BETA}
+WIDE = type("Own", (Mixture,), {"to_dict": property()})([Beta(1.0, 1.0)], [1.0])
+WORLDS, MAKERS = (make_env(PROBLEM), make_env(PROBLEM, 2)), (bg.make, bg.make_vec)
+
+
+def pay_binary():
+    """Play until a reward cannot become 0 or 1."""
+    env = BinaryReward(make_env(BanditProblem(Unbounded(1.0), Beta(1.0, 1.0), 2), 1))
+    env.reset(seed=0)
+    for _ in range(20):
+        env.step([0])
+
+
+def delay_twice(env):
+    return BatchedFeedback(Drift(DelayedReward(env), std=0.1))
+
+
+VAST = {"prior": Gamma(1e300, 1e-300)}
+CALLS = [
+    (lambda: THREE_LAWS.sample(np.random.default_rng(0), (2, 4)), OTHER_ARMS),
+    (lambda: THREE_LAWS.log_density(np.full(4, 0.5)), OTHER_ARMS),
+    (lambda: gym.make("PoissonBandit-v0", **VAST).reset(seed=0), "must stay within [-1e+150,"),
+    *((partial(make, "NoSuchBandit-v0"), NameNotFound, "NoSuchBandit") for make in MAKERS),
+    *((partial(make, 5), TypeError, "problem must be a BanditProblem, got 5.") for make in MAKERS),
+    (lambda: problem_from_dict(NO_ARMS), "problem must have the key 'num_arms', got"),
+    (lambda: BanditProblem(Bernoulli(), WIDE, 3).to_dict(), "prior must have a method 'to_dict'"),
+    (lambda: Drift(SHORT, std=0.1), TypeError, "env must be an environment of bandit_gym's, got <"),
+    (lambda: DelayedReward(SYNC), TypeError, "bandit_gym's, got Sync", "SyncVectorEnv wrap each"),
+    *((partial(delay_twice, env), "no other wrapper that changes its delays") for env in WORLDS),
+    *(
+        (partial(BinaryReward, DelayedReward(env)), "at once where rewards become 0 or")
+        for env in WORLDS
+    ),
+    (lambda: BinaryReward(gym.make("PoissonBandit-v0")), "rewards in [0, 1], got Poisson()"),
+    (pay_binary, "rewards must be in [0, 1] to become 0 or 1, got ["),
+]
 TABLES = {
+    "calls of their own": (lambda call: call(), CALLS),
     "options of one environment": (
         lambda family, given: gym.make(f"bandit_gym:{family}Bandit-v0", **given),
         ENVIRONMENTS,

@@ -4,33 +4,16 @@ import re
 
 import numpy as np
 import pytest
+from families import make_problems
 from refusals import check_refusals
 from surface import assert_played, shown, started
 
 from agents.oracle import action_probabilities
-from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import (
-    Beta,
-    HierarchicalBeta,
-    Normal,
-    TruncatedMultivariateNormal,
-    TruncatedNormal,
-)
-from bandit_gym.problem import BanditProblem, ContextualProblem
 
 VALUES, COSTS = [1.0, 2.0, 3.0], [0.0, 0.2, 0.6]
 PRICES = {"values": VALUES, "costs": COSTS}
 MASK = [True, False, True]
-COVARIANCE = [[0.04, 0.02, 0.02], [0.02, 0.04, 0.02], [0.02, 0.02, 0.04]]
-PROBLEMS = {
-    "conjugate": BanditProblem(Bernoulli(), Beta(2.0, 3.0), 3),
-    "normal": BanditProblem(Gaussian(), Normal(0.5, 1.0), 3),
-    "grid": BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3),
-    "mixture": BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 3.0], [3.0, 2.0]), 3),
-    "dependent": BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, COVARIANCE), 3),
-    "linear": ContextualProblem(Gaussian(0.5), Normal(0.0, 1.0), 3, 2),
-    "logistic": ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 3, 2),
-}
+PROBLEMS = make_problems(num_arms=3, num_features=2)
 CASES = [
     *((name, kind) for name in ("exact", "racing") for kind in ("conjugate", "normal", "grid")),
     *(("exact", kind) for kind in ("mixture", "linear")),
@@ -101,7 +84,7 @@ WITH_PLACES = [
     for prices in (PRICES, {})
     if name in ("exact", "racing", "laplace", "smc")
 ]
-WITH_PLACES.append(("racing", "dependent", PRICES))
+WITH_PLACES.append(("racing", "chains", PRICES))
 
 
 @pytest.mark.parametrize(("name", "kind", "prices"), WITH_PLACES)

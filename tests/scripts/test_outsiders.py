@@ -1,26 +1,14 @@
 import numpy as np
 import pytest
 from scipy import special
-from surface import assert_played
+from surface import assert_played, started
 
-from agents import ExactThompson
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem, ContextualProblem
-from scripts.studies.outsiders import (
-    EnsembleSampling,
-    KLMaillard,
-    LogisticEnsemble,
-    Tempered,
-    Wavering,
-    find_residuals,
-    langevin,
-    laplace,
-    mean_field,
-    moment_matched,
-)
+from scripts.studies import outsiders
 
-SAMPLERS = (laplace, langevin, mean_field, moment_matched)
+SAMPLERS = (outsiders.laplace, outsiders.langevin, outsiders.mean_field, outsiders.moment_matched)
 COUNTS, SUMS = np.array([9, 0, 3]), np.array([9.0, 0.0, -3.0])
 POSTERIOR_MEAN, POSTERIOR_VAR = SUMS / (1 + COUNTS), 1 / (1.0 + COUNTS)
 BY_HAND = BanditProblem(Gaussian(1.0), Normal(0.0, 1.0), 3)
@@ -47,9 +35,7 @@ def test_samplers_stay_in_the_support():
 
 
 def test_ensemble_keeps_its_models_and_has_the_moments_of_the_posterior():
-    agent = EnsembleSampling(BY_HAND, num_models=SIZE)
-    agent.reset(1, seed=0)
-    agent.warm_start(COUNTS, SUMS)
+    agent = started(outsiders.EnsembleSampling, BY_HAND, 1, COUNTS, SUMS, num_models=SIZE)
     totals = agent.weight * agent.starts + agent.sums + agent.shifts
     models = totals / (agent.weight + agent.counts)
     noise = 4 * np.sqrt(POSTERIOR_VAR) * (SIZE**-0.5 + 1000**-0.5)
@@ -75,10 +61,8 @@ def test_samplers_treat_many_histories_in_a_call_as_each_alone(sampler):
 
 def test_wavering_agent_draws_from_the_distribution_that_it_reports():
     problem = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 3)
-    exact, agent = ExactThompson(problem), Wavering(problem)
-    for each in (exact, agent):
-        each.reset(SIZE, seed=0)
-        each.warm_start([9, 0, 3], [6.0, 0.0, 1.0])
+    data = [9, 0, 3], [6.0, 0.0, 1.0]
+    exact, agent = (started(kind, problem, SIZE, *data) for kind in ("exact", outsiders.Wavering))
     probabilities, own = (each.action_probabilities()[0] for each in (exact, agent))
     np.testing.assert_allclose(own, 0.9 * probabilities + 0.1 / 3)
     assert_played(agent.act(), own)
@@ -86,10 +70,8 @@ def test_wavering_agent_draws_from_the_distribution_that_it_reports():
 
 def test_tempered_agent_is_exact_for_data_that_it_counts_by_their_weight():
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.2), 3)
-    exact, agent = ExactThompson(problem), Tempered(problem, weight=2.0)
-    for each, times in ((exact, 2), (agent, 1)):
-        each.reset(1, seed=0)
-        each.warm_start([9 * times, 0, 3 * times], [6.0 * times, 0.0, 1.0 * times])
+    exact = started("exact", problem, 1, [18, 0, 6], [12.0, 0.0, 2.0])
+    agent = started(outsiders.Tempered, problem, 1, [9, 0, 3], [6.0, 0.0, 1.0], weight=2.0)
     np.testing.assert_allclose(agent.action_probabilities(), exact.action_probabilities())
 
 
@@ -97,10 +79,8 @@ FEATURES = ContextualProblem(Bernoulli(), Normal(0.0, 2.0), 2, 2)
 
 
 def play_maillard(likelihood, counts, sums):
-    agent = KLMaillard(BanditProblem(likelihood, Normal(0.5, 1.0), 3))
-    agent.reset(1, seed=0)
-    agent.warm_start(np.array(counts), np.array(sums))
-    return agent
+    problem = BanditProblem(likelihood, Normal(0.5, 1.0), 3)
+    return started(outsiders.KLMaillard, problem, 1, np.array(counts), np.array(sums))
 
 
 def test_kl_maillard_weighs_arms_by_their_divergence_from_the_largest_average():
@@ -110,9 +90,8 @@ def test_kl_maillard_weighs_arms_by_their_divergence_from_the_largest_average():
     counts, averages = np.array([4, 10, 5]), np.array([0.5, 0.2, 0.6])
     divergence = special.rel_entr(averages, 0.6) + special.rel_entr(1 - averages, 0.4)
     weights = np.exp(-counts * divergence)
-    agent = KLMaillard(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3))
-    agent.reset(SIZE, seed=0)
-    agent.warm_start(counts, counts * averages)
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
+    agent = started(outsiders.KLMaillard, problem, SIZE, counts, counts * averages)
     np.testing.assert_allclose(agent.action_probabilities()[0], weights / weights.sum())
     assert_played(agent.act(), weights / weights.sum())
 
@@ -124,13 +103,12 @@ def test_kl_maillard_begins_with_arms_that_have_no_reward():
 
 def test_residual_is_the_one_at_the_predictor_that_it_leads_to():
     start, step, rewards = np.array([[-40.0, 0.3]]), np.array([[36.0, 0.0]]), np.array([[1.0]])
-    residual = find_residuals(start, step, rewards)
+    residual = outsiders.find_residuals(start, step, rewards)
     np.testing.assert_allclose(residual, 1 - special.expit(start + step * residual), atol=1e-12)
 
 
 def test_ensemble_on_features_moves_to_the_mode_of_its_prior_times_a_reward():
-    agent = LogisticEnsemble(FEATURES)
-    agent.reset(1, seed=0)
+    agent = started(outsiders.LogisticEnsemble, FEATURES, 1)
     x, before = np.array([1.5, -1.0]), agent.models.copy()
     agent.act(np.array([[x, x]]))
     agent.observe(np.array([0]), np.array([1.0]))
@@ -145,13 +123,10 @@ def test_ensemble_on_features_moves_to_the_mode_of_its_prior_times_a_reward():
 
 
 def test_ensembles_tell_the_distribution_by_which_a_run_decides():
-    features = np.array([[[1.0, 0.5], [-0.5, 1.0]]])
-    cases = (EnsembleSampling, BY_HAND, None), (LogisticEnsemble, FEATURES, features)
-    for kind, problem, seen in cases:
-        agent = kind(problem, num_models=5)
-        agent.reset(1, seed=0)
-        if seen is None:
-            agent.warm_start(COUNTS, SUMS)
+    plain = outsiders.EnsembleSampling, BY_HAND, None, COUNTS, SUMS
+    shown = outsiders.LogisticEnsemble, FEATURES, np.array([[[1.0, 0.5], [-0.5, 1.0]]])
+    for kind, problem, seen, *data in (plain, shown):
+        agent = started(kind, problem, 1, *data, num_models=5)
         told = agent.action_probabilities(seen)[0]
         np.testing.assert_allclose(told * 5, np.round(told * 5))
         assert_played([agent.act(seen)[0] for _ in range(500)], told)

@@ -22,21 +22,7 @@ from scripts.studies import distance, figures, optimal, paper, table2, theorem1,
 from scripts.studies import study as studies
 from scripts.studies.__main__ import main
 from scripts.studies.claims import ClaimMeasure, share_interval, skewed_interval
-from scripts.studies.study import (
-    DOCS,
-    FAILS,
-    HOLDS,
-    NAMES,
-    STUDIES_FOLDER,
-    STUDY_BLOCK,
-    UNDECIDED,
-    fill_blocks,
-    import_study,
-    load_settings,
-    made,
-    write_interval,
-    write_percentage,
-)
+from scripts.studies.study import DOCS, FAILS, HOLDS, UNDECIDED, import_study, load_settings, made
 
 HORIZONS = {"1a": 1000, "1b": 10000, "2": 10000, "table2": 1000}
 SIMILAR = (
@@ -99,8 +85,8 @@ FEWER = {
 @pytest.fixture
 def fewer(tmp_path, monkeypatch):
     """A folder whose settings are those of the studies, of fewer cases, and the current one."""
-    for name in NAMES:
-        text = (STUDIES_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
+    for name in studies.NAMES:
+        text = (studies.STUDIES_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
         for full, part in FEWER.get(name, []):
             assert full in text
             text = text.replace(full, part)
@@ -112,7 +98,7 @@ def fewer(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", studies.NAMES)
 def test_a_study_writes_numbers_pictures_and_a_page_and_goes_on_where_it_was(
     name, fewer, monkeypatch, capsys
 ):
@@ -133,17 +119,18 @@ def test_a_study_writes_numbers_pictures_and_a_page_and_goes_on_where_it_was(
     again = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     assert again["numbers"] == found["numbers"]
     told = (folder / f"{name}.md").read_text(encoding="utf-8")
-    lost = fill_blocks(told, dict.fromkeys((each[1] for each in STUDY_BLOCK.findall(told)), "lost"))
+    places = dict.fromkeys((each[1] for each in studies.STUDY_BLOCK.findall(told)), "lost")
+    lost = studies.fill_blocks(told, places)
     (folder / f"{name}.md").write_text(lost, encoding="utf-8")
     monkeypatch.setattr(studies, "DOCS", folder)
     assert main(["--tell"]) == 0  # which makes the tables again
     assert (folder / f"{name}.md").read_text(encoding="utf-8") == told
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", studies.NAMES)
 def test_a_page_says_how_its_numbers_came_about(name):
     page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
-    assert "made" in {place for _, place, _ in STUDY_BLOCK.findall(page)}
+    assert "made" in {place for _, place, _ in studies.STUDY_BLOCK.findall(page)}
 
 
 @pytest.mark.slow
@@ -162,7 +149,7 @@ def test_tables_are_what_the_stored_numbers_say_and_one_that_was_edited_is_named
 
 
 def fill_page(page, name, found):
-    return fill_blocks(page, import_study(name).write_tables(found) | {"made": made(found)})
+    return studies.fill_blocks(page, import_study(name).write_tables(found) | {"made": made(found)})
 
 
 SENSELESS = [
@@ -203,17 +190,17 @@ def test_a_page_repeats_a_short_option_and_says_where_the_names_of_many_parts_ar
 
 
 def test_an_interval_is_written_by_its_half_width_unless_it_is_lopsided():
-    assert write_interval((0.5, 0.3, 0.7), 1) == "0.5 ± 0.2"
-    assert write_interval((0.5, 0.3, 0.8), 1) == "0.5 [0.3, 0.8]"
-    assert write_percentage((0.0123, -0.02, 0.0446)) == "+1 ± 3 %"
-    assert write_percentage((-0.05, -0.1, 0.02)) == "-5 [-10, +2] %"
+    assert studies.write_interval((0.5, 0.3, 0.7), 1) == "0.5 ± 0.2"
+    assert studies.write_interval((0.5, 0.3, 0.8), 1) == "0.5 [0.3, 0.8]"
+    assert studies.write_percentage((0.0123, -0.02, 0.0446)) == "+1 ± 3 %"
+    assert studies.write_percentage((-0.05, -0.1, 0.02)) == "-5 [-10, +2] %"
 
 
 def test_a_page_without_a_place_for_a_table_is_refused():
     page = "<!-- study: made -->\nold\n<!-- study: end -->\n"
-    assert fill_blocks(page, {"made": "new"}) == page.replace("old", "new")
+    assert studies.fill_blocks(page, {"made": "new"}) == page.replace("old", "new")
     with pytest.raises(ValueError, match=r"places \['made', 'table'\], got \['made'\]"):
-        fill_blocks(page, {"made": "new", "table": ""})
+        studies.fill_blocks(page, {"made": "new", "table": ""})
 
 
 def test_intervals_come_to_words_by_a_margin_of_one():

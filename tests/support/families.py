@@ -20,13 +20,15 @@ from bandit_gym.likelihoods.built_in import BUILT_IN
 from bandit_gym.priors import (
     Beta,
     Gamma,
+    HierarchicalBeta,
     InverseGamma,
+    MultivariateNormal,
     Normal,
     Prior,
     TruncatedMultivariateNormal,
     TruncatedNormal,
 )
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, ContextualProblem
 from bandit_gym.registration import FEATURE_ENV_IDS
 
 ALL_ENV_IDS = tuple(env_id for env_id in ENV_IDS if env_id not in FEATURE_ENV_IDS)
@@ -163,6 +165,28 @@ ALL_PRIORS = (
     TruncatedNormal(0.4, 0.2),
     TruncatedMultivariateNormal(0.5, [[1.0, 0.6, 0.2], [0.6, 1.0, 0.3], [0.2, 0.3, 1.0]]),
 )
+
+
+def make_problems(num_arms, num_features=3):
+    """Return kind -> a problem, one for each way in which agents hold a posterior."""
+    priors = {
+        "conjugate": Beta(2.0, 3.0),
+        "grid": TruncatedNormal(0.4, 0.2),
+        "chains": TruncatedMultivariateNormal(0.5, 0.05 * np.eye(num_arms) + 0.02),
+        "mixture": HierarchicalBeta([2.0, 3.0], [3.0, 2.0]),
+    }
+    problems = {kind: BanditProblem(Bernoulli(), prior, num_arms) for kind, prior in priors.items()}
+    covariance = np.array([[1.0, 0.5, 0.0], [0.5, 2.0, 0.3], [0.0, 0.3, 1.0]])
+    own = slice(num_features)
+    coefficients = MultivariateNormal([0.2, 0.0, -0.1][own], covariance[own, own])
+    return problems | {
+        "normal": BanditProblem(Gaussian(), Normal(0.0, 1.0), num_arms),
+        "linear": ContextualProblem(Gaussian(0.5), coefficients, num_arms, num_features),
+        "logistic": ContextualProblem(Bernoulli(), Normal(0.0, 1.0), num_arms, num_features),
+    }
+
+
+PROBLEMS = make_problems(num_arms=4)
 
 
 class Facts(NamedTuple):

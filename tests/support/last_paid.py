@@ -1,4 +1,4 @@
-"""An agent of a user's own, with a memory of its own."""
+"""Agents of a user's own: one with a memory, and one that is stubborn."""
 
 import numpy as np
 
@@ -25,3 +25,10 @@ class LastPaid(Agent):
 
     def _choose(self):
         return self.paid.copy()
+
+
+class Stubborn(Agent):
+    """Plays the first arm, whatever is available."""
+
+    def _choose(self):
+        return np.zeros(self.num_lanes, dtype=np.int64)

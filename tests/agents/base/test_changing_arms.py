@@ -5,11 +5,11 @@ from itertools import product
 import numpy as np
 import pytest
 from families import ALL_AGENTS, QUICKER
+from last_paid import Stubborn
 from refusals import check_refusals
 from surface import started
 
 import agents
-from agents.base import Agent
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta, Normal, PerArm, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem, ContextualProblem
@@ -19,13 +19,6 @@ BY_ARM = BanditProblem(Bernoulli(), Beta([1.0, 2.0, 3.0], 4.0), 3)
 FIVE = BanditProblem(Bernoulli(), Beta([1, 2, 3, 6, 6], [4, 4, 4, 7, 8]), 5)
 DEPENDENT = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, np.eye(3).tolist()), 3)
 FEATURES = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 3, 2)
-
-
-class Stubborn(Agent):
-    """It plays the first arm, whatever is available."""
-
-    def _choose(self):
-        return np.zeros(self.num_lanes, dtype=np.int64)
 
 
 LEAVES_NONE = "available must have an arm, got [False, False, False] in lane 1."

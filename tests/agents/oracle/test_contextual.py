@@ -4,15 +4,11 @@ from refusals import check_refusals
 from scipy.special import expit
 from scipy.stats import norm
 
-from agents.oracle import (
-    ToleranceError,
-    action_probabilities,
-    action_probabilities_with_error,
-    importance,
-)
+from agents.oracle import action_probabilities, action_probabilities_with_error, importance
 from agents.oracle.chains import NUM_CHAINS, PosteriorTarget, find_wins, temper_draws
 from agents.oracle.contextual import find_blocks, polar_probabilities
 from agents.oracle.importance import combine_arms, one_posterior
+from agents.oracle.panels import ToleranceError
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, StudentT

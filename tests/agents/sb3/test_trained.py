@@ -92,10 +92,16 @@ def test_sb3_agent_depends_on_its_seed_alone(sb3, models, name):
     assert (first != actions_of(agent, stream)).any()
 
 
-def test_sb3_agent_act_changes_nothing_when_it_is_recurrent(sb3, models):
+@pytest.fixture
+def recurrent(sb3, models):
+    """An agent with a memory, which has seen nothing, and eight observations."""
     agent = sb3.SB3Agent(models["RecurrentPPO"], deterministic=True)
     agent.reset(num_envs=2, seed=0)
-    stream = observations(models["RecurrentPPO"], 6)
+    return agent, observations(models["RecurrentPPO"], 8)
+
+
+def test_sb3_agent_act_changes_nothing_when_it_is_recurrent(recurrent):
+    agent, stream = recurrent
     actions_of(agent, stream)
     memory = agent._memory
     agent.reset(num_envs=2, seed=0)
@@ -106,24 +112,20 @@ def test_sb3_agent_act_changes_nothing_when_it_is_recurrent(sb3, models):
     np.testing.assert_array_equal(agent._memory, memory)
 
 
-def test_sb3_agent_forgets_the_lanes_that_are_reset_only(sb3, models):
-    agent = sb3.SB3Agent(models["RecurrentPPO"], deterministic=True)
-    stream = observations(models["RecurrentPPO"], 8)
-    agent.reset(num_envs=2, seed=0)
+def test_sb3_agent_forgets_the_lanes_that_are_reset_only(recurrent):
+    agent, stream = recurrent
     actions_of(agent, stream[:5])
     agent.reset_lanes(np.array([True, False]))
     actions_of(agent, stream[5:])
-    fresh = sb3.SB3Agent(models["RecurrentPPO"], deterministic=True)
-    fresh.reset(num_envs=2, seed=0)
-    actions_of(fresh, stream[5:])
-    assert np.allclose(agent._memory[0][:, 0], fresh._memory[0][:, 0], atol=1e-6)
-    assert not np.allclose(agent._memory[0][:, 1], fresh._memory[0][:, 1], atol=1e-6)
-
-
-def test_sb3_agent_keeps_the_memory_of_masked_lanes(sb3, models):
-    agent = sb3.SB3Agent(models["RecurrentPPO"])
-    stream = observations(models["RecurrentPPO"], 2)
+    memory = agent._memory[0]
     agent.reset(num_envs=2, seed=0)
+    actions_of(agent, stream[5:])
+    assert np.allclose(memory[:, 0], agent._memory[0][:, 0], atol=1e-6)
+    assert not np.allclose(memory[:, 1], agent._memory[0][:, 1], atol=1e-6)
+
+
+def test_sb3_agent_keeps_the_memory_of_masked_lanes(recurrent):
+    agent, stream = recurrent
     actions_of(agent, stream[:1])
     before = agent._memory[0].copy()
     agent.act(stream[1])
@@ -133,9 +135,8 @@ def test_sb3_agent_keeps_the_memory_of_masked_lanes(sb3, models):
 
 
 @pytest.mark.parametrize("num_envs", [None, 2])
-def test_sb3_agent_remembers_steps_in_which_no_reward_arrives(sb3, models, num_envs):
-    agent, memories = sb3.SB3Agent(models["RecurrentPPO"], deterministic=True), []
-    stream = observations(models["RecurrentPPO"], 4)
+def test_sb3_agent_remembers_steps_in_which_no_reward_arrives(recurrent, num_envs):
+    (agent, stream), memories = recurrent, []
     for is_late in (False, True):
         agent.reset(num_envs, seed=0)
         for observation in stream if num_envs else stream[:, 0]:

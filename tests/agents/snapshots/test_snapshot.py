@@ -2,40 +2,30 @@
 
 import numpy as np
 import pytest
+from families import make_problems
 from matplotlib.figure import Figure
 from refusals import check_refusals
 from scipy import stats
 from surface import play, started
 
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
-from bandit_gym.priors import (
-    Beta,
-    Gamma,
-    InverseGamma,
-    Normal,
-    SharedMixture,
-    TruncatedMultivariateNormal,
-    TruncatedNormal,
-)
+from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal
 from bandit_gym.problem import BanditProblem, ContextualProblem
 
-CONJUGATE = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 3)
-GRID = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3)
-MIXTURE = BanditProblem(Bernoulli(), SharedMixture([Beta(2, 5), Beta(9, 3)], [0.4, 0.6]), 3)
-CHAINS = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, 0.05 * np.eye(3) + 0.02), 3)
+PROBLEMS = make_problems(num_arms=3)
 KINDS = {
-    "the conjugate posterior": ("exact", CONJUGATE, {}),
-    "tables": ("exact", GRID, {}),
-    "the posteriors of the mixture's components": ("exact", MIXTURE, {}),
-    "8,192 draws of Markov chains": ("exact", CHAINS, {}),
-    "weighted particles": ("smc", GRID, {"num_particles": 300}),
-    "weighted draws": ("racing", CHAINS, {"proposal": "matched"}),
+    "the conjugate posterior": ("exact", "conjugate", {}),
+    "tables": ("exact", "grid", {}),
+    "the posteriors of the mixture's components": ("exact", "mixture", {}),
+    "8,192 draws of Markov chains": ("exact", "chains", {}),
+    "weighted particles": ("smc", "grid", {"num_particles": 300}),
+    "weighted draws": ("racing", "chains", {"proposal": "matched"}),
 }
 
 
 def make(source, num_envs=None):
-    name, problem, options = KINDS[source]
-    agent = started(name, problem, num_envs, **options)
+    name, kind, options = KINDS[source]
+    agent = started(name, PROBLEMS[kind], num_envs, **options)
     play(agent, 15)
     return agent
 
@@ -71,7 +61,7 @@ def test_what_cannot_be_asked_is_one_sentence():
     posterior = make("tables").posterior()
     check_refusals(lambda method, given: getattr(posterior, method)(given), NOT_ASKED)
     rows = [(name, TypeError, "asked of an agent with a prior, got") for name in WITHOUT_PRIOR]
-    check_refusals(lambda name: started(name, CONJUGATE).posterior(), rows)
+    check_refusals(lambda name: started(name, PROBLEMS["conjugate"]).posterior(), rows)
 
 
 @every_kind
