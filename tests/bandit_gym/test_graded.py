@@ -1,13 +1,12 @@
 """Graded rewards: fractions of success that count by the likelihood of rewards of 0 or 1."""
 
 import pickle
-from functools import partial
 
 import numpy as np
 import pytest
 from refusals import check_refusals
 from scipy import stats
-from surface import started
+from surface import make_env, started
 
 import bandit_gym as bg
 from agents import make_agent
@@ -96,8 +95,10 @@ def test_features_take_fractions():
 @pytest.mark.parametrize("num_envs", [None, 2])
 def test_environments_pay_fractions_of_the_mean(num_envs):
     settings = {"num_arms": 2, "means": [0.3, 0.6], "graded": True, "concentration": 4}
-    make = bg.make if num_envs is None else partial(bg.make_vec, num_envs=num_envs)
-    env, actions = make("BernoulliBandit-v0", **settings), np.ones(num_envs or (), dtype=int)
+    env, actions = (
+        make_env("BernoulliBandit-v0", num_envs, **settings),
+        np.ones(num_envs or (), int),
+    )
     env.reset(seed=5)
     rewards = np.concatenate([np.ravel(env.step(actions)[1]) for _ in range(500)])
     assert ((rewards > 0) & (rewards < 1)).all()

@@ -60,9 +60,7 @@ class Follower:
 @pytest.mark.parametrize("num_envs", [None, 2])
 def test_agents_see_features_before_they_act_and_observe_late_rewards_with_theirs(num_envs):
     def make(*wrappers):
-        options = {"num_envs": num_envs} if num_envs else {}
-        world = (gym.make_vec if num_envs else gym.make)("ContextualBandit-v0", **options)
-        return wrap(world, wrappers)
+        return wrap(make_env("ContextualBandit-v0", num_envs), wrappers)
 
     agent = Follower()
     found = rollout(agent, make(), seed=0, horizon=6)
@@ -175,8 +173,7 @@ NAMED = [
 
 @pytest.mark.parametrize("num_envs", [None, 3])
 def test_plain_agents_are_shown_the_features_of_each_arm_in_their_lane(num_envs):
-    options = {"num_envs": num_envs} if num_envs else {}
-    make = partial(gym.make_vec if num_envs else gym.make, "ContextualBandit-v0", **options)
+    make = partial(make_env, "ContextualBandit-v0", num_envs)
     agents = PlainAgents(BestGuess, problem_of(make()))
     expected = rollout(agents, make(), seed=0, horizon=6).actions.tolist()
     for agent, actions in zip(agents._agents, expected, strict=True):

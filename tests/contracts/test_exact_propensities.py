@@ -199,6 +199,5 @@ def test_lopsided_parameters_lose_no_digits():
 
 
 def test_a_subclass_that_draws_for_its_propensities_does_not_move_its_generator_either():
-    agent = Shaken(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3))
-    agent.reset(seed=0)
+    agent = started(Shaken, BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3))
     np.testing.assert_array_equal(agent.action_probabilities(), agent.action_probabilities())

@@ -265,8 +265,7 @@ def test_a_density_that_is_no_number_is_refused_and_changes_nothing(value, is_ev
             return np.where(self.is_spoilt & ((means[..., 0] > 0.9) | is_everywhere), value, values)
 
     prior = Spoilt(0.0)
-    agent = RacingThompson.paper(BanditProblem(Bernoulli(), prior, 4), max_samples=100)
-    agent.reset(3, seed=0)
+    agent = started("racing_paper", BanditProblem(Bernoulli(), prior, 4), 3, max_samples=100)
     prior.is_spoilt = True
     if value == -np.inf and not is_everywhere:
         assert agent.act().shape == (3,)  # such means are impossible, no more

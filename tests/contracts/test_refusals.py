@@ -19,7 +19,7 @@ from gymnasium.vector import SyncVectorEnv, VectorWrapper
 from gymnasium.wrappers.vector import TransformReward
 from refusals import check_refusals
 from stub_agents import Constant
-from surface import make_env
+from surface import make_env, started
 from wrapped_envs import make_env as make_wrapped
 
 import bandit_gym as bg
@@ -255,8 +255,7 @@ REWARDS = [
 
 def test_rewards_that_agents_observe():
     for likelihood, reward, text in REWARDS:
-        agent = UniformRandom(BanditProblem(likelihood, TruncatedNormal(0.5, 0.1), 3))
-        agent.reset(seed=0)
+        agent = started(UniformRandom, BanditProblem(likelihood, TruncatedNormal(0.5, 0.1), 3))
         with refused(REFUSALS, re.escape(text)):
             agent.observe(0, reward)
         agent.reset(2, seed=0)
@@ -272,9 +271,7 @@ LANES = [
 
 
 def warm_start(statistics):
-    agent = UniformRandom(BanditProblem(Gaussian(), Normal(0.0, 1.0), 2))
-    agent.reset(2, seed=0)
-    agent.warm_start(*statistics)
+    started(UniformRandom, BanditProblem(Gaussian(), Normal(0.0, 1.0), 2), 2, *statistics)
 
 
 WRAPPERS = [
@@ -612,8 +609,7 @@ def test_numbers_of_any_type_are_taken_as_pythons():
 
 
 def test_actions_and_rewards_of_any_type_are_observed():
-    agent = UniformRandom(PROBLEM)
-    agent.reset(seed=0)
+    agent = started(UniformRandom, PROBLEM)
     for action in (1, np.int64(1), np.uint8(1), np.array(1)):
         for reward in (1, 1.0, np.float32(1), np.array(1), True):
             agent.observe(action, reward)

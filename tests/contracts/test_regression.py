@@ -7,8 +7,8 @@ import pytest
 from exact_values import exact_moments
 from learning import learn
 from scipy import stats
+from surface import started
 
-from agents import make_agent
 from agents.regression.gaussian import GaussianCoefficients
 from agents.regression.posterior import CoefficientRace, LaplaceCoefficients
 from bandit_gym.doubts import Doubt
@@ -85,8 +85,7 @@ def test_only_what_rounding_decides_is_flagged():
 def test_columns_in_two_units_stop_no_agent(name):
     features = make_nearly_singular("seconds and milliseconds")
     likelihood = Bernoulli() if name in ("laplace", "racing") else Gaussian(1.0)
-    agent = make_agent(name, ContextualProblem(likelihood, Normal(0.0, 1.0), 2, 2))
-    agent.reset(seed=0)
+    agent = started(name, ContextualProblem(likelihood, Normal(0.0, 1.0), 2, 2))
     for x in features:
         arms = np.stack([x, x / 2])
         agent.observe(agent.act(arms), 1.0)

@@ -60,9 +60,7 @@ def test_prior_draws_by_the_densities_that_it_tells(recipe):
 @take("An agent", "top_two")
 def test_agent_plays_the_law_of_top_two_sampling(recipe):
     problem = BanditProblem(Bernoulli(), Beta(2.0, 2.0), 4)
-    agent = recipe.TopTwoThompson(problem, share=0.3)
-    agent.reset(NUM_LANES, seed=0)
-    agent.warm_start(COUNTS, SUMS)
+    agent = started(recipe.TopTwoThompson, problem, NUM_LANES, COUNTS, SUMS, share=0.3)
     best = action_probabilities(problem, COUNTS, SUMS)
     odds = best / (1 - best)
     expected = best * (0.3 + 0.7 * (odds.sum() - odds))  # sum over leaders j != i of p_j/(1-p_j)

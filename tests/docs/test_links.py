@@ -47,19 +47,8 @@ def test_modules_and_names_in_pages_and_docstrings_exist():
 
 CODE = re.compile(r"^```.*?^```", re.M | re.S)
 SPAN = re.compile(r"`([A-Za-z_]\w*(?:\.(?!md|toml|tex|cff)[A-Za-z_]\w*)*)(?:\([^`]*\))?`")
-OTHERS = {
-    "PUBLISH",
-    "SummaryWriter",
-    "add_scalar",
-    "bayesianbandits",
-    "coba",
-    "mypy",
-    "pmap",
-    "pytest",
-    "ruff",
-    "RecordVideo",
-    "q₀",
-}
+OTHERS = {"PUBLISH", "SummaryWriter", "add_scalar", "bayesianbandits", "coba", "mypy", "pmap"}
+OTHERS |= {"pytest", "ruff", "RecordVideo", "q₀"}
 """Names in prose that are not ours."""
 
 

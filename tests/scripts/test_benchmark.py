@@ -14,12 +14,8 @@ from scripts_run import TINY, run_benchmark
 
 from scripts.studies import environments
 
-NEEDS_PEERS = {
-    "environment.bernoulli.gymnax.t1000",
-    "exact.one.mabwiser",
-    "exact.one.river",
-    "smc.one.particles",
-}
+NEEDS_PEERS = {"environment.bernoulli.gymnax.t1000", "smc.one.particles"}
+NEEDS_PEERS |= {"exact.one.mabwiser", "exact.one.river"}
 
 
 ADAPTERS = environments.ADAPTERS

@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from scipy import stats
+from surface import started
 
 from agents import RacingThompson
 from agents.racing.proposals import reference_proposal
@@ -415,9 +416,8 @@ def test_every_variant_is_another_agent():
 def test_race_divides_by_its_draws_or_by_one_more(make):
     """All d draws have the weight 1 and the same winner, so that its average is e^eps d / m."""
     options = {"threshold": "printed", "scale": "weight", "delta": 0.1, "sigma": 0.1}
-    agent = make.paper(optimal.make_problem(optimal.UNIFORM, 2), **options)
-    agent.reset(50, seed=0)
-    agent.warm_start([1000, 1000], [1000, 0])
+    problem = optimal.make_problem(optimal.UNIFORM, 2)
+    agent = started(make.paper, problem, 50, [1000, 1000], [1000, 0], **options)
     race = agent.race()
     d = np.arange(1, 500)
     m = d if make is variants.RacingByDraws else d + 1

@@ -28,14 +28,11 @@ EXPECTED = FOLDER / f"expected-format-{AGENT_FILE_FORMAT}.json"
 TABLES = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 4)
 COVARIANCE = (0.02 * np.eye(4) + 0.02).tolist()
 FACTOR = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, COVARIANCE), 4)
+MIXTURE = BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 8.0], [8.0, 2.0]), 4)
 AGENTS = {
     "conjugate": ("exact", BanditProblem(Bernoulli(), Beta(2.0, 3.0), 4), None),
     "tables": ("exact", TABLES, 2),
-    "mixture": (
-        "exact",
-        BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 8.0], [8.0, 2.0]), 4),
-        None,
-    ),
+    "mixture": ("exact", MIXTURE, None),
     "window": ("sliding_window", TABLES, 2),
     "decisions": ("moss", TABLES, 2),
     "chains": ("exact", FACTOR, None),

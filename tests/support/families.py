@@ -275,33 +275,28 @@ FACTS = (
 
 BETA = {"name": "beta", "alpha": 1, "beta": 2}
 CUT = {"name": "truncated_normal", "mean": 0.4, "std": 0.1}
-MIXTURE = {"name": "mixture", "components": [BETA, CUT], "weights": [0.1, 0.3]}
+COMPONENTS = {"components": [BETA, CUT], "weights": [0.1, 0.3]}
+MIXTURE = {"name": "mixture", **COMPONENTS}
 DEPENDENT = {"mean": 0.5, "covariance": [[1, 0.5, 0], [0.5, 1, 0.5], [0, 0.5, 1]]}
-SPIKE = {"spike": 0.3, "width": 0.01, "share": 0.4}
-NAMED = {
-    "beta": BETA,
-    "gamma": {"name": "gamma", "shape": 2, "rate": [1, 2, 3]},
-    "inverse_gamma": {"name": "inverse_gamma", "shape": 3, "scale": 2},
-    "normal": {"name": "normal", "mean": [0, 1, 2], "std": 1},
-    "normal_inverse_gamma": {"name": "normal_inverse_gamma", "mean": [0, 1, 2], "precision": 2}
-    | {"shape": 3, "scale": 1},
-    "truncated_normal": CUT,
-    "truncated_multivariate_normal": {"name": "truncated_multivariate_normal", **DEPENDENT},
-    "student_t": {"name": "student_t", "df": 3, "mean": [0, 1, 2], "scale": 1},
-    "laplace": {"name": "laplace", "mean": [0, 1, 2], "scale": 1},
-    "multivariate_normal": {"name": "multivariate_normal", **DEPENDENT},
-    "logit_normal": {"name": "logit_normal", "mean": [0, 1, 2], "std": 1},
-    "mixture": MIXTURE,
-    "camps": MIXTURE | {"name": "camps"},
-    "hierarchical_beta": {
-        "name": "hierarchical_beta",
-        "alphas": [2, 3, 1],
-        "betas": [1, 4, 2],
-        "weights": [0.1, 0.3, 0.2],
-    },
-    "per_arm": {"name": "per_arm", "arms": [BETA, MIXTURE, CUT]},
-    "spike_and_slab": {"name": "spike_and_slab", "slab": MIXTURE, **SPIKE},
+PARAMETERS = {
+    "beta": {"alpha": 1, "beta": 2},
+    "gamma": {"shape": 2, "rate": [1, 2, 3]},
+    "inverse_gamma": {"shape": 3, "scale": 2},
+    "normal": {"mean": [0, 1, 2], "std": 1},
+    "normal_inverse_gamma": {"mean": [0, 1, 2], "precision": 2, "shape": 3, "scale": 1},
+    "truncated_normal": {"mean": 0.4, "std": 0.1},
+    "truncated_multivariate_normal": DEPENDENT,
+    "student_t": {"df": 3, "mean": [0, 1, 2], "scale": 1},
+    "laplace": {"mean": [0, 1, 2], "scale": 1},
+    "multivariate_normal": DEPENDENT,
+    "logit_normal": {"mean": [0, 1, 2], "std": 1},
+    "mixture": COMPONENTS,
+    "camps": COMPONENTS,
+    "hierarchical_beta": {"alphas": [2, 3, 1], "betas": [1, 4, 2], "weights": [0.1, 0.3, 0.2]},
+    "per_arm": {"arms": [BETA, MIXTURE, CUT]},
+    "spike_and_slab": {"spike": 0.3, "width": 0.01, "share": 0.4, "slab": MIXTURE},
 }
+NAMED = {name: {"name": name, **parameters} for name, parameters in PARAMETERS.items()}
 
 
 def truncated_normal(mean, std, low, high):

@@ -39,8 +39,8 @@ def lane_stream(seed: int, *, episode: int, purpose: str) -> Generator:
     return Generator(Philox(key=seed, counter=[0, 0, episode, number]))
 
 
-def make_env(problem: BanditProblem, num_envs: int | None = None, **options):
-    """Make an environment of a problem; given `num_envs`, a vector one."""
+def make_env(problem: BanditProblem | str, num_envs: int | None = None, **options):
+    """Make an environment of a problem or an id; given `num_envs`, a vector one."""
     if num_envs is None:
         return bandit_gym.make(problem, **options)
     return bandit_gym.make_vec(problem, num_envs, **options)

@@ -18,8 +18,7 @@ def test_draws_of_a_copied_table_are_those_of_a_table_that_was_made():
     A fork makes its tables when it is asked.
     """
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 2)
-    copied, made = (make_agent("exact", problem) for _ in range(2))
-    copied.reset(2, seed=0), made.reset(2, seed=0)
+    copied, made = (started("exact", problem, 2) for _ in range(2))
     copied.warm_start([[40, 60], [5, 20]], [[10, 50], [5, 20]])
     copied.belief()
     copied.warm_start([[0, 0], [35, 40]], [[0, 0], [5, 30]])
@@ -67,7 +66,6 @@ def test_tables_follow_rewards_that_are_a_million_times_as_precise_as_the_prior(
 
 
 def test_lanes_whose_tables_would_not_fit_into_memory_are_refused():
-    agent = make_agent("exact", BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 2))
-    agent.reset(2_000_000, seed=0)
+    agent = started("exact", BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 2), 2_000_000)
     with pytest.raises(ValueError, match="num_envs times num_arms must be so few that tables of"):
         agent.act()

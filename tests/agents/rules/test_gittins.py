@@ -58,21 +58,23 @@ def agent_after(problem, counts, sums, left, num_envs=1):
     return started("finite_horizon_gittins", problem, num_envs, counts, sums, horizon=left)
 
 
-def is_worth_trying(a, b, left, payment):
-    """Whether pulls of a Beta(a, b) arm beat a payment a pull, by recursion over its states."""
-    values = np.zeros(left + 1)
+def are_worth_trying(a, b, left, payments):
+    """Whether pulls of a Beta(a, b) arm beat payments a pull, by recursion over its states."""
+    values = np.zeros((left + 1, len(payments)))
     for n in range(left - 1, -1, -1):
-        means = (a + np.arange(n + 1)) / (a + b + n)
+        means = ((a + np.arange(n + 1)) / (a + b + n))[:, None]
         ahead = means * values[1 : n + 2] + (1 - means) * values[: n + 1]
-        values = np.maximum(means - payment + ahead, 0)
+        values = np.maximum(means - payments + ahead, 0)
     return values[0] > 0
 
 
 def exact_index(a, b, left):
+    """Return the largest payment that is beaten, of 32 in the interval that is left, six times."""
     low, high = a / (a + b), 1.0
-    for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (middle, high) if is_worth_trying(a, b, left, middle) else (low, middle)
+    for _ in range(6):
+        payments = np.linspace(low, high, 33)
+        last = np.count_nonzero(are_worth_trying(a, b, left, payments[1:]))
+        low, high = payments[last], payments[min(last + 1, 32)]
     return low
 
 
