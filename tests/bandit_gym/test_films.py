@@ -90,17 +90,14 @@ def test_a_rule_without_a_posterior_shows_averages():
     assert view.heights.shape == (3, NUM_CELLS)
 
 
-@pytest.mark.parametrize(
-    ("family", "means", "cells"),
-    [
+def test_the_range_is_the_support_or_fits_the_true_means():
+    for family, means, cells in [
         ("Bernoulli", [0.4, 0.6], (0, 1)),
         ("Gaussian", [-1.0, 3.0], (-3, 5)),
         ("Poisson", [0.0, 0.0], (0, 1)),
-    ],
-)
-def test_the_range_is_the_support_or_fits_the_true_means(family, means, cells):
-    (view,) = views_of("random", f"{family}Bandit-v0", means=means, num_arms=2, horizon=1)
-    assert view.cells == cells
+    ]:
+        (view,) = views_of("random", f"{family}Bandit-v0", means=means, num_arms=2, horizon=1)
+        assert view.cells == cells, family
 
 
 def test_a_long_run_has_few_views_and_the_last_step_among_them():

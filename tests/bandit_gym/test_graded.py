@@ -95,11 +95,9 @@ def test_features_take_fractions():
 @pytest.mark.parametrize("num_envs", [None, 2])
 def test_environments_pay_fractions_of_the_mean(num_envs):
     settings = {"num_arms": 2, "means": [0.3, 0.6], "graded": True, "concentration": 4}
-    env, actions = (
-        make_env("BernoulliBandit-v0", num_envs, **settings),
-        np.ones(num_envs or (), int),
-    )
+    env = make_env("BernoulliBandit-v0", num_envs, **settings)
     env.reset(seed=5)
+    actions = np.ones(num_envs or (), dtype=int)
     rewards = np.concatenate([np.ravel(env.step(actions)[1]) for _ in range(500)])
     assert ((rewards > 0) & (rewards < 1)).all()
     assert abs(rewards.mean() - 0.6) < 5 * np.sqrt(0.24 / 5 / len(rewards))

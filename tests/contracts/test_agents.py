@@ -414,9 +414,8 @@ def test_thompson_sampling_plays_the_best_of_the_available_arms_of_a_draw(settin
     assert abs(agent.action_probabilities(available=MASKS) - expected).max() <= allowed
 
 
-AS_IF = [
-    name for name in ALL_AGENTS if not name.startswith(("smc", "racing_paper", *FOR_LIKE_ARMS))
-]
+OTHERS = "smc", "racing_paper", *FOR_LIKE_ARMS
+AS_IF = [name for name in ALL_AGENTS if not name.startswith(OTHERS)]
 
 
 @pytest.mark.parametrize("kind", ["conjugate", "grid", "mixture"])

@@ -559,10 +559,7 @@ CALLS = [
     (lambda: Drift(SHORT, std=0.1), TypeError, "env must be an environment of bandit_gym's, got <"),
     (lambda: DelayedReward(SYNC), TypeError, "bandit_gym's, got Sync", "SyncVectorEnv wrap each"),
     *((partial(delay_twice, env), "no other wrapper that changes its delays") for env in WORLDS),
-    *(
-        (partial(BinaryReward, DelayedReward(env)), "at once where rewards become 0 or")
-        for env in WORLDS
-    ),
+    *((partial(BinaryReward, DelayedReward(env)), "at once where rewards beco") for env in WORLDS),
     (lambda: BinaryReward(gym.make("PoissonBandit-v0")), "rewards in [0, 1], got Poisson()"),
     (pay_binary, "rewards must be in [0, 1] to become 0 or 1, got ["),
 ]

@@ -365,9 +365,7 @@ def test_the_regret_at_each_horizon_is_in_all_tables(tmp_path):
         assert any("Constant 2.1 ± 0.0 175.0 ± 0.0 210.0 ± 0.0" in line for line in lines)
 
 
-def test_text_says_what_verdicts_rest_on_and_which_intervals_and_decisions_are_in_doubt(
-    results, table
-):
+def test_text_says_what_verdicts_rest_on_and_which_numbers_are_in_doubt(results, table):
     text = str(results)
     assert (table["difference_is_doubtful"] | table[f"{CUMULATIVE_REGRET}_is_doubtful"]).any()
     assert "fewer than 100 replications: the interval may be too short." in text
@@ -426,9 +424,7 @@ def lines_of(figure):
 
 @pytest.mark.parametrize("env", ["fixed", "drawn"])
 @pytest.mark.parametrize("kind", ["regret", "differences"])
-def test_curves_are_means_over_replications_with_the_interval_of_tables(
-    results, table, rows, env, kind
-):
+def test_curves_are_means_of_replications_with_tables_intervals(results, table, rows, env, kind):
     """At each of the first steps and at the horizon, where the table has it too."""
     figure = results.plot(env=env, kind=kind)
     lines, axes = lines_of(figure), figure.axes[0]
@@ -718,9 +714,7 @@ def test_tables_and_citation_compile(report, page, tmp_path):
     assert "undefined" not in (tmp_path / "paper.log").read_text("utf-8", "replace")
 
 
-def test_a_report_is_the_same_again_and_written_through_no_link(
-    usual, small, tmp_path, few_figures
-):
+def test_a_report_is_the_same_again_and_follows_no_link(usual, small, tmp_path, few_figures):
     (tmp_path / "out").mkdir()
     for name in usual:
         (tmp_path / f"of {name}").write_text("mine")
@@ -858,9 +852,7 @@ def test_page_has_the_charts_tables_settings_and_versions(page, harmful, tmp_pat
     assert load_experiment(tmp_path / "again.json") == load_results(harmful).experiment
 
 
-def test_page_of_five_agents_is_small_and_each_figure_has_its_numbers_beneath_and_in_words(
-    folder, results, tmp_path
-):
+def test_page_is_small_and_tells_numbers_of_figures_in_tables_and_words(folder, results, tmp_path):
     one = load_results(folder, Experiment(ENVIRONMENTS[:1], AGENTS, **SIZES))
     path = write_html(one, tmp_path / "page.html")
     assert path.stat().st_size < 600_000

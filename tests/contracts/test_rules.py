@@ -137,6 +137,7 @@ def optimistic_gittins(counts, sums):
     return np.vectorize(index)(1 + sums, 1 + counts - sums, discounts)
 
 
+REFERENCE, BY_NAME = {"prior": "reference"}, {n: f.posterior for n, f in FAMILIES.items()}
 RULES = {
     "greedy": ("greedy", UNIFORM, {"estimate": "average"}, lambda n, s: s / n),
     "greedy, posterior": ("greedy", INFORMED, {"estimate": "posterior"}, posterior_mean),
@@ -147,14 +148,8 @@ RULES = {
     **{f"kl_ucb, {n}": ("kl_ucb", PROBLEMS[n], {}, kl_ucb(f)) for n, f in FAMILIES.items()},
     "kl_ucb, c = 3": ("kl_ucb", UNIFORM, {"c": 3.0}, kl_ucb(CONJUGATES[0], 3.0)),
     "bayes_ucb": ("bayes_ucb", INFORMED, {}, bayes_ucb(beta_after(*vars(INFORMED.prior).values()))),
-    "bayes_ucb, reference": (
-        *("bayes_ucb", INFORMED, {"prior": "reference"}),
-        bayes_ucb(beta_after(1.0, 1.0)),
-    ),
-    **{
-        f"bayes_ucb, {n}": ("bayes_ucb", PROBLEMS[n], {}, bayes_ucb(f.posterior))
-        for n, f in FAMILIES.items()
-    },
+    "bayes_ucb, reference": ("bayes_ucb", INFORMED, REFERENCE, bayes_ucb(beta_after(1.0, 1.0))),
+    **{f"bayes_ucb, {n}": ("bayes_ucb", PROBLEMS[n], {}, bayes_ucb(BY_NAME[n])) for n in FAMILIES},
     "knowledge_gradient": (
         *("knowledge_gradient", UNIFORM, {"horizon": HORIZON, "variant": "kg"}),
         knowledge_gradient,

@@ -100,9 +100,7 @@ def fewer(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", studies.NAMES)
-def test_a_study_writes_numbers_pictures_and_a_page_and_goes_on_where_it_was(
-    name, fewer, monkeypatch, capsys
-):
+def test_a_study_writes_numbers_pictures_and_a_page_and_goes_on(name, fewer, monkeypatch, capsys):
     if name == "sb3":
         pytest.importorskip("stable_baselines3")
     command = [name, "--scale", str(load_settings(name)["scale"] / 100), "--workers", "1"]
@@ -136,9 +134,7 @@ def test_a_page_says_how_its_numbers_came_about(name):
 
 @pytest.mark.slow
 @pytest.mark.pages  # as it imports every study, that of SB3 too
-def test_tables_are_what_the_stored_numbers_say_and_one_that_was_edited_is_named(
-    tmp_path, monkeypatch, capsys
-):
+def test_tables_are_what_stored_numbers_say_and_edited_ones_are_told(tmp_path, monkeypatch, capsys):
     assert studies.find_edited_tables() == []
     page = (DOCS / "paper.md").read_text(encoding="utf-8")
     edited = page.replace("| a whole page | 0 of 20 |", "| a whole page | 1 of 20 |")

@@ -110,13 +110,11 @@ def test_chains_that_never_leave_their_camps_are_noticed(monkeypatch):
         action_probabilities(problem, [1, 1], [0.0, 0.0], tolerance=0.5)
 
 
-@pytest.mark.parametrize(
-    ("counts", "sums"), [([10, 10], [1e18, 1e13]), ([2**53, 2**53], [5e15, 5.01e15])]
-)
-def test_data_for_which_numbers_lack_digits_raise(counts, sums):
+def test_data_for_which_numbers_lack_digits_raise():
     problem = _dependent(Gaussian(), CORRELATED, low=-3.0, high=3.0)
-    with pytest.raises(ToleranceError, match="too many, or too far from the prior"):
-        action_probabilities(problem, counts, sums)
+    for counts, sums in ([10, 10], [1e18, 1e13]), ([2**53, 2**53], [5e15, 5.01e15]):
+        with pytest.raises(ToleranceError, match="too many, or too far from the prior"):
+            action_probabilities(problem, counts, sums)
 
 
 def test_a_likelihood_that_is_no_number_raises_and_names_the_arm(monkeypatch):

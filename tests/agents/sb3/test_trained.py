@@ -267,9 +267,7 @@ def test_saved_model_unpickles_what_makes_the_policy(sb3, models, tmp_path):
     assert (tmp_path / "model.ran").exists()
 
 
-def test_saved_model_unpickles_nothing_without_weights_or_that_acting_does_not_need(
-    sb3, models, tmp_path
-):
+def test_saved_model_unpickles_nothing_without_weights_or_that_is_not_needed(sb3, models, tmp_path):
     path = tmp_path / "model.zip"
     plant(models["PPO"], path, ["policy_class"], without=["policy.pth"])
     with pytest.raises(ValueError, match=r"no item named .policy\.pth"):
@@ -279,9 +277,7 @@ def test_saved_model_unpickles_nothing_without_weights_or_that_acting_does_not_n
     assert not (tmp_path / "model.ran").exists()
 
 
-def test_saved_model_runs_in_an_experiment_and_is_refused_one_of_another_observation(
-    models, tmp_path
-):
+def test_saved_model_runs_in_experiments_and_is_refused_one_of_other_observations(models, tmp_path):
     models["PPO"].save(tmp_path / "model")
     world = {"env": "BernoulliBandit-v0", "num_arms": NUM_ARMS}
     agents = ["random", {"agent": "agents.sb3:saved_model", "path": str(tmp_path / "model")}]
