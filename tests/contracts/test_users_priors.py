@@ -11,7 +11,7 @@ import pytest
 from families import ALL_LIKELIHOODS, DensityOnly
 from geometric import Geometric
 from refusals import check_refusals
-from scipy import stats
+from scipy import special, stats
 from surface import list_capabilities, problem_of, started
 
 from agents.oracle import action_probabilities
@@ -355,7 +355,15 @@ class Levels(DensityOnly):
 
     def __init__(self):
         sizes = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
-        super().__init__(HierarchicalBeta(*zip(*product(sizes, sizes), strict=True)))
+        self.alphas, self.betas = np.array([*product(sizes, sizes)]).T
+        super().__init__(HierarchicalBeta(self.alphas.tolist(), self.betas.tolist()))
+
+    def log_density(self, means):
+        """Return the logarithm of the sum over laws, by two sums over arms: a tenth of the time."""
+        x = np.clip(means, 1e-15, 1 - 1e-15)
+        sums = np.stack([np.log(x).sum(axis=-1), np.log1p(-x).sum(axis=-1)], axis=-1)
+        constants = x.shape[-1] * special.betaln(self.alphas, self.betas)
+        return special.logsumexp(sums @ [self.alphas - 1, self.betas - 1] - constants, axis=-1)
 
     def best_arms(self, counts, sums):
         """Return (K,) best-arm probabilities: the oracle's quadrature, which is told the levels."""
