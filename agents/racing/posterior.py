@@ -105,7 +105,7 @@ class RacePosterior(Posterior):
     @property
     def keeps_state(self) -> bool:  # type: ignore[override]  # what checks found, or draws ahead
         """Whether lanes hold more than follows from the evidence."""
-        return self.exact is None or self.exact.keeps_state
+        return self.exact is None or self.exact.keeps_state or not self._is_one_sample
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Forget when the masked lanes' proposals were checked."""

@@ -238,6 +238,7 @@ def _normalise_weights(weights: Sequence[float]) -> tuple[float, ...]:
 
 
 def _as_list(name: str, value: Any) -> Sequence[Any]:
+    value = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(value, Sequence) or isinstance(value, str) or not len(value):
         raise TypeError(message(name, "be a list with at least one entry", value))
     return value

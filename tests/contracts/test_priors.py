@@ -126,6 +126,7 @@ def test_densities_integrate_to_one_and_draws_have_them(prior, rng):
 
 def test_shared_mixtures_have_the_density_of_their_distributions_and_one_distribution_a_draw(rng):
     levels = HierarchicalBeta([2.0, 300.0], [8.0, 30.0], [0.9, 0.1])
+    assert HierarchicalBeta(*np.array([[2.0, 300.0], [8.0, 30.0]]), np.array([0.9, 0.1])) == levels
     mixture = SharedMixture([Beta(2.0, 8.0), Beta(300.0, 30.0)], [0.9, 0.1])
     for prior in (levels, mixture):
         draws = prior.sample(rng, (NUM_DRAWS, 3))

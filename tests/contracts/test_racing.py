@@ -237,6 +237,18 @@ def test_diagnostics_say_why_a_race_is_doubted_and_when_it_was_checked():
     assert (told["doubts"] == Doubt.LOW_COVERAGE).all()
 
 
+def test_a_question_leaves_what_diagnostics_say_of_the_last_decision():
+    for stopping in (None, 50):
+        agent = started("racing", CUT, 3, *DATA, stopping=stopping)
+        agent.observe(agent.act(), np.ones(3))
+        agent.act()
+        before = agent.diagnostics()
+        agent.action_probabilities()
+        after = agent.diagnostics()
+        assert "num_samples" in before and before.keys() == after.keys()
+        assert all((before[name] == after[name]).all() for name in before)
+
+
 def test_arms_without_a_posterior_can_be_pulled_first_in_random_order():
     problem = BanditProblem(Poisson(), Gamma(2.0, 2.0), 4)
     agent = started("racing_paper", problem, 2000, unpulled_arms="pull")
