@@ -3,3 +3,12 @@
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.execution import Progress, Workers
 from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
+
+__all__ = [
+    "Entry",
+    "Experiment",
+    "Progress",
+    "Run",
+    "Workers",
+    "load_experiment",
+]

@@ -12,3 +12,11 @@ from bandit_gym.fidelity.benchmark import (
     run_suite,
 )
 from bandit_gym.fidelity.suite import load_suite
+
+__all__ = [
+    "FidelityResults",
+    "describe_leaderboard",
+    "describe_verdicts",
+    "load_suite",
+    "run_suite",
+]

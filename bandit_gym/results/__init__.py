@@ -4,3 +4,16 @@ from bandit_gym.results.data import RunResults, aggregate, paired_differences, s
 from bandit_gym.results.page import write_html
 from bandit_gym.results.report import describe, write_report
 from bandit_gym.results.results import Results, join_results, load_results
+
+__all__ = [
+    "Results",
+    "RunResults",
+    "aggregate",
+    "describe",
+    "join_results",
+    "load_results",
+    "paired_differences",
+    "summarise",
+    "write_html",
+    "write_report",
+]
