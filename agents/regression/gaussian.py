@@ -63,11 +63,13 @@ class NormalBelief(Belief):
         self, features: FloatArray, roots: Roots, posterior: GaussianCoefficients | None = None
     ) -> None:
         self._features, self._posterior = features, posterior
+        self._prices: tuple[FloatArray, ...] = ()
         # The means are `_mean` + `_spread` z with z standard normal.
         described = describe_arms(roots, np.ascontiguousarray(features))
         self._mean, self._spread, self._is_ill_conditioned = described
         self._roots = roots
         self.has_exact_probabilities = self._mean.shape[1] <= 2
+        self.has_exact_priced_probabilities = self.has_exact_probabilities
         self.source = SOURCE if self.has_exact_probabilities else SOURCE_OF_MANY_ARMS
 
     @property
@@ -138,12 +140,12 @@ class NormalBelief(Belief):
     def priced_probabilities(
         self, values: np.ndarray, costs: np.ndarray, top: int, available: np.ndarray | None
     ) -> np.ndarray | None:
-        """Return the (N, 1, K) probabilities, of means that are mapped normals; without pools."""
+        """Return the (N, 1, K) probabilities, of means that are mapped normals."""
         if top > 1:
             return None
         mapped = copy.copy(self)
         mapped._mean, mapped._spread = values * self._mean - costs, values[..., None] * self._spread
-        mapped._answers, mapped._posterior = None, None
+        mapped._answers, mapped._prices = None, (values, costs)
         return mapped.best_arm_probabilities(available)[:, None]
 
     def _compare_many(self, available: np.ndarray | None) -> np.ndarray:
@@ -162,7 +164,12 @@ class NormalBelief(Belief):
         num_lanes = self._posterior.num_lanes
         for lane in np.unique(rest % num_lanes):
             rows = rest[rest % num_lanes == lane]
-            out[rows] = self._posterior.find_probabilities(lane, self._features[rows], mask[rows])
+            given = lane, self._features[rows], mask[rows]
+            if self._prices:
+                prices = [each[rows] for each in self._prices]
+                out[rows] = self._posterior.find_priced_probabilities(*given, *prices)
+            else:
+                out[rows] = self._posterior.find_probabilities(*given)
         return out
 
     def _find_independent(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -74,18 +74,13 @@ class PooledBelief(FeatureBelief):
         """Return the (N, 1, K) probabilities by pools; None where there are more places."""
         if top > 1:
             return None
-        posterior, link, shape = self.posterior, self.problem.link, values.shape
-        masks = np.ones(shape, dtype=bool) if available is None else available
-        out = np.zeros(shape)
-        for i, (features, mask) in enumerate(zip(self.features, masks, strict=True)):
-            arms, pool = np.flatnonzero(mask), posterior.find_pool(i % posterior.num_lanes)
-            part, predictors = predict_in_pool(pool, features, mask)
-            worth = values[i, arms, None] * link.mean(predictors) - costs[i, arms, None]
-            if len(part.weights) > 1:
-                out[i, arms] = compare_ordered(worth, part.weights)
-            else:
-                out[i, arms] = count_best(worth, part.weights[0])
-        return out[:, None] / out.sum(axis=1)[:, None, None]
+        posterior, out = self.posterior, np.empty(values.shape)
+        mask = np.ones(values.shape, dtype=bool) if available is None else available
+        for lane in range(posterior.num_lanes):
+            rows = slice(lane, None, posterior.num_lanes)
+            given = self.features[rows], mask[rows], values[rows], costs[rows]
+            out[rows] = posterior.find_priced_probabilities(lane, *given)
+        return out[:, None]
 
     def _count_independent_draws(self) -> np.ndarray:
         posterior, sizes = self.posterior, np.empty(len(self.features))
@@ -119,6 +114,27 @@ class PooledPosterior(Posterior):
             available: (n, K) arms that may be best.
         """
         return compare_in_pool(self.find_pool(lane), features, available)
+
+    def find_priced_probabilities(
+        self,
+        lane: int,
+        features: np.ndarray,
+        available: np.ndarray,
+        values: np.ndarray,
+        costs: np.ndarray,
+    ) -> np.ndarray:
+        """Return the (n, K) probabilities that value * mean - cost is largest, all given as that."""
+        link: Any = self.problem.link  # type: ignore[attr-defined]
+        pool, out = self.find_pool(lane), np.zeros(values.shape)
+        for i, mask in enumerate(available):
+            arms = np.flatnonzero(mask)
+            part, predictors = predict_in_pool(pool, features[i], mask)
+            worth = values[i, arms, None] * link.mean(predictors) - costs[i, arms, None]
+            if len(part.weights) > 1:
+                out[i, arms] = compare_ordered(worth, part.weights)
+            else:
+                out[i, arms] = count_best(worth, part.weights[0])
+        return out / out.sum(axis=1, keepdims=True)
 
     def predict(self, features: np.ndarray | None = None) -> Any:
         """Return the belief for the next decision, see `Posterior.predict`."""

@@ -141,6 +141,18 @@ def test_many_visitors_have_values_of_their_own():
     assert agent.decide(both, values=VALUES, costs=costs).actions[1] == 0
 
 
+def test_priced_normal_means_are_compared_in_pools_whoever_visits_beside():
+    """They were shares of 1,000 draws, others in each batch, whose errors were said to be 1e-6."""
+    agent, features = taught("exact", "linear", None)
+    law, errors = agent.action_probabilities(features, **PRICES, return_error=True)
+    both = agent.action_probabilities(np.stack([-features, features]), **PRICES)
+    np.testing.assert_array_equal(both[1], law)
+    worth = np.multiply(VALUES, agent.posterior(features).sample(100_000, seed=1)) - COSTS
+    shares = np.bincount(worth.argmax(axis=1), minlength=3) / 100_000
+    assert (abs(shares - law) <= 4 * np.hypot(errors, (law / 100_000) ** 0.5)).all()
+    assert errors.max() < 0.005
+
+
 REFUSALS = [
     ("act", {"values": [1.0, 0.0, 2.0]}, "values must be finite and above 0, got", "0.0"),
     ("act", {"costs": [np.nan, 0.0, 0.0]}, "costs must have no NaN, got"),
