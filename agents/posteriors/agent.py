@@ -212,6 +212,8 @@ class PosteriorAgent(Agent):
 
     def _start(self) -> None:
         if self._posterior is not None:
+            if self.uses_draws:  # the last belief may have been priced
+                self.has_exact_probabilities = self._posterior.has_exact_probabilities
             self._posterior.start(self.rng, self.num_lanes)
             if not self._has_features:
                 self._posterior._shape = self.num_lanes, self._num_arms

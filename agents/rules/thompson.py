@@ -77,10 +77,16 @@ class Thompson(PosteriorAgent):
 
     def _choose_many(self, size: int, features: np.ndarray | None) -> np.ndarray:
         """Return (n,) arms: by probabilities if these are exact, with features by one pool."""
-        is_fast = features is not None and self._posterior.decides_many and not self._prices
-        if features is None and size >= MIN_DECISIONS_PER_ARM * self._num_arms:
-            is_fast = self.has_exact_probabilities
-        if not is_fast or type(self)._choose is not Thompson._choose:
+        posterior = self._posterior
+        if type(self)._choose is not Thompson._choose:
+            is_fast = False
+        elif features is not None:
+            is_fast = posterior.decides_many and not self._prices
+        elif self._prices:
+            is_fast = posterior.has_exact_priced_probabilities
+        else:
+            is_fast = posterior.has_exact_probabilities
+        if not is_fast or (features is None and size < MIN_DECISIONS_PER_ARM * self._num_arms):
             return super()._choose_many(size, features)
         if features is None:
             probabilities = self._action_probabilities()

@@ -153,6 +153,20 @@ def test_priced_normal_means_are_compared_in_pools_whoever_visits_beside():
     assert errors.max() < 0.005
 
 
+@pytest.mark.parametrize(("name", "kind"), [("exact", "grid"), ("exact", "conjugate")])
+def test_prices_of_one_decision_leave_how_the_next_ones_are_drawn(name, kind):
+    decided = []
+    for is_priced in (False, True):
+        agent = started(name, PROBLEMS[kind], None)
+        if is_priced:
+            agent.act(costs=COSTS)
+        assert agent.has_exact_probabilities is not (is_priced and kind == "grid")
+        agent.reset(seed=0)
+        assert agent.has_exact_probabilities
+        decided.append(agent.act(size=60).tolist())
+    assert decided[0] == decided[1]
+
+
 REFUSALS = [
     ("act", {"values": [1.0, 0.0, 2.0]}, "values must be finite and above 0, got", "0.0"),
     ("act", {"costs": [np.nan, 0.0, 0.0]}, "costs must have no NaN, got"),
