@@ -255,8 +255,7 @@ class Decider(Lanes):
                 return places[0] if self.num_envs is None else places
             probabilities = asked._find_probabilities(size)
             answers = [raise_to_floor(probabilities, floor, *asked._available)]
-            if not asked.has_exact_probabilities:
-                asked._warn_of_doubts()
+            asked._warn_of_doubts()
             if return_error:
                 errors = asked._find_errors(size, answers[0])
                 answers.append(np.maximum(errors, MIN_STATED_ERROR))

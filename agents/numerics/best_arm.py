@@ -75,8 +75,8 @@ def integrate_positions(arms: Arms, top: int, available: np.ndarray | None = Non
         top: how many places.
         available: (N, K) arms that have one; None for all.
 
-    Raises:
-        ValueError: if their `max_error` is not reached.
+    Returns:
+        NaN of lanes whose `max_error` is not reached.
     """
     last: Any = np.inf
     for num_levels in NUM_LEVELS:
@@ -87,12 +87,13 @@ def integrate_positions(arms: Arms, top: int, available: np.ndarray | None = Non
         ends = np.sort(ends.reshape(len(ends), -1), axis=1)
         probabilities = _integrate_panels(arms, ends, top, available)
         change, rest = probabilities - last, probabilities.sum(axis=2) - 1
-        error = max(np.abs(change).max(), np.abs(rest).max())
-        if error <= arms.max_error:
-            return probabilities / probabilities.sum(axis=2, keepdims=True)
+        errors = np.maximum(np.abs(change).max(axis=2), np.abs(rest)).max(axis=1)
+        if (errors <= arms.max_error).all():
+            break
         last = probabilities
-    condition = f"have densities whose integrals are found to {arms.max_error:g}"
-    raise ValueError(message("distributions", condition, f"{error:.1g}"))
+    probabilities = probabilities / probabilities.sum(axis=2, keepdims=True)
+    probabilities[~(errors <= arms.max_error)] = np.nan
+    return probabilities
 
 
 def _integrate_panels(
@@ -198,6 +199,9 @@ def best_arm_probabilities(
             probabilities = integrate_best_arms(arms, mask)
     else:
         probabilities = integrate_best_arms(price_arms(arms, value, cost, lanes), mask)
+    if np.isnan(probabilities).any():
+        condition = f"have densities whose integrals are found to {arms.max_error:g}"
+        raise ValueError(message("distributions", condition, distributions))
     probabilities = raise_to_floor(probabilities, floor, mask)
     return probabilities if num_envs else probabilities[0]
 

@@ -14,7 +14,7 @@ from numpy.random import Generator
 from agents.base import Agent
 from agents.base.evidence import MAX_STATISTICS
 from agents.base.threads import atomic
-from agents.posteriors.base import Belief, Posterior, count_answer_draws
+from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief, Posterior, count_answer_draws
 from agents.posteriors.factory import make_posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.snapshots.snapshot import PosteriorSnapshot
@@ -168,6 +168,8 @@ class PosteriorAgent(Agent):
         return belief
 
     def _warn_of_doubts(self) -> None:
+        if self.has_exact_probabilities and not self._find_missed().any():
+            return
         doubts = self._find_diagnostics().get("doubts", np.zeros(1, dtype=np.int64))
         if doubts.any():
             error = self._last_belief.best_arm_error()  # type: ignore[union-attr]
@@ -229,7 +231,8 @@ class PosteriorAgent(Agent):
 
     def _find_errors(self, size: int | None, probabilities: np.ndarray) -> np.ndarray:
         if self.has_exact_probabilities:
-            return super()._find_errors(size, probabilities)
+            largest = np.where(self._find_missed(), NUM_ANSWER_DRAWS**-0.5 / 2, 0.0)
+            return np.broadcast_to(largest[:, None], probabilities.shape)
         estimates = [probabilities]
         for seed in self._posterior.other_seeds:
             self._posterior.pool_seed = seed
@@ -246,6 +249,12 @@ class PosteriorAgent(Agent):
             )
             warnings.warn(text, RuntimeWarning, stacklevel=4)
         return errors
+
+    def _find_missed(self) -> np.ndarray:
+        """Return (N,) lanes in which draws had to answer, of beliefs that compute probabilities."""
+        if not self.uses_draws or self._last_belief is None or self._posterior.keeps_state:
+            return np.zeros(1, dtype=bool)
+        return self._last_belief.doubts() & Doubt.FEW_EFFECTIVE_SAMPLES != 0
 
     def _prepare_decision(self, size: int | None) -> None:
         super()._prepare_decision(size)
@@ -321,12 +330,16 @@ class PricedBelief(Belief):
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, K) probabilities that an arm is worth most."""
         known = self.belief.priced_probabilities(self.values, self.costs, 1, available)
-        return super().best_arm_probabilities(available) if known is None else known[:, 0]
+        if known is None:
+            return super().best_arm_probabilities(available)
+        return self._answer_missed(known[:, 0], WeightedDraws.best_arm_probabilities, available)
 
     def position_probabilities(self, top: int, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, top, K) probabilities of each place."""
         known = self.belief.priced_probabilities(self.values, self.costs, top, available)
-        return super().position_probabilities(top, available) if known is None else known
+        if known is None:
+            return super().position_probabilities(top, available)
+        return self._answer_missed(known, WeightedDraws.position_probabilities, top, available)
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) how many draws answers about best arms are worth."""

@@ -243,6 +243,16 @@ class Belief(ABC):
         """Return what weighted draws say, for what a kind has no formula."""
         return question(self._draws(), *options)
 
+    def _answer_missed(
+        self, probabilities: np.ndarray, question: Callable[..., np.ndarray], *options: Any
+    ) -> np.ndarray:
+        """Return (N, ...) probabilities, and what draws say where they are NaN: it is doubted."""
+        is_missed = np.isnan(probabilities).any(axis=tuple(range(1, probabilities.ndim)))
+        if is_missed.any():
+            probabilities[is_missed] = question(self._draws(), *options)[is_missed]
+            self._note_shortage(is_missed)
+        return probabilities
+
     def _draws(self) -> WeightedDraws:
         """Return the draws for all answers at this decision."""
         if self._answers is None:
@@ -437,21 +447,13 @@ class ExactPosterior(Posterior):
     counts: np.ndarray
 
     def effective_sample_size(self) -> np.ndarray:
-        """Return (N,) inf: nothing is drawn."""
-        return np.full(len(self.counts), np.inf)
+        """Return (N,) inf, as nothing is drawn, but where an answer had to come from draws."""
+        is_drawn = np.broadcast_to(self._shortages, len(self.counts)) != 0
+        return np.where(is_drawn, NUM_ANSWER_DRAWS, np.inf)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) zeros, but where an answer had to come from draws."""
         return np.bitwise_or(np.zeros(len(self.counts), dtype=np.int64), self._shortages)
-
-    def _answer_missed(self, probabilities: np.ndarray, available: np.ndarray | None) -> np.ndarray:
-        """Return (N, K) best-arm probabilities, of draws where they are NaN, which is doubted."""
-        is_missed = np.isnan(probabilities[:, 0])
-        if is_missed.any():
-            draws = Posterior.best_arm_probabilities(self, available)
-            probabilities = np.where(is_missed[:, None], draws, probabilities)
-            self._note_shortage(is_missed)
-        return probabilities
 
     def _require_possible(self, is_impossible: np.ndarray, evidence: CountsAndSums) -> None:
         """Refuse data that have probability 0 under the prior in some of the (N,) lanes."""

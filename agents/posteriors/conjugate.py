@@ -20,6 +20,7 @@ from agents.base.evidence import CountsAndSums
 from agents.numerics.choices import random_argmax
 from agents.numerics.distributions import NORMAL_DISTRIBUTION, Distribution, MeanDistributions
 from agents.posteriors.base import ExactPosterior, favour_missing_arms
+from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
@@ -229,12 +230,15 @@ class ConjugatePosterior(ExactPosterior):
             probabilities = march.conjugate_best_arms(distributions, available)
         if not self.has_proper_prior:
             probabilities = favour_missing_arms(is_missing, probabilities, available)
-        return self._answer_missed(probabilities, available)
+        return self._answer_missed(probabilities, WeightedDraws.best_arm_probabilities, available)
 
     def priced_probabilities(
         self, values: np.ndarray, costs: np.ndarray, top: int, available: np.ndarray | None
     ) -> np.ndarray | None:
-        """Return the (N, top, K) probabilities, to 1e-6; None where an arm has no posterior."""
+        """Return the (N, top, K) probabilities, to 1e-6; None where an arm has no posterior.
+
+        NaN of a lane that has no density to integrate.
+        """
         from agents.numerics import best_arm
 
         if self._current_parameters()[2].any():
@@ -248,7 +252,8 @@ class ConjugatePosterior(ExactPosterior):
 
         if self._current_parameters()[2].any():
             return super().position_probabilities(top, available)
-        return best_arm.integrate_positions(self._find_arms(), top, available)
+        found = best_arm.integrate_positions(self._find_arms(), top, available)
+        return self._answer_missed(found, WeightedDraws.position_probabilities, top, available)
 
     def _find_arms(self) -> Any:
         """Return the distributions of the means as functions, see `best_arm.Arms`."""

@@ -35,7 +35,7 @@ from agents.posteriors.base import ExactPosterior
 from agents.posteriors.conjugate import ConjugatePosterior, conjugate_posterior
 from agents.posteriors.grid import GridPosterior, table_best_arms
 from agents.posteriors.tables import DENSITY, POSITION
-from agents.posteriors.weighted_draws import normalise_weights
+from agents.posteriors.weighted_draws import WeightedDraws, normalise_weights
 from bandit_gym.doubts import Doubt
 from bandit_gym.problem import BanditProblem
 
@@ -241,7 +241,8 @@ class MixturePosterior(ExactPosterior):
                 given[some, c] = table_best_arms(self.parts[c].tables.points[some], mask[some])[0]
         weights = np.where(self.weights > NEGLIGIBLE_WEIGHT, self.weights, 0.0)
         best = np.einsum("nc,nck->nk", weights, np.where(weights[..., None] > 0, given, 0.0))
-        return self._answer_missed(best / weights.sum(axis=1, keepdims=True), available)
+        best /= weights.sum(axis=1, keepdims=True)
+        return self._answer_missed(best, WeightedDraws.best_arm_probabilities, available)
 
     def best_arm_moments(
         self, available: np.ndarray | None = None

@@ -27,6 +27,7 @@ from agents.base.evidence import CountsAndSums, merge_squares
 from agents.numerics.best_arm import Arms, integrate_best_arms
 from agents.numerics.distributions import Distribution
 from agents.posteriors.conjugate import ConjugatePosterior
+from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.priors.independent import stack_columns
 from bandit_gym.problem import BanditProblem
 
@@ -90,7 +91,8 @@ class StudentPosterior(ConjugatePosterior):
         def quantile(p: np.ndarray) -> np.ndarray:
             return np.arcsinh((distribution.quantile(x, w, p) - centre) / unit)
 
-        return integrate_best_arms(Arms(density, None, quantile), available)
+        found = integrate_best_arms(Arms(density, None, quantile), available)
+        return self._answer_missed(found, WeightedDraws.best_arm_probabilities, available)
 
     def _current_parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (N, K) locations and scales, and that no posterior is missing."""

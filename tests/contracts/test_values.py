@@ -8,7 +8,11 @@ from families import make_problems
 from refusals import check_refusals
 from surface import assert_played, shown, started
 
+from agents import ExactThompson
 from agents.oracle import action_probabilities
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta
+from bandit_gym.problem import BanditProblem
 
 VALUES, COSTS = [1.0, 2.0, 3.0], [0.0, 0.2, 0.6]
 PRICES = {"values": VALUES, "costs": COSTS}
@@ -165,6 +169,22 @@ def test_prices_of_one_decision_leave_how_the_next_ones_are_drawn(name, kind):
         assert agent.has_exact_probabilities
         decided.append(agent.act(size=60).tolist())
     assert decided[0] == decided[1]
+
+
+@pytest.mark.parametrize("asked", [{"values": [1.0, 1.0, 1.0]}, {"top": 2}])
+def test_draws_answer_for_lanes_whose_densities_are_too_steep_to_integrate(asked):
+    """These once refused all lanes."""
+    agent = ExactThompson(BanditProblem(Bernoulli(), Beta(0.1, 3.0), num_arms=3))
+    agent.reset(2, seed=0)
+    agent.warm_start([[30, 30, 30], [5, 3, 0]], [[2, 3, 4], [0, 0, 0]])
+    plain, law = agent.action_probabilities(), agent.action_probabilities(**asked)
+    law = law[:, 0] if "top" in asked else law
+    np.testing.assert_allclose(law[0], plain[0], atol=1e-6)
+    assert (abs(law[1] - plain[1]) <= 4 * (0.25 / 1000) ** 0.5).all()
+    if "top" not in asked:
+        with pytest.warns(RuntimeWarning, match="doubted .few effective samples"):
+            _, errors = agent.action_probabilities(**asked, return_error=True)
+        assert errors[0].max() == 1e-6 and errors[1].min() > 0.01
 
 
 REFUSALS = [

@@ -52,6 +52,14 @@ def test_mixed_families_values_and_costs_agree_with_adaptive_quadrature():
         np.testing.assert_allclose(found, [truth, 1 - truth], rtol=0, atol=1e-7)
 
 
+@pytest.mark.parametrize("offset", [2.0**20, -(2.0**40), 2.0**50])
+def test_normal_arms_far_from_0_have_the_probabilities_of_those_near_it(offset):
+    """All numbers are exact. At 2^40 the answers were once shares of 1,000 draws, or wrong."""
+    mean, std = np.array([0.5, 0.0, -0.25]), [1.0, 0.5, 2.0]
+    near, far = (best_arm_probabilities(("normal", m, std)) for m in (mean, mean + offset))
+    np.testing.assert_allclose(far, near, rtol=0, atol=1e-7)
+
+
 def test_lanes_are_done_at_once_and_a_floor_is_kept():
     """The rows are as each alone; max(s p, floor) sums to 1 with one s."""
     first, second = np.array([[9.0, 4.0, 1.0], [2.0, 2.0, 2.0]]), np.array([[2.0, 9.0, 40.0]] * 2)
