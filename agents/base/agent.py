@@ -26,6 +26,7 @@ from agents.base.threads import atomic
 from bandit_gym.checks import (
     as_array,
     check_actions,
+    check_arm_order,
     check_features,
     check_file,
     check_integer,
@@ -333,6 +334,8 @@ class Agent(Decider, metaclass=AgentMeta):
         self._require_reset()
         rule = self.problem.likelihood
         if not self._has_features:
+            for name, given in (("counts", counts), ("sums", sums), ("squares", squares)):
+                check_arm_order(name, given, self._num_arms)
             totals = check_statistics(counts, sums, rule, self.lane_counts.shape)
             centred = check_squares(squares, *totals, rule)
             self.evidence.add_totals(*totals, *([] if centred is None else [centred]))

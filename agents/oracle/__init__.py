@@ -29,7 +29,14 @@ from agents.oracle.chains import means_probabilities
 from agents.oracle.contextual import contextual_probabilities
 from agents.oracle.importance import joint_probabilities, make_mixture_solver
 from agents.oracle.panels import ToleranceError, integrate_arms
-from bandit_gym.checks import check_arms, check_per_arm, check_real, check_squares, check_statistics
+from bandit_gym.checks import (
+    check_arm_order,
+    check_arms,
+    check_per_arm,
+    check_real,
+    check_squares,
+    check_statistics,
+)
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 
@@ -117,6 +124,8 @@ def action_probabilities_with_error(
         best, error = contextual_probabilities(problem, counts, sums, tolerance, prices)
         return best, np.array(error)
     shape = check_arms("counts", counts, num_arms)
+    for name, given in (("counts", counts), ("sums", sums)):
+        check_arm_order(name, given, num_arms)
     num_pulls, totals = check_statistics(counts, sums, problem.likelihood, shape)
     centred = check_squares(squares, num_pulls, totals, problem.likelihood)
     solve: Callable[..., Any]  # the probabilities, their error, and more

@@ -123,7 +123,7 @@ class PooledPosterior(Posterior):
         values: np.ndarray,
         costs: np.ndarray,
     ) -> np.ndarray:
-        """Return the (n, K) probabilities that value * mean - cost is largest, all given as that."""
+        """Return the (n, K) probabilities that values * means - costs are largest."""
         link: Any = self.problem.link  # type: ignore[attr-defined]
         pool, out = self.find_pool(lane), np.zeros(values.shape)
         for i, mask in enumerate(available):

@@ -238,6 +238,23 @@ def check_statistics(
     return count_array.astype(np.int64), sum_array
 
 
+def check_arm_order(name: str, totals: Any, num_arms: int) -> None:
+    """Refuse an array of one arm's totals for all, and series of pandas in another order of arms.
+
+    Series whose labels are no integers say nothing of the order.
+    """
+    numbers = as_numbers(totals)
+    labels: Any = getattr(totals, "index", None)
+    if numbers is not None and numbers.shape[-1:] == (1,) and num_arms > 1:
+        raise ValueError(message(name, f"have an entry for each of {num_arms} arms", totals))
+    if numbers is not None and numbers.ndim == 1 and hasattr(labels, "dtype"):
+        arms = [*range(num_arms)]
+        if labels.dtype.kind in "iu" and labels.tolist() != arms:
+            remedy = "Series.reindex(range(K), fill_value=0) puts them so"
+            condition = f"have the arms {arms} in this order"
+            raise ValueError(message(name, condition, labels.tolist(), remedy))
+
+
 def check_squares(squares: Any, counts: IntArray, sums: FloatArray, rule: Any) -> FloatArray | None:
     """Return (..., K) sums of squared rewards less s^2 / n, or None where they are not needed.
 

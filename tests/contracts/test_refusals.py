@@ -10,6 +10,7 @@ from itertools import product
 
 import gymnasium as gym
 import numpy as np
+import pandas as pd
 import pytest
 from ensemble import Ensemble
 from geometric import Geometric
@@ -266,6 +267,12 @@ def test_rewards_that_agents_observe():
 LANES = [
     (([[0, 0], [0.5, 0]], 0.0), "counts must be whole numbers from 0 to 2**53, got 0.5 for arm 0"),
     (([1, 1, 1], 0.0), "counts must broadcast to shape (2, 2), got (3,)."),
+    (([5], [2.0]), "counts must have an entry for each of 2 arms, got [5]."),
+    (
+        (pd.Series([3, 1], [1, 0]), 0.0),
+        "counts must have the arms [0, 1] in this",
+    ),
+    ((1, pd.Series([3, 1], [2, 3])), "sums must have the arms [0, 1] in this order, got [2, 3]"),
     ((1, "x"), "sums must be an array of numbers, got 'x'."),
 ]
 
