@@ -114,9 +114,19 @@ class AgentMeta(type):
             condition = f"have rewards of known std for {cls.__name__}, which has no takes_squares"
             remedy = "ExactThompson, BayesUCB, Greedy and TopTwoThompson are among those that have"
             raise ValueError(message("problem", condition, problem.likelihood, remedy))
+        kept = copy_option(dict(zip(names[1:], others, strict=False)) | options)
         agent = super().__call__(problem, *others, **options)
-        agent._options = dict(zip(names[1:], others, strict=False)) | options
+        agent._options = kept
         return agent
+
+
+def copy_option(value: Any) -> Any:
+    """Return dicts and lists anew, and lists for arrays, whose text is not everywhere equal."""
+    if isinstance(value, dict):
+        return {name: copy_option(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [copy_option(each) for each in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 class Agent(Decider, metaclass=AgentMeta):
@@ -169,9 +179,7 @@ class Agent(Decider, metaclass=AgentMeta):
 
     def options(self) -> dict[str, Any]:
         """Return the keyword arguments that it was built with; defaults are left out."""
-        is_array = np.ndarray | np.generic  # which are not written the same way everywhere
-        given = self._options.items()
-        return {name: v.tolist() if isinstance(v, is_array) else v for name, v in given}
+        return copy_option(self._options)  # type: ignore[no-any-return]
 
     @property
     def lane_counts(self) -> np.ndarray:

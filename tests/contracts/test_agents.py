@@ -743,6 +743,14 @@ def test_probabilities_move_nothing_that_an_agent_remembers():
         assert agent.act() == arm
 
 
+def test_options_that_change_later_are_those_that_an_agent_was_built_with():
+    given = {"name": "racing", "effective_samples": 50}
+    agent = make_agent("thompson", PROBLEMS["grid"], posterior=given)
+    given["effective_samples"] = 1
+    agent.options()["posterior"]["name"] = "smc"
+    assert agent.options() == {"posterior": {"name": "racing", "effective_samples": 50}}
+
+
 def test_counts_that_were_asked_for_stay_as_they_were():
     for num_envs in (None, 2):
         agent = UniformRandom(CONJUGATE)
