@@ -4,6 +4,7 @@ Arguments are numbers, arrays and objects; settings are names that stand for obj
 distributions, and paths.
 """
 
+import copy
 import inspect
 import re
 import warnings
@@ -226,13 +227,21 @@ def call_method(
         *args: its arguments.
 
     Raises:
-        ValueError: if it returns something else, or raises.
+        ValueError: if it returns something else, raises, or changes an array that it is given; or
+            if it makes a list of arrays.
     """
+    arrays = [each for each in args if isinstance(each, np.ndarray)]
+    before = copy.deepcopy(arrays)
     try:
         values = method(*args)
     except Exception as error:
         condition = f"return numbers of shape {shape} and not raise"
         raise ValueError(f"{name} must {condition}, got {error!r}.") from error
+    for old, new in zip(before, arrays, strict=True):
+        if not np.array_equal(old, new, equal_nan=True):
+            raise ValueError(message(name, "leave the arrays that it is given as they are", new))
+    if arrays and isinstance(values, list | tuple):
+        raise ValueError(message(name, "return an array", values))
     return check_returned(name, values, shape).astype(np.float64)
 
 

@@ -3,6 +3,7 @@
 Notation: K arms, n draws, F functions.
 """
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -64,7 +65,12 @@ def check_draws(prior: Prior, likelihood: Any, num_arms: int) -> None:
     if not (low < high).all():
         raise ValueError(message(name, "be ends that rise", support.tolist()))
     for shape in ((num_arms,), (50, num_arms), (3, 2, num_arms)):
+        twin = copy.deepcopy(rng)
         means = call_method(f"prior.sample(rng, {shape})", shape, prior.sample, rng, shape)
+        again = prior.sample(twin, shape)
+        if not (isinstance(again, np.ndarray) and np.array_equal(means, again, equal_nan=True)):
+            condition = "return an array that is drawn from its generator alone"
+            raise ValueError(message("prior.sample", condition, again))
         condition = f"draw means that {getattr(likelihood, 'name', 'finite')} rewards can have"
         check_all("prior.sample", _is_possible(likelihood, means), condition, means)
         densities = _compute_log_densities(prior, means)

@@ -95,6 +95,13 @@ WRONG_PRIORS = [
     (believing(lambda means: means.sum()), DENSITIES + ", got shape ()"),
     (believing(lambda means: 0.0 if means[0] < 1 else -inf), DENSITIES + " and not raise, got Val"),
     (believing(lambda means: means.sum(axis=min(1, means.ndim - 1))), STACKED),
+    (
+        believing(lambda means: np.square(means, out=means).sum(axis=-1)),
+        "(3,)) must leave the arrays",
+    ),
+    (believing(lambda means: means.sum(axis=-1).tolist()), "(50, 3)) must return an array, got [1"),
+    (drawing(lambda rng, shape: rng.random(shape).tolist()), "sample must return an array that is"),
+    (drawing(lambda rng, shape: np.random.default_rng().random(shape)), "drawn from its generator"),
     (constant_density(np.nan), FINITE + "0.63696169 0.26978671 0.04097352], got nan."),
     (constant_density(inf), FINITE + "0.63696169"),
     (constant_density(-inf), "must be a number at the prior's own draws, and not -inf at all"),
@@ -272,6 +279,10 @@ def weigh_odds(self, means, counts, sums):
     return np.where(self.contains(means), value, -inf)
 
 
+def weigh_clipped(self, means, counts, sums):
+    return Geometric().log_likelihood(np.clip(means, 0.3, 3.0, out=means), counts, sums)
+
+
 def paying(sample):
     return {"sample": lambda self, means, u: sample(means, u)}
 
@@ -287,6 +298,7 @@ WRONG_LIKELIHOODS = [
     (weighing(lambda right, x, n, s: 1 / 0), "of shape (4, 8) and not raise, got Zero"),
     (weighing(lambda right, x, n, s: right + np.subtract(n, 1) * np.log1p(x)), LINEAR),
     (weighing(lambda right, x, n, s: right - np.square(s) * np.log1p(x)), LINEAR),
+    ({"log_likelihood": weigh_clipped}, "must leave the arrays that it is given as they are, got"),
     ({"log_likelihood": weigh_odds}, "must be largest where the mean is the rewards' average, got"),
     (weighing(lambda right, x, n, s: np.maximum(right, -1e9)), "must be -inf at means outside the"),
     (paying(lambda means, u: draw(means, u) - 1), POSSIBLE + "-1.0."),
