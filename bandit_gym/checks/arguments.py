@@ -52,12 +52,13 @@ def suggest_nearest(word: str, known: Collection[str]) -> str:
 def as_array(value: Any) -> np.ndarray[Any, Any] | None:
     """Return the value as an array; None if it is a list of lists of different lengths.
 
-    A sparse array of SciPy, as encoders of scikit-learn return, is filled with its zeros.
+    Or if an entry is masked, which says nothing. A sparse array of SciPy, as encoders of
+    scikit-learn return, is filled with its zeros.
     """
     try:
         if hasattr(value, "toarray"):
             return np.asarray(value.toarray())
-        return np.asarray(value)
+        return None if np.ma.is_masked(value) else np.asarray(value)
     except ValueError:  # rows of different lengths
         return None
 

@@ -267,6 +267,8 @@ def test_rewards_that_agents_observe():
 LANES = [
     (([[0, 0], [0.5, 0]], 0.0), "counts must be whole numbers from 0 to 2**53, got 0.5 for arm 0"),
     (([1, 1, 1], 0.0), "counts must broadcast to shape (2, 2), got (3,)."),
+    ((np.ma.array([1, 2], mask=[0, 1]), 0.0), "counts must be an array of numbers, got masked_arr"),
+    ((1, np.ma.array([1, 2], mask=[0, 1])), "sums must be an array of numbers, got masked_array("),
     (([5], [2.0]), "counts must have an entry for each of 2 arms, got [5]."),
     (
         (pd.Series([3, 1], [1, 0]), 0.0),
