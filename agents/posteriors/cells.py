@@ -55,7 +55,7 @@ EXCLUDED_LOG_LIKELIHOOD = -1e12
 
 _RELATIVE_ROUNDING = 16 * np.finfo(float).eps
 _FIT_TOLERANCE = 1e-4
-_FEATURE_TOLERANCE = 1e-9  # of the range over a cell
+FEATURE_TOLERANCE = 1e-9  # of the range over a cell
 _ROUNDING = 1e-14
 _MAX_BEND = 1.0
 _SLOWEST_DECAY = 1e-3
@@ -431,7 +431,7 @@ def _fit_polynomials(
         misfit = np.abs(start + polynomials @ _POWERS.T - values)
         size, change = coordinate.sizes(means).max(axis=-1), np.ptp(values, axis=-1)
         loss = _RELATIVE_ROUNDING * size / np.ptp(means, axis=-1)  # of digits of x
-        allowed = ((_FEATURE_TOLERANCE + loss) * change)[..., None]
+        allowed = ((FEATURE_TOLERANCE + loss) * change)[..., None]
         parts = np.abs(values)
         parts[1] += parts[2]  # what f_1 is a difference of
         allowed = allowed + _ROUNDING * (sizes + parts)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.special import beta, ndtr
+from scipy.special import beta, betainc, ndtr
 from surface import started
 
 from agents import make_agent
@@ -63,6 +63,19 @@ def test_tables_follow_rewards_that_are_a_million_times_as_precise_as_the_prior(
     belief = agent.posterior()
     off = (belief.quantile(levels) - averages) * (31_965**0.5 / 1e-6)
     assert np.abs(ndtr(off).T - levels).max() < 1e-3 and not belief.doubts
+
+
+@pytest.mark.parametrize("pulls", [10**5, 10**6, 10**7, 10**8, 10**9])
+def test_tables_of_rare_rewards_among_very_many_pulls_are_right_or_doubted(pulls):
+    """Fits of the likelihood leave .04 of a distribution function at 1e8, once without a word."""
+    sums, levels = np.array([0, 1, 2]), [0.1, 0.25, 0.5, 0.75, 0.9]
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
+    belief = started("exact", problem, None, [pulls] * 3, sums, method="grid").posterior()
+    off = betainc(1.0 + sums[:, None], 1.0 + pulls - sums[:, None], belief.quantile(levels).T)
+    error = np.abs(off - levels).max()
+    assert error < 1e-3 if not belief.doubts else pulls >= 10**7
+    even = started("exact", problem, None, [pulls] * 3, pulls // 2 + sums, method="grid")
+    assert not even.posterior().doubts
 
 
 def test_lanes_whose_tables_would_not_fit_into_memory_are_refused():
