@@ -278,7 +278,7 @@ class Agent(Decider, metaclass=AgentMeta):
             gymnasium.error.InvalidAction: if an action is not an arm.
             TypeError: if features are needed, and there are none, or the agent takes no weights.
             ValueError: if a weight is not above 0; if a reward is NaN, infinite or impossible under
-                the likelihood, or too large for the sum of an arm's rewards to remain finite.
+                the likelihood, or above 1e150 in size, of which sums might not be finite.
         """
         with self._lock:
             self._require_reset()

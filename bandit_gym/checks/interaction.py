@@ -29,6 +29,9 @@ from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 MAX_PULLS_PER_ARM = 2**53
 """Pulls of an arm at most: larger numbers are no longer exact as floats."""
 
+MAX_REWARD = 1e150
+"""Size of a reward at most: of so many, the sum is finite."""
+
 MAX_FEATURE = 1e100
 """Larger features have squares, and products of these, that are no numbers."""
 
@@ -177,6 +180,7 @@ def check_rewards(
         values[~mask] = 0.0
     is_impossible = ~rule.is_possible(values) & (True if mask is None else mask)
     _refuse_lane(name, condition, values, is_impossible)
+    _refuse_lane(name, f"be at most {MAX_REWARD:g} in size", values, np.abs(values) > MAX_REWARD)
     return values
 
 
@@ -233,6 +237,7 @@ def check_statistics(
     is_wrong = ~(is_whole & (count_array >= 0))
     _refuse_arm("counts", "be whole numbers from 0 to 2**53", count_array, is_wrong, axes=axes)
     is_wrong = ~rule.is_possible_sum(count_array, sum_array)
+    is_wrong |= np.abs(sum_array) > MAX_PULLS_PER_ARM * MAX_REWARD
     condition = f"be possible totals of so many {rule.name} rewards"
     _refuse_arm("sums", condition, sum_array, is_wrong, axes=axes)
     return count_array.astype(np.int64), sum_array

@@ -247,6 +247,7 @@ REWARDS = [
     (Bernoulli(graded=True), -0.1, "reward must be a number from 0 to 1 under bernoulli"),
     (Bernoulli(graded=True), 1.1, "reward must be a number from 0 to 1 under bernoulli"),
     (Exponential(), -0.1, f"reward must be {AT_LEAST_0} exponential rewards, got -0.1."),
+    (Gaussian(), -1e151, "reward must be at most 1e+150 in size, got -1e+151."),
     (Gaussian(), np.nan, "reward must be a finite number under gaussian rewards, got nan."),
     (Poisson(), -1.0, f"reward must be {WHOLE} rewards, got -1.0."),
     (Poisson(), 0.5, f"reward must be {WHOLE} rewards, got 0.5."),
@@ -265,6 +266,10 @@ def test_rewards_that_agents_observe():
 
 
 LANES = [
+    (
+        (1, [1e300, 0]),
+        "sums must be possible totals of so many gaussian rewards, got 1e+300 for arm",
+    ),
     (([[0, 0], [0.5, 0]], 0.0), "counts must be whole numbers from 0 to 2**53, got 0.5 for arm 0"),
     (([1, 1, 1], 0.0), "counts must broadcast to shape (2, 2), got (3,)."),
     ((np.ma.array([1, 2], mask=[0, 1]), 0.0), "counts must be an array of numbers, got masked_arr"),
