@@ -237,7 +237,7 @@ def check_statistics(
     is_wrong = ~(is_whole & (count_array >= 0))
     _refuse_arm("counts", "be whole numbers from 0 to 2**53", count_array, is_wrong, axes=axes)
     is_wrong = ~rule.is_possible_sum(count_array, sum_array)
-    is_wrong |= np.abs(sum_array) > MAX_PULLS_PER_ARM * MAX_REWARD
+    is_wrong |= np.abs(sum_array) > MAX_REWARD**2
     condition = f"be possible totals of so many {rule.name} rewards"
     _refuse_arm("sums", condition, sum_array, is_wrong, axes=axes)
     return count_array.astype(np.int64), sum_array

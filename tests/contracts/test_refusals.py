@@ -267,8 +267,8 @@ def test_rewards_that_agents_observe():
 
 LANES = [
     (
-        (1, [1e300, 0]),
-        "sums must be possible totals of so many gaussian rewards, got 1e+300 for arm",
+        (1, [1e301, 0]),
+        "sums must be possible totals of so many gaussian rewards, got 1e+301 for arm",
     ),
     (([[0, 0], [0.5, 0]], 0.0), "counts must be whole numbers from 0 to 2**53, got 0.5 for arm 0"),
     (([1, 1, 1], 0.0), "counts must broadcast to shape (2, 2), got (3,)."),
