@@ -13,6 +13,7 @@ from numpy.random import Generator
 
 from agents.base import Agent
 from agents.base.evidence import MAX_STATISTICS
+from agents.base.saved import is_project_class
 from agents.base.threads import atomic
 from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief, Posterior, count_answer_draws
 from agents.posteriors.factory import make_posterior
@@ -157,7 +158,10 @@ class PosteriorAgent(Agent):
         `posterior` is for everybody else.
         """
         features = self._features(None) if self._has_features else None
-        self._posterior.update(self.rng, self.evidence)
+        evidence = self.evidence
+        if not (self._has_features or is_project_class(type(self._posterior))):
+            evidence = evidence.view_read_only()
+        self._posterior.update(self.rng, evidence)
         belief = self._posterior.predict(features)
         if self._prices:
             belief = PricedBelief(belief, *self._prices)

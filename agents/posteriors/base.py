@@ -257,10 +257,13 @@ class Belief(ABC):
         """Return the draws for all answers at this decision."""
         if self._answers is None:
             draws = self.weighted_draws()
-            is_one = isinstance(draws, WeightedDraws)
-            if not is_one or draws.means.shape[:2] != draws.log_weights.shape:
+            arrays: Any = getattr(draws, "means", None), getattr(draws, "log_weights", None)
+            is_right = all(
+                isinstance(each, np.ndarray) and each.dtype.kind == "f" for each in arrays
+            )
+            if not is_right or arrays[0].shape[:2] != arrays[1].shape:
                 name = f"{type(self).__name__}.weighted_draws"
-                condition = "return WeightedDraws of (N, m, K) means and (N, m) log-weights"
+                condition = "return WeightedDraws of (N, m, K) means and (N, m) log-weights, floats"
                 raise ValueError(message(name, condition, draws))
             self._answers = draws
         return self._answers

@@ -185,14 +185,29 @@ def test_a_posterior_that_holds_few_draws_knows_no_more_than_they_tell():
     assert re.search(told, str(agent.posterior()))
 
 
+class Pseudocounts(Sampled):
+    def update(self, rng, evidence):
+        sums = evidence.sums
+        sums += 1.0
+
+
+def test_a_posterior_of_ones_own_cannot_change_the_data():
+    agent = started("thompson", ARMS, None, posterior=Pseudocounts(ARMS))
+    agent.observe(1, 1.0)
+    with pytest.raises(ValueError, match="read-only"):
+        agent.act()
+    assert agent.sums.tolist() == [0, 1, 0]
+
+
 @pytest.mark.parametrize("axes", [(0, 2, 1), None])
 def test_draws_of_another_form_are_refused_by_the_name_of_their_method(monkeypatch, axes):
     agent = started("bayes_ucb", ARMS, None, posterior=Ensemble(ARMS))
     means = agent._posterior.weighted_draws().means
     answer = means if axes is None else WeightedDraws(means.transpose(axes), np.zeros((1, 20)))
-    monkeypatch.setattr(agent._posterior, "weighted_draws", lambda: answer)
-    with pytest.raises(ValueError, match="weighted_draws must return WeightedDraws of "):
-        agent.act()
+    for each in (answer, WeightedDraws(means, np.zeros((1, 20), dtype=np.int64))):
+        monkeypatch.setattr(agent._posterior, "weighted_draws", lambda each=each: each)
+        with pytest.raises(ValueError, match="weighted_draws must return WeightedDraws of "):
+            agent.act()
 
 
 def test_a_snapshot_of_ones_own_posterior_has_seen_all_rewards():
