@@ -289,7 +289,10 @@ class Agent(Decider, metaclass=AgentMeta):
                 if observation is not None:
                     observation = self.problem.place(observation, self.num_envs)  # type: ignore[attr-defined]
                 features = self.evidence.find_features(observation, self.num_envs, mask)
-                num_arms = features.shape[1] if features.ndim == 3 else sys.maxsize
+                if features.ndim == 3:
+                    num_arms = features.shape[1]
+                elif self.problem.layout is None:  # type: ignore[attr-defined]  # any number
+                    num_arms = sys.maxsize
             actions = check_actions(action, num_arms, self.num_envs, mask=mask)
             rewards = check_rewards(reward, self.problem.likelihood, self.num_envs, mask)
             num_lanes = self.num_lanes
@@ -353,6 +356,8 @@ class Agent(Decider, metaclass=AgentMeta):
             remedy = "observe each reward with its observation"
             raise TypeError(message("warm_start", condition, counts, remedy))
         size = len(np.atleast_1d(as_array(counts)))  # type: ignore[arg-type]
+        if not size:
+            return
         features = self._check_rows(observation, size)
         shape = features.shape[:-1]
         for name, given in (("counts", counts), ("sums", sums)):

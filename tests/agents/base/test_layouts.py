@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gymnasium.error import InvalidAction
 from refusals import check_refusals
 from surface import started
 
@@ -180,6 +181,12 @@ def test_priors_of_new_blocks_layouts_and_visitors_that_do_not_fit_are_refused()
         (lambda: lanes.observe([0, 1, 2], [1.0, 0.0, 1.0], observation=[1.0, 2.0]), "shape (3, 2)"),
         (lambda: agent.act([1.0, np.nan]), "must have finite features, of at most 1e+100, got nan"),
         (agent.act, TypeError, shape("(2,)", "None")),
+        (
+            lambda: agent.observe(7, 1.0, observation=np.ones(9)),
+            InvalidAction,
+            "action must be an integer from 0 to 2, got 7",
+        ),
     ]
     check_refusals(lambda call: call(), visitors)
+    agent.warm_start([], [], observation=np.ones((0, 2)))  # of no rows
     assert not agent.lane_counts.any()
