@@ -360,9 +360,13 @@ class TableEncoder:
             ValueError: before `fit`, or if a column is missing, or has values of another kind than
                 in `fit`, or infinite numbers.
         """
-        frame = _read_visitors(table)
+        columns = self._known_columns().items()
+        texts = [
+            name for name, known in columns if isinstance(known.get("categories", [0])[0], str)
+        ]
+        frame = _read_visitors(table, texts)
         numbers = [np.ones((len(frame), 1))] if self.intercept else []
-        for name, known in self._known_columns().items():
+        for name, known in columns:
             if name not in frame:
                 condition = f"have the column {name!r}, as in fit"
                 raise ValueError(message("table", condition, frame.columns.tolist()))
@@ -413,10 +417,10 @@ class TableEncoder:
         return self.columns
 
 
-def _read_visitors(table: Any) -> pd.DataFrame:
+def _read_visitors(table: Any, texts: Sequence[str] = ()) -> pd.DataFrame:
     from bandit_gym.tables import read_table  # with pandas, which is slow to start
 
-    frame = read_table("table", table).rename(columns=str)
+    frame = read_table("table", table, texts=texts).rename(columns=str)
     if not frame.columns.is_unique:
         repeated = frame.columns[frame.columns.duplicated()][0]
         raise ValueError(message("table", "have one column of each name", repeated))

@@ -6,7 +6,8 @@ The index of a table that is read numbers its rows as a spreadsheet does, with t
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from bandit_gym.checks import check_all, check_choice, check_path, message, quot
 from bandit_gym.checks.typing import BoolArray, FloatArray
 
 
-def read_table(name: str, source: Any, label: str | None = None) -> pd.DataFrame:
+def read_table(
+    name: str, source: Any, label: str | None = None, texts: Collection[str] | None = None
+) -> pd.DataFrame:
     """Return a frame, or that of a CSV or Parquet file, with numbered rows.
 
     A CSV file has a header, and cells between commas. Commas at the ends of rows, empty rows, and
@@ -29,6 +32,9 @@ def read_table(name: str, source: Any, label: str | None = None) -> pd.DataFrame
         source: a `pandas.DataFrame`, or the path of a .csv or .parquet file.
         label: a column of labels. In a CSV file these are numbers if Python writes each number just
             so, and otherwise text, so that 007 and 7 differ; only an empty cell is missing.
+        texts: for a table of visitors, the columns known to be text, beside those in which some is.
+            In these only an empty cell of a CSV file is missing, and a row is left out only if it
+            is blank and at the end.
 
     Raises:
         TypeError: if it is neither a frame nor a path.
@@ -44,27 +50,32 @@ def read_table(name: str, source: Any, label: str | None = None) -> pd.DataFrame
     if not path.is_file():
         raise ValueError(message(name, "be a file that exists", str(path)))
     try:
-        return read_table(name, pd.read_parquet(path)) if is_parquet else _read_csv(path, label)
+        if is_parquet:
+            return read_table(name, pd.read_parquet(path))
+        return _read_csv(path, label, texts)
     except (ValueError, OSError, csv.Error) as error:  # of pandas, pyarrow and their decoders
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(message(name, "be a file that can be read", str(path), reason)) from error
 
 
-def _read_csv(path: Path, label: str | None) -> pd.DataFrame:
+def _read_csv(path: Path, label: str | None, texts: Collection[str] | None) -> pd.DataFrame:
     """Return the rows below the header, which is the first row that is not empty."""
     labels = []
     with open(path, newline="", encoding="utf-8-sig") as file:
         rows = enumerate(csv.reader(file), start=1)
         first, header = next(((row + 1, cells) for row, cells in rows if cells), (2, []))
         _refuse_separators(header)
+        last = first - 1
         label_column = header.index(label) if label in header else len(header)
         for row, cells in rows:
             if len(cells) > len(header) and any(map(str.strip, cells[len(header) :])):
                 text = f"row {row} has {len(cells)} cells and the header {len(header)}"
                 raise ValueError(f"{text}: name each column, and put text with commas in quotes")
+            last = row if cells else last
             labels.append(cells[label_column].strip() if len(cells) > label_column else "")
     columns = range(len(header))
-    table = pd.read_csv(
+    read = partial(
+        pd.read_csv,
         path,
         header=first - 2,
         names=columns,
@@ -72,13 +83,20 @@ def _read_csv(path: Path, label: str | None) -> pd.DataFrame:
         skip_blank_lines=False,
         low_memory=False,  # one type a column
     )
+    table = read()
+    if texts is not None:
+        cells = read(dtype=str, keep_default_na=False, na_values=[""])
+        for column, title in enumerate(header):
+            if title in texts or any(isinstance(cell, str) for cell in table[column]):
+                table[column] = cells[column]
     if label in header:
         table[label_column] = _convert_labels(labels)
     is_empty = table.isna().to_numpy()
     names = [cell or f"Unnamed: {column}" for column, cell in enumerate(header)]
     table = table.set_axis(names, axis=1).set_axis(range(first, first + len(table)), axis=0)
     is_column = [bool(cell) for cell in header] | ~is_empty.all(axis=0)
-    return table.loc[~is_empty.all(axis=1), is_column]
+    is_row = ~is_empty.all(axis=1) if texts is None else table.index <= last
+    return table.loc[is_row, is_column]
 
 
 def _refuse_separators(header: Sequence[str]) -> None:

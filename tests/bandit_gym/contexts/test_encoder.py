@@ -127,3 +127,24 @@ def test_a_column_of_one_value_is_not_scaled_by_rounding(value):
     """A deviation of 1e-17 made 7e15 of another value."""
     encoder = TableEncoder().fit(pd.DataFrame({"a": [value] * 1000}))
     assert encoder.transform(pd.DataFrame({"a": [value + 2.0]}))[0, 0] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"plan": ["a", None, "b"]},
+        {"plan": ["a", "b", None]},
+        {"plan": ["a", "b", None], "age": [1.0, 2.0, None]},
+        {"plan": ["NA", "EU", "null"], "age": [1.0, None, 2.0]},
+    ],
+)
+def test_a_visitor_of_a_csv_file_is_that_of_its_table(tmp_path, table):
+    """Those with empty cells only were left out, and these words were missing."""
+    table = pd.DataFrame(table)
+    encoder = TableEncoder().fit(table)
+    for number in range(4):  # all, or one of them alone
+        visitors = table if number == 3 else table.iloc[[number]]
+        visitors.to_csv(tmp_path / "visitors.csv", index=False)
+        found = encoder.transform(tmp_path / "visitors.csv")
+        assert found.tolist() == encoder.transform(visitors).tolist()
+    assert TableEncoder().fit(tmp_path / "visitors.csv").columns == encoder.columns
