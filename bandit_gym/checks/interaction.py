@@ -45,7 +45,9 @@ CHANGING_WRAPPERS = (
     *(gym.ActionWrapper, gym.RewardWrapper),
     *(gym.vector.VectorActionWrapper, gym.vector.VectorRewardWrapper),
     *(gym.wrappers.NormalizeReward, gym.wrappers.vector.NormalizeReward),
+    *(gym.wrappers.MaxAndSkipObservation, getattr(gym.wrappers, "RepeatAction", ())),  # from 1.2
 )
+FEATURE_WRAPPERS = gym.ObservationWrapper, gym.vector.VectorObservationWrapper
 
 
 def check_actions(
@@ -493,12 +495,16 @@ def find_problem(env: Any) -> Any:
     """Return what an environment, or the first one of several, has for agents; None if nothing.
 
     A wrapper that changes rewards has a problem of its own, which comes first; of the arms of one
-    that has none, such as Gymnasium's `NormalizeReward` or `StickyAction`, nothing is known.
+    that has none, such as Gymnasium's `NormalizeReward` or `StickyAction`, nothing is known, nor of
+    those whose features one of observations changes.
     """
     problem = getattr(env, "problem", None)
     inner = next(iter(getattr(env, "envs", ())), getattr(env, "env", None))
     is_last = problem is not None or inner is None or isinstance(env, CHANGING_WRAPPERS)
-    return problem if is_last else find_problem(inner)
+    if is_last:
+        return problem
+    known = find_problem(inner)
+    return None if hasattr(known, "num_features") and isinstance(env, FEATURE_WRAPPERS) else known
 
 
 def find_misspecification(believed: Any, true: Any) -> str | None:

@@ -33,10 +33,37 @@ def test_an_agent_finds_the_problem_of_an_environment(world):
 def test_what_is_no_problem_and_has_none_is_refused():
     normalised = gym.wrappers.NormalizeReward(make_env(PROBLEM))
     sticky = gym.wrappers.StickyAction(make_env(PROBLEM), 0.5)
-    others = gym.make("CartPole-v1"), normalised, sticky, BinaryReward(normalised), None
+    others = [gym.make("CartPole-v1"), normalised, sticky, BinaryReward(normalised), None]
+    others.append(gym.wrappers.MaxAndSkipObservation(make_env(PROBLEM)))
+    if hasattr(gym.wrappers, "RepeatAction"):
+        others.append(gym.wrappers.RepeatAction(make_env(PROBLEM), 3))
     for name, world in product(ALL_AGENTS, others):
         with pytest.raises(TypeError, match="problem must be a BanditProblem, got (<|None)"):
             make_agent(name, world)
+
+
+def make_contextual():
+    return gym.make("ContextualBandit-v0")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: gym.wrappers.NormalizeObservation(make_contextual()),
+        lambda: gym.wrappers.DelayObservation(make_contextual(), 1),
+        lambda: gym.wrappers.TimeLimit(
+            gym.wrappers.RescaleObservation(make_contextual(), -1.0, 1.0), 9
+        ),
+        lambda: gym.vector.SyncVectorEnv(
+            [lambda: gym.wrappers.NormalizeObservation(make_contextual())]
+        ),
+        lambda: gym.wrappers.vector.NormalizeObservation(gym.make_vec("ContextualBandit-v0")),
+    ],
+)
+def test_the_problem_is_not_that_of_features_that_a_wrapper_changes(make):
+    """Agents learned from other features than the environment's, without a word."""
+    with pytest.raises(TypeError, match="problem must be a BanditProblem, got"):
+        make_agent("racing", make())
 
 
 def test_a_prior_stands_in_place_of_the_problems():
