@@ -309,6 +309,7 @@ def play_steps(
         act_options: what these are given beside the observation, see `check_act_options`.
 
     Raises:
+        TypeError: if the environment's infos are no dicts, as under Gymnasium's `DictInfoToList`.
         ValueError: if the agent draws from the generator of the whole process, and its `reset` does
             not seed that. Steps are watched ever more seldom.
     """
@@ -319,6 +320,8 @@ def play_steps(
     get_diagnostics: Callable[[], dict[str, Any]] = getattr(agent, "diagnostics", dict)
     num_envs = _count_lanes(env)
     observation, info = env.reset(seed=env_seed)  # type: ignore[arg-type]
+    if not isinstance(info, dict):
+        raise TypeError(message("env", "give infos that are dicts", env))
     watched = _reset(agent, num_envs, agent_seed)
     means = np.atleast_2d(info["means"]) if "means" in info else None
     is_alive = np.ones(num_envs or 1, dtype=bool)

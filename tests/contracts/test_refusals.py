@@ -17,7 +17,7 @@ from geometric import Geometric
 from gymnasium.error import NameNotFound
 from gymnasium.spaces import Box
 from gymnasium.vector import SyncVectorEnv, VectorWrapper
-from gymnasium.wrappers.vector import TransformReward
+from gymnasium.wrappers.vector import DictInfoToList, TransformReward
 from refusals import check_refusals
 from stub_agents import Constant
 from surface import make_env, started
@@ -413,6 +413,7 @@ ROLLOUTS = [
     ((plain(), Endless()), {}, "env.problem must be a BanditProblem, got None"),
     ((THREE, ENV), {}, "env must be a Gymnasium environ"),
     ((THREE, Continuous()), {"horizon": 1}, "env must have Discrete actions"),
+    ((EXACT, DictInfoToList(SYNC)), {}, TypeError, "env must give infos that are dicts, got <Dict"),
     *(((EXACT, UNLIMITED), {"horizon": 2} | prices, text) for prices, text in PRICES),
     ((plain(**LATE)(), UNLIMITED), {"horizon": 2, "costs": [1] * 3}, "agent must take costs in"),
 ]
