@@ -79,7 +79,8 @@ def list_effects(env: Any) -> list[Effect]:
 def check_wrappable(env: Any, effect_class: type[Effect]) -> None:
     """Refuse a second effect of a kind, one in the wrong order, and rewards that would be seen.
 
-    Rewards become 0 or 1 before they are delayed, as a sum of several may be any number.
+    Rewards become 0 or 1 before they are delayed, as a sum of several may be any number. Around
+    Gymnasium's `Autoreset` an effect would not see where an episode begins.
 
     Args:
         env: an environment of this package, with wrappers or without.
@@ -88,6 +89,12 @@ def check_wrappable(env: Any, effect_class: type[Effect]) -> None:
     if not isinstance(getattr(env, "unwrapped", None), BanditLanes):
         remedy = "in a SyncVectorEnv wrap each environment"
         raise TypeError(message("env", "be an environment of bandit_gym's", env, remedy))
+    inner = env
+    while inner is not None:
+        if isinstance(inner, gym.wrappers.Autoreset):
+            remedy = "put Autoreset around the wrapper instead"
+            raise ValueError(message("env", "not begin new episodes by itself", env, remedy))
+        inner = getattr(inner, "env", None)
     kinds = {effect.kind for effect in list_effects(env)}
     if effect_class.kind in kinds:
         condition = f"have no other wrapper that changes its {effect_class.kind}"

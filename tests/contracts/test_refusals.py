@@ -547,6 +547,8 @@ POSTERIORS = [
 THREE_LAWS, OTHER_ARMS = PerArm([Beta(1, 1)] * 3), "arms must be one for each of 4 arms, got 3"
 NO_ARMS = {"likelihood": {"name": "bernoulli"}, "prior": BETA}
 WIDE = type("Own", (Mixture,), {"to_dict": property()})([Beta(1.0, 1.0)], [1.0])
+RESTARTING = gym.wrappers.TimeLimit(gym.wrappers.Autoreset(make_env(PROBLEM)), 9)
+AROUND = BatchedFeedback, DelayedReward, partial(Drift, std=0.1)
 WORLDS, MAKERS = (make_env(PROBLEM), make_env(PROBLEM, 2)), (bg.make, bg.make_vec)
 
 
@@ -573,6 +575,7 @@ CALLS = [
     (lambda: BanditProblem(Bernoulli(), WIDE, 3).to_dict(), "prior must have a method 'to_dict'"),
     (lambda: Drift(SHORT, std=0.1), TypeError, "env must be an environment of bandit_gym's, got <"),
     (lambda: DelayedReward(SYNC), TypeError, "bandit_gym's, got Sync", "SyncVectorEnv wrap each"),
+    *((partial(each, RESTARTING), "env must not begin new", "put Autoreset ar") for each in AROUND),
     *((partial(delay_twice, env), "no other wrapper that changes its delays") for env in WORLDS),
     *((partial(BinaryReward, DelayedReward(env)), "at once where rewards beco") for env in WORLDS),
     (lambda: BinaryReward(gym.make("PoissonBandit-v0")), "rewards in [0, 1], got Poisson()"),
