@@ -18,6 +18,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -242,7 +243,8 @@ def _compile(options: argparse.Namespace) -> None:
         start = time.perf_counter()
         agent, env = make_agent_and_environment(run)
         with contextlib.closing(env):
-            *_, last = play_steps(agent, env, env_seed=0, agent_seed=SeedSequence(0))
+            steps = play_steps(agent, env, env_seed=0, agent_seed=SeedSequence(0))
+            *_, last = islice(steps, COMPILED_STEPS - 1)  # the last one is decided
         if hasattr(agent, "decide"):
             with contextlib.suppress(TypeError):  # of rules without propensities
                 agent.decide(last.observation)

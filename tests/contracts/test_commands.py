@@ -229,6 +229,11 @@ def test_a_command_loads_nothing_that_it_does_not_use(tmp_path):
         assert done.stdout.splitlines().count("0 set()") == len(commands), done
 
 
+def test_an_agent_of_a_finite_horizon_is_compiled_as_well(capsys):
+    assert main(["compile", "--agents", "finite_horizon_gittins", "random"]) == 0
+    assert "random in click rates: " in capsys.readouterr().out
+
+
 @pytest.mark.nightly
 def test_a_reader_that_leaves_ends_the_command_quietly():
     reading, writing = os.pipe()
