@@ -336,12 +336,20 @@ def delete_key(path, other):
     pq.write_table(table.replace_schema_metadata({"bandit_gym": json.dumps(content)}), path)
 
 
+def flip_bit_of_a_name(path, other):
+    """No checksum notices: the column was blank."""
+    data = bytearray(path.read_bytes())
+    data[data.index(b"\x18\x11cumulative_regret") + 2] ^= 1  # 17 letters, in the footer
+    path.write_bytes(data)
+
+
 DAMAGES = (
     lambda path, other: path.write_bytes(other.read_bytes()),
     lambda path, other: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
     lambda path, other: path.write_bytes(b""),
     lambda path, other: pq.write_table(pq.read_table(path).replace_schema_metadata({}), path),
     flip_bit,
+    flip_bit_of_a_name,
     delete_key,
 )
 """What befalls the first files; the first is swapped with the second, while that is whole."""
@@ -353,13 +361,13 @@ def test_damaged_and_missing_blocks_are_told_left_out_and_computed_again(copy, s
     for damage, path in zip(DAMAGES, paths, strict=True):
         damage(path, paths[1])
     left, told = load_results(copy).frame(), str(load_results(copy))
-    assert len(left) == len(whole) - 6 * 4 * 60
-    assert "Not complete: 6 of 9 blocks are missing." in told
+    assert len(left) == len(whole) - 7 * 4 * 60
+    assert "Not complete: 7 of 9 blocks are missing." in told
     watched = run_and_watch(make_experiment(), copy)
-    assert (watched.stored, len(watched.done)) == (3, 6)
+    assert (watched.stored, len(watched.done)) == (2, 7)
     assert sorted(watched.damaged) == [f"{path.parent.name}/{path.stem}" for path in paths]
     example = f"for example {watched.damaged[0]}; to resume the experiment computes them"
-    assert f"Not whole: 6 blocks, {example}" in told
+    assert f"Not whole: 7 blocks, {example}" in told
     assert files_of(copy) == serial
     assert load_results(copy).frame().equals(whole)
     paths[1].unlink()  # what is missing is not called damaged
