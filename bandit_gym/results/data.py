@@ -357,7 +357,7 @@ def _estimates(run: RunResults) -> dict[str, Any]:
         row |= _interval_columns(name, estimate_column(name, values))
         if COLUMNS[name].unit != "share":
             row[f"{name}_is_doubtful"] = is_coverage_doubtful(values)
-    for step in run.run.earlier_horizons:
+    for step in (step for step in run.run.earlier_horizons if step < run.steps[-1]):
         regret = run.curves("cumulative_regret")[:, np.searchsorted(run.steps[:-1], step)]
         row |= _mean_columns(f"cumulative_regret_{step}", regret)
     samples = _mean_columns("samples_per_decision", run.final("num_samples") / _decisions(run))

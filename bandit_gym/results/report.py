@@ -322,10 +322,10 @@ def _make_estimates(
     results: StoredResults, environment: Entry, rows: Sequence[SummaryRow], columns: Sequence[str]
 ) -> Table:
     experiment, max_length = results.experiment, max(row["replications"] for row in rows)
-    *earlier, _ = experiment.horizons
     last = max(run.steps[-1] for run in results.usable(environment))
     regret, definition, over = describe_regret(environment)
     prices = [PRICES_NOTE] if experiment.values or experiment.costs else []
+    earlier = [step for step in experiment.horizons if step < last]
     regrets = {f"after {step} steps": f"cumulative_regret_{step}" for step in earlier}
     title = (
         f"{environment.label}: {max_length} replication{'s' * (max_length != 1)} of "

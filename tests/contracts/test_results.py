@@ -365,6 +365,18 @@ def test_the_regret_at_each_horizon_is_in_all_tables(tmp_path):
         assert any("Constant 2.1 ± 0.0 175.0 ± 0.0 210.0 ± 0.0" in line for line in lines)
 
 
+def test_an_earlier_horizon_that_no_episode_lasts_to_has_no_column(tmp_path):
+    """After 30 steps it was the regret after 20."""
+    rows = pd.DataFrame({"x": np.arange(20.0), "left": 1.0, "right": 0.0})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    env = {"env": "TableBandit-v0", "table": str(tmp_path / "rows.csv"), "features": ["x"]}
+    env |= {"rewards": ["left", "right"], "likelihood": "gaussian"}
+    results = simulate(tmp_path / "out", [env], ["random"], 2, [5, 20, 30, 50])
+    earlier = [name for name in results.table() if re.fullmatch(f"{CUMULATIVE_REGRET}_\\d+", name)]
+    assert earlier == [f"{CUMULATIVE_REGRET}_5"]
+    assert re.findall(r"after (\d+) steps", str(results)) == ["5"]
+
+
 def test_text_says_what_verdicts_rest_on_and_which_numbers_are_in_doubt(results, table):
     text = str(results)
     assert (table["difference_is_doubtful"] | table[f"{CUMULATIVE_REGRET}_is_doubtful"]).any()
