@@ -264,7 +264,7 @@ def draw_leaderboard(board: pd.DataFrame) -> NotebookFigure:
         errors = [[below], [above]]
         point = row["microseconds"], row["excess"]
         look: dict[str, Any] = {"fmt": style.marker, "color": style.colour, "capsize": 2, "lw": 1}
-        axes.errorbar(*point, errors, **look, label=str(row["agent"]))
+        axes.errorbar(*point, errors, **look, label="agent")
     axes.axhline(0, color=GREY, lw=0.8, ls=":")
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=0.01)
@@ -274,8 +274,8 @@ def draw_leaderboard(board: pd.DataFrame) -> NotebookFigure:
     axes.set_ylim(top=1.0)
     if len(shown):
         legend = figure.legend(loc="outside lower center", ncols=2, frameon=False)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
+        for text, agent in zip(legend.get_texts(), shown["agent"], strict=True):
+            text.set(text=str(agent), parse_math=False)  # no legend takes one that begins with "_"
     axes.set_xlabel("processor time of a decision, µs (median over cases)")
     axes.set_ylabel("distance from exact Thompson sampling\n(TV over noise, mean over cases)")
     axes.spines[["top", "right"]].set_visible(False)

@@ -21,7 +21,7 @@ from bandit_gym.cli import main
 from bandit_gym.doubts import Doubt
 from bandit_gym.experiments.execution import Workers
 from bandit_gym.fidelity import describe_leaderboard, describe_verdicts, load_suite, run_suite
-from bandit_gym.fidelity.benchmark import count_verdicts
+from bandit_gym.fidelity.benchmark import count_verdicts, draw_leaderboard
 from bandit_gym.fidelity.suite import suite_file
 from bandit_gym.fidelity.trial import list_rewards
 
@@ -312,6 +312,14 @@ def test_where_nobody_decides_there_is_a_board_and_a_picture_all_the_same(tmp_pa
 
 def fail(problem, counts, sums, rng, size):
     raise OSError("no disk")
+
+
+def test_the_legend_has_each_agent_also_one_that_begins_with_an_underscore():
+    agents = ["_mine", "$a$_$b$", "exact"]
+    excess = {"excess_low": 0.0, "excess": 0.1, "excess_high": 0.2}
+    board = pd.DataFrame({"agent": agents, "decided": 1, "microseconds": [1, 2, 3], **excess})
+    [legend] = draw_leaderboard(board).legends
+    assert [text.get_text() for text in legend.get_texts()] == agents
 
 
 # -- What agents say of themselves --------------------------------------------------------------
