@@ -205,13 +205,14 @@ def play(env: Any, *, horizon: int = 50, seed: int | None = None) -> Any:
     problem: Any = find_problem(lanes)
     if problem is None or isinstance(problem, ContextualProblem):
         raise ValueError(message("env", "be a bandit without features", env))
-    lanes.reset(seed=seed)
+    _, told = lanes.reset(seed=seed)
     record, picture, paid = PlayRecord(1, problem.num_arms), widgets.Image(), widgets.Label()
     truth = widgets.ToggleButton(description="Show the truth")
     arms = [widgets.Button(description=f"Arm {arm}") for arm in range(problem.num_arms)]
 
     def show(change: Any = None) -> None:
-        means = lanes.unwrapped.means[0] if truth.value else None
+        means = getattr(lanes.unwrapped, "means", told.get("means", [None]))  # may be unknown
+        means = means[0] if truth.value else None
         view = show_record(problem.likelihood, means, record)
         picture.value = _write_png(_draw_image(view))
 
@@ -219,7 +220,7 @@ def play(env: Any, *, horizon: int = 50, seed: int | None = None) -> Any:
         actions = np.array([arms.index(button)])
         _, rewards, terminated, truncated, info = lanes.step(actions)
         rewards = info.get("pull_reward", rewards)  # which may arrive later
-        record.add(actions, rewards, info["regret"])
+        record.add(actions, rewards, info.get("regret", np.nan))
         paid.value = f"{button.description} paid {rewards[0]:g}."
         for arm in arms:
             arm.disabled = bool(terminated[0] or truncated[0])

@@ -118,7 +118,8 @@ def show_record(
     title = f"{likelihood.name.capitalize()} bandit, {num_pulls:,} pull{'s' * (num_pulls != 1)}"
     if num_pulls:
         title += f", mean reward {total / num_pulls:.3f}"
-        title += "" if means is None else f", regret {record.regrets[lane]:.1f}"
+        regret = np.nan if means is None else record.regrets[lane]
+        title += "" if np.isnan(regret) else f", regret {regret:.1f}"
     return make_view((title,), likelihood, means, record, lane)
 
 
