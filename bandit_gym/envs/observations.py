@@ -20,9 +20,10 @@ What can be learned from each:
 
 Rewards and empirical means x are scaled to [0, 1] by the support of the mean: unchanged on [0, 1],
 x / (1 + x) on [0, inf), (1 + x / (1 + abs(x))) / 2 on the reals. The last two report rewards of
-order one apart best. Where there is nothing to show yet (an arm never pulled, no reward) the entry
-is 0.5. Time left falls from 1 to 0 over the horizon, and stays there. The horizon is the time limit
-of `gymnasium.make` or `make_vec` unless another is given.
+order one apart best. What a likelihood of your own pays beyond the support is shown as its end.
+Where there is nothing to show yet (an arm never pulled, no reward) the entry is 0.5. Time left
+falls from 1 to 0 over the horizon, and stays there. The horizon is the time limit of
+`gymnasium.make` or `make_vec` unless another is given.
 """
 
 from collections.abc import Mapping
@@ -129,6 +130,7 @@ class PlayRecord:
 
 def scale_rewards(rewards: FloatArray, low: float, high: float) -> FloatArray:
     """Map rewards increasingly into [0, 1], by the support of the mean; see the module."""
+    rewards = np.clip(rewards, low, high)
     if np.isfinite(high):
         return (rewards - low) * (1.0 / (high - low))
     if np.isfinite(low):
