@@ -44,7 +44,7 @@ def make(env: str | BanditProblem, **options: Any) -> gym.Env[Any, Any]:
     if isinstance(env, str):
         return gym.make(env, **options)  # type: ignore[return-value]
     steps = options.pop("max_episode_steps", MAX_EPISODE_STEPS)
-    check_integer("max_episode_steps", steps, minimum=1)
+    steps = check_integer("max_episode_steps", steps, minimum=1)
     if options.get("observation", "constant") != "constant":
         options = {"horizon": steps} | options
     return TimeLimit(find_env_classes(env)[0](env, **options), steps)  # type: ignore[return-value]

@@ -619,6 +619,7 @@ def test_numbers_of_any_type_are_taken_as_pythons():
         assert settings["num_arms"] == 3 and type(settings["num_arms"]) is int
         assert settings["likelihood"] == {"name": "gaussian", "std": 1.0}
         assert type(settings["likelihood"]["std"]) is float
+        assert bg.make(PROBLEM, max_episode_steps=integer)
         prior = Normal(np.array(real), [real, real])
         assert [type(value) for value in (prior.mean, *prior.std)] == [float] * 3
 
