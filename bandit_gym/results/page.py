@@ -217,7 +217,9 @@ def _write_forest(results: StoredResults, environment: Entry) -> str:
 
     title = f"{environment.label}: regret at the horizon, 95 % intervals"
     rows = [row for row in results.estimates if row["env"] == environment.label]
-    rows = sorted((row for row in rows if not row["failed"]), key=lambda row: row[REGRET])
+    rows = sorted((row for row in rows if pd.notna(row[REGRET])), key=lambda row: row[REGRET])
+    if not rows:
+        return ""
     shown = {
         row["agent"]: [write_estimate(row, REGRET), row["verdict"] or MISSING_CELL] for row in rows
     }

@@ -255,7 +255,15 @@ def list_figures(results: StoredResults) -> dict[str, ChartMaker]:
     entries = *results.experiment.environments, *results.experiment.agents
     names = {name for entry in entries for name in _numbers(entry) if name.isidentifier()}
     parameters = {f"parameter-{name}": partial(chart_parameter, name=name) for name in names}
-    return FIGURES | dict(sorted(parameters.items()))
+    makers = FIGURES | dict(sorted(parameters.items()))
+    return {name: partial(_make_known, maker) for name, maker in makers.items()}
+
+
+def _make_known(make: ChartMaker, results: StoredResults, environment: Entry) -> Chart | None:
+    """Return a chart; None if no value is known, as where an environment reports no regret."""
+    chart = make(results, environment)
+    is_known = chart is not None and any(np.isfinite(curve.y).any() for curve in chart.curves)
+    return chart if is_known else None
 
 
 def make_charts(results: StoredResults, environment: Entry) -> Iterator[Chart]:

@@ -346,15 +346,17 @@ def _make_estimates(
         }
         for row in rows
     ]
+    table = _name_rows(cells, rows)
+    meanings = {regret: f"sum over steps of {definition}, averaged over {over}"}
+    meanings |= {COLUMNS[name].title: COLUMNS[name].meaning for name in columns}
     notes = [
-        f"{regret.capitalize()}: sum over steps of {definition}, averaged over {over}.",
+        *(f"{name.capitalize()}: {text}." for name, text in meanings.items() if name in table),
         *prices,
-        *(f"{COLUMNS[name].title.capitalize()}: {COLUMNS[name].meaning}." for name in columns),
         *interval_notes(rows, (*regrets.values(), "cumulative_regret", "difference", *columns)),
         *_flag_notes(rows),
         *_belief_notes(results, environment),
     ]
-    return Table(title, _name_rows(cells, rows), notes)
+    return Table(title, table, notes)
 
 
 def _name_rows(cells: Sequence[Mapping[str, str]], rows: Sequence[SummaryRow]) -> pd.DataFrame:

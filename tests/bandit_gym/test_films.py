@@ -16,8 +16,6 @@ from agents import make_agent
 from bandit_gym.cli import main
 from bandit_gym.envs.rendering import NUM_CELLS, draw_view, find_middles
 from bandit_gym.films import play_views
-from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta
 from bandit_gym.rollout import rollout
 from bandit_gym.wrappers import wrap
 
@@ -182,29 +180,12 @@ def test_buttons_pull_their_arms_until_the_end_and_the_truth_is_shown_when_asked
     assert all(button.disabled for button in buttons.children) and picture.value != shown[1]
 
 
-class Silent(gym.Env):
-    """Pays the action, and reports nothing but, if `tells`, the means."""
-
-    problem = bg.BanditProblem(Bernoulli(), Beta(1.0, 1.0), num_arms=2)
-    action_space, observation_space = gym.spaces.Discrete(2), gym.spaces.Discrete(1)
-
-    def __init__(self, tells):
-        self.told = {"means": np.arange(2.0)} if tells else {}
-
-    def reset(self, *, seed=None, options=None):
-        return 0, self.told
-
-    def step(self, action):
-        return 0, float(action), False, False, {}
-
-
 @pytest.mark.parametrize("tells", [True, False])
-def test_buttons_pull_the_arms_of_an_environment_that_reports_no_regret(monkeypatch, tells):
+def test_buttons_pull_the_arms_of_an_environment_that_reports_no_regret(tells):
     """A click did nothing."""
     pytest.importorskip("ipywidgets")
-    spec = gym.envs.registration.EnvSpec("Silent-v0", Silent, max_episode_steps=9)
-    monkeypatch.setitem(gym.registry, "Silent-v0", spec)
-    buttons, paid, picture, truth = bg.play({"env": "Silent-v0", "tells": tells}).children
+    game = bg.play({"env": "stub_envs:Silent-v0", "tells_means": tells})
+    buttons, paid, picture, truth = game.children
     buttons.children[1].click()
     assert paid.value == "Arm 1 paid 1."
     hidden, truth.value = picture.value, True

@@ -377,6 +377,15 @@ def test_an_earlier_horizon_that_no_episode_lasts_to_has_no_column(tmp_path):
     assert re.findall(r"after (\d+) steps", str(results)) == ["5"]
 
 
+def test_where_no_regret_is_reported_none_is_explained_or_drawn(tmp_path):
+    results = simulate(tmp_path, ["stub_envs:Silent-v0"], ["random"], 12, [5, 9])
+    told = describe(results, columns=["simple_regret"])
+    assert "12 replications of 9 steps" in told and "egret" not in told
+    assert [*plots.make_charts(results, results.experiment.environments[0])] == []
+    page = write_html(results, tmp_path / "page.html").read_text("utf-8")
+    assert "<svg" not in page and "regret at the horizon" not in page
+
+
 def test_text_says_what_verdicts_rest_on_and_which_numbers_are_in_doubt(results, table):
     text = str(results)
     assert (table["difference_is_doubtful"] | table[f"{CUMULATIVE_REGRET}_is_doubtful"]).any()

@@ -31,3 +31,22 @@ gym.register(
     vector_entry_point=lambda **options: Short(BanditVectorEnv(problem=PROBLEM, **options)),
     max_episode_steps=1000,
 )
+
+
+class Silent(gym.Env):
+    """Pays the action, and reports no regret, and the means only if it is told to."""
+
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+    action_space, observation_space = gym.spaces.Discrete(2), gym.spaces.Discrete(1)
+
+    def __init__(self, tells_means=False):
+        self.told = {"means": np.arange(2.0)} if tells_means else {}
+
+    def reset(self, *, seed=None, options=None):
+        return 0, self.told
+
+    def step(self, action):
+        return 0, float(action), False, False, {}
+
+
+gym.register("Silent-v0", entry_point=Silent, max_episode_steps=1000)
