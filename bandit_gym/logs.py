@@ -197,6 +197,8 @@ def _read_arms(
         raise TypeError(message("arms", "be in an order, as a list is", arms))
     way_out = "fill it in, or leave the row out"
     check_cells(column, column.notna().to_numpy(), "have a label in each row", way_out)
+    if column.dtype == np.float16:  # of which pandas has no index
+        column = column.astype(np.float64)
     if column.dtype == object:
         is_label = column.map(lambda label: isinstance(label, Hashable)).to_numpy(dtype=bool)
         check_cells(column, is_label, "be labels, not lists", "one arm a row")
@@ -206,6 +208,10 @@ def _read_arms(
         raise ValueError(message("arms", "be at least 2 labels that differ", labels))
     actions = known_arms.get_indexer(column)
     _check_labels(column, labels, actions >= 0)
+    if arms is None:
+        is_twin = known_arms.map(str).duplicated(keep=False)
+        remedy = "write all as text or all as numbers, or name all arms"
+        check_cells(column, ~is_twin[actions], "have no number beside its own text", remedy)
     return actions.astype(np.int64), labels
 
 

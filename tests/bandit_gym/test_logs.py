@@ -26,6 +26,12 @@ def test_labels_are_mapped_and_order_is_kept(tmp_path):
     assert read_log(unnamed, arm="0", reward="1").counts.tolist() == [1, 3]
 
 
+def test_numbers_of_any_width_are_labels():
+    for kind in (np.float16, np.float32, np.int8):
+        ads = np.array([3, 2, 3, 3], dtype=kind)
+        assert read_log(TABLE.assign(ad=ads), arm="ad", reward="click").arms == (2, 3)
+
+
 def test_rows_without_a_reward_are_counted_aloud():
     table = TABLE.assign(click=[1, None, 0, 1], ad=["b", "a", "a", "b"])
     with pytest.warns(UserWarning, match="1 of 4 rows"):
@@ -47,6 +53,7 @@ def test_what_is_wrong_is_named():
         (twice, {}, "one of 'month', 'wrong', 'day', 'both', got 'ad'"),
         (table, {"arms": {"a", "b"}}, TypeError, "arms must be in an order, as a list is, got"),
         (table, {"probabilities": ["ad"]}, TypeError, "be a dict, the column of each arm's label"),
+        (table.assign(ad=[2, "1", 1, 2]), {}, "no number beside its own text, got '1' in row 3;"),
         (table.assign(ad=[["a"]] * 4), {}, "column 'ad' must be labels, not lists, got ['a']"),
     ]
     check_refusals(lambda table, given: read_log(table, arm="ad", reward="click", **given), rows)
