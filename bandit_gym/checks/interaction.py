@@ -45,7 +45,7 @@ CHANGING_WRAPPERS = (
     *(gym.ActionWrapper, gym.RewardWrapper),
     *(gym.vector.VectorActionWrapper, gym.vector.VectorRewardWrapper),
     *(gym.wrappers.NormalizeReward, gym.wrappers.vector.NormalizeReward),
-    *(gym.wrappers.MaxAndSkipObservation, getattr(gym.wrappers, "RepeatAction", ())),  # from 1.2
+    *(gym.wrappers.MaxAndSkipObservation, getattr(gym.wrappers, "RepeatAction", ())),  # from 1.3
 )
 FEATURE_WRAPPERS = gym.ObservationWrapper, gym.vector.VectorObservationWrapper
 
