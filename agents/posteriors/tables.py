@@ -345,10 +345,12 @@ def find_fit_error(
 ) -> float:
     """Return what fits of f_1 and f_2 leave, to 1e-9 of their ranges over a cell, times factors.
 
-    It matters where pulls are many: of 1e8 whose rewards are rare, .04 of a distribution function.
-    A tenth of the sum is four times that, as mass is in a part of a cell.
+    It matters where pulls are many: of 1e8 whose rewards are rare, .04 of a distribution function,
+    a quarter of what is returned. Where all mass is in a small part of a cell, fits are off by
+    nearly the same everywhere, which changes nothing.
     """
     edges, error, cell = cells.edges[kind], 0.0, 0
+    length = points[len(points) - 1, POSITION] - points[0, POSITION]
     for k in range(1, len(points)):
         middle = 0.5 * (points[k - 1, POSITION] + points[k, POSITION])
         while cell < cells.sizes[kind] - 1 and edges[cell + 1] <= middle:
@@ -356,7 +358,8 @@ def find_fit_error(
         scale, c = 0.0, cells.polynomials[kind, cell]
         for power in range(1, DEGREE + 1):
             scale += abs(factors[1] * c[1, power]) + abs(factors[2] * c[2, power])
-        error += scale * (points[k, MASS] - points[k - 1, MASS])
+        part = min(1.0, 4.0 * length / (edges[cell + 1] - edges[cell]))
+        error += part * scale * (points[k, MASS] - points[k - 1, MASS])
     return 0.1 * error * FEATURE_TOLERANCE
 
 
