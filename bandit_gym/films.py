@@ -205,13 +205,13 @@ def play(env: Any, *, horizon: int = 50, seed: int | None = None) -> Any:
     problem: Any = find_problem(lanes)
     if problem is None or isinstance(problem, ContextualProblem):
         raise ValueError(message("env", "be a bandit without features", env))
-    _, told = lanes.reset(seed=seed)
+    _, info = lanes.reset(seed=seed)
     record, picture, paid = PlayRecord(1, problem.num_arms), widgets.Image(), widgets.Label()
     truth = widgets.ToggleButton(description="Show the truth")
     arms = [widgets.Button(description=f"Arm {arm}") for arm in range(problem.num_arms)]
 
     def show(change: Any = None) -> None:
-        means = getattr(lanes.unwrapped, "means", told.get("means", [None]))  # may be unknown
+        means = getattr(lanes.unwrapped, "means", info.get("means", [None]))  # may be unknown
         means = means[0] if truth.value else None
         view = show_record(problem.likelihood, means, record)
         picture.value = _write_png(_draw_image(view))

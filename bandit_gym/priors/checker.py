@@ -67,7 +67,7 @@ def check_draws(prior: Prior, likelihood: Any, num_arms: int) -> None:
     for shape in ((num_arms,), (50, num_arms), (3, 2, num_arms)):
         twin = copy.deepcopy(rng)
         means = call_method(f"prior.sample(rng, {shape})", shape, prior.sample, rng, shape)
-        again = prior.sample(twin, shape)
+        again: Any = prior.sample(twin, shape)
         if not (isinstance(again, np.ndarray) and np.array_equal(means, again, equal_nan=True)):
             condition = "return an array that is drawn from its generator alone"
             raise ValueError(message("prior.sample", condition, again))
