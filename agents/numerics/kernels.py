@@ -359,10 +359,10 @@ def find_indices(
         values: (D + 2,) is overwritten.
         indices: receives those of the first states, in the order of `means`.
     """
-    level, gains = 0.0, np.zeros_like(indices)
-    indices[:] = 0.0
+    low, high, gains = means.min(), means.max(), np.zeros_like(indices)
+    level, indices[:] = low, low
     for j in range(NUM_LEVELS + 1):  # closer at both ends, where indices are closer to means
-        before, level = level, math.sin(0.5 * math.pi * j / NUM_LEVELS) ** 2
+        before, level = level, low + (high - low) * math.sin(0.5 * math.pi * j / NUM_LEVELS) ** 2
         first = depth * (depth + 1) // 2
         for s in range(depth + 1):
             values[s] = max(level, means[first + s])

@@ -35,8 +35,9 @@ class DiscountedGittins(PosteriorAgent):
     """Pull the arm of the largest Gittins index, which is best for rewards discounted for ever.
 
     The index of an arm is the sure payment at which one is indifferent to giving the arm up. A
-    recursion over the arm's successes and failures computes it to 1e-4 when it is first needed. Its
-    table has an arm's first 128 pulls, then twice as many, and so on. With a discount of 0.99 that
+    recursion over the arm's successes and failures computes it when it is first needed, to 2e-4 of
+    a thousand pulls and to 5e-4 of more, for means from 0 to 1; the narrower the prior, the closer.
+    Its table has an arm's first 128 pulls, then twice as many, and so on. With a discount of 0.99 that
     takes some 0.5 s for a hundred pulls and 2 s for a thousand. Past 2,048 pulls of an arm its
     index is that of Brownian motion, mean + var / sqrt(-2 m (1 - m) log discount) with m the mean.
 
@@ -71,7 +72,7 @@ class DiscountedGittins(PosteriorAgent):
         """Return the (N, K) indices."""
         posterior = self.belief()
         max_pulls = min(int(self.lane_counts.max(initial=0)), MAX_TABLE_PULLS)
-        if max_pulls >= self._num_pulls:
+        if max_pulls >= self._num_pulls < MAX_TABLE_PULLS:
             self._make_tables(max(FIRST_TABLE_PULLS, 2 ** math.ceil(math.log2(max_pulls + 1))))
         n = np.minimum(self.lane_counts, MAX_TABLE_PULLS - 1)
         states = n * (n + 1) // 2 + np.minimum(self.lane_sums.astype(np.int64), n)
