@@ -179,8 +179,10 @@ class ParticlePosterior(Posterior):
         first = entries.item(0)
         is_one = len(counts) == entries.size == new_counts.item(first) == 1
         if self._keeps_gains and self._is_cumulative and is_one:
-            self._add_one_reward(first, sums.item(first) - before[1].item(first))
-            return
+            reward = sums.item(first) - before[1].item(first)
+            if reward in (0.0, 1.0):  # and not half a reward of each
+                self._add_one_reward(first, reward)
+                return
         totals = np.array([before, (counts, sums)]).reshape(2, 2, -1)
         num_blocks = math.ceil(entries.size * self._weights.shape[1] / LOG_LIKELIHOODS_PER_BLOCK)
         block_size = math.ceil(len(self._weights) / num_blocks)  # in populations
@@ -430,7 +432,8 @@ class ParticlePosterior(Posterior):
         before, now = totals[:, :, entries, None]
         counts, sums = now - before
         is_fast = self._is_cumulative and is_binary(self.problem.likelihood)
-        if is_fast and not np.count_nonzero(counts != 1):  # of a window, 1 may be 2 - 1
+        # Of a window, 1 may be 2 - 1, and of weights 1 / 2 + 1 / 2.
+        if is_fast and not np.count_nonzero((counts != 1) | (sums * (1 - sums) != 0)):
             gain = self._bernoulli_gain(entries, sums)
         else:
             log_likelihood, means = self.problem.likelihood.log_likelihood, self._means[entries]

@@ -67,6 +67,16 @@ def test_data_that_no_particle_explains_are_told():
     assert agent.diagnostics()["is_degenerate"].tolist() == [True, False]
 
 
+@pytest.mark.parametrize("name", ["smc", "smc_paper"])
+def test_two_halves_of_a_reward_are_no_success(name):
+    """Their sum is a half of one pull, as which fast ways took it for a whole one: 2 in 3."""
+    agent = started(name, UNIFORM, None, num_particles=5000)
+    for reward in (1.0, 0.0):
+        agent.observe(0, reward, weight=0.5)
+    mean = agent.posterior().mean()[0]  # Beta(1.5, 1.5) has a deviation of 1/4
+    assert abs(mean - 0.5) < 4 * 0.25 / 2000**0.5
+
+
 def test_weights_fade_by_the_discount():
     """L_t = discount L_{t-1} + l(reward), as if particles were weighed by faded sums at once."""
     problem, rng = BanditProblem(Bernoulli(), Beta(2.0, 2.0), 2), np.random.default_rng(0)
