@@ -277,12 +277,12 @@ class NonStationary(Effect):
     def before_step(self, lanes: IntArray, actions: IntArray) -> None:
         """Move what means follow from in the lanes that have played before."""
         movers = lanes[self.steps[lanes] > 0]
-        values, size = self.env.parameters, self._num_parameters
+        values = self.env.parameters
         if self._std is not None:
             values[movers] = self._add_random_step(values[movers], movers)
         else:
             for lane in movers[self._is_switching(movers)].tolist():
-                values[lane] = draw_means(self.env.problem.prior, self._rngs[lane], size)
+                self._draw_parameters(lane, values[lane])
         if len(movers):
             self.env.set_parameters(values)
         self._shown = self.env.means
@@ -290,6 +290,16 @@ class NonStationary(Effect):
     def after_step(self, lanes: IntArray, actions: IntArray, rewards: FloatArray) -> RewardsAndInfo:
         """Report the means that were played on."""
         return super().after_step(lanes, actions, rewards)[0], {"means": self._shown}
+
+    def _draw_parameters(self, lane: int, values: FloatArray) -> None:
+        """Set a lane's (P,) values, and its deviations of rewards, to draws from the prior."""
+        rng, stds = self._rngs[lane], self.env.stds
+        prior: Any = self.env.problem.prior
+        if stds is None:
+            values[:] = draw_means(prior, rng, values.size)
+        else:
+            is_shared = self.env.has_features
+            values[:], stds[lane] = prior.sample_with_stds(rng, values.shape, is_shared=is_shared)
 
     def _add_random_step(self, values: FloatArray, lanes: IntArray) -> FloatArray:
         """Return (M, P) values after a step, turned back at the ends of what the prior allows."""

@@ -213,6 +213,23 @@ def test_probability_draws_means_anew_as_often_from_the_prior():
     assert abs(fresh.mean() - 0.5) < 4 * (0.05 / fresh.size) ** 0.5
 
 
+@pytest.mark.parametrize("env_id", ["GaussianBandit-v0", "ContextualBandit-v0"])
+def test_unknown_deviations_are_drawn_anew_with_the_means(env_id):
+    """Given a deviation s, parameters are N(m, s^2 / precision), as they were before a switch."""
+    prior = {"name": "normal_inverse_gamma", "mean": 0.5, "precision": 4.0}
+    options = {"likelihood": "gaussian"} if "Contextual" in env_id else {}
+    options |= {"std": None} if not options else {"likelihood": {"name": "gaussian", "std": None}}
+    env = Drift(bg.make_vec(env_id, num_envs=1000, prior=prior, **options), period=1)
+    env.reset(seed=0)
+    before = env.unwrapped.stds.copy()
+    for _ in range(2):
+        env.step(np.zeros(1000, dtype=np.int64))
+    stds, values = env.unwrapped.stds, env.unwrapped.parameters
+    assert (stds != before).all()
+    z = 2.0 * (values - 0.5) / stds[:, : values.shape[1]]
+    assert stats.kstest(z[:, 0], stats.norm.cdf).pvalue > 1e-3
+
+
 @pytest.mark.parametrize("options", [{"std": 0.5}, {"period": 3}, {"probability": 0.3}])
 def test_coefficients_move_where_arms_have_features(options):
     """Lanes are those of single environments, and 200 of them take independent normal steps."""
