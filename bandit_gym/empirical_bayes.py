@@ -176,8 +176,8 @@ def fit_prior(likelihood: Likelihood, counts: Any, sums: Any, family: str = "bet
 
     found = _maximize(row, n, s, likelihood)
     if found is None:
-        condition = "have means that differ by more than chance, for the maximum to be finite"
-        remedy = "give a prior by hand, such as one worth as many pulls as all arms have together"
+        condition = "have means that differ by more than chance, and by less than they can"
+        remedy = "the likelihood has no maximum, so give a prior by hand"
         raise ValueError(message("sums", condition, sums, remedy))
     first, second, log_likelihood = found
     return FittedPrior(row.prior(first, second), log_likelihood, len(n))
