@@ -250,7 +250,8 @@ class LaplaceBelief(PooledBelief):
         Of clicks they are right to 1e-6 where predictors deviate by up to 3, and to 1e-3 at 7.
         """
         centre, std = self.posterior.find_normal_predictors(self.features)
-        return np.asarray(self.problem.link.mean(centre[..., None] + std[..., None] * _Z) @ _WEIGHT)
+        means = self.problem.link.mean(centre[..., None] + std[..., None] * _Z)
+        return np.einsum("nkq,q->nk", means, _WEIGHT)
 
 
 class LaplaceCoefficients(FittedCoefficients):
@@ -314,12 +315,12 @@ class LaplaceCoefficients(FittedCoefficients):
     def find_normal_predictors(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the (n, K) means and standard deviations of predictors, for (n, K, d) features.
 
-        They are of a visitor in each lane in turn.
+        They are of a visitor in each lane in turn; of equal arms, equal, as in `predict_draws`.
         """
         fit, shape = self.fits.fit, features.shape[:2]
         x = features[..., fit.order].reshape(-1, self.num_lanes, *features.shape[1:])
-        std = np.linalg.norm(x @ self._factor(), axis=3)
-        return (x @ fit.mean[..., None]).reshape(shape), std.reshape(shape)
+        std = np.linalg.norm(np.einsum("rnkd,nde->rnke", x, self._factor()), axis=3)
+        return np.einsum("rnkd,nd->rnk", x, fit.mean).reshape(shape), std.reshape(shape)
 
     def _factor(self) -> np.ndarray:
         """Return (N, d, d) factors of covariances, in the order of the fits."""

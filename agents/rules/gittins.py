@@ -37,8 +37,8 @@ class DiscountedGittins(PosteriorAgent):
     The index of an arm is the sure payment at which one is indifferent to giving the arm up. A
     recursion over the arm's successes and failures computes it when it is first needed, to 2e-4 of
     a thousand pulls and to 5e-4 of more, for means from 0 to 1; the narrower the prior, the closer.
-    Its table has an arm's first 128 pulls, then twice as many, and so on. With a discount of 0.99 that
-    takes some 0.5 s for a hundred pulls and 2 s for a thousand. Past 2,048 pulls of an arm its
+    Its table has an arm's first 128 pulls, then twice as many, and so on. With a discount of 0.99
+    that takes some 0.5 s for a hundred pulls and 2 s for a thousand. Past 2,048 pulls of an arm its
     index is that of Brownian motion, mean + var / sqrt(-2 m (1 - m) log discount) with m the mean.
 
     Arguments:

@@ -226,7 +226,15 @@ class BayesUCB(PosteriorAgent):
 
     def _scores(self) -> np.ndarray:
         level = 1 - 1 / (self.lane_counts.sum(axis=1, keepdims=True) + 1.0)
-        return self.belief().quantile(level)
+        is_first = level == 0
+        scores = self.belief().quantile(np.where(is_first, 0.5, level))
+        if not is_first.any():
+            return scores
+        least: Any = self.problem.likelihood.support[0]  # means, which are the quantiles of level 0
+        if not self._has_features:
+            least = self.problem.arm_support()[:, 0]
+        values, costs = self._prices or (1.0, 0.0)
+        return np.where(is_first & (scores < np.inf), values * least - costs, scores)
 
 
 def _upper_means(

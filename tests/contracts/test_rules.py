@@ -19,7 +19,7 @@ import agents
 from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, Gamma, HierarchicalBeta, InverseGamma, Normal, TruncatedNormal
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, ContextualProblem
 from bandit_gym.wrappers import deliver, wrap
 
 UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
@@ -390,6 +390,26 @@ def test_an_act_that_autoreset_ignores_is_no_decision(rule, mode, is_late):
             env.reset(options={"reset_mask": is_new})
         agent.reset_lanes(is_new)
         played[is_new] = 0
+
+
+@pytest.mark.parametrize("posterior", ["exact", "smc", "racing"])
+def test_quantiles_of_level_0_are_the_ends_of_what_priors_allow(posterior):
+    """At the first decision of `BayesUCB`; they were the least draws, or ends of tables."""
+    for prior in (TruncatedNormal([0.5, 0.3, 0.2], 0.1), Beta([2.0, 3.0, 4.0], 2.0)):
+        agent = started("bayes_ucb", BanditProblem(Bernoulli(), prior, 3), posterior=posterior)
+        np.testing.assert_allclose(agent.action_probabilities(), 1 / 3)
+        assert agent.action_probabilities(costs=[0.1, 0.0, 0.2]).tolist() == [0.0, 1.0, 0.0]
+
+
+def test_equal_features_have_equal_means():
+    """Products of matrices round equal rows otherwise, so that one twin had all of the chance."""
+    problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 3, 3)
+    agent, rng = started("greedy", problem, None), np.random.default_rng(0)
+    for _ in range(30):
+        agent.observe(0, rng.integers(2), observation=rng.normal(size=3))
+    for num_arms in (3, 5, 6, 10):
+        twins = np.tile(rng.normal(size=3), (num_arms, 1))
+        np.testing.assert_allclose(agent.action_probabilities(twins), 1 / num_arms)
 
 
 def test_greedy_follows_averages_where_there_is_no_posterior():
