@@ -132,11 +132,13 @@ def _regret_cells(found: Found, label: str, titles: list[str]) -> dict[str, str]
         runs, lost = parts_of(found, title), find_lost(found, title, label)
         if lost is None:
             cells[title] = NOT_PLAYED
-        elif label == REFERENCE:
+            continue
+        is_full = len(lost) == found["settings"]["sizes"]["replications"]
+        if label == REFERENCE:
             cells[title] = f"{np.mean(runs[label]['regret']):.1f}"
         else:
-            is_full = len(lost) == found["settings"]["sizes"]["replications"]
-            cells[title] = write_percentage(mean_interval(lost)) + ("" if is_full else FEWER)
+            cells[title] = write_percentage(mean_interval(lost))
+        cells[title] += "" if is_full else FEWER
     return cells
 
 
