@@ -16,6 +16,7 @@ Notation: K arms, N lanes, T horizon.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -135,7 +136,7 @@ def relaxed_regrets(
 
 def played_regrets(agent: Agent, horizon: int, num_lanes: int, seed: int) -> FloatArray:
     """Return (N,) pseudo-regrets of an agent's episodes under its problem's prior."""
-    rng, problem = default_rng([seed, 1]), agent.problem
+    rng, problem, agent = default_rng([seed, 1]), agent.problem, copy.deepcopy(agent)
     means = problem.prior.sample(rng, (num_lanes, problem.num_arms))
     agent.reset(num_lanes, seed=seed)
     earned = np.zeros(num_lanes)

@@ -20,6 +20,7 @@ are different, R rows of a table of posteriors.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import reduce
 from math import comb
@@ -158,6 +159,7 @@ def make_block_policy(
 
 def make_rule_function(agent: Agent) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """Return what an agent does in states, as a function of (S, K) counts and sums."""
+    agent = copy.deepcopy(agent)  # which the caller may go on with
 
     def rule(counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         agent.reset(len(counts), seed=0)

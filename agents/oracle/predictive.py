@@ -80,7 +80,7 @@ def predictive_means(problem: BanditProblem, horizon: int) -> FloatArray:
 
 def group_arms(arms: Arms) -> list[int]:
     """Return, for each arm, the first that has the same prior, as far as K or more draws show."""
-    positions = arms.draws.reshape(-1, 1)[:: arms.problem.num_arms]
+    positions = arms.draws[:: arms.problem.num_arms].reshape(-1, 1)  # of all arms
     positions = np.repeat(positions, arms.problem.num_arms, axis=1)
     signatures = np.concatenate([arms.support.T, arms.log_prior(positions)]).T
     return [int(np.flatnonzero((signatures == mark).all(axis=1))[0]) for mark in signatures]

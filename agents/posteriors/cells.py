@@ -208,8 +208,7 @@ def find_arm_signatures(
         support: (K, 2) lowest and highest mean of each arm.
         draws: (D, K) from the prior, of which NUM_COMPARED_DRAWS are used.
     """
-    some = draws[:64].ravel()
-    some = some[:: max(1, len(some) // NUM_COMPARED_DRAWS)]
+    some = draws[: max(1, min(64, NUM_COMPARED_DRAWS // problem.num_arms))].ravel()
     values = log_prior(problem, support, np.repeat(some[:, None], problem.num_arms, axis=1))
     return np.hstack([np.round(values - values.max(axis=0), 9).T, support])
 

@@ -8,6 +8,7 @@ import pytest
 from exact_values import exact_worths, plain
 from refusals import check_refusals
 from scipy import integrate
+from scipy.stats import truncnorm
 from surface import assert_played, in_states, started
 
 from agents import UCB1, BayesOptimal, ExactThompson, make_agent
@@ -82,6 +83,21 @@ def test_probabilities_of_thompson_sampling_in_many_states_are_the_oracles():
     sums = np.random.default_rng(1).binomial(counts, 0.5)
     expected = action_probabilities(UNLIKE, counts, sums)
     np.testing.assert_allclose(thompson_probabilities(UNLIKE, counts, sums), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0]])
+def test_arms_are_told_apart_wherever_their_means_may_lie(order):
+    """Two that have no density where the first has any once counted as one, and won .79 less."""
+    mean, low, high = np.array([[0.2, 0.5, 0.9], [0.0, 0.4, 0.4], [0.3, 1.0, 1.0]])[:, order]
+    problem = bernoulli(TruncatedNormal(mean, 0.05, low, high), 3)
+    nothing = np.zeros((1, 3), dtype=np.int64)
+    law = thompson_probabilities(problem, nothing, nothing * 1.0)
+    np.testing.assert_allclose(law, action_probabilities(problem, nothing, nothing), atol=1e-6)
+    cut = truncnorm(-10.0, 2.0, 0.9, 0.05).mean()  # the best arm is the best but in 1e-8 of cases
+    assert optimal_value(problem, 1) == pytest.approx(cut, abs=1e-6)
+    agent = started("exact", problem, None, [1, 0, 0], [0, 0, 0])
+    assert expected_regret(problem, agent, 2)[-1] < 1e-6
+    assert agent.counts.tolist() == [1, 0, 0]  # it is the caller's
 
 
 def test_one_pull_and_all_that_is_known_leave_the_best_mean():

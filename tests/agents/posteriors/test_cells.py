@@ -8,7 +8,7 @@ from surface import started
 from agents import make_agent
 from agents.posteriors.cells import make_cells
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Beta, Normal, TruncatedNormal, spike_and_slab
+from bandit_gym.priors import Beta, Mixture, Normal, PerArm, TruncatedNormal, spike_and_slab
 from bandit_gym.problem import BanditProblem
 
 
@@ -42,6 +42,16 @@ def test_a_spike_too_narrow_for_tables_is_refused(width):
     problem = BanditProblem(Bernoulli(), spike_and_slab(0.1, width, Beta(1.0, 1.0), 0.9), 3)
     with pytest.raises(ValueError, match="got 0.9 of the draws of arm 0 on shorter ones; widen"):
         make_agent("exact", problem)
+
+
+def test_arms_among_many_are_told_apart_wherever_they_differ():
+    """Of 32 arms the odd ones were compared at draws of the even ones alone."""
+    low, high = TruncatedNormal(0.2, 0.05, 0.1, 0.3), TruncatedNormal(0.9, 0.05, 0.8, 1.0)
+    weights = {1: [0.9, 0.1], 3: [0.1, 0.9]}
+    arms = [Mixture([low, high], weights[k]) if k in weights else low for k in range(32)]
+    cells = make_cells(BanditProblem(Bernoulli(), PerArm(arms), 32))
+    assert len({*cells.kind_of_arm[[0, 1, 3]].tolist()}) == 3
+    assert len({*cells.kind_of_arm.tolist()}) == 3
 
 
 def test_a_spike_that_tables_hold_has_its_mass():
