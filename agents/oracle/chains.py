@@ -257,7 +257,7 @@ def chain_probabilities(
 
 
 def find_wins(theta: FloatArray, arms: Compared) -> FloatArray:
-    """Return (M, K) ones where an arm is the best under (M, d) coefficients.
+    """Return (M, K) ones where an arm is the best under (M, d) coefficients; ties share them.
 
     Args:
         theta: the coefficients.
@@ -265,8 +265,8 @@ def find_wins(theta: FloatArray, arms: Compared) -> FloatArray:
             (M, K) numbers to compare in their place.
     """
     compared = arms(theta) if callable(arms) else theta @ arms.T
-    best = compared.argmax(axis=1)
-    return np.asarray(best[:, None] == np.arange(compared.shape[1]), dtype=np.float64)
+    is_best = compared == compared.max(axis=1, keepdims=True)
+    return np.asarray(is_best / is_best.sum(axis=1, keepdims=True))
 
 
 def temper_draws(

@@ -150,6 +150,9 @@ def test_equal_features_share():
     problem = ContextualProblem(Bernoulli(), Normal(0, 1), 3, 2)
     found = action_probabilities(problem, NOTHING, [[1.0, 0.0], [0.0, 0.0], [1.0, 0.0]])
     assert found == pytest.approx([0.25, 0.5, 0.25], abs=1e-6)
+    prices = {"values": [1.0, 2.0, 1.0], "tolerance": 0.02}
+    found = action_probabilities(problem, NOTHING, [[1.0, 0.0], [0.0, 0.0], [1.0, 0.0]], **prices)
+    assert found[0] == found[2]
 
 
 def test_bad_input_is_refused():
