@@ -16,7 +16,7 @@ import numpy as np
 from agents.base import Agent
 from agents.numerics.choices import argmax_probabilities, draw_arms, random_argmax
 from agents.posteriors.agent import PosteriorAgent
-from agents.posteriors.base import Belief, ExactPosterior
+from agents.posteriors.base import Belief, ExactPosterior, FeatureBelief
 from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
 
@@ -52,7 +52,12 @@ class Thompson(PosteriorAgent):
     takes_squares = True
 
     def _choose_top(self, top: int) -> np.ndarray:
-        draws = self._hide(self.belief().sample(self.rng))
+        belief = self.belief()
+        if isinstance(belief, FeatureBelief):  # whose means may be equal by rounding
+            draws = belief.posterior.draw_predictors(self.rng, belief.features)
+        else:
+            draws = belief.sample(self.rng)
+        draws = self._hide(draws)
         return np.lexsort((self.rng.random(draws.shape), -draws))[:, :top]
 
     def _position_probabilities(self, top: int) -> np.ndarray:

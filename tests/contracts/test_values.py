@@ -11,8 +11,8 @@ from surface import assert_played, shown, started
 from agents import ExactThompson
 from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta
-from bandit_gym.problem import BanditProblem
+from bandit_gym.priors import Beta, Normal
+from bandit_gym.problem import BanditProblem, ContextualProblem
 
 VALUES, COSTS = [1.0, 2.0, 3.0], [0.0, 0.2, 0.6]
 PRICES = {"values": VALUES, "costs": COSTS}
@@ -143,6 +143,13 @@ def test_many_visitors_have_values_of_their_own():
     assert law[1].tolist() == [1.0, 0.0, 0.0]
     assert agent.act(both, values=VALUES, costs=costs, size=2)[1] == 0
     assert agent.decide(both, values=VALUES, costs=costs).actions[1] == 0
+
+
+def test_orders_of_arms_whose_means_are_equal_by_rounding_are_those_of_their_predictors():
+    problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 2, 1)
+    agent = started("racing", problem, NUM_LANES)
+    actions = agent.act(np.tile([[40.0], [80.0]], (NUM_LANES, 1, 1)), top=1)[:, 0]
+    assert_frequent(np.bincount(actions) / NUM_LANES, np.full(2, 0.5), 0.0)
 
 
 def test_priced_normal_means_are_compared_in_pools_whoever_visits_beside():
