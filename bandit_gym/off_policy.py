@@ -384,7 +384,7 @@ def _find_probabilities(name: str, policy: Any, log: Log, observation: Any) -> F
         rows = _find_observation(observation, log, policy)
         if rows is None:
             policy = policy.action_probabilities()
-        elif hasattr(policy, "decide"):  # as agents that take many visitors at once
+        elif hasattr(policy, "evidence"):  # as agents that take many visitors at once
             policy = policy.action_probabilities(rows)
         else:
             policy = [policy.action_probabilities(features) for features in rows]

@@ -278,6 +278,23 @@ def test_replay_is_worth_values_and_costs_of_all_rows_or_each():
         replay(lambda: rule, uniform, values=[1, 2, 3])
 
 
+class OneVisitor:
+    """It decides for one visitor at a time, as models of Stable-Baselines3 do."""
+
+    def action_probabilities(self, features):
+        assert features.shape == (3, 2)
+        return np.full(3, 1 / 3)
+
+    def decide(self, features):
+        raise NotImplementedError
+
+
+def test_an_agent_of_one_visitor_is_asked_row_by_row():
+    log = Log([0, 1, 2] * 4, [1.0, 0.0, 1.0] * 4, (*"abc",), np.full(12, 1 / 3))
+    found = evaluate(OneVisitor(), log, "ips", observation=np.ones((12, 3, 2)))
+    assert found.value == pytest.approx(2 / 3)
+
+
 def test_agents_with_features_are_shown_those_of_each_row():
     rng = np.random.default_rng(0)
     visitors, actions = rng.normal(size=(300, 1)), rng.integers(2, size=300)
