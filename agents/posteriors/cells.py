@@ -35,7 +35,7 @@ from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import MAX_MEAN, BanditProblem
 
 NUM_CELL_DRAWS = 4096
-NUM_COMPARED_DRAWS = 1024
+NUM_COMPARED_DRAWS, MIN_COMPARED_DRAWS = 1024, 8
 MAX_CELLS = 4000
 DEGREE = 7
 
@@ -206,9 +206,11 @@ def find_arm_signatures(
     Args:
         problem: likelihood and prior.
         support: (K, 2) lowest and highest mean of each arm.
-        draws: (D, K) from the prior, of which NUM_COMPARED_DRAWS are used.
+        draws: (D, K) from the prior, of which NUM_COMPARED_DRAWS are used, or 8 of each arm.
     """
-    some = draws[: max(1, min(64, NUM_COMPARED_DRAWS // problem.num_arms))].ravel()
+    size = max(MIN_COMPARED_DRAWS, NUM_COMPARED_DRAWS // problem.num_arms)
+    ranks = np.linspace(0, len(draws) - 1, size).astype(np.int64)  # of each arm, also its ends
+    some = np.sort(draws, axis=0)[ranks].ravel()
     values = log_prior(problem, support, np.repeat(some[:, None], problem.num_arms, axis=1))
     return np.hstack([np.round(values - values.max(axis=0), 9).T, support])
 
