@@ -420,7 +420,8 @@ def conjugate_best_arms(
     probabilities = np.empty(first.shape)
     if family == NORMAL and (np.abs(first) / np.sqrt(second)).max() > MAX_PLACE:
         modes = first / second
-        first = (modes - modes.max(axis=1, keepdims=True)) * second
+        largest = np.where(available, modes, -np.inf).max(axis=1, keepdims=True)
+        first = (modes - largest) * second
         distributions = MeanDistributions(family, first, second)
     # A mask of its own: for one of another layout, or read-only, another kernel would be compiled.
     fill_best_arms(distributions, np.array(available, order="C"), probabilities)

@@ -263,10 +263,10 @@ class MixturePosterior(ExactPosterior):
         return self._mix(self._collect(lambda part: part.expected_loss()))
 
     def doubts(self) -> np.ndarray:
-        """Return (N,) those of the components that have weight."""
+        """Return (N,) those of the components that have weight, and where draws had to answer."""
         is_unreliable = np.stack([part.is_unreliable() for part in self.parts], axis=1)
         is_doubted = (is_unreliable & (self.weights > MIN_DOUBTED_WEIGHT)).any(axis=1)
-        return np.where(is_doubted, Doubt.BEYOND_TABLE, 0)
+        return np.bitwise_or(np.where(is_doubted, Doubt.BEYOND_TABLE, 0), self._shortages)
 
     def _collect(self, question: Callable[..., Any], *options: np.ndarray) -> np.ndarray:
         """Return (..., N, C, K) answers of all components, given options of (N, K) or (m,)."""

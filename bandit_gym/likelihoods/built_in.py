@@ -451,7 +451,8 @@ def _softplus(eta: FloatArray) -> FloatArray:
 
 def _gaussian(eta: FloatArray, n: RealArray, s: RealArray, std: float) -> FloatArray:
     """Complete the square, because n eta^2 - 2 s eta would cancel for large n."""
-    return np.asarray(-0.5 * n * np.square((np.divide(s, np.maximum(n, 1)) - eta) / std))
+    averages = np.divide(s, np.where(np.equal(n, 0), 1, n))  # n may be a fraction
+    return np.asarray(-0.5 * n * np.square((averages - eta) / std))
 
 
 LINKS: Mapping[type[Likelihood], Link] = {

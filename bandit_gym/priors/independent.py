@@ -410,7 +410,8 @@ class NormalInverseGamma(IndependentPrior):
         """
         mean, precision, shape, scale = self._arrays()
         b = scale + precision * np.square(means - mean) / 2
-        c = (squares + counts * np.square(sums / np.maximum(counts, 1) - means)) / 2
+        averages = sums / np.where(np.equal(counts, 0), 1, counts)
+        c = (squares + counts * np.square(averages - means)) / 2
         return np.asarray(-(shape + 0.5 + counts / 2) * np.log1p(c / b) - counts / 2 * np.log(b))
 
 

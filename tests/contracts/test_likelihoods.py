@@ -10,6 +10,7 @@ from families import ALL_LIKELIHOODS, FACTS
 
 from bandit_gym.envs.rendering import compute_intervals, mark_centres
 from bandit_gym.likelihoods import (
+    LINKS,
     Bernoulli,
     Exponential,
     Gaussian,
@@ -17,6 +18,7 @@ from bandit_gym.likelihoods import (
     Poisson,
     likelihood_from_dict,
 )
+from bandit_gym.priors import NormalInverseGamma
 
 LAST_UNIFORM = 1 - 2.0**-53
 HALF_CHI_SQUARED_95 = 0.5 * 3.841458820694124
@@ -51,6 +53,17 @@ def hard_uniforms():
     middle = np.random.default_rng(0).random(2000)
     tail = 2.0 ** -np.arange(2, 54)
     return np.sort(np.concatenate([middle, tail, 1 - tail]))
+
+
+def test_half_a_gaussian_reward_has_half_its_log_likelihood():
+    """Both once took its average for that of a whole one."""
+    x = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(
+        LINKS[Gaussian].log_likelihood(x, 0.5, 1.0, 1.0), -((x - 2) ** 2) / 4
+    )
+    given = NormalInverseGamma(0.0, 1.0, 3.0, 2.0).log_likelihood(x, 0.5, 1.0, 0.0)
+    b, c = 2.0 + x**2 / 2, 0.25 * (x - 2.0) ** 2
+    np.testing.assert_allclose(given, -3.75 * np.log1p(c / b) - 0.25 * np.log(b))
 
 
 @every_likelihood

@@ -58,6 +58,10 @@ def test_normal_arms_far_from_0_have_the_probabilities_of_those_near_it(offset):
     mean, std = np.array([0.5, 0.0, -0.25]), [1.0, 0.5, 2.0]
     near, far = (best_arm_probabilities(("normal", m, std)) for m in (mean, mean + offset))
     np.testing.assert_allclose(far, near, rtol=0, atol=1e-7)
+    hidden = {"available": [True, True, False]}
+    near = best_arm_probabilities(("normal", mean, std), **hidden)
+    far = best_arm_probabilities(("normal", mean + [0, 0, offset], std), **hidden)
+    np.testing.assert_allclose(far, near, rtol=0, atol=1e-7)
 
 
 def test_lanes_are_done_at_once_and_a_floor_is_kept():

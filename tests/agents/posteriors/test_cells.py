@@ -6,9 +6,18 @@ from scipy.special import beta, betainc, ndtr
 from surface import started
 
 from agents import make_agent
+from agents.posteriors import mixture
 from agents.posteriors.cells import make_cells
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Beta, Mixture, Normal, PerArm, TruncatedNormal, spike_and_slab
+from bandit_gym.priors import (
+    Beta,
+    HierarchicalBeta,
+    Mixture,
+    Normal,
+    PerArm,
+    TruncatedNormal,
+    spike_and_slab,
+)
 from bandit_gym.problem import BanditProblem
 
 
@@ -44,14 +53,23 @@ def test_a_spike_too_narrow_for_tables_is_refused(width):
         make_agent("exact", problem)
 
 
-def test_arms_among_many_are_told_apart_wherever_they_differ():
-    """Of 32 arms the odd ones were compared at draws of the even ones alone."""
-    low, high = TruncatedNormal(0.2, 0.05, 0.1, 0.3), TruncatedNormal(0.9, 0.05, 0.8, 1.0)
-    weights = {1: [0.9, 0.1], 3: [0.1, 0.9]}
-    arms = [Mixture([low, high], weights[k]) if k in weights else low for k in range(32)]
-    cells = make_cells(BanditProblem(Bernoulli(), PerArm(arms), 32))
-    assert len({*cells.kind_of_arm[[0, 1, 3]].tolist()}) == 3
-    assert len({*cells.kind_of_arm.tolist()}) == 3
+@pytest.mark.parametrize(("num_arms", "weight"), [(2, 0.001), (32, 0.1), (200, 0.1), (600, 0.3)])
+def test_an_arm_among_many_is_told_apart_by_a_rare_mode(num_arms, weight):
+    """Of 32 arms the odd ones were compared at draws of the even ones, of 600 at one draw each."""
+    low, high = Beta(20.0, 980.0), Beta(300.0, 700.0)
+    odd = Mixture([low, high], [1 - weight, weight])
+    problem = BanditProblem(Bernoulli(), PerArm([*[low] * (num_arms - 1), odd]), num_arms)
+    kinds = make_cells(problem).kind_of_arm
+    assert kinds[0] != kinds[-1] and (kinds[:-1] == kinds[0]).all()
+
+
+def test_a_mixture_doubts_what_draws_had_to_answer(monkeypatch):
+    monkeypatch.setattr(
+        mixture, "conjugate_best_arms", lambda arms, available: np.full(arms.first.shape, np.nan)
+    )
+    prior = HierarchicalBeta([1.0, 2.0], [2.0, 1.0])
+    belief = started("exact", BanditProblem(Bernoulli(), prior, 2)).posterior()
+    assert belief.best_arm_probabilities().sum() == 1 and belief.doubts
 
 
 def test_a_spike_that_tables_hold_has_its_mass():
