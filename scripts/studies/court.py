@@ -69,7 +69,7 @@ def parts(task: StudyTask) -> dict[str, Callable[[], Any]]:
             found[f"{title}: {label}"] = partial(_measure_in_environment, task, title, label)
     for horizon, labels in settings["longer"].items():
         for title in settings["environments"]:
-            for label in labels:
+            for label in [label for label in labels if label not in left_out]:
                 name = f"{name_longer(settings, title, horizon)}: {label}"
                 found[name] = partial(_measure_longer, task, title, horizon, label)
     return found
