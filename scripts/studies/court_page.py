@@ -147,8 +147,8 @@ def _longer_cells(found: Found) -> Iterator[dict[str, str]]:
     settings = found["settings"]
     for horizon, labels in settings["longer"].items():
         titles = [name_longer(settings, title, horizon) for title in _list_titles(found)]
-        for label in sorted(labels, key=_list_labels(found).index):
-            if any(label in parts_of(found, title) for title in titles):
+        for label in _list_labels(found):
+            if label in labels and any(label in parts_of(found, title) for title in titles):
                 cells = _regret_cells(found, label, titles)
                 short = [*cells.values()][1:]
                 names = {"decisions": f"{settings['sizes'][horizon]:,}", "sampler": label}
