@@ -172,7 +172,7 @@ class PosteriorAgent(Agent):
         return belief
 
     def _warn_of_doubts(self) -> None:
-        if self.has_exact_probabilities and not self._find_missed().any():
+        if self.has_exact_probabilities and not np.count_nonzero(self._find_missed()):
             return
         doubts = self._find_diagnostics().get("doubts", np.zeros(1, dtype=np.int64))
         if doubts.any():
@@ -258,7 +258,8 @@ class PosteriorAgent(Agent):
         """Return (N,) lanes in which draws had to answer, of beliefs that compute probabilities."""
         if not self.uses_draws or self._last_belief is None or self._posterior.keeps_state:
             return np.zeros(1, dtype=bool)
-        return self._last_belief.doubts() & Doubt.FEW_EFFECTIVE_SAMPLES != 0
+        belief = getattr(self._last_belief, "exact", self._last_belief)  # of a race, what answers
+        return np.atleast_1d(np.not_equal(belief._shortages, 0))
 
     def _prepare_decision(self, size: int | None) -> None:
         super()._prepare_decision(size)

@@ -246,9 +246,9 @@ class Belief(ABC):
     def _answer_missed(
         self, probabilities: np.ndarray, question: Callable[..., np.ndarray], *options: Any
     ) -> np.ndarray:
-        """Return (N, ...) probabilities, and what draws say where they are NaN: it is doubted."""
-        is_missed = np.isnan(probabilities).any(axis=tuple(range(1, probabilities.ndim)))
-        if is_missed.any():
+        """Return (N, ...) probabilities, and what draws say of lanes of NaN: it is doubted."""
+        is_missed = np.isnan(probabilities.reshape(len(probabilities), -1)[:, 0])
+        if np.count_nonzero(is_missed):
             probabilities[is_missed] = question(self._draws(), *options)[is_missed]
             self._note_shortage(is_missed)
         return probabilities

@@ -97,6 +97,7 @@ def test_arms_are_told_apart_wherever_their_means_may_lie(order):
     assert optimal_value(problem, 1) == pytest.approx(cut, abs=1e-6)
     agent = started("exact", problem, None, [1, 0, 0], [0, 0, 0])
     assert expected_regret(problem, agent, 2)[-1] < 1e-6
+    optimal_bracket(problem, 2, agent=agent, num_samples=10)
     assert agent.counts.tolist() == [1, 0, 0]  # it is the caller's
 
 
