@@ -247,6 +247,7 @@ class ParticlePosterior(Posterior):
         return super().diagnostics() | {
             "num_samples": self._by_lane(self._num_active())[:, 0],
             "effective_sample_size": self.effective_sample_size(),
+            "acceptance": self._by_lane(self.lineage.acceptance).min(axis=1),
             "is_degenerate": is_void.any(axis=1),
         }
 
@@ -501,7 +502,8 @@ class ParticlePosterior(Posterior):
         particles = self._particles()[which]
         for move in range(self._num_moves):
             directions = step_directions(particles, uses_principal_axes=move % 2 == 0)
-            particles = move_particles(rng, self.problem, particles, data, directions)
+            particles, acceptance = move_particles(rng, self.problem, particles, data, directions)
+            self.lineage.acceptance[which] = acceptance
         self.lineage.resample(which, chosen, self._log_totals(which), particles)
         self._particles()[which] = particles
 

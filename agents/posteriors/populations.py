@@ -51,16 +51,17 @@ class Genealogy:
 
     Attributes:
         is_capped: (R,) whether data were added faster than the particles could follow.
+        acceptance: (R,) share of the proposals of the last sweep that were accepted; 1 before it.
     """
 
     state_names = (
-        *("is_capped", "_families", "_log_scales"),
+        *("is_capped", "acceptance", "_families", "_log_scales"),
         *("_worth", "_num_families", "_log_evidence", "_log_narrowing"),
     )
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         """Make room for particles of the shape (R, P, D)."""
-        self.is_capped = np.zeros(shape[0], dtype=bool)
+        self.is_capped, self.acceptance = np.zeros(shape[0], dtype=bool), np.ones(shape[0])
         self._num_particles = shape[1]
         self._families = np.empty(shape[:2], dtype=np.int32)
         self._log_scales = np.empty((shape[0], shape[2]))
@@ -69,7 +70,7 @@ class Genealogy:
 
     def restart(self, which: np.ndarray, particles: np.ndarray) -> None:
         """Begin anew in some populations, with (R, P, D) draws of the prior."""
-        self.is_capped[which] = False
+        self.is_capped[which], self.acceptance[which] = False, 1.0
         self._worth[which] = self._num_families[which] = self._num_particles
         self._log_evidence[which] = self._log_narrowing[which] = 0.0
         self._families[which] = np.arange(self._num_particles)
@@ -109,7 +110,7 @@ class Genealogy:
         kept = np.square(correlation)
         self._worth[which] = 1 / (kept * before + (1 - kept) / self._num_particles)
 
-    def is_worth_less(self, num_draws: np.ndarray) -> np.ndarray:
+    def is_worth_less(self, num_draws: float) -> np.ndarray:
         """Return (R,) whether particles were worth fewer independent draws after their moves."""
         return self._worth < num_draws
 
@@ -215,9 +216,13 @@ def move_particles(
     particles: np.ndarray,
     data: PopulationData,
     directions: np.ndarray,
-) -> np.ndarray:
-    """Return (R, P, D) particles after a Metropolis step along each of D `step_directions`."""
-    possible = particles[:, :1]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Take a Metropolis step of (R, P, D) particles along each of D `step_directions`.
+
+    Returns:
+        (R, P, D) particles, and the (R,) shares of the proposals that were accepted.
+    """
+    possible, num_accepted = particles[:, :1], np.zeros(len(particles))
     current = _log_posterior(problem, particles, data, possible)
     for d in range(particles.shape[2]):
         sizes = PROPOSAL_SCALE * rng.standard_normal(particles.shape[:2])
@@ -227,7 +232,8 @@ def move_particles(
         is_accepted = log_density - current > log_uniform
         particles = np.where(is_accepted[..., None], proposed, particles)
         current = np.where(is_accepted, log_density, current)
-    return particles
+        num_accepted += np.count_nonzero(is_accepted, axis=1)
+    return particles, num_accepted / (particles.shape[1] * particles.shape[2])
 
 
 def step_directions(particles: np.ndarray, *, uses_principal_axes: bool) -> np.ndarray:

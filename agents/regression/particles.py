@@ -6,7 +6,8 @@ of all rows as it is. Sweeps go on until particles have forgotten where they wer
 have used up their number.
 
 How far they have is measured by their correlation with the copies. Particles then err as fewer
-independent draws do, and a lane where these are too few is flagged. A part of the posterior that no
+independent draws do, and a lane where these are too few is flagged: for good if the prior is not
+normal, as moves do not bring back a mode that copies have lost. A part of the posterior that no
 particle has met is not noticed.
 
 Notation: N lanes, R of them that are due, P particles, n rows of a lane at most, d features.
@@ -33,6 +34,7 @@ from agents.regression.normal_fit import Data
 from agents.regression.posterior import CoefficientPosterior
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.compiled import kernel
+from bandit_gym.priors import MultivariateNormal, Normal
 
 MAX_STAGES = 300
 """Most powers of the likelihood by which the new rows of an update are added."""
@@ -100,9 +102,11 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
         """Return (N,) where particles are worth too few draws, or could not follow the data."""
         lineage, num_particles, num_arms = self.lineage, self._num_active(), self.problem.num_arms
         is_few = lineage.has_few_effective(self._effective_sizes(), num_particles, num_arms)
-        min_worth = MIN_WORTH_SHARE * num_particles, MIN_WORTH_PER_COEFFICIENT * self._size
-        is_few |= lineage.is_capped | lineage.is_worth_less(np.maximum(*min_worth))
+        is_few |= lineage.is_capped | lineage.is_worth_less(self._min_worth())
         return np.where(is_few, Doubt.PARTICLES_COLLAPSED.value, 0) | self._shortages
+
+    def _min_worth(self) -> float:
+        return max(MIN_WORTH_SHARE * self._weights.shape[1], MIN_WORTH_PER_COEFFICIENT * self._size)
 
     def _log_likelihood_gain(self, lanes: np.ndarray, cells: np.ndarray, totals: Any) -> np.ndarray:
         """Return (R, P + 1) log-likelihoods of the new rewards of R lanes."""
@@ -135,11 +139,14 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
             is_accepted = log_density - current[moving] > log_uniform
             particles[moving] = np.where(is_accepted[..., None], proposed, old)
             current[moving] = np.where(is_accepted, log_density, current[moving])
+            self.lineage.acceptance[lanes[moving]] = is_accepted.mean(axis=1)
             correlation[moving] = correlate(copies[moving], particles[moving])
             moving = moving[correlation[moving] > MAX_CORRELATION]
             if not moving.size:
                 break
         self.lineage.update_worth(lanes, self._effective_sizes(lanes), correlation)
+        if not isinstance(self.problem.prior, Normal | MultivariateNormal):
+            self.lineage.is_capped[lanes] |= self.lineage.is_worth_less(self._min_worth())[lanes]
         self._particles()[lanes] = particles
 
     def _log_posterior(self, lanes: np.ndarray, data: Data, particles: np.ndarray) -> np.ndarray:

@@ -208,10 +208,11 @@ class SMCThompson(Thompson):
         window: w >= 1, to keep the last w rewards of a lane alone; None keeps all.
 
     Diagnostics: `num_samples` (particles taking part in a lane's decision), `effective_sample_size`
-    (of the lane's poorest population), `is_degenerate` (every particle of some population has
-    likelihood 0, so all get equal weight), `doubts` and `is_unreliable` (the particles may be worse
-    than as many independent draws: few of them or of their ancestors carry the weight, they may
-    miss a part of the prior, or too many data came at once).
+    (of the lane's poorest population), `acceptance` (share of the last sweep's proposals that were
+    accepted, in the population with the fewest; 1 before it), `is_degenerate` (every particle of
+    some population has likelihood 0, so all get equal weight), `doubts` and `is_unreliable` (the
+    particles may be worse than as many independent draws: few of them or of their ancestors carry
+    the weight, they may miss a part of the prior, or too many data came at once).
 
     References:
         Gopalan, Mannor and Mansour (2014); Chopin (2002); Del Moral, Doucet and Jasra (2006).

@@ -426,6 +426,26 @@ def test_particles_are_flagged_where_they_are_few_or_stay_where_they_were():
         posterior = ParticleCoefficients(problem, **options)
         learn(posterior, *make_data(Bernoulli(), 60, num_features))
         assert posterior.doubts() == [is_flagged * Doubt.PARTICLES_COLLAPSED], options
+        moved = posterior.diagnostics()["acceptance"]
+        assert moved == 1.0 if "move" in options else 0.1 < moved < 0.6  # best: .23 to .44
+
+
+def test_a_mode_that_particles_have_lost_is_doubted_for_good():
+    """Far from the 16 modes of a prior, a mode has all mass, which no particle is in at last."""
+    rng = np.random.default_rng(34)
+    features, rewards = rng.normal(size=(100, 4)), rng.normal(size=100)
+    far_modes = Mixture([Normal(-3.0, 0.1), Normal(3.0, 0.1)], [0.5, 0.5])
+    for prior, has_modes in ((far_modes, True), (StudentT(3.0), False)):
+        posterior = ParticleCoefficients(ContextualProblem(Gaussian(), prior, 3, 4))
+        learn(posterior, features, rewards, step=100)
+        assert posterior.doubts() == [has_modes * Doubt.PARTICLES_COLLAPSED]
+        if has_modes:
+            means = np.array([*product([-3.0, 3.0], repeat=4)])
+            covariance = np.linalg.inv(features.T @ features + 100 * np.eye(4))  # in each mode
+            natural = features.T @ rewards + 100 * means
+            log_masses = np.einsum("mi,ij,mj->m", natural, covariance, natural) / 2
+            best = covariance @ natural[log_masses.argmax()]
+            assert np.abs(posterior.mean()[0] - best).max() > 1.0
 
 
 @pytest.mark.parametrize("counts", [1, 3])
