@@ -362,10 +362,11 @@ def _make_estimates(
 def _name_rows(cells: Sequence[Mapping[str, str]], rows: Sequence[SummaryRow]) -> pd.DataFrame:
     """Return cells, title -> text in each row, in a frame whose rows are named by their agents.
 
-    Columns that are blank for all of them are left out.
+    Columns that are blank for all of them are left out, unless all are.
     """
     table = pd.DataFrame(cells, index=[row["agent"] for row in rows]).rename_axis(columns="agent")
-    return table.loc[:, (table != MISSING_CELL).any()]
+    has_value = (table != MISSING_CELL).any()
+    return table.loc[:, has_value | ~has_value.any()]
 
 
 def _write_cell(row: SummaryRow, name: str) -> str:

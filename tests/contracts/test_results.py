@@ -262,6 +262,7 @@ def test_environments_where_uniform_play_loses_nothing_or_none_knows_what_have_n
     for text in (*texts, unescape(page)):
         assert note in text
         assert not re.search(r"\bnan\b", text.partition("All environments")[2])
+    assert "Empty" not in repr(simulate(tmp_path / "alone", UNSCORED, ("random",), 2, HORIZON))
 
 
 def test_ranking_has_the_best_first_in_each_environment(results, table):
