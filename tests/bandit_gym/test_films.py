@@ -78,9 +78,8 @@ def test_a_posterior_without_a_density_is_drawn_as_ticks_in_the_places_of_its_dr
     assert (abs(view.draws.mean(axis=1) - view.centre) < 4 * errors).all()
     figure = Figure()
     draw_view(figure, view, "")
-    for arm, ticks in enumerate(figure.axes[0].collections):
-        places = [segment[0, 0] for segment in ticks.get_segments()]
-        assert places == view.draws[arm].tolist()
+    for ticks, draws in zip(figure.axes[0].collections, view.draws, strict=True):
+        assert [segment[0, 0] for segment in ticks.get_segments()] == draws.tolist()
 
 
 def test_a_rule_without_a_posterior_shows_averages():

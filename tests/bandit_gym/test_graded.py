@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from refusals import check_refusals
-from scipy import stats
+from scipy import special, stats
 from surface import make_env, started
 
 import bandit_gym as bg
@@ -40,7 +40,8 @@ def test_settings_are_those_of_plain_rewards_unless_graded():
 
 @pytest.mark.parametrize("mean", [1e-6, 0.03, 0.5, 0.97])
 def test_rewards_are_beta_quantiles(mean):
-    uniforms = np.sort(np.append(np.random.default_rng(3).random(500), [0.0, 1 - 2.0**-53]))
+    ends = [0.0, *(1 - 2.0 ** -np.arange(9, 30)), 1 - 2.0**-53]
+    uniforms = np.sort(np.append(np.random.default_rng(3).random(500), ends))
     rewards = GRADED.sample(mean, uniforms)
     assert (np.diff(rewards) >= 0).all()
     law = stats.beta(4 * mean, 4 * (1 - mean))
@@ -88,8 +89,12 @@ def test_particles_weigh_single_fractions_as_the_likelihood_does():
 
 
 def test_features_take_fractions():
+    """The mode is where the slope of the log-density, .75 - g(theta) - theta, is 0."""
     agent = started("laplace", bg.ContextualProblem(GRADED, Normal(0.0, 1.0), 2, 2))
     agent.observe(agent.act(np.eye(2)), 0.75)
+    agent.act(np.eye(2))
+    theta = agent._posterior.fits.fit.mean[0].max()
+    assert theta == pytest.approx(0.75 - special.expit(theta), abs=1e-6)
 
 
 @pytest.mark.parametrize("num_envs", [None, 2])
@@ -108,6 +113,7 @@ def test_compare_plays_a_problem_with_graded_rewards():
     results = bg.compare(["exact"], env=PROBLEM, replications=2, horizon=5, seed=6)
     (env,) = results.experiment.environments
     assert env.options["graded"] is True and env.options["concentration"] == 4
+    assert not results.failed and (results.frame()["reward"] % 1 > 0).any()
 
 
 def test_what_plans_on_rewards_of_0_or_1_and_fitted_priors_refuse():

@@ -127,11 +127,6 @@ def test_what_a_log_takes_for_numbers_blocks_and_agents_take(kind):
     gym.make("TableBandit-v0", features=["x", "is_new"], **options)
 
 
-def test_dummies_are_features():
-    dummies = pd.get_dummies(pd.Series(["red", "blue", "red"]))
-    assert disjoint(dummies, 2, intercept=False)[0].tolist() == [[0, 1, 0, 0], [0, 0, 0, 1]]
-
-
 HEADER, ROWS = "banner,click,age,p\n", "red,1,30,.5\n\nblue,0,41,.25\n"
 FULL = {"features": ["age"], "propensity": "p"}
 REFUSALS = [
@@ -167,15 +162,14 @@ def test_times_are_no_numbers():
             read_log(table.assign(at=at), **COLUMNS, features=["at"])
 
 
-@pytest.mark.parametrize("name", ["at", "age"])
-def test_rows_that_repeat_are_counted_where_repetition_is_no_chance(name):
+def test_rows_that_repeat_are_counted_where_repetition_is_no_chance():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"banner": rng.integers(3, size=200), "click": rng.integers(2, size=200)})
-    table[name] = rng.normal(size=200).round(6)
+    table["age"] = rng.normal(size=200).round(6)
     table["seen"] = [[1]] * 200
     table["shown"] = table["seen"].astype(pd.ArrowDtype(pa.list_(pa.int64())))
     for repeated, number in ((table.iloc[:7], 7), (table, 200)):
-        told = rf"^{number} of {200 + number} rows .* column '{name}'"
+        told = rf"^{number} of {200 + number} rows .* column 'age'"
         with pytest.warns(UserWarning, match=told):
             assert len(read_log(pd.concat([table, repeated]), **COLUMNS)) == 200 + number
 

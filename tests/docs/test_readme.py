@@ -41,8 +41,8 @@ def test_readme_install_commands_are_those_of_the_gate():
 def test_numbers_of_the_first_picture_are_those_of_its_page():
     shown = " ".join(read("README.md#Install and run").split())
     page = read("docs/features.md")
-    for number in re.findall(r"[\d.]+ \[[\d.]+, [\d.]+\](?= more)", shown):
-        assert f"| {number} |" in page, number
+    numbers = re.findall(r"[\d.]+ \[[\d.]+, [\d.]+\](?= more)", shown)
+    assert len(numbers) == 3 and all(f"| {number} |" in page for number in numbers)
     assert "23.2 samples" in shown and "23.2 for racing" in page
 
 

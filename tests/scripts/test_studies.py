@@ -108,7 +108,6 @@ def test_a_study_writes_numbers_pictures_and_a_page_and_goes_on(name, fewer, mon
     folder = fewer / "build/studies" / name
     found = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     page = (folder / f"{name}.md").read_text(encoding="utf-8")
-    assert fill_page(page, name, found) == page
     assert f"`python -m scripts.studies {name} --scale" in page
     pictures = re.findall(r"\]\(([\w-]+)\.(?:svg|png)\)", page)
     assert {*pictures} == {path.stem for path in folder.glob("*.svg")}
@@ -126,12 +125,6 @@ def test_a_study_writes_numbers_pictures_and_a_page_and_goes_on(name, fewer, mon
     assert (folder / f"{name}.md").read_text(encoding="utf-8") == told
 
 
-@pytest.mark.parametrize("name", studies.NAMES)
-def test_a_page_says_how_its_numbers_came_about(name):
-    page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
-    assert "made" in {place for _, place, _ in studies.STUDY_BLOCK.findall(page)}
-
-
 @pytest.mark.slow
 @pytest.mark.pages  # as it imports every study, that of SB3 too
 def test_tables_are_what_stored_numbers_say_and_edited_ones_are_told(tmp_path, monkeypatch, capsys):
@@ -143,10 +136,6 @@ def test_tables_are_what_stored_numbers_say_and_edited_ones_are_told(tmp_path, m
     monkeypatch.setattr(studies, "DOCS", tmp_path)
     assert main(["--check"]) == 1
     assert capsys.readouterr().out == "docs/paper.md: errors is not what the stored numbers say\n"
-
-
-def fill_page(page, name, found):
-    return studies.fill_blocks(page, import_study(name).write_tables(found) | {"made": made(found)})
 
 
 SENSELESS = [
@@ -269,6 +258,7 @@ def test_training_is_compared_with_what_is_known_exactly(sb3):
 def test_return_of_a_policy_is_the_exact_one(sb3):
     told = sb3.models.resolve_model_settings(load_settings("sb3"), "PPO, ended")
     model = sb3.models.make_model(told, SHORT, SHORT["horizon"], 0)
+    model.policy.action_net.weight.data *= 100  # untrained, it plays by chance whatever it is shown
     environment = sb3.models.make_training_env(SHORT, SHORT["horizon"], "counts", 1)
     agent = sb3.SB3Agent(model)
 
@@ -495,7 +485,9 @@ def test_regrets_choose_k_and_the_first_row_of_samples_chooses_the_reading():
     # Regrets are 1 from the paper's, over sqrt(2^2 (1/10 + 1/10) + 0.1^2 / 12).
     assert fits[0].regrets == pytest.approx(1.0 / (0.8 + 0.01 / 12) ** 0.5)
     assert (fits[0].reading, fits[0].fitted, fits[0].within) == ("near", 0.0, 8)
-    assert fits[0].judged > fits[-1].judged / 10 > 0
+    # Of three rows, the last has 1.5 times the paper's samples.
+    excess = 0.5 * np.array(settings["samples"][3]) / (0.8 + 0.01 / 12) ** 0.5
+    assert fits[0].judged == pytest.approx(np.sqrt(np.mean(excess**2) / 3))
 
 
 def test_the_first_rule_asks_outperformers_for_the_margin():

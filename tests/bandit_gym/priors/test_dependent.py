@@ -21,11 +21,6 @@ def _equal_correlations(num_arms: int, correlation: float) -> np.ndarray:
     return np.full((num_arms, num_arms), correlation) + (1 - correlation) * np.eye(num_arms)
 
 
-def _neighbour_correlations(num_arms: int, correlation: float) -> np.ndarray:
-    arms = np.arange(num_arms)
-    return correlation ** np.abs(arms[:, None] - arms)
-
-
 def _rejection(prior: TruncatedMultivariateNormal, num_draws: int) -> np.ndarray:
     """Draw by plain rejection; each coordinate is made only where the earlier ones are inside."""
     rng, cholesky = np.random.default_rng(1), np.linalg.cholesky(np.array(prior.covariance))
@@ -46,7 +41,10 @@ PRIORS_TO_REJECT = {
     "3 arms": TruncatedMultivariateNormal([0.5, 0.0, 1.5], _equal_correlations(3, 0.5)),
     "3 arms, nearly equal": TruncatedMultivariateNormal(0.7, _equal_correlations(3, 0.99)),
     "4 arms, opposed": TruncatedMultivariateNormal(
-        [-0.5, 0.5, 0.2, 1.5], _neighbour_correlations(4, -0.9), [0, -1, 0, 1], [1, 1, 2, 3]
+        [-0.5, 0.5, 0.2, 1.5],
+        (-0.9) ** np.abs(np.subtract.outer(range(4), range(4))),  # of neighbours
+        [0, -1, 0, 1],
+        [1, 1, 2, 3],
     ),
     "8 arms, dimension 8": TruncatedMultivariateNormal(0.5, _unit_vector_covariance(8, 8, 0)),
     "8 arms, dimension 40": TruncatedMultivariateNormal(0.5, _unit_vector_covariance(8, 40, 0)),

@@ -52,9 +52,8 @@ def test_a_prior_of_ones_own_that_is_a_tuple_is_no_list_of_distributions():
 
 
 def test_ones_own_is_made_of_a_class_a_function_or_an_object(own):
-    rng = np.random.default_rng(0)
     steep = make_prior({"name": "own_priors:Steep", "power": 3.0, "low": 0.1})
-    assert (steep.sample(rng, (2, 4)) > 0).all()
+    assert steep.inner == Beta(3.0, 1.0)
     assert make_prior("own_priors:make") == Beta(2.0, 2.0)
     assert make_prior({"name": "own_priors:make", "power": 4.0}) == Beta(4.0, 4.0)
     assert make_prior("own_priors:READY") == Beta(3.0, 3.0)
@@ -63,9 +62,9 @@ def test_ones_own_is_made_of_a_class_a_function_or_an_object(own):
 
 def test_reading_data_imports_nothing(own):
     for settings in ({"name": "own_priors:make"}, "own_priors:make", [{"name": "own_priors:make"}]):
-        with pytest.raises((TypeError, ValueError)):
+        with pytest.raises((TypeError, ValueError), match="prior"):
             prior_from_dict(settings)
-        with pytest.raises((TypeError, ValueError)):
+        with pytest.raises((TypeError, ValueError), match="prior"):
             problem_from_dict({"likelihood": {"name": "poisson"}, "prior": settings, "num_arms": 2})
     assert "own_priors" not in sys.modules
 
