@@ -201,9 +201,11 @@ def _maximize(
     start, widths, narrower = np.zeros(2), np.ones(2), np.ones(2)
     if row.unit_power and s.any():
         start[1] = row.unit_power * np.log(pooled)
+    if row.prior is Beta and 0 < pooled < 1:
+        start = np.log(np.array([pooled, 1 - pooled]) / min(pooled, 1 - pooled))
     if row.is_location:
         means = special.logit((s + 0.5) / (n + 1)) if row.prior is LogitNormal else s / n
-        spread = max(means.std(), 1e-3 * (abs(means.mean()) + 1e-3))
+        spread = max(means.std(), 1e-3 * abs(means.mean())) or 1.0
         start, widths = np.array([means.mean(), np.log(spread)]), np.array([spread, 1.0])
         narrower = np.array([0.0, -1.0])
     fits = []

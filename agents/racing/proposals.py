@@ -72,6 +72,9 @@ MIN_MASS = 1e-300
 MASS_DIGITS = 9
 """To which masses are compared, so that rounding decides no order."""
 
+LEAST_REST = 2.0**-50
+"""Of an arm's variance what is left given other arms, at least; by rounding it may be negative."""
+
 LOGISTIC_SLOPE = 1.7
 """Slope of a logistic distribution, per standard deviation of the normal one that it replaces. If
 the interval is further out than so many deviations, the slope is the normal one there."""
@@ -421,6 +424,7 @@ def order_arms(box: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> Ord
             for i in range(num_arms):
                 for j in range(num_arms):
                     rest[i, j] -= columns[i, k] * columns[j, k]
+                rest[i, i] = max(rest[i, i], LEAST_REST * covariance[n, i, i])
             is_left[pivot] = False
         for k in range(num_arms):
             copy_array(columns[order[n, k]], factor[n, k])

@@ -190,15 +190,27 @@ def compare_independent(features: np.ndarray, part: Part) -> np.ndarray:
 
 
 def compare_ordered(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return (K,) probabilities that an arm is best, over all combinations of (K, m) draws."""
+    """Return (K,) probabilities that an arm is best, over all combinations of (K, m) draws.
+
+    Arms with equal values share them: within a tie, values are as if uniform, as in a bin.
+    """
     order = np.argsort(values, axis=1)
     below = np.take_along_axis(weights, order, axis=1).cumsum(axis=1)
     below = np.concatenate([np.zeros((len(below), 1)), below], axis=1)
-    ordered, out = np.take_along_axis(values, order, axis=1), np.empty(len(values))
+    ordered, out = np.take_along_axis(values, order, axis=1), np.zeros(len(values))
+    nodes, node_weights = np.zeros(1), np.ones(1)
+    if has_ties := np.unique(values).size < values.size:
+        nodes, node_weights = np.polynomial.legendre.leggauss(len(values) // 2 + 1)
+        nodes, node_weights = (nodes + 1) / 2, node_weights / 2
     for k, drawn in enumerate(values):
-        others = [b[np.searchsorted(o, drawn)] for b, o in zip(below, ordered, strict=True)]
-        others[k] = weights[k]
-        out[k] = np.prod(others, axis=0).sum()
+        pairs = [*zip(below, ordered, strict=True)]
+        low = high = np.array([b[np.searchsorted(o, drawn)] for b, o in pairs])
+        if has_ties:
+            high = np.array([b[np.searchsorted(o, drawn, side="right")] for b, o in pairs])
+        for node, node_weight in zip(nodes, node_weights, strict=True):
+            others = low + node * (high - low)
+            others[k] = weights[k]
+            out[k] += node_weight * np.prod(others, axis=0).sum()
     return out
 
 

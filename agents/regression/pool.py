@@ -5,8 +5,8 @@ proposes, and weighted as those of a race. Blocks are independent a posteriori, 
 blocks is one draw of all coefficients, and its weight is the product over the blocks that matter.
 How arms are compared by it is in `agents.regression.comparison`.
 
-A pool is a function of the data and one integer, so it need not be saved. It is kept until rewards
-arrive.
+A pool is a function of the data, one integer and the lane's index, so it need not be saved. It is
+kept until rewards arrive.
 
 Notation: N lanes, n visitors of a lane, K arms, d features, B blocks, m draws.
 
@@ -231,7 +231,7 @@ def find_sobol_bits(size: int, length: int) -> np.ndarray:
 def find_stretches(degrees: float, length: int) -> np.ndarray:
     """Return (length,) quantiles of what makes normal variables Student's t."""
     levels = (np.arange(length) + 0.5) / length
-    return np.sqrt(0.5 * degrees / special.gammaincinv(0.5 * degrees, levels))
+    return np.minimum(np.sqrt(0.5 * degrees / special.gammaincinv(0.5 * degrees, levels)), 1e100)
 
 
 def draw_points(

@@ -28,6 +28,7 @@ _MANY_UNIFORMS = (np.arange(20_000) + 0.5) / 20_000
 _MAX_RATIO_ERROR = 0.03
 """Of an average likelihood ratio over so many quantiles, which miss what is beyond the last: 0.005
 of an exponential's, and less of the other built-in likelihoods'."""
+_MIN_STD_RATIO = 0.8  # of a stated deviation to that of so many rewards, which lack the rarest
 _FOUR_COLUMNS = np.searchsorted(_UNIFORMS, [0.1, 0.4, 0.6, 0.9])  # rewards that make up statistics
 
 
@@ -123,6 +124,8 @@ def check_ratios(likelihood: Likelihood, means: FloatArray) -> None:
             out.
     """
     stds = _call(likelihood, "reward_std", means)
+    drawn = _call(likelihood, "sample", means[:, None], _MANY_UNIFORMS).std(axis=1)
+    is_small = ~(stds >= _MIN_STD_RATIO * drawn)
     below, above = means - likelihood.support[0], likelihood.support[1] - means
     others = np.concatenate([(means + stds)[above >= below], (means - stds)[below >= above]])
     means = np.concatenate([means[above >= below], means[below >= above]])
@@ -136,6 +139,8 @@ def check_ratios(likelihood: Likelihood, means: FloatArray) -> None:
             f"the mean {other:g} divided by that of {mean:g} must average 1"
         )
         _refuse("log_likelihood", condition, ratio, ~(np.abs(ratio - 1) <= _MAX_RATIO_ERROR))
+    condition = "be the standard deviation of the rewards that sample draws"
+    _refuse("reward_std", condition, stds, is_small)
 
 
 def _check_outside(likelihood: Likelihood) -> None:

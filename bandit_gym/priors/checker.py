@@ -103,10 +103,12 @@ def _compute_log_densities(prior: Prior, means: FloatArray) -> FloatArray:
 def _check_arms(prior: Any, means: FloatArray, densities: FloatArray) -> None:
     """Refuse densities of single arms that do not make up that of all arms, up to a constant."""
     name = f"prior.arm_log_density(means of shape {means.shape})"
-    gaps = call_method(name, means.shape, prior.arm_log_density, means).sum(axis=-1) - densities
-    gaps = gaps[np.isfinite(gaps)]
-    size = max(1.0, float(np.abs(densities[np.isfinite(densities)]).max(initial=0.0)))
-    if gaps.size and np.ptp(gaps) > 1e-6 * size:
+    totals = call_method(name, means.shape, prior.arm_log_density, means).sum(axis=-1)
+    totals, densities = np.atleast_1d(totals, densities)
+    is_finite = np.isfinite(densities)
+    gaps = totals[is_finite] - densities[is_finite]
+    size = max(1.0, float(np.abs(densities[is_finite]).max(initial=0.0)))
+    if gaps.size and not (np.isfinite(gaps).all() and np.ptp(gaps) <= 1e-6 * size):
         condition = "add up over the arms to log_density and a constant"
         raise ValueError(message("prior.arm_log_density", condition, gaps[:3]))
 

@@ -33,6 +33,7 @@ from bandit_gym.priors.independent import (
 MIN_ACCEPTANCE = 1e-4
 """Of proposals for a draw: there it takes some 0.3 s with a hundred arms."""
 
+_MAX_END = 1e150  # in standard deviations, as good as none; it can be multiplied
 _MIN_BLOCK_SIZE = 4  # a few proposals cost hardly more than one
 _MAX_BLOCK_SIZE = 20_000  # bounds the memory
 _NUM_TRIAL_PROPOSALS = 2000
@@ -201,11 +202,13 @@ class TiltedBox:
     def __init__(
         self, mean: FloatArray, covariance: FloatArray, low: FloatArray, high: FloatArray
     ) -> None:
-        self.order = order_by_restriction(covariance, low - mean, high - mean)
+        farthest = _MAX_END * np.sqrt(np.diag(covariance))
+        low, high = (np.clip(end - mean, -farthest, farthest) for end in (low, high))
+        self.order = order_by_restriction(covariance, low, high)
         cholesky = np.linalg.cholesky(covariance[np.ix_(self.order, self.order)])
         self.offset, self.scales = mean[self.order], np.diag(cholesky).copy()
         self.factor = cholesky / self.scales[:, None] - np.eye(len(mean))
-        self.low, self.high = ((end - mean)[self.order] / self.scales for end in (low, high))
+        self.low, self.high = (end[self.order] / self.scales for end in (low, high))
         x, self.tilts = _solve_tilting(self.factor, self.low, self.high)
         shift = self.factor @ x + self.tilts
         masses = log_mass(self.low - shift, self.high - shift)

@@ -240,7 +240,8 @@ def check_mass(mean: Parameter, std: Parameter, low: Parameter, high: Parameter)
     if not np.less(low, high).all():
         raise ValueError(message("low", f"be below high ({high!r})", low))
     m, s = np.asarray(mean), np.asarray(std)
-    error = rounding_error((np.asarray(low) - m) / s, (np.asarray(high) - m) / s)
+    with np.errstate(over="ignore"):  # of an end that stands for none
+        error = rounding_error((np.asarray(low) - m) / s, (np.asarray(high) - m) / s)
     if not (error < _MAX_ROUNDING_ERROR).all():
         condition = "leave the interval from low to high a mass that floating point can represent"
         settings = {"mean": mean, "std": std, "low": low, "high": high}

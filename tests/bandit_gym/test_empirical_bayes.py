@@ -96,7 +96,18 @@ def test_it_is_the_best_of_a_grid_about_it():
         assert fitted.num_arms == len(COUNTS), family
 
 
+def test_rates_may_be_as_rare_as_one_in_a_million():
+    """Counts of rare successes are Poisson's, and a Beta rate a gamma one, to relative 1e-6."""
+    rng, counts = np.random.default_rng(0), np.full(60, 2e8)
+    sums = rng.poisson(rng.gamma(5.0, 2e8 / 5e6, 60)).astype(float)
+    beta = fit_prior(Bernoulli(), counts, sums, "beta").prior
+    gamma = fit_prior(Poisson(), counts, sums, "gamma").prior
+    assert (beta.alpha, beta.beta) == pytest.approx((gamma.shape, gamma.rate), rel=1e-3)
+
+
 def test_the_unit_of_rewards_changes_only_the_scale():
+    widths = [fit_prior(Gaussian(u), COUNTS, SUMS * u, "normal").prior.std / u for u in (1, 1e-20)]
+    assert widths[0] == pytest.approx(widths[1], rel=1e-3)
     for family, likelihood in (("inverse_gamma", Exponential()), ("gamma", Poisson())):
         fits = [fit_prior(likelihood, COUNTS, SUMS * unit, family) for unit in (1e8, 1e10)]
         first, second = (each.prior for each in fits)

@@ -13,7 +13,7 @@ from surface import assert_played, started
 
 from agents import RacingThompson
 from agents.racing.coverage import PriorSample
-from agents.racing.proposals import draw_logistic
+from agents.racing.proposals import draw_logistic, order_arms
 from agents.racing.races import Races
 from agents.racing.stopping import Paper, make_stop
 from agents.racing_thompson import run_algorithm_2
@@ -322,3 +322,13 @@ def test_truncated_logistic_draws_are_weighed_to_uniform_ones(ends):
     for each in range(8):
         share = weights * (bins == each)
         assert abs(share.mean() - 1 / 8) < 4 * share.std() / size**0.5
+
+
+def test_each_arm_has_its_turn_where_rounding_leaves_it_no_variance():
+    """Twelve arms on a smooth curve: the inverse of the inverse of their covariance is off."""
+    x = np.linspace(0, 1, 12)
+    smooth = np.exp(-0.5 * np.square((x[:, None] - x) / 0.4)) + 1e-9 * np.eye(12)
+    covariance = np.linalg.inv(np.linalg.inv(0.02 * smooth))[None]
+    normals = order_arms(np.tile([0.0, 1.0], (12, 1)), np.full((1, 12), 0.5), covariance)
+    assert np.sort(normals.order[0]).tolist() == list(range(12))
+    assert np.isfinite(normals.factor).all()

@@ -86,6 +86,7 @@ DENSITIES = "log_density(means of shape (50, 3)) must return numbers of shape (5
 STACKED = "log_density(means of shape (3, 2, 3)) must return numbers of shape (3, 2), got shape"
 FINITE = "prior.log_density must be finite or -inf, also at means ["
 SUPPORT = " must contain the prior's own draws, [0, 0.9] for arm 2, got 0.9"
+ADD_UP = "prior.arm_log_density must add up over the arms to log_density and a"
 WRONG_PRIORS = [
     (drawing(lambda rng, shape: rng.random(3)), "of shape (50, 3), got shape (3,)."),
     (drawing(lambda rng, shape: rng.random(shape[0])[:2]), "of shape (3,), got shape (2,)."),
@@ -112,7 +113,7 @@ WRONG_PRIORS = [
     ({"support": (0.1, 0.2, 0.5)}, "prior.support must return numbers of shape (3, 2)"),
     (ending(lambda num_arms: 1 / 0), "numbers of shape (3, 2) and not raise"),
     (of_arms(lambda means: means.sum(axis=-1)), "must return numbers of shape (3,), got"),
-    (of_arms(np.log), "prior.arm_log_density must add up over the arms to log_density and a"),
+    *((of_arms(density), ADD_UP) for density in (np.log, lambda x: np.where(x > 0.5, 0, -inf))),
 ]
 
 
@@ -307,6 +308,8 @@ WRONG_LIKELIHOODS = [
     (paying(lambda means, u: draw(np.max(means), u)), "of shape (8, 154), got shape (154,)."),
     (paying(lambda means, u: draw(means, u) + 1), AVERAGE),
     (paying(lambda means, u: draw(means, u) * 0), AVERAGE),
+    ({"reward_std": lambda self, x: np.sqrt(x) / 9}, "reward_std must be the standard deviation"),
+    ({"reward_std": lambda self, x: x * np.nan}, "reward_std must be the standard deviation of"),
     (paying(Poisson().sample), "must describe the rewards that sample draws at the mean 0.1: "),
     ({"is_possible": lambda self, rewards: ~np.less(rewards, 0)}, "must be False for NaN and"),
     ({"support": (1.0, 0.0)}, "support must be a pair of numbers that rise, got (1.0, 0.0)."),

@@ -1,11 +1,13 @@
 """Pools of weighted draws, decisions by them, and how often others would have been made."""
 
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
 from surface import started
 
+from agents.regression.comparison import compare_ordered, count_best
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Normal
 from bandit_gym.problem import ContextualProblem
@@ -14,6 +16,17 @@ from bandit_gym.problem import ContextualProblem
 def assert_same(first, second):
     for one, other in zip(first, second, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_combinations_of_draws_in_which_arms_tie_are_shared():
+    """Enumerated, of arms with six values each out of four, and of weights that differ."""
+    rng = np.random.default_rng(2)
+    values, weights = rng.integers(4, size=(4, 6)) / 4, rng.dirichlet(np.ones(6), size=4)
+    expected = np.zeros(4)
+    for chosen in product(range(6), repeat=4):
+        mass = weights[range(4), chosen].prod()
+        expected += count_best(values[range(4), chosen][:, None], np.array([mass]))
+    np.testing.assert_allclose(compare_ordered(values, weights), expected, rtol=1e-12)
 
 
 def logistic_after(num_rewards, num_arms=3, num_features=3):

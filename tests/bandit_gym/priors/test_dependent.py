@@ -114,6 +114,13 @@ def test_a_box_that_is_all_but_around_the_mean_is_drawn_from(rng):
         assert (np.abs(share - 0.5) < 4 * 0.5 / 500**0.5).all()
 
 
+def test_an_end_that_stands_for_none_may_be_the_largest_number():
+    covariance = 0.01 * _equal_correlations(3, 0.5)
+    priors = [TruncatedMultivariateNormal(1.0, covariance, 0.0, end) for end in (1e6, 1.7e308)]
+    draws = [prior.sample(np.random.default_rng(0), (50, 3)) for prior in priors]
+    np.testing.assert_array_equal(*draws)
+
+
 def test_sample_each_equals_sample_of_each_and_leaves_the_generators_where_that_does():
     for name, prior in PRIORS_TO_REJECT.items():
         rngs, others = ([np.random.default_rng(seed) for seed in range(40)] for _ in range(2))
