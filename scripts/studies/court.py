@@ -23,6 +23,7 @@ from scipy import special
 
 from agents import RacingThompson
 from agents.numerics.choices import raise_to_floor
+from agents.regression.posterior import CoefficientRace
 from agents.rules.thompson import Thompson
 from bandit_gym.contexts import DEVIATION, make_contexts
 from bandit_gym.experiments.entries import Entry, read_entries
@@ -48,6 +49,9 @@ NUM_LANES_THAT_KEEP = 10
 """Of an ensemble in the suite, whose distance is that of single runs."""
 
 DRAWS_AT_ONCE, VISITORS_AT_ONCE = 4000, 100
+
+MIN_AIM_DRAWS = 400
+"""Effective, of weighted exact draws, below which what feel-good sampling aims at is not known."""
 
 
 def draw_with_intercept(rng: Generator, num_arms: int, num_features: int) -> np.ndarray:
@@ -80,8 +84,8 @@ def _read_agent(task: StudyTask, label: str) -> Entry:
     return entry
 
 
-def _count_draws(task: StudyTask, label: str) -> int:
-    return max(100, round(task.settings["fewer"].get(label, 1) * task.size("draws")))
+def _count_draws(task: StudyTask, label: str, name: str = "draws") -> int:
+    return max(100, round(task.settings["fewer"].get(label, 1) * task.size(name)))
 
 
 # -- Policies --------------------------------------------------------------------------------------
@@ -96,7 +100,9 @@ def draw_coefficients(agent: Any, rng: Generator, size: int) -> np.ndarray | Non
         return np.asarray(agent.models)
     if not isinstance(agent, Thompson):
         return None
-    sizes = [DRAWS_AT_ONCE] * (size // DRAWS_AT_ONCE) + [size % DRAWS_AT_ONCE]
+    # Draws of a race from one pool are worth fewer independent ones, the more the less.
+    at_once = 100 if isinstance(agent._posterior, CoefficientRace) else DRAWS_AT_ONCE
+    sizes = [at_once] * (size // at_once) + [size % at_once]
     drawn = [agent._posterior.sample_many(rng, each) for each in sizes if each]
     return np.concatenate(drawn).swapaxes(0, 1)
 
@@ -166,7 +172,7 @@ def _keeps_models(label: str) -> bool:
 
 def _measure_case(task: StudyTask, label: str, agent: Any, case: Any) -> dict[str, Any]:
     """Return the distance of a policy in a case, beyond what as many exact draws would have."""
-    is_kept, size = _keeps_models(label), _count_draws(task, label)
+    is_kept, size = _keeps_models(label), _count_draws(task, label, "suite_draws")
     num_lanes = NUM_LANES_THAT_KEEP if is_kept else 1
     seed = SeedSequence(task.settings["seed"], spawn_key=(zlib.crc32(case.name.encode()),))
     agent.reset(num_lanes, seed)
@@ -312,7 +318,7 @@ def _compare(found: dict[str, Any], agent: Any, draws: Any, exact: Any, features
     """Add how far a policy is from exact, beyond the noise of draws, and what the favourite gets.
 
     Of feel-good Thompson sampling also how far it is from what it aims at: exact draws, of the
-    weights that it gives them.
+    weights that it gives them; None where few draws carry the weight.
 
     Args:
         found: what is added to.
@@ -334,8 +340,11 @@ def _compare(found: dict[str, Any], agent: Any, draws: Any, exact: Any, features
     if isinstance(posterior, FeelGood):
         batches = np.array_split(exact[0], exact[0].shape[1] // 500, axis=1)
         tilts = np.concatenate([posterior.tilts(each)[0] for each in batches], axis=1)
-        aim = share_draws(exact[0], features, special.softmax(tilts, axis=1))
-        found["own"].append(float(total_variation(policy, aim).mean() - noise))
+        weights = special.softmax(tilts, axis=1)
+        aim = share_draws(exact[0], features, weights)
+        is_known = 1 / np.square(weights).sum(axis=1).max() >= MIN_AIM_DRAWS
+        distance = float(total_variation(policy, aim).mean() - noise)
+        found["own"].append(distance if is_known else None)
 
 
 def _judge_log(

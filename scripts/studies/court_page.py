@@ -104,13 +104,20 @@ def _select_rows(found: Found, label: str, is_common: bool) -> list[Row]:
 
 
 def find_lost(found: Found, title: str, label: str) -> np.ndarray | None:
-    """Return (R,) regrets beyond racing's in the same instances, as shares of its mean."""
+    """Return (R,) values whose mean is the regret beyond racing's, as a share of racing's.
+
+    With r the ratio of the means of own regrets y and racing's x, they are r - 1 + (y - r x) / x,
+    the last x being its mean: what an interval of r needs, as both means are estimates (Cochran
+    1977, section 6.4).
+    """
     runs = parts_of(found, title)
     if label not in runs or REFERENCE not in runs:
         return None
     own, reference = (np.array(runs[each]["regret"]) for each in (label, REFERENCE))
     size = min(len(own), len(reference))
-    return np.asarray((own[:size] - reference[:size]) / reference[:size].mean())
+    own, reference = own[:size], reference[:size]
+    ratio = own.mean() / reference.mean()
+    return np.asarray(ratio - 1 + (own - ratio * reference) / reference.mean())
 
 
 def _court_cells(found: Found, label: str) -> dict[str, str]:
@@ -239,7 +246,8 @@ def _aim_cells(found: Found) -> Iterator[dict[str, str]]:
                 cells = {"environment": title, "sampler": label}
                 for number, step in enumerate(steps):
                     pair = run["distances"][number], run["own"][number]
-                    cells[f"at {step}"] = "{:z.3f}, {:z.3f}".format(*pair)
+                    texts = [NOT_PLAYED if each is None else f"{each:z.3f}" for each in pair]
+                    cells[f"at {step}"] = ", ".join(texts)
                 yield cells
 
 

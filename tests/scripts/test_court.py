@@ -297,3 +297,18 @@ def test_ranks_are_spearmans_with_small_distances_as_ties():
     expected = stats.spearmanr([0, 0, 0.1, 0.3], [1, 2, 3, 4]).statistic
     assert estimate == pytest.approx(expected)
     assert low <= estimate <= high
+
+
+def test_regret_lost_is_a_ratio_of_two_estimates():
+    """Twice racing's regret in each instance is known to be 100 % more, whatever they vary by."""
+    rng = np.random.default_rng(0)
+    racing, other = rng.exponential(size=(2, 400))
+    regrets = {"racing": racing, "twice": 2 * racing, "other": other}
+    found = {"numbers": {f"here: {label}": {"regret": each} for label, each in regrets.items()}}
+    np.testing.assert_allclose(court_page.find_lost(found, "here", "twice"), 1.0)
+    lost = court_page.find_lost(found, "here", "other")
+    assert lost.mean() == pytest.approx(other.mean() / racing.mean() - 1)
+    drawn = rng.integers(400, size=(4000, 400))
+    spread = (other[drawn].mean(axis=1) / racing[drawn].mean(axis=1)).std()
+    # Of the bootstrap's deviation, four errors of 1 / sqrt(2 * 4,000), and 2 % of curvature.
+    assert lost.std() / 400**0.5 == pytest.approx(spread, rel=4 / 8000**0.5 + 0.02)
