@@ -85,7 +85,8 @@ def _read_agent(task: StudyTask, label: str) -> Entry:
 
 
 def _count_draws(task: StudyTask, label: str, name: str = "draws") -> int:
-    return max(100, round(task.settings["fewer"].get(label, 1) * task.size(name)))
+    share = task.settings["fewer"].get(label, {}).get(name, 1)
+    return max(100, round(share * task.size(name)))
 
 
 # -- Policies --------------------------------------------------------------------------------------
