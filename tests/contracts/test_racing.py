@@ -238,8 +238,8 @@ def test_diagnostics_say_why_a_race_is_doubted_and_when_it_was_checked():
 
 
 def test_a_question_leaves_what_diagnostics_say_of_the_last_decision():
-    for stopping in (None, 50):
-        agent = started("racing", CUT, 3, *DATA, stopping=stopping)
+    for options in ({"proposal": "reference"}, {"stopping": 50}):
+        agent = started("racing", CUT, 3, *DATA, **options)
         agent.observe(agent.act(), np.ones(3))
         agent.act()
         before = agent.diagnostics()
