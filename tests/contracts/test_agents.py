@@ -382,7 +382,7 @@ def assert_shares(agent, num_rounds, masks=None):
     allowed = 4 * np.sqrt(variance / num_rounds) + 1e-9
     if not agent.has_exact_probabilities:
         # Draws of a chain, worth 300 or more here, answer for each lane.
-        allowed = 4 * np.sqrt(variance * (1 / num_rounds + 1 / 300)) + len(acts.T) * 0.01
+        allowed = 4 * np.sqrt(variance * (1 / num_rounds + 1 / 300))
     shares = (acts[..., None] == np.arange(4)).mean(axis=0)
     assert (abs((shares - probabilities).sum(axis=0)) <= allowed).all()
 

@@ -373,8 +373,8 @@ def test_blocks_are_joined_by_a_row_or_by_the_prior():
     learn(posterior, features, rewards)
     assert posterior.fits.labels.tolist() == [0, 0, 0]
     at_once = learn(CoefficientRace(problem), features, rewards, step=3)
-    # They have been swept differently often.
-    np.testing.assert_allclose(posterior.fits.fit.mean, at_once.fits.fit.mean, atol=0.02)
+    # Swept differently often, fits to other such data differ by 1.3e-4; deviations are .8.
+    np.testing.assert_allclose(posterior.fits.fit.mean, at_once.fits.fit.mean, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -391,7 +391,7 @@ def test_a_lane_has_one_fit_alone_among_others_and_after_a_restart(kind):
         rows.add(np.array([1]), x[None], np.array([reward]))
         lanes.update(rng, rows)
     np.testing.assert_allclose(lanes.fits.fit.mean[1], alone.fits.fit.mean[0], rtol=1e-12)
-    np.testing.assert_allclose(lanes.fits.efficiencies[1], alone.fits.efficiencies[0], rtol=0.2)
+    np.testing.assert_allclose(lanes.fits.efficiencies[1], alone.fits.efficiencies[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
