@@ -6,6 +6,7 @@ from itertools import cycle, product
 import numpy as np
 import pytest
 from exact_values import exact_worths, plain
+from families import bernoulli
 from refusals import check_refusals
 from scipy import integrate
 from scipy.stats import truncnorm
@@ -16,17 +17,12 @@ from agents.bayes_optimal import expected_regret, optimal_bracket, optimal_regre
 from agents.bayes_optimal.regret import thompson_probabilities
 from agents.oracle import action_probabilities
 from bandit_gym.envs import BanditVectorEnv
-from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.likelihoods import Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.priors.mixtures import Mixture
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import rollout
 from bandit_gym.wrappers import DelayedReward
-
-
-def bernoulli(prior, num_arms=2):
-    return BanditProblem(Bernoulli(), prior, num_arms)
-
 
 UNIFORM, ROUGH = bernoulli(Beta(1.0, 1.0)), bernoulli(TruncatedNormal(0.4, 0.2))
 UNLIKE = bernoulli(Beta([1.0, 1.0, 2.0], [1.0, 2.0, 1.0]), 3)
