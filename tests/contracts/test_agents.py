@@ -17,7 +17,7 @@ from families import ALL_AGENTS, ALL_ENV_IDS, FACTORIES, PROBLEMS, QUICKER, Dens
 from gymnasium.error import InvalidAction, ResetNeeded
 from last_paid import Stubborn
 from pairwise import pairwise
-from surface import assert_played, play, problem_of, shown, started
+from surface import assert_played, assert_same, play, problem_of, shown, started
 
 import agents
 from agents import UniformRandom, make_agent
@@ -140,12 +140,6 @@ def make(setting, num_envs, num_steps=0):
     agent = started(name, PROBLEMS[kind], num_envs, **options)
     play(agent, num_steps)
     return agent
-
-
-def assert_same(first, second, name=""):
-    """Compare plays and diagnostics bit for bit."""
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_array_equal(one, other, name)
 
 
 @in_every_setting
@@ -665,12 +659,8 @@ def test_many_decisions_with_features_rest_on_a_pool_that_says_what_it_is_worth(
     assert agent.diagnostics()["num_samples"] < 100
 
 
-def test_agents_say_whether_their_probabilities_are_exact():
-    exact = "exact, conjugate", "exact, grid", "exact, mixture", "racing, grid", "smc, grid"
-    for setting in (*exact, "bayes_ucb, conjugate"):
-        assert make(setting, 1).has_exact_probabilities, setting
-    for setting in ("exact, chains", "racing, chains", "racing, reference"):
-        assert not make(setting, 1).has_exact_probabilities, setting
+def test_a_race_with_another_proposal_says_that_its_probabilities_are_not_exact():
+    assert not make("racing, reference", 1).has_exact_probabilities
 
 
 def test_a_race_that_pulls_missing_arms_first_says_so():

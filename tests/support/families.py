@@ -81,6 +81,14 @@ class DensityOnly:
         return self.prior.log_density(means) + self.constant
 
 
+class Flipped(Beta):
+    """A law of a user's own, who has found it handy to begin with ours."""
+
+    def sample(self, rng, shape):
+        """Return draws from the other end."""
+        return 1 - super().sample(rng, shape)
+
+
 class JointNormal:
     """A user's normal prior of dependent arms, up to a constant."""
 

@@ -287,11 +287,6 @@ def test_no_reward_where_a_vast_mean_was_expected_is_fitted():
     assert posterior.fits.efficiencies.min() > 0.5
 
 
-def disjoint(arm, values, num_arms):
-    """Return features that are an arm's own."""
-    return np.kron(np.eye(num_arms)[arm], values)
-
-
 def test_features_in_large_units_do_not_keep_laplace_from_the_mode():
     rng = np.random.default_rng(11)
     columns = np.ones(40), rng.normal(40, 12, 40), rng.normal(50_000, 20_000, 40)  # age, income
@@ -330,7 +325,7 @@ def test_laplace_starts_anew_from_where_curvatures_overflow():
 def test_blocks_that_share_no_row_are_fitted_each_alone(kind, prior, rtol):
     values, rewards = make_data(Bernoulli(), 30, 3)
     arms = np.arange(30) % 2
-    features = np.array([disjoint(a, x, 2) for a, x in zip(arms, values, strict=True)])
+    features = np.array([np.kron(own, x) for own, x in zip(np.eye(2)[arms], values, strict=True)])
     joint = kind(ContextualProblem(Bernoulli(), prior, 3, 6))
     learn(joint, features, rewards, step=30)
     assert joint.fits.labels.tolist() == [0, 0, 0, 3, 3, 3]

@@ -4,16 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
-from surface import started
+from surface import assert_same, started
 
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Normal
 from bandit_gym.problem import ContextualProblem
-
-
-def assert_same(first, second):
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 def logistic_after(num_rewards, num_arms=3, num_features=3):
