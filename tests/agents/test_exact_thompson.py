@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from families import CONJUGATE_PROBLEMS, DensityOnly, Flat, typical_mean
+from families import CONJUGATE_PROBLEMS, DensityOnly, Flat, bernoulli, typical_mean
 from geometric import Geometric
 from refusals import check_refusals
 from surface import assert_played, started
@@ -33,10 +33,6 @@ class Underflowing(Geometric):
         return np.where(np.asarray(means) < 1e-100, -np.inf, value)
 
 
-def bernoulli(prior, num_arms=2):
-    return BanditProblem(Bernoulli(), prior, num_arms)
-
-
 def test_the_first_method_that_fits_is_taken_and_told():
     for likelihood, prior, method in [
         (Bernoulli(), Beta(2.0, 2.0), "conjugate"),
@@ -59,7 +55,6 @@ REFUSED = [
     (bernoulli(CUT), {"method": "conjugate"}, "must be conjugate to the rewards"),
     (bernoulli(BOX), {"method": "grid"}, "must offer arm_log_density"),
     (bernoulli(CUT), {"method": "gibbs"}, "must be a TruncatedMultivariateNormal"),
-    (bernoulli(CUT), {"method": "grd"}, "grid"),
     (bernoulli(DensityOnly(CUT)), {}, "RacingThompson and SMCThompson take any prior"),
     (
         *(BanditProblem(Geometric(), Gamma(2.0, 1.0), 2), {"prior": "reference"}),

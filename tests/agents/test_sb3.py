@@ -18,13 +18,10 @@ import agents
 """
 
 
-def run_python(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-
-
 @pytest.mark.nightly
 def test_agents_sb3_raises_one_line_that_says_what_to_install_when_sb3_is_absent():
-    stderr = run_python(WITHOUT_SB3 + "import agents.sb3").stderr
+    command = [sys.executable, "-c", WITHOUT_SB3 + "import agents.sb3"]
+    stderr = subprocess.run(command, capture_output=True, text=True, check=False).stderr
     assert stderr.count("Traceback") == 1
     told = 'ImportError: agents.sb3 needs Stable-Baselines3: pip install ".[sb3]".'
     assert stderr.splitlines()[-1] == told

@@ -29,19 +29,12 @@ def play(agent, num_steps, num_envs):
     return history
 
 
-def statistics(pairs):
-    counts, sums = np.zeros(4), np.zeros(4)
-    for action, reward in pairs:
-        counts[action] += 1
-        sums[action] += reward
-    return counts, sums
-
-
 @pytest.mark.parametrize("problem", CONJUGATE_PROBLEMS, ids=lambda each: each.likelihood.name)
 def test_statistics_are_those_of_the_last_rewards(problem):
     agent = started("sliding_window", problem, 3, window=WINDOW)
     for lane, pairs in enumerate(play(agent, 40, 3)):
-        counts, sums = statistics(pairs[-WINDOW:])
+        actions, rewards = zip(*pairs[-WINDOW:], strict=True)
+        counts, sums = (np.bincount(actions, weights, 4) for weights in (None, rewards))
         assert agent.counts[lane].tolist() == counts.tolist()
         np.testing.assert_allclose(agent.sums[lane], sums, rtol=1e-12)
 

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from fixed_instance import FIXED
+from fixed_instance import ENV, FIXED
 from numpy.random import SeedSequence
 from refusals import check_refusals
 from surface import CUMULATIVE_REGRET, SERIAL, failures_of, files_of, metadata_of, timings_of
@@ -18,7 +18,6 @@ from bandit_gym.doubts import Doubt
 from bandit_gym.experiments import Experiment, load_experiment
 from bandit_gym.experiments.experiment import make_agent_and_environment
 
-ENV = "BernoulliBandit-v0"
 FIVE = {"name": "beta", "alpha": 5, "beta": 5}
 HARD = 'a "b" \\ # é ] אב 𝄞'
 

@@ -510,6 +510,7 @@ RULES = [
 ]
 LINEAR = ContextualProblem(Gaussian(0.5), Normal(0.0, 1.0), 4, 3)
 LOGISTIC = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 4, 3)
+GEOMETRIC_ARMS = BanditProblem(Geometric(), Gamma(2.0, 1.5), 4)
 WITHOUT_FEATURES = (
     *("ucb1", "kl_ucb", "moss", "ucb_tuned", "information_relaxation", "knowledge_gradient"),
     *("discounted_gittins", "finite_horizon_gittins", "optimistic_gittins"),
@@ -524,6 +525,7 @@ OF_PROBLEMS = [
     ("exact", LINEAR, {"prior": "reference"}, "prior name must be one of", "got 'reference'"),
     ("greedy", LINEAR, {"estimate": "average"}, "estimate must be 'posterior' where arms have"),
     ("racing", LINEAR, {"stopping": 9}, "stopping must be None where arms have features, got 9"),
+    ("racing_paper", GEOMETRIC_ARMS, {}, "proposal must be 'matched'"),
     ("racing_paper", LINEAR, {}, "stopping must be None where arms have features, got Paper"),
     ("laplace", PROBLEM, {}, "problem must be a ContextualProblem for LaplaceThompson"),
     ("lin_ucb", PROBLEM, {}, "problem must be a ContextualProblem for LinUCB"),

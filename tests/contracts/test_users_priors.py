@@ -8,7 +8,7 @@ from math import inf
 import gymnasium as gym
 import numpy as np
 import pytest
-from families import ALL_LIKELIHOODS, DensityOnly
+from families import ALL_LIKELIHOODS, DensityOnly, Flipped
 from geometric import Geometric
 from refusals import check_refusals
 from scipy import special, stats
@@ -224,13 +224,6 @@ def test_means_of_a_problem_lie_where_prior_and_likelihood_allow():
     for likelihood, stated, expected in STATED:
         support = BanditProblem(likelihood, prior_with(**UNIFORM, **stated), NUM_ARMS).arm_support()
         assert support.tolist() == [expected] * NUM_ARMS
-
-
-class Flipped(Beta):
-    """A law of a user's own, who has found it handy to begin with ours."""
-
-    def sample(self, rng, shape):
-        return 1 - super().sample(rng, shape)
 
 
 ARMWISE, NATURAL = {"log_density", "arm_log_density"}, "natural_parameters"

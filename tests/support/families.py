@@ -61,11 +61,16 @@ def names_with(*options):
     return [name for name, parameters in taken.items() if {*options} <= {*parameters}]
 
 
+def bernoulli(prior, num_arms=2):
+    """Return a problem whose rewards are 0 or 1."""
+    return BanditProblem(Bernoulli(), prior, num_arms)
+
+
 class DensityOnly:
     """A prior that says nothing of another one's draws but their density, up to a constant."""
 
-    def __init__(self, prior):
-        self.prior = prior
+    def __init__(self, prior, constant=7.0):
+        self.prior, self.constant = prior, constant
 
     def sample(self, rng, shape):
         """Return draws of the other prior."""
@@ -73,7 +78,15 @@ class DensityOnly:
 
     def log_density(self, means):
         """Return the log-density, and a constant."""
-        return self.prior.log_density(means) + 7.0
+        return self.prior.log_density(means) + self.constant
+
+
+class Flipped(Beta):
+    """A law of a user's own, who has found it handy to begin with ours."""
+
+    def sample(self, rng, shape):
+        """Return draws from the other end."""
+        return 1 - super().sample(rng, shape)
 
 
 class JointNormal:

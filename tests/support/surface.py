@@ -4,7 +4,7 @@ A name that is about to change stands here once, so that a rename edits this fil
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -231,3 +231,9 @@ def assert_played(arms: ArrayLike, law: ArrayLike, error: float = 0.0) -> None:
     shares = np.bincount(np.ravel(arms), minlength=len(expected)) / np.size(arms)
     allowed = 4 * np.sqrt(expected * (1 - expected) / np.size(arms)) + error
     assert (abs(shares - expected) <= allowed).all(), (shares, law)
+
+
+def assert_same(first: Iterable[Any], second: Iterable[Any], name: str = "") -> None:
+    """Compare plays, answers or diagnostics bit for bit; a name tells what they are of."""
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, other, name)

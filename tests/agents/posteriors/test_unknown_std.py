@@ -210,6 +210,7 @@ def test_each_reset_draws_deviations_and_lanes_are_alike():
 
 def test_every_agent_plays_or_says_that_it_cannot():
     timed = "moss", "knowledge_gradient", "information_relaxation", "finite_horizon_gittins"
+    played = set()
     for name in {*AGENTS} - {"laplace", "lin_ucb", "racing_paper"}:
         options = {"horizon": 9} if name in (*timed, "optimal") else {}
         try:
@@ -220,6 +221,8 @@ def test_every_agent_plays_or_says_that_it_cannot():
         agent.reset(2, seed=0)
         agent.observe(agent.act(), [1.0, 2.0])
         assert agent.action_probabilities().shape == (2, 3)
+        played.add(name)
+    assert {"exact", "thompson", "greedy", "bayes_ucb", "top_two"} <= played
 
 
 def test_saved_agents_go_on(tmp_path):

@@ -271,7 +271,13 @@ def test_separated_data_are_fitted(kind, rewards):
 def test_rewards_that_the_prior_did_not_expect_are_fitted(likelihood, prior):
     posterior = CoefficientRace(ContextualProblem(likelihood, prior, 3, 1))
     learn(posterior, np.ones((40, 1)), np.full(40, 1000.0))
-    assert posterior.mean()[0, 0] == pytest.approx(np.log(1000.0), abs=0.3)
+    theta = np.linspace(4.9, 8.9, 20_001)[:, None]  # around 6.9, of deviations .005 and .16
+    target = posterior.problem.link.log_likelihood(theta[:, 0], 40, 40_000.0, 1.0)
+    target = target + prior.log_density(theta)
+    weights = np.exp(target - target.max())
+    error = posterior.std()[0, 0] / np.sqrt(posterior.effective_sample_size()[0])
+    expected = np.average(theta[:, 0], weights=weights)
+    assert posterior.mean()[0, 0] == pytest.approx(expected, abs=4 * error)
     assert posterior.fits.efficiencies.min() > 0.5
 
 
@@ -279,11 +285,6 @@ def test_no_reward_where_a_vast_mean_was_expected_is_fitted():
     posterior = CoefficientRace(ContextualProblem(Poisson(), Normal(0.0, 10.0), 3, 1))
     learn(posterior, np.array([[16.0], [-16.0]]), np.zeros(2))  # after the first, exp(120)
     assert posterior.fits.efficiencies.min() > 0.5
-
-
-def disjoint(arm, values, num_arms):
-    """Return features that are an arm's own."""
-    return np.kron(np.eye(num_arms)[arm], values)
 
 
 def test_features_in_large_units_do_not_keep_laplace_from_the_mode():
@@ -324,7 +325,7 @@ def test_laplace_starts_anew_from_where_curvatures_overflow():
 def test_blocks_that_share_no_row_are_fitted_each_alone(kind, prior, rtol):
     values, rewards = make_data(Bernoulli(), 30, 3)
     arms = np.arange(30) % 2
-    features = np.array([disjoint(a, x, 2) for a, x in zip(arms, values, strict=True)])
+    features = np.array([np.kron(own, x) for own, x in zip(np.eye(2)[arms], values, strict=True)])
     joint = kind(ContextualProblem(Bernoulli(), prior, 3, 6))
     learn(joint, features, rewards, step=30)
     assert joint.fits.labels.tolist() == [0, 0, 0, 3, 3, 3]
@@ -367,8 +368,8 @@ def test_blocks_are_joined_by_a_row_or_by_the_prior():
     learn(posterior, features, rewards)
     assert posterior.fits.labels.tolist() == [0, 0, 0]
     at_once = learn(CoefficientRace(problem), features, rewards, step=3)
-    # They have been swept differently often.
-    np.testing.assert_allclose(posterior.fits.fit.mean, at_once.fits.fit.mean, atol=0.02)
+    # Swept differently often, fits to other such data differ by 1.3e-4; deviations are .8.
+    np.testing.assert_allclose(posterior.fits.fit.mean, at_once.fits.fit.mean, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -385,7 +386,7 @@ def test_a_lane_has_one_fit_alone_among_others_and_after_a_restart(kind):
         rows.add(np.array([1]), x[None], np.array([reward]))
         lanes.update(rng, rows)
     np.testing.assert_allclose(lanes.fits.fit.mean[1], alone.fits.fit.mean[0], rtol=1e-12)
-    np.testing.assert_allclose(lanes.fits.efficiencies[1], alone.fits.efficiencies[0], rtol=0.2)
+    np.testing.assert_allclose(lanes.fits.efficiencies[1], alone.fits.efficiencies[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,17 +5,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from surface import started
+from surface import assert_same, started
 
 from agents.regression.comparison import compare_ordered, count_best
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Normal
 from bandit_gym.problem import ContextualProblem
-
-
-def assert_same(first, second):
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_combinations_of_draws_in_which_arms_tie_are_shared():

@@ -1,5 +1,6 @@
 """Rules that look ahead: the knowledge gradient, information-directed sampling and relaxation."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -54,14 +55,19 @@ def test_better_arm_is_pulled_more():
         data, options = ([20, 20], [14.0, 5.0]), {"horizon": 10, "penalty": penalty}
         problem = BanditProblem(likelihood, prior, 2)
         agent = started("information_relaxation", problem, 40, *data, **options)
-        assert (agent.act() == 0).mean() > 0.5, (prior, penalty)
+        least = 0.5 + 4 * np.sqrt(0.25 / 40)  # more than chance gives
+        assert (agent.act() == 0).mean() > least, (prior, penalty)
 
 
 def test_lanes_may_have_different_numbers_of_pulls_left():
-    options = {"penalty": "v_zero", "horizon": 12}
-    states = [[10, 1], [1, 0]], [[6, 0], [1, 0]]
-    agent = in_states("information_relaxation", UNIFORM, *states, **options)
-    assert agent.act()[0] == 0
+    """With one pull left the better mean is played; with eleven, as where all lanes have these."""
+    make = partial(in_states, "information_relaxation", UNIFORM, penalty="v_zero", horizon=12)
+    last, early = ([10, 1], [6, 0]), ([1, 0], [1, 0])
+    acts = make(*([one] * 1000 + [two] * 1000 for one, two in zip(last, early, strict=True))).act()
+    alone = make(*([each] * 1000 for each in early)).act()
+    assert (acts[:1000] == 0).all()
+    gap = abs(acts[1000:].mean() - alone.mean())
+    assert gap < 4 * np.sqrt(2 * alone.var() / 1000) and alone.any()
 
 
 def test_propensities_do_not_depend_on_the_generator():

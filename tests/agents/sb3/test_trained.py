@@ -25,15 +25,8 @@ every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)
 
 @pytest.fixture(scope="module")
 def models():
-    return {name: train(name, observation=observation_of(name)) for name in ALGORITHMS}
-
-
-def observation_of(name):
-    return "history" if name == "RecurrentPPO" else "counts"
-
-
-def make_env(name, **options):
-    return make_vec(observation=observation_of(name), **options)
+    shown = dict.fromkeys(ALGORITHMS, "counts") | {"RecurrentPPO": "history"}
+    return {name: train(name, observation=shown[name]) for name in ALGORITHMS}
 
 
 def observations(model, num_steps, num_lanes=2):
@@ -178,8 +171,9 @@ def test_trained_models_act_as_often_as_their_law_says(sb3, name, is_determinist
 
 def test_check_spaces_names_the_space_that_does_not_fit(sb3, models):
     agent = sb3.SB3Agent(models["PPO"])
-    agent.check_spaces(make_env("PPO"))
-    agent.check_spaces(sb3.GymnasiumVecEnv(make_env("PPO")))
+    fitting = make_vec(observation="counts")
+    agent.check_spaces(fitting)
+    agent.check_spaces(sb3.GymnasiumVecEnv(fitting))
     env = gym.make("bandit_gym:BernoulliBandit-v0", num_arms=5)
     env.observation_space = models["PPO"].observation_space
     with pytest.raises(ValueError, match=r"env must have the action space .* got Discrete\(5\)"):
