@@ -20,6 +20,10 @@ NUM_CHECK_DRAWS, NUM_METROPOLIS_STEPS = 1000, 20
 FALSE_ALARM_LEVEL = 1e-6
 """Probability that methods which agree are said to disagree."""
 
+MAX_WIDTHS, HEAVY_WIDTHS = 1000.0, 20.0
+"""Draws beyond so many widths of the middle half count as at that distance. A deviation beyond so
+many widths is of heavy tails, and says nothing of the size of a step."""
+
 MIN_STEP_SCALE, MAX_STEP_SCALE = 0.1, 3.0
 """Steps of the random walk in standard deviations, drawn evenly on the log scale."""
 
@@ -142,19 +146,28 @@ def find_drift(pilot: FloatArray, draws: FloatArray, log_density: LogDensityFunc
     normalisation, dimension nor a good proposal matters.
 
     Args:
-        pilot: (n, K) draws that set the size of the steps.
+        pilot: (n, K) draws that set the size of the steps, from centre and width where tails are
+            heavy.
         draws: (n, K) other draws, from which the chains start.
         log_density: of (n, K) means, -inf outside the support.
     """
     rng = np.random.default_rng(1)
-    centre, spread = np.median(pilot, axis=0), pilot.std(axis=0)
+    centre = np.median(pilot, axis=0)
+    width = 1.4826 * np.median(np.abs(pilot - centre), axis=0)  # of normal draws their deviation
+    farthest = np.where(width > 0, MAX_WIDTHS * width, np.inf)
+    bounded = np.clip(pilot, centre - farthest, centre + farthest)
+    spread = bounded.std(axis=0)
     spread = np.where(spread > 0, spread, 0.1 * np.maximum(np.abs(centre), 1.0))
-    precision = np.linalg.pinv(np.atleast_2d(np.cov(pilot, rowvar=False)), hermitian=True)
+    precision = np.linalg.pinv(np.atleast_2d(np.cov(bounded, rowvar=False)), hermitian=True)
+    if (is_heavy := (width > 0) & (spread > HEAVY_WIDTHS * width)).any():  # half of the chains
+        is_short = np.random.default_rng(2).random((len(draws), 1)) < 0.5
+        spread = np.where(is_heavy & is_short, width, spread)
 
     def summarise(means: FloatArray, log_densities: FloatArray) -> FloatArray:
         """Return the (n, F) numbers whose averages may drift."""
         differences = means - centre
-        distances = np.einsum("ni,ij,nj->n", differences, precision, differences)
+        near = np.clip(differences, -farthest, farthest)
+        distances = np.einsum("ni,ij,nj->n", near, precision, near)
         clipped = np.clip(log_densities, -1e6, 1e6)
         return np.column_stack([means, np.abs(differences), distances, clipped])
 

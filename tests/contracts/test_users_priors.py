@@ -31,6 +31,7 @@ from bandit_gym.priors import (
     Mixture,
     Normal,
     PerArm,
+    StudentT,
     TruncatedMultivariateNormal,
     TruncatedNormal,
     check_prior,
@@ -142,6 +143,7 @@ DISAGREEING = {
     "correlation": (Bernoulli(), Pair(CORRELATED, TruncatedNormal(0.5, 0.02**0.5))),
     "a forgotten Jacobian": (Exponential(), Pair(InverseGamma(3.0, 2.0), Gamma(3.0, 2.0))),
     "rate for scale": (Poisson(), Pair(Gamma(2.0, 3.0), Gamma(2.0, 1 / 3.0))),
+    "heavy tails": (Gaussian(), Pair(StudentT(1.0), StudentT(1.0, 0.0, 1.5))),
     "improper": (Gaussian(), FLAT),
     "unbounded": (Gaussian(), prior_with(**constant_density(0.0))),
 }
@@ -154,6 +156,7 @@ AGREEING = {
     "levels": (Bernoulli(), HierarchicalBeta([2.0, 18.0], [18.0, 2.0])),
     "correlated": (Bernoulli(), Pair(CORRELATED, CORRELATED)),
     "no variance": (Exponential(), Pair(InverseGamma(1.1, 1.0), InverseGamma(1.1, 1.0))),
+    "no moments": (Exponential(), Pair(InverseGamma(0.01, 1.0), InverseGamma(0.01, 1.0))),
     "narrow": (Gaussian(), Pair(Normal(0.0, 1e-6), Normal(0.0, 1e-6))),
     "of a user's own": (Bernoulli(), PerArm([Mixture([NO_ENDS], [1]), *[NO_ENDS] * 3])),
     **{f"uniform, {law.name}": (law, prior_with()) for law in ALL_LIKELIHOODS if law.contains(0.1)},
