@@ -237,7 +237,9 @@ def replay(
     """Estimate the mean reward of a learning agent from a log of uniformly random actions.
 
     The agent acts on each row; where it chooses the logged arm, it observes the reward, and all
-    other rows are skipped. On a log of any other policy this is biased, so it is refused.
+    other rows are skipped. On a log of any other policy this is biased, so it is refused. The
+    interval is that of one path: on another one the agent may learn other arms, so it covers the
+    mean over paths less often than it says, of greedy agents half the time.
 
     Args:
         make_agent: returns an agent of one run, reset.

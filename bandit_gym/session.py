@@ -39,7 +39,7 @@ def make(env: str | BanditProblem, **options: Any) -> gym.Env[Any, Any]:
 
     Args:
         env: an id such as "BernoulliBandit-v0", or a `BanditProblem`.
-        options: of the environment, and `max_episode_steps`, 1,000 unless given.
+        options: of the environment, and `max_episode_steps`, 1,000 unless given; a table has none.
     """
     if isinstance(env, str):
         return gym.make(env, **options)  # type: ignore[return-value]

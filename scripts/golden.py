@@ -1,4 +1,4 @@
-"""Digests of a tiny run of every agent in every environment: what a results version promises.
+"""Digests of tiny runs of most agents in most environments: what a results version promises.
 
     python scripts/golden.py            says which numbers differ from the stored ones
     python scripts/golden.py --add      stores those of new cases, and plays no others

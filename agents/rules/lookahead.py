@@ -177,9 +177,9 @@ class InformationDirected(PosteriorAgent):
     the first for "variance" (V-IDS), the second for "information" (IDS). With Bernoulli rewards the
     second is the mutual information of the reward and the best arm, in nats.
 
-    The best distribution has at most two arms. With independent arms, p and M are integrals over
-    tables of the posteriors (`agents.posteriors.grid`), and with a mixture of such priors their
-    means over its components. Other posteriors average over their draws.
+    The best distribution has at most two arms. Where independent arms have tables
+    (`agents.posteriors.grid`), p and M are integrals over these, and with a mixture of such priors
+    their means over its components. Other posteriors average over their draws.
 
     Arguments:
         problem: likelihood and prior.

@@ -145,8 +145,8 @@ class ExactThompson(Thompson):
             under the current data (see `agents.posteriors.chains`). So draws of one lane are
             correlated in time.
 
-    Where arms have features, rewards are to be Gaussian and the prior of the coefficients normal;
-    the posterior is then normal, see `agents.regression.gaussian`.
+    Where arms have features, rewards are to be Gaussian and the prior conjugate, and so is the
+    posterior, see `agents.regression.gaussian` and `agents.regression.student`.
 
     Arguments:
         problem: likelihood and prior.
@@ -203,9 +203,11 @@ class SMCThompson(Thompson):
             along the principal axes of the population and arm by arm; with features, with steps of
             all coefficients until they have moved far, 100 at most. "none" leaves the copies where
             they are. Without moves, resampling only delays the collapse.
-        discount: in (0, 1], for environments that change. Each new reward multiplies the weight of
-            the lane's earlier rewards by it. Only moves can restore values that resampling lost.
-        window: w >= 1, to keep the last w rewards of a lane alone; None keeps all.
+        discount: in (0, 1], for environments that change; without features. Each new reward
+            multiplies the weight of the lane's earlier rewards by it. Only moves can restore values
+            that resampling lost.
+        window: w >= 1, to keep the last w rewards of a lane alone, without features; None keeps
+            all.
 
     Diagnostics: `num_samples` (particles taking part in a lane's decision), `effective_sample_size`
     (of the lane's poorest population), `acceptance` (share of the last sweep's proposals that were

@@ -389,7 +389,8 @@ def aggregate(results: StoredResults) -> pd.DataFrame:
     is 0, as all arms are equal, or unknown, as means move or are not reported; `environments` is
     how many are left, and with none the scores are NaN. Only replications and agents present in
     every environment count. A replication has the same seed in all environments, so it is one
-    value, and intervals resample replications whole; below 10 of them there are none.
+    value, and intervals resample replications whole, with what uniform play loses in them; below 10
+    of them there are none.
     """
     rows = []
     left_out = list_unscored(results)
@@ -399,11 +400,15 @@ def aggregate(results: StoredResults) -> pd.DataFrame:
         is_everywhere = len(runs) == len(results.experiment.environments)
         if is_everywhere and all(run.is_usable for run in runs) and len(common):
             scored = [run for run in runs if run.run.environment not in left_out]
-            kept = [_scores(run)[np.isin(run.replications, common)] for run in scored]
-            scores = np.stack(kept or [np.full(len(common), np.nan)], axis=1)
-            interval = bootstrap_interval(scores, interquartile_mean)
-            row = {"agent": agent.label, "environments": len(kept), "replications": len(scores)}
-            row |= {"score_mean": scores.mean()} | _interval_columns("score_iqm", interval)
+            pairs = [
+                [run.final(name)[np.isin(run.replications, common)] for run in scored]
+                or [np.full(len(common), np.nan)]
+                for name in ("cumulative_regret", "uniform_regret")
+            ]
+            table = np.stack([*pairs[0], *pairs[1]], axis=1)
+            interval = bootstrap_interval(table, lambda rows: interquartile_mean(_scores(rows)))
+            row = {"agent": agent.label, "environments": len(scored), "replications": len(table)}
+            row |= {"score_mean": _scores(table).mean()} | _interval_columns("score_iqm", interval)
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -413,13 +418,15 @@ def list_unscored(results: StoredResults) -> list[Entry]:
     return [
         environment
         for environment in results.experiment.environments
-        if not all(_uniform_regret(run) > 0 for run in results.usable(environment))
+        if not all(run.final("uniform_regret").mean() > 0 for run in results.usable(environment))
     ]
 
 
-def _uniform_regret(run: RunResults) -> float:
-    return float(run.final("uniform_regret").mean())
+def _scores(table: FloatArray) -> FloatArray:
+    """Return (..., R, E) regrets over the mean of what uniform play loses, beside which they are.
 
-
-def _scores(run: RunResults) -> FloatArray:
-    return np.asarray(run.final("cumulative_regret") / _uniform_regret(run))
+    Args:
+        table: (..., R, 2 E) regrets of the agent, and then of uniform play.
+    """
+    regrets, uniform = np.split(table, 2, axis=-1)
+    return np.asarray(regrets / uniform.mean(axis=-2, keepdims=True))

@@ -132,9 +132,9 @@ def _ratio_cells(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _played_cells(row: Mapping[str, Any]) -> dict[str, str]:
-    """Write a row; of a bracket, what follows from either end."""
-    played, gain, optimum = row["exact"][0], row["gain"][0], row["least"]
-    shares = [gain / (played - each) for each in optimum]
+    """Write a row; of a bracket, what follows from either end, and from those of the gain."""
+    played, (_, low, high), optimum = row["exact"][0], row["gain"], row["least"]
+    shares = [low / (played - optimum[0]), high / (played - optimum[-1])]
     return {
         "environment": row["world"],
         "least": _write_range(optimum, "{:.2f}"),

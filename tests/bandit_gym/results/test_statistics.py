@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bandit_gym.results.data import _scores
 from bandit_gym.results.statistics import (
     MIN_REPLICATIONS,
     batch_mean,
@@ -175,3 +176,10 @@ def test_interquartile_mean_drops_whole_scores_only_and_takes_many_tables():
     tables = np.array([[[9.0, 1.0, 2.0], [3.0, 4.0, -50.0]], [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]])
     assert interquartile_mean(tables).tolist() == [2.5, 2.5]
     assert interquartile_mean(np.arange(8.0).reshape(2, 4) ** 2) == (4 + 9 + 16 + 25) / 4
+
+
+def test_a_score_is_a_ratio_of_two_means_of_the_same_replications():
+    """What uniform play loses is an estimate too: each table is divided by its own."""
+    uniform = np.random.default_rng(0).exponential(size=(2, 20, 3))
+    tables = np.concatenate([uniform / 2, uniform], axis=2)
+    np.testing.assert_allclose(_scores(tables).mean(axis=1), 0.5)
