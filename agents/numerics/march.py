@@ -83,7 +83,7 @@ def centred_log_density(family: int, first: float, second: float, off: float) ->
         if second < first:
             smaller, away = second, -off
         if away > 600.0:  # where e^off has no number
-            return -(total - smaller) * away
+            return -(total - smaller) * away - total * math.log(smaller / total)
         return smaller * away - total * math.log1p((smaller / total) * math.expm1(away))
     if family == GAMMA:
         return -first * (math.expm1(off) - off)

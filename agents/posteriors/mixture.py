@@ -27,7 +27,7 @@ from scipy.special import ndtri
 
 from agents.base.conjugacy import is_compiled, is_conjugate
 from agents.base.evidence import CountsAndSums
-from agents.numerics.choices import draw_arms
+from agents.numerics.choices import draw_arms, random_argmax
 from agents.numerics.distributions import MeanDistributions
 from agents.numerics.kernels import draw_chunk
 from agents.numerics.march import conjugate_best_arms
@@ -162,7 +162,7 @@ class MixturePosterior(ExactPosterior):
             draws, part = np.flatnonzero(chosen == c), self.parts[c]
             positions = part.positions(rng.random((len(draws), num_arms, 1)), lanes[draws])
             means[draws] = part.coordinate.means(positions)
-            best[draws] = positions.argmax(axis=1)
+            best[draws] = random_argmax(rng, positions[..., 0])[:, None]
         return means[..., 0], best[:, 0]
 
     def sample(self, rng: Generator) -> np.ndarray:

@@ -136,15 +136,15 @@ class WeightedDraws:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) best-arm probabilities and (N, K, K) conditional means.
 
-        Entry [lane, a, i] of the means is the mean of arm i given that arm a is best. If a is best
-        in no draw, it is the unconditional mean.
+        Entry [lane, a, i] of the means is the mean of arm i given that arm a is best; ties share
+        evenly. If a is best in no draw, it is the unconditional mean.
 
         Args:
             available: (N, K) arms that may be best; None for all.
         """
-        winners = self._scores(available).argmax(axis=2)
-        is_best = winners[..., None] == np.arange(self.means.shape[2])
-        weights = self.weights[..., None] * is_best
+        scores = self._scores(available)
+        is_best = scores == scores.max(axis=2, keepdims=True)
+        weights = (self.weights / is_best.sum(axis=2))[..., None] * is_best
         best = weights.sum(axis=1)
         averages = np.einsum("nma,nmi->nai", weights, self.means)
         averages /= np.where(best > 0, best, 1.0)[..., None]

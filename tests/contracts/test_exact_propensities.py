@@ -118,6 +118,17 @@ def test_arms_that_are_not_available_do_not_count_in_any_lane(name):
         np.testing.assert_allclose(row[mask], truth, rtol=0, atol=ALLOWED)
 
 
+@pytest.mark.parametrize("size", [0.01, 0.02, 0.025])
+def test_beta_arms_that_pay_always_or_never_have_their_shares(size):
+    """Their log-odds are in the hundreds: from 600 on, the density is a constant times a power."""
+    for num_arms in (2, 3):
+        problem = BanditProblem(Bernoulli(), Beta(size, size), num_arms)
+        counts, sums = np.eye(num_arms)[0], np.zeros(num_arms)
+        truth = action_probabilities(problem, counts, sums, tolerance=2e-7)
+        found = started("exact", problem, None, counts, sums).action_probabilities()
+        np.testing.assert_allclose(found, truth, rtol=0, atol=ALLOWED + 2e-7)
+
+
 def test_densities_that_rise_far_from_where_they_fall_are_resolved():
     """A slow power on one side and a cutoff on the other, which a step from the slow side misses.
 

@@ -1,5 +1,7 @@
 """What weights say of draws, where no law of an agent would show a mistake."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -46,3 +48,14 @@ def test_draws_that_follow_each_other_are_worth_less_and_the_error_says_so():
     draws = WeightedDraws(means, logs, np.array([1.0, 1 / 3]))
     np.testing.assert_allclose(draws.effective_sample_size(), [8 / 3, 8 / 9])
     assert (np.diff(draws.best_arm_error()) > 0).all()
+
+
+def test_arms_that_tie_share_the_draws_and_the_means_given_that_they_are_best():
+    """All combinations of two means of three arms: by symmetry each is best in a third."""
+    means = np.array([*product([0.2, 0.8], repeat=3)])[None]
+    draws = WeightedDraws(means, np.zeros(means.shape[:2]))
+    best, given = draws.best_arm_moments()
+    np.testing.assert_allclose(best, draws.best_arm_probabilities())
+    np.testing.assert_allclose(best, 1 / 3)
+    for arm in range(3):
+        np.testing.assert_allclose(given[0, arm], np.roll(given[0, 0], arm))
