@@ -323,8 +323,8 @@ def _write_answer(verdicts: Mapping[str, str]) -> str:
     num = Counter(verdicts.values())
     libraries = len({label.partition(",")[0] for label in verdicts})
     text = (
-        f"Of {len(verdicts)} samplers of {libraries} libraries, {num[RIGHT]} are Thompson sampling "
-        f"as their manuals state it,\n{num[DIFFERS]} differ from what their manuals state, "
+        f"Of {len(verdicts)} samplers of {libraries} libraries, {num[RIGHT]} are not seen to "
+        f"differ from what their manuals state,\n{num[DIFFERS]} do, "
         f"and {num[APPROXIMATE]} are approximate as they say."
     )
     return f"{text} Not proven: {num[NOT_PROVEN]}." if num[NOT_PROVEN] else text
