@@ -267,6 +267,9 @@ class PosteriorAgent(Agent):
             self.belief()
             self._posterior.renew_draws(self.rng)
 
+    def _take_diagnostics(self, asked: Self) -> None:
+        self._last_belief, self._diagnostics = asked._last_belief, asked._diagnostics
+
     def _copy_agent(self, keeps_draws: bool = False) -> Self:
         copied = super()._copy_agent()
         if self._posterior is not None:

@@ -190,6 +190,8 @@ def test_where_integrals_miss_their_precision_draws_answer_and_are_doubted(monke
     np.testing.assert_array_equal(found[1], exact[1])
     np.testing.assert_allclose(found[0], exact[0], atol=4 * 0.5 / np.sqrt(1000))  # of the draws
     assert posterior.doubts.tolist() == [Doubt.FEW_EFFECTIVE_SAMPLES, 0]
+    agent.decide()
+    assert agent.diagnostics()["doubts"].tolist() == [Doubt.FEW_EFFECTIVE_SAMPLES, 0]
 
 
 def test_lopsided_parameters_lose_no_digits():
